@@ -1,0 +1,3 @@
+"""Linear bandits whose every decision carries its exact probability."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,251 @@
+"""What every policy is: an immutable configuration with a rule, and a state made of named arrays.
+
+All arrays have a leading replica axis R: one live user is R = 1, a simulation of 180 trials is R = 180.
+Arms are (R, K, d), or (1, K, d) when all replicas see the same set.
+"""
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from linmed import checks
+from linmed.checks import Floats, Ints
+from linmed.kernels import ridge as ridge_kernels
+from linmed.kernels.sampling import sample
+
+
+class Properties(NamedTuple):
+    """A row of the table that `linmed policies` prints (the paper's Table 1 and ours beside it)."""
+
+    reference: str
+    minimax: str
+    instance: str
+    computable: str
+    """How the probability is computed here."""
+    all_arms: str
+    """Whether every arm has positive probability."""
+    randomised: bool
+    paper_computable: str = "—"
+    paper_all_arms: str = "—"
+
+
+class Choice(NamedTuple):
+    """One decision in every replica."""
+
+    arm: Ints  # (R,)
+    log_probability: Floats  # (R,) of the arm played, marginal: before any draw of the policy's own
+    log_probabilities: Floats | None  # (R, K), None where only the played arm's is known
+    features: Floats  # (R, d) what `learn` needs besides the reward
+
+
+@dataclass(slots=True)
+class State:
+    """Named arrays with a leading replica axis. `count` is the number of rewards absorbed."""
+
+    theta: Floats  # (R, d)
+    count: Ints  # (R,)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The arrays by name, not copied."""
+        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+
+    def copy(self) -> Self:
+        """An independent copy."""
+        return type(self)(**{name: array.copy() for name, array in self.arrays().items()})
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Overwrite every array in place; the names and shapes must be this state's own."""
+        own = self.arrays()
+        if set(arrays) != set(own):
+            raise ValueError(f"state arrays must be {sorted(own)}, got {sorted(arrays)}")
+        for name, array in own.items():
+            if arrays[name].shape != array.shape or arrays[name].dtype != array.dtype:
+                raise ValueError(
+                    f"state array {name!r} must be {array.dtype} of shape {array.shape}, "
+                    f"got {arrays[name].dtype} of shape {arrays[name].shape}"
+                )
+        for name, array in own.items():
+            array[...] = arrays[name]
+
+
+@dataclass(slots=True)
+class RidgeState(State):
+    """Ridge regression in every replica: V = λI + Σ a aᵀ, b = Σ a y, θ̂ = V⁻¹ b."""
+
+    gram: Floats  # (R, d, d) V, lower triangle
+    gram_low: Floats  # (R, d, d) what V has lost to rounding, lower triangle
+    inverse: Floats  # (R, d, d) V⁻¹
+    moment: Floats  # (R, d) b
+    moment_low: Floats  # (R, d)
+    logdet: Floats  # (R,) log(det V / det V₀)
+
+
+Name = Literal["uniform", "normal"]
+P = TypeVar("P", bound="Policy")
+
+
+@dataclass(frozen=True)
+class Policy(ABC):
+    """A rule that turns a state and a set of arms into probabilities.
+
+    A policy of one's own defines `start`, `log_probabilities` and `learn`; being a dataclass gives it
+    equality, hashing and JSON. `choose` may be overridden where drawing is cheaper than the
+    probabilities are.
+    """
+
+    label: str | None = field(default=None, kw_only=True)
+    """Name in legends and results; None derives one from the parameters."""
+
+    properties: ClassVar[Properties]
+    noise: ClassVar[Name] = "uniform"
+    """What `decide` draws from: uniforms on [0, 1) or standard normals."""
+    index_free: ClassVar[bool] = True
+    """Permuting the arms permutes the probabilities (ties aside)."""
+    scale_free: ClassVar[bool] = True
+    """Multiplying rewards, sigma and norm_bound by one number changes no decision."""
+
+    def noise_size(self, dim: int) -> int:
+        """How many draws one decision takes."""
+        return 1
+
+    @abstractmethod
+    def start(self, replicas: int, dim: int) -> State:
+        """The state before any reward."""
+
+    @abstractmethod
+    def log_probabilities(self, state: Any, arms: Floats) -> Floats:
+        """The exact log-probability of every arm.  arms (R,K,d) or (1,K,d) → (R,K)."""
+
+    @abstractmethod
+    def learn(self, state: Any, features: Floats, rewards: Floats, replicas: Ints) -> None:
+        """Absorb m rewards in place.  features (m,d), rewards (m,), replicas (m,) says whose each is."""
+
+    def choose(self, state: Any, arms: Floats, noise: Floats) -> Ints:
+        """Draw one arm per replica.  noise (R, noise_size) → (R,)."""
+        return draw(self.log_probabilities(state, arms), noise)
+
+    def decide(self, state: Any, arms: Floats, noise: Floats) -> Choice:
+        """Draw one arm per replica and say how probable it was."""
+        log_p = self.log_probabilities(state, arms)
+        arm = draw(log_p, noise)
+        rows = np.arange(log_p.shape[0])
+        return Choice(arm, log_p[rows, arm], log_p, self.features(state, arms, arm))
+
+    def features(self, state: Any, arms: Floats, arm: Ints) -> Floats:
+        """What `learn` will need of the arms just played: their vectors.  arm (R,) → (R,d)."""
+        return arms[0, arm] if arms.shape[0] == 1 else arms[np.arange(arm.shape[0]), arm]
+
+    @property
+    def name(self) -> str:
+        """The label, or a name made from the parameters that differ from their defaults."""
+        return self.label or self.derived_name()
+
+    def derived_name(self) -> str:
+        """Class name and non-default parameters."""
+        return type(self).__name__ + self.describe()
+
+    def describe(self, *omit: str) -> str:
+        """The non-default parameters in brackets, but for those in `omit`."""
+        changed = [
+            f"{f.name}={getattr(self, f.name)}"
+            for f in dataclasses.fields(self)
+            if f.name not in (*omit, "label") and getattr(self, f.name) != f.default
+        ]
+        return f" ({', '.join(changed)})" if changed else ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The configuration as JSON-ready values; `from_dict` is its inverse."""
+        return {"policy": type(self).__name__, **dataclasses.asdict(self)}
+
+    @staticmethod
+    def from_dict(config: Mapping[str, Any]) -> "Policy":
+        """The policy that `to_dict` described. Any imported subclass of Policy is found by its name."""
+        known = {cls.__name__: cls for cls in _subclasses(Policy)}
+        name = config.get("policy")
+        if name not in known:
+            raise ValueError(f"unknown policy {name!r}; known are {', '.join(sorted(known))}")
+        parameters = {key: value for key, value in config.items() if key != "policy"}
+        fields = [f.name for f in dataclasses.fields(known[name])]
+        unknown = sorted(set(parameters) - set(fields))
+        if unknown:
+            raise ValueError(f"{name} has no parameter {unknown[0]!r}; it has {', '.join(fields)}")
+        return known[name](**parameters)
+
+
+@dataclass(frozen=True)
+class RidgePolicy(Policy):
+    """A policy that estimates θ by ridge regression and may use the confidence radius β."""
+
+    sigma: float = 1.0
+    """σ: the noise is taken to be σ-sub-Gaussian (a standard deviation, never σ²)."""
+    norm_bound: float = 1.0
+    """S: guessed bound on ‖θ*‖."""
+    ridge: float | None = None
+    """λ; None means σ²/S²."""
+    delta: float | None = None
+    """δ of the confidence radius; None means 1/(t+1) after t rewards."""
+
+    def __post_init__(self) -> None:
+        self._set("sigma", checks.positive("sigma", self.sigma))
+        self._set("norm_bound", checks.positive("norm_bound", self.norm_bound))
+        if self.ridge is not None:
+            self._set("ridge", checks.positive("ridge", self.ridge))
+        else:
+            checks.positive("ridge (sigma² / norm_bound²)", self.lam)
+        if self.delta is not None:
+            self._set("delta", checks.failure_rate("delta", self.delta))
+        if self.label is not None and not isinstance(self.label, str):
+            raise TypeError(f"label must be a string, got {self.label!r}")
+
+    def _set(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+
+    @property
+    def lam(self) -> float:
+        """λ."""
+        return (self.sigma / self.norm_bound) ** 2 if self.ridge is None else self.ridge
+
+    def start(self, replicas: int, dim: int) -> RidgeState:
+        """V = λI in every replica."""
+        identity = np.broadcast_to(np.eye(dim), (replicas, dim, dim))
+        return RidgeState(
+            theta=np.zeros((replicas, dim)),
+            count=np.zeros(replicas, dtype=np.int64),
+            gram=self.lam * identity,
+            gram_low=np.zeros((replicas, dim, dim)),
+            inverse=identity / self.lam,
+            moment=np.zeros((replicas, dim)),
+            moment_low=np.zeros((replicas, dim)),
+            logdet=np.zeros(replicas),
+        )
+
+    def learn(self, state: RidgeState, features: Floats, rewards: Floats, replicas: Ints) -> None:
+        """V += a aᵀ, b += a y."""
+        ridge_kernels.observe(
+            state.gram, state.gram_low, state.inverse, state.moment, state.moment_low,
+            state.theta, state.logdet, state.count, features, rewards, replicas,
+        )  # fmt: skip
+
+    def radius(self, state: RidgeState) -> Floats:
+        """√β of eq. (beta) = σ √(log(det V/det V₀) + 2 log(1/δ)) + √λ S, one per replica (R,)."""
+        log_inverse_delta = np.log(state.count + 1.0) if self.delta is None else -np.log(self.delta)
+        spread: Floats = self.sigma * np.sqrt(state.logdet + 2.0 * log_inverse_delta)
+        return spread + np.sqrt(self.lam) * self.norm_bound
+
+
+def draw(log_probabilities: Floats, noise: Floats) -> Ints:
+    """One arm per replica by inverting the CDF at noise[:, 0].  log_probabilities (R,K) → (R,)."""
+    replicas, arms = log_probabilities.shape
+    arm = np.empty(replicas, dtype=np.int64)
+    sample(log_probabilities, noise[:, 0], np.empty(arms), arm)
+    return arm
+
+
+def _subclasses(cls: type[Policy]) -> list[type[Policy]]:
+    direct = cls.__subclasses__()
+    return direct + [below for child in direct for below in _subclasses(child)]
