@@ -49,24 +49,28 @@ def matvec(A, x, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def quadratic_forms(A, center, M, out):  # type: ignore[no-untyped-def]
-    """out_i = (a_i − c)ᵀ M (a_i − c).  A (K,d), center (d,), M (d,d), out (K,).
+def squared_norm(M, a, c):  # type: ignore[no-untyped-def]
+    """(a − c)ᵀ M (a − c) for a symmetric M, by plain loops.  M (d,d), a, c (d,)."""
+    total = 0.0
+    for j in range(a.shape[0]):
+        dj = a[j] - c[j]
+        inner = 0.0
+        for k in range(j):
+            inner += M[j, k] * (a[k] - c[k])
+        total += dj * (2.0 * inner + M[j, j] * dj)
+    return max(total, 0.0)
+
+
+@kernel
+def squared_norms(A, center, M, out):  # type: ignore[no-untyped-def]
+    """out_i = (a_i − c)ᵀ M (a_i − c).  A (K,d), center (d,), M (d,d) symmetric, out (K,).
 
     The difference is taken before the product, so near-duplicates of the centre keep full precision.
     """
     K, d = A.shape
     if d < BLAS_DIM:
-        diff = np.empty(d)
         for i in range(K):
-            for k in range(d):
-                diff[k] = A[i, k] - center[k]
-            total = 0.0
-            for j in range(d):
-                inner = 0.0
-                for k in range(d):
-                    inner += M[j, k] * diff[k]
-                total += inner * diff[j]
-            out[i] = max(total, 0.0)
+            out[i] = squared_norm(M, A[i], center)
         return
     rows = min(BLOCK, K)
     D = np.empty((rows, d))

@@ -1,0 +1,67 @@
+"""Optimal experimental design over a finite set of arms.
+
+A design π puts weights on arms so that V(π) = Σ π_a a aᵀ makes every arm's leverage ‖a‖² in V(π)⁻¹
+small. Kiefer and Wolfowitz: the largest leverage is at least the rank, with equality for the optimum.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from linmed import checks
+from linmed.checks import Floats
+from linmed.kernels import design as kernels
+
+
+def approx_design(arms: ArrayLike) -> Floats:
+    """The paper's ApproxDesign: the BH set (Algorithm 4), then greedy additions (Algorithm 5).
+
+    arms (K, d) → weights (K,). Fast, supported on O(d log d) arms, largest leverage O(d log d).
+
+    >>> approx_design([[1, 0], [0, 1], [0.6, 0.8]])
+    array([0.33333333, 0.33333333, 0.33333333])
+    """
+    matrix = checks.arm_matrix(arms)
+    weights = np.empty(len(matrix))
+    kernels.approx_design(matrix, np.zeros(len(matrix)), weights)
+    return weights
+
+
+def optimal_design(arms: ArrayLike, tol: float = 1e-6) -> Floats:
+    """The G-optimal (equivalently D-optimal) design, to a certificate of at most 1 + tol.
+
+    arms (K, d) → weights (K,). Frank–Wolfe with away steps (Todd 2016), stopped by the certificate.
+
+    >>> optimal_design([[1, 0], [0, 1], [0.6, 0.8]])
+    array([0.5, 0.5, 0. ])
+    """
+    matrix = checks.arm_matrix(arms)
+    checks.positive("tol", tol)
+    weights = np.empty(len(matrix))
+    kernels.optimal_design(matrix, np.zeros(len(matrix)), tol, weights)
+    return weights
+
+
+def certificate(arms: ArrayLike, weights: ArrayLike) -> float:
+    """max_a ‖a‖² in V(π)⁻¹, divided by the rank of the arms: 1.0 is optimal, inf if π does not span them.
+
+    arms (K, d), weights (K,) non-negative, summing to one.
+
+    >>> round(certificate([[1, 0], [0, 1], [0.6, 0.8]], [1 / 3, 1 / 3, 1 / 3]), 12)
+    1.23
+    """
+    matrix = checks.arm_matrix(arms)
+    pi = checks.floats("weights", weights)
+    if pi.shape != (len(matrix),):
+        raise ValueError(f"weights must have shape ({len(matrix)},), one per arm, got {pi.shape}")
+    if pi.min() < 0 or abs(pi.sum() - 1) > 1e-6:
+        raise ValueError(f"weights must be non-negative and sum to 1, got minimum {pi.min()}, sum {pi.sum()}")
+    coordinates = np.empty_like(matrix)
+    zeros = np.zeros(len(matrix))
+    rank = kernels.span_coordinates(matrix, zeros, coordinates, np.empty(matrix.shape[1], np.int64))
+    if rank == 0:
+        return 1.0
+    B = np.ascontiguousarray(coordinates[:, :rank])
+    M = np.empty((rank, rank))
+    if not kernels.weighted_inverse(B, pi, 1e-13, M):
+        return float("inf")
+    return float(kernels.leverages(B, np.ones(len(B)), M, zeros) / rank)

@@ -1,0 +1,401 @@
+"""Designs: the paper's ApproxDesign (Algorithms 4 and 5) and the G-optimal design (Wolfe–Atwood).
+
+A design is computed for the rows exp(log_scale_i)·a_i, because LinMED rescales its arms by √f and √f
+may lie far below the smallest float64. log_scale_i = −inf leaves arm i out.
+
+Designs do not change under an invertible map of the arms, so every quadratic form may be taken in the
+coordinates where it is accurate: the arms' own when they are well conditioned, and otherwise those of
+`span_coordinates`. Only the set chosen by BH depends on the coordinates; at full rank it is found in
+the arms' own.
+"""
+
+import math
+
+import numpy as np
+
+from linmed.kernels.compile import kernel
+from linmed.kernels.linear import matvec, squared_norms
+
+NEGLIGIBLE = 1e-10  # a component this small relative to its own vector is rounding
+STOP = 1.0 + 1e-9  # the greedy loop ends when no leverage exceeds this
+
+
+@kernel
+def betke_henk(A, scale, count):  # type: ignore[no-untyped-def]
+    """Algorithm 4 for the rows scale_i·a_i; sets count to 1 on the chosen arms.  A (K,d), scale, count (K,).
+
+    Where all arms have the same inner product with the new direction (a hyperplane off the origin), the
+    difference of the two extreme arms vanishes; one arm alone then takes its place.
+    """
+    K, d = A.shape
+    v = np.zeros((d, d))  # v⊥, the orthogonalised directions
+    norm2 = np.zeros(d)
+    b = np.empty(d)
+    score = np.empty(K)
+    found = 0
+    for axis in range(d):
+        for k in range(d):
+            b[k] = 0.0
+        b[axis] = 1.0
+        for j in range(found):
+            share = v[j, axis] / norm2[j]
+            for k in range(d):
+                b[k] -= share * v[j, k]
+        b_norm2 = 0.0
+        for k in range(d):
+            b_norm2 += b[k] * b[k]
+        if b_norm2 < NEGLIGIBLE * NEGLIGIBLE:
+            continue  # the axis already lies in the span of the v's
+        matvec(A, b, score)
+        top, bottom = -1, -1
+        highest, lowest = 0.0, 0.0
+        for i in range(K):
+            if scale[i] > 0.0:
+                s = scale[i] * score[i]
+                if top < 0 or s > highest:
+                    top, highest = i, s
+                if bottom < 0 or s < lowest:
+                    bottom, lowest = i, s
+        size = max(abs(highest), abs(lowest))
+        if highest - lowest > NEGLIGIBLE * size:
+            for k in range(d):
+                v[found, k] = scale[top] * A[top, k] - scale[bottom] * A[bottom, k]
+            count[bottom] = 1.0
+        else:
+            for k in range(d):
+                v[found, k] = scale[top] * A[top, k]
+        count[top] = 1.0
+        before = 0.0
+        for k in range(d):
+            before += v[found, k] * v[found, k]
+        for j in range(found):
+            share = 0.0
+            for k in range(d):
+                share += v[j, k] * v[found, k]
+            share /= norm2[j]
+            for k in range(d):
+                v[found, k] -= share * v[j, k]
+        after = 0.0
+        for k in range(d):
+            after += v[found, k] * v[found, k]
+        if after > NEGLIGIBLE * NEGLIGIBLE * before:
+            norm2[found] = after
+            found += 1
+
+
+@kernel
+def weighted_inverse(A, weight, smallest_pivot, M):  # type: ignore[no-untyped-def]
+    """M = (Σ weight_i a_i a_iᵀ)⁻¹ by Gauss–Jordan; False if a pivot falls below smallest_pivot of its diagonal."""
+    K, d = A.shape
+    for j in range(d):
+        for k in range(d):
+            M[j, k] = 0.0
+    for i in range(K):
+        if weight[i] != 0.0:
+            for j in range(d):
+                c = weight[i] * A[i, j]
+                for k in range(d):
+                    M[j, k] += c * A[i, k]
+    diagonal = np.empty(d)
+    for k in range(d):
+        diagonal[k] = M[k, k]
+    for k in range(d):
+        pivot = M[k, k]
+        if not pivot > smallest_pivot * diagonal[k]:
+            return False
+        M[k, k] = 1.0
+        for j in range(d):
+            M[k, j] /= pivot
+        for i in range(d):
+            if i != k:
+                c = M[i, k]
+                M[i, k] = 0.0
+                for j in range(d):
+                    M[i, j] -= c * M[k, j]
+    for j in range(d):
+        for k in range(j):
+            M[j, k] = 0.5 * (M[j, k] + M[k, j])
+            M[k, j] = M[j, k]
+    return True
+
+
+@kernel
+def span_coordinates(A, log_scale, B, pivots):  # type: ignore[no-untyped-def]
+    """Well-conditioned coordinates of exp(log_scale_i)·a_i in their span; returns the rank r.
+
+    A (K,d), log_scale (K,), B (K,d) of which the first r columns are filled, pivots (d,).
+    Gram–Schmidt that always takes the arm with the largest remainder as the next direction and measures
+    along it in units of that remainder: all coordinates are at most 1, however far apart the scales are.
+    An arm's remainder counts as zero when it is below 1e-10 of the arm itself.
+    """
+    K, d = A.shape
+    rest = np.empty((K, d))  # unit arm minus what the directions so far explain
+    size = np.empty(K)  # its norm
+    log_norm = np.empty(K)
+    for i in range(K):
+        largest = 0.0
+        for k in range(d):
+            largest = max(largest, abs(A[i, k]))
+        if largest == 0.0 or log_scale[i] == -math.inf:
+            log_norm[i] = -math.inf
+            size[i] = 0.0
+            for k in range(d):
+                rest[i, k] = 0.0
+            continue
+        total = 0.0
+        for k in range(d):
+            rest[i, k] = A[i, k] / largest
+            total += rest[i, k] * rest[i, k]
+        norm = math.sqrt(total)
+        for k in range(d):
+            rest[i, k] /= norm
+        log_norm[i] = math.log(largest) + math.log(norm) + log_scale[i]
+        size[i] = 1.0
+    direction = np.empty((d, d))
+    for rank in range(d):
+        best = -1
+        log_unit = 0.0
+        for i in range(K):
+            if size[i] > NEGLIGIBLE:
+                value = log_norm[i] + math.log(size[i])
+                if best < 0 or value > log_unit:
+                    best, log_unit = i, value
+        if best < 0:
+            return rank
+        pivots[rank] = best
+        q = direction[rank]
+        for k in range(d):
+            q[k] = rest[best, k] / size[best]
+        for j in range(rank):  # once more, against the rounding of the first pass
+            share = 0.0
+            for k in range(d):
+                share += direction[j, k] * q[k]
+            for k in range(d):
+                q[k] -= share * direction[j, k]
+        total = 0.0
+        for k in range(d):
+            total += q[k] * q[k]
+        norm = math.sqrt(total)
+        for k in range(d):
+            q[k] /= norm
+        for i in range(K):
+            B[i, rank] = 0.0
+            if size[i] > 0.0:
+                along = 0.0
+                for k in range(d):
+                    along += rest[i, k] * q[k]
+                B[i, rank] = along * math.exp(log_norm[i] - log_unit)
+                total = 0.0
+                for k in range(d):
+                    rest[i, k] -= along * q[k]
+                    total += rest[i, k] * rest[i, k]
+                size[i] = math.sqrt(total)
+                if size[i] <= NEGLIGIBLE or i == best:
+                    size[i] = 0.0
+    return d
+
+
+@kernel
+def add_greedily(A, scale, M, leverage, count):  # type: ignore[no-untyped-def]
+    """The loop of Algorithm 5: add the arm of largest leverage until none exceeds 1.
+
+    A (K,d), scale (K,); M = (Σ count_i scale_i² a_i a_iᵀ)⁻¹, leverage_i = scale_i² a_iᵀ M a_i.
+    Each addition at least doubles det V, so the loop ends.
+    """
+    K, d = A.shape
+    u = np.empty(d)
+    c = np.empty(K)
+    while True:
+        worst = 0
+        for i in range(1, K):
+            if leverage[i] > leverage[worst]:
+                worst = i
+        highest = leverage[worst]
+        if not highest > STOP:
+            return
+        count[worst] += 1.0
+        matvec(M, A[worst], u)
+        for k in range(d):
+            u[k] *= scale[worst]
+        matvec(A, u, c)
+        shrink = 1.0 / (1.0 + highest)
+        for i in range(K):
+            along = scale[i] * c[i]
+            leverage[i] = max(leverage[i] - along * along * shrink, 0.0)
+        for j in range(d):
+            for k in range(d):
+                M[j, k] -= u[j] * u[k] * shrink
+
+
+@kernel
+def leverages(A, scale, M, out):  # type: ignore[no-untyped-def]
+    """out_i = scale_i² a_iᵀ M a_i and the largest of them."""
+    squared_norms(A, np.zeros(A.shape[1]), M, out)
+    highest = 0.0
+    for i in range(A.shape[0]):
+        out[i] *= scale[i] * scale[i]
+        highest = max(highest, out[i])
+    return highest
+
+
+@kernel
+def uniform_over_members(log_scale, weights):  # type: ignore[no-untyped-def]
+    """Equal weight on every arm that takes part."""
+    members = 0
+    for i in range(log_scale.shape[0]):
+        if log_scale[i] > -math.inf:
+            members += 1
+    for i in range(log_scale.shape[0]):
+        weights[i] = 1.0 / members if log_scale[i] > -math.inf else 0.0
+
+
+@kernel
+def start_in_span(A, log_scale, count):  # type: ignore[no-untyped-def]
+    """Coordinates B (K,r) of the span, with a set of arms in `count` that spans it, and the inverse M (r,r).
+
+    `count` may come with a set found elsewhere, which is kept at full rank and completed if need be.
+    """
+    K, d = A.shape
+    everything = np.empty((K, d))
+    pivots = np.empty(d, np.int64)
+    rank = span_coordinates(A, log_scale, everything, pivots)
+    B = np.ascontiguousarray(everything[:, :rank])
+    M = np.empty((rank, rank))
+    if rank == 0:
+        return B, M
+    given = 0.0
+    for i in range(K):
+        given += count[i]
+    if rank < d or given == 0.0:
+        member = np.empty(K)
+        for i in range(K):
+            count[i] = 0.0
+            member[i] = 1.0 if log_scale[i] > -math.inf else 0.0
+        betke_henk(B, member, count)
+    if not weighted_inverse(B, count, 1e-9, M):
+        for k in range(rank):
+            count[pivots[k]] = 1.0
+        weighted_inverse(B, count, 0.0, M)
+    return B, M
+
+
+@kernel
+def approx_design(A, log_scale, weights):  # type: ignore[no-untyped-def]
+    """ApproxDesign (Algorithm 5) of the rows exp(log_scale_i)·a_i.  A (K,d), log_scale, weights (K,)."""
+    K, d = A.shape
+    members = 0
+    top = -math.inf
+    for i in range(K):
+        if log_scale[i] > -math.inf:
+            members += 1
+            top = max(top, log_scale[i])
+    if members <= 2 * d:  # Algorithm 4, line 1: all arms, whose leverages then are at most 1
+        uniform_over_members(log_scale, weights)
+        return
+    scale = np.empty(K)
+    for i in range(K):
+        scale[i] = 0.0
+        weights[i] = 0.0
+        for k in range(d):
+            if A[i, k] != 0.0:  # a zero arm informs of nothing and takes no part
+                scale[i] = math.exp(log_scale[i] - top)
+                break
+    leverage = np.empty(K)
+    M = np.empty((d, d))
+    betke_henk(A, scale, weights)
+    squared = np.empty(K)
+    for i in range(K):
+        squared[i] = weights[i] * scale[i] * scale[i]
+    if weighted_inverse(A, squared, 1e-7, M) and leverages(A, scale, M, leverage) < 1e6:
+        add_greedily(A, scale, M, leverage, weights)
+    else:
+        B, M = start_in_span(A, log_scale, weights)
+        if B.shape[1] == 0:
+            uniform_over_members(log_scale, weights)
+            return
+        for i in range(K):
+            scale[i] = 1.0
+        leverages(B, scale, M, leverage)
+        add_greedily(B, scale, M, leverage, weights)
+    total = 0.0
+    for i in range(K):
+        total += weights[i]
+    for i in range(K):
+        weights[i] /= total
+
+
+@kernel
+def optimal_design(A, log_scale, tol, weights):  # type: ignore[no-untyped-def]
+    """G-optimal design of the rows exp(log_scale_i)·a_i: Frank–Wolfe with away steps (Todd 2016).
+
+    Ends when max leverage ≤ (1 + tol)·rank and no arm of the support lies more than tol below: the
+    Kiefer–Wolfowitz certificate. Returns max leverage / rank. A (K,d), log_scale, weights (K,).
+    """
+    K, d = A.shape
+    for i in range(K):
+        weights[i] = 0.0
+    B, M = start_in_span(A, log_scale, weights)
+    rank = B.shape[1]
+    if rank == 0:
+        uniform_over_members(log_scale, weights)
+        return 1.0
+    total = 0.0
+    for i in range(K):
+        total += weights[i]
+    for i in range(K):
+        weights[i] /= total
+    ones = np.ones(K)
+    leverage = np.empty(K)
+    c = np.empty(K)
+    u = np.empty(rank)
+    step = 0
+    while True:
+        if step % 200 == 0:  # the rank-one updates below drift
+            weighted_inverse(B, weights, 0.0, M)
+            leverages(B, ones, M, leverage)
+        high, low = 0, -1
+        for i in range(K):
+            if leverage[i] > leverage[high]:
+                high = i
+            if weights[i] > 0.0 and (low < 0 or leverage[i] < leverage[low]):
+                low = i
+        over = leverage[high] / rank - 1.0
+        under = 1.0 - leverage[low] / rank
+        if (over <= tol and under <= tol) or step >= 1_000_000 or rank == 1:
+            break
+        if over >= under:
+            arm = high
+            tau = over / (leverage[high] - 1.0)
+        else:
+            arm = low
+            drop = -weights[low] / (1.0 - weights[low])
+            tau = drop
+            if leverage[low] > 1.0:
+                tau = max(-under / (leverage[low] - 1.0), drop)
+            if tau == drop:
+                weights[low] = 0.0
+        w = leverage[arm]
+        matvec(M, B[arm], u)
+        matvec(B, u, c)
+        shrink = tau / (1.0 - tau + tau * w)
+        for i in range(K):
+            leverage[i] = (leverage[i] - shrink * c[i] * c[i]) / (1.0 - tau)
+            weights[i] *= 1.0 - tau
+        for j in range(rank):
+            for k in range(rank):
+                M[j, k] = (M[j, k] - shrink * u[j] * u[k]) / (1.0 - tau)
+        if not (arm == low and weights[low] == 0.0):
+            weights[arm] += tau
+        step += 1
+    if rank == 1:  # all weight on the longest arm
+        for i in range(K):
+            weights[i] = 1.0 if i == high else 0.0
+    total = 0.0
+    for i in range(K):
+        if weights[i] < 1e-9 / K:
+            weights[i] = 0.0
+        total += weights[i]
+    for i in range(K):
+        weights[i] /= total
+    weighted_inverse(B, weights, 0.0, M)
+    return leverages(B, ones, M, leverage) / rank
