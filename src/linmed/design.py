@@ -55,13 +55,4 @@ def certificate(arms: ArrayLike, weights: ArrayLike) -> float:
         raise ValueError(f"weights must have shape ({len(matrix)},), one per arm, got {pi.shape}")
     if pi.min() < 0 or abs(pi.sum() - 1) > 1e-6:
         raise ValueError(f"weights must be non-negative and sum to 1, got minimum {pi.min()}, sum {pi.sum()}")
-    coordinates = np.empty_like(matrix)
-    zeros = np.zeros(len(matrix))
-    rank = kernels.span_coordinates(matrix, zeros, coordinates, np.empty(matrix.shape[1], np.int64))
-    if rank == 0:
-        return 1.0
-    B = np.ascontiguousarray(coordinates[:, :rank])
-    M = np.empty((rank, rank))
-    if not kernels.weighted_inverse(B, pi, 1e-13, M):
-        return float("inf")
-    return float(kernels.leverages(B, np.ones(len(B)), M, zeros) / rank)
+    return float(kernels.certificate(matrix, pi))

@@ -14,24 +14,26 @@ import math
 import numpy as np
 
 from linmed.kernels.compile import kernel
-from linmed.kernels.linear import matvec, squared_norms
+from linmed.kernels.linear import argmax, argmin, inner_products, squared_lengths, tiles_of
 
 NEGLIGIBLE = 1e-10  # a component this small relative to its own vector is rounding
 STOP = 1.0 + 1e-9  # the greedy loop ends when no leverage exceeds this
+LONGEST = 1_000_000  # steps of Wolfe–Atwood; linear convergence needs thousands
 
 
 @kernel
-def betke_henk(A, scale, count):  # type: ignore[no-untyped-def]
-    """Algorithm 4 for the rows scale_i·a_i; sets count to 1 on the chosen arms.  A (K,d), scale, count (K,).
+def betke_henk(A, rows, scale, tiles, count):  # type: ignore[no-untyped-def]
+    """Algorithm 4 for the set (A, rows, scale); sets count to 1 on the chosen members.  count (m,).
 
     Where all arms have the same inner product with the new direction (a hyperplane off the origin), the
     difference of the two extreme arms vanishes; one arm alone then takes its place.
     """
-    K, d = A.shape
+    d = A.shape[1]
+    origin = np.zeros(d)
     v = np.zeros((d, d))  # v⊥, the orthogonalised directions
     norm2 = np.zeros(d)
     b = np.empty(d)
-    score = np.empty(K)
+    score = np.empty(rows.shape[0])
     found = 0
     for axis in range(d):
         for k in range(d):
@@ -46,25 +48,17 @@ def betke_henk(A, scale, count):  # type: ignore[no-untyped-def]
             b_norm2 += b[k] * b[k]
         if b_norm2 < NEGLIGIBLE * NEGLIGIBLE:
             continue  # the axis already lies in the span of the v's
-        matvec(A, b, score)
-        top, bottom = -1, -1
-        highest, lowest = 0.0, 0.0
-        for i in range(K):
-            if scale[i] > 0.0:
-                s = scale[i] * score[i]
-                if top < 0 or s > highest:
-                    top, highest = i, s
-                if bottom < 0 or s < lowest:
-                    bottom, lowest = i, s
-        size = max(abs(highest), abs(lowest))
-        if highest - lowest > NEGLIGIBLE * size:
-            for k in range(d):
-                v[found, k] = scale[top] * A[top, k] - scale[bottom] * A[bottom, k]
-            count[bottom] = 1.0
-        else:
-            for k in range(d):
-                v[found, k] = scale[top] * A[top, k]
+        inner_products(A, rows, scale, origin, tiles, b, score)
+        top, bottom = argmax(score), argmin(score)
+        size = max(abs(score[top]), abs(score[bottom]))
+        flat = not score[top] - score[bottom] > NEGLIGIBLE * size
+        for k in range(d):
+            v[found, k] = scale[top] * A[rows[top], k]
+            if not flat:
+                v[found, k] -= scale[bottom] * A[rows[bottom], k]
         count[top] = 1.0
+        if not flat:
+            count[bottom] = 1.0
         before = 0.0
         for k in range(d):
             before += v[found, k] * v[found, k]
@@ -84,18 +78,19 @@ def betke_henk(A, scale, count):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def weighted_inverse(A, weight, smallest_pivot, M):  # type: ignore[no-untyped-def]
-    """M = (Σ weight_i a_i a_iᵀ)⁻¹ by Gauss–Jordan; False if a pivot falls below smallest_pivot of its diagonal."""
-    K, d = A.shape
+def weighted_inverse(A, rows, scale, weight, smallest_pivot, M):  # type: ignore[no-untyped-def]
+    """M = (Σ weight_i v_i v_iᵀ)⁻¹ over the set by Gauss–Jordan; False if a pivot falls below its share."""
+    d = A.shape[1]
     for j in range(d):
         for k in range(d):
             M[j, k] = 0.0
-    for i in range(K):
+    for i in range(rows.shape[0]):
         if weight[i] != 0.0:
+            a = rows[i]
             for j in range(d):
-                c = weight[i] * A[i, j]
+                c = weight[i] * scale[i] * scale[i] * A[a, j]
                 for k in range(d):
-                    M[j, k] += c * A[i, k]
+                    M[j, k] += c * A[a, k]
     diagonal = np.empty(d)
     for k in range(d):
         diagonal[k] = M[k, k]
@@ -196,46 +191,34 @@ def span_coordinates(A, log_scale, B, pivots):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def add_greedily(A, scale, M, leverage, count):  # type: ignore[no-untyped-def]
+def add_greedily(A, rows, scale, tiles, M, leverage, count):  # type: ignore[no-untyped-def]
     """The loop of Algorithm 5: add the arm of largest leverage until none exceeds 1.
 
-    A (K,d), scale (K,); M = (Σ count_i scale_i² a_i a_iᵀ)⁻¹, leverage_i = scale_i² a_iᵀ M a_i.
-    Each addition at least doubles det V, so the loop ends.
+    M = (Σ count_i v_i v_iᵀ)⁻¹ over the set, leverage_i = v_iᵀ M v_i. Each addition at least doubles
+    det V, so the loop ends.
     """
-    K, d = A.shape
+    m, d = rows.shape[0], A.shape[1]
+    origin = np.zeros(d)
     u = np.empty(d)
-    c = np.empty(K)
+    c = np.empty(m)
     while True:
-        worst = 0
-        for i in range(1, K):
-            if leverage[i] > leverage[worst]:
-                worst = i
-        highest = leverage[worst]
-        if not highest > STOP:
+        worst = argmax(leverage)
+        if not leverage[worst] > STOP:
             return
         count[worst] += 1.0
-        matvec(M, A[worst], u)
+        for j in range(d):
+            u[j] = 0.0
         for k in range(d):
-            u[k] *= scale[worst]
-        matvec(A, u, c)
-        shrink = 1.0 / (1.0 + highest)
-        for i in range(K):
-            along = scale[i] * c[i]
-            leverage[i] = max(leverage[i] - along * along * shrink, 0.0)
+            share = scale[worst] * A[rows[worst], k]
+            for j in range(d):
+                u[j] += share * M[k, j]
+        inner_products(A, rows, scale, origin, tiles, u, c)
+        shrink = 1.0 / (1.0 + leverage[worst])
+        for i in range(m):
+            leverage[i] = max(leverage[i] - c[i] * c[i] * shrink, 0.0)
         for j in range(d):
             for k in range(d):
                 M[j, k] -= u[j] * u[k] * shrink
-
-
-@kernel
-def leverages(A, scale, M, out):  # type: ignore[no-untyped-def]
-    """out_i = scale_i² a_iᵀ M a_i and the largest of them."""
-    squared_norms(A, np.zeros(A.shape[1]), M, out)
-    highest = 0.0
-    for i in range(A.shape[0]):
-        out[i] *= scale[i] * scale[i]
-        highest = max(highest, out[i])
-    return highest
 
 
 @kernel
@@ -251,9 +234,9 @@ def uniform_over_members(log_scale, weights):  # type: ignore[no-untyped-def]
 
 @kernel
 def start_in_span(A, log_scale, count):  # type: ignore[no-untyped-def]
-    """Coordinates B (K,r) of the span, with a set of arms in `count` that spans it, and the inverse M (r,r).
+    """Coordinates B (K,r) of the span, a set of arms in `count` that spans it, and the inverse M (r,r).
 
-    `count` may come with a set found elsewhere, which is kept at full rank and completed if need be.
+    `count` (K,) may come with a set found elsewhere, which is kept at full rank and completed if need be.
     """
     K, d = A.shape
     everything = np.empty((K, d))
@@ -266,16 +249,20 @@ def start_in_span(A, log_scale, count):  # type: ignore[no-untyped-def]
     given = 0.0
     for i in range(K):
         given += count[i]
+    rows, ones = np.arange(K), np.ones(K)
     if rank < d or given == 0.0:
-        member = np.empty(K)
         for i in range(K):
             count[i] = 0.0
-            member[i] = 1.0 if log_scale[i] > -math.inf else 0.0
-        betke_henk(B, member, count)
-    if not weighted_inverse(B, count, 1e-9, M):
+        members = np.nonzero(log_scale > -math.inf)[0]
+        chosen = np.zeros(members.shape[0])
+        tiles = tiles_of(B, members, ones, np.zeros(rank))
+        betke_henk(B, members, ones, tiles, chosen)
+        for i in range(members.shape[0]):
+            count[members[i]] = chosen[i]
+    if not weighted_inverse(B, rows, ones, count, 1e-9, M):
         for k in range(rank):
             count[pivots[k]] = 1.0
-        weighted_inverse(B, count, 0.0, M)
+        weighted_inverse(B, rows, ones, count, 0.0, M)
     return B, M
 
 
@@ -292,31 +279,44 @@ def approx_design(A, log_scale, weights):  # type: ignore[no-untyped-def]
     if members <= 2 * d:  # Algorithm 4, line 1: all arms, whose leverages then are at most 1
         uniform_over_members(log_scale, weights)
         return
-    scale = np.empty(K)
+    rows, scale = np.empty(members, np.int64), np.empty(members)
+    m = 0
     for i in range(K):
-        scale[i] = 0.0
         weights[i] = 0.0
-        for k in range(d):
-            if A[i, k] != 0.0:  # a zero arm informs of nothing and takes no part
-                scale[i] = math.exp(log_scale[i] - top)
-                break
-    leverage = np.empty(K)
+        if log_scale[i] > -math.inf:
+            s = math.exp(log_scale[i] - top)
+            if s > 0.0:
+                for k in range(d):
+                    if A[i, k] != 0.0:  # a zero arm informs of nothing and takes no part
+                        rows[m], scale[m] = i, s
+                        m += 1
+                        break
+    rows, scale = rows[:m], scale[:m]
+    origin = np.zeros(d)
+    count, leverage = np.zeros(m), np.empty(m)
     M = np.empty((d, d))
-    betke_henk(A, scale, weights)
-    squared = np.empty(K)
-    for i in range(K):
-        squared[i] = weights[i] * scale[i] * scale[i]
-    if weighted_inverse(A, squared, 1e-7, M) and leverages(A, scale, M, leverage) < 1e6:
-        add_greedily(A, scale, M, leverage, weights)
-    else:
+    solved = False
+    if m >= d:
+        tiles = tiles_of(A, rows, scale, origin)
+        betke_henk(A, rows, scale, tiles, count)
+        if weighted_inverse(A, rows, scale, count, 1e-7, M):
+            squared_lengths(A, rows, scale, origin, tiles, M, leverage)
+            if leverage[argmax(leverage)] < 1e6:
+                add_greedily(A, rows, scale, tiles, M, leverage, count)
+                solved = True
+    for i in range(m):
+        weights[rows[i]] = count[i]
+    if not solved:
         B, M = start_in_span(A, log_scale, weights)
-        if B.shape[1] == 0:
+        rank = B.shape[1]
+        if rank == 0:
             uniform_over_members(log_scale, weights)
             return
-        for i in range(K):
-            scale[i] = 1.0
-        leverages(B, scale, M, leverage)
-        add_greedily(B, scale, M, leverage, weights)
+        rows, scale, origin = np.arange(K), np.ones(K), np.zeros(rank)
+        leverage = np.empty(K)
+        tiles = tiles_of(B, rows, scale, origin)
+        squared_lengths(B, rows, scale, origin, tiles, M, leverage)
+        add_greedily(B, rows, scale, tiles, M, leverage, weights)
     total = 0.0
     for i in range(K):
         total += weights[i]
@@ -331,7 +331,7 @@ def optimal_design(A, log_scale, tol, weights):  # type: ignore[no-untyped-def]
     Ends when max leverage ≤ (1 + tol)·rank and no arm of the support lies more than tol below: the
     Kiefer–Wolfowitz certificate. Returns max leverage / rank. A (K,d), log_scale, weights (K,).
     """
-    K, d = A.shape
+    K = A.shape[0]
     for i in range(K):
         weights[i] = 0.0
     B, M = start_in_span(A, log_scale, weights)
@@ -344,39 +344,38 @@ def optimal_design(A, log_scale, tol, weights):  # type: ignore[no-untyped-def]
         total += weights[i]
     for i in range(K):
         weights[i] /= total
-    ones = np.ones(K)
-    leverage = np.empty(K)
-    c = np.empty(K)
-    u = np.empty(rank)
+    rows, ones, origin = np.arange(K), np.ones(K), np.zeros(rank)
+    tiles = tiles_of(B, rows, ones, origin)
+    leverage, c, u = np.empty(K), np.empty(K), np.empty(rank)
     step = 0
     while True:
         if step % 200 == 0:  # the rank-one updates below drift
-            weighted_inverse(B, weights, 0.0, M)
-            leverages(B, ones, M, leverage)
-        high, low = 0, -1
+            weighted_inverse(B, rows, ones, weights, 0.0, M)
+            squared_lengths(B, rows, ones, origin, tiles, M, leverage)
+        high, low = argmax(leverage), -1
         for i in range(K):
-            if leverage[i] > leverage[high]:
-                high = i
             if weights[i] > 0.0 and (low < 0 or leverage[i] < leverage[low]):
                 low = i
         over = leverage[high] / rank - 1.0
         under = 1.0 - leverage[low] / rank
-        if (over <= tol and under <= tol) or step >= 1_000_000 or rank == 1:
+        if (over <= tol and under <= tol) or step >= LONGEST or rank == 1:
             break
         if over >= under:
             arm = high
             tau = over / (leverage[high] - 1.0)
         else:
             arm = low
-            drop = -weights[low] / (1.0 - weights[low])
-            tau = drop
+            tau = -weights[low] / (1.0 - weights[low])  # drops the arm
             if leverage[low] > 1.0:
-                tau = max(-under / (leverage[low] - 1.0), drop)
-            if tau == drop:
-                weights[low] = 0.0
+                tau = max(-under / (leverage[low] - 1.0), tau)
+        dropped = tau < 0.0 and tau == -weights[arm] / (1.0 - weights[arm])
         w = leverage[arm]
-        matvec(M, B[arm], u)
-        matvec(B, u, c)
+        for j in range(rank):
+            u[j] = 0.0
+        for k in range(rank):
+            for j in range(rank):
+                u[j] += B[arm, k] * M[k, j]
+        inner_products(B, rows, ones, origin, tiles, u, c)
         shrink = tau / (1.0 - tau + tau * w)
         for i in range(K):
             leverage[i] = (leverage[i] - shrink * c[i] * c[i]) / (1.0 - tau)
@@ -384,8 +383,7 @@ def optimal_design(A, log_scale, tol, weights):  # type: ignore[no-untyped-def]
         for j in range(rank):
             for k in range(rank):
                 M[j, k] = (M[j, k] - shrink * u[j] * u[k]) / (1.0 - tau)
-        if not (arm == low and weights[low] == 0.0):
-            weights[arm] += tau
+        weights[arm] = 0.0 if dropped else weights[arm] + tau
         step += 1
     if rank == 1:  # all weight on the longest arm
         for i in range(K):
@@ -397,5 +395,24 @@ def optimal_design(A, log_scale, tol, weights):  # type: ignore[no-untyped-def]
         total += weights[i]
     for i in range(K):
         weights[i] /= total
-    weighted_inverse(B, weights, 0.0, M)
-    return leverages(B, ones, M, leverage) / rank
+    weighted_inverse(B, rows, ones, weights, 0.0, M)
+    squared_lengths(B, rows, ones, origin, tiles, M, leverage)
+    return leverage[argmax(leverage)] / rank
+
+
+@kernel
+def certificate(A, weights):  # type: ignore[no-untyped-def]
+    """max_a ‖a‖² in V(π)⁻¹ / rank of the arms; inf if π does not span them.  A (K,d), weights (K,)."""
+    K, d = A.shape
+    everything = np.empty((K, d))
+    rank = span_coordinates(A, np.zeros(K), everything, np.empty(d, np.int64))
+    if rank == 0:
+        return 1.0
+    B = np.ascontiguousarray(everything[:, :rank])
+    M = np.empty((rank, rank))
+    rows, ones, origin = np.arange(K), np.ones(K), np.zeros(rank)
+    if not weighted_inverse(B, rows, ones, weights, 1e-13, M):
+        return math.inf
+    leverage = np.empty(K)
+    squared_lengths(B, rows, ones, origin, tiles_of(B, rows, ones, origin), M, leverage)
+    return leverage[argmax(leverage)] / rank

@@ -6,29 +6,67 @@ import numpy as np
 
 from linmed.kernels.compile import kernel
 from linmed.kernels.design import approx_design, optimal_design
-from linmed.kernels.linear import BLAS_DIM, dot, matvec, squared_norm, squared_norms
+from linmed.kernels.linear import argmax, inner_products, matvec, squared_lengths, squared_norm, tiles_of
 from linmed.kernels.sampling import invert_cdf
 
 LEVERAGE_ROUNDING = 1e-9  # ‖a‖² = 1 must not count as > 1 because of its last bit
 TIE = 1e-12  # leverages this close, relatively, are equal
+LOWEST = -1e300  # log f is never −inf: every arm keeps a finite log-probability
+TINY = 1e-250  # squared distances below this have lost digits to underflow
+FEW = 64  # numbers in the arm matrix up to which plain loops win (benchmarks/kernels.py)
 OPTIMAL_TOL = 1e-6
 
 
 @kernel
-def log_weight(M, a, best, theta, gap, distance2, beta):  # type: ignore[no-untyped-def]
-    """log f_t(a) = −Δ̂² / (β ‖â − a‖²) in V⁻¹ = M, with 0/0 = 0 and never −inf."""
-    if not gap > 0.0:
+def log_weight(gap, distance2, beta):  # type: ignore[no-untyped-def]
+    """log f_t(a) = −Δ̂² / (β ‖â − a‖²), with 0/0 = 0 and never −inf."""
+    if gap > 0.0:
+        return max(-(gap / distance2) * (gap / beta), LOWEST)
+    return 0.0
+
+
+@kernel
+def log_weight_of_near_duplicate(A, i, best, theta, M, beta):  # type: ignore[no-untyped-def]
+    """The same where ‖â − a‖² underflows: the ratio does not depend on the length of â − a."""
+    longest = 0.0
+    for k in range(A.shape[1]):
+        longest = max(longest, abs(A[best, k] - A[i, k]))
+    if longest == 0.0:
         return 0.0
-    if distance2 < 1e-250:  # the ratio does not depend on the length of â − a: measure a longer copy
-        longest = 0.0
-        for k in range(a.shape[0]):
-            longest = max(longest, abs(best[k] - a[k]))
-        diff = (best - a) / longest
-        gap = dot(theta, diff)
-        distance2 = squared_norm(M, diff, np.zeros(a.shape[0]))
-        if not (gap > 0.0 and distance2 > 0.0):
-            return 0.0
-    return max(-(gap / distance2) * (gap / beta), -1e300)
+    diff = ((A[best] - A[i]) / longest).reshape((1, -1))
+    gap = 0.0
+    for k in range(A.shape[1]):
+        gap += theta[k] * diff[0, k]
+    distance2 = squared_norm(diff, 0, np.zeros(A.shape[1]), M)
+    return log_weight(gap, distance2, beta) if distance2 > 0.0 else 0.0
+
+
+@kernel
+def log_weights_few(A, theta, M, beta, log_f, leverage):  # type: ignore[no-untyped-def]
+    """`log_weights` by plain loops, which win while there are few numbers."""
+    K, d = A.shape
+    matvec(A, theta, log_f)
+    best = 0
+    for i in range(1, K):
+        if log_f[i] > log_f[best]:
+            best = i
+    for i in range(K):
+        total, distance2, gap = 0.0, 0.0, 0.0
+        for j in range(d):
+            diff = A[best, j] - A[i, j]
+            gap += theta[j] * diff
+            inner, inner_diff = 0.0, 0.0
+            for k in range(j):
+                inner += M[j, k] * A[i, k]
+                inner_diff += M[j, k] * (A[best, k] - A[i, k])
+            total += A[i, j] * (2.0 * inner + M[j, j] * A[i, j])
+            distance2 += diff * (2.0 * inner_diff + M[j, j] * diff)
+        leverage[i] = total
+        if distance2 > TINY:
+            log_f[i] = log_weight(gap, distance2, beta)
+        else:
+            log_f[i] = log_weight_of_near_duplicate(A, i, best, theta, M, beta)
+    return best
 
 
 @kernel
@@ -38,40 +76,30 @@ def log_weights(A, theta, M, beta, log_f, leverage):  # type: ignore[no-untyped-
     A (K,d), theta (d,), M (d,d), beta = β_{t−1}(δ_{t−1}), log_f, leverage (K,).
     """
     K, d = A.shape
-    matvec(A, theta, log_f)
-    best = 0
-    for i in range(1, K):
-        if log_f[i] > log_f[best]:
-            best = i
-    center = A[best]
-    if d < BLAS_DIM:
-        for i in range(K):
-            total = 0.0
-            for j in range(d):
-                inner = 0.0
-                for k in range(j):
-                    inner += M[j, k] * A[i, k]
-                total += A[i, j] * (2.0 * inner + M[j, j] * A[i, j])
-            leverage[i] = total
-            gap = 0.0
-            for k in range(d):
-                gap += theta[k] * (center[k] - A[i, k])
-            log_f[i] = log_weight(M, A[i], center, theta, gap, squared_norm(M, A[i], center), beta)
-        return best
-    squared_norms(A, center, M, leverage)
-    toward = np.empty(d)
+    if K * d <= FEW:
+        return log_weights_few(A, theta, M, beta, log_f, leverage)
+    rows, ones = np.arange(K), np.ones(K)
+    origin = np.zeros(d)
+    tiles = tiles_of(A, rows, ones, origin)
+    inner_products(A, rows, ones, origin, tiles, theta, log_f)
+    best = argmax(log_f)
+    center = A[best].copy()
+    tiles = tiles_of(A, rows, ones, center)
+    gap, inner, toward = log_f, np.empty(K), np.empty(d)
     matvec(M, center, toward)
-    center_leverage = dot(toward, center)
+    inner_products(A, rows, ones, center, tiles, theta, gap)
+    inner_products(A, rows, ones, center, tiles, toward, inner)
+    squared_lengths(A, rows, ones, center, tiles, M, leverage)
+    center_leverage = 0.0
+    for k in range(d):
+        center_leverage += center[k] * toward[k]
     for i in range(K):
-        gap = 0.0
-        inner = 0.0
-        for k in range(d):
-            diff = center[k] - A[i, k]
-            gap += theta[k] * diff
-            inner += toward[k] * diff
         distance2 = leverage[i]
-        leverage[i] = center_leverage - 2.0 * inner + distance2  # ‖a‖² = ‖â − (â − a)‖²
-        log_f[i] = log_weight(M, A[i], center, theta, gap, distance2, beta)
+        leverage[i] = center_leverage + 2.0 * inner[i] + distance2  # a = â + (a − â)
+        if distance2 > TINY:
+            log_f[i] = log_weight(-gap[i], distance2, beta)
+        else:
+            log_f[i] = log_weight_of_near_duplicate(A, i, best, theta, M, beta)
     return best
 
 

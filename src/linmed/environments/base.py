@@ -1,0 +1,165 @@
+"""What every environment is: an immutable configuration that turns a random stream into rounds.
+
+One trial is one call of `blocks` with a generator of its own. What stays fixed in the trial (θ*, the
+arms) is drawn first and lives in local variables; then rounds come in blocks, for ever. So a trial
+depends on its generator alone, not on the batch, the process or the policy that meets it.
+"""
+
+import dataclasses
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from linmed import checks
+from linmed.checks import Floats, Ints
+
+
+class Block(NamedTuple):
+    """The next rounds of one trial. An array, once given away, must not be written to again."""
+
+    arms: Floats
+    """(K, d) where the arms stay the same, (rounds, K, d) where they change."""
+    means: Floats
+    """⟨θ*, a⟩ of every arm: (K,), or (rounds, K) where the arms change."""
+    noise: Floats
+    """(rounds,) what `Environment.rewards` turns into a reward, whichever arm is played."""
+    delays: Ints | None = None
+    """(rounds,) how many rounds later each reward arrives; None means at once."""
+
+
+@dataclass(frozen=True)
+class Environment(ABC):
+    """A problem. One of one's own is a frozen dataclass that defines `blocks`:
+
+    >>> @dataclass(frozen=True)
+    ... class TwoArms(Environment):
+    ...     gap: float = 0.5
+    ...
+    ...     def blocks(self, rng):
+    ...         arms = np.eye(2)
+    ...         means = np.array([self.gap, 0.0])
+    ...         while True:
+    ...             yield Block(arms, means, rng.standard_normal(self.block_rounds))
+    >>> next(TwoArms().blocks(np.random.default_rng(0))).means
+    array([0.5, 0. ])
+    """
+
+    block_rounds: ClassVar[int] = 1024
+    """Rounds in a block. Part of the problem's definition: another length is another stream."""
+
+    @abstractmethod
+    def blocks(self, rng: np.random.Generator) -> Iterator[Block]:
+        """One trial, without end: every block holds `block_rounds` rounds."""
+
+    def rewards(self, means: Floats, noise: Floats) -> Floats:
+        """The rewards of arms with these means.  means (R,), noise (R,) → (R,)."""
+        return means + noise
+
+    @property
+    def name(self) -> str:
+        """Class name and parameters, for titles."""
+        values = ((f.name, getattr(self, f.name), f.default) for f in dataclasses.fields(self) if f.repr)
+        shown = ", ".join(f"{key}={value}" for key, value, default in values if value != default)
+        return type(self).__name__ + (f"({shown})" if shown else "")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The configuration as JSON-ready values; `from_dict` is its inverse."""
+        parameters = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.init}
+        return {"environment": type(self).__name__, **json.loads(json.dumps(parameters))}
+
+    def identity(self) -> dict[str, Any]:
+        """What the numbers depend on, and nothing else: stored results are found by it.
+
+        It is `to_dict` unless the problem reads data: then the data's digest stands for its path.
+        """
+        return self.to_dict()
+
+    @classmethod
+    def _from_parameters(cls, parameters: dict[str, Any]) -> "Environment":
+        return cls(**parameters)
+
+    @staticmethod
+    def from_dict(config: Mapping[str, Any]) -> "Environment":
+        """The environment that `to_dict` described. Any imported subclass is found by its name."""
+        known = {cls.__name__: cls for cls in subclasses()}
+        name = config.get("environment")
+        if name not in known:
+            raise ValueError(f"unknown environment {name!r}; known are {', '.join(sorted(known))}")
+        parameters = {key: value for key, value in config.items() if key != "environment"}
+        fields = [f.name for f in dataclasses.fields(known[name]) if f.init]
+        unknown = sorted(set(parameters) - set(fields))
+        if unknown:
+            raise ValueError(f"{name} has no parameter {unknown[0]!r}; it has {', '.join(fields) or 'none'}")
+        return known[name]._from_parameters(parameters)
+
+    def _set(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+
+
+def subclasses() -> list[type[Environment]]:
+    """Every concrete environment that has been imported."""
+    found: list[type[Environment]] = []
+    parents: list[Any] = [Environment]
+    while parents:
+        children = parents.pop().__subclasses__()
+        parents += children
+        found += [child for child in children if not child.__abstractmethods__]
+    return found
+
+
+NoiseName = Literal["gaussian", "student-t", "bernoulli"]
+
+
+@dataclass(frozen=True)
+class NoisyEnvironment(Environment):
+    """An environment whose rewards are a mean plus noise of standard deviation σ*, or coin flips."""
+
+    noise: NoiseName = field(default="gaussian", kw_only=True)
+    """"gaussian"; "student-t", scaled to standard deviation σ*; "bernoulli": rewards 0 or 1, σ* unused."""
+    degrees: float = field(default=5.0, kw_only=True)
+    """Degrees of freedom of Student's t, above 2 so that the variance exists."""
+
+    @property
+    @abstractmethod
+    def sigma(self) -> float:
+        """σ*: the true noise level. Subclasses make it a field, in the place that suits them."""
+
+    def __post_init__(self) -> None:
+        self._set("sigma", checks.between("sigma", self.sigma, 0.0, checks.LARGEST))
+        checks.option("noise", self.noise, ("gaussian", "student-t", "bernoulli"))
+        self._set("degrees", checks.between("degrees", self.degrees, 2.0, checks.LARGEST))
+        if self.degrees <= 2.0:
+            raise ValueError(f"degrees must be above 2 for the noise to have a variance, got {self.degrees}")
+
+    def rewards(self, means: Floats, noise: Floats) -> Floats:
+        """mean + noise; with coin flips 1 where a uniform falls below the mean."""
+        return (noise < means).astype(np.float64) if self.noise == "bernoulli" else means + noise
+
+    def _noise(self, rng: np.random.Generator) -> Floats:
+        """The noise of one block (rounds,)."""
+        if self.noise == "bernoulli":
+            return rng.random(self.block_rounds)
+        if self.noise == "student-t":
+            scale = self.sigma * np.sqrt((self.degrees - 2.0) / self.degrees)
+            return np.asarray(scale * rng.standard_t(self.degrees, self.block_rounds))
+        return self.sigma * rng.standard_normal(self.block_rounds)
+
+    def _valid(self, means: Floats) -> Floats:
+        """`means`, if they can be means of this noise."""
+        if self.noise == "bernoulli" and not (means.min() >= 0.0 and means.max() <= 1.0):
+            raise ValueError(
+                f"noise='bernoulli' needs mean rewards in [0, 1], but {type(self).__name__} has means from "
+                f"{means.min():g} to {means.max():g}; use 'gaussian' or 'student-t'"
+            )
+        return means
+
+
+def on_sphere(rng: np.random.Generator, *shape: int) -> Floats:
+    """Uniform points on the unit sphere of the last axis."""
+    points = rng.standard_normal(shape)
+    points /= np.linalg.norm(points, axis=-1, keepdims=True)
+    return points

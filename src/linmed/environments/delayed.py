@@ -1,0 +1,101 @@
+"""Rewards that arrive later than the decision they belong to."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from linmed import checks
+from linmed.checks import Floats, Ints
+from linmed.environments.base import Block, Environment
+
+DelayRule = Callable[[np.random.Generator, Ints, int], Any]
+"""(generator, round numbers from 1 (m,), `rounds`) → delays (m,), whole numbers ≥ 0."""
+
+
+@dataclass(frozen=True)
+class Delayed(Environment):
+    """`env` with its rewards delayed; arms and noise are the same as without the delay.
+
+    The reward of round t is known after round t + delay, before the decision of round t + delay + 1.
+    """
+
+    env: Environment
+    rounds: int = 10
+    """The delay D."""
+    mode: str | DelayRule = "constant"
+    """"constant": D rounds. "batch": all at once after rounds 1, D+1, 2D+1, … Or a function of
+    (generator, round numbers, D) that returns the delays of those rounds; define it in a module, not
+    as a lambda, to use it with a store or other processes."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.env, Environment):
+            raise TypeError(f"env must be an environment, got {self.env!r}")
+        if isinstance(self.env, Delayed):
+            raise ValueError("env is already delayed; give one Delayed the whole delay")
+        smallest = 1 if self.mode == "batch" else 0
+        self._set("rounds", checks.whole("rounds", self.rounds, at_least=smallest))
+        if not callable(self.mode):
+            checks.option("mode", self.mode, ("constant", "batch"))
+
+    @property
+    def block_rounds(self) -> int:  # type: ignore[override]
+        """As the environment underneath."""
+        return self.env.block_rounds
+
+    def blocks(self, rng: np.random.Generator) -> Iterator[Block]:
+        """The blocks of `env`, with delays."""
+        (own,) = rng.spawn(1)  # a stream of its own leaves the arms and the noise as they were
+        first = 1
+        for block in self.env.blocks(rng):
+            t = np.arange(first, first + len(block.noise))
+            yield block._replace(delays=self._delays(own, t))
+            first += len(t)
+
+    def _delays(self, rng: np.random.Generator, t: Ints) -> Ints:
+        if self.mode == "constant":
+            return np.full(len(t), self.rounds)
+        if self.mode == "batch":
+            return -(t - 1) % self.rounds
+        assert callable(self.mode)
+        raw = np.asarray(self.mode(rng, t, self.rounds))
+        if raw.shape != t.shape or raw.dtype.kind not in "iu" or (raw.size and raw.min() < 0):
+            raise ValueError(
+                f"mode must return {len(t)} whole numbers ≥ 0, one delay per round, "
+                f"got {raw.dtype} of shape {raw.shape}"
+            )
+        return raw.astype(np.int64)
+
+    def rewards(self, means: Floats, noise: Floats) -> Floats:
+        """As the environment underneath."""
+        return self.env.rewards(means, noise)
+
+    @property
+    def name(self) -> str:
+        """The environment underneath and its delay."""
+        mode = "" if self.mode == "constant" else f", mode={_rule_name(self.mode)}"
+        return f"Delayed({self.env.name}, rounds={self.rounds}{mode})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """With `env` as a nested configuration, and a function as its module and name."""
+        return {
+            "environment": "Delayed",
+            "env": self.env.to_dict(),
+            "rounds": self.rounds,
+            "mode": _rule_name(self.mode),
+        }
+
+    def identity(self) -> dict[str, Any]:
+        """With the identity of `env`."""
+        return {**self.to_dict(), "env": self.env.identity()}
+
+    @classmethod
+    def _from_parameters(cls, parameters: dict[str, Any]) -> "Environment":
+        return cls(**{**parameters, "env": Environment.from_dict(parameters["env"])})
+
+
+def _rule_name(mode: str | DelayRule) -> str:
+    if isinstance(mode, str):
+        return mode
+    return f"{getattr(mode, '__module__', '?')}:{getattr(mode, '__qualname__', repr(mode))}"

@@ -1,0 +1,123 @@
+"""Problems whose arms and θ* are given: the same in every round and every trial."""
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from linmed import checks
+from linmed.checks import Floats
+from linmed.environments.base import Block, NoisyEnvironment
+
+
+@dataclass(frozen=True)
+class _Given(NoisyEnvironment):
+    """Arms and θ* known from the parameters."""
+
+    @abstractmethod
+    def _problem(self) -> tuple[Floats, Floats]:
+        """Arms (K, d) and θ* (d,)."""
+
+    @cached_property
+    def _block(self) -> tuple[Floats, Floats]:
+        """Arms and means, the same arrays for every trial: the simulation sees that they are shared."""
+        arms, theta = self._problem()
+        return arms, self._valid(arms @ theta)
+
+    def blocks(self, rng: np.random.Generator) -> Iterator[Block]:
+        """The given arms in every round."""
+        arms, means = self._block
+        while True:
+            yield Block(arms, means, self._noise(rng))
+
+
+@dataclass(frozen=True)
+class FixedArms(_Given):
+    """A set of arms and a θ* of one's own.
+
+    >>> FixedArms([[1, 0], [0.6, 0.8]], theta=[1, 0], sigma=0.1).name
+    'FixedArms(arms=((1.0, 0.0), (0.6, 0.8)), theta=(1.0, 0.0), sigma=0.1)'
+    """
+
+    arms: ArrayLike
+    """(K, d)."""
+    theta: ArrayLike
+    """θ* (d,)."""
+    sigma: float = 1.0
+    """σ*: the true noise level."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        arms = checks.arm_matrix(self.arms)
+        theta = checks.floats("theta", self.theta)
+        if theta.shape != arms.shape[1:]:
+            raise ValueError(
+                f"theta has shape {theta.shape} but arms of shape {arms.shape} need {arms.shape[1:]}"
+            )
+        # Tuples, so that equal problems are equal, hashable and JSON-ready.
+        self._set("arms", tuple(map(tuple, arms.tolist())))
+        self._set("theta", tuple(theta.tolist()))
+        self._block  # noqa: B018  (wrong means are refused here, not in the middle of a run)
+
+    def _problem(self) -> tuple[Floats, Floats]:
+        return np.array(self.arms), np.array(self.theta)
+
+
+@dataclass(frozen=True)
+class LargeGap(_Given):
+    """Arms e₁, e₂ and θ* = e₁: one gap of 1, where √n regret is a waste."""
+
+    sigma: float = 1.0
+    """σ*: the true noise level."""
+
+    def _problem(self) -> tuple[Floats, Floats]:
+        return np.eye(2), np.array([1.0, 0.0])
+
+
+@dataclass(frozen=True)
+class EndOfOptimism(_Given):
+    """Arms (1, 0), (0, 1), (1−ε, 2ε) and θ* = (1, 0): the bad arm (0, 1) is the informative one.
+
+    Optimism stops playing (0, 1) long before ⟨θ*, e₂⟩ is known well enough to tell the other two
+    apart (Lattimore and Szepesvári, The End of Optimism?, 2017).
+    """
+
+    eps: float = 0.01
+    """ε: the gap of the nearly optimal arm."""
+    sigma: float = 0.1
+    """σ*: the true noise level."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        eps = checks.real("eps", self.eps)
+        if not 0.0 < eps <= 0.4:  # beyond 0.4 the third arm is longer than 1
+            raise ValueError(
+                f"eps must lie in (0, 0.4], so that every arm has norm at most 1, got {self.eps!r}"
+            )
+        self._set("eps", eps)
+
+    def _problem(self) -> tuple[Floats, Floats]:
+        arms = np.array([[1.0, 0.0], [0.0, 1.0], [1.0 - self.eps, 2.0 * self.eps]])
+        return arms, np.array([1.0, 0.0])
+
+
+@dataclass(frozen=True)
+class RepeatedArms(_Given):
+    """The best arm (1, 0) = θ* and K − 1 copies of (0, 1): regret should not grow with K."""
+
+    arms: int = 64
+    """K."""
+    sigma: float = 1.0
+    """σ*: the true noise level."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._set("arms", checks.whole("arms", self.arms, at_least=2))
+
+    def _problem(self) -> tuple[Floats, Floats]:
+        arms = np.tile([0.0, 1.0], (self.arms, 1))
+        arms[0] = 1.0, 0.0
+        return arms, np.array([1.0, 0.0])

@@ -1,0 +1,38 @@
+"""Arms and θ* drawn uniformly on the unit sphere, anew in each trial."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from linmed import checks
+from linmed.environments.base import Block, NoisyEnvironment, on_sphere
+
+
+@dataclass(frozen=True)
+class UnitBall(NoisyEnvironment):
+    """K arms and θ* uniform on the unit sphere of R^d; they stay the same through a trial."""
+
+    arms: int = 10
+    """K."""
+    dim: int = 5
+    """d."""
+    sigma: float = 1.0
+    """σ*: the true noise level."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._set("arms", checks.whole("arms", self.arms))
+        self._set("dim", checks.whole("dim", self.dim))
+        if self.noise == "bernoulli":
+            raise ValueError(
+                "noise='bernoulli' needs mean rewards in [0, 1]; on the unit ball they are in [-1, 1]"
+            )
+
+    def blocks(self, rng: np.random.Generator) -> Iterator[Block]:
+        """θ* and the arms first, then noise."""
+        theta = on_sphere(rng, self.dim)
+        arms = on_sphere(rng, self.arms, self.dim)
+        means = arms @ theta
+        while True:
+            yield Block(arms, means, self._noise(rng))

@@ -1,0 +1,17 @@
+"""Policies × environment × trials → thinned regret curves, in a store that survives interruption."""
+
+from linmed.simulation.results import Results, Run
+from linmed.simulation.run import SimulationInterrupted, simulate
+from linmed.simulation.schedule import checkpoints
+from linmed.simulation.store import Store, StoreError, StoreWarning
+
+__all__ = [
+    "Results",
+    "Run",
+    "SimulationInterrupted",
+    "Store",
+    "StoreError",
+    "StoreWarning",
+    "checkpoints",
+    "simulate",
+]

@@ -1,0 +1,110 @@
+"""One block of rounds for many trials at once: arrays with a replica axis behind the round axis."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+
+from linmed.checks import Floats, Ints
+from linmed.environments import Block, Environment
+
+
+class Rounds:
+    """The environments of R trials, block by block.
+
+    After `advance`, for round t of the block: `arms(t)` (R,K,d) or (1,K,d), `means` one row per round
+    or one for all, each flattened to R·K; `noise` (rounds, R); `delays` (rounds, R), (rounds, 1) or None.
+    """
+
+    def __init__(self, environment: Environment, generators: list[np.random.Generator]) -> None:
+        self.environment = environment
+        self.streams: list[Iterator[Block]] = [environment.blocks(rng) for rng in generators]
+        self.replicas = len(generators)
+        self.blocks: list[Block] = []
+
+    def advance(self) -> int:
+        """Take the next block of every trial; returns its number of rounds."""
+        before, self.blocks = self.blocks, [next(stream) for stream in self.streams]
+        if not before or any(new.arms is not old.arms for new, old in zip(self.blocks, before, strict=True)):
+            self._stack_arms()
+        elif any(new.means is not old.means for new, old in zip(self.blocks, before, strict=True)):
+            self._stack_means()
+        rounds = self.environment.block_rounds
+        for block in self.blocks:
+            _check_series(self.environment, "noise", block.noise, rounds)
+        # Contiguous rows: one round's noise is read in one piece.
+        self.noise: Floats = np.stack([block.noise for block in self.blocks], axis=1)
+        self.delays = self._stack_delays(rounds)
+        return rounds
+
+    def arms(self, t: int) -> Floats:
+        """The arms of round t of this block."""
+        return self._arms[t] if self.changing else self._arms
+
+    def mean_row(self, t: int) -> Floats:
+        """The means of round t, flattened: arm k of replica r is entry r·K + k."""
+        row: Floats = self.means[t] if len(self.means) > 1 else self.means[0]
+        return row
+
+    def _stack_arms(self) -> None:
+        first = self.blocks[0].arms
+        shared = all(block.arms is first for block in self.blocks)
+        distinct = [first] if shared else [block.arms for block in self.blocks]
+        for arms in distinct:
+            _check_arms(self.environment, arms, first.shape)
+        self.changing = first.ndim == 3
+        if shared:
+            self._arms = first[:, None] if self.changing else first[None]  # (rounds,1,K,d) or (1,K,d)
+        else:
+            self._arms = np.stack(distinct, axis=1 if self.changing else 0)
+        self._arms = np.ascontiguousarray(self._arms, dtype=np.float64)
+        self.count = first.shape[-2]
+        self._stack_means()
+
+    def _stack_means(self) -> None:
+        shape = self.blocks[0].arms.shape[:-1]
+        for block in self.blocks:
+            if block.means.shape != shape or not np.isfinite(block.means).all():
+                raise ValueError(
+                    f"{_owner(self.environment)} gave means of shape {block.means.shape} for arms of shape "
+                    f"{block.arms.shape}; expected finite numbers of shape {shape}"
+                )
+        means = np.stack([block.means for block in self.blocks], axis=-2)  # (…, R, K)
+        self.means: Floats = np.ascontiguousarray(means, dtype=np.float64).reshape(-1, self.replicas * self.count)
+        self.best: Floats = means.max(axis=-1).reshape(-1, self.replicas)  # (rounds or 1, R)
+
+    def _stack_delays(self, rounds: int) -> Ints | None:
+        delays = [block.delays for block in self.blocks]
+        if all(series is None for series in delays):
+            return None
+        for series in delays:
+            _check_series(self.environment, "delays", np.empty(0) if series is None else series, rounds)
+        if all(np.array_equal(a, b) for a, b in pairwise(delays)):  # type: ignore[arg-type]
+            return np.asarray(delays[0])[:, None]
+        return np.stack(delays, axis=1)  # type: ignore[arg-type]
+
+
+def _owner(environment: Environment) -> str:
+    return f"{type(environment).__name__}.blocks"
+
+
+def _check_series(environment: Environment, name: str, series: Floats | Ints, rounds: int) -> None:
+    if series.shape != (rounds,):
+        raise ValueError(
+            f"{_owner(environment)} gave {name} of shape {series.shape}; block_rounds={rounds} asks for ({rounds},)"
+        )
+    if not np.isfinite(series).all():
+        raise ValueError(f"{_owner(environment)} gave {name} that are not finite")
+
+
+def _check_arms(environment: Environment, arms: Floats, shape: tuple[int, ...]) -> None:
+    rounds = environment.block_rounds
+    if arms.ndim not in (2, 3) or 0 in arms.shape or (arms.ndim == 3 and len(arms) != rounds):
+        raise ValueError(
+            f"{_owner(environment)} gave arms of shape {arms.shape}; expected (K, d), or ({rounds}, K, d) "
+            "where they change"
+        )
+    if arms.shape != shape:
+        raise ValueError(f"{_owner(environment)} gave arms of shape {shape} in one trial and {arms.shape} in another")
+    if not np.isfinite(arms).all():
+        raise ValueError(f"{_owner(environment)} gave arms that are not finite")
