@@ -77,9 +77,7 @@ def run_batch(task: Task, tick: Callable[[int], None] | None = None) -> Outcome:
                 for known in pending.arrive(done + t):
                     policy.learn(state, *known)
         # ---- regret and pulls need no rewards: they follow from the arms played
-        gaps = rounds.best - np.take_along_axis(rounds.means, played, axis=1) if len(rounds.means) > 1 else (
-            rounds.best - rounds.means[0][played]
-        )
+        gaps = rounds.gaps(played)
         gaps[0] += total
         curve = np.cumsum(gaps, axis=0, out=gaps)  # (size, R)
         total = curve[-1].copy()

@@ -29,7 +29,8 @@ class Pending:
             return
         for delay in np.unique(delays):
             late = np.flatnonzero(delays == delay)
-            self._due[round_ + int(delay)].append(Observation(*(part[late] for part in seen)))
+            part = Observation(seen.features[late], seen.rewards[late], seen.replicas[late])
+            self._due[round_ + int(delay)].append(part)
 
     def arrive(self, round_: int) -> list[Observation]:
         """What becomes known after this round."""

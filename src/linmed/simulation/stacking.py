@@ -46,6 +46,15 @@ class Rounds:
         row: Floats = self.means[t] if len(self.means) > 1 else self.means[0]
         return row
 
+    def gaps(self, played: Ints) -> Floats:
+        """How much worse than the best each choice was.  played (m, R), as in `mean_row` → (m, R)."""
+        if len(self.means) == 1:
+            means = self.means[0][played]
+        else:
+            means = np.take_along_axis(self.means[: len(played)], played, axis=1)
+        gaps: Floats = self.best[: len(played)] - means
+        return gaps
+
     def _stack_arms(self) -> None:
         first = self.blocks[0].arms
         shared = all(block.arms is first for block in self.blocks)
@@ -70,7 +79,9 @@ class Rounds:
                     f"{block.arms.shape}; expected finite numbers of shape {shape}"
                 )
         means = np.stack([block.means for block in self.blocks], axis=-2)  # (…, R, K)
-        self.means: Floats = np.ascontiguousarray(means, dtype=np.float64).reshape(-1, self.replicas * self.count)
+        self.means: Floats = np.ascontiguousarray(means, dtype=np.float64).reshape(
+            -1, self.replicas * self.count
+        )
         self.best: Floats = means.max(axis=-1).reshape(-1, self.replicas)  # (rounds or 1, R)
 
     def _stack_delays(self, rounds: int) -> Ints | None:
@@ -91,7 +102,8 @@ def _owner(environment: Environment) -> str:
 def _check_series(environment: Environment, name: str, series: Floats | Ints, rounds: int) -> None:
     if series.shape != (rounds,):
         raise ValueError(
-            f"{_owner(environment)} gave {name} of shape {series.shape}; block_rounds={rounds} asks for ({rounds},)"
+            f"{_owner(environment)} gave {name} of shape {series.shape}; "
+            f"block_rounds={rounds} asks for ({rounds},)"
         )
     if not np.isfinite(series).all():
         raise ValueError(f"{_owner(environment)} gave {name} that are not finite")
@@ -105,6 +117,8 @@ def _check_arms(environment: Environment, arms: Floats, shape: tuple[int, ...]) 
             "where they change"
         )
     if arms.shape != shape:
-        raise ValueError(f"{_owner(environment)} gave arms of shape {shape} in one trial and {arms.shape} in another")
+        raise ValueError(
+            f"{_owner(environment)} gave arms of shape {shape} in one trial and {arms.shape} in another"
+        )
     if not np.isfinite(arms).all():
         raise ValueError(f"{_owner(environment)} gave arms that are not finite")

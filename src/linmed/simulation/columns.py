@@ -1,0 +1,89 @@
+"""Parameters as columns: the same columns in every file, so that a directory opens as one table."""
+
+import dataclasses
+import json
+import types
+import typing
+from typing import Any
+
+import pyarrow as pa
+
+import linmed.policies  # noqa: F401  (its classes give the columns)
+from linmed.environments import Environment
+from linmed.environments.base import subclasses as environment_classes
+from linmed.policies.base import Policy
+
+KINDS = (("text", {str}, pa.string()), ("real", {float}, pa.float64()), ("whole", {int}, pa.int64()),
+         ("flag", {bool}, pa.bool_()))  # fmt: skip
+"""Parameter types in the order in which they win where classes disagree about a name."""
+
+
+def parameter_columns(policy: Policy, environment: Environment) -> dict[str, tuple[pa.DataType, Any]]:
+    """`policy.x` and `environment.y` for every parameter of every class known: type, and value or None.
+
+    A parameter that is no plain value (a matrix of arms) has no column; it is in `configuration`.
+    """
+    configuration = environment.identity()
+    # A wrapped environment (Delayed) shows its own parameters and those of the one it wraps.
+    inner = configuration.pop("env", None)
+    if inner is not None:
+        outer = configuration["environment"]
+        configuration = {**inner, **configuration, "environment": f"{outer}({inner['environment']})"}
+    config = policy.to_dict()
+    columns: dict[str, tuple[pa.DataType, Any]] = {
+        "policy.class": (pa.string(), config["policy"]),
+        "environment.class": (pa.string(), configuration["environment"]),
+    }
+    for name, type_ in _types(_policy_classes()).items():
+        columns[f"policy.{name}"] = type_, _fit(config.get(name), type_)
+    for name, type_ in _types(environment_classes()).items():
+        columns[f"environment.{name}"] = type_, _fit(configuration.get(name), type_)
+    return columns
+
+
+def _policy_classes() -> list[type[Any]]:
+    found: list[type[Any]] = []
+    parents: list[Any] = [Policy]
+    while parents:
+        children = parents.pop().__subclasses__()
+        parents += children
+        found += children
+    return found
+
+
+def _types(classes: list[Any]) -> dict[str, pa.DataType]:
+    """Column types of all plain parameters, by name in alphabetical order."""
+    allowed: dict[str, set[type]] = {}
+    for cls in classes:
+        hints = typing.get_type_hints(cls)
+        for field in dataclasses.fields(cls):
+            if field.init:
+                allowed.setdefault(field.name, set()).update(_plain(hints[field.name]))
+    chosen: dict[str, pa.DataType] = {}
+    for name in sorted(allowed):
+        for _, members, type_ in KINDS:
+            if allowed[name] & members:
+                chosen[name] = type_
+                break
+    return chosen
+
+
+def _plain(hint: Any) -> set[type]:
+    """The plain types among what a hint allows."""
+    origin = typing.get_origin(hint)
+    if origin is typing.Literal:
+        return {type(value) for value in typing.get_args(hint)}
+    if origin in (typing.Union, types.UnionType):
+        return set().union(*map(_plain, typing.get_args(hint)))
+    return {hint} & {str, float, int, bool}
+
+
+def _fit(value: Any, type_: pa.DataType) -> Any:
+    """`value` for a column of this type, or None where it does not fit."""
+    if value is None:
+        return None
+    if pa.types.is_string(type_):
+        return value if isinstance(value, str) else json.dumps(value)
+    if pa.types.is_boolean(type_):
+        return value if isinstance(value, bool) else None
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None

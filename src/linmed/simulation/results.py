@@ -1,0 +1,135 @@
+"""What a simulation found out."""
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from linmed.checks import Floats, Ints
+from linmed.environments import Environment
+from linmed.policies.base import Policy
+
+
+@dataclass(frozen=True)
+class Run:
+    """One policy's share."""
+
+    policy: Policy
+    trials: Ints  # (T,) trial numbers, ascending
+    regret: Floats  # (T, checkpoints) cumulative pseudo-regret
+    pulls: Ints  # (T, K) how often each arm was played
+    seconds: float
+    """Time spent in the loop, summed over workers."""
+
+
+@dataclass(frozen=True)
+class Results:
+    """Regret curves of several policies on one environment. Rows are trials, columns checkpoints."""
+
+    environment: Environment
+    horizon: int
+    seed: int
+    checkpoints: Ints
+    """Rounds, from 1, after which regret was written down."""
+    runs: Mapping[str, Run]
+    """By the policy's name, in the order given to `simulate`."""
+
+    @property
+    def names(self) -> list[str]:
+        """The policies' names."""
+        return list(self.runs)
+
+    def run(self, name: str) -> Run:
+        """One policy's run, by the policy's name or, where only one has it, its class's name."""
+        if name in self.runs:
+            return self.runs[name]
+        of_class = [run for run in self.runs.values() if type(run.policy).__name__ == name]
+        if len(of_class) == 1:
+            return of_class[0]
+        if of_class:
+            raise ValueError(f"{name!r} could be any of {', '.join(run.policy.name for run in of_class)}")
+        near = difflib.get_close_matches(str(name), self.names, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"no policy is named {name!r}; there are {', '.join(self.names)}{hint}")
+
+    def regret(self, name: str) -> Floats:
+        """Cumulative pseudo-regret (trials, checkpoints)."""
+        return self.run(name).regret
+
+    def pulls(self, name: str) -> Ints:
+        """How often each arm was played (trials, arms)."""
+        return self.run(name).pulls
+
+    def seconds(self, name: str) -> float:
+        """Time spent in the policy's loops."""
+        return self.run(name).seconds
+
+    def final(self, name: str) -> Floats:
+        """Regret at the horizon (trials,)."""
+        return self.regret(name)[:, -1]
+
+    def mean(self, name: str) -> Floats:
+        """Mean regret over trials (checkpoints,); NaN without trials."""
+        curves = self.regret(name)
+        return curves.mean(axis=0) if len(curves) else np.full(len(self.checkpoints), np.nan)
+
+    def standard_error(self, name: str) -> Floats:
+        """Standard error of `mean` (checkpoints,); NaN with fewer than two trials."""
+        curves = self.regret(name)
+        if len(curves) < 2:
+            return np.full(len(self.checkpoints), np.nan)
+        errors: Floats = curves.std(axis=0, ddof=1) / np.sqrt(len(curves))
+        return errors
+
+    def summary(self) -> pa.Table:
+        """One row per policy: policy, mean_regret, standard_error, trials, seconds."""
+        rows = [
+            {
+                "policy": name,
+                "mean_regret": float(self.mean(name)[-1]),
+                "standard_error": float(self.standard_error(name)[-1]),
+                "trials": len(run.trials),
+                "seconds": run.seconds,
+            }
+            for name, run in self.runs.items()
+        ]
+        return pa.Table.from_pylist(rows)
+
+    def table(self) -> pa.Table:
+        """The curves in long form: policy, its parameters, trial, round, regret."""
+        rounds = np.tile(self.checkpoints, max((len(run.trials) for run in self.runs.values()), default=0))
+        parts = []
+        for name, run in self.runs.items():
+            size = run.regret.size
+            columns: dict[str, Any] = {"policy": [name] * size}
+            for key, value in run.policy.to_dict().items():
+                if key not in ("policy", "label"):
+                    columns[key] = [value] * size
+            columns["trial"] = np.repeat(run.trials, len(self.checkpoints))
+            columns["round"] = rounds[:size]
+            columns["regret"] = run.regret.ravel()
+            parts.append(pa.table(columns))
+        return pa.concat_tables(parts, promote_options="permissive")
+
+    def plot(self, path: str | Path | None = None) -> Any:
+        """Mean regret with 95 % intervals, saved to `path` (PNG, SVG, PDF by its ending)."""
+        from linmed.simulation.plot import plot  # matplotlib takes a second to import
+
+        return plot(self, path)
+
+    def __str__(self) -> str:
+        """The summary as text, best first."""
+        order = sorted(self.summary().to_pylist(), key=lambda row: (row["mean_regret"], row["policy"]))
+        width = max([len("policy"), *(len(row["policy"]) for row in order)])
+        lines = [f"{self.environment.name}, {self.horizon:,} rounds, seed {self.seed}"]
+        lines.append(f"{'policy':{width}}  {'regret':>10}  {'± s.e.':>8}  {'trials':>6}  {'seconds':>8}")
+        for row in order:
+            lines.append(
+                f"{row['policy']:{width}}  {row['mean_regret']:10.2f}  {row['standard_error']:8.2f}  "
+                f"{row['trials']:6d}  {row['seconds']:8.2f}"
+            )
+        return "\n".join(lines)

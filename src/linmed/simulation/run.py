@@ -1,0 +1,141 @@
+"""`simulate`: policies × environment × trials."""
+
+import math
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Executor
+from pathlib import Path
+
+import numpy as np
+
+from linmed import checks
+from linmed.checks import Ints
+from linmed.environments import Environment
+from linmed.policies.base import Policy
+from linmed.simulation.batch import Task
+from linmed.simulation.engine import default_workers, execute
+from linmed.simulation.results import Results, Run
+from linmed.simulation.schedule import checkpoints
+from linmed.simulation.store import Store, Trial
+
+LARGEST_BATCH = 256
+"""Replicas that go through the loop together; beyond this the cost of a round is all arithmetic."""
+
+
+class SimulationInterrupted(KeyboardInterrupt):
+    """Ctrl-C during a simulation. `results` holds the trials that had finished."""
+
+    def __init__(self, results: Results) -> None:
+        super().__init__(
+            "interrupted; the finished trials are in .results and, if one was given, in the store"
+        )
+        self.results = results
+
+
+def simulate(
+    policies: Policy | Sequence[Policy],
+    environment: Environment,
+    horizon: int,
+    trials: int,
+    seed: int = 0,
+    executor: Executor | None = None,
+    store: Store | str | Path | None = None,
+    progress: bool = True,
+    *,
+    workers: int | None = None,
+    batch: int | None = None,
+    points: int = 200,
+) -> Results:
+    """Play every policy for `horizon` rounds in `trials` independent trials.
+
+    Trial i meets the same arms, noise and θ* under every policy. The numbers depend on the policy, the
+    environment, `horizon` and `seed` alone: not on how the work is cut or where it is done.
+
+    executor: any `concurrent.futures.Executor`; None uses `workers` threads (default: all processors).
+    store: a directory that keeps finished batches; what it already holds is not computed again.
+    batch: trials that go through the loop together (default: as many as keep all workers busy).
+    points: regret is written down at about this many rounds.
+
+    Ctrl-C raises `SimulationInterrupted`, which carries the results so far.
+    """
+    policies = _named(policies)
+    if not isinstance(environment, Environment):
+        raise TypeError(f"environment must be an Environment, got {environment!r}")
+    horizon = checks.whole("horizon", horizon)
+    trials = checks.whole("trials", trials)
+    seed = checks.whole("seed", seed, at_least=0)
+    points = checks.whole("points", points, at_least=2)
+    if executor is not None and not isinstance(executor, Executor):
+        raise TypeError(f"executor must be a concurrent.futures.Executor, got {executor!r}")
+    if executor is not None and workers is not None:
+        raise ValueError("give workers or an executor, not both: an executor has its own number of workers")
+    workers = default_workers() if workers is None else checks.whole("workers", workers)
+    if executor is not None:
+        workers = getattr(executor, "_max_workers", None) or workers
+    if batch is None:
+        batch = min(LARGEST_BATCH, math.ceil(trials / math.ceil(workers / len(policies))))
+    batch = checks.whole("batch", batch)
+    if store is not None and not isinstance(store, Store):
+        store = Store(store)
+
+    marks = checkpoints(horizon, points)
+    finished: dict[str, dict[int, Trial]] = {}
+    tasks: list[Task] = []
+    for policy in policies:
+        whole = Task(policy, environment, horizon, seed, tuple(range(trials)), marks)
+        finished[policy.name] = store.load(whole) if store else {}
+        missing = [trial for trial in range(trials) if trial not in finished[policy.name]]
+        tasks += [
+            Task(policy, environment, horizon, seed, part, marks) for part in _consecutive(missing, batch)
+        ]
+    interrupted = False
+    try:
+        for task, outcome in execute(tasks, executor, workers, progress, environment.name):
+            if store:
+                store.save(task, outcome)
+            finished[task.policy.name].update(Trial.split(task, outcome))
+    except KeyboardInterrupt:
+        interrupted = True
+    results = Results(
+        environment, horizon, seed, marks,
+        {policy.name: _collect(policy, finished[policy.name], marks) for policy in policies},
+    )  # fmt: skip
+    if interrupted:
+        raise SimulationInterrupted(results)
+    return results
+
+
+def _named(policies: Policy | Iterable[Policy]) -> list[Policy]:
+    chosen = [policies] if isinstance(policies, Policy) else list(policies)
+    if not chosen:
+        raise ValueError("policies is empty: at least one is needed")
+    for policy in chosen:
+        if not isinstance(policy, Policy):
+            raise TypeError(f"policies must hold policies, got {policy!r}")
+    names = [policy.name for policy in chosen]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"{names.count(name)} policies are named {name!r}; give each a label of its own")
+    return chosen
+
+
+def _consecutive(trials: list[int], size: int) -> list[tuple[int, ...]]:
+    """Runs of consecutive trials, at most `size` long."""
+    parts: list[list[int]] = []
+    for trial in trials:
+        if parts and parts[-1][-1] == trial - 1 and len(parts[-1]) < size:
+            parts[-1].append(trial)
+        else:
+            parts.append([trial])
+    return [tuple(part) for part in parts]
+
+
+def _collect(policy: Policy, finished: dict[int, Trial], marks: Ints) -> Run:
+    order = sorted(finished)
+    rows = [finished[trial] for trial in order]
+    return Run(
+        policy=policy,
+        trials=np.array(order, dtype=np.int64),
+        regret=np.stack([row.regret for row in rows]) if rows else np.empty((0, len(marks))),
+        pulls=np.stack([row.pulls for row in rows]) if rows else np.empty((0, 0), dtype=np.int64),
+        seconds=sum(row.seconds for row in rows),
+    )
