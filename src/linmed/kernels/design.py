@@ -29,7 +29,6 @@ def betke_henk(A, rows, scale, tiles, count):  # type: ignore[no-untyped-def]
     difference of the two extreme arms vanishes; one arm alone then takes its place.
     """
     d = A.shape[1]
-    origin = np.zeros(d)
     v = np.zeros((d, d))  # v⊥, the orthogonalised directions
     norm2 = np.zeros(d)
     b = np.empty(d)
@@ -48,7 +47,7 @@ def betke_henk(A, rows, scale, tiles, count):  # type: ignore[no-untyped-def]
             b_norm2 += b[k] * b[k]
         if b_norm2 < NEGLIGIBLE * NEGLIGIBLE:
             continue  # the axis already lies in the span of the v's
-        inner_products(A, rows, scale, origin, tiles, b, score)
+        inner_products(A, rows, scale, tiles, b, score)
         top, bottom = argmax(score), argmin(score)
         size = max(abs(score[top]), abs(score[bottom]))
         flat = not score[top] - score[bottom] > NEGLIGIBLE * size
@@ -198,7 +197,6 @@ def add_greedily(A, rows, scale, tiles, M, leverage, count):  # type: ignore[no-
     det V, so the loop ends.
     """
     m, d = rows.shape[0], A.shape[1]
-    origin = np.zeros(d)
     u = np.empty(d)
     c = np.empty(m)
     while True:
@@ -212,7 +210,7 @@ def add_greedily(A, rows, scale, tiles, M, leverage, count):  # type: ignore[no-
             share = scale[worst] * A[rows[worst], k]
             for j in range(d):
                 u[j] += share * M[k, j]
-        inner_products(A, rows, scale, origin, tiles, u, c)
+        inner_products(A, rows, scale, tiles, u, c)
         shrink = 1.0 / (1.0 + leverage[worst])
         for i in range(m):
             leverage[i] = max(leverage[i] - c[i] * c[i] * shrink, 0.0)
@@ -255,7 +253,7 @@ def start_in_span(A, log_scale, count):  # type: ignore[no-untyped-def]
             count[i] = 0.0
         members = np.nonzero(log_scale > -math.inf)[0]
         chosen = np.zeros(members.shape[0])
-        tiles = tiles_of(B, members, ones, np.zeros(rank))
+        tiles = tiles_of(B, members, ones)
         betke_henk(B, members, ones, tiles, chosen)
         for i in range(members.shape[0]):
             count[members[i]] = chosen[i]
@@ -292,15 +290,14 @@ def approx_design(A, log_scale, weights):  # type: ignore[no-untyped-def]
                         m += 1
                         break
     rows, scale = rows[:m], scale[:m]
-    origin = np.zeros(d)
     count, leverage = np.zeros(m), np.empty(m)
     M = np.empty((d, d))
     solved = False
     if m >= d:
-        tiles = tiles_of(A, rows, scale, origin)
+        tiles = tiles_of(A, rows, scale)
         betke_henk(A, rows, scale, tiles, count)
         if weighted_inverse(A, rows, scale, count, 1e-7, M):
-            squared_lengths(A, rows, scale, origin, tiles, M, leverage)
+            squared_lengths(A, rows, scale, tiles, M, leverage)
             if leverage[argmax(leverage)] < 1e6:
                 add_greedily(A, rows, scale, tiles, M, leverage, count)
                 solved = True
@@ -312,10 +309,10 @@ def approx_design(A, log_scale, weights):  # type: ignore[no-untyped-def]
         if rank == 0:
             uniform_over_members(log_scale, weights)
             return
-        rows, scale, origin = np.arange(K), np.ones(K), np.zeros(rank)
+        rows, scale = np.arange(K), np.ones(K)
         leverage = np.empty(K)
-        tiles = tiles_of(B, rows, scale, origin)
-        squared_lengths(B, rows, scale, origin, tiles, M, leverage)
+        tiles = tiles_of(B, rows, scale)
+        squared_lengths(B, rows, scale, tiles, M, leverage)
         add_greedily(B, rows, scale, tiles, M, leverage, weights)
     total = 0.0
     for i in range(K):
@@ -344,14 +341,14 @@ def optimal_design(A, log_scale, tol, weights):  # type: ignore[no-untyped-def]
         total += weights[i]
     for i in range(K):
         weights[i] /= total
-    rows, ones, origin = np.arange(K), np.ones(K), np.zeros(rank)
-    tiles = tiles_of(B, rows, ones, origin)
+    rows, ones = np.arange(K), np.ones(K)
+    tiles = tiles_of(B, rows, ones)
     leverage, c, u = np.empty(K), np.empty(K), np.empty(rank)
     step = 0
     while True:
         if step % 200 == 0:  # the rank-one updates below drift
             weighted_inverse(B, rows, ones, weights, 0.0, M)
-            squared_lengths(B, rows, ones, origin, tiles, M, leverage)
+            squared_lengths(B, rows, ones, tiles, M, leverage)
         high, low = argmax(leverage), -1
         for i in range(K):
             if weights[i] > 0.0 and (low < 0 or leverage[i] < leverage[low]):
@@ -375,7 +372,7 @@ def optimal_design(A, log_scale, tol, weights):  # type: ignore[no-untyped-def]
         for k in range(rank):
             for j in range(rank):
                 u[j] += B[arm, k] * M[k, j]
-        inner_products(B, rows, ones, origin, tiles, u, c)
+        inner_products(B, rows, ones, tiles, u, c)
         shrink = tau / (1.0 - tau + tau * w)
         for i in range(K):
             leverage[i] = (leverage[i] - shrink * c[i] * c[i]) / (1.0 - tau)
@@ -396,7 +393,7 @@ def optimal_design(A, log_scale, tol, weights):  # type: ignore[no-untyped-def]
     for i in range(K):
         weights[i] /= total
     weighted_inverse(B, rows, ones, weights, 0.0, M)
-    squared_lengths(B, rows, ones, origin, tiles, M, leverage)
+    squared_lengths(B, rows, ones, tiles, M, leverage)
     return leverage[argmax(leverage)] / rank
 
 
@@ -410,9 +407,9 @@ def certificate(A, weights):  # type: ignore[no-untyped-def]
         return 1.0
     B = np.ascontiguousarray(everything[:, :rank])
     M = np.empty((rank, rank))
-    rows, ones, origin = np.arange(K), np.ones(K), np.zeros(rank)
+    rows, ones = np.arange(K), np.ones(K)
     if not weighted_inverse(B, rows, ones, weights, 1e-13, M):
         return math.inf
     leverage = np.empty(K)
-    squared_lengths(B, rows, ones, origin, tiles_of(B, rows, ones, origin), M, leverage)
+    squared_lengths(B, rows, ones, tiles_of(B, rows, ones), M, leverage)
     return leverage[argmax(leverage)] / rank

@@ -6,8 +6,7 @@ without reordering any sum, and equal arms get equal values wherever they stand,
 the lowest index. All tiles are kept while they fit a cache; for larger sets one tile is refilled as the
 arms stream by, so that a million arms need no second copy.
 
-A *set* of m vectors is given by A (K,d), rows (m,), scale (m,), center (d,): the i-th is
-scale_i · (A[rows_i] − center).
+A *set* of m vectors is given by A (K,d), rows (m,), scale (m,): the i-th is scale_i · A[rows_i].
 """
 
 import numpy as np
@@ -68,89 +67,101 @@ def argmin(x):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def fill(A, rows, scale, center, start, tile):  # type: ignore[no-untyped-def]
+def fill(A, rows, scale, start, tile):  # type: ignore[no-untyped-def]
     """Copy the vectors start, start+1, … of the set into the columns of a tile (d, width)."""
     d, width = tile.shape
     n = min(width, rows.shape[0] - start)
-    for i in range(n):
-        a = rows[start + i]
-        s = scale[start + i]
-        for k in range(d):
-            tile[k, i] = s * (A[a, k] - center[k])
+    a, s = rows[start : start + n], scale[start : start + n]
     for k in range(d):
+        line = tile[k]
+        for i in range(n):
+            line[i] = s[i] * A[a[i], k]
         for i in range(n, width):
-            tile[k, i] = 0.0
-    return n
+            line[i] = 0.0
 
 
 @kernel
-def tiles_of(A, rows, scale, center):  # type: ignore[no-untyped-def]
+def tiles_of(A, rows, scale):  # type: ignore[no-untyped-def]
     """The set as tiles (T, d, width): all of them if they are few, else room for one."""
     m, d = rows.shape[0], A.shape[1]
     width = min(TILE, m)
-    number = (m + width - 1) // width
     if m * d > KEEP:
         return np.empty((1, d, width))
+    number = (m + width - 1) // width
     tiles = np.empty((number, d, width))
     for t in range(number):
-        fill(A, rows, scale, center, t * width, tiles[t])
+        fill(A, rows, scale, t * width, tiles[t])
     return tiles
 
 
 @kernel
-def inner_products(A, rows, scale, center, tiles, x, out):  # type: ignore[no-untyped-def]
-    """out_i = ⟨vector i of the set, x⟩.  x (d,), out (m,)."""
-    m, d, width = rows.shape[0], A.shape[1], tiles.shape[2]
-    kept = tiles.shape[0] * width >= m
-    whole = d - d % 4
-    for start in range(0, m, width):
-        n = min(width, m - start)
-        t = start // width if kept else 0
-        if not kept:
-            fill(A, rows, scale, center, start, tiles[0])
-        for i in range(n):
-            out[start + i] = 0.0
-        for k in range(0, whole, 4):
-            x0, x1, x2, x3 = x[k], x[k + 1], x[k + 2], x[k + 3]
-            for i in range(n):
-                out[start + i] += (x0 * tiles[t, k, i] + x1 * tiles[t, k + 1, i]) + (
-                    x2 * tiles[t, k + 2, i] + x3 * tiles[t, k + 3, i]
-                )
-        for k in range(whole, d):
-            xk = x[k]
-            for i in range(n):
-                out[start + i] += xk * tiles[t, k, i]
+def tile_at(A, rows, scale, tiles, start):  # type: ignore[no-untyped-def]
+    """The tile that begins with vector `start`: kept, or filled now."""
+    width = tiles.shape[2]
+    if tiles.shape[0] * width >= rows.shape[0]:
+        return tiles[start // width]
+    fill(A, rows, scale, start, tiles[0])
+    return tiles[0]
 
 
 @kernel
-def squared_lengths(A, rows, scale, center, tiles, M, out):  # type: ignore[no-untyped-def]
-    """out_i = vᵢᵀ M vᵢ for the vectors of the set and a symmetric M (d,d).  out (m,)."""
-    m, d, width = rows.shape[0], A.shape[1], tiles.shape[2]
-    kept = tiles.shape[0] * width >= m
-    image = np.empty((d if d >= BLAS_DIM else 1, width))
-    for start in range(0, m, width):
-        n = min(width, m - start)
-        t = start // width if kept else 0
-        if not kept:
-            fill(A, rows, scale, center, start, tiles[0])
+def tile_inner(tile, x, out):  # type: ignore[no-untyped-def]
+    """out_i = ⟨column i, x⟩.  tile (d,width), x (d,), out (n ≤ width,)."""
+    d, n = tile.shape[0], out.shape[0]
+    for i in range(n):
+        out[i] = 0.0
+    whole = d - d % 4
+    for k in range(0, whole, 4):
+        x0, x1, x2, x3 = x[k], x[k + 1], x[k + 2], x[k + 3]
+        t0, t1, t2, t3 = tile[k], tile[k + 1], tile[k + 2], tile[k + 3]
         for i in range(n):
-            out[start + i] = 0.0
-        if d >= BLAS_DIM:
-            np.dot(M, tiles[t], image)
+            out[i] += (x0 * t0[i] + x1 * t1[i]) + (x2 * t2[i] + x3 * t3[i])
+    for k in range(whole, d):
+        xk, tk = x[k], tile[k]
+        for i in range(n):
+            out[i] += xk * tk[i]
+
+
+@kernel
+def tile_lengths(tile, M, image, out):  # type: ignore[no-untyped-def]
+    """out_i = vᵀ M v for the columns v of a tile and a symmetric M (d,d); image is scratch like the tile."""
+    d, n = tile.shape[0], out.shape[0]
+    if d >= BLAS_DIM:
+        np.dot(M, tile, image)
+    else:
         for j in range(d):
-            row = j
-            if d < BLAS_DIM:
-                row = 0
-                for i in range(n):
-                    image[0, i] = M[j, j] * tiles[t, j, i]
-                for k in range(j):
-                    c = 2.0 * M[j, k]
-                    for i in range(n):
-                        image[0, i] += c * tiles[t, k, i]
+            line, tj, c = image[j], tile[j], M[j, j]
             for i in range(n):
-                out[start + i] += image[row, i] * tiles[t, j, i]
+                line[i] = c * tj[i]
+            for k in range(j):
+                tk, c = tile[k], 2.0 * M[j, k]
+                for i in range(n):
+                    line[i] += c * tk[i]
+    for i in range(n):
+        out[i] = 0.0
+    for j in range(d):
+        line, tj = image[j], tile[j]
         for i in range(n):
-            out[start + i] = max(out[start + i], 0.0)
+            out[i] += line[i] * tj[i]
+    for i in range(n):
+        out[i] = max(out[i], 0.0)
+
+
+@kernel
+def inner_products(A, rows, scale, tiles, x, out):  # type: ignore[no-untyped-def]
+    """out_i = ⟨vector i of the set, x⟩.  x (d,), out (m,)."""
+    m, width = rows.shape[0], tiles.shape[2]
+    for start in range(0, m, width):
+        tile_inner(tile_at(A, rows, scale, tiles, start), x, out[start : min(start + width, m)])
+
+
+@kernel
+def squared_lengths(A, rows, scale, tiles, M, out):  # type: ignore[no-untyped-def]
+    """out_i = vᵀ M v for the vectors v of the set and a symmetric M (d,d).  out (m,)."""
+    m, width = rows.shape[0], tiles.shape[2]
+    image = np.empty((A.shape[1], width))
+    for start in range(0, m, width):
+        tile_lengths(tile_at(A, rows, scale, tiles, start), M, image, out[start : min(start + width, m)])
 
 
 @kernel
@@ -187,5 +198,19 @@ def squared_norms(A, c, M, out):  # type: ignore[no-untyped-def]
         for i in range(K):
             out[i] = squared_norm(A, i, c, M)
         return
-    rows, scale = np.arange(K), np.ones(K)
-    squared_lengths(A, rows, scale, c, tiles_of(A, rows, scale, c), M, out)
+    rows, ones = np.arange(K), np.ones(K)
+    width = min(TILE, K)
+    tile, image = np.empty((d, width)), np.empty((d, width))
+    for start in range(0, K, width):
+        fill(A, rows, ones, start, tile)
+        subtract(tile, c, tile)
+        tile_lengths(tile, M, image, out[start : min(start + width, K)])
+
+
+@kernel
+def subtract(tile, c, out):  # type: ignore[no-untyped-def]
+    """out = tile − c, column by column."""
+    for k in range(tile.shape[0]):
+        source, target, ck = tile[k], out[k], c[k]
+        for i in range(tile.shape[1]):
+            target[i] = source[i] - ck

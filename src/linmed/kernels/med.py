@@ -6,7 +6,17 @@ import numpy as np
 
 from linmed.kernels.compile import kernel
 from linmed.kernels.design import approx_design, optimal_design
-from linmed.kernels.linear import argmax, inner_products, matvec, squared_lengths, squared_norm, tiles_of
+from linmed.kernels.linear import (
+    argmax,
+    inner_products,
+    matvec,
+    squared_norm,
+    subtract,
+    tile_at,
+    tile_inner,
+    tile_lengths,
+    tiles_of,
+)
 from linmed.kernels.sampling import invert_cdf
 
 LEVERAGE_ROUNDING = 1e-9  # ‖a‖² = 1 must not count as > 1 because of its last bit
@@ -19,10 +29,8 @@ OPTIMAL_TOL = 1e-6
 
 @kernel
 def log_weight(gap, distance2, beta):  # type: ignore[no-untyped-def]
-    """log f_t(a) = −Δ̂² / (β ‖â − a‖²), with 0/0 = 0 and never −inf."""
-    if gap > 0.0:
-        return max(-(gap / distance2) * (gap / beta), LOWEST)
-    return 0.0
+    """log f_t(a) = −Δ̂² / (β ‖â − a‖²), never −inf."""
+    return max(-(gap / distance2) * (gap / beta), LOWEST)
 
 
 @kernel
@@ -31,8 +39,6 @@ def log_weight_of_near_duplicate(A, i, best, theta, M, beta):  # type: ignore[no
     longest = 0.0
     for k in range(A.shape[1]):
         longest = max(longest, abs(A[best, k] - A[i, k]))
-    if longest == 0.0:
-        return 0.0
     diff = ((A[best] - A[i]) / longest).reshape((1, -1))
     gap = 0.0
     for k in range(A.shape[1]):
@@ -42,30 +48,35 @@ def log_weight_of_near_duplicate(A, i, best, theta, M, beta):  # type: ignore[no
 
 
 @kernel
-def log_weights_few(A, theta, M, beta, log_f, leverage):  # type: ignore[no-untyped-def]
-    """`log_weights` by plain loops, which win while there are few numbers."""
-    K, d = A.shape
-    matvec(A, theta, log_f)
+def log_weights_few(arms, p, theta, inverse, r, beta, log_f, leverage):  # type: ignore[no-untyped-def]
+    """`log_weights` of replica r and arm set p by plain loops, which win while there are few numbers."""
+    K, d = arms.shape[1], arms.shape[2]
     best = 0
-    for i in range(1, K):
-        if log_f[i] > log_f[best]:
+    for i in range(K):
+        total = 0.0
+        for k in range(d):
+            total += arms[p, i, k] * theta[r, k]
+        log_f[i] = total
+        if total > log_f[best]:
             best = i
     for i in range(K):
         total, distance2, gap = 0.0, 0.0, 0.0
         for j in range(d):
-            diff = A[best, j] - A[i, j]
-            gap += theta[j] * diff
+            diff = arms[p, best, j] - arms[p, i, j]
+            gap += theta[r, j] * diff
             inner, inner_diff = 0.0, 0.0
             for k in range(j):
-                inner += M[j, k] * A[i, k]
-                inner_diff += M[j, k] * (A[best, k] - A[i, k])
-            total += A[i, j] * (2.0 * inner + M[j, j] * A[i, j])
-            distance2 += diff * (2.0 * inner_diff + M[j, j] * diff)
+                inner += inverse[r, j, k] * arms[p, i, k]
+                inner_diff += inverse[r, j, k] * (arms[p, best, k] - arms[p, i, k])
+            total += arms[p, i, j] * (2.0 * inner + inverse[r, j, j] * arms[p, i, j])
+            distance2 += diff * (2.0 * inner_diff + inverse[r, j, j] * diff)
         leverage[i] = total
-        if distance2 > TINY:
+        if not gap > 0.0:  # the best arm, its equals, and 0/0 = 0
+            log_f[i] = 0.0
+        elif distance2 > TINY:
             log_f[i] = log_weight(gap, distance2, beta)
         else:
-            log_f[i] = log_weight_of_near_duplicate(A, i, best, theta, M, beta)
+            log_f[i] = log_weight_of_near_duplicate(arms[p], i, best, theta[r], inverse[r], beta)
     return best
 
 
@@ -76,68 +87,84 @@ def log_weights(A, theta, M, beta, log_f, leverage):  # type: ignore[no-untyped-
     A (K,d), theta (d,), M (d,d), beta = β_{t−1}(δ_{t−1}), log_f, leverage (K,).
     """
     K, d = A.shape
-    if K * d <= FEW:
-        return log_weights_few(A, theta, M, beta, log_f, leverage)
     rows, ones = np.arange(K), np.ones(K)
-    origin = np.zeros(d)
-    tiles = tiles_of(A, rows, ones, origin)
-    inner_products(A, rows, ones, origin, tiles, theta, log_f)
+    tiles = tiles_of(A, rows, ones)
+    inner_products(A, rows, ones, tiles, theta, log_f)
     best = argmax(log_f)
-    center = A[best].copy()
-    tiles = tiles_of(A, rows, ones, center)
-    gap, inner, toward = log_f, np.empty(K), np.empty(d)
+    center, toward = A[best].copy(), np.empty(d)
     matvec(M, center, toward)
-    inner_products(A, rows, ones, center, tiles, theta, gap)
-    inner_products(A, rows, ones, center, tiles, toward, inner)
-    squared_lengths(A, rows, ones, center, tiles, M, leverage)
     center_leverage = 0.0
     for k in range(d):
         center_leverage += center[k] * toward[k]
-    for i in range(K):
-        distance2 = leverage[i]
-        leverage[i] = center_leverage + 2.0 * inner[i] + distance2  # a = â + (a − â)
-        if distance2 > TINY:
-            log_f[i] = log_weight(-gap[i], distance2, beta)
-        else:
-            log_f[i] = log_weight_of_near_duplicate(A, i, best, theta, M, beta)
+    width = tiles.shape[2]
+    diff, image = np.empty((d, width)), np.empty((d, width))
+    gaps, inner = np.empty(width), np.empty(width)
+    for start in range(0, K, width):
+        n = min(width, K - start)
+        subtract(tile_at(A, rows, ones, tiles, start), center, diff)
+        tile_inner(diff, theta, gaps[:n])
+        tile_inner(diff, toward, inner[:n])
+        distances2 = leverage[start : start + n]
+        tile_lengths(diff, M, image, distances2)
+        for i in range(n):
+            distance2 = distances2[i]
+            distances2[i] = center_leverage + 2.0 * inner[i] + distance2  # ‖a‖² with a = â + (a − â)
+            if not gaps[i] < 0.0:
+                log_f[start + i] = 0.0
+            elif distance2 > TINY:
+                log_f[start + i] = log_weight(-gaps[i], distance2, beta)
+            else:
+                log_f[start + i] = log_weight_of_near_duplicate(A, start + i, best, theta, M, beta)
     return best
 
 
 @kernel
-def distribution(A, theta, M, beta, alpha_emp, alpha_opt, version, optimal, explore, log_f, q, leverage):  # type: ignore[no-untyped-def]
-    """p_t(a) ∝ q_t(a) f_t(a), plus the mass `bonus` on arm `extra`; returns (extra, bonus, total).
+def augmented_design(A, log_f, version, optimal, log_scale, q):  # type: ignore[no-untyped-def]
+    """ApproxDesignAugmented (Algorithm 2): version 0 rescales the arms by √f, version 1 drops f < 1/e."""
+    for i in range(log_f.shape[0]):
+        if version == 0:
+            log_scale[i] = 0.5 * log_f[i]
+        else:
+            log_scale[i] = 0.0 if log_f[i] >= -1.0 else -math.inf
+    if optimal:
+        optimal_design(A, log_scale, OPTIMAL_TOL, q)
+    else:
+        approx_design(A, log_scale, q)
 
-    Writes log f_t (up to a constant) and q_t. total = Σ q f + bonus, so that p_t(a) = (q_t(a) f_t(a) + bonus·1{a = extra}) / total.
-    When some leverage exceeds 1 (the event B_t), bonus = Σ q f gives half of the mass to the arm of
-    largest leverage; otherwise extra = −1.
+
+@kernel
+def distribution(arms, theta, inverse, r, beta, mixture, log_f, q, weight):  # type: ignore[no-untyped-def]
+    """p_t(a) ∝ q_t(a) f_t(a) for replica r; returns the arm of the half-step (−1 if B_t is empty) and Σ weight.
+
+    Writes log f_t (up to a constant), q_t, and the unnormalised p_t: weight = q f, of which the arm of
+    largest leverage gets as much again as all together while some leverage exceeds 1 (the event B_t).
+    mixture = (α_emp, α_opt, version, optimal, explore); log_f, q, weight (K,).
     """
-    K = A.shape[0]
-    best = log_weights(A, theta, M, beta, log_f, leverage)
+    alpha_emp, alpha_opt, version, optimal, explore = mixture
+    K, d = arms.shape[1], arms.shape[2]
+    p = r if arms.shape[0] > 1 else 0
+    if K * d <= FEW:
+        best = log_weights_few(arms, p, theta, inverse, r, beta, log_f, weight)
+    else:
+        best = log_weights(arms[p], theta[r], inverse[r], beta, log_f, weight)
+    leverage = weight
     extra = -1
     if explore:
-        highest = 0.0
-        for i in range(K):
+        highest = leverage[0]
+        for i in range(1, K):
             highest = max(highest, leverage[i])
         if highest > 1.0 + LEVERAGE_ROUNDING:
             extra = 0
             while leverage[extra] < highest * (1.0 - TIE):
                 extra += 1
-    for i in range(K):
-        q[i] = 0.0
-    if alpha_opt > 0.0:  # Algorithm 2: version 0 rescales by √f, version 1 eliminates f < 1/e
-        log_scale = leverage
-        for i in range(K):
-            if version == 0:
-                log_scale[i] = 0.5 * log_f[i]
-            else:
-                log_scale[i] = 0.0 if log_f[i] >= -1.0 else -math.inf
-        if optimal:
-            optimal_design(A, log_scale, OPTIMAL_TOL, q)
-        else:
-            approx_design(A, log_scale, q)
     spread = max(1.0 - (alpha_emp + alpha_opt), 0.0) / K
-    for i in range(K):
-        q[i] = alpha_opt * q[i] + spread
+    if alpha_opt == 0.0 or (K <= 2 * d and version == 0 and not optimal):  # ApproxDesign is uniform
+        for i in range(K):
+            q[i] = alpha_opt / K + spread
+    else:
+        augmented_design(arms[p], log_f, version, optimal, weight, q)
+        for i in range(K):
+            q[i] = alpha_opt * q[i] + spread
     q[best] += alpha_emp
     if q[best] == 0.0:  # f = 1 takes no part: shift the others so that their sum cannot vanish
         largest = -math.inf
@@ -148,28 +175,25 @@ def distribution(A, theta, M, beta, alpha_emp, alpha_opt, version, optimal, expl
             log_f[i] = min(log_f[i] - largest, 0.0)
     total = 0.0
     for i in range(K):
-        total += q[i] * math.exp(log_f[i])
-    bonus = 0.0
+        weight[i] = q[i] if i == best else q[i] * math.exp(log_f[i])
+        total += weight[i]
     if extra >= 0:
-        bonus = total
-        total += bonus
-    return extra, bonus, total
+        weight[extra] += total
+        total += total
+    return extra, total
 
 
 @kernel
-def log_probabilities(arms, theta, inverse, betas, alpha_emp, alpha_opt, version, optimal, explore, out):  # type: ignore[no-untyped-def]
+def log_probabilities(arms, theta, inverse, betas, mixture, out):  # type: ignore[no-untyped-def]
     """log p_t(a) in every replica.  arms (R,K,d) or (1,K,d), theta (R,d), inverse (R,d,d), betas (R,), out (R,K)."""
     R, K = out.shape
-    log_f, q, leverage = np.empty(K), np.empty(K), np.empty(K)
+    log_f, q, weight = np.empty(K), np.empty(K), np.empty(K)
     for r in range(R):
-        A = arms[r % arms.shape[0]]
-        extra, bonus, total = distribution(
-            A, theta[r], inverse[r], betas[r], alpha_emp, alpha_opt, version, optimal, explore, log_f, q, leverage
-        )
+        extra, total = distribution(arms, theta, inverse, r, betas[r], mixture, log_f, q, weight)
         log_total = math.log(total)
         for i in range(K):
             if i == extra:
-                out[r, i] = math.log(q[i] * math.exp(log_f[i]) + bonus) - log_total
+                out[r, i] = math.log(weight[i]) - log_total
             elif q[i] > 0.0:
                 out[r, i] = math.log(q[i]) + log_f[i] - log_total
             else:
@@ -177,17 +201,10 @@ def log_probabilities(arms, theta, inverse, betas, alpha_emp, alpha_opt, version
 
 
 @kernel
-def choose(arms, theta, inverse, betas, alpha_emp, alpha_opt, version, optimal, explore, uniforms, out):  # type: ignore[no-untyped-def]
+def choose(arms, theta, inverse, betas, mixture, uniforms, out):  # type: ignore[no-untyped-def]
     """One arm per replica from the same distribution, without its logarithms.  uniforms (R,), out (R,)."""
     K = arms.shape[1]
-    log_f, q, leverage = np.empty(K), np.empty(K), np.empty(K)
+    log_f, q, weight = np.empty(K), np.empty(K), np.empty(K)
     for r in range(out.shape[0]):
-        A = arms[r % arms.shape[0]]
-        extra, bonus, _ = distribution(
-            A, theta[r], inverse[r], betas[r], alpha_emp, alpha_opt, version, optimal, explore, log_f, q, leverage
-        )
-        for i in range(K):
-            q[i] *= math.exp(log_f[i])
-        if extra >= 0:
-            q[extra] += bonus
-        out[r] = invert_cdf(q, uniforms[r])
+        distribution(arms, theta, inverse, r, betas[r], mixture, log_f, q, weight)
+        out[r] = invert_cdf(weight, uniforms[r])

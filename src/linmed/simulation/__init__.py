@@ -1,5 +1,6 @@
 """Policies × environment × trials → thinned regret curves, in a store that survives interruption."""
 
+from linmed.simulation.engine import processes
 from linmed.simulation.results import Results, Run
 from linmed.simulation.run import SimulationInterrupted, simulate
 from linmed.simulation.schedule import checkpoints
@@ -13,5 +14,6 @@ __all__ = [
     "StoreError",
     "StoreWarning",
     "checkpoints",
+    "processes",
     "simulate",
 ]

@@ -7,6 +7,7 @@ import typing
 from typing import Any
 
 import pyarrow as pa
+from numpy.typing import ArrayLike
 
 import linmed.policies  # noqa: F401  (its classes give the columns)
 from linmed.environments import Environment
@@ -70,6 +71,8 @@ def _types(classes: list[Any]) -> dict[str, pa.DataType]:
 
 def _plain(hint: Any) -> set[type]:
     """The plain types among what a hint allows."""
+    if hint == ArrayLike:  # a union that has plain types among its members
+        return set()
     origin = typing.get_origin(hint)
     if origin is typing.Literal:
         return {type(value) for value in typing.get_args(hint)}

@@ -3,7 +3,8 @@
 import os
 import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from multiprocessing import get_context
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
@@ -16,6 +17,14 @@ from linmed.simulation.batch import Outcome, Stopped, Task, run_batch
 def default_workers() -> int:
     """The processors this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def processes(workers: int | None = None) -> ProcessPoolExecutor:
+    """An executor of fresh processes, for many small problems where threads get in each other's way.
+
+    Call it from a program whose main part is guarded by `if __name__ == "__main__":`.
+    """
+    return ProcessPoolExecutor(workers or default_workers(), mp_context=get_context("spawn"))
 
 
 def execute(
@@ -44,8 +53,12 @@ def execute(
                     assert executor is not None
                     futures[executor.submit(run_batch, task)] = task
             for future in as_completed(list(futures)):
-                outcome = future.result()
                 task = futures.pop(future)
+                try:
+                    outcome = future.result()
+                except Exception as error:
+                    error.add_note(f"while simulating {task.policy.name} on {task.environment.name}")
+                    raise
                 if own is None:
                     bar.advance(task.horizon * len(task.trials))
                 yield task, outcome

@@ -1,7 +1,7 @@
 """Finished batches in a directory of Parquet files, found again by what they were computed from.
 
-Every file is `<configuration>-<first trial>-<last trial>-<content>.parquet`: a hash of the whole
-configuration, the trials, and a hash of the file's own bytes. A file appears under its name complete
+Every file is `trials/<configuration>-<first trial>-<last trial>-<content>.parquet`: a hash of the
+whole configuration, the trials, and a hash of the file's own bytes. A file appears under its name complete
 or not at all, so a killed run loses only what it had not finished; a file whose bytes do not match
 its name is set aside and its trials are computed again.
 """
@@ -25,7 +25,7 @@ from linmed.simulation.batch import Outcome, Task
 from linmed.simulation.columns import parameter_columns
 
 FORMAT = 1
-MARKER = "linmed-store.json"
+MARKER = "_linmed-store.json"  # readers of Parquet directories pass over names that begin with _ or .
 
 
 class StoreError(Exception):
@@ -63,14 +63,16 @@ class Store:
             self._check_format(marker)
         else:
             self._create(marker)
+        self.trials = self.path / "trials"
+        self.trials.mkdir(exist_ok=True)
         self._sweep()
 
     def load(self, task: Task) -> dict[int, Trial]:
         """The trials of the task that are here."""
         found: dict[int, Trial] = {}
         wanted = set(task.trials)
-        for file in sorted(self.path.glob(f"{self.key(task)}-*.parquet")):
-            table = _read(file)
+        for file in sorted(self.trials.glob(f"{self.key(task)}-*.parquet")):
+            table = self._read(file)
             if table is None:
                 continue
             for row in table.select(["trial", "regret", "pulls", "seconds"]).to_pylist():
@@ -89,12 +91,13 @@ class Store:
         content = sink.getvalue().to_pybytes()
         digest = hashlib.sha256(content).hexdigest()[:16]
         name = f"{self.key(task)}-{task.trials[0]:06d}-{task.trials[-1]:06d}-{digest}.parquet"
-        self._write(name, content)
-        return self.path / name
+        return self._write(self.trials / name, content)
 
     def table(self) -> pa.Table:
         """Everything in the store, one row per trial; parameters that a policy lacks are null."""
-        tables = [table for file in sorted(self.path.glob("*.parquet")) if (table := _read(file)) is not None]
+        tables = [
+            table for file in sorted(self.trials.glob("*.parquet")) if (table := self._read(file)) is not None
+        ]
         return pa.concat_tables(tables, promote_options="permissive") if tables else pa.table({})
 
     @staticmethod
@@ -102,14 +105,29 @@ class Store:
         """The hash of all that the numbers depend on, the trials aside."""
         return hashlib.sha256(_configuration(task).encode()).hexdigest()[:16]
 
-    def _write(self, name: str, content: bytes) -> None:
+    def _write(self, target: Path, content: bytes) -> Path:
         """All or nothing: a file of another name first, then a rename."""
         partial = self.path / f".{uuid.uuid4().hex}.part"
         with partial.open("wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(partial, self.path / name)
+        os.replace(partial, target)
+        return target
+
+    def _read(self, file: Path) -> pa.Table | None:
+        """The file's table; None, and the file set aside, if its bytes are not those that were written."""
+        content = file.read_bytes()
+        if hashlib.sha256(content).hexdigest()[:16] == file.stem.rsplit("-", 1)[-1]:
+            return pq.read_table(pa.BufferReader(content))
+        aside = self.path / f"_{file.stem}.damaged"
+        os.replace(file, aside)
+        warnings.warn(
+            f"{file} is damaged: it is kept as {aside} and its trials will be computed again",
+            StoreWarning,
+            stacklevel=4,
+        )
+        return None
 
     def _create(self, marker: Path) -> None:
         if self.path.exists() and not self.path.is_dir():
@@ -120,7 +138,7 @@ class Store:
                 "untouched: choose an empty or a new directory"
             )
         self.path.mkdir(parents=True, exist_ok=True)
-        self._write(marker.name, json.dumps({"format": FORMAT, "linmed": __version__}).encode())
+        self._write(marker, json.dumps({"format": FORMAT, "linmed": __version__}).encode())
 
     def _check_format(self, marker: Path) -> None:
         try:
@@ -184,18 +202,3 @@ def _table(task: Task, outcome: Outcome, key: str) -> pa.Table:
     columns["configuration"] = pa.array([_configuration(task)] * rows)
     columns["key"] = pa.array([key] * rows)
     return pa.table(columns)
-
-
-def _read(file: Path) -> pa.Table | None:
-    """The file's table; None, and the file set aside, if its bytes are not those that were written."""
-    content = file.read_bytes()
-    if hashlib.sha256(content).hexdigest()[:16] == file.stem.rsplit("-", 1)[-1]:
-        return pq.read_table(pa.BufferReader(content))
-    aside = file.with_suffix(".damaged")
-    os.replace(file, aside)
-    warnings.warn(
-        f"{file} is damaged: it is kept as {aside.name} and its trials will be computed again",
-        StoreWarning,
-        stacklevel=3,
-    )
-    return None

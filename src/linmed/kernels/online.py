@@ -1,0 +1,57 @@
+"""Reward models that predict a decision before they learn from it, and weights that know only the past."""
+
+import math
+
+from linmed.kernels.compile import kernel
+from linmed.kernels.ridge import observe
+
+
+@kernel
+def ridge_predict_learn(V, V_low, inverse, b, b_low, theta, logdet, count, arms, offsets, chosen, rewards, zeros, out):  # type: ignore[no-untyped-def]
+    """Predict every arm of decision t with the ridge estimate of decisions before t, then learn from it.
+
+    Ridge state of one replica; arms (ΣK,d); offsets (n+1,); chosen, rewards, zeros (n,); out (ΣK,).
+    """
+    d = arms.shape[1]
+    for t in range(rewards.shape[0]):
+        for i in range(offsets[t], offsets[t + 1]):
+            predicted = 0.0
+            for k in range(d):
+                predicted += arms[i, k] * theta[0, k]
+            out[i] = predicted
+        c = chosen[t]
+        observe(
+            V, V_low, inverse, b, b_low, theta, logdet, count,
+            arms[c : c + 1], rewards[t : t + 1], zeros[t : t + 1],
+        )  # fmt: skip
+
+
+@kernel
+def means_predict_learn(sums, counts, lam, offsets, arm, rewards, out):  # type: ignore[no-untyped-def]
+    """As above with one parameter per arm: the arm's mean reward so far, shrunk by λ.  sums, counts (K,)."""
+    for t in range(rewards.shape[0]):
+        for i in range(offsets[t], offsets[t + 1]):
+            a = i - offsets[t]
+            out[i] = sums[a] / (counts[a] + lam)
+        sums[arm[t]] += rewards[t]
+        counts[arm[t]] += 1.0
+
+
+@kernel
+def stable_sums(state, sums, score, proxy):  # type: ignore[no-untyped-def]
+    """Weights h_t = m_t^{−1/2}, m_t the average of proxies before t, over about the last hundred, from 1 on.
+
+    Adds Σh, ΣhΓ, Σh², Σh²Γ, Σh²Γ² to sums (5,).  state (2,) = count, m; score Γ, proxy (n,).
+    """
+    count, average = state[0], state[1]
+    for t in range(score.shape[0]):
+        h = 1.0 / math.sqrt(max(average, 1e-300))
+        g = score[t]
+        sums[0] += h
+        sums[1] += h * g
+        sums[2] += h * h
+        sums[3] += h * h * g
+        sums[4] += h * h * g * g
+        count += 1.0
+        average += (proxy[t] - average) * max(1.0 / (count + 1.0), 0.01)
+    state[0], state[1] = count, average

@@ -1,0 +1,113 @@
+"""Intervals at one sample size. What makes each valid is said with it; `sequences` holds at all sizes."""
+
+import warnings
+from statistics import NormalDist
+
+import numpy as np
+
+from linmed.checks import Floats
+from linmed.kernels import online
+from linmed.ope.estimators import Moments
+
+
+class OPEWarning(UserWarning):
+    """An interval was asked for where it does not hold."""
+
+
+VALID = {
+    "normal": "independent",
+    "bootstrap": "independent",
+    "adaptive": "adaptive",
+    "betting": "any time",
+    "bernstein": "any time",
+    "mixture": "any time",
+    "none": "—",
+}
+"""Interval → when it holds, as the `valid` column says."""
+
+
+def quantile(confidence: float) -> float:
+    """z with P(|N(0,1)| ≤ z) = confidence."""
+    return NormalDist().inv_cdf(0.5 + confidence / 2)
+
+
+def normal(moments: Moments, confidence: float) -> tuple[float, float]:
+    """estimate ± z·SE by the central limit theorem.
+
+    Valid for independent decisions (a logging policy that did not learn) and many of them; not for a
+    number of decisions chosen by looking at the results.
+    """
+    half = quantile(confidence) * moments.standard_error
+    return moments.estimate - half, moments.estimate + half
+
+
+class Bootstrap:
+    """Percentiles over resampled logs; each decision gets a Poisson(1) multiplicity in each, so it streams.
+
+    Valid as `normal` is, without its symmetry. Efron (1979); Chamandy et al. (2012) for the streaming form.
+    """
+
+    def __init__(self, samples: int, seed: int):
+        self._sums = np.zeros((samples, 4))  # Σ x, Σ y, Σ z and the number of decisions, of each resample
+        self._rng = np.random.default_rng(seed)
+
+    def add(self, x: Floats | None, y: Floats | None, z: Floats | None) -> None:
+        """Absorb n decisions."""
+        size = next(column.size for column in (x, y, z) if column is not None)
+        values = np.zeros((size, 4))
+        values[:, 3] = 1.0
+        for place, column in enumerate((x, y, z)):
+            if column is not None:
+                values[:, place] = column
+        for start in range(0, size, 4096):
+            block = values[start : start + 4096]
+            self._sums += self._rng.poisson(1.0, (self._sums.shape[0], block.shape[0])) @ block
+
+    def interval(self, confidence: float) -> tuple[float, float]:
+        """Percentiles of the resampled estimates; resamples without any weight do not count."""
+        x, y, z, n = self._sums.T
+        ratio = np.divide(y, z, out=np.zeros_like(y), where=z != 0)
+        usable = (n > 0) & ((z != 0) | (y == 0))
+        estimates = (x / np.maximum(n, 1) + ratio)[usable]
+        if estimates.size == 0:
+            return float("nan"), float("nan")
+        tail = (1 - confidence) / 2
+        low, high = np.quantile(estimates, [tail, 1 - tail])
+        return float(low), float(high)
+
+
+class StableVariance:
+    """Variance-stabilised adaptive weighting: Q̂ = Σ h_t Γ_t / Σ h_t with h_t known before decision t.
+
+    Γ_t are IPW or DR terms. h_t = m_t^{−1/2}, m_t a moving average over the past of Σ_a π(a)²/p(a), the
+    size of Γ's conditional variance (w² where only the played arm's probability was logged). Then
+    Σ h_t (Γ_t − ν) is a martingale with increments of stable variance and Q̂ is asymptotically normal
+    though the logging policy learned. Valid for adaptive logs whose logging policy changes slowly against
+    about a hundred decisions, at a size fixed beforehand. Hadad et al. (2021); Zhan et al. (2021).
+    """
+
+    def __init__(self) -> None:
+        self._state = np.array([0.0, 1.0])
+        self._sums = np.zeros(5)
+
+    def add(self, score: Floats, proxy: Floats) -> None:
+        """Absorb n decisions in order.  score Γ (n,), proxy (n,)."""
+        online.stable_sums(self._state, self._sums, score, proxy)
+
+    @property
+    def estimate(self) -> float:
+        """Q̂."""
+        return float(self._sums[1] / self._sums[0])
+
+    def interval(self, confidence: float) -> tuple[float, float]:
+        """Q̂ ± z √(Σ h²(Γ − Q̂)²) / Σ h."""
+        total, _, h2, h2g, h2g2 = self._sums
+        q = self.estimate
+        variance = max(h2g2 - 2 * q * h2g + q * q * h2, 0.0)
+        half = quantile(confidence) * float(np.sqrt(variance) / total)
+        return q - half, q + half
+
+
+def warn(message: str) -> None:
+    """One warning, blamed on the caller of the public function."""
+    warnings.warn(message, OPEWarning, stacklevel=4)

@@ -1,0 +1,129 @@
+"""Reward models q̂ fitted in time order: what predicts decision t has seen decisions before t only.
+
+That keeps doubly robust terms unbiased, and their sequences valid, on logs of policies that learn.
+"""
+
+import copy
+from typing import Any, Protocol
+
+import numpy as np
+
+from linmed import checks
+from linmed.checks import Floats
+from linmed.kernels import online
+from linmed.ope.rounds import Rounds
+from linmed.policies.base import RidgePolicy, RidgeState
+
+FIRST_FIT = 32
+GROWTH = 1.5
+
+
+class RewardModel(Protocol):
+    """Predicts before it learns."""
+
+    def predict_learn(self, rounds: Rounds) -> Floats:
+        """q̂_t of every arm of every decision, flat (ΣK,); then learn from these decisions."""
+
+
+class Ridge:
+    """Ridge regression on the arms' features, θ̂_t = V_t⁻¹ b_t, updated after every decision; θ̂ starts at 0.
+
+    Without features in the log each arm has a parameter of its own: its mean reward so far, shrunk by λ.
+    """
+
+    def __init__(self, penalty: float = 1.0):
+        self.penalty = checks.positive("penalty", penalty)
+        self._state: RidgeState | None = None
+        self._sums = np.zeros(0)
+        self._counts = np.zeros(0)
+
+    def predict_learn(self, rounds: Rounds) -> Floats:
+        """One pass of the kernel."""
+        offsets = rounds.offsets
+        out = np.empty(offsets[-1])
+        if rounds.arms is None:
+            self._grow(int(np.max(np.diff(offsets))))
+            online.means_predict_learn(
+                self._sums, self._counts, self.penalty, offsets, rounds.arm, rounds.reward, out
+            )
+            return out
+        if self._state is None:
+            self._state = _Plain(ridge=self.penalty).start(1, rounds.arms.shape[1])
+        s = self._state
+        online.ridge_predict_learn(
+            s.gram, s.gram_low, s.inverse, s.moment, s.moment_low, s.theta, s.logdet, s.count,
+            rounds.arms, offsets, rounds.chosen, rounds.reward, np.zeros(len(rounds), dtype=np.int64), out,
+        )  # fmt: skip
+        return out
+
+    def _grow(self, arms: int) -> None:
+        extra = arms - self._sums.size
+        if extra > 0:
+            self._sums = np.concatenate([self._sums, np.zeros(extra)])
+            self._counts = np.concatenate([self._counts, np.zeros(extra)])
+
+
+class Refitted:
+    """Any regressor with `fit(X, y)` and `predict(X)`, refitted on the whole past at growing intervals.
+
+    It is first fitted after 32 decisions and again whenever their number has grown by half; until the
+    first fit q̂ = 0. The past is kept in memory. Without features in the log X is one-hot in the arm.
+    """
+
+    def __init__(self, regressor: Any):
+        for method in ("fit", "predict"):
+            if not callable(getattr(regressor, method, None)):
+                raise TypeError(f"regressor must have fit(X, y) and predict(X), {regressor!r} has no {method}")
+        self._prototype = regressor
+        self._fitted: Any = None
+        self._X: list[Floats] = []
+        self._y: list[Floats] = []
+        self._n = 0
+        self._next = FIRST_FIT
+
+    def predict_learn(self, rounds: Rounds) -> Floats:
+        """Block by block, each predicted by the regressor of the blocks before."""
+        arms = rounds.arms if rounds.arms is not None else self._one_hot(rounds)
+        offsets, chosen = rounds.offsets, rounds.chosen
+        out = np.zeros(offsets[-1])
+        done = 0
+        while done < len(rounds):
+            stop = min(len(rounds), done + self._next - self._n)
+            if self._fitted is not None:
+                part = slice(offsets[done], offsets[stop])
+                out[part] = np.asarray(self._fitted.predict(arms[part]), dtype=np.float64).reshape(-1)
+            self._X.append(arms[chosen[done:stop]])
+            self._y.append(rounds.reward[done:stop])
+            self._n += stop - done
+            done = stop
+            if self._n == self._next:
+                self._fitted = copy.deepcopy(self._prototype)
+                self._fitted.fit(np.concatenate(self._X), np.concatenate(self._y))
+                self._next = int(self._n * GROWTH)
+        return out
+
+    def _one_hot(self, rounds: Rounds) -> Floats:
+        counts = np.unique(np.diff(rounds.offsets))
+        if counts.size > 1:
+            raise ValueError(
+                "a regressor on a log without arm features needs the same number of arms in every decision, "
+                f"got between {counts[0]} and {counts[-1]}"
+            )
+        return np.eye(int(counts[0]))[rounds.arm_number]
+
+
+class _Plain(RidgePolicy):
+    """Only its ridge state is used."""
+
+    def log_probabilities(self, state: RidgeState, arms: Floats) -> Floats:
+        """Uniform."""
+        return np.full((state.theta.shape[0], arms.shape[1]), -np.log(arms.shape[1]))
+
+
+def as_model(regressor: Any) -> RewardModel:
+    """None → ridge; a `Ridge` or `Refitted` as it is (a fresh copy); any regressor → `Refitted`."""
+    if regressor is None:
+        return Ridge()
+    if isinstance(regressor, (Ridge, Refitted)):
+        return copy.deepcopy(regressor)
+    return Refitted(regressor)

@@ -1,0 +1,47 @@
+"""ε-greedy: the empirically best arm, and a share ε of exploration."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from linmed import checks
+from linmed.checks import Floats, Ints
+from linmed.kernels import optimism
+from linmed.policies.base import Properties, RidgeState
+from linmed.policies.rule import DeterministicPolicy
+
+
+@dataclass(frozen=True)
+class Greedy(DeterministicPolicy):
+    """Play argmax_a ⟨θ̂, a⟩ with probability 1 − ε and a uniformly drawn arm with probability ε.
+
+    Ties go to the lowest index, so with ε = 0 it starts with arm 0 and may never leave it.
+    """
+
+    epsilon: float = 0.0
+    """ε: share of uniform exploration."""
+
+    properties: ClassVar[Properties] = Properties(
+        reference="folklore",
+        minimax="n",
+        instance="n",
+        computable="closed form",
+        all_arms="no; with epsilon > 0",
+        randomised=True,
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._set("epsilon", checks.between("epsilon", self.epsilon, 0.0, 1.0))
+
+    @property
+    def evenly(self) -> float:
+        """ε."""
+        return self.epsilon
+
+    def best(self, state: RidgeState, arms: Floats) -> Ints:
+        """The empirically best arm: an upper confidence bound of radius 0."""
+        out = np.empty(state.theta.shape[0], dtype=np.int64)
+        optimism.oful(arms, state.theta, state.inverse, np.zeros(len(out)), out)
+        return out

@@ -1,0 +1,77 @@
+"""What the ridge policies with directly computed probabilities share, and the floor that makes logs usable.
+
+A policy that never plays some arms leaves a log from which their rewards cannot be estimated.
+`floor=ε` mixes in the uniform distribution: p ← (1 − ε)p + ε/K.
+"""
+
+from abc import abstractmethod
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from linmed import checks
+from linmed.checks import Floats, Ints
+from linmed.kernels import mixing
+from linmed.policies.base import RidgePolicy, RidgeState
+
+
+@dataclass(frozen=True)
+class RulePolicy(RidgePolicy):
+    """A ridge policy that computes the probability of every arm and draws from it."""
+
+    @property
+    def evenly(self) -> float:
+        """Share of the mass that is spread evenly over the arms."""
+        return 0.0
+
+    @abstractmethod
+    def probabilities(self, state: RidgeState, arms: Floats) -> Floats:
+        """The rule's own probabilities, a new array.  arms (R,K,d) or (1,K,d) → (R,K)."""
+
+    def log_probabilities(self, state: RidgeState, arms: Floats) -> Floats:
+        """log of the probability of every arm; −inf where it is zero.  arms → (R,K)."""
+        p = self.probabilities(state, arms)
+        mixing.take_logs(p, self.evenly)
+        return p
+
+    def choose(self, state: RidgeState, arms: Floats, noise: Floats) -> Ints:
+        """Draw without taking logarithms."""
+        out = np.empty(state.theta.shape[0], dtype=np.int64)
+        mixing.draw(self.probabilities(state, arms), self.evenly, noise[:, 0], out)
+        return out
+
+
+@dataclass(frozen=True)
+class FlooredPolicy(RulePolicy):
+    """A rule that gives some arms no probability at all, unless `floor` does."""
+
+    floor: float = field(default=0.0, kw_only=True)
+    """ε: share of the mass that is spread evenly over the arms."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._set("floor", checks.between("floor", self.floor, 0.0, 1.0))
+
+    @property
+    def evenly(self) -> float:
+        """ε."""
+        return self.floor
+
+
+@dataclass(frozen=True)
+class DeterministicPolicy(RulePolicy):
+    """A rule that plays one arm: probability 1 on it, 0 on the others, before any even share."""
+
+    @abstractmethod
+    def best(self, state: RidgeState, arms: Floats) -> Ints:
+        """The arm the rule plays.  arms (R,K,d) or (1,K,d) → (R,)."""
+
+    def probabilities(self, state: RidgeState, arms: Floats) -> Floats:
+        """1 on the rule's arm."""
+        p = np.zeros((state.theta.shape[0], arms.shape[1]))
+        p[np.arange(len(p)), self.best(state, arms)] = 1.0
+        return p
+
+    def choose(self, state: RidgeState, arms: Floats, noise: Floats) -> Ints:
+        """The rule's arm, or a draw where part of the mass is spread evenly."""
+        return super().choose(state, arms, noise) if self.evenly > 0.0 else self.best(state, arms)
