@@ -1,20 +1,45 @@
 """The policies. Being exported here is enough for the contract suite, the CLI and the reports to find one."""
 
 from linmed.policies.base import Choice, Policy, Properties, RidgePolicy, RidgeState, State
+from linmed.policies.greedy import Greedy
+from linmed.policies.lin_imed import LinIMED
+from linmed.policies.lin_ts import LinTS
 from linmed.policies.linmed import LinMED, LinMEDNoDesign
 from linmed.policies.maillard import MaillardSampling
+from linmed.policies.oful import OFUL
+from linmed.policies.spanner_igw import SpannerIGW
+from linmed.policies.square_cb import SquareCB
+from linmed.policies.uniform import Uniform
 
-ALL: tuple[type[Policy], ...] = (LinMED, LinMEDNoDesign, MaillardSampling)
+ALL: tuple[type[Policy], ...] = (
+    LinMED,
+    LinMEDNoDesign,
+    MaillardSampling,
+    OFUL,
+    LinTS,
+    LinIMED,
+    SquareCB,
+    SpannerIGW,
+    Uniform,
+    Greedy,
+)
 
 __all__ = [
     "ALL",
+    "OFUL",
     "Choice",
+    "Greedy",
+    "LinIMED",
     "LinMED",
     "LinMEDNoDesign",
+    "LinTS",
     "MaillardSampling",
     "Policy",
     "Properties",
     "RidgePolicy",
     "RidgeState",
+    "SpannerIGW",
+    "SquareCB",
     "State",
+    "Uniform",
 ]

@@ -1,0 +1,146 @@
+"""Linear Thompson sampling (Agrawal and Goyal 2013; Abeille and Lazaric 2017; Russo and Van Roy 2014)."""
+
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from linmed import checks
+from linmed.checks import Floats, Ints
+from linmed.kernels import thompson
+from linmed.policies.base import Choice, Name, Properties, RidgePolicy, RidgeState
+from linmed.policies.gaussian_argmax import LOG_RARE, log_best_arm_probabilities
+
+SHORT = {
+    "frequentist": "LinTS-Freq",
+    "bayes": "LinTS-Bayes",
+    "agrawal-goyal": "LinTS-AG",
+    "squared-radius": "LinTS-Squared",
+}
+
+
+@dataclass(frozen=True)
+class LinTS(RidgePolicy):
+    """Draw θ̃ ~ N(θ̂, s² V⁻¹) and play argmax_a ⟨θ̃, a⟩. Ties go to the lowest index.
+
+    The scale s is √β, OFUL's radius ("frequentist"); σ, which with λ = σ²/S² is the posterior of the
+    prior N(0, S² I) ("bayes"); σ√(9 d log(t/δ)), or with a horizon σ√(24 d log(n) log(1/δ))
+    ("agrawal-goyal"); β, the square of OFUL's radius ("squared-radius", as in the paper's experiments);
+    or a number. In "agrawal-goyal" t is the number of rewards absorbed, at least 1.
+
+    The probability that is logged is the marginal one, before the draw. It is computed for two arms by
+    the normal CDF, for arms in a plane by an integral over the angle (1e-9), and otherwise by line
+    integration over a Sobol set, whose standard error `propensity_error` tells. `choose` computes none.
+
+    >>> LinTS().name, LinTS(scale="bayes", sigma=0.1).name, LinTS(scale=2.0).name
+    ('LinTS-Freq', 'LinTS-Bayes (sigma=0.1)', 'LinTS (scale=2.0)')
+    """
+
+    scale: Literal["frequentist", "bayes", "agrawal-goyal", "squared-radius"] | float = "frequentist"
+    """s: the name of a rule, or a number."""
+    propensity: Literal["exact", "none"] | int = "exact"
+    """What `decide` logs: the exact probability; nothing (NaN); or, for a number M, the estimate
+    (X + 1)/(M + 1) where X of M fresh draws play the same arm."""
+    horizon: int | None = None
+    """n of "agrawal-goyal" when it is known beforehand."""
+    floor: float = field(default=0.0, kw_only=True)
+    """ε: share of the mass that is spread evenly over the arms."""
+
+    properties: ClassVar[Properties] = Properties(
+        reference="Agrawal & Goyal 2014; Abeille & Lazaric 2017",
+        minimax="d √(d n)",
+        instance="unknown",
+        computable="normal CDF (K = 2), angular integral (plane), line integration otherwise",
+        all_arms="corners of the hull; with floor > 0",
+        randomised=True,
+        paper_computable="no",
+        paper_all_arms="no",
+    )
+    noise: ClassVar[Name] = "normal"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.scale, str):
+            self._set("scale", checks.option("scale", self.scale, tuple(SHORT)))
+        else:
+            self._set("scale", checks.positive("scale", self.scale))
+        if isinstance(self.propensity, str):
+            self._set("propensity", checks.option("propensity", self.propensity, ("exact", "none")))
+        else:
+            self._set("propensity", checks.whole("propensity", self.propensity))
+        if self.horizon is not None:
+            self._set("horizon", checks.whole("horizon", self.horizon, at_least=3))
+        self._set("floor", checks.between("floor", self.floor, 0.0, 1.0))
+
+    def noise_size(self, dim: int) -> int:
+        """d normals, and one more that becomes a uniform where there is a floor."""
+        return dim + 1 if self.floor > 0.0 else dim
+
+    def spread(self, state: RidgeState) -> Floats:
+        """s in every replica (R,)."""
+        replicas, dim = state.theta.shape
+        if self.scale == "frequentist":
+            return self.radius(state)
+        if self.scale == "squared-radius":
+            return self.radius(state) ** 2
+        if self.scale == "bayes":
+            return np.full(replicas, self.sigma)
+        if self.scale == "agrawal-goyal":
+            t = np.maximum(state.count, 1).astype(np.float64)
+            n = t if self.horizon is None else np.full(replicas, float(self.horizon))
+            log_inverse_delta = np.log(n + 1.0) if self.delta is None else -np.log(self.delta)
+            if self.horizon is None:
+                variance = 9.0 * dim * (np.log(t) + log_inverse_delta)
+            else:
+                variance = 24.0 * dim * np.log(n) * log_inverse_delta
+            # δ = 1 would leave no randomness at t = 1
+            spread: Floats = self.sigma * np.sqrt(np.maximum(variance, np.finfo(float).tiny))
+            return spread
+        return np.full(replicas, float(self.scale))
+
+    def choose(self, state: RidgeState, arms: Floats, noise: Floats) -> Ints:
+        """Draw θ̃ and play its best arm; no probability is computed."""
+        out = np.empty(state.theta.shape[0], dtype=np.int64)
+        thompson.choose(
+            arms, state.theta, state.gram, self.lam, self.spread(state), self.floor, noise, out
+        )  # fmt: skip
+        return out
+
+    def log_probabilities(self, state: RidgeState, arms: Floats) -> Floats:
+        """The marginal log-probability of every arm.  arms (R,K,d) or (1,K,d) → (R,K)."""
+        log_p, _ = log_best_arm_probabilities(state, arms, self.lam, self.spread(state))
+        if self.floor > 0.0:
+            with np.errstate(divide="ignore"):
+                log_p = np.logaddexp(np.log1p(-self.floor) + log_p, np.log(self.floor / arms.shape[1]))
+        return log_p
+
+    def propensity_error(self, state: RidgeState, arms: Floats) -> Floats:
+        """Standard error of exp(log_probabilities): 0 by the normal CDF, 1e-9 by the angular integral.  → (R,K)."""
+        _, error = log_best_arm_probabilities(state, arms, self.lam, self.spread(state))
+        return (1.0 - self.floor) * error
+
+    def decide(self, state: RidgeState, arms: Floats, noise: Floats) -> Choice:
+        """Draw θ̃, play its best arm and say how probable that was beforehand."""
+        arm = self.choose(state, arms, noise)
+        features = self.features(state, arms, arm)
+        if self.propensity == "none":
+            return Choice(arm, np.full(len(arm), np.nan), None, features)
+        if self.propensity == "exact":
+            log_p = self.log_probabilities(state, arms)
+            rows = np.arange(len(arm))
+            # An arm that was played is possible, even if it was too rare for line integration to see.
+            played = log_p[rows, arm]
+            log_p[rows, arm] = np.where(played == -np.inf, LOG_RARE, played)
+            return Choice(arm, log_p[rows, arm], log_p, features)
+        repeats = np.empty(len(arm), dtype=np.int64)
+        bits = np.ascontiguousarray(noise).view(np.uint64)
+        thompson.count_repeats(
+            arms, state.theta, state.gram, self.lam, self.spread(state), self.floor, bits, arm, self.propensity, repeats
+        )  # fmt: skip
+        return Choice(arm, np.log((repeats + 1.0) / (self.propensity + 1.0)), None, features)
+
+    def derived_name(self) -> str:
+        """LinTS-Freq and the like."""
+        if isinstance(self.scale, str):
+            return SHORT[self.scale] + self.describe("scale")
+        return "LinTS" + self.describe()
