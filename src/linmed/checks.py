@@ -90,7 +90,7 @@ def floats(name: str, value: ArrayLike) -> Floats:
         where = np.unravel_index(int(np.argmax(~(np.abs(array) <= LARGEST))), array.shape)
         place = f"{name}[{', '.join(str(int(i)) for i in where)}]" if where else name
         raise ValueError(f"{place} is {array[where]}; every entry must be finite and at most {LARGEST:g} in size")
-    return np.ascontiguousarray(array)
+    return array if array.flags.c_contiguous else array.copy()
 
 
 def arm_matrix(arms: ArrayLike, dim: int | None = None) -> Floats:

@@ -125,6 +125,10 @@ class Policy(ABC):
     def learn(self, state: Any, features: Floats, rewards: Floats, replicas: Ints) -> None:
         """Absorb m rewards in place.  features (m,d), rewards (m,), replicas (m,) says whose each is."""
 
+    def observe(self, state: Any, features: Floats, rewards: Floats, replicas: Ints) -> None:
+        """Absorb rewards of arms that this policy did not choose: for most rules the same as `learn`."""
+        self.learn(state, features, rewards, replicas)
+
     def choose(self, state: Any, arms: Floats, noise: Floats) -> Ints:
         """Draw one arm per replica.  noise (R, noise_size) → (R,)."""
         return draw(self.log_probabilities(state, arms), noise)

@@ -1,0 +1,242 @@
+"""LinMED against the golden vectors, the paper's formulas, and its promises about small probabilities."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from linmed import Agent, LinMED, LinMEDNoDesign, MaillardSampling
+from linmed.kernels import med
+
+GOLDEN = json.loads((Path(__file__).parent.parent / "data" / "linmed.json").read_text())
+TOY_ARMS = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
+
+
+def state_after(policy, features, rewards, dim):
+    state = policy.start(1, dim)
+    features = np.asarray(features, dtype=float).reshape(-1, dim)
+    policy.learn(state, features, np.asarray(rewards, dtype=float), np.zeros(len(rewards), dtype=np.int64))
+    return state
+
+
+@pytest.mark.parametrize("case", GOLDEN["steps"], ids=lambda case: str(np.shape(case["arms"])))
+def test_golden_step(case):
+    keys = ("sigma", "norm_bound", "ridge", "delta", "alpha_emp", "alpha_opt", "version", "explore")
+    policy = LinMED(**{key: case[key] for key in keys})
+    arms = np.array(case["arms"])
+    state = state_after(policy, case["features"], case["rewards"], arms.shape[1])
+    want = case["expect"]
+    np.testing.assert_allclose(state.theta[0], want["theta"], atol=1e-8)
+    beta = policy.radius(state)[0] ** 2
+    np.testing.assert_allclose(beta, want["beta"], rtol=1e-8)
+    log_f, scratch, q = np.empty(len(arms)), np.empty(len(arms)), np.empty(len(arms))
+    best = med.log_weights(arms, state.theta[0], state.inverse[0], beta, log_f, scratch)
+    assert best == want["best"]
+    np.testing.assert_allclose(np.exp(log_f), want["weights"], rtol=1e-8)
+    med.augmented_design(arms, log_f, policy.version, False, scratch, q)
+    survivors = np.exp(log_f) >= np.exp(-1) if policy.version == 1 else np.full(len(arms), True)
+    np.testing.assert_allclose(q[survivors], want["design"], atol=1e-8)
+    assert not q[~survivors].any()
+    log_p = policy.log_probabilities(state, arms[None])[0]
+    np.testing.assert_allclose(np.exp(log_p), want["probabilities"], rtol=1e-8, atol=1e-300)
+
+
+def test_worked_numbers_of_the_toy_state():
+    """λ = σ = S = 1, history a1→1, a2→0.2, a1→0.6: β and f worked out by hand."""
+    policy = LinMED()
+    state = state_after(policy, TOY_ARMS[[0, 1, 0]], [1.0, 0.2, 0.6], 2)
+    np.testing.assert_allclose(state.theta[0], [1.6 / 3, 0.1])
+    np.testing.assert_allclose(np.exp(state.logdet), 6.0)
+    np.testing.assert_allclose(policy.radius(state) ** 2, 9.8372152, atol=5e-8)
+    p = np.exp(LinMEDNoDesign().log_probabilities(state, TOY_ARMS[None])[0])
+    np.testing.assert_allclose(p / p[0], [1.0, 0.9773541, 0.9951710], atol=5e-8)
+
+
+def test_few_and_many_arms_are_computed_alike():
+    """The plain loops for few arms and the tiles for many are two routes to the same weights."""
+    rng = np.random.default_rng(0)
+    for K, d in ((3, 2), (9, 7), (5, 12), (16, 4)):
+        arms = rng.standard_normal((1, K, d))
+        policy = LinMED()
+        state = state_after(policy, rng.standard_normal((30, d)), rng.standard_normal(30), d)
+        few, many = (np.empty((2, K)) for _ in range(2))
+        theta, inverse = state.theta, state.inverse
+        best = med.log_weights_few(arms, 0, theta, inverse, 0, 5.0, few[0], few[1])
+        assert best == med.log_weights(arms[0], theta[0], inverse[0], 5.0, many[0], many[1])
+        np.testing.assert_allclose(few, many, rtol=1e-11, atol=1e-13)
+
+
+def test_log_probability_is_finite_however_small_the_weight():
+    """A tiny σ makes f underflow by thousands of orders of magnitude; the logarithm must not."""
+    rng = np.random.default_rng(1)
+    arms = rng.standard_normal((40, 3))
+    for version in (0, 1):
+        agent = Agent(LinMED(sigma=1e-6, ridge=1.0, version=version), dim=3, seed=0)
+        agent.observe(np.repeat(arms, 50, axis=0), np.repeat(arms @ [1.0, -2.0, 0.5], 50))
+        log_p = agent.policy.log_probabilities(agent.state, arms[None])[0]
+        assert np.isfinite(log_p).all()
+        assert log_p.min() < -5e3
+        np.testing.assert_allclose(np.exp(log_p).sum(), 1.0, atol=1e-12)
+
+
+def test_arms_a_hair_apart_keep_the_weight_of_their_direction():
+    """Δ̂²/‖â − a‖² does not depend on the length of â − a, even where its square underflows."""
+    policy = LinMEDNoDesign(delta=0.1)
+    state = state_after(policy, TOY_ARMS[[0, 1, 0]], [1.0, 0.2, 0.6], 2)
+    ratios = []
+    for step in (1e-3, 1e-100, 1e-200, 1e-300):
+        arms = np.array([[0.0, 0.0], [-step, 0.0]])
+        p = np.exp(policy.log_probabilities(state, arms[None])[0])
+        ratios.append(p[1] / p[0])
+    np.testing.assert_allclose(ratios, ratios[0], rtol=1e-9)
+
+
+def test_without_a_uniform_part_only_the_design_and_the_best_arm_are_played():
+    rng = np.random.default_rng(2)
+    arms = rng.standard_normal((50, 2))
+    agent = Agent(LinMED(alpha_emp=0.5, alpha_opt=0.5, explore=False), dim=2, seed=0)
+    agent.observe(arms, arms @ [1.0, 0.0])
+    p = agent.probabilities(arms)
+    assert 0 < (p == 0).sum() < 50
+    np.testing.assert_allclose(p.sum(), 1.0, atol=1e-12)
+
+
+def test_design_alone_still_sums_to_one_when_the_best_arm_is_zero():
+    """α_opt = 1 and a zero best arm: every arm of positive q has a vanishing f, which must not give 0/0."""
+    arms = np.vstack([np.zeros(2), -np.eye(2), -0.5 * np.ones((3, 2))])
+    agent = Agent(LinMED(sigma=1e-4, ridge=1.0, alpha_emp=0.0, alpha_opt=1.0, explore=False), dim=2, seed=0)
+    agent.observe(np.repeat(-np.eye(2), 1000, axis=0), -np.ones(2000))
+    np.testing.assert_allclose(agent.probabilities(arms).sum(), 1.0, atol=1e-12)
+
+
+def test_half_of_the_mass_explores_while_a_leverage_exceeds_one():
+    arms = np.array([[0.5, 0.0], [0.0, 0.9], [0.3, 0.3]])
+    agent = Agent(LinMED(sigma=0.1), dim=2, seed=0)  # λ = 0.01: leverages 25, 81, 18
+    quiet = Agent(LinMED(sigma=0.1, explore=False), dim=2, seed=0)
+    np.testing.assert_allclose(
+        agent.probabilities(arms), 0.5 * quiet.probabilities(arms) + [0.0, 0.5, 0.0], atol=1e-15
+    )
+    agent.observe(np.repeat(np.eye(2), 100, axis=0), np.zeros(200))
+    quiet.observe(np.repeat(np.eye(2), 100, axis=0), np.zeros(200))
+    np.testing.assert_array_equal(agent.probabilities(arms), quiet.probabilities(arms))
+
+
+def test_unit_arms_with_unit_ridge_do_not_explore_by_rounding():
+    """‖a‖² = 1 up to its last bit is not > 1."""
+    rng = np.random.default_rng(3)
+    arms = rng.standard_normal((200, 4))
+    arms /= np.linalg.norm(arms, axis=1, keepdims=True)
+    with_step, without = (Agent(LinMED(explore=e), dim=4, seed=0) for e in (True, False))
+    np.testing.assert_array_equal(with_step.probabilities(arms), without.probabilities(arms))
+
+
+def test_equal_arms_share_weight_one():
+    policy = LinMEDNoDesign()
+    state = state_after(policy, [[1.0, 0.0]] * 5, [1.0] * 5, 2)
+    arms = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    p = np.exp(policy.log_probabilities(state, arms[None])[0])
+    assert p[0] == p[1] > p[2]
+
+
+def test_optimal_design_gives_the_documented_mixture():
+    from linmed.design import optimal_design
+
+    rng = np.random.default_rng(4)
+    arms = rng.standard_normal((30, 3))
+    arms /= 2 * np.linalg.norm(arms, axis=1, keepdims=True)
+    policy = LinMED(design="optimal", alpha_emp=0.5, alpha_opt=0.3)
+    state = policy.start(1, 3)  # no reward yet: f = 1, so p = q
+    q = 0.3 * optimal_design(arms) + 0.2 / 30
+    q[0] += 0.5
+    np.testing.assert_allclose(np.exp(policy.log_probabilities(state, arms[None])[0]), q, atol=1e-6)
+
+
+def test_no_design_equals_linmed_with_only_the_uniform_part():
+    rng = np.random.default_rng(5)
+    arms = rng.standard_normal((1, 20, 3))
+    state = state_after(LinMED(), rng.standard_normal((30, 3)), rng.standard_normal(30), 3)
+    np.testing.assert_allclose(
+        LinMEDNoDesign().log_probabilities(state, arms),
+        LinMED(alpha_emp=0.0, alpha_opt=0.0, explore=False).log_probabilities(state, arms),
+        atol=1e-12,
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    arms=st.integers(1, 40),
+    dim=st.integers(1, 6),
+    scale=st.floats(-8, 8),
+    version=st.sampled_from([0, 1]),
+    design=st.sampled_from(["approx", "optimal"]),
+)
+def test_probabilities_are_a_distribution_for_any_history(seed, arms, dim, scale, version, design):
+    rng = np.random.default_rng(seed)
+    matrix = rng.standard_normal((arms, dim)) * 10.0**scale
+    matrix[rng.random(arms) < 0.2] = 0.0
+    matrix[rng.random(arms) < 0.2] = matrix[0]
+    agent = Agent(LinMED(version=version, design=design), dim=dim, seed=seed)
+    agent.observe(rng.standard_normal((20, dim)), rng.standard_normal(20))
+    log_p = agent.policy.log_probabilities(agent.state, matrix[None])[0]
+    assert np.isfinite(log_p).all()
+    np.testing.assert_allclose(np.exp(log_p).sum(), 1.0, atol=1e-12)
+
+
+def test_maillard_sampling_worked_numbers():
+    """N = (10, 5, 3), means (0.6, 0.5, 0.2), σ = 1."""
+    agent = Agent(MaillardSampling(), dim=3, seed=0)
+    for arm, (pulls, mean) in enumerate([(10, 0.6), (5, 0.5), (3, 0.2)]):
+        agent.observe(np.repeat(np.eye(3)[[arm]], pulls, axis=0), np.full(pulls, mean))
+    np.testing.assert_allclose(agent.probabilities(np.eye(3)), [0.36206464, 0.35312523, 0.28481013], atol=5e-9)
+
+
+def test_maillard_sampling_first_asks_for_a_reward_of_every_arm():
+    agent = Agent(MaillardSampling(), dim=4, seed=0)
+    agent.observe(np.eye(4)[[0, 1]], [1.0, 0.0])
+    np.testing.assert_allclose(agent.probabilities(np.eye(4)), [0, 0, 0.5, 0.5])
+    assert agent.probabilities(np.eye(4)[:2]).min() > 0
+
+
+def test_maillard_sampling_refuses_features():
+    agent = Agent(MaillardSampling(), dim=2, seed=0)
+    with pytest.raises(ValueError, match="one-hot"):
+        agent.decide([[0.5, 0.5], [1.0, 0.0]])
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"sigma": 0.0}, "sigma must be positive"),
+        ({"sigma": -1.0}, "sigma must be positive"),
+        ({"sigma": float("nan")}, "sigma must be finite"),
+        ({"sigma": float("inf")}, "sigma must be finite"),
+        ({"sigma": "1"}, "sigma must be a number"),
+        ({"sigma": True}, "sigma must be a number"),
+        ({"norm_bound": 0}, "norm_bound must be positive"),
+        ({"ridge": 0.0}, "ridge must be positive"),
+        ({"ridge": -1.0}, "ridge must be positive"),
+        ({"delta": 0.0}, "delta must lie in"),
+        ({"delta": 1.1}, "delta must lie in"),
+        ({"alpha_emp": -0.1}, "alpha_emp must lie in"),
+        ({"alpha_opt": -0.1}, "alpha_opt must lie in"),
+        ({"alpha_emp": 0.9, "alpha_opt": 0.2}, "alpha_emp . alpha_opt must be at most 1"),
+        ({"version": 2}, "version must be one of 0, 1"),
+        ({"design": "best"}, "design must be one of 'approx', 'optimal'"),
+        ({"explore": 1}, "explore must be True or False"),
+        ({"label": 3}, "label must be a string"),
+    ],
+)
+def test_bad_parameters_are_named(parameters, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        LinMED(**parameters)
+
+
+def test_names_follow_the_paper():
+    assert LinMED(alpha_emp=0.99, alpha_opt=0.005).name == "LinMED-99"
+    assert LinMED().name == "LinMED-90"
+    assert LinMED(alpha_emp=0.5, alpha_opt=0.25, delta=0.01).name == "LinMED-50 (delta=0.01)"
+    assert LinMED(label="mine").name == "mine"
