@@ -7,9 +7,12 @@ a hidden name, synchronised and renamed: a killed process leaves only whole file
 not been flushed.
 """
 
+import atexit
+import functools
 import os
 import time as clock
 import uuid
+import weakref
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -95,8 +98,8 @@ class LogWriter:
     """Appends decisions and rewards to the log at `path`.
 
     The buffer is written by `flush`, and by itself once it holds `flush_rows` rows or its oldest row is
-    `flush_seconds` old (looked at whenever something is recorded). Close it, or use it as a context
-    manager, to write the rest. One process writes a log at a time.
+    `flush_seconds` old (looked at whenever something is recorded). The rest is written by `close`, at the
+    end of a `with` block or of the process. One process writes a log at a time.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, flush_rows: int = 8192, flush_seconds: float = 10.0):
@@ -114,6 +117,8 @@ class LogWriter:
         self._closed = False
         self._resume()
         self._start_part()
+        self._at_exit = functools.partial(_close, weakref.ref(self))
+        atexit.register(self._at_exit)
 
     def record(
         self,
@@ -200,6 +205,11 @@ class LogWriter:
         if not self._closed:
             self.flush()
             self._closed = True
+            atexit.unregister(self._at_exit)
+
+    def __del__(self) -> None:
+        if not getattr(self, "_closed", True):
+            self.close()
 
     def __enter__(self) -> Self:
         return self
@@ -274,6 +284,13 @@ class LogWriter:
         )
 
 
+def _close(writer: "weakref.ref[LogWriter]") -> None:
+    """At the end of the process: write what is still in the buffer."""
+    alive = writer()
+    if alive is not None:
+        alive.close()
+
+
 class _Seen:
     """The 64-bit hashes of all identifiers, 8 bytes each: sorted runs, merged as they double."""
 
@@ -311,7 +328,9 @@ def late_rewards(path: Path) -> dict[str, LateRewards]:
         for i, name in enumerate(part.dictionary.to_pylist()):
             chosen = code == i
             parts.setdefault(name, []).append(LateRewards(row[chosen], reward[chosen], moment[chosen]))
-    return {name: LateRewards(*map(np.concatenate, zip(*several, strict=True))) for name, several in parts.items()}
+    return {
+        name: LateRewards(*map(np.concatenate, zip(*several, strict=True))) for name, several in parts.items()
+    }
 
 
 def join(batch: pa.RecordBatch, start: int, late: LateRewards) -> pa.RecordBatch:

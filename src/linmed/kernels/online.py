@@ -7,7 +7,9 @@ from linmed.kernels.ridge import observe
 
 
 @kernel
-def ridge_predict_learn(V, V_low, inverse, b, b_low, theta, logdet, count, arms, offsets, chosen, rewards, zeros, out):  # type: ignore[no-untyped-def]
+def ridge_predict_learn(
+    V, V_low, inverse, b, b_low, theta, logdet, count, arms, offsets, chosen, rewards, zeros, out
+):  # type: ignore[no-untyped-def]
     """Predict every arm of decision t with the ridge estimate of decisions before t, then learn from it.
 
     Ridge state of one replica; arms (ΣK,d); offsets (n+1,); chosen, rewards, zeros (n,); out (ΣK,).

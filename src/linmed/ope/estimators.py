@@ -262,7 +262,9 @@ class MarginalIPW(Estimator):
     def terms(self, sample: Sample) -> tuple[Floats | None, Floats | None, Floats | None]:
         """x = w(e) r."""
         if sample.marginal_weight is None:
-            raise ValueError("mips needs marginal weights: every arm's logged and target probability, and the arms")
+            raise ValueError(
+                "mips needs marginal weights: every arm's logged and target probability, and the arms"
+            )
         return sample.marginal_weight * sample.reward, None, None
 
     def marginal(self, target: Floats, logged: Floats, arms: Floats, arm: int) -> float:
@@ -273,7 +275,9 @@ class MarginalIPW(Estimator):
             chosen = arms if self.embedding is None else arms[:, list(self.embedding)]
             label = np.unique(chosen, axis=0, return_inverse=True)[1].reshape(-1)
         if label.shape != (arms.shape[0],):
-            raise ValueError(f"embedding must give one label per arm: {arms.shape[0]} arms, answer of shape {label.shape}")
+            raise ValueError(
+                f"embedding must give one label per arm: {arms.shape[0]} arms, answer of shape {label.shape}"
+            )
         same = label == label[arm]
         return float(target[same].sum() / logged[same].sum())
 

@@ -12,7 +12,8 @@ from linmed import checks
 from linmed.checks import Floats
 from linmed.kernels import online
 from linmed.ope.rounds import Rounds
-from linmed.policies.base import RidgePolicy, RidgeState
+from linmed.policies.base import RidgeState
+from linmed.policies.linmed import LinMED
 
 FIRST_FIT = 32
 GROWTH = 1.5
@@ -26,7 +27,7 @@ class RewardModel(Protocol):
 
 
 class Ridge:
-    """Ridge regression on the arms' features, θ̂_t = V_t⁻¹ b_t, updated after every decision; θ̂ starts at 0.
+    """Ridge regression on the arms' features and a constant, updated after every decision; it starts at 0.
 
     Without features in the log each arm has a parameter of its own: its mean reward so far, shrunk by λ.
     """
@@ -48,11 +49,12 @@ class Ridge:
             )
             return out
         if self._state is None:
-            self._state = _Plain(ridge=self.penalty).start(1, rounds.arms.shape[1])
+            self._state = LinMED(ridge=self.penalty).start(1, rounds.arms.shape[1] + 1)
         s = self._state
+        rows = np.concatenate([rounds.arms, np.ones((rounds.arms.shape[0], 1))], axis=1)
         online.ridge_predict_learn(
             s.gram, s.gram_low, s.inverse, s.moment, s.moment_low, s.theta, s.logdet, s.count,
-            rounds.arms, offsets, rounds.chosen, rounds.reward, np.zeros(len(rounds), dtype=np.int64), out,
+            rows, offsets, rounds.chosen, rounds.reward, np.zeros(len(rounds), dtype=np.int64), out,
         )  # fmt: skip
         return out
 
@@ -73,7 +75,9 @@ class Refitted:
     def __init__(self, regressor: Any):
         for method in ("fit", "predict"):
             if not callable(getattr(regressor, method, None)):
-                raise TypeError(f"regressor must have fit(X, y) and predict(X), {regressor!r} has no {method}")
+                raise TypeError(
+                    f"regressor must have fit(X, y) and predict(X), {regressor!r} has no {method}"
+                )
         self._prototype = regressor
         self._fitted: Any = None
         self._X: list[Floats] = []
@@ -110,14 +114,6 @@ class Refitted:
                 f"got between {counts[0]} and {counts[-1]}"
             )
         return np.eye(int(counts[0]))[rounds.arm_number]
-
-
-class _Plain(RidgePolicy):
-    """Only its ridge state is used."""
-
-    def log_probabilities(self, state: RidgeState, arms: Floats) -> Floats:
-        """Uniform."""
-        return np.full((state.theta.shape[0], arms.shape[1]), -np.log(arms.shape[1]))
 
 
 def as_model(regressor: Any) -> RewardModel:

@@ -153,7 +153,9 @@ def read_rounds(
     if reading.decisions == 0:
         raise ValueError(f"{log.name} is empty: it holds no decisions")
     if rewarded == 0:
-        raise ValueError(f"{log.name} has no rewards yet: none of its {reading.decisions} decisions can be used")
+        raise ValueError(
+            f"{log.name} has no rewards yet: none of its {reading.decisions} decisions can be used"
+        )
 
 
 class _Checks:
@@ -169,14 +171,23 @@ class _Checks:
         probability = _floats(batch.column("probability"))
         reward = _floats(batch.column("reward"))
         arm_column = batch.column("arm")
-        arm = (arm_column.fill_null(-1) if arm_column.null_count else arm_column).to_numpy().astype(np.int64, copy=False)
-        self._row("probability must lie in (0, 1]", row, ~((probability > 0) & (probability <= 1)), probability)
+        arm = (
+            (arm_column.fill_null(-1) if arm_column.null_count else arm_column)
+            .to_numpy()
+            .astype(np.int64, copy=False)
+        )
+        self._row(
+            "probability must lie in (0, 1]", row, ~((probability > 0) & (probability <= 1)), probability
+        )
         if self.reward_range is None:
             self._row("reward must be finite", row, ~np.isfinite(reward), reward)
         else:
             low, high = self.reward_range
             self._row(
-                f"reward must lie in reward_range [{low:g}, {high:g}]", row, ~((reward >= low) & (reward <= high)), reward
+                f"reward must lie in reward_range [{low:g}, {high:g}]",
+                row,
+                ~((reward >= low) & (reward <= high)),
+                reward,
             )
         self._row("arm must be a non-negative index", row, arm < 0, arm)
         rounds = Rounds(row, arm, probability, reward)
@@ -206,11 +217,17 @@ class _Checks:
             return None
         if rounds.arm_count is None:
             rounds.arm_count = length
-            self._row("arm must be smaller than the number of arms", rounds.row, rounds.arm >= length, rounds.arm)
+            self._row(
+                "arm must be smaller than the number of arms", rounds.row, rounds.arm >= length, rounds.arm
+            )
         wrong = length != rounds.arm_count
         if wrong.any():
             bad = np.flatnonzero(wrong)
-            self.problems.add(f"{name} must have one entry per arm (arm_count)", rounds.row[bad], lambda i: int(length[bad[i]]))
+            self.problems.add(
+                f"{name} must have one entry per arm (arm_count)",
+                rounds.row[bad],
+                lambda i: int(length[bad[i]]),
+            )
             return None
         return length
 
@@ -220,9 +237,14 @@ class _Checks:
         flat = _floats(column.flatten())
         total = rounds.sum_over_arms(flat)
         impossible = rounds.sum_over_arms((~(flat >= 0)).astype(np.float64)) > 0
-        self._row("probabilities must be non-negative", rounds.row, impossible, np.where(impossible, np.nan, 0))
         self._row(
-            "probabilities must sum to one", rounds.row, ~impossible & (np.abs(total - 1) > SUM_TOLERANCE), total
+            "probabilities must be non-negative", rounds.row, impossible, np.where(impossible, np.nan, 0)
+        )
+        self._row(
+            "probabilities must sum to one",
+            rounds.row,
+            ~impossible & (np.abs(total - 1) > SUM_TOLERANCE),
+            total,
         )
         own = flat[rounds.chosen]
         wrong = ~(np.abs(own - rounds.probability) <= SUM_TOLERANCE)
@@ -241,7 +263,9 @@ class _Checks:
             owner = np.repeat(rounds.row, rounds.arm_count)
             bad = np.flatnonzero(length != dim)
             rows, first = np.unique(owner[bad], return_index=True)
-            self.problems.add(f"arms must all have dimension {dim}", rows, lambda i: int(length[bad[first[i]]]))
+            self.problems.add(
+                f"arms must all have dimension {dim}", rows, lambda i: int(length[bad[first[i]]])
+            )
             return None
         flat = _floats(vectors.flatten()).reshape(-1, dim)
         finite = np.isfinite(flat).all(axis=1)

@@ -7,15 +7,17 @@ conditional mean, and w_t (1 − r_t) has mean 1 − ν: each gives a lower boun
 reflected, the upper one. Where the target plays arms the log never could, both means shrink and the
 bounds stay true. Waudby-Smith, Wu, Ramdas, Karampatziakis & Mineiro (2022).
 
-- betting: ν such that a gambler betting against it has not multiplied his stake by 2/α. The tightest.
-- bernstein: a closed form of the same bets, by exp(λy − ψ(λ)y²) ≤ 1 + λy.
-- mixture: bets averaged over a gamma prior (Howard, Ramdas, McAuliffe & Sekhon 2021). Its statement
-  is about the average of the conditional values so far, so it also holds where contexts drift; the
-  other two are about one value that does not change.
+- betting: values against which a gambler has not multiplied his stake by 2/α. Usually the tightest.
+- bernstein: the empirical-Bernstein bound with predictable plug-in bets, a closed form.
+- mixture: the empirical-Bernstein bound averaged over a gamma prior of bets (Howard, Ramdas, McAuliffe &
+  Sekhon 2021), also a closed form.
+
+If contexts drift, so that the value differs from decision to decision, betting (IPW terms) and mixture
+hold for the average of the values so far; the others need one value that does not change.
 """
 
 import math
-from typing import Any
+from abc import ABC, abstractmethod
 
 import numpy as np
 import pyarrow as pa
@@ -28,134 +30,197 @@ from linmed.kernels import sequences as kernels
 from linmed.ope.rounds import Rounds
 
 KINDS = ("betting", "bernstein", "mixture")
-GRID = 512
-CAP = 0.5
-"""Largest share of the stake a bet may lose in one round."""
+LARGEST_RATE = 0.5
 TRACE_GROWTH = 1.02
 
 
-class LowerSequence:
-    """Lower confidence sequence for the mean ν ∈ [0, 1] of x_t ≥ −k_t (k_t = 0 unless given)."""
+class LowerSequence(ABC):
+    """Lower confidence sequence for the mean ν ∈ [0, 1] of x_t ≥ −k_t."""
 
-    def __init__(self, kind: str, level: float, grid: int = GRID):
-        self.kind = checks.option("interval", kind, KINDS)
+    def __init__(self, level: float):
         self.log_level = -math.log(level)
-        self._state = np.zeros(kernels.FIELDS)
-        points = grid if kind == "betting" else 0
-        # Candidates are densest near 0 and 1, where intervals are narrow.
-        self._grid = np.sin(0.5 * np.pi * np.arange(1, points + 1) / max(points, 1)) ** 2
-        self._capital = np.zeros(points)
-        self._factor = np.ones(points)
+        self.count = 0
+
+    def add(self, x: Floats, floor: float = 0.0) -> None:
+        """Absorb x (n,) in order, all at least −floor."""
+        self.count += x.size
+        self._add(np.ascontiguousarray(x), floor)
+
+    @abstractmethod
+    def _add(self, x: Floats, floor: float) -> None: ...
 
     @property
-    def count(self) -> int:
-        """How many x_t it has seen."""
-        return int(self._state[kernels.COUNT])
+    @abstractmethod
+    def lower(self) -> float:
+        """The bound now."""
 
-    def add(self, x: Floats, floor: Floats | None = None, at: Any = None) -> Floats:
-        """Absorb x (n,) in order; the bounds after each of them, or after those with index in `at` only."""
-        k = np.zeros(x.size) if floor is None else floor
-        x, k = np.ascontiguousarray(x), np.ascontiguousarray(k)
-        chosen = np.arange(x.size) if at is None else np.asarray(at, dtype=np.int64)
-        out = np.empty(x.size)
-        if self.kind == "betting":
-            kernels.betting(
-                self._state, self._grid, self._capital, self._factor, x, k, self.log_level, CAP, out
-            )
-        elif self.kind == "bernstein":
-            kernels.bernstein(self._state, x, k, self.log_level, CAP, out)
-        else:
-            if k.any():
-                raise ValueError("the mixture sequence is for non-negative terms: use betting or bernstein")
-            t0, squares = self.count, np.empty(x.size)
-            kernels.mixture(self._state, x, out, squares)
-            return np.array([mixture_lower(t0 + i + 1, out[i], squares[i], self.log_level) for i in chosen])
-        return out[chosen]
+
+class BettingLower(LowerSequence):
+    """Wealth K_t(m) = Σ_j prior_j Π_i (1 + γ_j (x_i + k_i)) / (1 + γ_j (m + k_i)) against the mean m.
+
+    Each factor is non-negative and has mean one if m = ν, so K_t(ν) is a martingale that starts at 1 and
+    exceeds 1/α ever with probability at most α (Ville). It decreases in m: the bound is where it meets
+    1/α. In the usual form the bet is λ = γ/(1 + γ(m + k)) of 1 + λ(x − m); with γ fixed the x_i enter
+    through Σ log(1 + γ_j (x_i + k_i)) alone, so memory is J numbers and m needs no grid. By concavity of
+    the logarithm, with k = 0, K_t(average of the values so far) is no larger than the martingale.
+    """
+
+    BETS = 16.0 * 1.6 ** -np.arange(32.0)
+    """γ from 16 to 8e-6, equally likely on the logarithmic scale: the best bet shrinks like 1/√n."""
+
+    def __init__(self, level: float):
+        super().__init__(level)
+        self._gains = np.zeros(self.BETS.size)
+        self._log_prior = np.full(self.BETS.size, -math.log(self.BETS.size))
+        self._seen: dict[float, int] = {}
+
+    def _add(self, x: Floats, floor: float) -> None:
+        kernels.betting(self._gains, self.BETS, x, floor)
+        self._seen[floor] = self._seen.get(floor, 0) + x.size
+
+    def _past(self) -> tuple[Floats, Floats]:
+        return np.array(list(self._seen.values()), dtype=np.float64), np.array(
+            list(self._seen), dtype=np.float64
+        )
+
+    def log_wealth(self, mean: float) -> float:
+        """log K_t(mean)."""
+        return float(kernels.log_wealth(self._gains, self.BETS, self._log_prior, *self._past(), mean))
 
     @property
     def lower(self) -> float:
-        """The bound now."""
+        """Where the wealth is 1/α."""
+        return float(
+            kernels.betting_lower(self._gains, self.BETS, self._log_prior, *self._past(), self.log_level)
+        )
+
+
+class BernsteinLower(LowerSequence):
+    """L_t = (Σ λ ξ − log(1/α) − Σ ψ(λ)(ξ − ξ̂)²) / Σ λ/(1 + k),  ψ(λ) = −log(1 − λ) − λ,  ξ = x/(1 + k).
+
+    exp(λy − ψ(λ)y²) ≤ 1 + λy for y ≥ −1 and λ in [0, 1) (Fan, Grama & Liu 2015) makes
+    exp(Σ λ(ξ − ν/(1 + k)) − ψ(λ)(ξ − ξ̂)²) a supermartingale. Waudby-Smith & Ramdas (2024).
+    """
+
+    def __init__(self, level: float):
+        super().__init__(level)
+        self._state = np.zeros(kernels.FIELDS)
+
+    def _add(self, x: Floats, floor: float) -> None:
+        kernels.bernstein(self._state, x, floor, self.log_level, LARGEST_RATE)
+
+    @property
+    def lower(self) -> float:
+        """L_t, cut to [0, 1]."""
+        if self.count == 0:
+            return 0.0
         s = self._state
-        if self.kind == "mixture":
-            return mixture_lower(int(s[kernels.COUNT]), s[kernels.SUM], s[kernels.SQUARES], self.log_level)
-        return float(s[kernels.BEST])
+        bound = (s[kernels.CENTRE] - self.log_level - s[kernels.PENALTY]) / s[kernels.WEIGHT]
+        return float(min(max(bound, 0.0), 1.0))
 
 
-def mixture_lower(t: int, total: float, squares: float, log_level: float, rho: float = 1.0) -> float:
-    """The smallest mean whose gamma-exponential mixture wealth is below 1/α."""
-    if t == 0:
-        return 0.0
+class MixtureLower(LowerSequence):
+    """∫ exp(λS − ψ(λ)V) dF(λ) < 1/α with S = Σ (x_i − m), V = Σ (x_i − x̂_{i−1})², F a gamma density in 1 − λ.
 
-    def excess(mean: float) -> float:
-        return log_mixture(total - t * mean, squares, rho) - log_level
+    For non-negative x only. Howard, Ramdas, McAuliffe & Sekhon (2021), Proposition 9.
+    """
 
-    highest = min(1.0, total / t)
-    if excess(0.0) <= 0:
-        return 0.0
-    if excess(highest) >= 0:
-        return highest
-    return float(brentq(excess, 0.0, highest, xtol=1e-14))
+    def __init__(self, level: float):
+        super().__init__(level)
+        self._state = np.zeros(kernels.FIELDS)
+
+    def _add(self, x: Floats, floor: float) -> None:
+        if floor != 0:
+            raise ValueError("the mixture sequence is for non-negative terms: use betting or bernstein")
+        kernels.mixture(self._state, x)
+
+    @property
+    def lower(self) -> float:
+        """The smallest mean whose mixture is below 1/α."""
+        if self.count == 0:
+            return 0.0
+        total, squares = float(self._state[kernels.SUM]), float(self._state[kernels.SQUARES])
+
+        def excess(mean: float) -> float:
+            return log_mixture(total - self.count * mean, squares) - self.log_level
+
+        highest = min(1.0, total / self.count)
+        if excess(0.0) <= 0:
+            return 0.0
+        if excess(highest) >= 0:
+            return highest
+        return float(brentq(excess, 0.0, highest, xtol=1e-14))
 
 
-def log_mixture(s: float, v: float, rho: float) -> float:
-    """log ∫ exp(λs − ψ(λ)v) dF(λ), F the gamma density of shape ρ in 1 − λ, normalised on [0, 1)."""
+def log_mixture(s: float, v: float, rho: float = 1.0) -> float:
+    """log ∫ exp(λs − ψ(λ)v) dF(λ), F with density ∝ (1 − λ)^{ρ−1} e^{−ρ(1−λ)} on [0, 1); s ≥ 0."""
     a, b = v + rho, s + v + rho
-    log_lower = math.log(gammainc(a, b)) + gammaln(a) if b > 0 else -math.inf
+    normaliser = math.log(gammainc(rho, rho)) + gammaln(rho)
     return float(
-        rho * math.log(rho)
-        - math.log(gammainc(rho, rho))
-        - gammaln(rho)
-        + s
-        + v
-        - a * math.log(b)
-        + log_lower
+        rho * math.log(rho) - normaliser + s + v - a * math.log(b) + math.log(gammainc(a, b)) + gammaln(a)
     )
+
+
+def lower_sequence(kind: str, level: float) -> LowerSequence:
+    """The sequence of that name with error probability `level`."""
+    known = {"betting": BettingLower, "bernstein": BernsteinLower, "mixture": MixtureLower}
+    return known[checks.option("interval", kind, KINDS)](level)
 
 
 class ValueSequence:
     """Two-sided confidence sequence for a value, or for the difference of two."""
 
-    def __init__(self, kind: str, confidence: float, reward_range: tuple[float, float], difference: bool = False):
+    def __init__(
+        self, kind: str, confidence: float, reward_range: tuple[float, float], difference: bool = False
+    ):
         level = (1.0 - confidence) / 2.0
-        self._below = LowerSequence(kind, level)
-        self._above = LowerSequence(kind, level)
+        self._below = lower_sequence(kind, level)
+        self._above = lower_sequence(kind, level)
         self._range = reward_range
         self._difference = difference
         self._sum = 0.0
         self._next = 1
-        self.trace: list[tuple[int, float, float, float]] = []
+        self._trace: list[tuple[int, float, float, float]] = []
+
+    @property
+    def count(self) -> int:
+        """Decisions absorbed."""
+        return self._below.count
 
     def floors(self, n: int) -> Floats:
-        """k_t of the next n doubly robust terms: growing with t as bets shrink, so the model is cut ever less."""
-        t = np.arange(self._below.count + 1, self._below.count + n + 1, dtype=np.float64)
-        floor: Floats = CAP * np.sqrt(t * np.log1p(t) / (2.0 * self._below.log_level))
+        """k_t of the next n doubly robust terms, (n,).
+
+        The reward model is cut where its weight exceeds k_t/q̂. k_t = ½√(t log(1 + t) / 2 log(1/α)) grows as
+        bets shrink, so the cut vanishes; it changes only where t is a power of two, and is known beforehand.
+        """
+        t = 2.0 ** np.floor(np.log2(np.arange(self.count + 1, self.count + n + 1)))
+        floor: Floats = 0.5 * np.sqrt(t * np.log1p(t) / (2.0 * self._below.log_level))
         return floor
 
-    def add(self, below: Floats, above: Floats, floor: Floats | None = None) -> None:
-        """Absorb terms with mean ν (`below`) and 1 − ν (`above`), both scaled to [0, 1] and ≥ −floor."""
-        start = self._below.count
-        at = []
-        while self._next <= start + below.size:
-            at.append(self._next - start - 1)
-            self._next = max(self._next + 1, int(self._next * TRACE_GROWTH))
-        low, high = self._below.add(below, floor, at), 1.0 - self._above.add(above, floor, at)
-        mean = 0.5 * (1.0 + below - above)  # both sides' estimate of ν, averaged
-        total = self._sum + np.cumsum(mean)
-        self._sum = float(total[-1])
-        for i, place in enumerate(at):
-            n = start + place + 1
-            self.trace.append((n, *(self._scale(v) for v in (total[place] / n, low[i], high[i]))))
+    def add(self, value: Floats, below: Floats, above: Floats, floor: Floats | None = None) -> None:
+        """Absorb n decisions in order.
 
-    def _scale(self, value: float) -> float:
-        low, high = self._range
-        if self._difference:
-            return float((2.0 * value - 1.0) * (high - low))
-        return float(low + value * (high - low))
+        value: the estimator's terms, whose mean is the estimate; below, above: terms with means ν and
+        1 − ν scaled to [0, 1], which are at least −floor.
+        """
+        k = np.zeros(below.size) if floor is None else floor
+        total = self._sum + np.cumsum(value)
+        start, done = self.count, 0
+        while done < below.size:
+            same = np.flatnonzero(k[done:] != k[done])
+            stop = min(self._next - start, below.size, done + (int(same[0]) if same.size else below.size))
+            self._below.add(below[done:stop], float(k[done]))
+            self._above.add(above[done:stop], float(k[done]))
+            done = stop
+            if self.count == self._next:
+                self._trace.append((self.count, float(total[done - 1]) / self.count, *self.bounds))
+                self._next = max(self._next + 1, int(self._next * TRACE_GROWTH))
+        self._sum = float(total[-1])
 
     @property
     def estimate(self) -> float:
-        """Mean of the terms."""
-        return self._scale(self._sum / max(self._below.count, 1))
+        """Mean of the estimator's terms."""
+        return self._sum / max(self.count, 1)
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -165,9 +230,18 @@ class ValueSequence:
             return math.nan, math.nan
         return self._scale(low), self._scale(high)
 
+    def _scale(self, value: float) -> float:
+        low, high = self._range
+        if self._difference:
+            return (2.0 * value - 1.0) * (high - low)
+        return low + value * (high - low)
+
     def table(self) -> pa.Table:
-        """n, estimate, lower, upper at growing n."""
-        columns = list(zip(*self.trace, strict=True)) or [(), (), (), ()]
+        """n, estimate, lower, upper at growing n, and now."""
+        rows = list(self._trace)
+        if self.count and (not rows or rows[-1][0] != self.count):
+            rows.append((self.count, self.estimate, *self.bounds))
+        columns = list(zip(*rows, strict=True)) or [(), (), (), ()]
         return pa.table(dict(zip(("n", "estimate", "lower", "upper"), columns, strict=True)))
 
 

@@ -253,11 +253,17 @@ def check_sums(name: str, flat: Floats, rounds: Rounds, problems: Problems) -> N
     """Every decision's probabilities must be ≥ 0 and sum to one."""
     negative = rounds.sum_over_arms((~(flat >= 0)).astype(np.float64)) > 0
     bad = np.flatnonzero(negative)
-    problems.add(f"target {name!r} must give non-negative probabilities", rounds.row[bad], lambda i: "a negative one or a NaN")
+    problems.add(
+        f"target {name!r} must give non-negative probabilities",
+        rounds.row[bad],
+        lambda i: "a negative one or a NaN",
+    )
     total = rounds.sum_over_arms(flat)
     wrong = np.flatnonzero(~negative & ~(np.abs(total - 1) <= SUM_TOLERANCE))
     problems.add(
-        f"target {name!r} must give probabilities that sum to one", rounds.row[wrong], lambda i: f"{total[wrong[i]]:.6g}"
+        f"target {name!r} must give probabilities that sum to one",
+        rounds.row[wrong],
+        lambda i: f"{total[wrong[i]]:.6g}",
     )
 
 
@@ -274,7 +280,9 @@ def as_target(target: Any, name: str | None = None) -> Target:
         found = ArmTarget(int(target))
     elif isinstance(target, tuple) and len(target) == 2 and isinstance(target[0], Policy):
         return Frozen(target[0], target[1], name)
-    elif isinstance(getattr(target, "policy", None), Policy) and isinstance(getattr(target, "state", None), State):
+    elif isinstance(getattr(target, "policy", None), Policy) and isinstance(
+        getattr(target, "state", None), State
+    ):
         return Frozen(target.policy, target.state, name)
     elif callable(target):
         return CallableTarget(target, name)
@@ -301,7 +309,9 @@ def as_targets(targets: Any) -> list[Target]:
     names = [target.name for target in found]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise ValueError(f"targets need distinct names, {twice[0]!r} occurs twice; give them as {{name: target}}")
+        raise ValueError(
+            f"targets need distinct names, {twice[0]!r} occurs twice; give them as {{name: target}}"
+        )
     return found
 
 

@@ -1,0 +1,52 @@
+"""Off-policy evaluation on logs of policies that learn: what would another policy have earned?"""
+
+from linmed.ope.estimators import (
+    DM,
+    DR,
+    ESTIMATORS,
+    IPW,
+    SNDR,
+    SNIPW,
+    ClippedIPW,
+    DRos,
+    Estimator,
+    MarginalIPW,
+    Sample,
+    SwitchDR,
+    importance_weights,
+    ipw,
+    snipw,
+)
+from linmed.ope.evaluate import difference, evaluate, sequence
+from linmed.ope.intervals import OPEWarning
+from linmed.ope.log import DecisionLog
+from linmed.ope.regression import Refitted, Ridge
+from linmed.ope.targets import Frozen, Target, as_target
+
+__all__ = [
+    "DM",
+    "DR",
+    "ESTIMATORS",
+    "IPW",
+    "SNDR",
+    "SNIPW",
+    "ClippedIPW",
+    "DRos",
+    "DecisionLog",
+    "Estimator",
+    "Frozen",
+    "MarginalIPW",
+    "OPEWarning",
+    "Refitted",
+    "Ridge",
+    "Sample",
+    "SwitchDR",
+    "Target",
+    "as_target",
+    "difference",
+    "evaluate",
+    "importance_weights",
+    "ipw",
+    "sequence",
+    "snipw",
+]
