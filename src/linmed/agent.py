@@ -196,7 +196,7 @@ class Agent:
             "pending": list(self._pending),
         }
         arrays = {f"state_{name}": array for name, array in self.state.arrays().items()}
-        arrays["pending"] = np.array(list(self._pending.values())).reshape(len(self._pending), -1)
+        arrays["pending"] = np.array(list(self._pending.values())) if self._pending else np.empty((0, self.dim))
         arrays["meta"] = np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8)
         handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
         try:

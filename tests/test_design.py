@@ -1,0 +1,165 @@
+"""Designs: golden sets, the Kiefer–Wolfowitz certificate, and an answer for every finite input."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from linmed.design import approx_design, certificate, optimal_design
+from linmed.kernels import design as kernels
+from linmed.kernels.linear import argmax, argmin, tiles_of
+
+GOLDEN = json.loads((Path(__file__).parent / "data" / "linmed.json").read_text())["designs"]
+TOY = [[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]]
+
+
+def bh_set(arms):
+    rows, ones, count = np.arange(len(arms)), np.ones(len(arms)), np.zeros(len(arms))
+    kernels.betke_henk(arms, rows, ones, tiles_of(arms, rows, ones), count)
+    return np.flatnonzero(count).tolist()
+
+
+@pytest.mark.parametrize("case", GOLDEN, ids=lambda case: str(np.shape(case["arms"])))
+def test_golden_design(case):
+    arms = np.array(case["arms"])
+    assert bh_set(arms) == case["bh"]
+    np.testing.assert_allclose(approx_design(arms), case["approx"], atol=1e-8)
+    weights = optimal_design(arms)
+    logdet = np.linalg.slogdet(arms.T * weights @ arms)[1]
+    assert abs(logdet - case["optimal_logdet"]) <= 1e-8
+    assert certificate(arms, weights) <= 1 + 1e-6
+
+
+def test_worked_numbers_of_the_toy_arms():
+    np.testing.assert_allclose(approx_design(TOY), [1 / 3] * 3)
+    assert certificate(TOY, [1 / 3] * 3) == pytest.approx(2.46 / 2)
+    np.testing.assert_allclose(optimal_design(TOY), [0.5, 0.5, 0.0], atol=1e-9)
+
+
+def test_up_to_twice_the_dimension_all_arms_count_alike():
+    rng = np.random.default_rng(0)
+    for d in (1, 2, 5):
+        for K in range(1, 2 * d + 1):
+            np.testing.assert_allclose(approx_design(rng.standard_normal((K, d))), 1 / K)
+
+
+@pytest.mark.parametrize("tiny", [1e-4, 1e-9, 1e-30, 1e-90])
+def test_a_direction_seen_only_by_one_tiny_arm_is_not_lost(tiny):
+    np.testing.assert_allclose(optimal_design([[1, 0], [-1, 0], [0, tiny]]), [0.25, 0.25, 0.5], atol=1e-6)
+    arms = np.array([[1, 0], [-1, 0], [0.5, 0], [0.2, 0], [0, tiny]])
+    assert approx_design(arms)[4] > 0
+    assert certificate(arms, approx_design(arms)) <= 2
+
+
+def test_arms_on_a_hyperplane_off_the_origin():
+    arms = np.array([[1, 10, 11], [1, 10, -3], [1, 4, -3], [1, 4, 10], [1, 4, 6], [1, 7, 2], [1, 5, 5]], dtype=float)
+    assert certificate(arms, approx_design(arms)) < 2
+    assert certificate(arms, optimal_design(arms)) <= 1 + 1e-6
+
+
+@pytest.mark.parametrize(
+    ("arms", "approx", "optimal"),
+    [
+        ([[3.0, 1.0]], [1.0], [1.0]),
+        ([[0.0, 0.0]] * 7, [1 / 7] * 7, [1 / 7] * 7),
+        ([[1.0, 2.0]] * 5, [1.0, 0, 0, 0, 0], [1.0, 0, 0, 0, 0]),
+        ([[1.0, 0.0], [2.0, 0.0], [-3.0, 0.0], [0.0, 0.0], [1.5, 0.0]], None, [0, 0, 1.0, 0, 0]),
+        ([[0.0, 0.0]] * 4 + [[1.0, 0.0], [0.0, 1.0]], [0] * 4 + [0.5] * 2, [0] * 4 + [0.5] * 2),
+    ],
+    ids=["one arm", "all zero", "all equal", "a line", "zeros beside a basis"],
+)
+def test_degenerate_sets(arms, approx, optimal):
+    if approx is not None:
+        np.testing.assert_allclose(approx_design(arms), approx)
+    np.testing.assert_allclose(optimal_design(arms), optimal, atol=1e-9)
+    assert certificate(arms, optimal_design(arms)) <= 1 + 1e-6
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    seed=st.integers(0, 100_000),
+    K=st.integers(1, 60),
+    d=st.integers(1, 7),
+    rank=st.integers(1, 7),
+    spread=st.sampled_from([0, 3, 12, 95]),
+    duplicates=st.booleans(),
+    constant=st.booleans(),
+)
+def test_every_finite_set_gets_a_spanning_design(seed, K, d, rank, spread, duplicates, constant):
+    """Rank deficiency, duplicates, zero rows, constant features, rows scaled over 190 orders of magnitude."""
+    rng = np.random.default_rng(seed)
+    arms = rng.standard_normal((K, min(rank, d))) @ rng.standard_normal((min(rank, d), d))
+    if constant:
+        arms[:, 0] = 1.0
+    arms *= 10.0 ** rng.uniform(-spread, spread, (K, 1))
+    arms[rng.random(K) < 0.1] = 0.0
+    if duplicates:
+        arms = arms[rng.integers(K, size=K)]
+    for design, quality in ((approx_design, 40.0), (optimal_design, 1 + 1e-6)):
+        weights = design(arms)
+        assert (weights >= 0).all()
+        assert weights.sum() == pytest.approx(1.0)
+        assert 1 - 1e-6 <= certificate(arms, weights) <= quality * (1 + 1e-9)
+
+
+def test_designs_do_not_change_under_a_common_scale():
+    rng = np.random.default_rng(1)
+    arms = rng.standard_normal((40, 4))
+    for factor in (1e-90, 1e-5, 1e7, 1e90):
+        np.testing.assert_allclose(approx_design(factor * arms), approx_design(arms))
+        np.testing.assert_allclose(optimal_design(factor * arms), optimal_design(arms), atol=1e-6)
+
+
+def test_the_greedy_loop_leaves_no_leverage_above_one():
+    """τ·V(π) is the matrix the loop ends with, so the largest leverage is at most τ = 1 / smallest weight."""
+    rng = np.random.default_rng(2)
+    for K, d in ((50, 5), (500, 10), (2000, 20)):
+        arms = rng.standard_normal((K, d))
+        weights = approx_design(arms)
+        tau = 1 / weights[weights > 0].min()
+        assert certificate(arms, weights) * d <= tau * (1 + 1e-9)
+        assert np.count_nonzero(weights) <= 4 * d
+
+
+def test_sets_too_large_for_the_cache_are_streamed_alike(monkeypatch):
+    """More numbers than are kept in tiles at once: the same design as when they are kept."""
+    rng = np.random.default_rng(3)
+    arms = rng.standard_normal((30_000, 10))
+    weights = approx_design(arms)
+    rows = np.flatnonzero(weights)
+    assert 10 <= len(rows) <= 40
+    V = arms.T * weights @ arms
+    leverages = np.einsum("ij,jk,ik->i", arms, np.linalg.inv(V), arms)
+    assert certificate(arms, weights) == pytest.approx(leverages.max() / 10)
+
+
+def test_a_design_that_misses_a_direction_has_an_infinite_certificate():
+    assert certificate([[1.0, 0.0], [0.0, 1.0]], [1.0, 0.0]) == np.inf
+
+
+@given(st.lists(st.floats(-5, 5) | st.sampled_from([0.0, 1.0]), min_size=1, max_size=40))
+def test_ties_go_to_the_lowest_index(values):
+    array = np.array(values)
+    assert argmax(array) == int(np.argmax(array))
+    assert argmin(array) == int(np.argmin(array))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: approx_design([[1.0, np.nan]]), r"arms\[0, 1\] is nan"),
+        (lambda: optimal_design([[1.0, np.inf]]), r"arms\[0, 1\] is inf"),
+        (lambda: approx_design(np.empty((0, 2))), "arms is empty"),
+        (lambda: approx_design([1.0, 2.0]), "arms must have shape"),
+        (lambda: optimal_design(TOY, tol=0.0), "tol must be positive"),
+        (lambda: certificate(TOY, [0.5, 0.5]), r"weights must have shape \(3,\)"),
+        (lambda: certificate(TOY, [0.9, 0.9, -0.8]), "weights must be non-negative"),
+        (lambda: certificate(TOY, [0.9, 0.9, 0.8]), "weights must be non-negative and sum to 1"),
+    ],
+)
+def test_bad_input_is_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -1,0 +1,91 @@
+"""Ridge regression stays exact: after a million updates, in any order, for any conditioning."""
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from linmed import Agent, LinMED
+
+MILLION = 1_000_000
+
+
+def exact_ridge(arms, rewards, repeats, ridge):
+    """V⁻¹ and θ̂ in 200-bit arithmetic for `repeats` passes over the arms."""
+    dim = arms.shape[1]
+    with mpmath.workprec(200):
+        rows = [[mpmath.mpf(float(x)) for x in row] for row in arms]
+        V = mpmath.matrix(dim, dim)
+        b = mpmath.matrix(dim, 1)
+        for i in range(dim):
+            b[i] = repeats * mpmath.fsum(row[i] * mpmath.mpf(float(y)) for row, y in zip(rows, rewards, strict=True))
+            for j in range(i + 1):
+                V[i, j] = V[j, i] = repeats * mpmath.fsum(row[i] * row[j] for row in rows)
+            V[i, i] += ridge
+        inverse = V**-1
+        theta = inverse * b
+        return (
+            np.array([[float(inverse[i, j]) for j in range(dim)] for i in range(dim)]),
+            np.array([float(theta[i]) for i in range(dim)]),
+        )
+
+
+@pytest.mark.parametrize(("distinct", "scale"), [(1, 1.0), (200, 1.0), (1, 1000.0), (200, 1e-3)])
+def test_a_million_updates_leave_no_drift(distinct, scale):
+    rng = np.random.default_rng(distinct)
+    dim = 20
+    arms = rng.standard_normal((distinct, dim))
+    arms *= scale / np.linalg.norm(arms, axis=1, keepdims=True)
+    rewards = 1.0 + rng.standard_normal(distinct)
+    policy = LinMED()
+    state = policy.start(1, dim)
+    block = 10_000
+    features, targets = np.resize(arms, (block, dim)), np.resize(rewards, block)
+    for _ in range(MILLION // block):
+        policy.learn(state, features, targets, np.zeros(block, dtype=np.int64))
+    inverse, theta = exact_ridge(arms, rewards, MILLION // distinct, 1)
+    assert np.max(np.abs(state.inverse[0] - inverse) / np.abs(inverse)) <= 1e-9
+    np.testing.assert_allclose(state.theta[0], theta, rtol=1e-9, atol=1e-9 * np.abs(theta).max())
+    assert state.count[0] == MILLION
+
+
+@settings(max_examples=50, deadline=None)
+@given(seed=st.integers(0, 10_000), dim=st.integers(1, 8), n=st.integers(0, 60), ridge=st.floats(1e-3, 1e3))
+def test_any_history_gives_the_closed_form(seed, dim, n, ridge):
+    rng = np.random.default_rng(seed)
+    features, rewards = rng.standard_normal((n, dim)), rng.standard_normal(n)
+    agent = Agent(LinMED(ridge=ridge), dim=dim, seed=0)
+    agent.observe(features, rewards)
+    V = ridge * np.eye(dim) + features.T @ features
+    np.testing.assert_allclose(agent.theta, np.linalg.solve(V, features.T @ rewards), rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(agent.covariance, np.linalg.inv(V), rtol=1e-8, atol=1e-12)
+    expected = np.linalg.slogdet(V)[1] - dim * np.log(ridge)
+    np.testing.assert_allclose(agent.state.logdet[0], expected, rtol=1e-8, atol=1e-8)
+    assert agent.count == n
+
+
+def test_the_order_of_rewards_does_not_matter():
+    rng = np.random.default_rng(0)
+    features, rewards = rng.standard_normal((500, 5)), rng.standard_normal(500)
+    order = rng.permutation(500)
+    one, other = (Agent(LinMED(), dim=5, seed=0) for _ in range(2))
+    one.observe(features, rewards)
+    other.observe(features[order], rewards[order])
+    np.testing.assert_allclose(one.theta, other.theta, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(one.covariance, other.covariance, rtol=1e-12, atol=1e-15)
+
+
+def test_replicas_learn_their_own_rewards_in_the_given_order():
+    rng = np.random.default_rng(1)
+    policy = LinMED()
+    replicas = rng.integers(3, size=40)
+    features, rewards = rng.standard_normal((40, 4)), rng.standard_normal(40)
+    together = policy.start(3, 4)
+    policy.learn(together, features, rewards, replicas)
+    for r in range(3):
+        alone = policy.start(1, 4)
+        mine = replicas == r
+        policy.learn(alone, features[mine], rewards[mine], np.zeros(mine.sum(), dtype=np.int64))
+        np.testing.assert_array_equal(together.theta[r], alone.theta[0])
+        np.testing.assert_array_equal(together.inverse[r], alone.inverse[0])
