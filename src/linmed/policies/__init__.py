@@ -1,12 +1,14 @@
 """The policies. Being exported here is enough for the contract suite, the CLI and the reports to find one."""
 
 from linmed.policies.base import Choice, Policy, Properties, RidgePolicy, RidgeState, State
+from linmed.policies.exp2 import EXP2
 from linmed.policies.greedy import Greedy
 from linmed.policies.lin_imed import LinIMED
 from linmed.policies.lin_ts import LinTS
 from linmed.policies.linmed import LinMED, LinMEDNoDesign
 from linmed.policies.maillard import MaillardSampling
 from linmed.policies.oful import OFUL
+from linmed.policies.rand_ucb import RandUCB
 from linmed.policies.spanner_igw import SpannerIGW
 from linmed.policies.square_cb import SquareCB
 from linmed.policies.uniform import Uniform
@@ -18,14 +20,17 @@ ALL: tuple[type[Policy], ...] = (
     OFUL,
     LinTS,
     LinIMED,
+    RandUCB,
     SquareCB,
     SpannerIGW,
+    EXP2,
     Uniform,
     Greedy,
 )
 
 __all__ = [
     "ALL",
+    "EXP2",
     "OFUL",
     "Choice",
     "Greedy",
@@ -36,6 +41,7 @@ __all__ = [
     "MaillardSampling",
     "Policy",
     "Properties",
+    "RandUCB",
     "RidgePolicy",
     "RidgeState",
     "SpannerIGW",

@@ -1,0 +1,138 @@
+"""EXP2: exponential weights over estimated totals, mixed with a design, and the unbiased estimate Q⁻¹a y.
+
+Everything but the scores ⟨Θ, a⟩ happens in coordinates u of the arms in their own span, where
+Q = Σ P(a) u uᵀ is positive definite whenever the design spans.
+"""
+
+import math
+
+import numpy as np
+
+from linmed.kernels.compile import kernel
+from linmed.kernels.design import optimal_design
+
+DESIGN_TOL = 1e-9
+
+
+@kernel
+def fingerprint(arms, out):  # type: ignore[no-untyped-def]
+    """A number other than 0 for each set of arms (FNV-1a over the bits).  arms (n,K,d) uint64, out (n,)."""
+    n, K, d = arms.shape
+    for s in range(n):
+        state = np.uint64(0xCBF29CE484222325)
+        for i in range(K):
+            for k in range(d):
+                state = (state ^ arms[s, i, k]) * np.uint64(0x100000001B3)
+                state = state ^ (state >> np.uint64(32))
+        state = (state ^ np.uint64(K)) | np.uint64(1)
+        out[s] = np.int64(state)
+
+
+@kernel
+def designs(arms, out):  # type: ignore[no-untyped-def]
+    """The G-optimal design of each set.  arms (n,K,d), out (n,K)."""
+    zeros = np.zeros(arms.shape[1])
+    for s in range(arms.shape[0]):
+        optimal_design(arms[s], zeros, DESIGN_TOL, out[s])
+
+
+@kernel
+def scores(arms, total, r, eta, score):  # type: ignore[no-untyped-def]
+    """score_a = η⟨Θ, a⟩ − log Σ exp(η⟨Θ, ·⟩), the log of the exponential weights.  score (K,)."""
+    K, d = arms.shape[1], arms.shape[2]
+    set_ = r if arms.shape[0] > 1 else 0
+    highest = -math.inf
+    for i in range(K):
+        inner = 0.0
+        for k in range(d):
+            inner += arms[set_, i, k] * total[r, k]
+        score[i] = eta * inner
+        highest = max(highest, score[i])
+    mass = 0.0
+    for i in range(K):
+        mass += math.exp(score[i] - highest)
+    log_mass = highest + math.log(mass)
+    for i in range(K):
+        score[i] -= log_mass
+
+
+@kernel
+def probabilities(arms, total, design, eta, gamma, out):  # type: ignore[no-untyped-def]
+    """P(a) = γ π(a) + (1 − γ) exp(score_a).  arms (n,K,d), design (n,K), n = R or 1; total (R,d);
+    eta, gamma (R,); out (R,K)."""
+    R, K = out.shape
+    score = np.empty(K)
+    for r in range(R):
+        set_ = r if arms.shape[0] > 1 else 0
+        scores(arms, total, r, eta[r], score)
+        for i in range(K):
+            out[r, i] = gamma[r] * design[set_, i] + (1.0 - gamma[r]) * math.exp(score[i])
+
+
+@kernel
+def log_probabilities(arms, total, design, eta, gamma, out):  # type: ignore[no-untyped-def]
+    """log P(a), finite also where exp(score) underflows and the design has no weight."""
+    R, K = out.shape
+    score = np.empty(K)
+    for r in range(R):
+        set_ = r if arms.shape[0] > 1 else 0
+        scores(arms, total, r, eta[r], score)
+        for i in range(K):
+            chosen = gamma[r] * design[set_, i]
+            if chosen > 0.0:
+                out[r, i] = math.log(chosen + (1.0 - gamma[r]) * math.exp(score[i]))
+            else:
+                out[r, i] = math.log1p(-gamma[r]) + score[i]
+
+
+@kernel
+def estimators(p, arm, coordinates, rank, lift, out):  # type: ignore[no-untyped-def]
+    """Q⁻¹a of the arm played, so that Q⁻¹a·y is an unbiased estimate of θ* on the span.
+
+    p (R,K), arm (R,); coordinates (n,K,m) of the arms, of which rank[s] count; lift (n,d,m) takes a
+    vector of coordinates back; out (R,d).
+    """
+    R, K = p.shape
+    d, m = lift.shape[1], lift.shape[2]
+    Q, x = np.empty((m, m)), np.empty(m)
+    for r in range(R):
+        set_ = r if coordinates.shape[0] > 1 else 0
+        n = rank[set_]
+        for j in range(n):
+            for k in range(j + 1):
+                total = 0.0
+                for i in range(K):
+                    total += p[r, i] * coordinates[set_, i, j] * coordinates[set_, i, k]
+                Q[j, k] = total
+        for j in range(n):  # Q = L Lᵀ in place, and L x = u along the way
+            for k in range(j + 1):
+                total = Q[j, k]
+                for l in range(k):
+                    total -= Q[j, l] * Q[k, l]
+                Q[j, k] = math.sqrt(total) if j == k else total / Q[k, k]
+            total = coordinates[set_, arm[r], j]
+            for k in range(j):
+                total -= Q[j, k] * x[k]
+            x[j] = total / Q[j, j]
+        for j in range(n - 1, -1, -1):
+            total = x[j]
+            for k in range(j + 1, n):
+                total -= Q[k, j] * x[k]
+            x[j] = total / Q[j, j]
+        for k in range(d):
+            total = 0.0
+            for j in range(n):
+                total += lift[set_, k, j] * x[j]
+            out[r, k] = total
+
+
+@kernel
+def learn(total, theta, count, features, rewards, replicas):  # type: ignore[no-untyped-def]
+    """Θ += Q⁻¹a·y; theta is the mean of the estimates.  features (m,d), rewards, replicas (m,)."""
+    d = total.shape[1]
+    for i in range(features.shape[0]):
+        r = replicas[i]
+        count[r] += 1
+        for k in range(d):
+            total[r, k] += features[i, k] * rewards[i]
+            theta[r, k] = total[r, k] / count[r]

@@ -1,0 +1,72 @@
+"""RandUCB: randomised optimism (Vaswani, Mehrabian, Durand and Kveton 2020)."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from linmed import checks
+from linmed.checks import Floats
+from linmed.kernels import randomised_ucb
+from linmed.policies.base import Properties, RidgeState
+from linmed.policies.rule import FlooredPolicy
+
+
+@dataclass(frozen=True)
+class RandUCB(FlooredPolicy):
+    """Play argmax_a ⟨θ̂, a⟩ + Z ‖a‖_{V⁻¹} with a random Z on M equally spaced points between L and U = √β.
+
+    Z is a discretised half-Gaussian: P(Z = α_m) ∝ exp(−α_m²/(2s²)) for m < M, together 1 − ε, and
+    P(Z = U) = ε. Coupled, one Z serves all arms; uncoupled, each arm has its own. The probability of an
+    arm is a sum over the grid. Ties go to the lowest index. With M = 1, Z = U always and this is OFUL.
+    """
+
+    coupled: bool = True
+    """One Z for all arms?"""
+    points: int = 20
+    """M."""
+    low: float = 0.0
+    """L/U: 0 is optimistic, −1 symmetric."""
+    spread: float = 0.125
+    """s/U."""
+    top: float = 1e-7
+    """ε = P(Z = U)."""
+
+    properties: ClassVar[Properties] = Properties(
+        reference="Vaswani, Mehrabian, Durand & Kveton 2020",
+        minimax="d √n",
+        instance="unknown",
+        computable="sum over the grid",
+        all_arms="no; with floor > 0",
+        randomised=True,
+        paper_computable="no",
+        paper_all_arms="no",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._set("coupled", checks.flag("coupled", self.coupled))
+        self._set("points", checks.whole("points", self.points))
+        self._set("low", checks.between("low", self.low, -1.0, 1.0))
+        if self.points > 1 and self.low == 1.0:
+            raise ValueError(f"low must be below 1 when there are {self.points} points, got {self.low!r}")
+        self._set("spread", checks.positive("spread", self.spread))
+        self._set("top", checks.between("top", self.top, 0.0, 1.0))
+
+    def law(self) -> tuple[Floats, Floats]:
+        """The values of Z/U, increasing, and their probabilities, (M,) each."""
+        if self.points == 1:
+            return np.ones(1), np.ones(1)
+        grid = np.linspace(self.low, 1.0, self.points)
+        log_weight = -0.5 * (grid[:-1] / self.spread) ** 2
+        weights = np.exp(log_weight - log_weight.max())
+        return grid, np.append((1.0 - self.top) * weights / weights.sum(), self.top)
+
+    def probabilities(self, state: RidgeState, arms: Floats) -> Floats:
+        """The sum over the grid.  arms → (R,K)."""
+        out = np.empty((state.theta.shape[0], arms.shape[1]))
+        grid, weights = self.law()
+        randomised_ucb.probabilities(
+            arms, state.theta, state.inverse, self.radius(state), grid, weights, self.coupled, out
+        )
+        return out
