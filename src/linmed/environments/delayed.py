@@ -88,6 +88,11 @@ class Delayed(Environment):
 
     def identity(self) -> dict[str, Any]:
         """With the identity of `env`."""
+        if "<" in _rule_name(self.mode):
+            raise ValueError(
+                f"mode={_rule_name(self.mode)} has no name by which results could be found again; "
+                "define the function at the top of a module"
+            )
         return {**self.to_dict(), "env": self.env.identity()}
 
     @classmethod

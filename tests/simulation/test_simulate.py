@@ -1,0 +1,251 @@
+"""simulate: the same numbers however the work is cut, and the right ones."""
+
+import runpy
+import sys
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from linmed.environments import (
+    Block,
+    Delayed,
+    EndOfOptimism,
+    Environment,
+    FixedArms,
+    LargeGap,
+    MovieLens,
+    UnitBall,
+)
+from linmed.policies import LinMED, LinMEDNoDesign, Policy, State
+from linmed.simulation import checkpoints, processes, simulate
+
+
+def late(rng, t, rounds):
+    return rng.integers(0, 2 * rounds + 1, size=len(t))
+
+
+POLICIES = [LinMED(delta=0.01), LinMED(alpha_emp=0.5, alpha_opt=0.25), LinMEDNoDesign()]
+ENVIRONMENTS = [
+    EndOfOptimism(),
+    UnitBall(arms=12, dim=3),
+    MovieLens(arms=4),
+    Delayed(UnitBall(), rounds=5),
+    Delayed(MovieLens(arms=4), rounds=9, mode="batch"),
+    Delayed(LargeGap(), rounds=7, mode=late),
+]
+
+
+def assert_same(one, other):
+    assert one.names == other.names
+    np.testing.assert_array_equal(one.checkpoints, other.checkpoints)
+    for name in one.names:
+        np.testing.assert_array_equal(one.regret(name), other.regret(name))
+        np.testing.assert_array_equal(one.pulls(name), other.pulls(name))
+
+
+@pytest.mark.parametrize("environment", ENVIRONMENTS, ids=lambda e: e.name)
+def test_numbers_do_not_depend_on_batch_size_or_workers(environment):
+    whole = simulate(POLICIES, environment, 1100, 6, seed=3, batch=6, workers=1, progress=False)
+    assert_same(whole, simulate(POLICIES, environment, 1100, 6, seed=3, batch=1, workers=3, progress=False))
+    assert_same(whole, simulate(POLICIES, environment, 1100, 6, seed=3, batch=4, workers=2, progress=False))
+
+
+def test_numbers_do_not_depend_on_the_engine():
+    arguments = ([LinMED(), LinMEDNoDesign()], UnitBall(), 300, 4)
+    local = simulate(*arguments, progress=False)
+    with ThreadPoolExecutor(3) as threads:
+        assert_same(local, simulate(*arguments, executor=threads, batch=1, progress=False))
+    with processes(2) as pool:
+        assert isinstance(pool, ProcessPoolExecutor)
+        assert_same(local, simulate(*arguments, executor=pool, batch=2, progress=False))
+
+
+def test_more_trials_or_other_policies_leave_a_trial_as_it_was():
+    few = simulate(LinMED(), UnitBall(), 200, 2, progress=False)
+    many = simulate([LinMEDNoDesign(), LinMED()], UnitBall(), 200, 5, progress=False)
+    np.testing.assert_array_equal(few.regret("LinMED"), many.regret("LinMED")[:2])
+
+
+def test_a_longer_horizon_continues_the_same_trial():
+    short = simulate(LinMED(), MovieLens(arms=4), 1000, 2, points=4, progress=False)
+    long = simulate(LinMED(), MovieLens(arms=4), 1500, 2, points=3000, progress=False)
+    at = np.searchsorted(long.checkpoints, short.checkpoints)
+    np.testing.assert_array_equal(short.regret("LinMED"), long.regret("LinMED")[:, at])
+
+
+def test_another_seed_gives_other_numbers():
+    one, two = (simulate(LinMED(), UnitBall(), 100, 2, seed=s, progress=False) for s in (0, 1))
+    assert not np.array_equal(one.regret("LinMED"), two.regret("LinMED"))
+
+
+@dataclass(frozen=True)
+class Scripted(Policy):
+    """Plays arm `count % period` and keeps what it was taught, so that a test can look."""
+
+    period: int = 2
+
+    def start(self, replicas, dim):
+        self.__dict__["taught"] = []
+        self.__dict__["round"] = 0
+        return State(theta=np.zeros((replicas, dim)), count=np.zeros(replicas, dtype=np.int64))
+
+    def log_probabilities(self, state, arms):
+        log_p = np.full((len(state.count), arms.shape[1]), -np.inf)
+        log_p[:, self.__dict__["round"] % self.period] = 0.0
+        self.__dict__["round"] += 1
+        return log_p
+
+    def learn(self, state, features, rewards, replicas):
+        for one in zip(replicas.tolist(), features.tolist(), rewards.tolist(), strict=True):
+            self.__dict__["taught"].append((self.__dict__["round"], *one))
+        np.add.at(state.count, replicas, 1)
+
+
+def test_regret_pulls_and_rewards_are_what_was_played():
+    arms = [[1.0, 0.0], [0.0, 1.0], [0.5, 0.0]]
+    policy = Scripted(period=3)
+    results = simulate(policy, FixedArms(arms, [1.0, 0.25], sigma=0.0), 9, 1, points=100, progress=False)
+    # Gaps 0, 0.75, 0.5 in turn.
+    np.testing.assert_allclose(results.regret(policy.name)[0], np.cumsum([0, 0.75, 0.5] * 3))
+    np.testing.assert_array_equal(results.pulls(policy.name), [[3, 3, 3]])
+    assert [reward for *_, reward in policy.taught] == [1.0, 0.25, 0.5] * 3
+    assert [features for _, _, features, _ in policy.taught] == arms * 3
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [
+        ("constant", [(t + 3, t) for t in range(1, 8)]),  # seen after round t+3; three never arrive
+        (
+            "batch",
+            [
+                (1, 1),
+                *((4, t) for t in (2, 3, 4)),
+                *((7, t) for t in (5, 6, 7)),
+                *((10, t) for t in (8, 9, 10)),
+            ],
+        ),
+    ],
+)
+def test_delayed_rewards_arrive_when_they_should_with_what_was_played(mode, expected):
+    arms = np.diag(np.arange(1.0, 11.0))  # round t plays arm t-1, whose reward is t
+    policy = Scripted(period=10)
+    environment = Delayed(FixedArms(arms, np.ones(10), sigma=0.0), rounds=3, mode=mode)
+    simulate(policy, environment, 10, 1, progress=False)
+    assert [(seen, reward) for seen, _, _, reward in policy.taught] == expected
+    assert all(features == arms[int(reward) - 1].tolist() for _, _, features, reward in policy.taught)
+
+
+def test_every_policy_of_a_trial_meets_the_same_noise():
+    twins = [Scripted(label="one"), Scripted(label="two")]
+    simulate(twins, UnitBall(arms=2, dim=2), 50, 3, workers=1, progress=False)
+    assert twins[0].taught == twins[1].taught
+
+
+def test_checkpoints_are_about_200_even_and_logarithmic_and_end_at_the_horizon():
+    for horizon in (1, 2, 7, 1000, 1_000_000):
+        marks = checkpoints(horizon)
+        assert marks[0] == 1
+        assert marks[-1] == horizon
+        assert (np.diff(marks) > 0).all()
+        assert len(marks) <= 200
+    marks = checkpoints(1_000_000)
+    assert len(marks) > 180
+    assert (marks <= 1000).sum() > 40
+    assert np.diff(marks).max() <= 10_000
+
+
+def test_an_environment_of_ones_own_runs_by_example(capsys, monkeypatch):
+    example = Path(__file__).parents[2] / "examples" / "own_environment.py"
+    monkeypatch.setattr(sys, "argv", [str(example)])
+    names = runpy.run_path(str(example), run_name="__main__")
+    assert "LinMED" in capsys.readouterr().out
+    results = names["results"]
+    assert results.mean("LinMED")[-1] < 0.2 * 2000  # a policy that learns nothing loses about 0.83 a round
+    assert_same(
+        results,
+        simulate(
+            [LinMED(sigma=0.3), LinMEDNoDesign(sigma=0.3)],
+            names["Seasons"](),
+            2000,
+            20,
+            batch=7,
+            progress=False,
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class Broken(Environment):
+    fault: str = ""
+
+    def blocks(self, rng):
+        arms, means, noise = np.eye(2), np.zeros(2), np.zeros(self.block_rounds)
+        if self.fault == "noise":
+            noise = noise[:-1]
+        elif self.fault == "means":
+            means = np.zeros(3)
+        elif self.fault == "nan":
+            arms = np.full((2, 2), np.nan)
+        elif self.fault == "arms":
+            arms = np.zeros((5, 2, 2))
+        elif self.fault == "ragged":
+            arms = np.eye(int(rng.integers(2, 9)))
+            means = np.zeros(len(arms))
+        while True:
+            yield Block(arms, means, noise)
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("noise", r"Broken.blocks gave noise of shape \(1023,\); block_rounds=1024"),
+        ("means", r"Broken.blocks gave means of shape \(3,\) for arms of shape \(2, 2\)"),
+        ("nan", r"Broken.blocks gave arms that are not finite"),
+        ("arms", r"Broken.blocks gave arms of shape \(5, 2, 2\); expected \(K, d\), or \(1024, K, d\)"),
+        ("ragged", r"in one trial and .* in another"),
+    ],
+)
+def test_a_faulty_environment_is_told_what_is_wrong(fault, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        simulate(LinMED(), Broken(fault), 10, 8, batch=8, progress=False)
+    assert any("while simulating" in note for note in caught.value.__notes__)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"policies": []}, "policies is empty"),
+        ({"policies": [LinMED(), LinMED()]}, "2 policies are named"),
+        ({"horizon": 0}, "horizon must be at least 1"),
+        ({"trials": 0}, "trials must be at least 1"),
+        ({"seed": -1}, "seed must be at least 0"),
+        ({"batch": 0}, "batch must be at least 1"),
+        ({"workers": 0}, "workers must be at least 1"),
+        ({"points": 1}, "points must be at least 2"),
+    ],
+)
+def test_bad_arguments_are_named(change, message):
+    arguments = {
+        "policies": [LinMED()],
+        "environment": LargeGap(),
+        "horizon": 5,
+        "trials": 1,
+        "progress": False,
+    }
+    with pytest.raises(ValueError, match=message):
+        simulate(**{**arguments, **change})
+
+
+def test_wrong_types_are_named():
+    with pytest.raises(TypeError, match="policies must hold policies, got 'LinMED'"):
+        simulate(["LinMED"], LargeGap(), 5, 1)
+    with pytest.raises(TypeError, match="environment must be an Environment"):
+        simulate(LinMED(), "LargeGap", 5, 1)
+    with pytest.raises(TypeError, match=r"executor must be a concurrent\.futures\.Executor"):
+        simulate(LinMED(), LargeGap(), 5, 1, executor="threads")
+    with ThreadPoolExecutor(1) as pool, pytest.raises(ValueError, match="workers or an executor"):
+        simulate(LinMED(), LargeGap(), 5, 1, executor=pool, workers=2)

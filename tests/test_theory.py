@@ -1,0 +1,224 @@
+"""The bounds: their constants, by an independent transcription of the lemma, and their promises."""
+
+import doctest
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mpmath import mp, mpf
+
+import linmed.environments.base
+import linmed.environments.fixed
+import linmed.simulation.schedule
+from linmed import theory
+from linmed.environments import EndOfOptimism, LargeGap, UnitBall
+from linmed.policies import LinMED
+from linmed.simulation import simulate
+from linmed.theory import c_opt, design_leverage, h_max, instance_bound, minimax_bound, regret_bound
+
+
+@pytest.mark.parametrize(
+    "module",
+    [theory, linmed.environments.base, linmed.environments.fixed, linmed.simulation.schedule],
+    ids=lambda module: module.__name__,
+)
+def test_examples_in_docstrings_print_what_they_say(module):
+    outcome = doctest.testmod(module)
+    assert outcome.attempted > 0
+    assert outcome.failed == 0
+
+
+def lemma(n, d, sigma, sigma_star, S, S_star, lam, B, gap, a_emp, a_opt, leverage, L):
+    """The lemma for one L, term by term, at 50 digits."""
+    mp.dps = 50
+    n, d, lam, B = mpf(n), mpf(d), mpf(lam), mpf(B)
+    logdet = d * mp.log(1 + n / (d * lam))
+    radius = mp.sqrt(logdet + 2 * mp.log(n + 1))
+    beta = (mpf(sigma) * radius + mp.sqrt(lam) * S) ** 2
+    beta_star = (mpf(sigma_star) * radius + mp.sqrt(lam) * S_star) ** 2
+    before = mp.sqrt(d * mp.log(1 + (n - 1) / (d * lam)) + 2 * mp.log(n))
+    ratios = [
+        ((sigma_star * u + mp.sqrt(lam) * S_star) / (sigma * u + mp.sqrt(lam) * S)) ** 2
+        for u in (mpf(0), before)
+    ]
+    H = mp.e ** max(ratios)
+    w = mpf(2) ** -L
+    return (
+        6 * d * B * (3 + 1 / mpf(a_emp) ** 2) * mp.log(1 + 2 / lam)
+        + 2 * B * mp.log(n + 1)
+        + 192 * beta * mp.log(n) * d / (w * B) * (1 + 1 / mpf(a_emp) ** 2)
+        * mp.log(1 + 32 * beta * mp.log(n) / (lam * w**2 * B**2))
+        + 192 * beta_star * d / (B * w) * mp.log(1 + 32 * beta_star / (lam * B**2 * w**2))
+        + 512 * H * leverage / (a_opt * B * w) * (lam * mpf(S_star) ** 2 / 2 + mpf(sigma_star) ** 2 * logdet)
+        + (n * B * w if B * w > gap else 0)
+        + 4 * B / a_emp
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        dict(n=10_000, d=2, sigma=1.0, sigma_star=1.0, S=1.0, S_star=1.0, B=1.0, gap=1.0),
+        dict(n=10**9, d=5, sigma=0.1, sigma_star=0.2, S=1.0, S_star=0.5, B=2.0, gap=0.01),
+        dict(n=10**15, d=3, sigma=0.01, sigma_star=0.01, S=2.0, S_star=3.0, B=1.0, gap=1e-9),
+        dict(n=1, d=1, sigma=2.0, sigma_star=0.5, S=1.0, S_star=1.0, B=2.0, gap=0.5),
+    ],
+)
+def test_regret_bound_is_the_smallest_value_of_the_lemma(case):
+    lam, a_emp, a_opt, leverage = 0.7, 0.5, 0.25, 4.0
+    expected = min(
+        lemma(**case, lam=lam, a_emp=a_emp, a_opt=a_opt, leverage=leverage, L=L) for L in range(1, 90)
+    )
+    bound = regret_bound(
+        case["n"], case["d"], case["sigma"], case["sigma_star"], case["S"], norm_star=case["S_star"],
+        ridge=lam, max_gap=case["B"], gap=case["gap"], alpha_emp=a_emp, alpha_opt=a_opt, leverage=leverage,
+    )  # fmt: skip
+    assert bound == pytest.approx(float(expected), rel=1e-12)
+
+
+problems = {
+    "n": st.integers(2, 10**12),
+    "d": st.integers(1, 50),
+    "sigma": st.floats(0.01, 10),
+    "ratio": st.floats(0.1, 3),
+    "gap": st.floats(1e-4, 1),
+}
+
+
+@settings(max_examples=200, deadline=None)
+@given(**problems)
+def test_the_theorems_are_never_below_the_lemma_they_follow_from(n, d, sigma, ratio, gap):
+    star = sigma * ratio
+    best = regret_bound(n, d, sigma, star, gap=gap, max_gap=1.0)
+    # The theorem has the worst L of an interval; the lemma's smallest value is below it.
+    assert instance_bound(n, d, sigma, star, gap, max_gap=1.0) >= best * (1 - 1e-12)
+    if n > 4 * (sigma * d) ** 2 * math.log(n) ** 3:  # else it is the trivial bound
+        assert minimax_bound(n, d, sigma, star, max_gap=1.0) >= regret_bound(
+            n, d, sigma, star, max_gap=1.0
+        ) * (1 - 1e-12)
+
+
+@settings(max_examples=100, deadline=None)
+@given(**problems)
+def test_bounds_grow_with_rounds_noise_and_leverage(n, d, sigma, ratio, gap):
+    star = sigma * ratio
+    base = regret_bound(n, d, sigma, star, gap=gap, max_gap=1.0)
+    assert regret_bound(2 * n, d, sigma, star, gap=gap, max_gap=1.0) >= base
+    assert regret_bound(n, d, sigma, 1.5 * star, gap=gap, max_gap=1.0) >= base
+    assert regret_bound(n, d, sigma, star, gap=gap, max_gap=1.0, leverage=3.0 * d) >= base
+    assert regret_bound(n, d, sigma, star, gap=gap / 2, max_gap=1.0) >= base * (1 - 1e-12)
+    assert regret_bound(n, d, sigma, star, max_gap=1.0) >= base * (1 - 1e-12)
+
+
+@settings(max_examples=200, deadline=None)
+@given(n=st.integers(1, 10**9), d=st.integers(1, 50), sigma=st.floats(0.01, 10), ratio=st.floats(0.05, 5))
+def test_h_max_is_e_for_over_specified_noise_and_as_the_corollary_says_below(n, d, sigma, ratio):
+    value = h_max(n, d, sigma, sigma * ratio)
+    assert math.e * (1 - 1e-12) <= value or ratio < 1
+    limit = math.e if ratio <= 1 else math.exp(ratio**2)
+    assert value <= limit * (1 + 1e-9)
+
+
+def test_h_max_covers_every_round():
+    """Against the definition: the ratio at every t, for determinants anywhere below their largest value."""
+    n, d, lam, sigma, star, S, S_star = 300, 3, 0.4, 0.5, 0.9, 2.0, 0.7
+    largest = 0.0
+    for t in range(1, n + 1):
+        for share in np.linspace(0, 1, 7):
+            u = math.sqrt(share * d * math.log1p((t - 1) / (d * lam)) + 2 * math.log(t))
+            ratio = ((star * u + math.sqrt(lam) * S_star) / (sigma * u + math.sqrt(lam) * S)) ** 2
+            largest = max(largest, math.exp(ratio))
+    value = h_max(n, d, sigma, star, S, norm_star=S_star, ridge=lam)
+    assert largest <= value * (1 + 1e-12)
+    assert value == pytest.approx(largest)  # and it is attained
+
+
+def test_hopeless_under_specification_is_an_infinite_bound():
+    assert h_max(10**6, 2, 0.01, 10.0) == math.inf
+    assert regret_bound(10**6, 2, 0.01, 10.0) == math.inf
+
+
+def test_growth_is_logarithmic_with_a_gap_and_like_the_root_without():
+    n = np.array([1e20, 1e24])
+    with_gap = regret_bound(n, 2, 1.0, 1.0, gap=0.5, max_gap=1.0)
+    without = regret_bound(n, 2, 1.0, 1.0, max_gap=1.0)
+    assert with_gap[1] / with_gap[0] < (24 / 20) ** 2.2
+    slope = math.log10(without[1] / without[0]) / 4
+    assert 0.5 < slope < 0.56
+
+
+def test_several_horizons_at_once_are_each_as_alone():
+    n = [1, 10, 1000]
+    for bound in (regret_bound, minimax_bound, h_max):
+        np.testing.assert_array_equal(bound(n, 2, 1.0, 0.5), [bound(m, 2, 1.0, 0.5) for m in n])
+    np.testing.assert_array_equal(
+        instance_bound(n, 2, 1.0, 0.5, 0.1), [instance_bound(m, 2, 1.0, 0.5, 0.1) for m in n]
+    )
+
+
+def test_version_1_has_e_for_h_max_and_needs_over_specification():
+    assert regret_bound(100, 2, 2.0, 1.0, version=1) >= regret_bound(100, 2, 2.0, 1.0, version=0)
+    with pytest.raises(ValueError, match="version 1 has a bound only where"):
+        regret_bound(100, 2, 1.0, 2.0, version=1)
+
+
+def test_the_designs_leverage_is_measured():
+    rng = np.random.default_rng(0)
+    arms = rng.standard_normal((40, 4))
+    assert design_leverage(arms, "optimal") == pytest.approx(4, rel=1e-5)
+    assert 4 <= design_leverage(arms) <= 3 * 4
+    flat = arms * [1, 1, 0, 0]
+    assert design_leverage(flat, "optimal") == pytest.approx(2, rel=1e-5)
+    assert c_opt(8.0, 4) == pytest.approx(8 / (4 * math.log(4)))
+    assert c_opt(1.0, 1) == math.inf
+
+
+@pytest.mark.parametrize("shares", [(0.99, 0.005), (0.9, 0.05), (0.5, 0.25)])
+@pytest.mark.parametrize(
+    ("environment", "d", "gap", "max_gap", "sigma"),
+    [
+        (LargeGap(sigma=1.0), 2, 1.0, 1.0, 1.0),
+        (LargeGap(sigma=1.0), 2, 1.0, 1.0, 0.5),  # under-specified
+        (EndOfOptimism(eps=0.02, sigma=0.1), 2, 0.02, 1.0, 0.1),
+        (EndOfOptimism(eps=0.02, sigma=0.1), 2, 0.02, 1.0, 0.2),  # over-specified
+        (UnitBall(arms=6, dim=3, sigma=0.05), 3, None, 2.0, 0.05),
+    ],
+    ids=lambda value: getattr(value, "name", str(value)),
+)
+def test_simulated_means_are_below_the_bound(environment, d, gap, max_gap, sigma, shares):
+    policy = LinMED(sigma=sigma, alpha_emp=shares[0], alpha_opt=shares[1])
+    results = simulate(policy, environment, 3000, 20, progress=False)
+    bound = regret_bound(
+        results.checkpoints, d, sigma, environment.sigma, 1.0, gap=gap, max_gap=max_gap,
+        alpha_emp=shares[0], alpha_opt=shares[1], leverage=2.0 * d,
+    )  # fmt: skip
+    assert (results.mean(policy.name) + 5 * results.standard_error(policy.name) < bound).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"n": 0}, "n must be"),
+        ({"n": 1.5}, "n must be"),
+        ({"n": []}, "n must be"),
+        ({"n": math.nan}, "n is nan"),
+        ({"d": 0}, "d must be at least 1"),
+        ({"sigma": 0.0}, "sigma must be positive"),
+        ({"sigma_star": -1.0}, "sigma_star must lie in"),
+        ({"norm_bound": 0.0}, "norm_bound must be positive"),
+        ({"norm_star": -1.0}, "norm_star must be positive"),
+        ({"ridge": 0.0}, "ridge must be positive"),
+        ({"max_gap": 0.0}, "max_gap must be positive"),
+        ({"gap": 0.0}, "gap must be positive"),
+        ({"gap": 3.0}, "gap must be at most max_gap=2"),
+        ({"alpha_emp": 0.0}, "alpha_emp must be positive"),
+        ({"alpha_emp": 0.99, "alpha_opt": 0.5}, "must be at most 1"),
+        ({"leverage": -1.0}, "leverage must be positive"),
+        ({"version": 2}, "version must be one of 0, 1"),
+    ],
+)
+def test_bad_arguments_are_named(change, message):
+    with pytest.raises(ValueError, match=message):
+        regret_bound(**{"n": 10, "d": 2, "sigma": 1.0, "sigma_star": 1.0, **change})
