@@ -1,6 +1,7 @@
 """The policies. Being exported here is enough for the contract suite, the CLI and the reports to find one."""
 
 from linmed.policies.base import Choice, Policy, Properties, RidgePolicy, RidgeState, State
+from linmed.policies.e2d import E2D
 from linmed.policies.exp2 import EXP2
 from linmed.policies.greedy import Greedy
 from linmed.policies.lin_imed import LinIMED
@@ -22,6 +23,7 @@ ALL: tuple[type[Policy], ...] = (
     LinIMED,
     RandUCB,
     SquareCB,
+    E2D,
     SpannerIGW,
     EXP2,
     Uniform,
@@ -30,6 +32,7 @@ ALL: tuple[type[Policy], ...] = (
 
 __all__ = [
     "ALL",
+    "E2D",
     "EXP2",
     "OFUL",
     "Choice",

@@ -1,0 +1,77 @@
+"""E2D: estimation to decisions (Foster, Kakade, Qian and Rakhlin 2021; Foster, Golowich and Han 2023)."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from linmed import checks
+from linmed.checks import Floats
+from linmed.kernels import e2d as kernels
+from linmed.policies.base import Properties, RidgeState
+from linmed.policies.rule import FlooredPolicy
+
+
+@dataclass(frozen=True)
+class E2D(FlooredPolicy):
+    """Play p with max_{θ, a*} E_{a~p}[⟨θ, a* − a⟩ − γ⟨θ − θ̂, a⟩²] = G(p) at most (1 + tol)·d/(4γ).
+
+    G(p) = max_a ⟨θ̂, a − ā⟩ + ‖a − ā‖²/(4γ) in V(p)⁻¹ with ā = E_p a, V(p) = E_p a aᵀ. The solver maximises
+    log det of E_p (1, a)(1, a)ᵀ minus 4γ times the expected gap, whose optimality condition bounds G;
+    the bound reached is `certificate`. For orthogonal arms this is inverse gap weighting with 4γ and
+    minimises G. γ = √(d n/(4 Est)): with a horizon n, Est = λS² + (σ² + S²) d log(1 + n/(dλ)); without
+    one, n is the current round t = rewards absorbed + 1 and Est = λS² + (σ² + S²) log(det V/det V₀).
+    """
+
+    gamma: float | None = None
+    """γ; None computes it as above."""
+    horizon: int | None = None
+    """n; None is the anytime version."""
+    tol: float = 1e-3
+    """How far G may exceed d/(4γ), relatively."""
+
+    properties: ClassVar[Properties] = Properties(
+        reference="Foster, Kakade, Qian & Rakhlin 2021; Foster, Golowich & Han 2023",
+        minimax="d √n",
+        instance="unknown",
+        computable="convex program with a certificate",
+        all_arms="no; with floor > 0",
+        randomised=True,
+        paper_computable="yes",
+        paper_all_arms="no*",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.gamma is not None:
+            self._set("gamma", checks.positive("gamma", self.gamma))
+        if self.horizon is not None:
+            self._set("horizon", checks.whole("horizon", self.horizon))
+        self._set("tol", checks.between("tol", self.tol, 1e-9, 1.0))
+
+    def exploration(self, state: RidgeState) -> Floats:
+        """γ in every replica (R,)."""
+        replicas, dim = state.theta.shape
+        if self.gamma is not None:
+            return np.full(replicas, self.gamma)
+        n = state.count + 1.0 if self.horizon is None else np.full(replicas, float(self.horizon))
+        information = state.logdet if self.horizon is None else dim * np.log1p(n / (dim * self.lam))
+        known = self.lam * self.norm_bound**2
+        gamma: Floats = np.sqrt(
+            dim * n / (4.0 * (known + (self.sigma**2 + self.norm_bound**2) * information))
+        )
+        return gamma
+
+    def probabilities(self, state: RidgeState, arms: Floats) -> Floats:
+        """The solution of the program.  arms → (R,K)."""
+        return self._solve(state, arms)[0]
+
+    def certificate(self, state: RidgeState, arms: Floats) -> Floats:
+        """An upper bound on G(p) / (d/(4γ)) for the probabilities before any floor; at most 1 + tol.  → (R,)."""
+        return self._solve(state, arms)[1] / arms.shape[2]
+
+    def _solve(self, state: RidgeState, arms: Floats) -> tuple[Floats, Floats]:
+        replicas = state.theta.shape[0]
+        p, bound = np.empty((replicas, arms.shape[1])), np.empty(replicas)
+        kernels.probabilities(arms, state.theta, self.exploration(state), self.tol, p, bound)
+        return p, bound
