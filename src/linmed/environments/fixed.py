@@ -39,7 +39,7 @@ class FixedArms(_Given):
     """A set of arms and a θ* of one's own.
 
     >>> FixedArms([[1, 0], [0.6, 0.8]], theta=[1, 0], sigma=0.1).name
-    'FixedArms(arms=((1.0, 0.0), (0.6, 0.8)), theta=(1.0, 0.0), sigma=0.1)'
+    'FixedArms(2 arms, dim=2, sigma=0.1)'
     """
 
     arms: ArrayLike
@@ -64,6 +64,12 @@ class FixedArms(_Given):
 
     def _problem(self) -> tuple[Floats, Floats]:
         return np.array(self.arms), np.array(self.theta)
+
+    @property
+    def name(self) -> str:
+        """How many arms and features, not each of them."""
+        count, dim = np.shape(self.arms)
+        return f"FixedArms({count} arms, dim={dim}, sigma={self.sigma})"
 
 
 @dataclass(frozen=True)

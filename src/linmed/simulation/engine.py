@@ -8,7 +8,7 @@ from multiprocessing import get_context
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
-from rich.progress import Task as Bar
+from rich.progress import Task as RichTask
 from rich.text import Text
 
 from linmed.simulation.batch import Outcome, Stopped, Task, run_batch
@@ -36,7 +36,7 @@ def execute(
     stop at the next block, what has finished is still handed out, and the interrupt goes on.
     """
     stop = threading.Event()
-    with _bar(progress, title, sum(task.horizon * len(task.trials) for task in tasks)) as bar:
+    with _Bar(progress, title, sum(task.horizon * len(task.trials) for task in tasks)) as bar:
 
         def tick(replica_rounds: int) -> None:
             if stop.is_set():
@@ -79,13 +79,13 @@ def execute(
 
 
 class _Rate(ProgressColumn):
-    def render(self, task: Bar) -> Text:
+    def render(self, task: RichTask) -> Text:
         return Text(
             "" if task.speed is None else f"{task.speed / 1e6:.2f} M rounds/s", style="progress.data.speed"
         )
 
 
-class _bar:
+class _Bar:
     """A progress bar on standard error, shown only where someone can see it."""
 
     def __init__(self, wanted: bool, title: str, total: int) -> None:
@@ -97,7 +97,7 @@ class _bar:
         )  # fmt: skip
         self._task = self._progress.add_task(title, total=total)
 
-    def __enter__(self) -> "_bar":
+    def __enter__(self) -> "_Bar":
         self._progress.start()
         return self
 

@@ -21,6 +21,8 @@ LARGEST_BATCH = 256
 """Replicas that go through the loop together; beyond this the cost of a round is all arithmetic."""
 
 
+UNKNOWN_BATCH = 32
+"""The same for an executor of unknown size: enough to share a loop, few enough to spread over a cluster."""
 SMALLEST_ROUND = 1000
 """Replicas × arms × features in a round below which threads wait for the interpreter lock longer than
 they work (measured with LinMED: at 960 two threads do 1.5 times the work of one, at 480 less than one)."""
@@ -82,10 +84,10 @@ def simulate(
         store = Store(store)
 
     marks = checkpoints(horizon, points)
-    if workers is None:
-        workers = _worth(executor, environment, seed, batch or trials, len(policies))
+    if workers is None and executor is None:
+        workers = _worthwhile_threads(environment, seed, batch or trials, len(policies))
     if batch is None:
-        batch = min(LARGEST_BATCH, math.ceil(trials / math.ceil(workers / len(policies))))
+        batch = _batch_size(workers or getattr(executor, "_max_workers", None), trials, len(policies))
     finished: dict[str, dict[int, Trial]] = {}
     tasks: list[Task] = []
     for policy in policies:
@@ -97,7 +99,7 @@ def simulate(
         ]
     interrupted = False
     try:
-        for task, outcome in execute(tasks, executor, workers, progress, environment.name):
+        for task, outcome in execute(tasks, executor, workers or 1, progress, environment.name):
             if store:
                 store.save(task, outcome)
             finished[task.policy.name].update(Trial.split(task, outcome))
@@ -126,14 +128,19 @@ def _named(policies: Policy | Iterable[Policy]) -> list[Policy]:
     return chosen
 
 
-def _worth(executor: Executor | None, environment: Environment, seed: int, trials: int, policies: int) -> int:
-    """How many workers to plan for."""
-    if executor is not None:
-        return getattr(executor, "_max_workers", None) or default_workers()
+def _batch_size(workers: int | None, trials: int, policies: int) -> int:
+    """Trials that share a loop: as many as leave work for every worker."""
+    if workers is None:  # an engine that does not say how large it is
+        return min(UNKNOWN_BATCH, trials)
+    return min(LARGEST_BATCH, math.ceil(trials / math.ceil(workers / policies)))
+
+
+def _worthwhile_threads(environment: Environment, seed: int, trials: int, policies: int) -> int:
+    """All processors, or 1 where a round is so short that threads would only wait for each other."""
     arms = next(environment.blocks(stream(seed, 0, ENVIRONMENT))).arms
-    busy = min(default_workers(), trials * policies)
-    replicas = min(LARGEST_BATCH, math.ceil(trials / math.ceil(busy / policies)))
-    return busy if replicas * arms.shape[-2] * arms.shape[-1] >= SMALLEST_ROUND else 1
+    workers = default_workers()
+    replicas = _batch_size(workers, trials, policies)
+    return workers if replicas * arms.shape[-2] * arms.shape[-1] >= SMALLEST_ROUND else 1
 
 
 def _consecutive(trials: list[int], size: int) -> list[tuple[int, ...]]:

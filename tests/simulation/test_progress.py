@@ -1,0 +1,27 @@
+"""The progress bar: shown where someone can see it, silent elsewhere."""
+
+import pytest
+
+from linmed.environments import LargeGap
+from linmed.policies import LinMED
+from linmed.simulation import simulate
+
+
+def test_a_terminal_shows_rate_and_time_left(capfd, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("TERM", "xterm")
+    simulate(LinMED(), LargeGap(), 3000, 4, batch=1)
+    shown = capfd.readouterr().err
+    assert "M rounds/s" in shown
+    assert "0:00:00" in shown
+    assert "100%" in shown
+
+
+@pytest.mark.parametrize("progress", [True, False])
+def test_no_bar_without_a_terminal_or_when_not_wanted(capfd, monkeypatch, progress):
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    simulate(LinMED(), LargeGap(), 100, 2, progress=progress)
+    captured = capfd.readouterr()
+    assert captured.out == ""
+    assert captured.err == ""
