@@ -33,7 +33,7 @@ def test_golden_step(case):
     beta = policy.radius(state)[0] ** 2
     np.testing.assert_allclose(beta, want["beta"], rtol=1e-8)
     log_f, scratch, q = np.empty(len(arms)), np.empty(len(arms)), np.empty(len(arms))
-    best = med.log_weights(arms, state.theta[0], state.inverse[0], beta, log_f, scratch)
+    best = med.log_weights(arms, state.theta[0], state.inverse[0], beta, log_f)[0]
     assert best == want["best"]
     np.testing.assert_allclose(np.exp(log_f), want["weights"], rtol=1e-8)
     med.augmented_design(arms, log_f, policy.version, False, scratch, q)
@@ -62,10 +62,12 @@ def test_few_and_many_arms_are_computed_alike():
         arms = rng.standard_normal((1, K, d))
         policy = LinMED()
         state = state_after(policy, rng.standard_normal((30, d)), rng.standard_normal(30), d)
-        few, many = (np.empty((2, K)) for _ in range(2))
+        few, many = np.empty(K), np.empty(K)
         theta, inverse = state.theta, state.inverse
-        best = med.log_weights_few(arms, 0, theta, inverse, 0, 5.0, few[0], few[1])
-        assert best == med.log_weights(arms[0], theta[0], inverse[0], 5.0, many[0], many[1])
+        best, widest, highest, _ = med.log_weights_few(arms, 0, theta, inverse, 0, 5.0, few)
+        also = med.log_weights(arms[0], theta[0], inverse[0], 5.0, many)
+        assert (best, widest) == also[:2]
+        assert highest == pytest.approx(also[2], rel=1e-12)
         np.testing.assert_allclose(few, many, rtol=1e-11, atol=1e-13)
 
 

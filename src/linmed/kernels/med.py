@@ -20,35 +20,44 @@ from linmed.kernels.linear import (
 from linmed.kernels.sampling import invert_cdf
 
 LEVERAGE_ROUNDING = 1e-9  # ‖a‖² = 1 must not count as > 1 because of its last bit
-TIE = 1e-12  # leverages this close, relatively, are equal
+TIE = 1.0 + 1e-12  # leverages within this factor are equal
 LOWEST = -1e300  # log f is never −inf: every arm keeps a finite log-probability
 TINY = 1e-250  # squared distances below this have lost digits to underflow
+UNDERFLOW = 1.0  # marks such a weight: no log f is positive
 FEW = 64  # numbers in the arm matrix up to which plain loops win (benchmarks/kernels.py)
 OPTIMAL_TOL = 1e-6
 
 
 @kernel
 def log_weight(gap, distance2, beta):  # type: ignore[no-untyped-def]
-    """log f_t(a) = −Δ̂² / (β ‖â − a‖²), never −inf."""
-    return max(-(gap / distance2) * (gap / beta), LOWEST)
+    """log f_t(a) = −Δ̂² / (β ‖â − a‖²) with 0/0 = 0, never −inf; UNDERFLOW where ‖â − a‖² has lost its digits."""
+    if not gap > 0.0:  # the best arm and its equals
+        return 0.0
+    if not distance2 > TINY:
+        return UNDERFLOW
+    value = -(gap / distance2) * (gap / beta)
+    return value if value > LOWEST else LOWEST
 
 
 @kernel
-def log_weight_of_near_duplicate(A, i, best, theta, M, beta):  # type: ignore[no-untyped-def]
-    """The same where ‖â − a‖² underflows: the ratio does not depend on the length of â − a."""
-    longest = 0.0
-    for k in range(A.shape[1]):
-        longest = max(longest, abs(A[best, k] - A[i, k]))
-    diff = ((A[best] - A[i]) / longest).reshape((1, -1))
-    gap = 0.0
-    for k in range(A.shape[1]):
-        gap += theta[k] * diff[0, k]
-    distance2 = squared_norm(diff, 0, np.zeros(A.shape[1]), M)
-    return log_weight(gap, distance2, beta) if distance2 > 0.0 else 0.0
+def repair(A, theta, M, beta, best, log_f):  # type: ignore[no-untyped-def]
+    """Replace the marks UNDERFLOW: the ratio does not depend on the length of â − a, so take it longer."""
+    K, d = A.shape
+    origin = np.zeros(d)
+    for i in range(K):
+        if log_f[i] == UNDERFLOW:
+            longest = 0.0
+            for k in range(d):
+                longest = max(longest, abs(A[best, k] - A[i, k]))
+            diff = ((A[best] - A[i]) / longest).reshape((1, d))
+            gap = 0.0
+            for k in range(d):
+                gap += theta[k] * diff[0, k]
+            log_f[i] = min(log_weight(gap, squared_norm(diff, 0, origin, M), beta), 0.0)
 
 
 @kernel
-def log_weights_few(arms, p, theta, inverse, r, beta, log_f, leverage):  # type: ignore[no-untyped-def]
+def log_weights_few(arms, p, theta, inverse, r, beta, log_f):  # type: ignore[no-untyped-def]
     """`log_weights` of replica r and arm set p by plain loops, which win while there are few numbers."""
     K, d = arms.shape[1], arms.shape[2]
     best = 0
@@ -59,8 +68,10 @@ def log_weights_few(arms, p, theta, inverse, r, beta, log_f, leverage):  # type:
         log_f[i] = total
         if total > log_f[best]:
             best = i
+    widest, highest = 0, 0.0
+    intact = True
     for i in range(K):
-        total, distance2, gap = 0.0, 0.0, 0.0
+        leverage, distance2, gap = 0.0, 0.0, 0.0
         for j in range(d):
             diff = arms[p, best, j] - arms[p, i, j]
             gap += theta[r, j] * diff
@@ -68,23 +79,21 @@ def log_weights_few(arms, p, theta, inverse, r, beta, log_f, leverage):  # type:
             for k in range(j):
                 inner += inverse[r, j, k] * arms[p, i, k]
                 inner_diff += inverse[r, j, k] * (arms[p, best, k] - arms[p, i, k])
-            total += arms[p, i, j] * (2.0 * inner + inverse[r, j, j] * arms[p, i, j])
+            leverage += arms[p, i, j] * (2.0 * inner + inverse[r, j, j] * arms[p, i, j])
             distance2 += diff * (2.0 * inner_diff + inverse[r, j, j] * diff)
-        leverage[i] = total
-        if not gap > 0.0:  # the best arm, its equals, and 0/0 = 0
-            log_f[i] = 0.0
-        elif distance2 > TINY:
-            log_f[i] = log_weight(gap, distance2, beta)
-        else:
-            log_f[i] = log_weight_of_near_duplicate(arms[p], i, best, theta[r], inverse[r], beta)
-    return best
+        if leverage > highest * TIE:
+            widest, highest = i, leverage
+        log_f[i] = log_weight(gap, distance2, beta)
+        intact = intact and log_f[i] != UNDERFLOW
+    return best, widest, highest, intact
 
 
 @kernel
-def log_weights(A, theta, M, beta, log_f, leverage):  # type: ignore[no-untyped-def]
-    """log f_t(a) of eq. (f_tm1) and the leverage ‖a‖² in M = V⁻¹; returns the empirically best arm.
+def log_weights(A, theta, M, beta, log_f):  # type: ignore[no-untyped-def]
+    """log f_t(a) of eq. (f_tm1); returns the empirically best arm, the arm of largest leverage ‖a‖² in
+    M = V⁻¹, that leverage, and whether no weight is marked UNDERFLOW.
 
-    A (K,d), theta (d,), M (d,d), beta = β_{t−1}(δ_{t−1}), log_f, leverage (K,).
+    A (K,d), theta (d,), M (d,d), beta = β_{t−1}(δ_{t−1}), log_f (K,).
     """
     K, d = A.shape
     rows, ones = np.arange(K), np.ones(K)
@@ -98,24 +107,23 @@ def log_weights(A, theta, M, beta, log_f, leverage):  # type: ignore[no-untyped-
         center_leverage += center[k] * toward[k]
     width = tiles.shape[2]
     diff, image = np.empty((d, width)), np.empty((d, width))
-    gaps, inner = np.empty(width), np.empty(width)
+    gaps, inner, distances2 = np.empty(width), np.empty(width), np.empty(width)
+    widest, highest = 0, 0.0
+    intact = True
     for start in range(0, K, width):
         n = min(width, K - start)
         subtract(tile_at(A, rows, ones, tiles, start), center, diff)
         tile_inner(diff, theta, gaps[:n])
         tile_inner(diff, toward, inner[:n])
-        distances2 = leverage[start : start + n]
-        tile_lengths(diff, M, image, distances2)
+        tile_lengths(diff, M, image, distances2[:n])
         for i in range(n):
-            distance2 = distances2[i]
-            distances2[i] = center_leverage + 2.0 * inner[i] + distance2  # ‖a‖² with a = â + (a − â)
-            if not gaps[i] < 0.0:
-                log_f[start + i] = 0.0
-            elif distance2 > TINY:
-                log_f[start + i] = log_weight(-gaps[i], distance2, beta)
-            else:
-                log_f[start + i] = log_weight_of_near_duplicate(A, start + i, best, theta, M, beta)
-    return best
+            leverage = center_leverage + 2.0 * inner[i] + distances2[i]  # ‖a‖² with a = â + (a − â)
+            if leverage > highest * TIE:
+                widest, highest = start + i, leverage
+            value = log_weight(-gaps[i], distances2[i], beta)
+            intact = intact and value != UNDERFLOW
+            log_f[start + i] = value
+    return best, widest, highest, intact
 
 
 @kernel
@@ -144,43 +152,48 @@ def distribution(arms, theta, inverse, r, beta, mixture, log_f, q, weight):  # t
     K, d = arms.shape[1], arms.shape[2]
     p = r if arms.shape[0] > 1 else 0
     if K * d <= FEW:
-        best = log_weights_few(arms, p, theta, inverse, r, beta, log_f, weight)
+        best, widest, highest, intact = log_weights_few(arms, p, theta, inverse, r, beta, log_f)
     else:
-        best = log_weights(arms[p], theta[r], inverse[r], beta, log_f, weight)
-    leverage = weight
-    extra = -1
-    if explore:
-        highest = leverage[0]
-        for i in range(1, K):
-            highest = max(highest, leverage[i])
-        if highest > 1.0 + LEVERAGE_ROUNDING:
-            extra = 0
-            while leverage[extra] < highest * (1.0 - TIE):
-                extra += 1
-    spread = max(1.0 - (alpha_emp + alpha_opt), 0.0) / K
-    if alpha_opt == 0.0 or (K <= 2 * d and version == 0 and not optimal):  # ApproxDesign is uniform
-        for i in range(K):
-            q[i] = alpha_opt / K + spread
-    else:
+        best, widest, highest, intact = log_weights(arms[p], theta[r], inverse[r], beta, log_f)
+    if not intact:
+        repair(arms[p], theta[r], inverse[r], beta, best, log_f)
+    uniform = alpha_opt == 0.0 or (K <= 2 * d and version == 0 and not optimal)  # what ApproxDesign gives
+    if not uniform:
         augmented_design(arms[p], log_f, version, optimal, weight, q)
-        for i in range(K):
-            q[i] = alpha_opt * q[i] + spread
-    q[best] += alpha_emp
-    if q[best] == 0.0:  # f = 1 takes no part: shift the others so that their sum cannot vanish
-        largest = -math.inf
-        for i in range(K):
-            if q[i] > 0.0:
-                largest = max(largest, log_f[i])
-        for i in range(K):
-            log_f[i] = min(log_f[i] - largest, 0.0)
+    spread = (1.0 - alpha_emp - (0.0 if uniform else alpha_opt)) / K
+    if spread < 1e-12:  # α_emp + α_opt = 1
+        spread = 0.0
     total = 0.0
     for i in range(K):
-        weight[i] = q[i] if i == best else q[i] * math.exp(log_f[i])
+        share = spread
+        if not uniform:
+            share += alpha_opt * q[i]
+        if i == best:
+            share += alpha_emp
+        q[i] = share
+        weight[i] = share * math.exp(log_f[i])
         total += weight[i]
-    if extra >= 0:
-        weight[extra] += total
-        total += total
-    return extra, total
+    if q[best] == 0.0:
+        total = renormalise(log_f, q, weight)
+    if explore and highest > 1.0 + LEVERAGE_ROUNDING:
+        weight[widest] += total
+        return widest, total + total
+    return -1, total
+
+
+@kernel
+def renormalise(log_f, q, weight):  # type: ignore[no-untyped-def]
+    """Where q is 0 at the arm with f = 1, shift log f so that the sum of q f cannot vanish; returns it."""
+    largest = -math.inf
+    for i in range(q.shape[0]):
+        if q[i] > 0.0:
+            largest = max(largest, log_f[i])
+    total = 0.0
+    for i in range(q.shape[0]):
+        log_f[i] -= largest
+        weight[i] = q[i] * math.exp(log_f[i]) if q[i] > 0.0 else 0.0
+        total += weight[i]
+    return total
 
 
 @kernel
