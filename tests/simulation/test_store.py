@@ -167,7 +167,7 @@ simulate(LinMED(delta=0.05), UnitBall(), 4000, 60, store=sys.argv[1], batch=3, w
 """
 
 
-def wait_for(condition, seconds=60):
+def wait_for(condition, seconds=180):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "the other process did not get going"
@@ -210,7 +210,7 @@ def test_ctrl_c_keeps_what_is_done(tmp_path):
     )
     wait_for(lambda: len(list(path.glob("trials/*.parquet"))) >= 2)
     process.send_signal(signal.SIGINT)
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=180)
     assert process.returncode == 0
     assert int(output) == 3 * len(files(path))
     assert 6 <= int(output) < 60

@@ -25,7 +25,7 @@ UNKNOWN_BATCH = 32
 """The same for an executor of unknown size: enough to share a loop, few enough to spread over a cluster."""
 SMALLEST_ROUND = 1000
 """Replicas × arms × features in a round below which threads wait for the interpreter lock longer than
-they work (measured with LinMED: at 960 two threads do 1.5 times the work of one, at 480 less than one)."""
+they work (benchmarks/simulation.py)."""
 
 
 class SimulationInterrupted(KeyboardInterrupt):
