@@ -316,16 +316,17 @@ def decision_files(path: Path) -> list[Path]:
     return sorted(path.glob("decisions-*.parquet"))
 
 
-def late_rewards(path: Path) -> dict[str, LateRewards]:
+def late_rewards(path: Path, part: str | None = None) -> dict[str, LateRewards]:
     """Rewards that came after their decision's file was written, by that file's stem; 24 bytes each."""
+    only = None if part is None else [("part", "=", part)]
     parts: dict[str, list[LateRewards]] = {}
     for file in sorted(path.glob("rewards-*.parquet")):
-        table = pq.read_table(file, columns=["part", "row", "reward", "reward_time"])
-        part = table["part"].combine_chunks().dictionary_encode()
-        code = part.indices.to_numpy()
+        table = pq.read_table(file, columns=["part", "row", "reward", "reward_time"], filters=only)
+        names = table["part"].combine_chunks().dictionary_encode()
+        code = names.indices.to_numpy()
         row, reward = table["row"].to_numpy(), table["reward"].to_numpy()
         moment = table["reward_time"].cast(pa.int64()).to_numpy()
-        for i, name in enumerate(part.dictionary.to_pylist()):
+        for i, name in enumerate(names.dictionary.to_pylist()):
             chosen = code == i
             parts.setdefault(name, []).append(LateRewards(row[chosen], reward[chosen], moment[chosen]))
     return {
@@ -351,10 +352,12 @@ def join(batch: pa.RecordBatch, start: int, late: LateRewards) -> pa.RecordBatch
     return batch
 
 
-def read(path: Path, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-    """The log in batches of at most `rows` decisions, with every reward that has arrived."""
-    late = late_rewards(path) if {"reward", "reward_time"} & set(columns) else {}
-    for file in decision_files(path):
+def read(path: Path, columns: Sequence[str], rows: int, file: Path | None = None) -> Iterator[pa.RecordBatch]:
+    """The log, or one file of it, in batches of at most `rows` decisions, with every reward that has arrived."""
+    late = {}
+    if {"reward", "reward_time"} & set(columns):
+        late = late_rewards(path, None if file is None else file.stem)
+    for file in decision_files(path) if file is None else [file]:
         start = 0
         with pq.ParquetFile(file) as parquet:
             for batch in parquet.iter_batches(batch_size=rows, columns=list(columns)):

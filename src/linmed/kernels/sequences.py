@@ -106,3 +106,26 @@ def mixture(state, x):  # type: ignore[no-untyped-def]
         state[COUNT] += 1.0
         state[SUM] += x[j]
         state[SQUARES] += (x[j] - guess) ** 2
+
+
+@kernel
+def largest_log_wealth(bets, log_prior, x, floor, mean):  # type: ignore[no-untyped-def]
+    """The largest log-wealth against `mean` at any time: the sequence ever leaves it out iff this is ≥ log(1/α).
+
+    x, floor k_t (n,).
+    """
+    size = bets.shape[0]
+    terms = log_prior.copy()
+    worst = 0.0
+    for t in range(x.shape[0]):
+        largest = -math.inf
+        for j in range(size):
+            factor = min(1.0 + bets[j] * (x[t] + floor[t]), LARGEST_FACTOR)
+            terms[j] += math.log(factor / (1.0 + bets[j] * (mean + floor[t])))
+            largest = max(largest, terms[j])
+        if largest > worst - 4.0:  # 32 terms sum to at most e^3.5 times the largest
+            total = 0.0
+            for j in range(size):
+                total += math.exp(terms[j] - largest)
+            worst = max(worst, largest + math.log(total))
+    return worst

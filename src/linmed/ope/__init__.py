@@ -1,5 +1,6 @@
 """Off-policy evaluation on logs of policies that learn: what would another policy have earned?"""
 
+from linmed.ope.diagnostics import Diagnosis, calibration, diagnose
 from linmed.ope.estimators import (
     DM,
     DR,
@@ -20,7 +21,9 @@ from linmed.ope.estimators import (
 from linmed.ope.evaluate import difference, evaluate, sequence
 from linmed.ope.intervals import OPEWarning
 from linmed.ope.log import DecisionLog
+from linmed.ope.plot import plot_sequences
 from linmed.ope.regression import Refitted, Ridge
+from linmed.ope.replay import Replay, ReplayResult
 from linmed.ope.targets import Frozen, Target, as_target
 
 __all__ = [
@@ -33,20 +36,26 @@ __all__ = [
     "ClippedIPW",
     "DRos",
     "DecisionLog",
+    "Diagnosis",
     "Estimator",
     "Frozen",
     "MarginalIPW",
     "OPEWarning",
     "Refitted",
+    "Replay",
+    "ReplayResult",
     "Ridge",
     "Sample",
     "SwitchDR",
     "Target",
     "as_target",
+    "calibration",
+    "diagnose",
     "difference",
     "evaluate",
     "importance_weights",
     "ipw",
+    "plot_sequences",
     "sequence",
     "snipw",
 ]

@@ -110,4 +110,4 @@ class StableVariance:
 
 def warn(message: str) -> None:
     """One warning, blamed on the caller of the public function."""
-    warnings.warn(message, OPEWarning, stacklevel=4)
+    warnings.warn(message, OPEWarning, stacklevel=3)

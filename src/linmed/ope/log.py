@@ -97,6 +97,14 @@ class DecisionLog:
             raise ValueError(f"{self.name} is empty: it holds no decisions")
         return pa.Table.from_batches(batches)
 
+    def pieces(self) -> list["DecisionLog"]:
+        """The log in parts that can be read elsewhere, in order: its files, if it is a directory."""
+        source = self.source
+        if not (isinstance(source, ParquetSource) and source.path.is_dir() and source.file is None):
+            return [self]
+        files = disk.decision_files(source.path)
+        return [DecisionLog(ParquetSource(source.path, file), f"{self.name}, {file.name}") for file in files]
+
     def save(self, path: str | os.PathLike[str]) -> "DecisionLog":
         """Write this log as a new Parquet log in large files, late rewards in their rows; returns it."""
         folder = Path(path)
@@ -204,20 +212,21 @@ class DecisionLog:
 
 @dataclass(frozen=True)
 class ParquetSource:
-    """A log's directory, or one Parquet file."""
+    """A log's directory, one `file` of it, or a single Parquet file with a log's columns."""
 
     path: Path
+    file: Path | None = None
 
     @property
     def columns(self) -> list[str]:
         """As in the first file."""
-        first = disk.decision_files(self.path)[0] if self.path.is_dir() else self.path
+        first = self.path if self.path.is_file() else self.file or disk.decision_files(self.path)[0]
         return list(pq.read_schema(first).names)
 
     def read(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Iterator[pa.RecordBatch]:
         """File after file."""
         if self.path.is_dir():
-            yield from disk.read(self.path, columns, rows)
+            yield from disk.read(self.path, columns, rows, self.file)
         else:
             with pq.ParquetFile(self.path) as file:
                 yield from file.iter_batches(batch_size=rows, columns=list(columns))

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from linmed import checks
@@ -30,6 +31,12 @@ class Problems:
         if rows.size:
             entry = self._found.setdefault(rule, [int(rows[0]), value(0), 0])
             entry[2] += rows.size
+
+    def merge(self, later: "Problems", shift: int) -> None:
+        """Absorb what was found in rows that follow; their numbers grow by `shift`."""
+        for rule, (row, value, count) in later._found.items():
+            entry = self._found.setdefault(rule, [row + shift, value, 0])
+            entry[2] += count
 
     def raise_any(self) -> None:
         """One error that names every kind."""
@@ -99,15 +106,36 @@ class Reading:
     """What one pass over the log has seen."""
 
     decisions: int = 0
+    rewarded: int = 0  # and used
     waiting: int = 0  # without a reward yet
     policies: set[str | None] = field(default_factory=set)
-    version_low: int | None = None
-    version_high: int | None = None
+    versions: set[int] = field(default_factory=set)  # the lowest and the highest
 
     @property
     def adaptive(self) -> bool:
         """Whether the logging policy changed along the log, as far as the log tells."""
-        return len(self.policies) > 1 or self.version_low != self.version_high
+        return len(self.policies) > 1 or len(self.versions) > 1
+
+    def merge(self, later: "Reading") -> None:
+        """Absorb what another pass saw of the rows that follow."""
+        self.decisions += later.decisions
+        self.rewarded += later.rewarded
+        self.waiting += later.waiting
+        self.policies |= later.policies
+        self._note_versions(later.versions)
+
+    def note(self, batch: pa.RecordBatch) -> None:
+        """The policies and versions of a batch, where the log has them."""
+        names = batch.schema.names
+        if "policy" in names:
+            self.policies.update(batch.column("policy").unique().to_pylist())
+        if "version" in names:
+            low_high = pc.min_max(batch.column("version")).as_py().values()
+            self._note_versions({version for version in low_high if version is not None})
+
+    def _note_versions(self, versions: set[int]) -> None:
+        both = self.versions | versions
+        self.versions = {min(both), max(both)} if both else set()
 
 
 def read_rounds(
@@ -121,41 +149,60 @@ def read_rounds(
     reading: Reading | None = None,
     rows: int = BATCH,
 ) -> Iterator[Rounds]:
-    """The rewarded decisions of `log`, batch by batch; after a wrong row nothing more is yielded, only checked.
+    """The rewarded decisions of `log`, batch by batch; raises at the end if any row was wrong, or none had a reward.
 
     `columns` are those wanted besides arm, probability and reward. `missing="stop"` ends the log at its
-    first decision without a reward.
+    first decision without a reward. After a wrong row nothing more is yielded, only checked.
     """
-    checks.option("missing", missing, ("skip", "stop"))
     reading = Reading() if reading is None else reading
-    wanted = list(dict.fromkeys(["arm", "probability", "reward", *columns, *extra]))
-    batch_checks = _Checks(problems, reward_range)
-    rewarded = 0
-    for batch in log.batches(wanted, rows):
-        start = reading.decisions
-        reading.decisions += batch.num_rows
-        _note_policy(batch, reading)
-        present = batch.column("reward").is_valid().to_numpy(zero_copy_only=False)
-        gaps = np.flatnonzero(~present)
-        reading.waiting += gaps.size
-        numbers = np.arange(start, start + batch.num_rows)
-        stop = missing == "stop" and gaps.size > 0
-        if gaps.size:
-            keep = np.arange(gaps[0]) if stop else np.flatnonzero(present)
-            batch, numbers = batch.take(pa.array(keep)), numbers[keep]
-        rounds = batch_checks.convert(batch, numbers, extra)
-        if not problems and len(rounds):
-            rewarded += len(rounds)
-            yield rounds
-        if stop:
-            break
+    yield from scan_rounds(log, columns, problems, reading, extra, reward_range, missing, rows)
+    finish(log, problems, reading)
+
+
+def finish(log: DecisionLog, problems: Problems, reading: Reading) -> None:
+    """Raise what a pass over the log found wrong."""
     problems.raise_any()
     if reading.decisions == 0:
         raise ValueError(f"{log.name} is empty: it holds no decisions")
-    if rewarded == 0:
+    if reading.rewarded == 0:
         raise ValueError(
             f"{log.name} has no rewards yet: none of its {reading.decisions} decisions can be used"
         )
+
+
+def scan_rounds(
+    log: DecisionLog,
+    columns: Sequence[str],
+    problems: Problems,
+    reading: Reading,
+    extra: Sequence[str],
+    reward_range: tuple[float, float] | None,
+    missing: str,
+    rows: int,
+) -> Iterator[Rounds]:
+    """As `read_rounds`, without the final check: for a part of a log."""
+    checks.option("missing", missing, ("skip", "stop"))
+    wanted = list(dict.fromkeys(["arm", "probability", "reward", *columns, *extra]))
+    batch_checks = _Checks(problems, reward_range)
+    for batch in log.batches(wanted, rows):
+        start = reading.decisions
+        reading.decisions += batch.num_rows
+        reading.note(batch)
+        numbers = np.arange(start, start + batch.num_rows)
+        stop = False
+        if batch.column("reward").null_count:
+            present = batch.column("reward").is_valid().to_numpy(zero_copy_only=False)
+            gaps = np.flatnonzero(~present)
+            reading.waiting += gaps.size
+            stop = missing == "stop"
+            keep = np.arange(gaps[0]) if stop else np.flatnonzero(present)
+            batch, numbers = batch.take(pa.array(keep)), numbers[keep]
+        rounds = batch_checks.convert(batch, numbers, extra)
+        reading.rewarded += len(rounds)
+        if not problems and len(rounds):
+            yield rounds
+        if stop:
+            break
 
 
 class _Checks:
@@ -291,16 +338,3 @@ class _Checks:
 def _floats(column: pa.Array) -> Floats:
     array: Floats = column.to_numpy(zero_copy_only=False)
     return np.ascontiguousarray(array, dtype=np.float64)
-
-
-def _note_policy(batch: pa.RecordBatch, reading: Reading) -> None:
-    names = batch.schema.names
-    if "policy" in names:
-        reading.policies.update(batch.column("policy").unique().to_pylist())
-    if "version" in names and batch.num_rows:
-        version = batch.column("version").drop_null()
-        if len(version):
-            seen = version.to_numpy()
-            low, high = int(seen.min()), int(seen.max())
-            reading.version_low = low if reading.version_low is None else min(low, reading.version_low)
-            reading.version_high = high if reading.version_high is None else max(high, reading.version_high)

@@ -12,8 +12,9 @@ bounds stay true. Waudby-Smith, Wu, Ramdas, Karampatziakis & Mineiro (2022).
 - mixture: the empirical-Bernstein bound averaged over a gamma prior of bets (Howard, Ramdas, McAuliffe &
   Sekhon 2021), also a closed form.
 
-If contexts drift, so that the value differs from decision to decision, betting (IPW terms) and mixture
-hold for the average of the values so far; the others need one value that does not change.
+While the value is one number (arms and contexts of one distribution) a bound once true stays true, so the
+largest lower and smallest upper bound so far are reported: intervals never widen. If contexts drift, the
+bounds *at n* of betting (IPW terms) and mixture still hold, for the average of the values so far.
 """
 
 import math
@@ -31,7 +32,8 @@ from linmed.ope.rounds import Rounds
 
 KINDS = ("betting", "bernstein", "mixture")
 LARGEST_RATE = 0.5
-TRACE_GROWTH = 1.02
+TRACE_GROWTH = 1.1
+"""Bounds are noted whenever n has grown by this factor."""
 
 
 class LowerSequence(ABC):
@@ -168,16 +170,31 @@ def lower_sequence(kind: str, level: float) -> LowerSequence:
 
 
 class ValueSequence:
-    """Two-sided confidence sequence for a value, or for the difference of two."""
+    """Two-sided confidence sequence for a value, or for the difference of two.
+
+    With `drift` it is about the average value so far, and only the bounds at n count.
+    """
 
     def __init__(
-        self, kind: str, confidence: float, reward_range: tuple[float, float], difference: bool = False
+        self,
+        kind: str,
+        confidence: float,
+        reward_range: tuple[float, float],
+        *,
+        difference: bool = False,
+        drift: bool = False,
     ):
         level = (1.0 - confidence) / 2.0
+        if drift and kind == "bernstein":
+            raise ValueError(
+                "interval='bernstein' needs one value that does not change: use betting or mixture"
+            )
         self._below = lower_sequence(kind, level)
         self._above = lower_sequence(kind, level)
         self._range = reward_range
         self._difference = difference
+        self._drift = drift
+        self._best = (0.0, 0.0)
         self._sum = 0.0
         self._next = 1
         self._trace: list[tuple[int, float, float, float]] = []
@@ -190,11 +207,11 @@ class ValueSequence:
     def floors(self, n: int) -> Floats:
         """k_t of the next n doubly robust terms, (n,).
 
-        The reward model is cut where its weight exceeds k_t/q̂. k_t = ½√(t log(1 + t) / 2 log(1/α)) grows as
+        The reward model is cut where its weight exceeds k_t/q̂. k_t = 0.2 √(t log(1 + t) / 2 log(1/α)) grows as
         bets shrink, so the cut vanishes; it changes only where t is a power of two, and is known beforehand.
         """
         t = 2.0 ** np.floor(np.log2(np.arange(self.count + 1, self.count + n + 1)))
-        floor: Floats = 0.5 * np.sqrt(t * np.log1p(t) / (2.0 * self._below.log_level))
+        floor: Floats = 0.2 * np.sqrt(t * np.log1p(t) / (2.0 * self._below.log_level))
         return floor
 
     def add(self, value: Floats, below: Floats, above: Floats, floor: Floats | None = None) -> None:
@@ -225,7 +242,10 @@ class ValueSequence:
     @property
     def bounds(self) -> tuple[float, float]:
         """(lower, upper) now; NaN where no value is compatible with the log."""
-        low, high = self._below.lower, 1.0 - self._above.lower
+        now = self._below.lower, self._above.lower
+        if not self._drift:
+            self._best = now = max(self._best[0], now[0]), max(self._best[1], now[1])
+        low, high = now[0], 1.0 - now[1]
         if low > high:
             return math.nan, math.nan
         return self._scale(low), self._scale(high)

@@ -1,0 +1,173 @@
+"""Is this log fit to answer for this target? Weights, overlap, and whether the logged probabilities are true."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from linmed import checks
+from linmed.ope.log import DecisionLog
+from linmed.ope.rounds import Problems, Reading, read_rounds
+from linmed.ope.targets import as_target
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What `diagnose` found. With exact probabilities weights have mean one, less the mass without overlap."""
+
+    target: str
+    n: int
+    waiting: int
+    """Decisions without a reward yet."""
+    effective_n: float
+    """(Σw)²/Σw²."""
+    largest_weight: float
+    smallest_probability: float
+    mean_weight: float
+    mean_weight_error: float
+    """Standard error of the mean weight."""
+    no_overlap: float | None
+    """Mean target probability of arms that could not be logged; None if only the played arm's p was logged."""
+
+    @property
+    def warnings(self) -> list[str]:
+        """What should make one hesitate, in words; empty if nothing does."""
+        found = []
+        gap = abs(self.mean_weight - 1.0 + (self.no_overlap or 0.0))
+        if gap > 4.0 * self.mean_weight_error + 1e-9:
+            found.append(
+                f"the mean weight is {self.mean_weight:.4g} ± {self.mean_weight_error:.2g} where it should be 1: "
+                "logged probabilities are wrong, or the target plays arms that could not be logged"
+            )
+        if self.no_overlap:
+            found.append(f"{self.no_overlap:.2%} of the target's mass lies on arms that were never logged")
+        if self.effective_n < 100:
+            found.append(f"the {self.n} decisions are worth only {self.effective_n:.1f} of the target's own")
+        if self.n and self.largest_weight > 0.1 * self.n * self.mean_weight > 0:
+            found.append(
+                f"one decision carries {self.largest_weight / (self.n * self.mean_weight):.0%} of the weight"
+            )
+        return found
+
+
+def diagnose(log: DecisionLog, target: Any, missing: str = "skip") -> Diagnosis:
+    """Weights and overlap of one target. Zero or impossible probabilities are an error that names the rows."""
+    chosen = as_target(target)
+    whole = "probabilities" in log.columns and all(name in log.columns for name in chosen.columns)
+    needed = [*chosen.columns, "probabilities"] if whole else list(chosen.played_columns)
+    log.require([*needed, *chosen.extra], f"target {chosen.name!r}")
+    problems, reading = Problems(), Reading()
+    n, total, squares, largest, smallest, lost = 0, 0.0, 0.0, 0.0, 1.0, 0.0
+    for rounds in read_rounds(log, needed, problems, extra=chosen.extra, missing=missing, reading=reading):
+        whole = whole and not (chosen.extra and not pa.types.is_nested(rounds.extra[chosen.extra[0]].type))
+        if whole:
+            everything = chosen.probabilities(rounds, problems)
+            if problems:
+                continue
+            assert rounds.logged is not None
+            lost += float(everything[rounds.logged <= 0].sum())
+            played = everything[rounds.chosen]
+        else:
+            played = chosen.played(rounds, problems)
+        weight = played / rounds.probability
+        n += weight.size
+        total += float(weight.sum())
+        squares += float((weight**2).sum())
+        largest = max(largest, float(weight.max()))
+        smallest = min(smallest, float(rounds.probability.min()))
+    mean = total / n
+    variance = max(squares / n - mean**2, 0.0) * n / max(n - 1, 1)
+    return Diagnosis(
+        target=chosen.name,
+        n=n,
+        waiting=reading.waiting,
+        effective_n=total**2 / squares if squares else 0.0,
+        largest_weight=largest,
+        smallest_probability=smallest,
+        mean_weight=mean,
+        mean_weight_error=math.sqrt(variance / n),
+        no_overlap=lost / n if whole else None,
+    )
+
+
+def calibration(log: DecisionLog, bins: int = 10) -> pa.Table:
+    """Logged probability against frequency. A true log has |z| mostly below 2 and hardly ever above 4.
+
+    With every arm's probability in the log: bins of probability, one row each with the mean probability of
+    the arm-decisions in it, how often those arms were played, and z = (frequency − probability)/SE. With
+    the played arm's alone: one row per arm, whose mean of 1{played}/p must be 1 (`frequency`; `probability`
+    is 1). Rewards are not used, so decisions still waiting count too.
+    """
+    bins = checks.whole("bins", bins)
+    if "probabilities" in log.columns:
+        return _binned(log, bins)
+    log.require(["arm_count"], "calibration")
+    n, size = 0, 0
+    sums, squares, count = np.zeros(0), np.zeros(0), np.zeros(0)
+    for batch in log.batches(["arm", "probability", "arm_count"]):
+        arm, p = batch.column("arm").to_numpy(), batch.column("probability").to_numpy()
+        _check(p, n)
+        size = max(size, int(batch.column("arm_count").to_numpy().max()))
+        sums, squares, count = (np.pad(array, (0, size - array.size)) for array in (sums, squares, count))
+        sums += np.bincount(arm, 1 / p, size)
+        squares += np.bincount(arm, 1 / p**2, size)
+        count += np.bincount(arm, minlength=size)
+        n += arm.size
+    mean = sums / n
+    error = np.sqrt(np.maximum(squares / n - mean**2, 0.0) / n)
+    z = np.divide(mean - 1.0, error, out=np.zeros(size), where=error > 0)
+    names = [f"arm {i}" for i in range(size)]
+    return pa.table(
+        {
+            "bin": names,
+            "count": count.astype(np.int64),
+            "probability": np.ones(size),
+            "frequency": mean,
+            "z": z,
+        }
+    )
+
+
+def _binned(log: DecisionLog, bins: int) -> pa.Table:
+    # Equal bins of log10 p below 0.1 would be empty for most logs; squares spread small probabilities well.
+    edges = np.linspace(0.0, 1.0, bins + 1) ** 2
+    count, expected, played, variance = (np.zeros(bins) for _ in range(4))
+    n = 0
+    for batch in log.batches(["arm", "probability", "probabilities"]):
+        _check(batch.column("probability").to_numpy(), n)
+        n += batch.num_rows
+        lists = batch.column("probabilities")
+        keep = lists.is_valid()
+        flat = lists.filter(keep).flatten().to_numpy(zero_copy_only=False)
+        lengths = lists.filter(keep).value_lengths().to_numpy()
+        start = np.concatenate([[0], np.cumsum(lengths)[:-1]])
+        hit = np.zeros(flat.size)
+        hit[start + batch.column("arm").filter(keep).to_numpy()] = 1.0
+        place = np.clip(np.searchsorted(edges, flat, side="right") - 1, 0, bins - 1)
+        count += np.bincount(place, minlength=bins)
+        expected += np.bincount(place, flat, bins)
+        played += np.bincount(place, hit, bins)
+        variance += np.bincount(place, flat * (1 - flat), bins)
+    used = count > 0
+    z = np.divide(played - expected, np.sqrt(variance), out=np.zeros(bins), where=variance > 0)
+    names = [f"{low:.3g}–{high:.3g}" for low, high in zip(edges[:-1], edges[1:], strict=True)]
+    return pa.table(
+        {
+            "bin": [name for name, keep in zip(names, used, strict=True) if keep],
+            "count": count[used].astype(np.int64),
+            "probability": expected[used] / count[used],
+            "frequency": played[used] / count[used],
+            "z": z[used],
+        }
+    )
+
+
+def _check(probability: Any, start: int) -> None:
+    wrong = np.flatnonzero(~((probability > 0) & (probability <= 1)))
+    if wrong.size:
+        raise ValueError(
+            f"probability must lie in (0, 1]: row {start + wrong[0]} has {probability[wrong[0]]} "
+            f"({wrong.size} rows in its batch)"
+        )

@@ -1,0 +1,122 @@
+"""`Replay`: what a *learning* policy would have earned, by rejection sampling from a randomised log."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from linmed import checks
+from linmed.checks import Floats
+from linmed.ope.intervals import VALID
+from linmed.ope.log import DecisionLog
+from linmed.ope.rounds import Problems, Reading, read_rounds
+from linmed.ope.sequences import lower_sequence
+from linmed.policies.base import Policy, State
+
+_ONE = np.zeros(1, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class ReplayResult:
+    """What the policy earned on the decisions it accepted."""
+
+    estimate: float
+    """Mean reward per accepted decision."""
+    lower: float
+    upper: float
+    accepted: int
+    offered: int
+    rewards: Floats  # (accepted,) in order: the policy's learning curve
+    state: State
+    """The policy's state at the end."""
+    valid: str = "any time"
+
+
+class Replay:
+    """Accept decision t with probability q_t(a_t) / (M p_t(a_t)), q_t the policy as it then stands; learn if accepted.
+
+    Accepted decisions are distributed as if the policy itself had run, for contexts that do not depend on
+    the past and M ≥ q/p throughout: the policy's own reward per round is estimated without bias, at the
+    price of keeping about n/M decisions. For a uniform log M = K, and this is replay (Li et al. 2011).
+    The interval is a confidence sequence for the mean reward the policy had to expect over the accepted
+    decisions, valid however many they are.
+    """
+
+    def __init__(self, policy: Policy, bound: float | None = None, seed: int = 0):
+        if not isinstance(policy, Policy):
+            raise TypeError(f"policy must be a Policy such as LinMED(), got {policy!r}")
+        self.policy = policy
+        self.bound = None if bound is None else checks.positive("bound", bound)
+        self.seed = checks.whole("seed", seed, at_least=0)
+
+    def run(
+        self,
+        log: DecisionLog,
+        reward_range: tuple[float, float] = (0.0, 1.0),
+        interval: str = "betting",
+        confidence: float = 0.95,
+        missing: str = "skip",
+    ) -> ReplayResult:
+        """Play the log through. `bound` M defaults to the largest 1/p in the log, at the cost of a pass.
+
+        If only the played arms' probabilities were logged, that largest value depends a little on the draws:
+        give the bound where it is known (K for a uniform log).
+        """
+        checks.option("interval", interval, ("betting", "mixture"))
+        low, high = reward_range
+        log.require(["arms"], "replay")
+        bound = self.bound if self.bound is not None else _largest_inverse(log)
+        random = np.random.default_rng(self.seed)
+        state: State | None = None
+        kept: list[float] = []
+        offered = 0
+        for rounds in read_rounds(
+            log, ["arms"], Problems(), reward_range=reward_range, missing=missing, reading=Reading()
+        ):
+            assert rounds.arms is not None
+            if state is None:
+                state = self.policy.start(1, rounds.arms.shape[1])
+            offsets, uniform = rounds.offsets, random.random(len(rounds))
+            for i in range(len(rounds)):
+                arms = rounds.arms[offsets[i] : offsets[i + 1]]
+                arm = int(rounds.arm[i])
+                log_q = self.policy.log_probabilities(state, arms[None])[0, arm]
+                accept = math.exp(log_q) / (bound * rounds.probability[i])
+                if accept > 1.0 + 1e-9:
+                    raise ValueError(
+                        f"bound={bound:g} is too small: row {rounds.row[i]} needs at least {accept * bound:g}"
+                    )
+                if uniform[i] < accept:
+                    features = self.policy.features(state, arms[None], np.array([arm]))
+                    self.policy.learn(state, features, rounds.reward[i : i + 1], _ONE)
+                    kept.append(float(rounds.reward[i]))
+            offered += len(rounds)
+        assert state is not None
+        if not kept:
+            raise ValueError(
+                f"none of the {offered} decisions was accepted: the log is too short for bound={bound:g}"
+            )
+        rewards = np.array(kept)
+        unit = (rewards - low) / (high - low)
+        bounds = [lower_sequence(interval, (1.0 - confidence) / 2.0) for _ in range(2)]
+        bounds[0].add(unit)
+        bounds[1].add(1.0 - unit)
+        return ReplayResult(
+            estimate=float(rewards.mean()),
+            lower=low + (high - low) * bounds[0].lower,
+            upper=high - (high - low) * bounds[1].lower,
+            accepted=rewards.size,
+            offered=offered,
+            rewards=rewards,
+            state=state,
+            valid=VALID[interval],
+        )
+
+
+def _largest_inverse(log: DecisionLog) -> float:
+    smallest = 1.0
+    columns = ["probabilities"] if "probabilities" in log.columns else []
+    for rounds in read_rounds(log, columns, Problems()):
+        known = rounds.probability if rounds.logged is None else rounds.logged[rounds.logged > 0]
+        smallest = min(smallest, float(known.min()))
+    return 1.0 / smallest
