@@ -17,6 +17,7 @@ from linmed.kernels.linear import (
     tile_lengths,
     tiles_of,
 )
+from linmed.kernels.ridge import radius
 from linmed.kernels.sampling import invert_cdf
 
 LEVERAGE_ROUNDING = 1e-9  # ‖a‖² = 1 must not count as > 1 because of its last bit
@@ -197,12 +198,20 @@ def renormalise(log_f, q, weight):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def log_probabilities(arms, theta, inverse, betas, mixture, out):  # type: ignore[no-untyped-def]
-    """log p_t(a) in every replica.  arms (R,K,d) or (1,K,d), theta (R,d), inverse (R,d,d), betas (R,), out (R,K)."""
+def log_probabilities(
+    arms, theta, inverse, logdet, count, sigma, delta, bias,
+    alpha_emp, alpha_opt, version, optimal, explore, out,
+):  # type: ignore[no-untyped-def]  # fmt: skip
+    """log p_t(a) in every replica.
+
+    arms (R,K,d) or (1,K,d), theta (R,d), inverse (R,d,d), logdet, count (R,), out (R,K).
+    """
     R, K = out.shape
+    mixture = alpha_emp, alpha_opt, version, optimal, explore
     log_f, q, weight = np.empty(K), np.empty(K), np.empty(K)
     for r in range(R):
-        extra, total = distribution(arms, theta, inverse, r, betas[r], mixture, log_f, q, weight)
+        beta = radius(logdet[r], count[r], sigma, delta, bias) ** 2
+        extra, total = distribution(arms, theta, inverse, r, beta, mixture, log_f, q, weight)
         log_total = math.log(total)
         for i in range(K):
             if i == extra:
@@ -214,10 +223,15 @@ def log_probabilities(arms, theta, inverse, betas, mixture, out):  # type: ignor
 
 
 @kernel
-def choose(arms, theta, inverse, betas, mixture, uniforms, out):  # type: ignore[no-untyped-def]
+def choose(
+    arms, theta, inverse, logdet, count, sigma, delta, bias,
+    alpha_emp, alpha_opt, version, optimal, explore, uniforms, out,
+):  # type: ignore[no-untyped-def]  # fmt: skip
     """One arm per replica from the same distribution, without its logarithms.  uniforms (R,), out (R,)."""
     K = arms.shape[1]
+    mixture = alpha_emp, alpha_opt, version, optimal, explore
     log_f, q, weight = np.empty(K), np.empty(K), np.empty(K)
     for r in range(out.shape[0]):
-        distribution(arms, theta, inverse, r, betas[r], mixture, log_f, q, weight)
+        beta = radius(logdet[r], count[r], sigma, delta, bias) ** 2
+        distribution(arms, theta, inverse, r, beta, mixture, log_f, q, weight)
         out[r] = invert_cdf(weight, uniforms[r])

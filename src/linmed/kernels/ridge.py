@@ -77,6 +77,23 @@ def refresh(V, V_low, inverse, b, b_low, theta):  # type: ignore[no-untyped-def]
 
 
 @kernel
+def radius(logdet, count, sigma, delta, bias):  # type: ignore[no-untyped-def]
+    """√β of eq. (beta): σ √(log(det V/det V₀) + 2 log(1/δ)) + √λ S for one replica.
+
+    delta = 0 stands for δ = 1/(t+1) after t = count rewards; bias = √λ S.
+    """
+    log_inverse_delta = math.log(count + 1.0) if delta == 0.0 else -math.log(delta)
+    return sigma * math.sqrt(logdet + 2.0 * log_inverse_delta) + bias
+
+
+@kernel
+def radii(logdet, count, sigma, delta, bias, out):  # type: ignore[no-untyped-def]
+    """`radius` of every replica.  logdet, count, out (R,)."""
+    for r in range(out.shape[0]):
+        out[r] = radius(logdet[r], count[r], sigma, delta, bias)
+
+
+@kernel
 def observe(V, V_low, inverse, b, b_low, theta, logdet, count, features, rewards, replicas):  # type: ignore[no-untyped-def]
     """Absorb m observations; the i-th belongs to replica replicas[i].
 

@@ -5,6 +5,7 @@ Arms are (R, K, d), or (1, K, d) when all replicas see the same set.
 """
 
 import dataclasses
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -235,11 +236,15 @@ class RidgePolicy(Policy):
             state.theta, state.logdet, state.count, features, rewards, replicas,
         )  # fmt: skip
 
+    def radius_parameters(self) -> tuple[float, float, float]:
+        """(σ, δ or 0 for the default, √λ S): what the kernels need for the confidence radius."""
+        return self.sigma, self.delta or 0.0, math.sqrt(self.lam) * self.norm_bound
+
     def radius(self, state: RidgeState) -> Floats:
         """√β of eq. (beta) = σ √(log(det V/det V₀) + 2 log(1/δ)) + √λ S, one per replica (R,)."""
-        log_inverse_delta = np.log(state.count + 1.0) if self.delta is None else -np.log(self.delta)
-        spread: Floats = self.sigma * np.sqrt(state.logdet + 2.0 * log_inverse_delta)
-        return spread + np.sqrt(self.lam) * self.norm_bound
+        out = np.empty(state.count.shape[0])
+        ridge_kernels.radii(state.logdet, state.count, *self.radius_parameters(), out)
+        return out
 
 
 def draw(log_probabilities: Floats, noise: Floats) -> Ints:

@@ -23,15 +23,18 @@ class MedPolicy(RidgePolicy):
     def log_probabilities(self, state: RidgeState, arms: Floats) -> Floats:
         """log p_t(a), finite for every arm whose q_t is positive.  arms (R,K,d) → (R,K)."""
         out = np.empty((state.theta.shape[0], arms.shape[1]))
-        beta = self.radius(state) ** 2
-        med.log_probabilities(arms, state.theta, state.inverse, beta, self.mixture(), out)
+        med.log_probabilities(
+            arms, state.theta, state.inverse, state.logdet, state.count, *self.radius_parameters(), *self.mixture(), out
+        )
         return out
 
     def choose(self, state: RidgeState, arms: Floats, noise: Floats) -> Ints:
         """Draw from p_t without taking its logarithms."""
         out = np.empty(state.theta.shape[0], dtype=np.int64)
-        beta = self.radius(state) ** 2
-        med.choose(arms, state.theta, state.inverse, beta, self.mixture(), noise[:, 0], out)
+        med.choose(
+            arms, state.theta, state.inverse, state.logdet, state.count,
+            *self.radius_parameters(), *self.mixture(), noise[:, 0], out,
+        )  # fmt: skip
         return out
 
 
