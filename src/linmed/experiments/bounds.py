@@ -1,0 +1,68 @@
+"""Measured regret, the paper's bounds and the fitted growth on the same rounds."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from linmed.checks import Floats, Ints
+from linmed.experiments.findings import Findings
+from linmed.experiments.statistics import Estimate, slope
+from linmed.policies import LinMED
+from linmed.simulation.schedule import ENVIRONMENT, stream
+from linmed.theory import instance_bound, regret_bound
+
+
+@dataclass(frozen=True)
+class Overlay:
+    """Curves over `rounds`; the fit covers `late` ones."""
+
+    title: str
+    rounds: Ints
+    measured: Floats
+    interval: tuple[Floats, Floats]
+    lemma: Floats
+    instance: Floats
+    trivial: Floats
+    exponent: Estimate
+    late: Ints
+    fitted: Floats
+
+    @property
+    def looseness(self) -> float:
+        """How many times the measured regret the best of the bounds is at the end."""
+        best = min(self.lemma[-1], self.instance[-1], self.trivial[-1])
+        return float(best / self.measured[-1])
+
+
+def overlays(found: Findings) -> Overlay:
+    """For the setting "theory": LinMED with δ_t = 1/(t+1), as the theorems have it."""
+    setting = found.setting("theory")
+    (policy,) = setting.policies
+    assert isinstance(policy, LinMED)
+    results = found.results["theory",]
+    block = next(setting.environment.blocks(stream(found.seed, 0, ENVIRONMENT)))
+    gaps = block.means.max() - block.means
+    K, d = block.arms.shape
+    assert K <= 2 * d  # then ApproxDesign is uniform, whatever the rescaling, and its leverage at most K
+    arguments = {
+        "d": d, "sigma": policy.sigma, "sigma_star": setting.environment.sigma, "norm_bound": policy.norm_bound,  # type: ignore[attr-defined]
+        "max_gap": float(gaps.max()), "gap": float(gaps[gaps > 0].min()), "leverage": float(K),
+        "alpha_emp": policy.alpha_emp, "alpha_opt": policy.alpha_opt,
+    }  # fmt: skip
+    rounds = results.checkpoints
+    measured, error = results.mean(policy.name), np.nan_to_num(results.standard_error(policy.name))
+    late = rounds >= found.horizon / 10
+    p = slope(rounds, results.regret(policy.name), found.horizon / 10)
+    anchor = np.exp(np.mean(np.log(measured[late]) - p.value * np.log(rounds[late])))
+    return Overlay(
+        title=found.experiment.title,
+        rounds=rounds,
+        measured=measured,
+        interval=(measured - 1.96 * error, measured + 1.96 * error),
+        lemma=np.asarray(regret_bound(rounds, **arguments)),
+        instance=np.asarray(instance_bound(rounds, **arguments)),
+        trivial=arguments["max_gap"] * rounds,
+        exponent=p,
+        late=rounds[late],
+        fitted=anchor * rounds[late] ** p.value,
+    )

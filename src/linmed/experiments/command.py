@@ -1,0 +1,89 @@
+"""`linmed reproduce`: the command line of the experiments."""
+
+import argparse
+import os
+import shlex
+import sys
+from collections import Counter
+from typing import Any
+
+from rich.console import Console
+
+from linmed.experiments.catalogue import EXPERIMENTS
+from linmed.experiments.output import OutputError
+from linmed.experiments.run import Report, chosen
+from linmed.experiments.run import run as reproduce
+from linmed.simulation import StoreError
+
+
+def add_parser(subparsers: Any) -> argparse.ArgumentParser:
+    """Add `reproduce` to the subcommands."""
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "reproduce",
+        help="run the paper's experiments again and say which of its claims hold",
+        description="Run the paper's experiments again, judge its claims and write a report. Running the same command "
+        "again computes only what is missing.",
+        epilog=f"Experiments: {', '.join(EXPERIMENTS)}.",
+    )
+    parser.add_argument("experiments", nargs="*", metavar="EXPERIMENT", help="which ones (default: all)")
+    parser.add_argument("--scale", choices=("quick", "paper"), default="quick",
+                        help="quick: a minute or two; paper: the paper's horizons and trials (default: quick)")  # fmt: skip
+    parser.add_argument("--variant", choices=("text", "as-run"), default="text",
+                        help="as the paper's text has it, or as the authors' public code runs it (default: text)")  # fmt: skip
+    parser.add_argument("--workers", type=_count, metavar="N", help="processes (default: one per processor)")
+    parser.add_argument("--cluster", metavar="ADDRESS", help="dask scheduler to use instead, as in tcp://host:8786")
+    parser.add_argument("--out", default="linmed-report", metavar="DIR", help="where the report goes (default: linmed-report)")
+    parser.add_argument("--trials", type=_count, metavar="N", help="trials, instead of the scale's")
+    parser.add_argument("--horizon", type=_count, metavar="N", help="rounds, instead of the scale's")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="default: 0")
+    parser.add_argument("--movielens", metavar="DIR", default=os.environ.get("LINMED_ML100K") or None,
+                        help="an ml-100k directory (default: $LINMED_ML100K; without one, generated features)")  # fmt: skip
+    parser.set_defaults(run=run)
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    """Carry out the command; 0 if the report was written, 2 for a wrong request, 130 after Ctrl-C."""
+    console = Console(stderr=True)
+    try:
+        chosen(args.experiments)
+        report = reproduce(
+            args.experiments, args.scale, args.variant, args.out, args.workers, args.cluster,
+            trials=args.trials, horizon=args.horizon, seed=args.seed, movielens=args.movielens,
+            command=command_line(args),
+        )  # fmt: skip
+    except KeyboardInterrupt:
+        console.print(f"Interrupted. Finished trials are kept in {args.out}; the same command continues.", markup=False)
+        return 130
+    except (OutputError, StoreError, ConnectionError, ImportError, OSError, TypeError, ValueError) as error:
+        console.print(f"linmed reproduce: {error}", style="red", markup=False, highlight=False)
+        return 2
+    _print(report)
+    return 0
+
+
+def command_line(args: argparse.Namespace) -> str:
+    """The command that gives the same report: where it went and where the data lay left out."""
+    words = ["linmed", "reproduce", *args.experiments, "--scale", args.scale, "--variant", args.variant]
+    for name in ("trials", "horizon"):
+        if getattr(args, name) is not None:
+            words += [f"--{name}", str(getattr(args, name))]
+    words += ["--seed", str(args.seed)]
+    return shlex.join(words)
+
+
+def _print(report: Report) -> None:
+    count = Counter(row.verdict for row in report.ledger)
+    print(
+        f"{len(report.ledger)} claims: {count['holds']} hold, {count['fails']} do not, "
+        f"{count['undecided']} are undecided at this scale."
+    )
+    print(f"Report: {report.path}")
+    sys.stdout.flush()
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {text}")
+    return number

@@ -1,0 +1,61 @@
+"""The output directory: ours or empty, and nothing half-written in it."""
+
+import json
+import os
+import uuid
+from pathlib import Path
+
+from linmed import __version__
+
+MARKER = "linmed-report.json"
+
+
+class OutputError(Exception):
+    """The directory cannot be used; the message says why."""
+
+
+class Output:
+    """A report's directory: `report.html`, `ledger.json`, `figures/`, and the results to resume from."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        if self.path.exists() and not self.path.is_dir():
+            raise OutputError(f"{self.path} is a file; give a directory")
+        if not (self.path / MARKER).exists():
+            if self.path.exists() and any(self.path.iterdir()):
+                raise OutputError(
+                    f"{self.path} holds files that are not a report of linmed's and is left untouched: "
+                    "give an empty or a new directory"
+                )
+            self.path.mkdir(parents=True, exist_ok=True)
+            self.write(MARKER, json.dumps({"format": 1, "linmed": __version__}))
+        self.figures = self.path / "figures"
+        self.figures.mkdir(exist_ok=True)
+
+    @property
+    def report(self) -> Path:
+        """The page."""
+        return self.path / "report.html"
+
+    @property
+    def ledger(self) -> Path:
+        """The verdicts."""
+        return self.path / "ledger.json"
+
+    @property
+    def store(self) -> Path:
+        """Finished trials of the simulations."""
+        return self.path / "results"
+
+    @property
+    def offline(self) -> Path:
+        """Finished trials of offline-evaluation."""
+        return self.path / "offline"
+
+    def write(self, name: str, content: str | bytes) -> Path:
+        """Write a file completely or not at all."""
+        target = self.path / name
+        partial = target.with_name(f".{uuid.uuid4().hex}.part")
+        partial.write_bytes(content.encode() if isinstance(content, str) else content)
+        os.replace(partial, target)
+        return target

@@ -1,0 +1,56 @@
+"""One colour and one dash per policy in every figure, on light and on dark paper.
+
+Hues are Okabe and Ito's, which people who do not see all colours can tell apart: one hue per family, and
+within a family lightness and dash tell the members apart.
+"""
+
+from typing import NamedTuple
+
+
+class Line(NamedTuple):
+    """How a policy is drawn."""
+
+    light: str
+    dark: str
+    dash: str | tuple[float, tuple[float, ...]] = "-"
+    marker: str = "o"
+
+
+LONG = (0, (6.0, 1.5))
+SHORT = (0, (3.0, 1.5))
+MIXED = (0, (6.0, 1.5, 1.2, 1.5))
+DOTS = (0, (1.2, 1.2))
+
+POLICY: dict[str, Line] = {
+    "LinMED-99": Line("#0b4f8a", "#3d9be9", "-", "o"),
+    "LinMED-90": Line("#1f83c9", "#7cc0f5", LONG, "s"),
+    "LinMED-50": Line("#5ab0ea", "#b7dcfb", MIXED, "^"),
+    "LinMEDNOPT": Line("#7a5a1e", "#d8b26a", "-", "D"),
+    "OFUL": Line("#1c1c1e", "#f4f4f5", "-", "v"),
+    "LinTS-Freq": Line("#d55e00", "#ff8b3d", "-", "P"),
+    "LinTS-Bayes": Line("#e39a00", "#ffc44d", LONG, "X"),
+    "LinIMED-1": Line("#a3337c", "#e07abf", "-", "<"),
+    "LinIMED-3": Line("#d884b9", "#f3b9dd", SHORT, ">"),
+    "SpannerIGW": Line("#006d50", "#20b98c", "-", "h"),
+    "SpannerIGW-AT": Line("#18a87e", "#7fe3c3", LONG, "*"),
+    "EXP2": Line("#77787b", "#a9abb0", DOTS, "d"),
+}
+
+INK = Line("#23272d", "#e4e7eb")
+FAINT = Line("#d9dde2", "#3a4048")
+BOUND = Line("#8e1b2e", "#ff8595")
+
+THEMED: tuple[Line, ...] = (*POLICY.values(), INK, FAINT, BOUND)
+"""Everything that changes with the paper."""
+
+
+def variable(line: Line) -> str:
+    """The CSS variable that holds a colour."""
+    return f"--c{line.light[1:]}"
+
+
+def stylesheet() -> str:
+    """The variables for light paper, and for dark where the reader's system asks for it."""
+    light = "".join(f"{variable(line)}:{line.light};" for line in THEMED)
+    dark = "".join(f"{variable(line)}:{line.dark};" for line in THEMED)
+    return f":root{{{light}}}@media(prefers-color-scheme:dark){{:root{{{dark}}}}}"
