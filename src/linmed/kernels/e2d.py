@@ -1,7 +1,7 @@
 """E2D for linear rewards, by a penalised D-optimal design of the arms with a constant put in front.
 
-The program is min_p G(p), G(p) = max_a ⟨θ̂, a − ā⟩ + ‖a − ā‖²/(4γ) in V(p)⁻¹, with ā and V(p) the mean of a and a aᵀ
-under p. Let ã = (1, a), w_a = ‖ã‖² in Ṽ(p)⁻¹, r the rank of the ã, and c_a = 4γ gap_a. If p maximises
+The program is min_p G(p), G(p) = max_a ⟨θ̂, a − ā⟩ + ‖a − ā‖²/(4γ) in V(p)⁻¹, with ā and V(p) the means of
+a and a aᵀ under p. Let ã = (1, a), w_a = ‖ã‖² in Ṽ(p)⁻¹, r the rank of the ã, c_a = 4γ gap_a. If p maximises
 log det Ṽ(p) − Σ p_a c_a, then w_a − c_a ≤ r − Σ p c for every arm, and since ‖a − ā‖² in V(p)⁻¹ is at most
 w_a − 1, G(p) ≤ (r − 1)/(4γ) ≤ d/(4γ). An excess ε in the first inequality adds ε/(4γ) to the second.
 For affinely independent arms w_a = 1/p_a and p_a = 1/(λ + c_a): inverse gap weighting.
@@ -17,11 +17,13 @@ from linmed.kernels.linear import matvec
 
 NEGLIGIBLE = 1e-10
 REFRESH = 50  # exchanges between fresh inverses
+ROUNDING = 1e-13
+MOST_STEPS = 100_000
 
 
 @kernel
 def lifted_coordinates(A, Q):  # type: ignore[no-untyped-def]
-    """Orthonormal columns that span those of (1, A), the largest first; returns the rank.  A (K,d), Q (K,d+1)."""
+    """Orthonormal columns with the span of (1, A)'s, largest first; returns the rank.  A (K,d), Q (K,d+1)."""
     K, d = A.shape
     largest = 0.0
     for i in range(K):
@@ -106,7 +108,7 @@ def form(Q, rank, M, i, j):  # type: ignore[no-untyped-def]
 
 @kernel
 def excess(w, c, p, rank):  # type: ignore[no-untyped-def]
-    """max_a (w_a − c_a) − (rank − Σ p c), the certificate; with the arm of the maximum and the lowest in use."""
+    """max_a (w_a − c_a) − (rank − Σ p c), with the arm of the maximum and the lowest arm in use."""
     high, low = 0, -1
     cost = 0.0
     for i in range(w.shape[0]):
@@ -155,7 +157,7 @@ def penalised_design(Q, rank, c, tol, p, M, u, w):  # type: ignore[no-untyped-de
     for i in range(K):
         p[i] = w[i] / (kappa + c[i])
     over = math.inf
-    for step in range(1_000_000):
+    for step in range(MOST_STEPS):
         if step % REFRESH == 0:
             invert(Q, rank, p, M)
             for i in range(K):
@@ -176,6 +178,8 @@ def penalised_design(Q, rank, c, tol, p, M, u, w):  # type: ignore[no-untyped-de
         bend = max(w[high] * w[low] - cross * cross, 0.0)
         price = c[high] - c[low]
         gain = rise - price
+        if gain <= ROUNDING * (w[high] + c[high] + w[low] + c[low]):
+            break  # float64 sees no better p
         slope = 2.0 * bend + price * rise
         root = slope + math.sqrt(max(slope * slope - 4.0 * price * bend * gain, 0.0))
         amount = p[low]
@@ -195,7 +199,10 @@ def penalised_design(Q, rank, c, tol, p, M, u, w):  # type: ignore[no-untyped-de
 
 @kernel
 def probabilities(arms, theta, gamma, tol, out, bound):  # type: ignore[no-untyped-def]
-    """p in every replica, with 4γ G(p) ≤ bound.  arms (R,K,d) or (1,K,d), theta (R,d), gamma, bound (R,), out (R,K)."""
+    """p in every replica, with 4γ G(p) ≤ bound.
+
+    arms (R,K,d) or (1,K,d), theta (R,d), gamma, bound (R,), out (R,K).
+    """
     R, K = out.shape
     d = arms.shape[2]
     Q, M, u = np.empty((K, d + 1)), np.empty((d + 1, d + 1)), np.empty(d + 1)

@@ -13,6 +13,7 @@ from linmed.kernels.compile import kernel
 from linmed.kernels.gauss import lower_tail, mills_deficit
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(16)
+REACH = 9.0  # beyond ±9 a standard normal has mass 2e-19
 SQRT_TWO_PI = math.sqrt(2.0 * math.pi)
 
 
@@ -151,77 +152,53 @@ def planar(B, m, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def envelope(intercept, slope, order, members, line, start):  # type: ignore[no-untyped-def]
-    """The lines that are highest somewhere, by increasing slope; returns how many.
-
-    intercept, slope (K,); order: the arms by slope, of which the first `members` count;
-    line[n] is highest from start[n] to start[n+1].
-    """
-    n = 0
-    for place in range(members):
-        i = order[place]
-        begin = -math.inf
-        while n > 0:
-            top = line[n - 1]
-            rise = slope[i] - slope[top]
-            if rise > 0.0:
-                begin = (intercept[top] - intercept[i]) / rise
-            elif intercept[i] > intercept[top] or (intercept[i] == intercept[top] and i < top):
-                begin = -math.inf
-            else:
-                begin = math.inf
-            if begin > start[n - 1]:
-                break
-            n -= 1
-            begin = -math.inf
-        if begin < math.inf:
-            line[n] = i
-            start[n] = begin
-            n += 1
-    return n
-
-
-@kernel
-def line_average(mean, coordinates, order, members, normals, out):  # type: ignore[no-untyped-def]
+def line_average(mean, coordinates, normals, out):  # type: ignore[no-untyped-def]
     """Probabilities by line integration, one estimate for each block of points.
 
-    mean (R,K) = ⟨b_i, m⟩; coordinates (R,K,r): value of arm i = mean_i + ⟨coordinates_i, x⟩, x ~ N(0, I_r),
-    the first coordinate being integrated exactly; order (R,K) the arms by that coordinate, of which the
-    first members[r] count; normals (blocks, n, r−1); out (R,blocks,K).
+    The value of arm i is mean_i + ⟨coordinates_i, x⟩ with x ~ N(0, I_r). Given all coordinates of x but the
+    first it is a straight line: we walk along the highest line from one crossing to the next.
+    mean (K,), coordinates (r,K) whose first row is in increasing order; normals (blocks, n, r−1);
+    out (blocks,K).
     """
-    R, blocks, K = out.shape
+    blocks, K = out.shape
     points, outer = normals.shape[1], normals.shape[2]
-    intercept, slope = np.empty(K), np.empty(K)
-    line, start = np.empty(K, np.int64), np.empty(K)
-    rank = np.empty(K, np.int64)
-    for r in range(R):
+    slope = coordinates[0]
+    steeper = np.empty(K, np.int64)  # the first line with a larger slope
+    run = np.zeros((K, K))  # 1 / difference of slopes
+    for a in range(K - 1, -1, -1):
+        steeper[a] = a + 1
+        if a + 1 < K and slope[a + 1] == slope[a]:
+            steeper[a] = steeper[a + 1]
+        for b in range(steeper[a], K):
+            run[a, b] = 1.0 / (slope[b] - slope[a])
+    values = np.zeros((points, K))
+    for block in range(blocks):
+        if outer > 0:
+            np.dot(normals[block], coordinates[1:], values)
         for i in range(K):
-            slope[i] = coordinates[r, i, 0]
-            rank[i] = order[r, i]
-        for block in range(blocks):
+            out[block, i] = 0.0
+        for n in range(points):
+            a, highest = 0, -math.inf
             for i in range(K):
-                out[r, block, i] = 0.0
-            for n in range(points):
-                for place in range(members[r]):
-                    i = rank[place]
-                    total = mean[r, i]
-                    for k in range(outer):
-                        total += coordinates[r, i, k + 1] * normals[block, n, k]
-                    intercept[i] = total
-                pieces = envelope(intercept, slope, rank, members[r], line, start)
-                before = 0.0  # tail beyond the left end: Φ(x) if x < 0, 1 − Φ(x) otherwise
-                before_left = True
-                for piece in range(pieces):
-                    after, after_left = 0.0, False
-                    if piece + 1 < pieces:
-                        x = start[piece + 1]
-                        after_left = x < 0.0
-                        after = lower_tail(x if after_left else -x)
-                    if before_left == after_left:
-                        p = abs(after - before)
-                    else:
-                        p = (1.0 - before) - after
-                    out[r, block, line[piece]] += p
-                    before, before_left = after, after_left
-            for i in range(K):
-                out[r, block, i] /= points
+                values[n, i] += mean[i]
+                height = values[n, i] - REACH * slope[i]
+                if height > highest:
+                    a, highest = i, height
+            before, before_left = 0.0, True
+            while True:
+                here = values[n, a]
+                x, b = REACH, -1
+                for i in range(steeper[a], K):
+                    crossing = (here - values[n, i]) * run[a, i]
+                    if crossing < x:
+                        x, b = crossing, i
+                # A piece from x to y has probability Φ(y) − Φ(x), taken from the nearer tails.
+                after = lower_tail(-abs(x)) if b >= 0 else 0.0
+                after_left = b >= 0 and x < 0.0
+                p = abs(after - before) if before_left == after_left else (1.0 - before) - after
+                out[block, a] += p
+                if b < 0:
+                    break
+                a, before, before_left = b, after, after_left
+        for i in range(K):
+            out[block, i] /= points

@@ -27,7 +27,7 @@ class E2D(FlooredPolicy):
     """γ; None computes it as above."""
     horizon: int | None = None
     """n; None is the anytime version."""
-    tol: float = 1e-3
+    tol: float = 1e-9
     """How far G may exceed d/(4γ), relatively."""
 
     properties: ClassVar[Properties] = Properties(
@@ -47,7 +47,7 @@ class E2D(FlooredPolicy):
             self._set("gamma", checks.positive("gamma", self.gamma))
         if self.horizon is not None:
             self._set("horizon", checks.whole("horizon", self.horizon))
-        self._set("tol", checks.between("tol", self.tol, 1e-9, 1.0))
+        self._set("tol", checks.between("tol", self.tol, 1e-12, 1.0))
 
     def exploration(self, state: RidgeState) -> Floats:
         """γ in every replica (R,)."""
@@ -67,8 +67,10 @@ class E2D(FlooredPolicy):
         return self._solve(state, arms)[0]
 
     def certificate(self, state: RidgeState, arms: Floats) -> Floats:
-        """An upper bound on G(p) / (d/(4γ)) for the probabilities before any floor; at most 1 + tol.  → (R,)."""
-        return self._solve(state, arms)[1] / arms.shape[2]
+        """An upper bound on G(p) / (d/(4γ)), at most 1 + tol, for p before any floor.  → (R,)."""
+        _, bound = self._solve(state, arms)
+        certificate: Floats = bound / arms.shape[2]
+        return certificate
 
     def _solve(self, state: RidgeState, arms: Floats) -> tuple[Floats, Floats]:
         replicas = state.theta.shape[0]

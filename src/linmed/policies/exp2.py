@@ -41,13 +41,15 @@ class Exp2State(State):
 
 @dataclass(frozen=True)
 class EXP2(Policy):
-    """P(a) = γ π(a) + (1 − γ) exp(η⟨Θ, a⟩)/Σ exp(η⟨Θ, ·⟩) with Θ = Σ Q⁻¹a·y, Q = Σ P(a) a aᵀ, π the G-optimal design.
+    """P(a) = γ π(a) + (1 − γ) exp(η⟨Θ, a⟩)/Σ exp(η⟨Θ, ·⟩) with π the G-optimal design.
 
-    η = √(log K / (3 r n)) and γ = r η, where r is the rank of the arms (d when they span) and n the horizon;
-    without a horizon n is t + 1 in round t. η is at most 1/(2r), so that every arm keeps a positive
-    probability. Works for one fixed set of arms; another set is an error. Q⁻¹a belongs to the moment of
-    the decision and is kept with it, so rewards may come late; rewards of arms that EXP2 did not choose
-    mean nothing to it. The regret bound is for rewards in [−1, 1].
+    Θ = Σ Q⁻¹a·y is the sum of unbiased estimates, Q = Σ P(a) a aᵀ. η = √(log K / (3 r n)) and γ = r η, where
+    r is the rank of the arms (d when they span) and n the horizon; without one n is t + 1 in round t. η is
+    at most 1/(2r), so that every arm keeps a positive probability.
+
+    Works for one fixed set of arms; another set is an error. Q⁻¹a belongs to the moment of the decision
+    and is kept with it, so rewards may come late; rewards of arms that EXP2 did not choose mean nothing to
+    it. The regret bound is for rewards in [−1, 1].
     """
 
     horizon: int | None = None
@@ -133,8 +135,8 @@ class EXP2(Policy):
     def observe(self, state: Exp2State, features: Floats, rewards: Floats, replicas: Ints) -> None:
         """Always an error: the estimate Q⁻¹a·y is unbiased only if EXP2 drew the arm itself."""
         raise ValueError(
-            "EXP2 cannot observe rewards from elsewhere: its estimate is unbiased only for arms it drew itself; "
-            "use learn with one of its own decisions, or a ridge policy for a warm start"
+            "EXP2 cannot observe rewards from elsewhere: its estimate is unbiased only for arms it drew "
+            "itself; use learn with one of its own decisions, or a ridge policy for a warm start"
         )
 
     def derived_name(self) -> str:
@@ -148,13 +150,14 @@ class EXP2(Policy):
         return out
 
     def _geometry(self, state: Exp2State, arms: Floats) -> Geometry:
-        """The geometry of the arms, from the state's memory if they are the same; an error if they changed."""
+        """The geometry of the arms, remembered by the state; an error if they are not those it knows."""
         key = np.empty(len(arms), dtype=np.int64)
         kernels.fingerprint((arms + 0.0).view(np.uint64), key)  # + 0.0: −0 is 0
         known = state.arm_set != 0
         if (known & (state.arm_set != key)).any():
             raise ValueError(
-                "EXP2 needs the same arms, in the same order, in every round; these differ from the arms of its first decision"
+                "arms differ from those of the first decision: EXP2 needs the same arms, in the same order, "
+                "in every round"
             )
         if state.geometry is None or not np.array_equal(state.geometry.key, key):
             state.geometry = geometry_of(arms, key)
@@ -163,12 +166,12 @@ class EXP2(Policy):
 
 def geometry_of(arms: Floats, key: Ints) -> Geometry:
     """Designs, orthonormal coordinates and the way back, for each set.  arms (n,K,d)."""
-    U, S, W = np.linalg.svd(arms, full_matrices=False)
-    if not (S[:, 0] > 0.0).all():
+    U, sizes, W = np.linalg.svd(arms, full_matrices=False)
+    if not (sizes[:, 0] > 0.0).all():
         raise ValueError("arms are all zero: EXP2 needs at least one arm with a direction")
-    spans = S > RANK_TOLERANCE * S[:, :1]
+    spans = sizes > RANK_TOLERANCE * sizes[:, :1]
     design = np.empty(arms.shape[:2])
     kernels.designs(arms, design)
-    inverse = np.where(spans, 1.0 / np.where(spans, S, 1.0), 0.0)
+    inverse = np.where(spans, 1.0 / np.where(spans, sizes, 1.0), 0.0)
     lift = np.ascontiguousarray(W.transpose(0, 2, 1) * inverse[:, None, :])
     return Geometry(key, design, np.ascontiguousarray(U), spans.sum(axis=1), lift)

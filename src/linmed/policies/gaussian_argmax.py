@@ -16,8 +16,8 @@ from linmed.kernels import orthant, thompson
 from linmed.policies.base import RidgeState
 
 ANGULAR_ERROR = 1e-9
-BLOCKS = 8  # independently scrambled Sobol sets: their spread is the error estimate
-POINTS = 1024  # lines in each
+BLOCKS = 8  # consecutive parts of one Sobol set: their spread gives an error estimate on the safe side
+POINTS = 2048  # lines in each
 RANK_TOLERANCE = 1e-10
 LOG_RARE = math.log(0.5 / (BLOCKS * POINTS))
 """What a decision reports for an arm that was played though no line came across it."""
@@ -26,7 +26,7 @@ LOG_RARE = math.log(0.5 / (BLOCKS * POINTS))
 def log_best_arm_probabilities(
     state: RidgeState, arms: Floats, lam: float, scale: Floats
 ) -> tuple[Floats, Floats]:
-    """log P(arm is best) and the standard error of the probability.  arms (R,K,d) or (1,K,d) → (R,K) twice."""
+    """log P(arm is best) and the probability's standard error.  arms (R,K,d) or (1,K,d) → (R,K) twice."""
     replicas, dim = state.theta.shape
     K = arms.shape[1]
     if K == 1:
@@ -43,10 +43,10 @@ def log_best_arm_probabilities(
     else:
         same = np.empty((replicas, K), dtype=np.int64)
         thompson.first_of_equals(arms, same)
-        U, S, W = np.linalg.svd(B, full_matrices=False)
-        flat = S[:, 2] <= RANK_TOLERANCE * S[:, 0]
+        U, sizes, W = np.linalg.svd(B, full_matrices=False)
+        flat = sizes[:, 2] <= RANK_TOLERANCE * sizes[:, 0]
         if flat.any():
-            plane = np.take_along_axis(U[flat, :, :2] * S[flat, None, :2], same[flat, :, None], axis=1)
+            plane = np.take_along_axis(U[flat, :, :2] * sizes[flat, None, :2], same[flat, :, None], axis=1)
             inside = np.einsum("rjk,rk->rj", W[flat, :2], m[flat])
             planar = np.empty((len(plane), K))
             orthant.planar(plane, inside, planar)
@@ -72,27 +72,31 @@ def _by_lines(B: Floats, mean: Floats, same: Ints) -> tuple[Floats, Floats]:
     direction in which they differ most.
     """
     replicas, K, _ = B.shape
-    U, S, _ = np.linalg.svd(B - B.mean(axis=1, keepdims=True), full_matrices=False)
-    rank = max(int((S > RANK_TOLERANCE * S[:, :1]).sum(axis=1).max()), 1)
-    coordinates = np.ascontiguousarray(U[:, :, :rank] * S[:, None, :rank])
-    later = same != np.arange(K)  # duplicates of an arm with a lower index: never played
-    order = np.argsort(np.where(later, np.inf, coordinates[:, :, 0]), axis=1)
-    normals = sobol_normals(rank - 1)
-    estimates = np.empty((replicas, len(normals), K))
-    orthant.line_average(mean, coordinates, order, K - later.sum(axis=1), normals, estimates)
-    p = estimates.mean(axis=1)
-    p /= p.sum(axis=1, keepdims=True)
-    error = estimates.std(axis=1, ddof=1) / math.sqrt(BLOCKS) if rank > 1 else np.zeros_like(p)
-    return p, error
+    p, error = np.zeros((replicas, K)), np.zeros((replicas, K))
+    for r in range(replicas):
+        first = np.flatnonzero(same[r] == np.arange(K))  # a duplicate of an earlier arm is never played
+        U, sizes, W = np.linalg.svd(B[r, first] - B[r, first].mean(axis=0), full_matrices=False)
+        rank = max(int(np.count_nonzero(sizes > RANK_TOLERANCE * sizes[0])), 1)
+        # A direction and its opposite are both singular vectors: take the same for any order of the arms.
+        U *= np.sign(np.take_along_axis(W, np.abs(W).argmax(axis=1)[:, None], axis=1)).T
+        order = np.argsort(U[:, 0], kind="stable")
+        first = first[order]
+        normals = sobol_normals(rank - 1)
+        estimates = np.empty((len(normals), len(first)))
+        coordinates = np.ascontiguousarray((U[order, :rank] * sizes[:rank]).T)
+        orthant.line_average(mean[r, first], coordinates, normals, estimates)
+        p[r, first] = estimates.mean(axis=0)
+        if rank > 1:
+            spread = estimates.std(axis=0, ddof=1) / math.sqrt(BLOCKS)
+            error[r, first] = np.where(p[r, first] > 0.0, spread, 1.0 / (BLOCKS * POINTS))
+    return p / p.sum(axis=1, keepdims=True), error
 
 
 @lru_cache(maxsize=16)
 def sobol_normals(dim: int) -> Floats:
-    """Standard normals at scrambled Sobol points (blocks, points, dim); in no dimension, the one point."""
+    """Standard normals at a scrambled Sobol set (blocks, points, dim); in no dimension, one point."""
     if dim == 0:
         return np.zeros((1, 1, 0))
-    blocks = []
-    for block in range(BLOCKS):
-        uniforms = qmc.Sobol(dim, scramble=True, seed=np.random.default_rng(block)).random(POINTS)
-        blocks.append(ndtri(uniforms + 2.0**-31))  # the points are multiples of 2⁻³⁰, zero among them
-    return np.array(blocks)
+    uniforms = qmc.Sobol(dim, scramble=True, seed=np.random.default_rng(0)).random(BLOCKS * POINTS)
+    normals: Floats = ndtri(uniforms + 2.0**-31)  # the points are multiples of 2⁻³⁰, zero among them
+    return normals.reshape(BLOCKS, POINTS, dim)

@@ -115,7 +115,7 @@ class LinTS(RidgePolicy):
         return log_p
 
     def propensity_error(self, state: RidgeState, arms: Floats) -> Floats:
-        """Standard error of exp(log_probabilities): 0 by the normal CDF, 1e-9 by the angular integral.  → (R,K)."""
+        """Standard error of the probabilities: 0 for two arms, 1e-9 by the angular integral.  → (R,K)."""
         _, error = log_best_arm_probabilities(state, arms, self.lam, self.spread(state))
         return (1.0 - self.floor) * error
 
@@ -135,7 +135,8 @@ class LinTS(RidgePolicy):
         repeats = np.empty(len(arm), dtype=np.int64)
         bits = np.ascontiguousarray(noise).view(np.uint64)
         thompson.count_repeats(
-            arms, state.theta, state.gram, self.lam, self.spread(state), self.floor, bits, arm, self.propensity, repeats
+            arms, state.theta, state.gram, self.lam, self.spread(state), self.floor,
+            bits, arm, self.propensity, repeats,
         )  # fmt: skip
         return Choice(arm, np.log((repeats + 1.0) / (self.propensity + 1.0)), None, features)
 

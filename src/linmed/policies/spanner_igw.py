@@ -14,7 +14,7 @@ from linmed.policies.rule import FlooredPolicy
 
 @dataclass(frozen=True)
 class SpannerIGW(FlooredPolicy):
-    """p(a) = q(a) / (λ + η gap(a)), q half on the best arm and half on a design of the arms a/√(1 + η gap(a)).
+    """p(a) = q(a)/(λ + η gap(a)), q half on the best arm, half on a design of the arms a/√(1 + η gap(a)).
 
     η = γ/(C_opt d) and γ = √(C_opt d n / (Reg_Sq(n) + 32 log(2/δ))); λ in [1/2, 1] makes the sum 1.
     n is the horizon, or the current round t = rewards absorbed + 1 in the anytime version. δ = None means

@@ -29,7 +29,7 @@ class SquareCB(RulePolicy):
     horizon: int | None = None
     """n; None is the anytime version."""
     form: Literal["rest", "normalised"] = "rest"
-    """"rest": as above; "normalised": p(a) = 1/(λ' + 2γ gap(a)) with the λ' in [1, K] that makes the sum 1."""
+    """"rest": as above; "normalised": p(a) = 1/(λ' + 2γ gap(a)), λ' in [1, K] making the sum 1."""
 
     properties: ClassVar[Properties] = Properties(
         reference="Foster & Rakhlin 2020",

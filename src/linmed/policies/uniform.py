@@ -28,4 +28,5 @@ class Uniform(RidgePolicy):
 
     def choose(self, state: RidgeState, arms: Floats, noise: Floats) -> Ints:
         """⌊uK⌋."""
-        return np.minimum((noise[:, 0] * arms.shape[1]).astype(np.int64), arms.shape[1] - 1)
+        arm: Ints = np.minimum((noise[:, 0] * arms.shape[1]).astype(np.int64), arms.shape[1] - 1)
+        return arm
