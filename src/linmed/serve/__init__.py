@@ -1,0 +1,1 @@
+"""The decision service: HTTP over a durable log. Needs the extra `linmed[serve]`."""

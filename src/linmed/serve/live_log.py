@@ -1,0 +1,116 @@
+"""The service's log as a `DecisionLog`, and as Parquet: one reading transaction, in batches, never whole."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, Row
+
+from linmed.log import SCHEMA, ragged
+from linmed.ope.log import Malformed
+from linmed.serve import store
+from linmed.serve.bandit import Bandit
+from linmed.serve.database import decisions, rewards
+
+EXPORT_ROWS = 8192
+
+_STORED: dict[str, list[sa.Column[Any]]] = {  # what each column of the log is made from
+    "decision_id": [decisions.c.id],
+    "time": [decisions.c.time],
+    "policy": [decisions.c.version],
+    "version": [decisions.c.absorbed],
+    "arm": [decisions.c.arm],
+    "arm_id": [decisions.c.arm_id],
+    "arm_count": [decisions.c.arm_count],
+    "features": [decisions.c.features],
+    "probability": [decisions.c.log_probability],
+    "log_probability": [decisions.c.log_probability],
+    "probabilities": [decisions.c.log_probabilities],
+    "arms": [decisions.c.arms],
+    "reward": [],
+    "reward_time": [],
+}
+
+
+@dataclass
+class LiveSource:
+    """One bandit's decisions in the order they were taken, with the rewards that have come.
+
+    `connection` is inside one reading transaction, so two readings give the same rows. With `after`, only
+    decisions whose reward is numbered higher: what a target trained on the first rewards has not seen.
+    """
+
+    connection: Connection
+    bandit: Bandit
+    after: int | None = None
+
+    def __post_init__(self) -> None:
+        self._names = store.policy_names(self.connection, self.bandit.id)
+        lacking = {
+            name: column
+            for name, column in (("probabilities", decisions.c.log_probabilities), ("arms", decisions.c.arms))
+            if self.connection.execute(
+                sa.select(
+                    sa.exists(sa.select(1).where(decisions.c.bandit == self.bandit.id, column.is_(None)))
+                )
+            ).scalar_one()
+        }
+        self.columns = [name for name in SCHEMA.names if name not in lacking]
+
+    def read(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Iterator[pa.RecordBatch]:
+        """Batches of at most `rows` decisions."""
+        last = 0
+        needed = list(dict.fromkeys(column for name in columns for column in _STORED[name]))
+        joined = decisions.outerjoin(rewards, rewards.c.decision == decisions.c.number)
+        query = (
+            sa.select(
+                decisions.c.number, rewards.c.reward, rewards.c.time.label("reward_time"), *needed
+            )
+            .select_from(joined)
+            .where(decisions.c.bandit == self.bandit.id)
+            .order_by(decisions.c.number)
+            .limit(rows)
+        )
+        if self.after is not None:
+            query = query.where(rewards.c.seq > self.after)
+        while found := self.connection.execute(query.where(decisions.c.number > last)).all():
+            yield pa.record_batch(
+                [self._column(name, found) for name in columns],
+                schema=pa.schema([SCHEMA.field(name) for name in columns]),
+            )
+            last = found[-1].number
+            if len(found) < rows:
+                return
+
+    def _column(self, name: str, rows: Sequence[Row[Any]]) -> pa.Array:
+        kind = SCHEMA.field(name).type
+        if name == "policy":
+            return pa.array([f"{self._names[row.version]} v{row.version}" for row in rows], kind)
+        if name == "probability":
+            return pa.array(np.exp([row.log_probability for row in rows]), kind)
+        if name == "features":
+            return ragged([store.vector(row.features) for row in rows], nested=False)
+        if name == "probabilities":
+            every = [row.log_probabilities for row in rows]
+            return ragged([None if one is None else np.exp(store.vector(one)) for one in every], nested=False)
+        if name == "arms":
+            dim = self.bandit.dim
+            shaped = [None if row.arms is None else store.vector(row.arms).reshape(-1, dim) for row in rows]
+            return ragged(shaped, nested=True)
+        stored = {"decision_id": "id", "version": "absorbed"}.get(name, name)
+        return pa.array([getattr(row, stored) for row in rows], kind)
+
+
+def export(source: LiveSource, path: Path) -> int:
+    """Write the log to one Parquet file; returns the number of decisions."""
+    count = 0
+    with pq.ParquetWriter(path, SCHEMA) as writer:
+        for batch in LiveSource.read(source, SCHEMA.names, EXPORT_ROWS, Malformed()):
+            writer.write_batch(batch)
+            count += batch.num_rows
+    return count

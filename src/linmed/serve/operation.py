@@ -1,0 +1,70 @@
+"""Metrics for Prometheus and logs in JSON lines."""
+
+import json
+import logging
+import sys
+import time
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+_STANDARD = frozenset(vars(logging.makeLogRecord({})))
+
+
+class Metrics:
+    """Everything `/metrics` shows."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        own = {"registry": self.registry}
+        self.requests = Counter("linmed_requests", "Requests answered", ["route", "status"], **own)
+        self.seconds = Histogram(
+            "linmed_request_seconds", "Time to answer", ["route"], buckets=_BUCKETS, **own
+        )
+        self.decisions = Counter("linmed_decisions", "Decisions committed", **own)
+        self.rewards = Counter("linmed_rewards", "Rewards committed", **own)
+        self.commits = Counter("linmed_commits", "Transactions of decisions and rewards", **own)
+        self.commit_seconds = Histogram(
+            "linmed_commit_seconds", "Time of a transaction", buckets=_BUCKETS, **own
+        )
+        self.refused = Counter("linmed_refused", "Requests refused for load or rate", ["reason"], **own)
+        self.waiting = Gauge("linmed_waiting", "Decisions and rewards waiting for their commit", **own)
+
+    def committed(self, decisions: int, rewards: int, seconds: float) -> None:
+        """A transaction is done."""
+        self.decisions.inc(decisions)
+        self.rewards.inc(rewards)
+        self.commits.inc()
+        self.commit_seconds.observe(seconds)
+
+    def text(self) -> bytes:
+        """In Prometheus's text format."""
+        return generate_latest(self.registry)
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a line: time, level, message, and whatever was passed as `extra`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line."""
+        entry: dict[str, Any] = {
+            "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        entry.update({key: value for key, value in vars(record).items() if key not in _STANDARD})
+        if record.exc_info:
+            entry["trace"] = self.formatException(record.exc_info)
+        return json.dumps(entry, default=str)
+
+
+def log_to_stderr(level: str) -> None:
+    """Send the service's and the web server's logs to stderr as JSON lines."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines())
+    for name in ("linmed.serve", "uvicorn"):
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = [handler], False
+        logger.setLevel(level.upper())

@@ -1,0 +1,252 @@
+"""What the log says: statistics, and the value of policies that were not followed."""
+
+import json
+import threading
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, Row
+
+from linmed.ope import DecisionLog, OPEWarning, evaluate
+from linmed.policies import Greedy, Policy
+from linmed.serve import store
+from linmed.serve.bandit import Bandit
+from linmed.serve.database import Database, bandits, decisions, policies, rewards
+from linmed.serve.live_log import LiveSource
+from linmed.serve.loading import fold_log
+
+RECENT = 2000
+"""Decisions behind the shares and the exploration rate."""
+POINTS = 60
+"""Points of the curves over time."""
+_PATIENCE = 20
+"""An estimate is computed anew at most once in so many times its own duration."""
+
+
+class Reports:
+    """Reads the log in its own transactions; remembers what is dear to compute."""
+
+    def __init__(self, database: Database):
+        self.database = database
+        self._one = threading.Lock()  # one evaluation at a time: they are long and use a whole core
+        self._trained: dict[tuple[int, str, int], Bandit] = {}
+        self._estimates: dict[int, tuple[float, Any]] = {}  # bandit → (when it may be renewed, estimates)
+
+    def statistics(self, name: str) -> dict[str, Any] | None:
+        """Counts, means, and the recent past in curves."""
+        with self.database.reader.begin() as connection:
+            row = store.find_bandit(connection, name)
+            return None if row is None else _statistics(connection, row)
+
+    def evaluate(self, name: str, request: dict[str, Any]) -> dict[str, Any] | None:
+        """`linmed.ope.evaluate` on the live log."""
+        with self._one, self.database.reader.begin() as connection:
+            row = store.find_bandit(connection, name)
+            return None if row is None else self._evaluate(connection, row, **request)
+
+    def estimates(self, name: str) -> dict[str, Any] | None:
+        """Uniform and greedy with confidence sequences, for the page: computed now or a little earlier."""
+        with self.database.reader.begin() as connection:
+            row = store.find_bandit(connection, name)
+        if row is None:
+            return None
+        due, known = self._estimates.get(row.id, (0.0, None))
+        if known is not None and time.monotonic() < due:
+            found: dict[str, Any] = known
+            return found
+        started = time.monotonic()
+        reward_range = json.loads(row.settings)["reward_range"]
+        targets = ["uniform", "logged", "greedy"]
+        interval = "none" if reward_range is None else "betting"
+        request = {"targets": targets, "estimators": ["ipw"], "interval": interval, "confidence": 0.95}
+        try:
+            result = self.evaluate(name, {**request, "reward_range": None})
+        except ValueError as error:
+            result = {"results": [], "reason": str(error)}
+        spent = time.monotonic() - started
+        self._estimates[row.id] = (time.monotonic() + max(2.0, _PATIENCE * spent), result)
+        return result
+
+    def _evaluate(
+        self,
+        connection: Connection,
+        row: Row[Any],
+        targets: list[Any],
+        estimators: list[str],
+        interval: str,
+        confidence: float,
+        reward_range: tuple[float, float] | None,
+    ) -> dict[str, Any]:
+        bandit = store.as_bandit(row)
+        named: dict[str, Any] = {}
+        trained: list[tuple[str, Policy]] = []
+        for target in targets:
+            if target == "greedy":
+                trained.append(("greedy", _greedy(bandit.policy)))
+            elif isinstance(target, str):
+                named[target] = target
+            else:
+                trained.append((target["name"], Policy.from_dict(target["policy"])))
+        count, after = 0, None
+        if trained:
+            count, after = _training_part(connection, bandit.id)
+            if count == 0:
+                raise ValueError("targets: a policy learns from the first half of the rewards; too few have come")
+            for name, policy in trained:
+                learned = self._train(connection, row, policy, count)
+                named[name] = (learned.policy, learned.state)
+        log = DecisionLog(LiveSource(connection, bandit, after), f"the log of {bandit.name}")
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", OPEWarning)
+            table = evaluate(
+                log,
+                named,
+                estimators,
+                interval=interval,
+                confidence=confidence,
+                reward_range=reward_range or bandit.reward_range,
+            )
+        return {
+            "results": [{key: _finite(value) for key, value in one.items()} for one in table.to_pylist()],
+            "trained_on": count,
+            "decisions": _metadata(table, "decisions"),
+            "waiting": _metadata(table, "waiting"),
+            "warnings": [str(one.message) for one in caught if issubclass(one.category, OPEWarning)],
+        }
+
+    def _train(self, connection: Connection, row: Row[Any], policy: Policy, count: int) -> Bandit:
+        """`policy` after the first `count` rewards; the last ones asked for are remembered."""
+        key = (row.id, json.dumps(policy.to_dict(), sort_keys=True), count)
+        if key not in self._trained:
+            fresh = store.as_bandit(row)
+            fresh.policy = policy
+            if fresh.keeps:
+                raise ValueError(f"targets: {type(policy).__name__} cannot learn from another policy's decisions")
+            fresh.state = policy.start(1, fresh.dim)
+            while len(self._trained) >= 16:
+                del self._trained[next(iter(self._trained))]
+            self._trained[key] = fold_log(connection, fresh, count)
+        return self._trained[key]
+
+
+def _greedy(policy: Policy) -> Policy:
+    """Greedy with the same ridge estimate as `policy`."""
+    shared = ("sigma", "norm_bound", "ridge")
+    return Greedy(**{name: getattr(policy, name) for name in shared if hasattr(policy, name)})
+
+
+def _training_part(connection: Connection, bandit: int) -> tuple[int, int]:
+    """The largest power of two that is at most half of the rewards, and the number of that reward.
+
+    A target must be fixed before the data that judge it: it learns from these and is evaluated on the
+    rest. Powers of two change seldom, so that what was learned can be remembered.
+    """
+    total = connection.execute(sa.select(sa.func.count()).where(rewards.c.bandit == bandit)).scalar_one()
+    if total < 2:
+        return 0, 0
+    count = 1 << ((total // 2).bit_length() - 1)
+    query = sa.select(rewards.c.seq).where(rewards.c.bandit == bandit).order_by(rewards.c.seq)
+    return count, connection.execute(query.offset(count - 1).limit(1)).scalar_one()
+
+
+def _metadata(table: pa.Table, key: str) -> int:
+    return int((table.schema.metadata or {}).get(key.encode(), b"0"))
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no NaN."""
+    return None if isinstance(value, float) and not np.isfinite(value) else value
+
+
+def _statistics(connection: Connection, row: Row[Any]) -> dict[str, Any]:
+    total = connection.execute(sa.select(sa.func.count()).where(decisions.c.bandit == row.id)).scalar_one()
+    rewarded, mean = connection.execute(
+        sa.select(sa.func.count(), sa.func.avg(rewards.c.reward)).where(rewards.c.bandit == row.id)
+    ).one()
+    recent = connection.execute(
+        sa.select(
+            decisions.c.arm, decisions.c.arm_id, decisions.c.best, decisions.c.log_probability, decisions.c.time
+        )
+        .where(decisions.c.bandit == row.id)
+        .order_by(decisions.c.number.desc())
+        .limit(RECENT)
+    ).all()
+    versions = connection.execute(
+        sa.select(policies.c.version, policies.c.name, policies.c.created)
+        .where(policies.c.bandit == row.id)
+        .order_by(policies.c.version)
+    ).all()
+    return {
+        "name": row.name,
+        "policy": row.policy_name,
+        "policy_version": row.version,
+        "policy_versions": [one._asdict() for one in versions],
+        "archived": row.archived,
+        "decisions": total,
+        "rewards": rewarded,
+        "pending": total - rewarded,
+        "mean_reward": None if mean is None else float(mean),
+        "recent": len(recent),
+        "exploration_rate": _share(recent),
+        "arm_shares": _arm_shares(recent),
+        "over_time": _over_time(connection, row.id, recent),
+    }
+
+
+def _share(recent: store.Rows) -> float | None:
+    """How often the arm played was not the one with the largest estimate."""
+    return sum(row.arm != row.best for row in recent) / len(recent) if recent else None
+
+
+def _arm_shares(recent: store.Rows) -> list[dict[str, Any]]:
+    counts: dict[str, int] = {}
+    for row in recent:
+        name = str(row.arm) if row.arm_id is None else row.arm_id
+        counts[name] = counts.get(name, 0) + 1
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:20]
+    return [{"arm": name, "share": count / len(recent)} for name, count in ranked]
+
+
+def _over_time(connection: Connection, bandit: int, recent: store.Rows) -> list[dict[str, Any]]:
+    """Decisions, rewards, mean reward and exploration in equal spans of time over the recent decisions."""
+    if not recent:
+        return []
+    first, last = recent[-1].time, store.now()
+    width = max((last - first) // POINTS, 1)
+    arrived = connection.execute(
+        sa.select(rewards.c.time, rewards.c.reward)
+        .where((rewards.c.bandit == bandit) & (rewards.c.time >= first))
+        .order_by(rewards.c.seq.desc())
+        .limit(2 * RECENT)
+    ).all()
+    spans: list[dict[str, Any]] = []
+    for i in range(POINTS):
+        start = first + i * width
+        end = last + 1 if i == POINTS - 1 else start + width
+        taken = [row for row in recent if start <= row.time < end]
+        came = [row.reward for row in arrived if start <= row.time < end]
+        spans.append(
+            {
+                "time": start,
+                "decisions": len(taken),
+                "rewards": len(came),
+                "mean_reward": sum(came) / len(came) if came else None,
+                "exploration_rate": _share(taken),
+            }
+        )
+    return spans
+
+
+def overview(connection: Connection) -> list[dict[str, Any]]:
+    """Every bandit in a line."""
+    rows = connection.execute(
+        sa.select(bandits.c.name, bandits.c.dim, bandits.c.version, bandits.c.archived, bandits.c.created)
+        .add_columns(policies.c.name.label("policy"))
+        .join(policies, (policies.c.bandit == bandits.c.id) & (policies.c.version == bandits.c.version))
+        .order_by(bandits.c.name)
+    ).all()
+    return [row._asdict() for row in rows]

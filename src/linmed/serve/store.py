@@ -1,0 +1,282 @@
+"""Every query of the service. Values travel as bound parameters only."""
+
+import json
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, Row
+
+from linmed.checks import Floats
+from linmed.policies import Policy
+from linmed.serve.bandit import Bandit, as_catalogue
+from linmed.serve.database import bandits, decisions, policies, rewards, snapshots
+
+CHUNK = 1000
+"""Values in one IN (...): both databases take more."""
+FOLD_ROWS = 10_000
+KEPT_SNAPSHOTS = 2
+
+Rows = Sequence[Row[Any]]
+
+
+def now() -> int:
+    """Microseconds since 1970."""
+    return time.time_ns() // 1000
+
+
+def blob(array: Floats | None) -> bytes | None:
+    """float64, little-endian."""
+    return None if array is None else array.astype("<f8", copy=False).tobytes()
+
+
+def vector(content: bytes) -> Floats:
+    """The inverse of `blob`."""
+    return np.frombuffer(content, dtype="<f8").astype(np.float64)
+
+
+# Bandits and their policies
+
+_BANDIT = (
+    sa.select(bandits, policies.c.config, policies.c.name.label("policy_name"))
+    .select_from(bandits)
+    .join(policies, (policies.c.bandit == bandits.c.id) & (policies.c.version == bandits.c.version))
+)
+
+
+def find_bandit(connection: Connection, name: str) -> Row[Any] | None:
+    """The bandit called `name` with its present policy."""
+    return connection.execute(_BANDIT.where(bandits.c.name == name)).one_or_none()
+
+
+def list_bandits(connection: Connection) -> Rows:
+    """All of them, by name."""
+    return connection.execute(_BANDIT.order_by(bandits.c.name)).all()
+
+
+def revisions(connection: Connection) -> dict[int, int]:
+    """The revision of every bandit."""
+    rows = connection.execute(sa.select(bandits.c.id, bandits.c.revision))
+    return {row.id: row.revision for row in rows}
+
+
+def as_bandit(row: Row[Any]) -> Bandit:
+    """The bandit in memory, before any reward."""
+    settings = json.loads(row.settings)
+    listed = settings["catalogue"]
+    return Bandit(
+        id=row.id,
+        name=row.name,
+        dim=row.dim,
+        policy=Policy.from_dict(json.loads(row.config)),
+        version=row.version,
+        revision=row.revision,
+        archived=row.archived,
+        log_arms=settings["log_arms"],
+        map=settings["map"],
+        reward_range=None if settings["reward_range"] is None else tuple(settings["reward_range"]),
+        catalogue=None
+        if listed is None
+        else as_catalogue(listed["ids"], listed["features"], settings["map"], row.dim),
+    )
+
+
+def add_bandit(connection: Connection, name: str, dim: int, settings: str, policy: Policy) -> None:
+    """A new bandit with version 1 of its policy."""
+    values = {"name": name, "dim": dim, "settings": settings, "version": 1, "revision": 1, "archived": False}
+    result = connection.execute(sa.insert(bandits).values(**values, created=now()))
+    add_policy(connection, result.inserted_primary_key[0], 1, policy)
+
+
+def add_policy(connection: Connection, bandit: int, version: int, policy: Policy) -> None:
+    """Version `version` of a bandit's policy."""
+    config = json.dumps(policy.to_dict())
+    values = {"bandit": bandit, "version": version, "name": policy.name, "config": config}
+    connection.execute(sa.insert(policies).values(**values, created=now()))
+
+
+def change_bandit(connection: Connection, bandit: int, **values: Any) -> None:
+    """Change some columns and the revision, so that every server takes notice."""
+    change = sa.update(bandits).where(bandits.c.id == bandit)
+    connection.execute(change.values(revision=bandits.c.revision + 1, **values))
+
+
+def policy_names(connection: Connection, bandit: int) -> dict[int, str]:
+    """The name of every version of a bandit's policy."""
+    rows = connection.execute(
+        sa.select(policies.c.version, policies.c.name).where(policies.c.bandit == bandit)
+    )
+    return {row.version: row.name for row in rows}
+
+
+# Decisions
+
+_STORED = sa.select(
+    decisions.c.id,
+    decisions.c.bandit,
+    decisions.c.key,
+    decisions.c.digest,
+    decisions.c.version,
+    decisions.c.absorbed,
+    decisions.c.time,
+    decisions.c.arm,
+    decisions.c.arm_id,
+    decisions.c.arm_count,
+    decisions.c.log_probability,
+    decisions.c.log_probabilities,
+)
+
+
+def decisions_by_key(connection: Connection, keys: dict[int, list[str]]) -> dict[tuple[int, str], Row[Any]]:
+    """Decisions that were taken earlier under these keys, by bandit and key."""
+    found: dict[tuple[int, str], Row[Any]] = {}
+    for bandit, names in keys.items():
+        for part in _parts(names):
+            rows = connection.execute(
+                _STORED.where((decisions.c.bandit == bandit) & decisions.c.key.in_(part))
+            )
+            found.update({(bandit, row.key): row for row in rows})
+    return found
+
+
+def add_decisions(connection: Connection, rows: list[dict[str, Any]]) -> None:
+    """Append them in this order."""
+    connection.execute(sa.insert(decisions), rows)
+
+
+def find_decision(connection: Connection, bandit: int, identifier: str) -> Row[Any] | None:
+    """One decision with its reward."""
+    query = (
+        _STORED.add_columns(rewards.c.reward, rewards.c.time.label("reward_time"))
+        .select_from(decisions)
+        .outerjoin(rewards, rewards.c.decision == decisions.c.number)
+        .where((decisions.c.id == identifier) & (decisions.c.bandit == bandit))
+    )
+    return connection.execute(query).one_or_none()
+
+
+def first_decision(connection: Connection, bandit: int, version: int) -> Row[Any] | None:
+    """The oldest decision of one version of the policy."""
+    query = (
+        sa.select(decisions.c.arms, decisions.c.arm)
+        .where((decisions.c.bandit == bandit) & (decisions.c.version == version))
+        .order_by(decisions.c.number)
+        .limit(1)
+    )
+    return connection.execute(query).one_or_none()
+
+
+# Rewards
+
+
+def decisions_to_reward(connection: Connection, identifiers: Iterable[str]) -> dict[str, Row[Any]]:
+    """What a reward needs of its decision, and the reward it has already, by id."""
+    query = (
+        sa.select(
+            decisions.c.number,
+            decisions.c.id,
+            decisions.c.bandit,
+            decisions.c.version,
+            decisions.c.features,
+            decisions.c.kept,
+            rewards.c.reward,
+        )
+        .select_from(decisions)
+        .outerjoin(rewards, rewards.c.decision == decisions.c.number)
+    )
+    found: dict[str, Row[Any]] = {}
+    for part in _parts(list(identifiers)):
+        found.update({row.id: row for row in connection.execute(query.where(decisions.c.id.in_(part)))})
+    return found
+
+
+def add_rewards(connection: Connection, rows: list[dict[str, Any]]) -> None:
+    """Append them; their numbers were assigned under the lock."""
+    connection.execute(sa.insert(rewards), rows)
+
+
+def last_seq(connection: Connection) -> int:
+    """The number of the newest reward."""
+    return connection.execute(sa.select(sa.func.coalesce(sa.func.max(rewards.c.seq), 0))).scalar_one()
+
+
+_FOLD = (
+    sa.select(
+        rewards.c.seq,
+        rewards.c.bandit,
+        rewards.c.reward,
+        decisions.c.version,
+        decisions.c.features,
+        decisions.c.kept,
+    )
+    .select_from(rewards)
+    .join(decisions, decisions.c.number == rewards.c.decision)
+    .order_by(rewards.c.seq)
+)
+
+
+def rewards_after(connection: Connection, seq: int, limit: int | None = None) -> Rows:
+    """All bandits' rewards after number `seq`, in order."""
+    return connection.execute(_FOLD.where(rewards.c.seq > seq).limit(limit)).all()
+
+
+def bandit_rewards(connection: Connection, bandit: int, after: int, limit: int | None = None) -> Iterator[Rows]:
+    """One bandit's rewards after number `after`, in order, at most `limit`, in pieces."""
+    query = _FOLD.where((rewards.c.bandit == bandit) & (rewards.c.seq > after)).limit(limit)
+    with connection.execution_options(yield_per=FOLD_ROWS).execute(query) as result:
+        yield from result.partitions()
+
+
+def fold(bandit: Bandit, rows: Rows) -> None:
+    """Take reward rows of this bandit into its state, in order; those it has are left out."""
+    fresh = [row for row in rows if row.seq > bandit.seq]
+    wanted = [row for row in fresh if bandit.absorbs(row.version)]
+    if wanted:
+        content = b"".join(row.kept if bandit.keeps else row.features for row in wanted)
+        values = np.array([row.reward for row in wanted], dtype=np.float64)
+        bandit.fold(vector(content).reshape(len(wanted), bandit.dim), values)
+    if fresh:
+        bandit.seq = fresh[-1].seq
+
+
+# Snapshots
+
+
+def add_snapshot(connection: Connection, bandit: Bandit) -> None:
+    """Write the bandit's state and forget the older ones, also those of other versions."""
+    same = (
+        (snapshots.c.bandit == bandit.id)
+        & (snapshots.c.version == bandit.version)
+        & (snapshots.c.seq == bandit.seq)
+    )
+    connection.execute(sa.delete(snapshots).where(same))
+    values = {"bandit": bandit.id, "version": bandit.version, "seq": bandit.seq, "state": bandit.save()}
+    connection.execute(sa.insert(snapshots).values(**values, time=now()))
+    kept = (
+        sa.select(snapshots.c.seq)
+        .where((snapshots.c.bandit == bandit.id) & (snapshots.c.version == bandit.version))
+        .order_by(snapshots.c.seq.desc())
+        .limit(KEPT_SNAPSHOTS)
+        .subquery()
+    )
+    old = (snapshots.c.version < bandit.version) | (
+        (snapshots.c.version == bandit.version) & snapshots.c.seq.not_in(sa.select(kept.c.seq))
+    )
+    connection.execute(sa.delete(snapshots).where((snapshots.c.bandit == bandit.id) & old))
+
+
+def newest_snapshots(connection: Connection, bandit: Bandit) -> Rows:
+    """The snapshots of this version, newest first."""
+    query = (
+        sa.select(snapshots.c.seq, snapshots.c.state)
+        .where((snapshots.c.bandit == bandit.id) & (snapshots.c.version == bandit.version))
+        .order_by(snapshots.c.seq.desc())
+    )
+    return connection.execute(query).all()
+
+
+def _parts(values: Sequence[str]) -> Iterator[Sequence[str]]:
+    for start in range(0, len(values), CHUNK):
+        yield values[start : start + CHUNK]
