@@ -6,4 +6,14 @@ from linmed.experiments.findings import Findings
 from linmed.experiments.output import OutputError
 from linmed.experiments.run import Report, run
 
-__all__ = ["EXPERIMENTS", "Experiment", "Findings", "OutputError", "Report", "Row", "Setting", "ledger", "run"]
+__all__ = [
+    "EXPERIMENTS",
+    "Experiment",
+    "Findings",
+    "OutputError",
+    "Report",
+    "Row",
+    "Setting",
+    "ledger",
+    "run",
+]

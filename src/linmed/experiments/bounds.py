@@ -19,7 +19,7 @@ class Overlay:
     title: str
     rounds: Ints
     measured: Floats
-    interval: tuple[Floats, Floats]
+    error: Floats
     lemma: Floats
     instance: Floats
     trivial: Floats
@@ -58,7 +58,7 @@ def overlays(found: Findings) -> Overlay:
         title=found.experiment.title,
         rounds=rounds,
         measured=measured,
-        interval=(measured - 1.96 * error, measured + 1.96 * error),
+        error=error,
         lemma=np.asarray(regret_bound(rounds, **arguments)),
         instance=np.asarray(instance_bound(rounds, **arguments)),
         trivial=arguments["max_gap"] * rounds,

@@ -6,7 +6,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from linmed.environments import Delayed, EndOfOptimism, Environment, LargeGap, MovieLens, RepeatedArms, UnitBall
+from linmed.environments import (
+    Delayed,
+    EndOfOptimism,
+    Environment,
+    LargeGap,
+    MovieLens,
+    RepeatedArms,
+    UnitBall,
+)
 from linmed.experiments.lineup import LINMED, Variant, policies
 from linmed.policies import LinMED, Policy
 
@@ -102,7 +110,9 @@ def _none(experiment: Experiment, variant: Variant, horizon: int, movielens: Pat
     return []  # offline-evaluation has logs, not regret: linmed.experiments.offline
 
 
-def _arm_count(experiment: Experiment, variant: Variant, horizon: int, movielens: Path | None) -> list[Setting]:
+def _arm_count(
+    experiment: Experiment, variant: Variant, horizon: int, movielens: Path | None
+) -> list[Setting]:
     sigma, sigma_star = ARM_COUNT_SIGMA[variant]
     names = ("LinMEDNOPT", *LINMED)
     return [
@@ -111,7 +121,9 @@ def _arm_count(experiment: Experiment, variant: Variant, horizon: int, movielens
     ]
 
 
-def _large_gap(experiment: Experiment, variant: Variant, horizon: int, movielens: Path | None) -> list[Setting]:
+def _large_gap(
+    experiment: Experiment, variant: Variant, horizon: int, movielens: Path | None
+) -> list[Setting]:
     names = (*RIVALS, "SpannerIGW", "SpannerIGW-AT", "EXP2", *LINMED)
     shorter = sorted({max(horizon // 10, 1), max(round(horizon / math.sqrt(10.0)), 1)} - {horizon})
     return [
@@ -144,7 +156,9 @@ def _delayed(experiment: Experiment, variant: Variant, horizon: int, movielens: 
     ]
 
 
-def _dimension(experiment: Experiment, variant: Variant, horizon: int, movielens: Path | None) -> list[Setting]:
+def _dimension(
+    experiment: Experiment, variant: Variant, horizon: int, movielens: Path | None
+) -> list[Setting]:
     return [
         _setting((noise, d), UnitBall(arms=10, dim=d, sigma=1.0), BALL, factor, horizon, variant)
         for noise, factor in FACTOR[variant].items()
@@ -152,7 +166,9 @@ def _dimension(experiment: Experiment, variant: Variant, horizon: int, movielens
     ]
 
 
-def _ball_arms(experiment: Experiment, variant: Variant, horizon: int, movielens: Path | None) -> list[Setting]:
+def _ball_arms(
+    experiment: Experiment, variant: Variant, horizon: int, movielens: Path | None
+) -> list[Setting]:
     return [
         _setting((noise, K), UnitBall(arms=K, dim=2, sigma=1.0), BALL, factor, horizon, variant)
         for noise, factor in FACTOR[variant].items()

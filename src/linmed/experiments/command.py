@@ -31,8 +31,12 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     parser.add_argument("--variant", choices=("text", "as-run"), default="text",
                         help="as the paper's text has it, or as the authors' public code runs it (default: text)")  # fmt: skip
     parser.add_argument("--workers", type=_count, metavar="N", help="processes (default: one per processor)")
-    parser.add_argument("--cluster", metavar="ADDRESS", help="dask scheduler to use instead, as in tcp://host:8786")
-    parser.add_argument("--out", default="linmed-report", metavar="DIR", help="where the report goes (default: linmed-report)")
+    parser.add_argument(
+        "--cluster", metavar="ADDRESS", help="dask scheduler to use instead, as in tcp://host:8786"
+    )
+    parser.add_argument(
+        "--out", default="linmed-report", metavar="DIR", help="where the report goes (default: linmed-report)"
+    )
     parser.add_argument("--trials", type=_count, metavar="N", help="trials, instead of the scale's")
     parser.add_argument("--horizon", type=_count, metavar="N", help="rounds, instead of the scale's")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="default: 0")
@@ -53,7 +57,9 @@ def run(args: argparse.Namespace) -> int:
             command=command_line(args),
         )  # fmt: skip
     except KeyboardInterrupt:
-        console.print(f"Interrupted. Finished trials are kept in {args.out}; the same command continues.", markup=False)
+        console.print(
+            f"Interrupted. Finished trials are kept in {args.out}; the same command continues.", markup=False
+        )
         return 130
     except (OutputError, StoreError, ConnectionError, ImportError, OSError, TypeError, ValueError) as error:
         console.print(f"linmed reproduce: {error}", style="red", markup=False, highlight=False)

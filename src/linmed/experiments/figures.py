@@ -12,6 +12,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
+from linmed.checks import Floats
 from linmed.experiments.bounds import overlays
 from linmed.experiments.catalogue import ARM_COUNTS, Setting
 from linmed.experiments.findings import Findings
@@ -65,7 +66,9 @@ class Drawing:
         """A file of its own."""
         sink = io.StringIO()
         with matplotlib.rc_context(STYLE):
-            self.figure.savefig(sink, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+            self.figure.savefig(
+                sink, format="svg", transparent=True, metadata={"Date": None, "Creator": None}
+            )
         return sink.getvalue()
 
     def inline(self) -> str:
@@ -77,12 +80,12 @@ class Drawing:
         svg = svg.replace('href="#', f'href="#{self.name}-').replace("url(#", f"url(#{self.name}-")
         for line in THEMED:
             svg = svg.replace(line.light, f"var({variable(line)})")
-        width, height = self.figure.get_size_inches()
-        least = round(68 * width)
+        width = self.figure.get_size_inches()[0]
+        least, most = round(68 * width), round(110 * width)
         svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
         label = self.caption.replace('"', "&quot;").replace("<", "&lt;")
         return re.sub(r'(<svg[^>]*?) width="[^"]*"',
-                      rf'\1 role="img" aria-label="{label}" style="min-width:{least}px;aspect-ratio:{width}/{height}"',
+                      rf'\1 role="img" aria-label="{label}" style="min-width:{least}px;max-width:{most}px"',
                       svg, count=1)  # fmt: skip
 
 
@@ -135,7 +138,7 @@ def _panels(found: Findings, settings: Sequence[Setting], titles: Sequence[str],
     axes = figure.subplots(1, len(settings), sharey=True, squeeze=False)[0]
     logarithmic = _spans_decades(found, settings)
     for ax, setting, title in zip(axes, settings, titles, strict=True):
-        _curves(ax, found, setting, found.names(*setting.key))
+        _curves(ax, found, setting, found.names(*setting.key), logarithmic)
         ax.set_title(title)
         ax.set_xlabel("round")
         _scale(ax, found, [setting], logarithmic)
@@ -147,16 +150,27 @@ def _panels(found: Findings, settings: Sequence[Setting], titles: Sequence[str],
     return figure
 
 
-def _curves(ax: Any, found: Findings, setting: Setting, names: Sequence[str]) -> None:
+def interval(centre: Floats, error: Floats, logarithmic: bool) -> tuple[Floats, Floats]:
+    """95 % to either side; on logarithmic axes of the logarithm, so that regret stays positive."""
+    margin = 1.96 * np.nan_to_num(error)
+    if not logarithmic:
+        return centre - margin, centre + margin
+    factor = np.exp(np.divide(margin, centre, out=np.zeros_like(centre), where=centre > 0))
+    return centre / factor, centre * factor
+
+
+def _curves(ax: Any, found: Findings, setting: Setting, names: Sequence[str], logarithmic: bool) -> None:
     results = found.results[setting.key]
     for name in names:
         line = POLICY[name]
         centre, error = results.mean(name), results.standard_error(name)
         wide = 2.1 if name in LINMED else 1.5
-        ax.plot(results.checkpoints, centre, color=line.light, linestyle=line.dash, linewidth=wide, label=name)
+        ax.plot(
+            results.checkpoints, centre, color=line.light, linestyle=line.dash, linewidth=wide, label=name
+        )
         if np.isfinite(error).all():
-            ax.fill_between(results.checkpoints, centre - 1.96 * error, centre + 1.96 * error,
-                            color=line.light, alpha=0.16, linewidth=0)  # fmt: skip
+            low, high = interval(centre, error, logarithmic)
+            ax.fill_between(results.checkpoints, low, high, color=line.light, alpha=0.16, linewidth=0)
 
 
 def _spans_decades(found: Findings, settings: Sequence[Setting]) -> bool:
@@ -194,7 +208,7 @@ def _limits(axes: Sequence[Any], found: Findings, settings: Sequence[Setting], l
             if name not in without:
                 centre = results.mean(name)[seen]
                 error = np.nan_to_num(results.standard_error(name)[seen])
-                high = max(high, float((centre + 1.96 * error).max()))
+                high = max(high, float(interval(centre, error, logarithmic)[1].max()))
                 low = min(low, float(centre[centre > 0].min(initial=math.inf)))
     for ax in axes:
         if logarithmic:
@@ -218,30 +232,32 @@ def _large_gap(found: Findings) -> Drawing:
     figure = Figure(figsize=(9.0, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2)
     logarithmic = _spans_decades(found, [setting])
-    _curves(left, found, setting, names)
+    _curves(left, found, setting, names, logarithmic)
     _scale(left, found, [setting], logarithmic)
     _limits([left], found, [setting], logarithmic)
     left.set_title("all policies")
     left.set_ylabel("cumulative regret")
-    _curves(right, found, setting, closer)
+    _curves(right, found, setting, closer, False)
     _scale(right, found, [setting], False)
     _limits([right], found, [setting], False, away)
     right.set_title("the closest ones, on linear axes")
     for ax in (left, right):
         ax.set_xlabel("round")
     _legend(figure, left)
-    return Drawing(found.experiment.name, "Large gap: all policies on the left, the closest ones on the right.", figure)
+    return Drawing(
+        found.experiment.name, "Large gap: all policies on the left, the closest ones on the right.", figure
+    )
 
 
 def _arm_count(found: Findings) -> Drawing:
-    figure = Figure(figsize=(6.0, 4.2), layout="constrained")
+    figure = Figure(figsize=(6.6, 4.2), layout="constrained")
     ax = figure.add_subplot()
     for name in found.names(ARM_COUNTS[0]):
         line = POLICY[name]
         finals = [mean(found.final(name, K)) for K in ARM_COUNTS]
         centre = np.array([f.value for f in finals])
-        margin = 1.96 * np.nan_to_num([f.error for f in finals])
-        ax.errorbar(ARM_COUNTS, centre, yerr=[np.minimum(margin, 0.9 * centre), margin], color=line.light,
+        low, high = interval(centre, np.array([f.error for f in finals]), logarithmic=True)
+        ax.errorbar(ARM_COUNTS, centre, yerr=[centre - low, high - centre], color=line.light,
                     linestyle=line.dash, marker=line.marker, markersize=5, capsize=3, linewidth=1.8, label=name)  # fmt: skip
     ax.set_xscale("log", base=2)
     ax.set_yscale("log")
@@ -249,13 +265,17 @@ def _arm_count(found: Findings) -> Drawing:
     ax.set_xlabel("number of arms K")
     ax.set_ylabel(f"regret after {found.horizon:,} rounds")
     _legend(figure, ax, 4)
-    return Drawing(found.experiment.name, "Regret against the number of arms, K − 1 of which are copies.", figure)
+    return Drawing(
+        found.experiment.name, "Regret against the number of arms, K − 1 of which are copies.", figure
+    )
 
 
 def _histograms(found: Findings) -> Drawing:
     figure = Figure(figsize=(10.5, 3.6), layout="constrained")
     axes = figure.subplots(1, len(SAMPLES), sharey=True)
-    edges = np.linspace(0.0, 2.0, 81)
+    every = np.concatenate([found.scores[c] for c in (LINMED_EXACT, *map(floor_column, SAMPLES))])
+    low, high = np.quantile(every, [0.001, 0.999])
+    edges = np.linspace(max(math.floor(10 * low) / 10, 0.0), min(math.ceil(10 * high) / 10, 2.0), 61)
     own, other = POLICY["LinMED-50"], POLICY["LinTS-Freq"]
     for ax, M in zip(axes, SAMPLES, strict=True):
         for scores, line, label in (
@@ -268,7 +288,9 @@ def _histograms(found: Findings) -> Drawing:
             ax.axvline(float(scores.mean()), color=line.light, linestyle=line.dash, linewidth=1.6)
         ax.axvline(ORACLE, color=INK.light, linestyle=(0, (2, 2)), linewidth=1.2, label="true value 0.8")
         beyond = float((found.scores[floor_column(M)] > edges[-1]).mean())
-        ax.set_title(f"M = {M:,}" + (f"  ({100 * beyond:.1f} % beyond 2)" if beyond > 0 else ""))
+        ax.set_title(
+            f"M = {M:,}" + (f"  ({100 * beyond:.1f} % beyond {edges[-1]:g})" if beyond >= 0.001 else "")
+        )
         ax.set_xlabel("IPW score of the uniform policy")
         ax.set_xlim(edges[0], edges[-1])
     axes[0].set_ylabel("share of trials")
@@ -284,7 +306,14 @@ def _propensities(found: Findings) -> Drawing:
     x = np.log10(SAMPLES)
     kinds = (
         ("LinTS-Freq, floor 0.5/M", [floor_column(M) for M in SAMPLES], other, "-", "o", -0.03),
-        ("LinTS-Freq, (X+1)/(M+1)", [plus_one_column(M) for M in SAMPLES], POLICY["LinTS-Bayes"], "--", "s", 0.03),
+        (
+            "LinTS-Freq, (X+1)/(M+1)",
+            [plus_one_column(M) for M in SAMPLES],
+            POLICY["LinTS-Bayes"],
+            "--",
+            "s",
+            0.03,
+        ),
         ("LinTS-Freq, exact", [LINTS_EXACT] * len(SAMPLES), POLICY["LinIMED-1"], "-", "D", 0.0),
         ("LinMED-50, exact", [LINMED_EXACT] * len(SAMPLES), POLICY["LinMED-50"], "-", "^", 0.06),
     )
@@ -292,9 +321,7 @@ def _propensities(found: Findings) -> Drawing:
         estimates = [mean(found.scores[column]) for column in columns]
         ax.errorbar(x + shift, [e.value for e in estimates], yerr=[1.96 * np.nan_to_num(e.error) for e in estimates],
                     color=line.light, linestyle=dash, marker=marker, markersize=5, capsize=3, label=label)  # fmt: skip
-    ax.axhline(ORACLE, color=INK.light, linestyle=(0, (2, 2)), linewidth=1.2)
-    ax.annotate("true value 0.8", (x[-1] + 0.1, ORACLE), xytext=(0, -4), textcoords="offset points", va="top",
-                ha="right", fontsize=8.5)  # fmt: skip
+    ax.axhline(ORACLE, color=INK.light, linestyle=(0, (2, 2)), linewidth=1.2, label="true value 0.8")
     ax.set_xticks(x, [f"{M:,}" for M in SAMPLES])
     ax.set_xlabel("Monte-Carlo samples M")
     ax.set_ylabel("mean IPW score")
@@ -310,15 +337,28 @@ def _theory(found: Findings) -> Drawing:
     line = POLICY["LinMED-90"]
     ax.plot(overlay.rounds, overlay.trivial, color=INK.light, linestyle=(0, (1.2, 1.2)),
             linewidth=1.2, label="largest gap × rounds")  # fmt: skip
+    ax.plot(
+        overlay.rounds,
+        overlay.lemma,
+        color=BOUND.light,
+        linewidth=4.5,
+        alpha=0.35,
+        label="regret lemma, best L",
+    )
     ax.plot(overlay.rounds, overlay.instance, color=BOUND.light, linestyle=(0, (6, 1.5)), linewidth=1.5,
             label="instance-dependent theorem")  # fmt: skip
-    ax.plot(overlay.rounds, overlay.lemma, color=BOUND.light, linewidth=1.8, label="regret lemma, best L")
-    low, high = overlay.interval
-    ax.plot(overlay.rounds, overlay.measured, color=line.light, linewidth=2.1, label="LinMED-90, δ = 1/(t+1), measured")
+    low, high = interval(overlay.measured, overlay.error, logarithmic=True)
+    ax.plot(
+        overlay.rounds,
+        overlay.measured,
+        color=line.light,
+        linewidth=2.1,
+        label="LinMED-90, δ = 1/(t+1), measured",
+    )
     ax.fill_between(overlay.rounds, low, high, color=line.light, alpha=0.18, linewidth=0)
     p = overlay.exponent
     ax.plot(overlay.late, overlay.fitted, color=POLICY["LinTS-Freq"].light, linestyle=(0, (3, 1.5)), linewidth=1.8,
-            label=f"fit of the last decade: t^{p.value:.2f}")  # fmt: skip
+            label=f"fit of the last decade: $t^{{{p.value:.2f}}}$")  # fmt: skip
     ax.set_xscale("log")
     ax.set_yscale("log")
     ax.set_xlim(_first(found.horizon), found.horizon)

@@ -165,7 +165,9 @@ def _stem(setting: OfflineSetting, part: tuple[int, ...]) -> str:
     return f"{setting.key()}-{part[0]:06d}-{part[-1]:06d}"
 
 
-def _save(directory: Path, setting: OfflineSetting, part: tuple[int, ...], found: dict[str, Floats]) -> pa.Table:
+def _save(
+    directory: Path, setting: OfflineSetting, part: tuple[int, ...], found: dict[str, Floats]
+) -> pa.Table:
     """Write a finished batch under a name that holds the hash of its bytes; all or nothing."""
     table = pa.table({"trial": list(part), **found})
     configuration = {
@@ -200,5 +202,3 @@ def columns(table: pa.Table) -> dict[str, Floats]:
     """The score columns as arrays."""
     names = [name for name in table.column_names if name not in ("trial", "seconds")]
     return {name: table[name].to_numpy() for name in names}
-
-

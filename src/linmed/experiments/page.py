@@ -19,8 +19,8 @@ from linmed.experiments.statistics import Estimate, deviation, mean
 
 SIGN = {"holds": "✓", "fails": "✗", "undecided": "?"}
 MEANING = {
-    "holds": "holds",
-    "fails": "does not hold",
+    "holds": "hold",
+    "fails": "do not hold",
     "undecided": "undecided at this scale",
 }
 
@@ -43,18 +43,18 @@ def write_page(
 def _head(findings: Sequence[Findings], rows: Sequence[Row]) -> str:
     count = Counter(row.verdict for row in rows)
     scale, variant = findings[0].scale, findings[0].variant
-    meaning = {
+    described = {
         "text": "as the paper's text describes the experiments",
         "as-run": "as the authors' public code (December 2024) runs them",
     }[variant]
     links = " · ".join(f'<a href="#{f.experiment.name}">{_text(f.experiment.title)}</a>' for f in findings)
     tally = "".join(
-        f'<span class="tally {verdict}"><b>{count[verdict]}</b> {MEANING[verdict]}</span>'
-        for verdict in ("holds", "fails", "undecided")
+        f'<span class="tally {verdict}"><b>{count[verdict]}</b> {meaning}</span>'
+        for verdict, meaning in MEANING.items()
     )
     return (
         "<header><h1>The experiments of the LinMED paper, run again</h1>"
-        f"<p>Scale <b>{scale}</b>, variant <b>{variant}</b>: {meaning}.</p>"
+        f"<p>Scale <b>{scale}</b>, variant <b>{variant}</b>: {described}.</p>"
         f'<p class="tallies">{tally}</p><nav>{links}</nav></header>'
     )
 
@@ -63,7 +63,9 @@ def _ledger(rows: Sequence[Row]) -> str:
     lines, last = [], ""
     for row in rows:
         if row.experiment != last:
-            lines.append(f'<tr class="group"><th colspan="3" scope="rowgroup">{_text(row.experiment)}</th></tr>')
+            lines.append(
+                f'<tr class="group"><th colspan="3" scope="rowgroup">{_text(row.experiment)}</th></tr>'
+            )
             last = row.experiment
         verdict = f'<span class="verdict {row.verdict}">{SIGN[row.verdict]}&nbsp;{row.verdict}</span>'
         lines.append(
@@ -182,7 +184,9 @@ def _colophon(findings: Sequence[Findings], wall: Mapping[str, float], command: 
         f"<td>{_time(f.seconds)}</td><td>{_time(wall[f.experiment.name])}</td></tr>"
         for f in findings
     )
-    packages = ", ".join(f"{name} {metadata.version(name)}" for name in ("numpy", "numba", "scipy", "pyarrow"))
+    packages = ", ".join(
+        f"{name} {metadata.version(name)}" for name in ("numpy", "numba", "scipy", "pyarrow")
+    )
     processors = os.cpu_count()
     return (
         '<section id="made"><h2>How this was made</h2>'

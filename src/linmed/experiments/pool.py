@@ -44,7 +44,9 @@ def workers_of(workers: int, cluster: str | None) -> Iterator[Executor | None]:
         yield None
     else:
         before = set(multiprocessing.active_children())
-        pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_leave_interrupts)
+        pool = ProcessPoolExecutor(
+            workers, multiprocessing.get_context("spawn"), initializer=_leave_interrupts
+        )
         try:
             yield pool
         except BaseException:
@@ -68,6 +70,8 @@ def _on_cluster(address: str) -> Iterator[Executor]:
     try:
         client = Client(address, timeout=10)
     except (OSError, ValueError) as error:
-        raise ConnectionError(f"no scheduler answers at {address!r} ({error}); start one with `dask scheduler`") from None
+        raise ConnectionError(
+            f"no scheduler answers at {address!r} ({error}); start one with `dask scheduler`"
+        ) from None
     with client:
         yield client.get_executor()

@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from linmed import checks
 from linmed.environments import MovieLens
@@ -101,7 +108,9 @@ def run(
     output.write(output.ledger.name, json.dumps(as_records(rows), indent=1, ensure_ascii=False))
     from linmed.experiments.page import write_page  # matplotlib takes a second to import
 
-    write_page(output, findings, rows, wall, command or _command(names, scale, variant, trials, horizon, seed))
+    write_page(
+        output, findings, rows, wall, command or _command(names, scale, variant, trials, horizon, seed)
+    )
     return Report(output.report, rows, findings, wall)
 
 
@@ -156,7 +165,9 @@ def _plan(experiment: Experiment, scale: Scale, variant: Variant, horizon: int |
 def _command(names: Sequence[str], scale: str, variant: str, trials: int | None, horizon: int | None,
              seed: int) -> str:  # fmt: skip
     words = ["linmed reproduce", *names, f"--scale {scale}", f"--variant {variant}"]
-    words += [f"--{key} {value}" for key, value in (("trials", trials), ("horizon", horizon)) if value is not None]
+    words += [
+        f"--{key} {value}" for key, value in (("trials", trials), ("horizon", horizon)) if value is not None
+    ]
     return " ".join([*words, f"--seed {seed}"])
 
 

@@ -50,9 +50,8 @@ class Estimate:
     def __str__(self) -> str:
         """value ± standard error."""
         digits = 0 if abs(self.value) >= 100 else 1 if abs(self.value) >= 10 else 2
-        if not math.isfinite(self.error):
-            return f"{self.value:.{digits}f}"
-        return f"{self.value:.{digits}f} ± {self.error:.{max(digits, 1) if self.error < 10 else 0}f}"
+        value = f"{round(self.value, digits) + 0.0:.{digits}f}"  # + 0.0: no minus before zero
+        return value if not math.isfinite(self.error) else f"{value} ± {self.error:.{digits}f}"
 
 
 def jackknife(statistic: Callable[..., float], *samples: Floats) -> Estimate:
