@@ -35,7 +35,7 @@ class E2D(FlooredPolicy):
         minimax="d √n",
         instance="unknown",
         computable="convex program with a certificate",
-        all_arms="no; with floor > 0",
+        all_arms="no (yes with floor > 0)",
         randomised=True,
         paper_computable="yes",
         paper_all_arms="no*",

@@ -27,7 +27,7 @@ class Greedy(DeterministicPolicy):
         minimax="n",
         instance="n",
         computable="closed form",
-        all_arms="no; with epsilon > 0",
+        all_arms="no (yes with epsilon > 0)",
         randomised=True,
     )
 

@@ -33,7 +33,7 @@ class LinIMED(DeterministicPolicy, FlooredPolicy):
         minimax="d √n",
         instance="unknown",
         computable="degenerate: 1 on one arm",
-        all_arms="no; with floor > 0",
+        all_arms="no (yes with floor > 0)",
         randomised=False,
         paper_computable="N/A",
         paper_all_arms="no",

@@ -51,7 +51,7 @@ class LinTS(RidgePolicy):
         minimax="d √(d n)",
         instance="unknown",
         computable="normal CDF (K = 2), angular integral (plane), line integration otherwise",
-        all_arms="corners of the hull; with floor > 0",
+        all_arms="corners of the hull (all with floor > 0)",
         randomised=True,
         paper_computable="no",
         paper_all_arms="no",

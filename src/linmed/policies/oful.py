@@ -24,7 +24,7 @@ class OFUL(DeterministicPolicy, FlooredPolicy):
         minimax="d √n",
         instance="d² log³(n) / Δ",
         computable="degenerate: 1 on one arm",
-        all_arms="no; with floor > 0",
+        all_arms="no (yes with floor > 0)",
         randomised=False,
         paper_computable="N/A",
         paper_all_arms="no",

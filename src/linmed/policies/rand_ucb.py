@@ -1,6 +1,7 @@
 """RandUCB: randomised optimism (Vaswani, Mehrabian, Durand and Kveton 2020)."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -37,7 +38,7 @@ class RandUCB(FlooredPolicy):
         minimax="d √n",
         instance="unknown",
         computable="sum over the grid",
-        all_arms="no; with floor > 0",
+        all_arms="no (yes with floor > 0)",
         randomised=True,
         paper_computable="no",
         paper_all_arms="no",
@@ -55,12 +56,7 @@ class RandUCB(FlooredPolicy):
 
     def law(self) -> tuple[Floats, Floats]:
         """The values of Z/U, increasing, and their probabilities, (M,) each."""
-        if self.points == 1:
-            return np.ones(1), np.ones(1)
-        grid = np.linspace(self.low, 1.0, self.points)
-        log_weight = -0.5 * (grid[:-1] / self.spread) ** 2
-        weights = np.exp(log_weight - log_weight.max())
-        return grid, np.append((1.0 - self.top) * weights / weights.sum(), self.top)
+        return half_gaussian(self.points, self.low, self.spread, self.top)
 
     def probabilities(self, state: RidgeState, arms: Floats) -> Floats:
         """The sum over the grid.  arms → (R,K)."""
@@ -70,3 +66,14 @@ class RandUCB(FlooredPolicy):
             arms, state.theta, state.inverse, self.radius(state), grid, weights, self.coupled, out
         )
         return out
+
+
+@lru_cache(maxsize=64)
+def half_gaussian(points: int, low: float, spread: float, top: float) -> tuple[Floats, Floats]:
+    """Equally spaced points from `low` to 1 and their probabilities: ∝ exp(−x²/(2 spread²)), but `top` at 1."""
+    if points == 1:
+        return np.ones(1), np.ones(1)
+    grid = np.linspace(low, 1.0, points)
+    log_weight = -0.5 * (grid[:-1] / spread) ** 2
+    weights = np.exp(log_weight - log_weight.max())
+    return grid, np.append((1.0 - top) * weights / weights.sum(), top)

@@ -38,7 +38,7 @@ class SpannerIGW(FlooredPolicy):
         minimax="d √n",
         instance="at least Δ √n",
         computable="closed form",
-        all_arms="design and best arm only; with floor > 0",
+        all_arms="design and best arm (all with floor > 0)",
         randomised=True,
         paper_computable="yes",
         paper_all_arms="no*",

@@ -1,0 +1,137 @@
+"""Inverse gap weighting: SquareCB, SpannerIGW and the number that normalises them."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from linmed.design import certificate
+from linmed.kernels import igw
+from linmed.policies import SpannerIGW, SquareCB
+from tests.policies.toy import ARMS, probabilities, random_state, sphere, state_of
+
+
+def test_square_cb_of_the_toy_state():
+    np.testing.assert_allclose(
+        probabilities(SquareCB(gamma=10)), [0.63286713, 0.13636364, 0.23076923], atol=5e-9
+    )
+    np.testing.assert_allclose(
+        probabilities(SquareCB(gamma=10, form="normalised")), [0.66230281, 0.09826513, 0.23943206], atol=5e-9
+    )
+    gaps = np.array([0.0, 1.3 / 3, 0.4 / 3])
+    assert igw.normaliser(np.ones(3), 20 * gaps) == pytest.approx(1.50988338, abs=5e-9)
+
+
+def test_the_warmuth_forecaster_shrinks_by_the_leverage():
+    state = state_of(SquareCB())
+    mean = np.empty(3)
+    igw.predictions(ARMS, 0, state.theta, state.inverse, True, mean)
+    np.testing.assert_allclose(mean, [0.4, 0.0666667, 0.2777778], atol=5e-8)
+    p = probabilities(SquareCB(gamma=10, oracle="vaw"))
+    np.testing.assert_allclose(p[1:], 1 / (3 + 10 * (mean[0] - mean[1:])), atol=1e-12)
+
+
+def test_square_cb_explores_less_as_time_goes_on():
+    fixed = SquareCB(horizon=1000, delta=0.01)
+    assert fixed.exploration(state_of(fixed), 3)[0] == pytest.approx(13.007311, abs=5e-7)
+    anytime = SquareCB(sigma=0.5, delta=0.01)
+    state = state_of(anytime)
+    regret = anytime.lam + (0.25 + 1) * state.logdet[0]
+    assert anytime.exploration(state, 3)[0] == pytest.approx(np.sqrt(3 * 4 / (regret + np.log(200))))
+
+
+def test_square_cb_gives_every_arm_a_probability():
+    arms = sphere(40, 3)
+    policy = SquareCB(gamma=1e4)
+    state = random_state(policy, arms)
+    gaps = (arms[0] @ state.theta[0]).max() - arms[0] @ state.theta[0]
+    assert (probabilities(policy, arms, state) >= 1 / (40 + 1e4 * gaps) - 1e-15).all()
+    for form in ("rest", "normalised"):
+        np.testing.assert_allclose(probabilities(SquareCB(form=form), np.zeros((1, 5, 2))), [0.2] * 5)
+        np.testing.assert_array_equal(probabilities(SquareCB(form=form), ARMS[:, :1]), [1])
+
+
+def test_spanner_igw_of_the_toy_state():
+    policy = SpannerIGW(gamma=8, C_opt=1, design="optimal")
+    np.testing.assert_allclose(probabilities(policy), [0.8357719, 0.0219841, 0.1422440], atol=5e-7)
+
+
+def test_spanner_igw_explores_by_its_formula():
+    fixed = SpannerIGW(horizon=1000, delta=0.01)
+    state = state_of(fixed)
+    expected = np.sqrt(4 * 2 * 1000 / (2 * np.log(1000) + 32 * np.log(200)))
+    assert fixed.exploration(state)[0] == pytest.approx(expected)
+    assert SpannerIGW(delta=0.01).exploration(state)[0] == pytest.approx(
+        np.sqrt(4 * 2 * 4 / (2 * np.log(4) + 32 * np.log(200)))
+    )
+    assert SpannerIGW(horizon=9, delta=0.01, regression_regret=5.0).exploration(state)[0] == pytest.approx(
+        np.sqrt(4 * 2 * 9 / (5 + 32 * np.log(200)))
+    )
+    assert np.isfinite(SpannerIGW().exploration(fixed.start(1, 2))).all()
+    assert SpannerIGW().name == "SpannerIGW-AT"
+    assert fixed.name == "SpannerIGW (delta=0.01)"
+
+
+@pytest.mark.parametrize("design", ["approx", "optimal"])
+@pytest.mark.parametrize(("K", "d", "gamma"), [(3, 2, 8.0), (30, 4, 50.0), (200, 6, 3000.0)])
+def test_spanner_igw_keeps_the_information_its_proof_needs(design, K, d, gamma):
+    """‖a‖² in V(p)⁻¹ ≤ 2(1 + η gap) C_opt d for every arm, with the C_opt that the design reaches."""
+    arms = sphere(K, d)
+    policy = SpannerIGW(gamma=gamma, C_opt=1.0, design=design)
+    state = random_state(policy, arms)
+    mean = arms[0] @ state.theta[0]
+    eta_gap = gamma / d * (mean.max() - mean)
+    scaled = arms[0] / np.sqrt(1 + eta_gap)[:, None]
+    q = np.empty(K)
+    if design == "optimal":
+        igw.optimal_design(arms[0], -0.5 * np.log1p(eta_gap), 1e-6, q)
+    else:
+        igw.approx_design(arms[0], -0.5 * np.log1p(eta_gap), q)
+    p = probabilities(policy, arms, state)
+    leverage = np.einsum("ij,jk,ik->i", arms[0], np.linalg.inv((arms[0].T * p) @ arms[0]), arms[0])
+    assert (leverage <= 2 * (1 + eta_gap) * certificate(scaled, q) * d * (1 + 1e-9)).all()
+
+
+def test_leverage_ratios_of_the_toy_state():
+    p = probabilities(SpannerIGW(gamma=8, C_opt=1, design="optimal"))
+    A = ARMS[0]
+    leverage = np.einsum("ij,jk,ik->i", A, np.linalg.inv((A.T * p) @ A), A)
+    gaps = np.array([0.0, 1.3 / 3, 0.4 / 3])
+    np.testing.assert_allclose(leverage / (2 * (1 + 4 * gaps) * 2), [0.296, 0.849, 0.926], atol=5e-4)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.tuples(st.floats(0, 1e12), st.floats(0, 1)), min_size=1, max_size=30),
+)
+def test_the_normaliser_of_spanner_igw_lies_between_a_half_and_one(pairs):
+    gap = np.array([0.0] + [g for g, _ in pairs])
+    design = np.array([0.0] + [w for _, w in pairs])
+    design = design / design.sum() if design.sum() > 0 else np.eye(len(gap))[0]
+    q = 0.5 * design
+    q[0] += 0.5
+    lam = igw.normaliser(q, gap)
+    assert 0.5 - 1e-12 <= lam <= 1 + 1e-12
+    assert (q / (lam + gap)).sum() == pytest.approx(1.0, abs=1e-12)
+
+
+def test_spanner_igw_with_awkward_sets():
+    policy = SpannerIGW()
+    np.testing.assert_allclose(probabilities(policy, np.zeros((1, 2, 2))), [0.75, 0.25])
+    np.testing.assert_array_equal(probabilities(policy, ARMS[:, :1]), [1])
+    line = np.array([[[1.0, 2.0], [2.0, 4.0], [-1.0, -2.0], [0.0, 0.0], [3.0, 6.0]]])
+    p = probabilities(policy, line)
+    assert p.sum() == pytest.approx(1.0, abs=1e-12)
+    floored = probabilities(SpannerIGW(floor=0.05), line)
+    assert (floored >= 0.01 - 1e-15).all()
+
+
+@pytest.mark.parametrize(
+    ("cls", "bad"),
+    [(SquareCB, {"oracle": "lasso"}), (SquareCB, {"gamma": 0.0}), (SquareCB, {"horizon": 0}),
+     (SquareCB, {"form": "x"}), (SpannerIGW, {"horizon": -3}), (SpannerIGW, {"C_opt": 0}),
+     (SpannerIGW, {"gamma": np.inf}), (SpannerIGW, {"regression_regret": -1.0}), (SpannerIGW, {"design": "best"})],
+)  # fmt: skip
+def test_bad_parameters_are_named(cls, bad):
+    with pytest.raises((ValueError, TypeError), match=next(iter(bad))):
+        cls(**bad)

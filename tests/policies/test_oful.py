@@ -1,0 +1,80 @@
+"""OFUL, greed and uniform play."""
+
+import numpy as np
+import pytest
+
+from linmed.kernels import optimism
+from linmed.policies import OFUL, Greedy, Uniform
+from tests.policies.toy import ARMS, ONE, probabilities, random_state, sphere, state_of
+
+
+def test_upper_confidence_bounds_of_the_toy_state():
+    policy = OFUL(delta=0.1)
+    state = state_of(policy)
+    radius = policy.radius(state)
+    assert radius[0] == pytest.approx(3.5292152, abs=5e-8)
+    mean, leverage, ucb = np.empty(3), np.empty(3), np.empty(3)
+    optimism.means_and_leverages(ARMS, 0, state.theta, state.inverse, mean, leverage)
+    np.testing.assert_allclose(mean, [0.5333333, 0.1, 0.4], atol=5e-8)
+    np.testing.assert_allclose(leverage, [1 / 3, 1 / 2, 0.44], atol=1e-12)
+    assert optimism.upper_bounds(mean, leverage, radius[0], ucb) == 2
+    np.testing.assert_allclose(ucb, [2.5709267, 2.5955320, 2.7410165], atol=5e-8)
+    np.testing.assert_array_equal(probabilities(policy), [0, 0, 1])
+
+
+def test_many_dimensions_give_the_bounds_that_the_definition_gives():
+    policy = OFUL(sigma=0.7, delta=0.05)
+    arms = sphere(40, 30)
+    state = random_state(policy, arms, 100)
+    width = np.sqrt(np.einsum("ij,jk,ik->i", arms[0], state.inverse[0], arms[0]))
+    ucb = arms[0] @ state.theta[0] + policy.radius(state)[0] * width
+    assert policy.best(state, arms)[0] == ucb.argmax()
+
+
+@pytest.mark.parametrize("policy", [OFUL(), Greedy()])
+def test_equal_arms_go_to_the_lowest_index(policy):
+    state = state_of(policy)
+    best = policy.best(state, ARMS)[0]
+    order = [0, best, 1, best, 2, best]
+    assert policy.best(state, ARMS[:, order])[0] == order.index(best)
+
+
+def test_before_any_reward_the_longest_arm_is_played_and_ties_go_first():
+    policy = OFUL()
+    state = policy.start(1, 2)
+    assert policy.best(state, ARMS * [[[1.0], [2.0], [1.0]]])[0] == 1
+    # All of norm 1, but for rounding.
+    assert policy.best(state, sphere(50, 2))[0] == 0
+    assert policy.best(state, np.zeros((1, 4, 2)))[0] == 0
+
+
+def test_a_floor_gives_every_arm_its_share():
+    np.testing.assert_allclose(probabilities(OFUL(delta=0.1, floor=0.3)), [0.1, 0.1, 0.8])
+    np.testing.assert_allclose(probabilities(OFUL(floor=1.0)), [1 / 3] * 3)
+    draws = [
+        int(OFUL(floor=0.3, delta=0.1).choose(state_of(OFUL()), ARMS, u * ONE)[0]) for u in (0.1, 0.3, 0.5)
+    ]
+    assert draws == [0, 1, 2]  # u = 0.05, 0.15, 0.25 of the distribution function
+
+
+def test_greed_plays_the_best_mean_and_explores_with_epsilon():
+    np.testing.assert_array_equal(probabilities(Greedy()), [1, 0, 0])
+    np.testing.assert_allclose(probabilities(Greedy(epsilon=0.3)), [0.8, 0.1, 0.1])
+    assert Greedy().best(Greedy().start(1, 2), ARMS)[0] == 0
+
+
+def test_uniform_play_still_estimates():
+    policy = Uniform()
+    np.testing.assert_allclose(probabilities(policy), [1 / 3] * 3)
+    np.testing.assert_allclose(state_of(policy).theta[0], [0.5333333, 0.1], atol=5e-8)
+    assert policy.choose(state_of(policy), ARMS, np.array([[np.nextafter(1.0, 0.0)]]))[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("cls", "bad"),
+    [(OFUL, {"floor": -0.1}), (OFUL, {"floor": 1.1}), (OFUL, {"floor": "much"}), (Greedy, {"epsilon": np.nan}),
+     (Greedy, {"epsilon": -1}), (OFUL, {"delta": 0.0}), (OFUL, {"sigma": 0.0}), (Uniform, {"ridge": -1.0})],
+)  # fmt: skip
+def test_bad_parameters_are_named(cls, bad):
+    with pytest.raises((ValueError, TypeError), match=next(iter(bad))):
+        cls(**bad)
