@@ -43,12 +43,19 @@ def overlays(found: Findings) -> Overlay:
     block = next(setting.environment.blocks(stream(found.seed, 0, ENVIRONMENT)))
     gaps = block.means.max() - block.means
     K, d = block.arms.shape
-    assert K <= 2 * d  # then ApproxDesign is uniform, whatever the rescaling, and its leverage at most K
+    assert 2 * d >= K  # then ApproxDesign is uniform, whatever the rescaling, and its leverage at most K
+    sigma_star = setting.environment.sigma  # type: ignore[attr-defined]
     arguments = {
-        "d": d, "sigma": policy.sigma, "sigma_star": setting.environment.sigma, "norm_bound": policy.norm_bound,  # type: ignore[attr-defined]
-        "max_gap": float(gaps.max()), "gap": float(gaps[gaps > 0].min()), "leverage": float(K),
-        "alpha_emp": policy.alpha_emp, "alpha_opt": policy.alpha_opt,
-    }  # fmt: skip
+        "d": d,
+        "sigma": policy.sigma,
+        "sigma_star": sigma_star,
+        "norm_bound": policy.norm_bound,
+        "max_gap": float(gaps.max()),
+        "gap": float(gaps[gaps > 0].min()),
+        "leverage": float(K),
+        "alpha_emp": policy.alpha_emp,
+        "alpha_opt": policy.alpha_opt,
+    }
     rounds = results.checkpoints
     measured, error = results.mean(policy.name), np.nan_to_num(results.standard_error(policy.name))
     late = rounds >= found.horizon / 10

@@ -188,8 +188,8 @@ EXPERIMENTS: dict[str, Experiment] = {
     for experiment in (
         Experiment(
             "offline-evaluation", "Offline evaluation", "Figure 1, Appendix, Table 2",
-            "Two arms (1, 0) and (0.6, 0.8), θ* = (1, 0). The uniform policy earns 0.8 a round; how well does "
-            "inverse-probability weighting recover that from the log of LinMED-50 or LinTS-Freq?",
+            "Two arms (1, 0) and (0.6, 0.8), θ* = (1, 0). The uniform policy earns 0.8 a round; how well "
+            "does inverse-probability weighting recover that from the log of LinMED-50 or LinTS-Freq?",
             {"paper": Size(1_000, 5_000), "quick": Size(1_000, 1_000)},
             _none,
             differences=(
@@ -203,7 +203,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         Experiment(
             "arm-count", "Number of arms", "Figure 2",
             "The best arm (1, 0) = θ* and K − 1 copies of (0, 1). Copies carry no information; does regret "
-            "grow with them?",
+            "grow with them? Ties go to the arm listed first, the best one.",
             {"paper": Size(20_000, 10), "quick": Size(5_000, 10)},
             _arm_count,
             panel="K",
@@ -212,7 +212,8 @@ EXPERIMENTS: dict[str, Experiment] = {
         ),
         Experiment(
             "large-gap", "Large gap", "Figure 3",
-            "Arms e₁ and e₂, θ* = e₁, σ = σ* = 1: one gap of 1, where regret of order √n is a waste.",
+            "Arms e₁ and e₂, θ* = e₁, σ = σ* = 1: one gap of 1, where regret of order √n is a "
+            "waste. Ties go to the arm listed first, the best one.",
             {"paper": Size(10_000, 10), "quick": Size(10_000, 10)},
             _large_gap,
             differences=(_SCALES, _ARM_ZERO, "EXP2 is told no horizon.", _NO_HALF_STEP),
@@ -221,7 +222,8 @@ EXPERIMENTS: dict[str, Experiment] = {
         Experiment(
             "end-of-optimism", "End of optimism", "Figure 4, Appendix",
             "Arms (1, 0), (0, 1), (1 − ε, 2ε), θ* = (1, 0): only the bad arm (0, 1) tells the other two "
-            "apart. σ* = 0.1, and √10 where σ is under-specified.",
+            "apart. σ* = 0.1, and √10 where σ is under-specified. Ties go to the arm listed first, the "
+            "best one.",
             {"paper": Size(1_000_000, 20), "quick": Size(20_000, 20)},
             _end_of_optimism,
             panel="", figure="ε",

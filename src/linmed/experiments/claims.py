@@ -12,14 +12,29 @@ import numpy as np
 
 from linmed.checks import Floats
 from linmed.experiments.catalogue import (
-    ARM_COUNTS, BALL_ARMS, DELAYS, DIMENSIONS, EPSILONS, MATCHED, OVER, UNDER,
-)  # fmt: skip
+    ARM_COUNTS,
+    BALL_ARMS,
+    DELAYS,
+    DIMENSIONS,
+    EPSILONS,
+    MATCHED,
+    OVER,
+    UNDER,
+)
 from linmed.experiments.findings import Findings
 from linmed.experiments.lineup import LINMED
 from linmed.experiments.offline import LINMED_EXACT, LINTS_EXACT, ORACLE, SAMPLES, floor_column
 from linmed.experiments.statistics import (
-    Estimate, Verdict, deviation, growth, jackknife, mean, ratio, slope, together,
-)  # fmt: skip
+    Estimate,
+    Verdict,
+    deviation,
+    growth,
+    jackknife,
+    mean,
+    ratio,
+    slope,
+    together,
+)
 
 CLOSE = 2.0
 """A regret is "close to" or "among" others up to this factor, and "well" below them beyond it."""
@@ -81,15 +96,21 @@ def _large_gap(found: Findings) -> Iterator[Row]:
     worse = ("SpannerIGW", "SpannerIGW-AT", "LinTS-Freq", "EXP2", "LinIMED-1")
     for name in LINMED:
         ratios = {rival: ratio(found.final(name, *key), found.final(rival, *key)) for rival in worse}
-        yield _row(found, f"{name} has lower regret than {', '.join(worse[:-1])} and {worse[-1]}",
-                   [(f"{{}} × {rival}'s", r, r.below(1.0)) for rival, r in ratios.items()])  # fmt: skip
+        yield _row(
+            found,
+            f"{name} has lower regret than {', '.join(worse[:-1])} and {worse[-1]}",
+            [(f"{{}} × {rival}'s", r, r.below(1.0)) for rival, r in ratios.items()],
+        )
     for name in LINMED:
         ratios = {
             rival: ratio(found.final(name, *key), found.final(rival, *key))
             for rival in ("OFUL", "LinTS-Bayes")
         }
-        yield _row(found, f"{name} is close to OFUL and LinTS-Bayes (at most {CLOSE:g} times their regret)",
-                   [(f"{{}} × {rival}'s", r, r.below(CLOSE)) for rival, r in ratios.items()])  # fmt: skip
+        yield _row(
+            found,
+            f"{name} is close to OFUL and LinTS-Bayes (at most {CLOSE:g} times their regret)",
+            [(f"{{}} × {rival}'s", r, r.below(CLOSE)) for rival, r in ratios.items()],
+        )
     horizons = sorted(float(s.key[1]) for s in found.settings if s.key[0] == "horizon")
     if horizons:
         sizes = [*horizons, float(found.horizon)]
@@ -99,19 +120,32 @@ def _large_gap(found: Findings) -> Iterator[Row]:
             ]
             p = growth(sizes, *finals, found.final(name, *key))
             inside = slope(found.rounds(*key), found.curves(name, *key), found.horizon / 10)
-            row = _row(found, f"{name}'s regret grows like √n (exponent between {ROOT[0]} and {ROOT[1]}, over "
-                       f"runs told their horizon, {sizes[0]:,.0f} to {sizes[-1]:,.0f})",
-                       [("exponent {}", p, p.within(*ROOT))])  # fmt: skip
+            row = _row(
+                found,
+                f"{name}'s regret grows like √n (exponent between {ROOT[0]} and {ROOT[1]}, over "
+                f"runs told their horizon, {sizes[0]:,.0f} to {sizes[-1]:,.0f})",
+                [("exponent {}", p, p.within(*ROOT))],
+            )
             yield Row(
                 row.experiment, row.claim, f"{row.measured}; within the longest run {inside}", row.verdict
             )
-            yield _row(found, f"{name}'s regret grows at least like √n, as its lower bound says (exponent above 0.45, "
-                       f"over the same runs)", [("exponent {}", p, p.above(0.45))])  # fmt: skip
-    yield _row(found, f"SpannerIGW-AT's regret grows like √t (exponent of the last decade between {ROOT[0]} and "
-               f"{ROOT[1]})", [("exponent {}", p := _last_decade(found, "SpannerIGW-AT", *key), p.within(*ROOT))])  # fmt: skip
+            yield _row(
+                found,
+                f"{name}'s regret grows at least like √n, as its lower bound says (exponent above 0.45, "
+                f"over the same runs)",
+                [("exponent {}", p, p.above(0.45))],
+            )
+    yield _row(
+        found,
+        f"SpannerIGW-AT's regret grows like √t (exponent of the last decade between {ROOT[0]} and {ROOT[1]})",
+        [("exponent {}", p := _last_decade(found, "SpannerIGW-AT", *key), p.within(*ROOT))],
+    )
     exponents = {name: _last_decade(found, name, *key) for name in LINMED}
-    yield _row(found, "LinMED's regret grows clearly slower than √t (exponent of the last decade below 0.5)",
-               [(f"{name} {{}}", p, p.below(0.5)) for name, p in exponents.items()])  # fmt: skip
+    yield _row(
+        found,
+        "LinMED's regret grows clearly slower than √t (exponent of the last decade below 0.5)",
+        [(f"{name} {{}}", p, p.below(0.5)) for name, p in exponents.items()],
+    )
     yield _among_best(found, "", [("{} ×", key)])
 
 
@@ -142,21 +176,30 @@ def _end_of_optimism(found: Findings) -> Iterator[Row]:
             eps: ratio(found.final("LinMED-99", eps, noise), found.final("LinTS-Freq", eps, noise))
             for eps in EPSILONS
         }
-        yield _row(found, f"{noise}: LinMED-99 ends well below LinTS-Freq (less than 1/{CLOSE:g} of its regret)",
-                   [(f"ε={eps}: {{}} ×", r, r.below(1 / CLOSE)) for eps, r in ratios.items()])  # fmt: skip
+        yield _row(
+            found,
+            f"{noise}: LinMED-99 ends well below LinTS-Freq (less than 1/{CLOSE:g} of its regret)",
+            [(f"ε={eps}: {{}} ×", r, r.below(1 / CLOSE)) for eps, r in ratios.items()],
+        )
     for name in ("OFUL", "LinIMED-1"):
         yield from _deteriorates(found, name)
     for name in ("OFUL", "LinTS-Bayes"):
         slopes = {eps: _last_decade(found, name, eps, UNDER) for eps in EPSILONS}
-        yield _row(found, f"{UNDER}: {name} becomes nearly linear (exponent of the last decade above {LINEAR})",
-                   [(f"ε={eps}: {{}}", p, p.above(LINEAR)) for eps, p in slopes.items()])  # fmt: skip
+        yield _row(
+            found,
+            f"{UNDER}: {name} becomes nearly linear (exponent of the last decade above {LINEAR})",
+            [(f"ε={eps}: {{}}", p, p.above(LINEAR)) for eps, p in slopes.items()],
+        )
     for other in ("LinMED-90", "LinMED-50"):
         ratios = {
             eps: ratio(found.final("LinMED-99", eps, UNDER), found.final(other, eps, UNDER))
             for eps in EPSILONS
         }
-        yield _row(found, f"{UNDER}: LinMED-99 suffers more than {other}",
-                   [(f"ε={eps}: {{}} ×", r, r.above(1.0)) for eps, r in ratios.items()])  # fmt: skip
+        yield _row(
+            found,
+            f"{UNDER}: LinMED-99 suffers more than {other}",
+            [(f"ε={eps}: {{}} ×", r, r.above(1.0)) for eps, r in ratios.items()],
+        )
     for noise in (MATCHED, OVER, UNDER):
         yield _among_best(found, f", {noise}", [(f"ε={eps}: {{}} ×", (eps, noise)) for eps in EPSILONS])
 
@@ -170,24 +213,37 @@ def _deteriorates(found: Findings, name: str) -> Iterator[Row]:
         return found.at(round_, name, *cell), found.at(round_, "LinMED-99", *cell)
 
     starts = {cell: ratio(*relative(cell, early)) for cell in both}
-    yield _row(found, f"{name} starts well (below LinMED-99 after {early:,.0f} rounds)",
-               [(f"{label[cell]} {{}} ×", r, r.below(1.0)) for cell, r in starts.items()])  # fmt: skip
+    yield _row(
+        found,
+        f"{name} starts well (below LinMED-99 after {early:,.0f} rounds)",
+        [(f"{label[cell]} {{}} ×", r, r.below(1.0)) for cell, r in starts.items()],
+    )
     changes = {
         cell: _ratio_of_ratios(*relative(cell, found.horizon), *relative(cell, early)) for cell in both
     }
-    yield _row(found, f"{name} deteriorates (its regret relative to LinMED-99's grows from round {early:,.0f} on)",
-               [(f"{label[cell]} {{}} ×", r, r.above(1.0)) for cell, r in changes.items()])  # fmt: skip
+    yield _row(
+        found,
+        f"{name} deteriorates (its regret relative to LinMED-99's grows from round {early:,.0f} on)",
+        [(f"{label[cell]} {{}} ×", r, r.above(1.0)) for cell, r in changes.items()],
+    )
     end = found.horizon
     small = {
         n: _ratio_of_ratios(*relative((0.005, n), end), *relative((0.02, n), end)) for n in (MATCHED, OVER)
     }
-    yield _row(found, f"{name} is worst at small ε (final regret relative to LinMED-99's, ε = 0.005 over ε = 0.02)",
-               [(f"{n}: {{}} ×", r, r.above(1.0)) for n, r in small.items()])  # fmt: skip
+    yield _row(
+        found,
+        f"{name} is worst at small ε (final regret relative to LinMED-99's, ε = 0.005 over ε = 0.02)",
+        [(f"{n}: {{}} ×", r, r.above(1.0)) for n, r in small.items()],
+    )
     noise = {
         eps: _ratio_of_ratios(*relative((eps, OVER), end), *relative((eps, MATCHED), end)) for eps in EPSILONS
     }
-    yield _row(found, f"{name} is worse with σ² over-specified (final regret relative to LinMED-99's, {OVER} "
-               f"over {MATCHED})", [(f"ε={eps}: {{}} ×", r, r.above(1.0)) for eps, r in noise.items()])  # fmt: skip
+    yield _row(
+        found,
+        f"{name} is worse with σ² over-specified (final regret relative to LinMED-99's, {OVER} "
+        f"over {MATCHED})",
+        [(f"ε={eps}: {{}} ×", r, r.above(1.0)) for eps, r in noise.items()],
+    )
 
 
 def _ratio_of_ratios(a: Floats, b: Floats, c: Floats, d: Floats) -> Estimate:
@@ -203,10 +259,16 @@ def _arm_count(found: Findings) -> Iterator[Row]:
         return growth(ARM_COUNTS, *(found.final(name, K) for K in ARM_COUNTS))
 
     p = exponent("LinMEDNOPT")
-    yield _row(found, "LinMEDNOPT's regret grows in proportion to K (exponent between 0.7 and 1.3)",
-               [("exponent {}", p, p.within(0.7, 1.3))])  # fmt: skip
-    yield _row(found, "LinMED's regret does not grow with K (exponent between −0.2 and 0.2)",
-               [(f"{name} {{}}", q := exponent(name), q.within(-0.2, 0.2)) for name in LINMED])  # fmt: skip
+    yield _row(
+        found,
+        "LinMEDNOPT's regret grows in proportion to K (exponent between 0.7 and 1.3)",
+        [("exponent {}", p, p.within(0.7, 1.3))],
+    )
+    yield _row(
+        found,
+        "LinMED's regret does not grow with K (exponent between −0.2 and 0.2)",
+        [(f"{name} {{}}", q := exponent(name), q.within(-0.2, 0.2)) for name in LINMED],
+    )
 
 
 # ---- delayed-rewards ------------------------------------------------------------------------------------
@@ -219,13 +281,17 @@ def _delayed(found: Findings) -> Iterator[Row]:
         return mean(found.final(name, longest) - found.final(name, 0))
 
     own = rise("OFUL")
-    yield _row(found, f"OFUL's regret rises with the delay (from none to {longest} rounds)",
-               [("by {}", own, own.above(0.0))])  # fmt: skip
+    yield _row(
+        found,
+        f"OFUL's regret rises with the delay (from none to {longest} rounds)",
+        [("by {}", own, own.above(0.0))],
+    )
     for name in (*LINMED, "LinTS-Bayes"):
         gap = mean(
-            found.final("OFUL", longest) - found.final("OFUL", 0)
+            found.final("OFUL", longest)
+            - found.final("OFUL", 0)
             - CLOSE * (found.final(name, longest) - found.final(name, 0))
-        )  # fmt: skip
+        )
         claim = f"OFUL deteriorates with the delay much more than {name} (more than {CLOSE:g} times its rise)"
         yield Row(found.experiment.name, claim, f"rise of {own} against {rise(name)}", gap.above(0.0))
 
@@ -235,46 +301,73 @@ def _delayed(found: Findings) -> Iterator[Row]:
 
 def _dimension(found: Findings) -> Iterator[Row]:
     lowest, highest = DIMENSIONS[0], DIMENSIONS[-1]
-    rises = {n: ratio(found.final("LinTS-Freq", n, highest), found.final("LinTS-Freq", n, lowest))
-             for n in (MATCHED, OVER, UNDER)}  # fmt: skip
-    yield _row(found, f"LinTS-Freq deteriorates with d (regret at d = {highest} over d = {lowest})",
-               [(f"{n}: {{}} ×", r, r.above(1.0)) for n, r in rises.items()])  # fmt: skip
+    rises = {
+        n: ratio(found.final("LinTS-Freq", n, highest), found.final("LinTS-Freq", n, lowest))
+        for n in (MATCHED, OVER, UNDER)
+    }
+    yield _row(
+        found,
+        f"LinTS-Freq deteriorates with d (regret at d = {highest} over d = {lowest})",
+        [(f"{n}: {{}} ×", r, r.above(1.0)) for n, r in rises.items()],
+    )
     yield from _misspecified(found, DIMENSIONS, "d")
-    beats = {n: ratio(found.final("LinMED-90", n, highest), found.final("LinMED-99", n, highest))
-             for n in (MATCHED, OVER, UNDER)}  # fmt: skip
-    yield _row(found, f"LinMED-90 beats LinMED-99 at d = {highest}",
-               [(f"{n}: {{}} ×", r, r.below(1.0)) for n, r in beats.items()])  # fmt: skip
+    beats = {
+        n: ratio(found.final("LinMED-90", n, highest), found.final("LinMED-99", n, highest))
+        for n in (MATCHED, OVER, UNDER)
+    }
+    yield _row(
+        found,
+        f"LinMED-90 beats LinMED-99 at d = {highest}",
+        [(f"{n}: {{}} ×", r, r.below(1.0)) for n, r in beats.items()],
+    )
 
 
 def _ball_arms(found: Findings) -> Iterator[Row]:
     yield from _misspecified(found, BALL_ARMS, "K")
     lowest, highest = BALL_ARMS[0], BALL_ARMS[-1]
-    changes = {name: ratio(found.final(name, MATCHED, highest), found.final(name, MATCHED, lowest))
-               for name in found.names(MATCHED, lowest)}  # fmt: skip
-    yield _row(found, f"No method depends on K (regret at K = {highest} within a factor {CLOSE:g} of K = {lowest}, "
-               f"{MATCHED})", [(f"{name} {{}} ×", r, r.within(1 / CLOSE, CLOSE)) for name, r in changes.items()])  # fmt: skip
+    changes = {
+        name: ratio(found.final(name, MATCHED, highest), found.final(name, MATCHED, lowest))
+        for name in found.names(MATCHED, lowest)
+    }
+    yield _row(
+        found,
+        f"No method depends on K (regret at K = {highest} within a factor {CLOSE:g} of K = {lowest}, "
+        f"{MATCHED})",
+        [(f"{name} {{}} ×", r, r.within(1 / CLOSE, CLOSE)) for name, r in changes.items()],
+    )
 
 
 def _misspecified(found: Findings, sizes: tuple[int, ...], symbol: str) -> Iterator[Row]:
-    rises = {size: ratio(found.final("LinTS-Freq", OVER, size), found.final("LinTS-Freq", MATCHED, size))
-             for size in sizes}  # fmt: skip
-    yield _row(found, f"LinTS-Freq deteriorates with over-specified σ (regret with {OVER} over {MATCHED})",
-               [(f"{symbol}={size}: {{}} ×", r, r.above(1.0)) for size, r in rises.items()])  # fmt: skip
+    rises = {
+        size: ratio(found.final("LinTS-Freq", OVER, size), found.final("LinTS-Freq", MATCHED, size))
+        for size in sizes
+    }
+    yield _row(
+        found,
+        f"LinTS-Freq deteriorates with over-specified σ (regret with {OVER} over {MATCHED})",
+        [(f"{symbol}={size}: {{}} ×", r, r.above(1.0)) for size, r in rises.items()],
+    )
     for name in LINMED:
         parts = []
         for noise in (OVER, UNDER):
             for size in sizes:
                 r = ratio(found.final(name, noise, size), found.final(name, MATCHED, size))
                 parts.append((f"{noise}, {symbol}={size}: {{}} ×", r, r.within(1 / LITTLE, LITTLE)))
-        yield _row(found, f"{name} is little affected by mis-specified σ (regret changes by less than a factor "
-                   f"{LITTLE:g})", parts)  # fmt: skip
+        yield _row(
+            found,
+            f"{name} is little affected by mis-specified σ (regret changes by less than a factor {LITTLE:g})",
+            parts,
+        )
     parts = []
     for size in sizes:
         others = [
             found.final(name, MATCHED, size) for name in found.names(MATCHED, size) if name != "LinIMED-3"
         ]
-        r = jackknife(lambda own, *rest: own.mean() / float(np.median([x.mean() for x in rest])),
-                      found.final("LinIMED-3", MATCHED, size), *others)  # fmt: skip
+        r = jackknife(
+            lambda own, *rest: own.mean() / float(np.median([x.mean() for x in rest])),
+            found.final("LinIMED-3", MATCHED, size),
+            *others,
+        )
         parts.append((f"{symbol}={size}: {{}} ×", r, r.above(CLOSE)))
     yield _row(
         found,
@@ -302,22 +395,35 @@ def _offline(found: Findings) -> Iterator[Row]:
         return Row(found.experiment.name, claim, measured, verdict)
 
     own = mean(found.scores[LINMED_EXACT])
-    yield row("The uniform policy's mean IPW score from LinMED-50's log is 0.800 to two decimals",
-              _decimals(own), agrees(own, ORACLE, 0.005))  # fmt: skip
+    yield row(
+        "The uniform policy's mean IPW score from LinMED-50's log is 0.800 to two decimals",
+        _decimals(own),
+        agrees(own, ORACLE, 0.005),
+    )
     for M in SAMPLES:
         estimate = mean(found.scores[floor_column(M)])
-        yield row(f"From LinTS-Freq's log with M = {M:,} Monte-Carlo samples it is {PUBLISHED[M][0]:.3f}",
-                  _decimals(estimate), agrees(estimate, PUBLISHED[M][0], 0.0005))  # fmt: skip
+        yield row(
+            f"From LinTS-Freq's log with M = {M:,} Monte-Carlo samples it is {PUBLISHED[M][0]:.3f}",
+            _decimals(estimate),
+            agrees(estimate, PUBLISHED[M][0], 0.0005),
+        )
     exact = mean(found.scores[LINTS_EXACT])
-    yield row("With LinTS-Freq's exact probabilities the score is unbiased: the bias is the estimates' (our addition)",
-              _decimals(exact), agrees(exact, ORACLE, 0.0005))  # fmt: skip
+    yield row(
+        "With LinTS-Freq's exact probabilities the score is unbiased: the bias is the estimates' "
+        "(our addition)",
+        _decimals(exact),
+        agrees(exact, ORACLE, 0.0005),
+    )
     spreads = {M: deviation(found.scores[floor_column(M)]) for M in SAMPLES}
     measured = "; ".join(
         f"M = {M:,}: standard deviation {s.value:.3f} ± {s.error:.3f}, variance {s.value**2:.4f}"
         for M, s in spreads.items()
     )
-    yield row("The standard deviations of those scores are 0.099, 0.069 and 0.039", measured,
-              together(agrees(s, PUBLISHED[M][1], 0.0005) for M, s in spreads.items()))  # fmt: skip
+    yield row(
+        "The standard deviations of those scores are 0.099, 0.069 and 0.039",
+        measured,
+        together(agrees(s, PUBLISHED[M][1], 0.0005) for M, s in spreads.items()),
+    )
 
 
 def _decimals(estimate: Estimate) -> str:

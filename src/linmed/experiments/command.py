@@ -21,15 +21,23 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = subparsers.add_parser(
         "reproduce",
         help="run the paper's experiments again and say which of its claims hold",
-        description="Run the paper's experiments again, judge its claims and write a report. Running the same command "
-        "again computes only what is missing.",
+        description="Run the paper's experiments again, judge its claims and write a report. The "
+        "same command again computes only what is missing.",
         epilog=f"Experiments: {', '.join(EXPERIMENTS)}.",
     )
     parser.add_argument("experiments", nargs="*", metavar="EXPERIMENT", help="which ones (default: all)")
-    parser.add_argument("--scale", choices=("quick", "paper"), default="quick",
-                        help="quick: a minute or two; paper: the paper's horizons and trials (default: quick)")  # fmt: skip
-    parser.add_argument("--variant", choices=("text", "as-run"), default="text",
-                        help="as the paper's text has it, or as the authors' public code runs it (default: text)")  # fmt: skip
+    parser.add_argument(
+        "--scale",
+        choices=("quick", "paper"),
+        default="quick",
+        help="quick: a minute or two; paper: the paper's horizons and trials (default: quick)",
+    )
+    parser.add_argument(
+        "--variant",
+        choices=("text", "as-run"),
+        default="text",
+        help="as the paper's text has it, or as the authors' public code runs it (default: text)",
+    )
     parser.add_argument("--workers", type=_count, metavar="N", help="processes (default: one per processor)")
     parser.add_argument(
         "--cluster", metavar="ADDRESS", help="dask scheduler to use instead, as in tcp://host:8786"
@@ -40,8 +48,12 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     parser.add_argument("--trials", type=_count, metavar="N", help="trials, instead of the scale's")
     parser.add_argument("--horizon", type=_count, metavar="N", help="rounds, instead of the scale's")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="default: 0")
-    parser.add_argument("--movielens", metavar="DIR", default=os.environ.get("LINMED_ML100K") or None,
-                        help="an ml-100k directory (default: $LINMED_ML100K; without one, generated features)")  # fmt: skip
+    parser.add_argument(
+        "--movielens",
+        metavar="DIR",
+        default=os.environ.get("LINMED_ML100K") or None,
+        help="an ml-100k directory (default: $LINMED_ML100K; without one, generated features)",
+    )
     parser.set_defaults(run=run)
     return parser
 
@@ -52,10 +64,18 @@ def run(args: argparse.Namespace) -> int:
     try:
         chosen(args.experiments)
         report = reproduce(
-            args.experiments, args.scale, args.variant, args.out, args.workers, args.cluster,
-            trials=args.trials, horizon=args.horizon, seed=args.seed, movielens=args.movielens,
+            args.experiments,
+            args.scale,
+            args.variant,
+            args.out,
+            args.workers,
+            args.cluster,
+            trials=args.trials,
+            horizon=args.horizon,
+            seed=args.seed,
+            movielens=args.movielens,
             command=command_line(args),
-        )  # fmt: skip
+        )
     except KeyboardInterrupt:
         console.print(
             f"Interrupted. Finished trials are kept in {args.out}; the same command continues.", markup=False

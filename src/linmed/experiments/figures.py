@@ -18,15 +18,20 @@ from linmed.experiments.catalogue import ARM_COUNTS, Setting
 from linmed.experiments.findings import Findings
 from linmed.experiments.lineup import LINMED
 from linmed.experiments.offline import (
-    LINMED_EXACT, LINTS_EXACT, ORACLE, SAMPLES, floor_column, plus_one_column,
-)  # fmt: skip
+    LINMED_EXACT,
+    LINTS_EXACT,
+    ORACLE,
+    SAMPLES,
+    floor_column,
+    plus_one_column,
+)
 from linmed.experiments.palette import BOUND, FAINT, INK, POLICY, THEMED, variable
 from linmed.experiments.statistics import mean
 
 DECADES = 10.0
 """Final regrets further apart than this factor are drawn on logarithmic axes."""
 
-STYLE: dict[str, Any] = {
+STYLE: Any = {
     "font.family": "sans-serif",
     "font.size": 9.5,
     "axes.titlesize": 10,
@@ -84,9 +89,12 @@ class Drawing:
         least, most = round(68 * width), round(110 * width)
         svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
         label = self.caption.replace('"', "&quot;").replace("<", "&lt;")
-        return re.sub(r'(<svg[^>]*?) width="[^"]*"',
-                      rf'\1 role="img" aria-label="{label}" style="min-width:{least}px;max-width:{most}px"',
-                      svg, count=1)  # fmt: skip
+        return re.sub(
+            r'(<svg[^>]*?) width="[^"]*"',
+            rf'\1 role="img" aria-label="{label}" style="min-width:{least}px;max-width:{most}px"',
+            svg,
+            count=1,
+        )
 
 
 def drawings(found: Findings) -> list[Drawing]:
@@ -175,7 +183,7 @@ def _curves(ax: Any, found: Findings, setting: Setting, names: Sequence[str], lo
 
 def _spans_decades(found: Findings, settings: Sequence[Setting]) -> bool:
     finals = [found.final(name, *s.key).mean() for s in settings for name in found.names(*s.key)]
-    return max(finals) > DECADES * max(min(finals), 1e-9)
+    return bool(max(finals) > DECADES * max(min(finals), 1e-9))
 
 
 def _scale(ax: Any, found: Findings, settings: Sequence[Setting], logarithmic: bool) -> None:
@@ -197,8 +205,13 @@ def _first(horizon: int) -> int:
     return max(min(10, horizon), horizon // 10_000)
 
 
-def _limits(axes: Sequence[Any], found: Findings, settings: Sequence[Setting], logarithmic: bool,
-            without: Sequence[str] = ()) -> None:  # fmt: skip
+def _limits(
+    axes: Sequence[Any],
+    found: Findings,
+    settings: Sequence[Setting],
+    logarithmic: bool,
+    without: Sequence[str] = (),
+) -> None:
     """Room for every curve and its interval."""
     low, high = math.inf, 0.0
     for setting in settings:
@@ -257,8 +270,18 @@ def _arm_count(found: Findings) -> Drawing:
         finals = [mean(found.final(name, K)) for K in ARM_COUNTS]
         centre = np.array([f.value for f in finals])
         low, high = interval(centre, np.array([f.error for f in finals]), logarithmic=True)
-        ax.errorbar(ARM_COUNTS, centre, yerr=[centre - low, high - centre], color=line.light,
-                    linestyle=line.dash, marker=line.marker, markersize=5, capsize=3, linewidth=1.8, label=name)  # fmt: skip
+        ax.errorbar(
+            ARM_COUNTS,
+            centre,
+            yerr=[centre - low, high - centre],
+            color=line.light,
+            linestyle=line.dash,
+            marker=line.marker,
+            markersize=5,
+            capsize=3,
+            linewidth=1.8,
+            label=name,
+        )
     ax.set_xscale("log", base=2)
     ax.set_yscale("log")
     ax.set_xticks(ARM_COUNTS, [str(K) for K in ARM_COUNTS])
@@ -319,15 +342,27 @@ def _propensities(found: Findings) -> Drawing:
     )
     for label, columns, line, dash, marker, shift in kinds:
         estimates = [mean(found.scores[column]) for column in columns]
-        ax.errorbar(x + shift, [e.value for e in estimates], yerr=[1.96 * np.nan_to_num(e.error) for e in estimates],
-                    color=line.light, linestyle=dash, marker=marker, markersize=5, capsize=3, label=label)  # fmt: skip
+        ax.errorbar(
+            x + shift,
+            [e.value for e in estimates],
+            yerr=[1.96 * np.nan_to_num(e.error) for e in estimates],
+            color=line.light,
+            linestyle=dash,
+            marker=marker,
+            markersize=5,
+            capsize=3,
+            label=label,
+        )
     ax.axhline(ORACLE, color=INK.light, linestyle=(0, (2, 2)), linewidth=1.2, label="true value 0.8")
     ax.set_xticks(x, [f"{M:,}" for M in SAMPLES])
     ax.set_xlabel("Monte-Carlo samples M")
     ax.set_ylabel("mean IPW score")
     _legend(figure, ax, 2)
-    return Drawing(f"{found.experiment.name}-propensities",
-                   "Mean IPW score by how the propensity was found, with 95 % intervals.", figure)  # fmt: skip
+    return Drawing(
+        f"{found.experiment.name}-propensities",
+        "Mean IPW score by how the propensity was found, with 95 % intervals.",
+        figure,
+    )
 
 
 def _theory(found: Findings) -> Drawing:
@@ -335,8 +370,14 @@ def _theory(found: Findings) -> Drawing:
     figure = Figure(figsize=(6.6, 4.4), layout="constrained")
     ax = figure.add_subplot()
     line = POLICY["LinMED-90"]
-    ax.plot(overlay.rounds, overlay.trivial, color=INK.light, linestyle=(0, (1.2, 1.2)),
-            linewidth=1.2, label="largest gap × rounds")  # fmt: skip
+    ax.plot(
+        overlay.rounds,
+        overlay.trivial,
+        color=INK.light,
+        linestyle=(0, (1.2, 1.2)),
+        linewidth=1.2,
+        label="largest gap × rounds",
+    )
     ax.plot(
         overlay.rounds,
         overlay.lemma,
@@ -345,8 +386,14 @@ def _theory(found: Findings) -> Drawing:
         alpha=0.35,
         label="regret lemma, best L",
     )
-    ax.plot(overlay.rounds, overlay.instance, color=BOUND.light, linestyle=(0, (6, 1.5)), linewidth=1.5,
-            label="instance-dependent theorem")  # fmt: skip
+    ax.plot(
+        overlay.rounds,
+        overlay.instance,
+        color=BOUND.light,
+        linestyle=(0, (6, 1.5)),
+        linewidth=1.5,
+        label="instance-dependent theorem",
+    )
     low, high = interval(overlay.measured, overlay.error, logarithmic=True)
     ax.plot(
         overlay.rounds,
@@ -357,8 +404,14 @@ def _theory(found: Findings) -> Drawing:
     )
     ax.fill_between(overlay.rounds, low, high, color=line.light, alpha=0.18, linewidth=0)
     p = overlay.exponent
-    ax.plot(overlay.late, overlay.fitted, color=POLICY["LinTS-Freq"].light, linestyle=(0, (3, 1.5)), linewidth=1.8,
-            label=f"fit of the last decade: $t^{{{p.value:.2f}}}$")  # fmt: skip
+    ax.plot(
+        overlay.late,
+        overlay.fitted,
+        color=POLICY["LinTS-Freq"].light,
+        linestyle=(0, (3, 1.5)),
+        linewidth=1.8,
+        label=f"fit of the last decade: $t^{{{p.value:.2f}}}$",
+    )
     ax.set_xscale("log")
     ax.set_yscale("log")
     ax.set_xlim(_first(found.horizon), found.horizon)
@@ -368,5 +421,8 @@ def _theory(found: Findings) -> Drawing:
     ax.set_xlabel("round")
     ax.set_ylabel("cumulative regret")
     _legend(figure, ax, 2)
-    return Drawing(f"{found.experiment.name}-theory",
-                   f"{overlay.title}: measured regret, the paper's bounds and the fitted growth.", figure)  # fmt: skip
+    return Drawing(
+        f"{found.experiment.name}-theory",
+        f"{overlay.title}: measured regret, the paper's bounds and the fitted growth.",
+        figure,
+    )

@@ -5,7 +5,7 @@ import os
 import platform
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from importlib import metadata
+from importlib import metadata, resources
 
 from linmed import __version__
 from linmed.experiments.bounds import overlays
@@ -15,10 +15,10 @@ from linmed.experiments.findings import Findings
 from linmed.experiments.offline import LINMED_EXACT, LINTS_EXACT, SAMPLES, floor_column, plus_one_column
 from linmed.experiments.output import Output
 from linmed.experiments.palette import POLICY, stylesheet, variable
-from linmed.experiments.statistics import Estimate, deviation, mean
+from linmed.experiments.statistics import Estimate, Verdict, deviation, mean
 
-SIGN = {"holds": "✓", "fails": "✗", "undecided": "?"}
-MEANING = {
+SIGN: dict[Verdict, str] = {"holds": "✓", "fails": "✗", "undecided": "?"}
+MEANING: dict[Verdict, str] = {
     "holds": "hold",
     "fails": "do not hold",
     "undecided": "undecided at this scale",
@@ -74,9 +74,10 @@ def _ledger(rows: Sequence[Row]) -> str:
         )
     return (
         '<section id="ledger"><h2>Which claims hold</h2>'
-        "<p>Each claim of the paper with what was measured: mean ± standard error over trials, policies compared "
-        "on the same random numbers. A claim holds or fails only if the 95&nbsp;% interval leaves no doubt about it; "
-        "where a claim has parts, all must hold (✗ and ? mark the parts that do not).</p>"
+        "<p>Each claim of the paper with what was measured: mean ± standard error over trials, policies "
+        "compared on the same random numbers. A claim holds or fails only if the 95&nbsp;% interval leaves "
+        "no doubt about it; where a claim has parts, all must hold (✗ and ? mark the parts that do "
+        "not).</p>"
         '<table class="ledger"><thead><tr><th>claim</th><th>measured</th><th>verdict</th></tr></thead><tbody>'
         + "".join(lines)
         + "</tbody></table></section>"
@@ -94,7 +95,8 @@ def _section(found: Findings, drawn: Iterable[Drawing]) -> str:
     ]
     for drawing in drawn:
         parts.append(
-            f'<figure><div class="scroll">{drawing.inline()}</div><figcaption>{_text(drawing.caption)}</figcaption></figure>'
+            f'<figure><div class="scroll">{drawing.inline()}</div>'
+            f"<figcaption>{_text(drawing.caption)}</figcaption></figure>"
         )
         if drawing.name.endswith("-theory"):
             parts.append(_looseness(found))
@@ -117,10 +119,11 @@ def _variants(found: Findings) -> str:
 def _looseness(found: Findings) -> str:
     overlay = overlays(found)
     return (
-        f"<p>After {found.horizon:,} rounds LinMED-90 with δ = 1/(t+1) has regret {overlay.measured[-1]:,.1f}. The regret "
-        f"lemma, minimised over L, allows {overlay.lemma[-1]:,.0f}; the instance-dependent theorem {overlay.instance[-1]:,.0f}; "
-        f"and no policy can do worse than {overlay.trivial[-1]:,.0f}. The best of the three is {overlay.looseness:,.0f} times the "
-        f"measured regret, which over the last decade grows like t to the power {overlay.exponent}.</p>"
+        f"<p>After {found.horizon:,} rounds LinMED-90 with δ = 1/(t+1) has regret "
+        f"{overlay.measured[-1]:,.1f}. The regret lemma, minimised over L, allows {overlay.lemma[-1]:,.0f}; "
+        f"the instance-dependent theorem {overlay.instance[-1]:,.0f}; and no policy can do worse than "
+        f"{overlay.trivial[-1]:,.0f}. The best of the three is {overlay.looseness:,.0f} times the measured "
+        f"regret, which over the last decade grows like t to the power {overlay.exponent}.</p>"
     )
 
 
@@ -139,11 +142,13 @@ def _finals(found: Findings) -> str:
             cells.append(f"<td{mark}>{_number(estimate)}</td>")
         seconds = sum(found.results[setting.key].seconds(name) for setting in drawn)
         lines.append(
-            f'<tr><th scope="row">{_swatch(name)}{_text(name)}</th>{"".join(cells)}<td class="time">{_time(seconds)}</td></tr>'
+            f'<tr><th scope="row">{_swatch(name)}{_text(name)}</th>{"".join(cells)}'
+            f'<td class="time">{_time(seconds)}</td></tr>'
         )
     return (
         "<h3>Final regret ± standard error</h3>"
-        f'<div class="scroll"><table class="numbers"><thead><tr><th>policy</th>{head}<th>processor time</th></tr></thead>'
+        f'<div class="scroll"><table class="numbers"><thead><tr><th>policy</th>{head}'
+        "<th>processor time</th></tr></thead>"
         f"<tbody>{''.join(lines)}</tbody></table></div>"
     )
 
@@ -156,15 +161,17 @@ def _scores(found: Findings) -> str:
     for label, M, column in kinds:
         estimate, spread = mean(found.scores[column]), deviation(found.scores[column])
         lines.append(
-            f'<tr><th scope="row">{_text(label)}</th><td>{M}</td><td>{estimate.value:.4f} ± {estimate.error:.4f}</td>'
+            f'<tr><th scope="row">{_text(label)}</th><td>{M}</td>'
+            f"<td>{estimate.value:.4f} ± {estimate.error:.4f}</td>"
             f"<td>{spread.value:.3f}</td><td>{spread.value**2:.4f}</td></tr>"
         )
     return (
         "<h3>IPW score of the uniform policy (true value 0.8)</h3>"
-        '<div class="scroll"><table class="numbers"><thead><tr><th>log and propensity</th><th>M</th><th>mean ± s.e.</th>'
-        f"<th>standard deviation</th><th>variance</th></tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
-        "<p>The paper's table has means 0.906, 0.819, 0.799 for M = 1,000, 10,000, 100,000, and 0.099, 0.069, 0.039 in the "
-        "row “standard deviation”.</p>"
+        '<div class="scroll"><table class="numbers"><thead><tr><th>log and propensity</th><th>M</th>'
+        "<th>mean ± s.e.</th><th>standard deviation</th><th>variance</th></tr></thead>"
+        f"<tbody>{''.join(lines)}</tbody></table></div>"
+        "<p>The paper's table has means 0.906, 0.819, 0.799 for M = 1,000, 10,000, 100,000, and 0.099, "
+        "0.069, 0.039 in the row “standard deviation”.</p>"
     )
 
 
@@ -192,14 +199,14 @@ def _colophon(findings: Sequence[Findings], wall: Mapping[str, float], command: 
         '<section id="made"><h2>How this was made</h2>'
         f"<pre><code>{_text(command)}</code></pre>"
         f"<p>linmed {__version__}, Python {platform.python_version()}, {packages}; {platform.system()} "
-        f"{platform.machine()}, {processors} processors. Seed {findings[0].seed}: trial i has the random stream "
-        "(seed, i) whatever the machine, so the same command gives the same numbers.</p>"
-        '<div class="scroll"><table class="numbers"><thead><tr><th>experiment</th><th>rounds</th><th>trials</th>'
-        "<th>processor time of all trials</th><th>this run</th></tr></thead>"
+        f"{platform.machine()}, {processors} processors. Seed {findings[0].seed}: trial i has the random "
+        "stream (seed, i) whatever the machine, so the same command gives the same numbers.</p>"
+        '<div class="scroll"><table class="numbers"><thead><tr><th>experiment</th><th>rounds</th>'
+        "<th>trials</th><th>processor time of all trials</th><th>this run</th></tr></thead>"
         f"<tbody>{lines}</tbody></table></div>"
-        "<p>Trials are kept in <code>results/</code> and <code>offline/</code> beside this page (Parquet); running the "
-        "command again computes only what is missing. Figures are in <code>figures/</code>, the ledger in "
-        "<code>ledger.json</code>.</p></section>"
+        "<p>Trials are kept in <code>results/</code> and <code>offline/</code> beside this page (Parquet); "
+        "running the command again computes only what is missing. Figures are in "
+        "<code>figures/</code>, the ledger in <code>ledger.json</code>.</p></section>"
     )
 
 
@@ -223,54 +230,10 @@ def _text(words: str) -> str:
 
 
 def _page(body: str) -> str:
+    css = (resources.files("linmed.experiments") / "report.css").read_text(encoding="utf-8")
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         '<meta name="color-scheme" content="light dark"><title>LinMED: the experiments, run again</title>'
-        f"<style>{stylesheet()}{CSS}</style></head><body><main>{body}</main></body></html>"
+        f"<style>{stylesheet()}{css}</style></head><body><main>{body}</main></body></html>"
     )
-
-
-CSS = """
-:root{--paper:#ffffff;--raised:#f5f7f9;--line:#d9dde2;--text:#23272d;--soft:#59616b;--link:#0b5cad;
---good:#0a6640;--goodbg:#dff3e8;--bad:#9b1c1c;--badbg:#fbe3e2;--open:#6b5200;--openbg:#f8efcf}
-@media(prefers-color-scheme:dark){:root{--paper:#14171b;--raised:#1d2127;--line:#3a4048;--text:#e4e7eb;--soft:#a3abb5;
---link:#79b8ff;--good:#7ee2ae;--goodbg:#123524;--bad:#ff9d97;--badbg:#401a1a;--open:#f2d675;--openbg:#37300f}}
-*{box-sizing:border-box}
-html{-webkit-text-size-adjust:100%}
-body{margin:0;background:var(--paper);color:var(--text);font:16px/1.55 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif}
-main{max-width:68rem;margin:0 auto;padding:1.5rem 1rem 4rem}
-h1{font-size:1.75rem;line-height:1.2;margin:.5rem 0 1rem}
-h2{font-size:1.3rem;margin:3rem 0 .5rem;padding-top:1rem;border-top:1px solid var(--line)}
-h3{font-size:1rem;margin:1.5rem 0 .5rem}
-a{color:var(--link)} nav{line-height:2}
-p{max-width:46rem} small,figcaption{color:var(--soft)}
-.note{background:var(--raised);border-left:3px solid var(--soft);padding:.5rem .8rem}
-.tally{display:inline-block;margin:0 .5rem .4rem 0;padding:.25rem .7rem;border-radius:1rem}
-.holds{color:var(--good);background:var(--goodbg)}
-.fails{color:var(--bad);background:var(--badbg)}
-.undecided{color:var(--open);background:var(--openbg)}
-.verdict{display:inline-block;white-space:nowrap;padding:.1rem .55rem;border-radius:.7rem;font-weight:600;font-size:.85rem}
-table{border-collapse:collapse;font-size:.9rem;font-variant-numeric:tabular-nums}
-.ledger{width:100%} th,td{padding:.4rem .6rem;text-align:left;vertical-align:top;border-bottom:1px solid var(--line)}
-.ledger td:first-child{width:38%} .measured{color:var(--soft)}
-.group th{background:var(--raised);padding-top:.7rem}
-.numbers th,.numbers td{text-align:right;white-space:nowrap} .numbers th:first-child{text-align:left}
-.numbers tbody th{position:sticky;left:0;background:var(--paper);font-weight:500}
-.best{font-weight:700} .time{color:var(--soft)}
-.swatch{display:inline-block;width:.8em;height:.8em;border-radius:2px;margin-right:.5em}
-.scroll{overflow-x:auto} figure{margin:1.5rem 0}
-figure svg{display:block;width:100%;height:auto}
-figcaption{font-size:.9rem;margin-top:.3rem}
-pre{background:var(--raised);padding:.8rem;overflow-x:auto;border-radius:.4rem}
-details{margin:.8rem 0} summary{cursor:pointer;color:var(--soft)}
-@media(max-width:640px){
-.ledger thead{display:none}
-.ledger tr{display:block;padding:.7rem 0;border-bottom:1px solid var(--line)}
-.ledger tr.group{padding:0;border:0;margin-top:1.2rem}
-.ledger td,.ledger td:first-child,.ledger th{display:block;width:auto;border:0;padding:.15rem 0}
-.ledger .group th{padding:.4rem .6rem}
-.ledger .measured{overflow-wrap:anywhere}
-}
-@media print{.scroll{overflow:visible} section{break-inside:auto}}
-"""

@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Watched(Executor):
-    """An executor that tells `finished` the arguments of every call that is done; without `inner`, in this thread."""
+    """Tells `finished` the arguments of every call that is done; without `inner` it runs them here."""
 
     def __init__(self, inner: Executor | None, finished: Callable[..., None]) -> None:
         self._inner = inner
@@ -68,10 +68,10 @@ def _on_cluster(address: str) -> Iterator[Executor]:
     except ImportError:
         raise ImportError("--cluster needs dask: pip install 'linmed[cluster]'") from None
     try:
-        client = Client(address, timeout=10)
+        client = Client(address, timeout=10)  # type: ignore[no-untyped-call]
     except (OSError, ValueError) as error:
         raise ConnectionError(
             f"no scheduler answers at {address!r} ({error}); start one with `dask scheduler`"
         ) from None
     with client:
-        yield client.get_executor()
+        yield client.get_executor()  # type: ignore[no-untyped-call]

@@ -33,7 +33,6 @@ from linmed.simulation import Results, Store, simulate
 from linmed.simulation.batch import Task
 from linmed.simulation.engine import default_workers
 
-
 LOGS = 2
 """Logging policies of offline-evaluation."""
 
@@ -137,33 +136,56 @@ class _Plan:
         results: dict[Key, Results] = {}
         for setting in found.settings:
             results[setting.key] = simulate(
-                setting.policies, setting.environment, setting.horizon, found.trials, found.seed,
-                executor=executor, store=store, progress=False,
-            )  # fmt: skip
+                setting.policies,
+                setting.environment,
+                setting.horizon,
+                found.trials,
+                found.seed,
+                executor=executor,
+                store=store,
+                progress=False,
+            )
         seconds = sum(r.seconds(name) for r in results.values() for name in r.names)
         return replace(found, results=results, seconds=seconds)
 
 
-def _plan(experiment: Experiment, scale: Scale, variant: Variant, horizon: int | None, trials: int | None,
-          seed: int, films: Path | None) -> _Plan:  # fmt: skip
+def _plan(
+    experiment: Experiment,
+    scale: Scale,
+    variant: Variant,
+    horizon: int | None,
+    trials: int | None,
+    seed: int,
+    films: Path | None,
+) -> _Plan:
     size = experiment.sizes[scale]
     n = size.horizon if horizon is None else horizon
     settings = tuple(experiment.settings(experiment, variant, n, films))
     notes = []
     if any(isinstance(getattr(s.environment, "env", s.environment), MovieLens) for s in settings):
         notes.append(
-            "Features of the MovieLens 100K films and users." if films is not None else
-            "Generated features of the shape of MovieLens 100K, not the real ones: `linmed data movielens` "
-            "downloads those, and --movielens or LINMED_ML100K says where they are."
-        )  # fmt: skip
-    found = Findings(experiment, scale, variant, n, size.trials if trials is None else trials, seed, settings,
-                     notes=tuple(notes))  # fmt: skip
+            "Features of the MovieLens 100K films and users."
+            if films is not None
+            else "Generated features of the shape of MovieLens 100K, not the real ones: `linmed data "
+            "movielens` downloads those, and --movielens or LINMED_ML100K says where they are."
+        )
+    found = Findings(
+        experiment,
+        scale,
+        variant,
+        n,
+        size.trials if trials is None else trials,
+        seed,
+        settings,
+        notes=tuple(notes),
+    )
     offline = offline_setting(variant, n, seed) if experiment.name == "offline-evaluation" else None
     return _Plan(found, offline)
 
 
-def _command(names: Sequence[str], scale: str, variant: str, trials: int | None, horizon: int | None,
-             seed: int) -> str:  # fmt: skip
+def _command(
+    names: Sequence[str], scale: str, variant: str, trials: int | None, horizon: int | None, seed: int
+) -> str:
     words = ["linmed reproduce", *names, f"--scale {scale}", f"--variant {variant}"]
     words += [
         f"--{key} {value}" for key, value in (("trials", trials), ("horizon", horizon)) if value is not None
@@ -177,10 +199,16 @@ class _Bar:
     def __init__(self, wanted: bool, total: int) -> None:
         console = Console(stderr=True)
         self._progress = Progress(
-            TextColumn("{task.description:26}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(),
-            TextColumn("left"), TimeRemainingColumn(), console=console,
-            disable=not (wanted and console.is_terminal), transient=True,
-        )  # fmt: skip
+            TextColumn("{task.description:26}"),
+            BarColumn(),
+            TaskProgressColumn(),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=console,
+            disable=not (wanted and console.is_terminal),
+            transient=True,
+        )
         self._task = self._progress.add_task("", total=total)
 
     def __enter__(self) -> "_Bar":
