@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from linmed import Agent, LinMED, LinMEDNoDesign, MaillardSampling
 from linmed.kernels import med
+from linmed.kernels.linear import tiles_of
 
 GOLDEN = json.loads((Path(__file__).parent.parent / "data" / "linmed.json").read_text())
 TOY_ARMS = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
@@ -20,6 +21,10 @@ def state_after(policy, features, rewards, dim):
     features = np.asarray(features, dtype=float).reshape(-1, dim)
     policy.learn(state, features, np.asarray(rewards, dtype=float), np.zeros(len(rewards), dtype=np.int64))
     return state
+
+
+def all_tiles(arms):
+    return tiles_of(arms, np.arange(len(arms)), np.ones(len(arms)))
 
 
 @pytest.mark.parametrize("case", GOLDEN["steps"], ids=lambda case: str(np.shape(case["arms"])))
@@ -33,10 +38,11 @@ def test_golden_step(case):
     beta = policy.radius(state)[0] ** 2
     np.testing.assert_allclose(beta, want["beta"], rtol=1e-8)
     log_f, scratch, q = np.empty(len(arms)), np.empty(len(arms)), np.empty(len(arms))
-    best = med.log_weights(arms, state.theta[0], state.inverse[0], beta, log_f)[0]
+    tiles = all_tiles(arms)
+    best = med.log_weights(arms, tiles, state.theta[0], state.inverse[0], beta, log_f)[0]
     assert best == want["best"]
     np.testing.assert_allclose(np.exp(log_f), want["weights"], rtol=1e-8)
-    med.augmented_design(arms, log_f, policy.version, False, scratch, q)
+    med.augmented_design(arms, tiles, log_f, policy.version, False, scratch, q)
     survivors = np.exp(log_f) >= np.exp(-1) if policy.version == 1 else np.full(len(arms), True)
     np.testing.assert_allclose(q[survivors], want["design"], atol=1e-8)
     assert not q[~survivors].any()
@@ -65,7 +71,7 @@ def test_few_and_many_arms_are_computed_alike():
         few, many = np.empty(K), np.empty(K)
         theta, inverse = state.theta, state.inverse
         best, widest, highest, _ = med.log_weights_few(arms, 0, theta, inverse, 0, 5.0, few)
-        also = med.log_weights(arms[0], theta[0], inverse[0], 5.0, many)
+        also = med.log_weights(arms[0], all_tiles(arms[0]), theta[0], inverse[0], 5.0, many)
         assert (best, widest) == also[:2]
         assert highest == pytest.approx(also[2], rel=1e-12)
         np.testing.assert_allclose(few, many, rtol=1e-11, atol=1e-13)

@@ -14,7 +14,7 @@ import math
 import numpy as np
 
 from linmed.kernels.compile import kernel
-from linmed.kernels.linear import argmax, argmin, inner_products, squared_lengths, tiles_of
+from linmed.kernels.linear import argmax, extremes, inner_products, rescale, squared_lengths, tiles_of
 
 NEGLIGIBLE = 1e-10  # a component this small relative to its own vector is rounding
 STOP = 1.0 + 1e-9  # the greedy loop ends when no leverage exceeds this
@@ -48,7 +48,7 @@ def betke_henk(A, rows, scale, tiles, count):  # type: ignore[no-untyped-def]
         if b_norm2 < NEGLIGIBLE * NEGLIGIBLE:
             continue  # the axis already lies in the span of the v's
         inner_products(A, rows, scale, tiles, b, score)
-        top, bottom = argmax(score), argmin(score)
+        top, bottom = extremes(score)
         size = max(abs(score[top]), abs(score[bottom]))
         flat = not score[top] - score[bottom] > NEGLIGIBLE * size
         for k in range(d):
@@ -277,24 +277,38 @@ def approx_design(A, log_scale, weights):  # type: ignore[no-untyped-def]
     if members <= 2 * d:  # Algorithm 4, line 1: all arms, whose leverages then are at most 1
         uniform_over_members(log_scale, weights)
         return
-    rows, scale = np.empty(members, np.int64), np.empty(members)
+    scale = np.empty(K)
+    for i in range(K):
+        scale[i] = math.exp(log_scale[i] - top)
+    approx_design_of_many(A, log_scale, scale, np.empty((0, d, 1)), weights)
+
+
+@kernel
+def approx_design_of_many(A, log_scale, all_scale, tiles, weights):  # type: ignore[no-untyped-def]
+    """The same for more than 2d arms, with all_scale = exp(log_scale) up to a factor.
+
+    tiles may hold all the arms unscaled; they are then used up. all_scale (K,).
+    """
+    K, d = A.shape
+    rows, scale = np.empty(K, np.int64), np.empty(K)
     m = 0
     for i in range(K):
         weights[i] = 0.0
-        if log_scale[i] > -math.inf:
-            s = math.exp(log_scale[i] - top)
-            if s > 0.0:
-                for k in range(d):
-                    if A[i, k] != 0.0:  # a zero arm informs of nothing and takes no part
-                        rows[m], scale[m] = i, s
-                        m += 1
-                        break
+        if all_scale[i] > 0.0:
+            for k in range(d):
+                if A[i, k] != 0.0:  # a zero arm informs of nothing and takes no part
+                    rows[m], scale[m] = i, all_scale[i]
+                    m += 1
+                    break
     rows, scale = rows[:m], scale[:m]
     count, leverage = np.zeros(m), np.empty(m)
     M = np.empty((d, d))
     solved = False
     if m >= d:
-        tiles = tiles_of(A, rows, scale)
+        if m == K and tiles.shape[0] * tiles.shape[2] >= K:
+            rescale(tiles, scale)
+        else:
+            tiles = tiles_of(A, rows, scale)
         betke_henk(A, rows, scale, tiles, count)
         if weighted_inverse(A, rows, scale, count, 1e-7, M):
             squared_lengths(A, rows, scale, tiles, M, leverage)

@@ -43,27 +43,30 @@ def argmax(x):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def argmin(x):  # type: ignore[no-untyped-def]
-    """Index of the smallest entry, the lowest index on ties."""
+def extremes(x):  # type: ignore[no-untyped-def]
+    """Indices of the largest and of the smallest entry, the lowest index on ties."""
     n = x.shape[0]
-    best, lowest = 0, x[0]
-    whole = n - n % 8
-    for i in range(0, whole, 8):
-        m0 = x[i] if x[i] < x[i + 4] else x[i + 4]
-        m1 = x[i + 1] if x[i + 1] < x[i + 5] else x[i + 5]
-        m2 = x[i + 2] if x[i + 2] < x[i + 6] else x[i + 6]
-        m3 = x[i + 3] if x[i + 3] < x[i + 7] else x[i + 7]
-        m0 = m0 if m0 < m2 else m2
-        m1 = m1 if m1 < m3 else m3
-        m0 = m0 if m0 < m1 else m1
-        if m0 < lowest:
-            for j in range(i, i + 8):
+    top, bottom, highest, lowest = 0, 0, x[0], x[0]
+    whole = n - n % 4
+    for i in range(0, whole, 4):
+        h0 = x[i] if x[i] > x[i + 2] else x[i + 2]
+        h1 = x[i + 1] if x[i + 1] > x[i + 3] else x[i + 3]
+        l0 = x[i] if x[i] < x[i + 2] else x[i + 2]
+        l1 = x[i + 1] if x[i + 1] < x[i + 3] else x[i + 3]
+        if h0 > highest or h1 > highest:
+            for j in range(i, i + 4):
+                if x[j] > highest:
+                    top, highest = j, x[j]
+        if l0 < lowest or l1 < lowest:
+            for j in range(i, i + 4):
                 if x[j] < lowest:
-                    best, lowest = j, x[j]
+                    bottom, lowest = j, x[j]
     for i in range(whole, n):
+        if x[i] > highest:
+            top, highest = i, x[i]
         if x[i] < lowest:
-            best, lowest = i, x[i]
-    return best
+            bottom, lowest = i, x[i]
+    return top, bottom
 
 
 @kernel
@@ -214,3 +217,15 @@ def subtract(tile, c, out):  # type: ignore[no-untyped-def]
         source, target, ck = tile[k], out[k], c[k]
         for i in range(tile.shape[1]):
             target[i] = source[i] - ck
+
+
+@kernel
+def rescale(tiles, scale):  # type: ignore[no-untyped-def]
+    """Multiply the vectors of kept tiles by scale (m,), in place."""
+    m, width = scale.shape[0], tiles.shape[2]
+    for t in range(tiles.shape[0]):
+        s = scale[t * width : min(t * width + width, m)]
+        for k in range(tiles.shape[1]):
+            line = tiles[t, k]
+            for i in range(s.shape[0]):
+                line[i] *= s[i]

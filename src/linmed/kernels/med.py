@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from linmed.kernels.compile import kernel
-from linmed.kernels.design import approx_design, optimal_design
+from linmed.kernels.design import approx_design_of_many, optimal_design, uniform_over_members
 from linmed.kernels.linear import (
     argmax,
     inner_products,
@@ -90,15 +90,14 @@ def log_weights_few(arms, p, theta, inverse, r, beta, log_f):  # type: ignore[no
 
 
 @kernel
-def log_weights(A, theta, M, beta, log_f):  # type: ignore[no-untyped-def]
+def log_weights(A, tiles, theta, M, beta, log_f):  # type: ignore[no-untyped-def]
     """log f_t(a) of eq. (f_tm1); returns the empirically best arm, the arm of largest leverage ‖a‖² in
     M = V⁻¹, that leverage, and whether no weight is marked UNDERFLOW.
 
-    A (K,d), theta (d,), M (d,d), beta = β_{t−1}(δ_{t−1}), log_f (K,).
+    A (K,d), tiles of all its arms, theta (d,), M (d,d), beta = β_{t−1}(δ_{t−1}), log_f (K,).
     """
     K, d = A.shape
     rows, ones = np.arange(K), np.ones(K)
-    tiles = tiles_of(A, rows, ones)
     inner_products(A, rows, ones, tiles, theta, log_f)
     best = argmax(log_f)
     center, toward = A[best].copy(), np.empty(d)
@@ -128,17 +127,29 @@ def log_weights(A, theta, M, beta, log_f):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def augmented_design(A, log_f, version, optimal, log_scale, q):  # type: ignore[no-untyped-def]
-    """ApproxDesignAugmented (Algorithm 2): version 0 rescales the arms by √f, version 1 drops f < 1/e."""
-    for i in range(log_f.shape[0]):
+def augmented_design(A, tiles, log_f, version, optimal, scale, q):  # type: ignore[no-untyped-def]
+    """ApproxDesignAugmented (Algorithm 2): version 0 rescales the arms by √f, version 1 drops f < 1/e.
+
+    Writes the scales (K,) too. tiles are those of all arms, or empty.
+    """
+    K, d = A.shape
+    log_scale = np.empty(K)
+    members = K
+    for i in range(K):
         if version == 0:
             log_scale[i] = 0.5 * log_f[i]
+            scale[i] = math.exp(log_scale[i]) if log_f[i] < 0.0 else 1.0
+        elif log_f[i] >= -1.0:
+            log_scale[i], scale[i] = 0.0, 1.0
         else:
-            log_scale[i] = 0.0 if log_f[i] >= -1.0 else -math.inf
+            log_scale[i], scale[i] = -math.inf, 0.0
+            members -= 1
     if optimal:
         optimal_design(A, log_scale, OPTIMAL_TOL, q)
+    elif members <= 2 * d:
+        uniform_over_members(log_scale, q)
     else:
-        approx_design(A, log_scale, q)
+        approx_design_of_many(A, log_scale, scale, tiles, q)
 
 
 @kernel
@@ -152,15 +163,21 @@ def distribution(arms, theta, inverse, r, beta, mixture, log_f, q, weight):  # t
     alpha_emp, alpha_opt, version, optimal, explore = mixture
     K, d = arms.shape[1], arms.shape[2]
     p = r if arms.shape[0] > 1 else 0
+    uniform = alpha_opt == 0.0 or (K <= 2 * d and version == 0 and not optimal)  # what ApproxDesign gives
     if K * d <= FEW:
         best, widest, highest, intact = log_weights_few(arms, p, theta, inverse, r, beta, log_f)
+        if not intact:
+            repair(arms[p], theta[r], inverse[r], beta, best, log_f)
+        if not uniform:
+            augmented_design(arms[p], np.empty((0, d, 1)), log_f, version, optimal, weight, q)
     else:
-        best, widest, highest, intact = log_weights(arms[p], theta[r], inverse[r], beta, log_f)
-    if not intact:
-        repair(arms[p], theta[r], inverse[r], beta, best, log_f)
-    uniform = alpha_opt == 0.0 or (K <= 2 * d and version == 0 and not optimal)  # what ApproxDesign gives
-    if not uniform:
-        augmented_design(arms[p], log_f, version, optimal, weight, q)
+        A = arms[p]
+        tiles = tiles_of(A, np.arange(K), np.ones(K))
+        best, widest, highest, intact = log_weights(A, tiles, theta[r], inverse[r], beta, log_f)
+        if not intact:
+            repair(A, theta[r], inverse[r], beta, best, log_f)
+        if not uniform:
+            augmented_design(A, tiles, log_f, version, optimal, weight, q)
     spread = (1.0 - alpha_emp - (0.0 if uniform else alpha_opt)) / K
     if spread < 1e-12:  # α_emp + α_opt = 1
         spread = 0.0
@@ -172,7 +189,10 @@ def distribution(arms, theta, inverse, r, beta, mixture, log_f, q, weight):  # t
         if i == best:
             share += alpha_emp
         q[i] = share
-        weight[i] = share * math.exp(log_f[i])
+        if uniform or version == 1:
+            weight[i] = share * math.exp(log_f[i])
+        else:
+            weight[i] *= share * weight[i]  # f = (√f)²
         total += weight[i]
     if q[best] == 0.0:
         total = renormalise(log_f, q, weight)
