@@ -3,31 +3,46 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+DEV := $(VENV)/.ready-dev
+FRESH := $(VENV)/.kernels
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint setup clean
+.PHONY: demo test lint bench setup clean
 
-setup: $(READY)
+setup: $(DEV)
 
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "linmed needs Python 3.11 or newer; try: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
-	@echo "installing linmed and its tools into $(VENV) ..."
+	@echo "installing linmed into $(VENV) ..."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@$(BIN)/python -m pip install --quiet --editable .
 	@touch $(READY)
 
-demo: $(READY)
-	@$(BIN)/linmed demo --out out/demo
+$(DEV): $(READY)
+	@echo "installing the tools for tests into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $(DEV)
 
-test: $(READY)
+# numba's cache of a kernel does not notice a change in another file that the kernel calls.
+$(FRESH): $(READY) $(wildcard src/linmed/kernels/*.py)
+	@rm -f src/linmed/kernels/__pycache__/*.nb[ci]
+	@touch $(FRESH)
+
+demo: $(FRESH)
+	@$(BIN)/linmed reproduce --scale quick --out out/demo
+
+test: $(DEV) $(FRESH)
 	@$(BIN)/python -m pytest
 
-lint: $(READY)
+lint: $(DEV)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+
+bench: $(FRESH)
+	@$(BIN)/linmed bench
 
 clean:
 	@rm -rf $(VENV) out
