@@ -142,8 +142,7 @@ def ever_missed(kind: str, x: np.ndarray, floor: np.ndarray, mean: float, level:
     log_level = math.log(level)
     if kind == "betting":
         bets = BettingLower.BETS
-        prior = np.full(bets.size, -math.log(bets.size))
-        return kernels.largest_log_wealth(bets, prior, x, floor, mean) >= log_level
+        return kernels.largest_wealth(bets, np.full(bets.size, 1 / bets.size), x, floor, mean) >= level
     if kind == "bernstein":
         return bernstein_ever_above(x, floor, mean, log_level, LARGEST_RATE)
     t = np.arange(1, x.size + 1)
@@ -161,61 +160,62 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--logs", type=int, default=2000)
-    parser.add_argument("--block", type=int, default=100, help="logs simulated at once")
-    parser.add_argument("--bootstrap-logs", type=int, default=200, help="logs on which the bootstrap is run")
+    parser.add_argument("--block", type=int, default=50, help="logs simulated at once")
+    parser.add_argument("--bootstrap-logs", type=int, default=100, help="logs on which the bootstrap is run")
     parser.add_argument("--policies", nargs="*", default=list(POLICIES), choices=list(POLICIES))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("results/ope-coverage"))
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
-    lines = []
+    tallies: dict[str, Tally] = {}
     for name in args.policies:
-        tally, begun = Tally(), time.perf_counter()
+        tally, begun = tallies.setdefault(name, Tally()), time.perf_counter()
         for start in range(0, args.logs, args.block):
             rng = np.random.default_rng([args.seed, list(POLICIES).index(name), start])
             count = min(args.block, args.logs - start)
             arms, means = problems(count, rng)
-            played, reward, probability = simulate(POLICIES[name], arms, means, SIZES[-1], rng)
+            log = simulate(POLICIES[name], arms, means, SIZES[-1], rng)
             for r in range(count):
-                n = SIZES[-1]
-                rounds = Rounds(
-                    row=np.arange(n),
-                    arm=played[r],
-                    probability=probability[r, np.arange(n), played[r]],
-                    reward=reward[r],
-                    arm_count=np.full(n, K),
-                    logged=probability[r].ravel(),
-                    arms=np.tile(arms[r], (n, 1)),
-                )
-                log = rounds, Ridge().predict_learn(rounds)
+                rounds = as_rounds(arms[r], *(column[r] for column in log))
+                model = Ridge().predict_learn(rounds)
                 greedy = np.zeros(K)
                 greedy[means[r].argmax()] = 1.0
+                number = start + r
                 for target, pi in (("uniform", np.full(K, 1 / K)), ("greedy", greedy)):
-                    study_log(
-                        tally,
-                        target,
-                        pi,
-                        float(pi @ means[r]),
-                        log,
-                        start + r < args.bootstrap_logs,
-                        start + r,
-                    )
-            print(
-                f"{name}: {start + count} logs, {time.perf_counter() - begun:.0f} s",
-                file=sys.stderr,
-                flush=True,
-            )
+                    truth = float(pi @ means[r])
+                    study_log(tally, target, pi, truth, rounds, model, number < args.bootstrap_logs, number)
+            print(f"{name}: {start + count} logs, {time.perf_counter() - begun:.0f} s", file=sys.stderr, flush=True)
+            lines = report(tallies, args.out / "coverage.csv")
+    for line in lines:
+        print("  ".join(f"{value!s:<10}" for value in line))
+
+
+def as_rounds(arms: np.ndarray, played: np.ndarray, reward: np.ndarray, probability: np.ndarray) -> Rounds:
+    n = played.size
+    return Rounds(
+        row=np.arange(n),
+        arm=played,
+        probability=probability[np.arange(n), played],
+        reward=reward,
+        arm_count=np.full(n, K),
+        logged=probability.ravel(),
+        arms=np.tile(arms, (n, 1)),
+    )
+
+
+def report(tallies: dict[str, Tally], path: Path) -> list[tuple[object, ...]]:
+    """Write what is known so far, so that an interrupted study leaves its results."""
+    lines: list[tuple[object, ...]] = [
+        ("policy", "target", "interval", "terms", "n", "logs", "coverage", "median width")
+    ]
+    for name, tally in tallies.items():
         for key, results in tally.rows.items():
             covered, width = np.array([hit for hit, _ in results]), np.array([size for _, size in results])
             widths = "" if key[3] == "every n" else f"{np.nanmedian(width):.4f}"
             lines.append((name, *key, len(covered), f"{covered.mean():.4f}", widths))
-    header = ("policy", "target", "interval", "terms", "n", "logs", "coverage", "median width")
-    with open(args.out / "coverage.csv", "w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(header)
-        writer.writerows(lines)
-    for line in (header, *lines):
-        print("  ".join(f"{value!s:<10}" for value in line))
+    with open(path, "w", newline="") as file:
+        csv.writer(file).writerows(lines)
+    return lines
 
 
 if __name__ == "__main__":

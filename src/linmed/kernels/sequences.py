@@ -42,37 +42,48 @@ def betting(gains, bets, x, floor):  # type: ignore[no-untyped-def]
 
 @kernel
 def log_wealth(gains, bets, log_prior, counts, floors, mean):  # type: ignore[no-untyped-def]
-    """log Σ_j prior_j Π_t (1 + γ_j (x_t + k_t)) / (1 + γ_j (m + k_t)); counts, floors (L,) say how often k was what."""
+    """log Σ_j prior_j Π_t (1 + γ_j (x_t + k_t)) / (1 + γ_j (m + k_t)), and its derivative in m.
+
+    counts, floors (L,): how often k was what.
+    """
     largest = -math.inf
     terms = np.empty(bets.shape[0])
+    slopes = np.zeros(bets.shape[0])
     for j in range(bets.shape[0]):
         value = log_prior[j] + gains[j]
         for i in range(counts.shape[0]):
-            if counts[i] > 0:
-                value -= counts[i] * math.log1p(bets[j] * (mean + floors[i]))
+            value -= counts[i] * math.log1p(bets[j] * (mean + floors[i]))
+            slopes[j] -= counts[i] * bets[j] / (1.0 + bets[j] * (mean + floors[i]))
         terms[j] = value
         largest = max(largest, value)
     total = 0.0
+    slope = 0.0
     for j in range(bets.shape[0]):
-        total += math.exp(terms[j] - largest)
-    return largest + math.log(total)
+        share = math.exp(terms[j] - largest)
+        total += share
+        slope += share * slopes[j]
+    return largest + math.log(total), slope / total
 
 
 @kernel
 def betting_lower(gains, bets, log_prior, counts, floors, log_level):  # type: ignore[no-untyped-def]
-    """The smallest mean in [0, 1] with wealth below 1/α: wealth decreases in the mean, so by bisection."""
-    if log_wealth(gains, bets, log_prior, counts, floors, 0.0) < log_level:
-        return 0.0
-    if log_wealth(gains, bets, log_prior, counts, floors, 1.0) >= log_level:
-        return 1.0
-    low, high = 0.0, 1.0
-    for _ in range(50):
-        middle = 0.5 * (low + high)
-        if log_wealth(gains, bets, log_prior, counts, floors, middle) >= log_level:
-            low = middle
-        else:
-            high = middle
-    return low
+    """The smallest mean in [0, 1] with wealth below 1/α.
+
+    The log-wealth is convex and decreasing in the mean, so Newton's steps from 0 approach from the left:
+    stopping early only makes the bound more cautious.
+    """
+    mean = 0.0
+    for _ in range(100):
+        value, slope = log_wealth(gains, bets, log_prior, counts, floors, mean)
+        if value < log_level or slope >= 0.0:
+            break
+        step = (value - log_level) / -slope
+        mean += step
+        if mean >= 1.0:
+            return 1.0
+        if step < 1e-13:
+            break
+    return mean
 
 
 @kernel
@@ -109,23 +120,24 @@ def mixture(state, x):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def largest_log_wealth(bets, log_prior, x, floor, mean):  # type: ignore[no-untyped-def]
-    """The largest log-wealth against `mean` at any time: the sequence ever leaves it out iff this is ≥ log(1/α).
+def largest_wealth(bets, prior, x, floor, mean):  # type: ignore[no-untyped-def]
+    """The largest betting wealth against `mean` at any time: the sequence ever leaves it out iff this is ≥ 1/α.
 
-    x, floor k_t (n,).
+    bets γ, prior (J,); x, floor k_t (n,).
     """
     size = bets.shape[0]
-    terms = log_prior.copy()
-    worst = 0.0
+    wealth = prior.copy()
+    stake = np.empty(size)
+    largest = 0.0
     for t in range(x.shape[0]):
-        largest = -math.inf
-        for j in range(size):
-            factor = min(1.0 + bets[j] * (x[t] + floor[t]), LARGEST_FACTOR)
-            terms[j] += math.log(factor / (1.0 + bets[j] * (mean + floor[t])))
-            largest = max(largest, terms[j])
-        if largest > worst - 4.0:  # 32 terms sum to at most e^3.5 times the largest
-            total = 0.0
+        if t == 0 or floor[t] != floor[t - 1]:
             for j in range(size):
-                total += math.exp(terms[j] - largest)
-            worst = max(worst, largest + math.log(total))
-    return worst
+                stake[j] = 1.0 / (1.0 + bets[j] * (mean + floor[t]))
+        y = x[t] + floor[t]
+        total = 0.0
+        for j in range(size):
+            # Kept below overflow; what has sunk to zero had no hope of coming back.
+            wealth[j] = min(wealth[j] * min(1.0 + bets[j] * y, LARGEST_FACTOR) * stake[j], 1e250)
+            total += wealth[j]
+        largest = max(largest, total)
+    return largest

@@ -127,9 +127,11 @@ def _run(args: argparse.Namespace) -> None:
             }
             plot_sequences(traces, args.plot, f"{kind} sequences, confidence {args.confidence:g}")
     checks = [diagnose(log, target, args.missing) for target in targets] if args.diagnose else []
-    meta = {key.decode(): value.decode() for key, value in table.schema.metadata.items()}
+    meta: dict[str, Any] = {key.decode(): value.decode() for key, value in table.schema.metadata.items()}
+    meta |= {name: int(meta[name]) for name in ("decisions", "waiting")}
+    meta["confidence"] = float(meta["confidence"])
     notes = [f"{one.target}: {warning}" for one in checks for warning in one.warnings]
-    if int(meta["waiting"]):
+    if meta["waiting"]:
         notes.append(
             f"{meta['waiting']} of {meta['decisions']} decisions have no reward yet and were not used"
         )
@@ -204,15 +206,15 @@ def _plain(table: pa.Table) -> list[dict[str, Any]]:
     ]
 
 
-def _print(table: pa.Table, meta: dict[str, str], notes: list[str]) -> None:
-    shown = Table(
-        title=f"{meta['interval']} interval, confidence {float(meta['confidence']):g}", title_justify="left"
-    )
+def _print(table: pa.Table, meta: dict[str, Any], notes: list[str]) -> None:
+    title = f"{meta['interval']} interval, confidence {meta['confidence']:g}"
+    shown = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
     for name in table.column_names:
-        shown.add_column(name, justify="left" if name in ("target", "estimator", "valid") else "right")
+        shown.add_column(name, justify="left" if name in ("target", "estimator", "valid") else "right", no_wrap=True)
     for row in table.to_pylist():
-        shown.add_row(*(f"{value:.6g}" if isinstance(value, float) else str(value) for value in row.values()))
-    console = Console()
+        row["effective_n"] = f"{row['effective_n']:.1f}"
+        shown.add_row(*(f"{value:.4g}" if isinstance(value, float) else str(value) for value in row.values()))
+    console = Console() if sys.stdout.isatty() else Console(width=200)  # nothing is cut in a file
     console.print(shown)
     for note in notes:
         console.print(f"note: {note}", highlight=False, markup=False)

@@ -314,6 +314,7 @@ class Moments:
 
     def __init__(self) -> None:
         self.n = 0
+        self.ratio = False  # whether there are y and z
         self.mean = np.zeros(3)
         self.scatter = np.zeros((3, 3))
 
@@ -323,6 +324,7 @@ class Moments:
         present = [i for i, column in enumerate((x, y, z)) if column is not None]
         other = Moments()
         other.n = columns[0].size
+        other.ratio = z is not None
         means = [float(np.mean(column)) for column in columns]
         other.mean[present] = means
         centred = np.stack([column - mean for column, mean in zip(columns, means, strict=True)])
@@ -333,6 +335,7 @@ class Moments:
         """Absorb another summary (Chan, Golub & LeVeque 1983)."""
         if other.n == 0:
             return
+        self.ratio |= other.ratio
         total = self.n + other.n
         step = other.mean - self.mean
         self.scatter += other.scatter + np.outer(step, step) * (self.n * other.n / total)
@@ -342,14 +345,13 @@ class Moments:
     @property
     def estimate(self) -> float:
         """mean(x) + Σ y / Σ z."""
-        x, y, z = self.mean
-        ratio = 0.0 if y == 0 and z == 0 and self.scatter[1, 1] == 0 else _ratio(float(y), float(z))
-        return float(x) + ratio
+        x, y, z = map(float, self.mean)
+        return x + _ratio(y, z) if self.ratio else x
 
     @property
     def standard_error(self) -> float:
         """By the delta method: the term of decision t is x_t + (y_t − R z_t)/mean(z), R = Σ y / Σ z."""
         _, y, z = self.mean
-        direction = np.array([1.0, 1.0 / z, -y / z**2]) if z != 0 else np.array([1.0, 0.0, 0.0])
+        direction = np.array([1.0, 1.0 / z, -y / z**2]) if self.ratio else np.array([1.0, 0.0, 0.0])
         variance = float(direction @ self.scatter @ direction) / max(self.n - 1, 1)
         return float(np.sqrt(max(variance, 0.0) / self.n))

@@ -291,6 +291,7 @@ class OpenBanditSource:
         source = {"time": "timestamp", "arm": "item_id", "probability": self.probability, "reward": "click"}
         names = [source.get(column, column) for column in self.columns if column != "arm_count"]
         short: list[int] = []
+        reports: list[tuple[int, str]] = []
 
         def invalid(row: Any) -> str:
             self._report(
@@ -310,6 +311,8 @@ class OpenBanditSource:
         done = 0
         with reader:
             for batch in reader:
+                while reports:
+                    self._report(*reports.pop(0), malformed)
                 for start in range(0, batch.num_rows, rows):
                     part = batch.slice(start, rows)
                     yield self._convert(part, done + start, short, malformed).select(list(columns))
@@ -352,10 +355,10 @@ class OpenBanditSource:
             }
         )
 
-    def _report(self, line: int | None, reason: str, malformed: Malformed) -> None:
+    def _report(self, line: int, reason: str, malformed: Malformed) -> None:
         if self.errors == "raise":
             raise ValueError(f"{self.path}, line {line}: {reason}")
-        malformed.add(-1 if line is None else line, reason)
+        malformed.add(line, reason)
 
 
 def _line(row: int, short: list[int]) -> int:

@@ -87,7 +87,7 @@ class BettingLower(LowerSequence):
 
     def log_wealth(self, mean: float) -> float:
         """log K_t(mean)."""
-        return float(kernels.log_wealth(self._gains, self.BETS, self._log_prior, *self._past(), mean))
+        return float(kernels.log_wealth(self._gains, self.BETS, self._log_prior, *self._past(), mean)[0])
 
     @property
     def lower(self) -> float:

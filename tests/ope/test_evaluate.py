@@ -1,0 +1,337 @@
+"""`evaluate` end to end: targets, intervals, warnings, and every kind of bad input named with its rows."""
+
+from concurrent.futures import ThreadPoolExecutor
+from statistics import NormalDist
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from linmed.ope import DecisionLog, Frozen, OPEWarning, as_target, difference, evaluate, sequence
+from linmed.policies.linmed import LinMED
+from tests.ope.conftest import synthetic
+
+
+def table(**columns) -> DecisionLog:
+    base = {
+        "arm": [0, 1, 0, 1],
+        "probability": [0.5, 0.25, 0.5, 0.25],
+        "reward": [1.0, 0.0, 0.0, 1.0],
+        "arm_count": [2, 2, 2, 2],
+    }
+    return DecisionLog.from_table(base | columns)
+
+
+def test_one_row_per_target_and_estimator_with_the_promised_columns(small):
+    result = evaluate(small.log, ["uniform", 2], ["ipw", "dr"], reward_range=(0, 1))
+    names = ["target", "estimator", "estimate", "lower", "upper", "n", "effective_n", "valid"]
+    assert result.column_names == names
+    rows = result.select(["target", "estimator", "n", "valid"]).to_pylist()
+    assert [tuple(row.values()) for row in rows] == [
+        (target, estimator, 500, "any time") for target in ("uniform", "arm 2") for estimator in ("ipw", "dr")
+    ]
+
+
+@pytest.mark.parametrize("interval", ["betting", "bernstein", "mixture", "normal", "bootstrap", "adaptive"])
+def test_intervals_contain_the_truth_on_an_easy_log(interval):
+    """99.9 % intervals on 5,000 independent decisions with fixed seed."""
+    one = synthetic(5000, seed=11)
+    truths = [one.value(np.full((5000, 4), 0.25)), one.means[:, 1].mean()]
+    result = evaluate(
+        one.log, ["uniform", 1], ["ipw", "snipw", "dr"], interval=interval, confidence=0.999, reward_range=(0, 1)
+    )
+    for row in result.to_pylist():
+        truth = truths[row["target"] != "uniform"]
+        assert row["lower"] <= truth <= row["upper"]
+        assert row["upper"] - row["lower"] < 0.5
+
+
+def test_the_normal_interval_is_the_textbook_one(small):
+    weight = 0.25 / small.columns["probability"]
+    x = weight * small.columns["reward"]
+    row = evaluate(small.log, "uniform", "ipw", interval="normal", confidence=0.9).to_pylist()[0]
+    half = NormalDist().inv_cdf(0.95) * x.std(ddof=1) / np.sqrt(500)
+    assert (row["lower"], row["upper"]) == pytest.approx((x.mean() - half, x.mean() + half), abs=1e-12)
+    ratio = x.sum() / weight.sum()
+    half = NormalDist().inv_cdf(0.95) * np.std(x - ratio * weight, ddof=1) / weight.mean() / np.sqrt(500)
+    row = evaluate(small.log, "uniform", "snipw", interval="normal", confidence=0.9).to_pylist()[0]
+    assert (row["lower"], row["upper"]) == pytest.approx((ratio - half, ratio + half), abs=1e-12)
+
+
+def test_the_stabilised_interval_is_its_formula_written_out(small):
+    p = small.columns["probabilities"]
+    score = 0.25 / small.columns["probability"] * small.columns["reward"]
+    proxy = (0.25 / small.columns["probability"]) ** 2  # IPW reads the played arm's probability only
+    average, h = 1.0, []
+    for t in range(500):
+        h.append(average**-0.5)
+        average += (proxy[t] - average) * max(1 / (t + 2), 0.01)
+    h = np.array(h)
+    q = (h * score).sum() / h.sum()
+    half = NormalDist().inv_cdf(0.975) * np.sqrt((h**2 * (score - q) ** 2).sum()) / h.sum()
+    row = evaluate(small.log, "uniform", "ipw", interval="adaptive").to_pylist()[0]
+    assert (row["estimate"], row["lower"], row["upper"]) == pytest.approx((q, q - half, q + half), abs=1e-12)
+    both = evaluate(small.log, "uniform", ["ipw", "dr"], interval="adaptive").to_pylist()
+    proxy = (0.0625 / p).sum(axis=1)  # DR reads them all
+    average, h = 1.0, []
+    for t in range(500):
+        h.append(average**-0.5)
+        average += (proxy[t] - average) * max(1 / (t + 2), 0.01)
+    assert both[0]["estimate"] == pytest.approx((np.array(h) * score).sum() / np.sum(h), abs=1e-12)
+
+
+def test_the_bootstrap_is_repeatable_and_close_to_the_normal_interval(small):
+    normal = evaluate(small.log, "uniform", "snipw", interval="normal").to_pylist()[0]
+    first, again, other = (
+        evaluate(small.log, "uniform", "snipw", interval="bootstrap", samples=500, seed=seed).to_pylist()[0]
+        for seed in (0, 0, 1)
+    )
+    assert first == again
+    assert first != other
+    width = normal["upper"] - normal["lower"]
+    assert first["lower"] == pytest.approx(normal["lower"], abs=0.15 * width)
+    assert first["upper"] == pytest.approx(normal["upper"], abs=0.15 * width)
+
+
+def test_biased_estimators_carry_the_interval_of_their_unbiased_form(small):
+    names = ["ipw", "snipw", "clipped", "dr", "sndr", "dm", "switch", "dros"]
+    rows = {row["estimator"]: row for row in evaluate(small.log, "uniform", names, reward_range=(0, 1)).to_pylist()}
+    for name in ("snipw", "clipped"):
+        assert rows[name]["lower"] == rows["ipw"]["lower"]
+    for name in ("sndr", "dm", "switch", "dros"):
+        assert rows[name]["upper"] == rows["dr"]["upper"]
+    assert rows["ipw"]["lower"] != rows["dr"]["lower"]
+
+
+def test_without_all_logged_probabilities_dr_has_the_ipw_sequence(small):
+    columns = {name: small.columns[name] for name in ("arm", "probability", "reward", "arms")}
+    result = evaluate(DecisionLog.from_table(columns), "uniform", ["ipw", "dr"], reward_range=(0, 1))
+    assert result["lower"][0] == result["lower"][1]
+    assert result["estimate"][0] != result["estimate"][1]
+
+
+@pytest.mark.parametrize("interval", ["normal", "bootstrap"])
+def test_intervals_for_independent_decisions_warn_on_adaptive_logs(interval):
+    learned = table(version=[0, 1, 2, 3])
+    with pytest.warns(OPEWarning, match=f"'{interval}' holds for independent decisions.*changed along"):
+        evaluate(learned, "uniform", "ipw", interval=interval)
+    evaluate(learned, "uniform", "ipw", interval=interval, adaptive=False)
+    with pytest.warns(OPEWarning, match="independent"):
+        evaluate(table(), "uniform", "ipw", interval=interval, adaptive=True)
+    with pytest.warns(OPEWarning, match="independent"):
+        evaluate(table(policy=["a", "a", "b", "b"]), "uniform", "ipw", interval=interval)
+    evaluate(table(version=[3] * 4, policy=["a"] * 4), "uniform", "ipw", interval=interval)
+    evaluate(learned, "uniform", "ipw", reward_range=(0, 1))
+    evaluate(learned, "uniform", "ipw", interval="adaptive")
+
+
+def test_a_normal_interval_for_the_direct_method_warns():
+    with pytest.warns(OPEWarning, match="not how wrong the model is"):
+        evaluate(table(), "uniform", "dm", interval="normal")
+
+
+def test_every_way_of_naming_a_target(small):
+    policy = LinMED()
+    state = policy.start(1, 3)
+    state_wide = policy.start(2, 3)
+
+    def soft(arms):
+        score = np.exp(arms.sum(axis=1))
+        return score / score.sum()
+
+    frozen = as_target((policy, state))
+    named = {"a": "uniform", "b": 1, "c": soft, "d": (policy, state), "e": "logged", "f": frozen, "g": np.int64(0)}
+    result = evaluate(small.log, named, ["ipw", "dr"], reward_range=(0, 1))
+    assert result["target"].to_pylist()[::2] == list("abcdefg")
+    estimate = dict(zip("abcdefg", result["estimate"].to_pylist()[::2], strict=True))
+    p, arms = small.columns["probability"], small.columns["arms"]
+    chances = np.array([soft(x)[a] for x, a in zip(arms, small.columns["arm"], strict=True)])
+    assert estimate["c"] == pytest.approx(np.mean(chances / p * small.columns["reward"]), abs=1e-12)
+    own = [np.exp(policy.log_probabilities(state, x[None]))[0, a] for x, a in zip(arms, small.columns["arm"], strict=True)]
+    assert estimate["d"] == pytest.approx(np.mean(own / p * small.columns["reward"]), abs=1e-10)
+    assert estimate["e"] == pytest.approx(small.columns["reward"].mean(), abs=1e-12)
+    assert estimate["d"] == estimate["f"]
+    with pytest.raises(ValueError, match="one replica, got 2"):
+        Frozen(policy, state_wide)
+
+
+def test_a_frozen_policy_does_not_follow_its_state():
+    policy = LinMED()
+    state = policy.start(1, 2)
+    target = as_target((policy, state))
+    policy.learn(state, np.ones((1, 2)), np.ones(1), np.zeros(1, dtype=np.int64))
+    assert target.state.count[0] == 0
+
+
+def test_a_column_of_the_log_can_be_the_target():
+    log = table(other=[0.5, 0.5, 1.0, 0.0], whole=[[0.5, 0.5], [0.5, 0.5], [1.0, 0.0], [1.0, 0.0]])
+    result = evaluate(log, ["column:other", "column:whole"], "ipw", interval="none")
+    assert result["estimate"].to_pylist() == pytest.approx([1 / 4, 1 / 4], abs=1e-12)
+    assert evaluate(log, "column:whole", "dm", interval="none")["n"][0].as_py() == 4
+    with pytest.raises(ValueError, match="only the played arm's probability"):
+        evaluate(log, "column:other", "dr", interval="none")
+    with pytest.raises(ValueError, match="needs the column 'nowhere'"):
+        evaluate(log, "column:nowhere", "ipw", interval="none")
+
+
+@pytest.mark.parametrize("wrong", ["nobody", "arm:x", 3.5, None, "column:"])
+def test_unknown_targets_are_explained(wrong):
+    with pytest.raises((ValueError, TypeError), match="target must be"):
+        evaluate(table(), [wrong], "ipw", interval="none")
+
+
+def test_targets_need_distinct_names():
+    with pytest.raises(ValueError, match="'uniform' occurs twice"):
+        evaluate(table(), ["uniform", "uniform"], "ipw", interval="none")
+    with pytest.raises(ValueError, match="targets is empty"):
+        evaluate(table(), [], "ipw", interval="none")
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"probability": [0.5, 0.0, 1.5, 0.25]}, r"probability must lie in \(0, 1\]: row 1 has 0.0 \(2 rows in all\)"),
+        ({"probability": [0.5, None, 0.5, 0.25]}, r"probability must lie in \(0, 1\]: row 1 has nan \(1 row in all\)"),
+        ({"reward": [1.0, 0.0, float("nan"), 0.0]}, r"reward must lie in reward_range \[0, 1\]: row 2 has nan \(1 row"),
+        ({"reward": [1.0, 2.0, -1.0, 3.0]}, r"reward must lie in reward_range \[0, 1\]: row 1 has 2.0 \(3 rows"),
+        ({"arm": [0, -1, 0, 1]}, r"arm must be a non-negative index: row 1 has -1 \(1 row"),
+        ({"arm": [0, 1, 0, 2]}, r"arm must be smaller than arm_count: row 3 has 2 \(1 row"),
+        ({"reward": [None] * 4}, "has no rewards yet: none of its 4 decisions"),
+    ],
+)
+@pytest.mark.parametrize("batch", [100, 1])
+def test_wrong_rows_are_named_and_counted_over_the_whole_log(columns, message, batch):
+    columns = {name: pa.array(values) for name, values in columns.items()}
+    if "reward" in columns and columns["reward"].null_count == 4:
+        columns["reward"] = columns["reward"].cast(pa.float64())
+    with pytest.raises(ValueError, match=message):
+        evaluate(table(**columns), "uniform", "ipw", reward_range=(0, 1), batch=batch)
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"arms": [[[1.0], [2.0]]] * 3 + [[[1.0, 2.0], [1.0, 2.0]]]}, "arms must all have dimension 1: row 3 has 2"),
+        ({"arms": [[[1.0], [2.0]]] * 3 + [[[1.0]]]}, r"one entry per arm \(arm_count\): row 3 has 1"),
+        ({"arms": [[[1.0], [2.0]]] * 3 + [None]}, "arms must be given in every row: row 3 has none"),
+        ({"arms": [[[1.0], [2.0]]] * 3 + [[[1.0], [float("inf")]]]}, "arms must be finite: row 3"),
+        ({"probabilities": [[0.5, 0.5], [0.75, 0.25], [0.5, 0.6], [0.75, 0.25]]}, "sum to one: row 2 has 1.1"),
+        ({"probabilities": [[0.5, 0.5], [0.75, 0.25], [0.7, 0.3], [0.75, 0.25]]}, "the arm's entry.*row 2 has 0.7"),
+        ({"probabilities": [[0.5, 0.5], [0.75, 0.25], [0.5, 0.5], [1.25, -0.25]]}, "non-negative: row 3"),
+    ],
+)
+@pytest.mark.parametrize("batch", [100, 1])
+def test_wrong_lists_are_named(columns, message, batch):
+    with pytest.raises(ValueError, match=message):
+        evaluate(table(**columns), "uniform", "dr", reward_range=(0, 1), batch=batch)
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda arms: np.full(len(arms), 0.4), r"sum to one: row 0 has 0.8 \(4 rows"),
+        (lambda arms: np.array([1.5, -0.5]), "non-negative probabilities: row 0"),
+        (lambda arms: np.full(len(arms), np.nan), "non-negative probabilities: row 0"),
+        (lambda arms: np.ones(3) / 3, r"one probability per arm: row 0 has 2 arms but an answer of shape \(3,\)"),
+    ],
+)
+def test_targets_that_answer_nonsense_are_named(function, message):
+    log = table(arms=[[[1.0], [2.0]]] * 4)
+    with pytest.raises(ValueError, match=message):
+        evaluate(log, function, "ipw", interval="none")
+
+
+def test_targets_of_another_size_are_named():
+    with pytest.raises(ValueError, match="'arm 5' needs at least 6 arms: row 0 has 2"):
+        evaluate(table(), 5, "dm", interval="none")
+    log = table(arms=[[[1.0], [2.0]]] * 4)
+    with pytest.raises(ValueError, match="made for dim=3: row 0 has arms of dimension 1"):
+        evaluate(log, [(LinMED(), LinMED().start(1, 3))], "ipw", interval="none")
+    with pytest.raises(ValueError, match="must give one probability per arm: row 1 has 1 of them"):
+        evaluate(table(q=[[0.5, 0.5], [1.0], [1.0, 0.0], [0.5, 0.5]]), "column:q", "ipw", interval="none")
+
+
+def test_the_request_itself_is_checked():
+    log = table()
+    with pytest.raises(ValueError, match="interval must be one of"):
+        evaluate(log, "uniform", "ipw", interval="exact")
+    with pytest.raises(ValueError, match="'betting' needs reward_range"):
+        evaluate(log, "uniform", "ipw")
+    for wrong in (0.0, 1.0, 1.5, float("nan")):
+        with pytest.raises(ValueError, match="confidence"):
+            evaluate(log, "uniform", "ipw", interval="normal", confidence=wrong)
+    for wrong in ((1, 0), (0, 0), (0, 1, 2), (0, float("inf"))):
+        with pytest.raises(ValueError, match="reward_range"):
+            evaluate(log, "uniform", "ipw", reward_range=wrong)
+    with pytest.raises(ValueError, match="estimators must be among ipw"):
+        evaluate(log, "uniform", "magic", interval="none")
+    with pytest.raises(ValueError, match="estimators is empty"):
+        evaluate(log, "uniform", [], interval="none")
+    with pytest.raises(ValueError, match="missing must be one of"):
+        evaluate(log, "uniform", "ipw", interval="none", missing="guess")
+    with pytest.raises(TypeError, match="adaptive must be"):
+        evaluate(log, "uniform", "ipw", interval="none", adaptive="yes")
+    with pytest.raises(ValueError, match="mips needs the column 'probabilities'"):
+        evaluate(log, "uniform", "mips", interval="none")
+    with pytest.raises(ValueError, match="doubly robust sequence needs the column 'probabilities'"):
+        difference(log, 0, 1, "dr")
+    with pytest.raises(ValueError, match="estimator must be one of"):
+        sequence(log, "uniform", "dm")
+
+
+def test_an_empty_log_is_said_to_be_empty():
+    with pytest.raises(ValueError, match="is empty"):
+        DecisionLog.from_table({"arm": [], "probability": [], "reward": []})
+
+
+def test_waiting_decisions_are_left_out_or_end_the_log():
+    log = table(reward=[1.0, None, 1.0, None])
+    skipped = evaluate(log, "logged", "ipw", reward_range=(0, 1))
+    assert skipped["n"][0].as_py() == 2
+    assert skipped.schema.metadata[b"waiting"] == b"2"
+    assert evaluate(log, "logged", "ipw", reward_range=(0, 1), missing="stop")["n"][0].as_py() == 1
+
+
+def test_a_target_that_never_agrees_has_no_self_normalised_value():
+    with pytest.raises(ValueError, match="never agrees"):
+        evaluate(table(arm=[0, 0, 0, 0], probability=[0.5] * 4), 1, "snipw", interval="none")
+
+
+def test_progress_counts_the_decisions(small):
+    seen = []
+    evaluate(small.log, "uniform", "ipw", interval="none", batch=200, progress=seen.append)
+    assert seen == [200, 400, 500]
+
+
+def test_an_executor_gives_the_same_table(tmp_path, small):
+    from linmed.log import LogWriter
+
+    c = small.columns
+    with LogWriter(tmp_path, flush_rows=90) as writer:
+        for i in range(500):
+            writer.record(
+                i,
+                arm=int(c["arm"][i]),
+                arm_count=4,
+                log_probability=float(np.log(c["probability"][i])),
+                log_probabilities=np.log(c["probabilities"][i]),
+                arms=c["arms"][i],
+                version=i,
+            )
+        for i in range(400):
+            writer.reward(i, c["reward"][i])
+    log = DecisionLog.open(tmp_path)
+    assert len(log.pieces()) == 6
+    options = {"targets": ["uniform", 2], "estimators": ["ipw", "snipw", "dr"], "reward_range": (0, 1)}
+    with ThreadPoolExecutor(2) as pool:
+        spread = evaluate(log, **options, executor=pool)
+        assert spread.equals(evaluate(log, **options, batch=90))
+        assert spread.schema.metadata[b"waiting"] == b"100"
+        with pytest.warns(OPEWarning, match="independent"):
+            evaluate(log, "uniform", "ipw", interval="normal", executor=pool)
+        with pytest.raises(ValueError, match="sum to one: row 0 has 0.4"):
+            evaluate(log, lambda arms: np.full(4, 0.1), "ipw", interval="none", executor=pool)
+        with pytest.raises(ValueError, match=r"reward_range \[0, 0.5\]: row \d+ has 1.0"):
+            evaluate(log, "uniform", "ipw", reward_range=(0, 0.5), executor=pool)
+        with pytest.raises(ValueError, match="cannot be spread"):
+            evaluate(log, "uniform", "ipw", interval="none", missing="stop", executor=pool)

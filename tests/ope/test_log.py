@@ -1,0 +1,237 @@
+"""The decision log: durable, without duplicates, rewards late and in any order, bad rows named."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from datetime import UTC, datetime
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from linmed import log as disk
+from linmed.log import LogWriter
+from linmed.ope import DecisionLog, evaluate
+
+
+def record(writer: LogWriter, number: int, **changes) -> None:
+    p = np.array([0.25, 0.75])
+    arms = np.array([[number, 0.0], [1.0, 2.0]])
+    fields = {
+        "arm": number % 2,
+        "arm_count": 2,
+        "log_probability": float(np.log(p[number % 2])),
+        "log_probabilities": np.log(p),
+        "features": arms[number % 2],
+        "arms": arms,
+        "policy": "LinMED-90",
+        "version": number,
+        "time": 1000.0 + number,
+    }
+    writer.record(number, **(fields | changes))
+
+
+def test_every_field_comes_back(tmp_path):
+    with LogWriter(tmp_path) as writer:
+        record(writer, 3, arm_id="hat")
+        writer.reward(3, 0.5, time=datetime(2024, 5, 1, tzinfo=UTC))
+    (row,) = DecisionLog.open(tmp_path).table().to_pylist()
+    assert row["probability"] == pytest.approx(0.75, abs=1e-15)
+    expected = {
+        "decision_id": "3",
+        "time": datetime(1970, 1, 1, 0, 16, 43, tzinfo=UTC),
+        "policy": "LinMED-90",
+        "version": 3,
+        "arm": 1,
+        "arm_id": "hat",
+        "arm_count": 2,
+        "features": [1.0, 2.0],
+        "arms": [[3.0, 0.0], [1.0, 2.0]],
+        "reward": 0.5,
+        "reward_time": datetime(2024, 5, 1, tzinfo=UTC),
+    }
+    assert {key: row[key] for key in expected} == expected
+    assert row["probabilities"] == pytest.approx([0.25, 0.75], abs=1e-15)
+    assert row["log_probability"] == np.log(0.75)
+
+
+def test_rewards_join_by_id_late_out_of_order_and_after_reopening(tmp_path):
+    order = np.random.default_rng(0).permutation(100)
+    with LogWriter(tmp_path, flush_rows=7) as writer:
+        for i in range(100):
+            record(writer, i)
+            if i % 3 == 0:
+                writer.reward(i, float(i))
+        for i in order[:50]:
+            if i % 3:
+                writer.reward(i, float(i))
+    with LogWriter(tmp_path) as writer:
+        for i in order[50:90]:
+            if i % 3:
+                writer.reward(i, float(i))
+    given = set(range(0, 100, 3)) | set(order[:90].tolist())
+    for rows in (100, 9):
+        batches = list(DecisionLog.open(tmp_path).batches(rows=rows))
+        assert all(batch.num_rows <= rows for batch in batches)
+        table = pa.Table.from_batches(batches)
+        assert table["decision_id"].to_pylist() == [str(i) for i in range(100)]
+        assert table["reward"].to_pylist() == [float(i) if i in given else None for i in range(100)]
+    waiting = [time is None for time in table["reward_time"].to_pylist()]
+    assert waiting == [i not in given for i in range(100)]
+
+
+def test_saving_puts_late_rewards_into_their_rows(tmp_path):
+    with LogWriter(tmp_path / "log", flush_rows=2) as writer:
+        for i in range(5):
+            record(writer, i)
+        for i in (4, 0, 2):
+            writer.reward(i, float(i))
+    saved = DecisionLog.open(tmp_path / "log").save(tmp_path / "one")
+    assert sorted(os.listdir(tmp_path / "one")) == ["decisions-00000000000000000000-saved.parquet"]
+    assert saved.table().equals(DecisionLog.open(tmp_path / "log").table())
+    with pytest.raises(ValueError, match="not empty"):
+        saved.save(tmp_path / "one")
+
+
+def test_a_decision_is_logged_once_and_rewarded_once(tmp_path):
+    writer = LogWriter(tmp_path, flush_rows=2)
+    record(writer, 0)
+    with pytest.raises(ValueError, match="decision_id '0' is already in the log"):
+        record(writer, 0)
+    writer.reward(0, 1.0)
+    with pytest.raises(KeyError, match="already has its reward"):
+        writer.reward(0, 1.0)
+    with pytest.raises(KeyError, match="is not in the log"):
+        writer.reward(9, 1.0)
+    with pytest.raises(ValueError, match="reward must be finite"):
+        writer.reward(0, float("nan"))
+    with pytest.raises(ValueError, match="already in the log"):
+        record(writer, 0)  # still in the buffer, but no longer waiting
+    record(writer, 1)
+    writer.close()
+    with pytest.raises(ValueError, match="closed"):
+        record(writer, 2)
+    again = LogWriter(tmp_path)
+    with pytest.raises(ValueError, match="already in the log"):
+        record(again, 0)
+    with pytest.raises(KeyError, match="already has its reward"):
+        again.reward(0, 1.0)
+    again.reward(1, 0.0)
+    again.close()
+    assert DecisionLog.open(tmp_path).table()["reward"].to_pylist() == [1.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"log_probability": 0.1}, "log_probability must be finite and at most 0"),
+        ({"log_probability": float("-inf")}, "log_probability must be finite"),
+        ({"arm": 2}, r"arm must lie in 0\.\.1"),
+        ({"arm": -1}, r"arm must lie in 0\.\.1"),
+    ],
+)
+def test_impossible_decisions_are_refused_and_leave_the_log_unchanged(tmp_path, changes, message):
+    with LogWriter(tmp_path) as writer:
+        with pytest.raises(ValueError, match=message):
+            record(writer, 0, **changes)
+        record(writer, 0)
+    assert DecisionLog.open(tmp_path).table().num_rows == 1
+
+
+def test_a_killed_process_leaves_a_readable_log_and_loses_only_what_was_not_flushed(tmp_path):
+    """The child is killed between a flush and the next; a half-written file of the next flush is lying about."""
+    script = textwrap.dedent(
+        """
+        import os, signal, sys
+        import numpy as np
+        from linmed.log import LogWriter
+        writer = LogWriter(sys.argv[1], flush_rows=10)
+        for i in range(25):
+            writer.record(i, arm=0, arm_count=2, log_probability=np.log(0.5))
+            if i < 9:
+                writer.reward(i, 1.0)
+        os.kill(os.getpid(), signal.SIGKILL)
+        """
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False)
+    assert done.returncode == -signal.SIGKILL
+    (tmp_path / ".decisions-99999999999999999999-dead.tmp").write_bytes(b"PAR1 half a file")
+    identifiers = DecisionLog.open(tmp_path).table()["decision_id"].to_pylist()
+    assert identifiers == [str(i) for i in range(20)]
+    with LogWriter(tmp_path) as writer:
+        for i in range(len(identifiers), 25):
+            record(writer, i)
+    assert DecisionLog.open(tmp_path).table()["decision_id"].to_pylist() == [str(i) for i in range(25)]
+
+
+def test_a_process_that_ends_without_closing_still_writes_its_buffer(tmp_path):
+    script = textwrap.dedent(
+        """
+        import sys
+        from linmed.log import LogWriter
+        writer = LogWriter(sys.argv[1])
+        writer.record("a", arm=0, arm_count=2, log_probability=-1.0)
+        """
+    )
+    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True)
+    assert DecisionLog.open(tmp_path).table()["decision_id"].to_pylist() == ["a"]
+
+
+def test_old_rows_are_flushed_when_the_interval_has_passed(tmp_path):
+    writer = LogWriter(tmp_path, flush_seconds=0.0)
+    record(writer, 0)
+    assert len(disk.decision_files(tmp_path)) == 1
+    writer.close()
+
+
+def test_two_writers_one_after_the_other_keep_the_order_of_decisions(tmp_path):
+    for start in (0, 5, 10):
+        with LogWriter(tmp_path, flush_rows=2) as writer:
+            for i in range(start, start + 5):
+                record(writer, i)
+    assert DecisionLog.open(tmp_path).table()["decision_id"].to_pylist() == [str(i) for i in range(15)]
+
+
+def test_an_agents_own_log_evaluates_the_agent(tmp_path):
+    """The estimate of the uniform policy from LinMED's log, and the agent's own frozen state as a target."""
+    from linmed.agent import Agent
+    from linmed.policies.linmed import LinMED
+
+    rng = np.random.default_rng(1)
+    waiting = []
+    with Agent(LinMED(sigma=0.5), dim=2, seed=1, log=tmp_path) as agent:
+        for _ in range(300):
+            arms = rng.uniform(0, 0.5, size=(3, 2))
+            decision = agent.decide(arms)
+            waiting.append((decision.id, float(rng.random() < decision.features.sum())))
+            if len(waiting) > 20:
+                agent.learn(*waiting.pop(int(rng.integers(20))))
+    log = DecisionLog.open(tmp_path)
+    table = evaluate(log, ["uniform", agent, "logged"], ["ipw", "dr"], reward_range=(0, 1))
+    assert table["n"].to_pylist() == [280] * 6
+    assert table.schema.metadata[b"waiting"] == b"20"
+    lower, upper = table["lower"].to_numpy(), table["upper"].to_numpy()
+    assert (lower[:2] <= 0.5).all()
+    assert (upper[:2] >= 0.5).all()
+    assert table["effective_n"][4].as_py() == pytest.approx(280)
+
+
+def test_paths_that_are_no_log_are_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match="there is no log at"):
+        DecisionLog.open(tmp_path / "none")
+    with pytest.raises(ValueError, match="is empty"):
+        DecisionLog.open(tmp_path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match="must be a directory"):
+        LogWriter(tmp_path / "file")
+    pq.write_table(pa.table({"arm": [1]}), tmp_path / "x.parquet")
+    with pytest.raises(ValueError, match="has no probability, reward"):
+        DecisionLog.open(tmp_path / "x.parquet")
+
+
+def test_one_parquet_file_is_a_log(tmp_path):
+    pq.write_table(pa.table({"arm": [1], "probability": [0.5], "reward": [1.0]}), tmp_path / "x.parquet")
+    assert DecisionLog.open(tmp_path / "x.parquet").table().num_rows == 1
