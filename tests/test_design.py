@@ -55,7 +55,9 @@ def test_a_direction_seen_only_by_one_tiny_arm_is_not_lost(tiny):
 
 
 def test_arms_on_a_hyperplane_off_the_origin():
-    arms = np.array([[1, 10, 11], [1, 10, -3], [1, 4, -3], [1, 4, 10], [1, 4, 6], [1, 7, 2], [1, 5, 5]], dtype=float)
+    arms = np.array(
+        [[1, 10, 11], [1, 10, -3], [1, 4, -3], [1, 4, 10], [1, 4, 6], [1, 7, 2], [1, 5, 5]], dtype=float
+    )
     assert certificate(arms, approx_design(arms)) < 2
     assert certificate(arms, optimal_design(arms)) <= 1 + 1e-6
 

@@ -28,7 +28,12 @@ def test_examples_in_the_docs_run(page, tmp_path):
     script.write_text('if __name__ == "__main__":\n' + indent("\n".join(python_blocks(page)), "    "))
     environment = {**os.environ, "MPLBACKEND": "Agg", "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
-        [sys.executable, "-W", "error", script], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
+        [sys.executable, "-W", "error", script],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
 

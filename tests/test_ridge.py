@@ -19,7 +19,9 @@ def exact_ridge(arms, rewards, repeats, ridge):
         V = mpmath.matrix(dim, dim)
         b = mpmath.matrix(dim, 1)
         for i in range(dim):
-            b[i] = repeats * mpmath.fsum(row[i] * mpmath.mpf(float(y)) for row, y in zip(rows, rewards, strict=True))
+            b[i] = repeats * mpmath.fsum(
+                row[i] * mpmath.mpf(float(y)) for row, y in zip(rows, rewards, strict=True)
+            )
             for j in range(i + 1):
                 V[i, j] = V[j, i] = repeats * mpmath.fsum(row[i] * row[j] for row in rows)
             V[i, i] += ridge

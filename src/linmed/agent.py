@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from linmed import checks
 from linmed.checks import Floats
 from linmed.log import LogWriter, Recorder
-from linmed.policies import Policy
+from linmed.policies import Policy, RidgePolicy, RidgeState
 
 FORMAT = 1
 """Version of the file that `Agent.save` writes."""
@@ -159,16 +159,16 @@ class Agent:
     @property
     def theta(self) -> Floats:
         """The estimate θ̂ (d,)."""
-        return self.state.theta[0].copy()
+        theta: Floats = self.state.theta[0]
+        return theta.copy()
 
     @property
     def covariance(self) -> Floats:
         """σ² V⁻¹ (d, d), the covariance of θ̂ given the arms played."""
-        inverse = getattr(self.state, "inverse", None)
-        if inverse is None:
+        if not (isinstance(self.state, RidgeState) and isinstance(self.policy, RidgePolicy)):
             raise AttributeError(f"{type(self.policy).__name__} keeps no covariance")
-        result: Floats = getattr(self.policy, "sigma", 1.0) ** 2 * inverse[0]
-        return result
+        inverse: Floats = self.state.inverse[0]
+        return self.policy.sigma**2 * inverse
 
     @property
     def count(self) -> int:
@@ -196,12 +196,14 @@ class Agent:
             "pending": list(self._pending),
         }
         arrays = {f"state_{name}": array for name, array in self.state.arrays().items()}
-        arrays["pending"] = np.array(list(self._pending.values())) if self._pending else np.empty((0, self.dim))
+        arrays["pending"] = (
+            np.array(list(self._pending.values())) if self._pending else np.empty((0, self.dim))
+        )
         arrays["meta"] = np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8)
         handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
         try:
             with os.fdopen(handle, "wb") as file:
-                np.savez(file, **arrays)
+                np.savez(file, allow_pickle=False, **arrays)
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(temporary, target)

@@ -81,7 +81,9 @@ def floats(name: str, value: ArrayLike) -> Floats:
         try:
             raw = np.asarray(value)
         except ValueError as error:
-            raise ValueError(f"{name} must be rectangular: every row needs the same length ({error})") from None
+            raise ValueError(
+                f"{name} must be rectangular: every row needs the same length ({error})"
+            ) from None
         if raw.dtype.kind not in "biuf":
             raise TypeError(f"{name} must hold real numbers, got dtype {raw.dtype}")
         array = raw.astype(np.float64)
@@ -89,7 +91,9 @@ def floats(name: str, value: ArrayLike) -> Floats:
     if array.size and not (array.min() >= -LARGEST and array.max() <= LARGEST):
         where = np.unravel_index(int(np.argmax(~(np.abs(array) <= LARGEST))), array.shape)
         place = f"{name}[{', '.join(str(int(i)) for i in where)}]" if where else name
-        raise ValueError(f"{place} is {array[where]}; every entry must be finite and at most {LARGEST:g} in size")
+        raise ValueError(
+            f"{place} is {array[where]}; every entry must be finite and at most {LARGEST:g} in size"
+        )
     return array if array.flags.c_contiguous else array.copy()
 
 

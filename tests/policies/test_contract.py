@@ -147,7 +147,9 @@ def test_permuting_the_arms_permutes_the_probabilities(policy):
     state = warmed_up(policy, arms, rng)
     order = rng.permutation(6)
     p = np.exp(policy.log_probabilities(state, arms))
-    np.testing.assert_allclose(np.exp(policy.log_probabilities(state, arms[:, order])), p[:, order], atol=1e-9)
+    np.testing.assert_allclose(
+        np.exp(policy.log_probabilities(state, arms[:, order])), p[:, order], atol=1e-9
+    )
 
 
 @every_policy
@@ -258,8 +260,11 @@ def test_awkward_arm_sets_have_an_answer(policy):
         base = rng.standard_normal((12, DIM))
         flat = np.outer(rng.standard_normal(9), [1.0, 2.0, 3.0])
         off_origin = np.c_[np.ones(9), rng.standard_normal((9, DIM - 1))]
-        sets = [base[:1], np.repeat(base[:2], 5, axis=0), np.zeros((9, DIM)), np.vstack([base, np.zeros((3, DIM))]),
-                flat, off_origin, 1e-90 * base, 1e90 * base, base * 10.0 ** np.arange(-60, 60, 10)[:, None]]  # fmt: skip
+        graded = base * 10.0 ** np.arange(-60, 60, 10)[:, None]
+        with_zeros = np.vstack([base, np.zeros((3, DIM))])
+        duplicates = np.repeat(base[:2], 5, axis=0)
+        sets = [base[:1], duplicates, np.zeros((9, DIM)), with_zeros, flat, off_origin]
+        sets += [1e-90 * base, 1e90 * base, graded]
     for arms in sets:
         agent = Agent(policy, dim=DIM, seed=1)
         if names(policy) in FIXED_SET and not arms.any():

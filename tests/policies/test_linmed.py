@@ -199,7 +199,9 @@ def test_maillard_sampling_worked_numbers():
     agent = Agent(MaillardSampling(), dim=3, seed=0)
     for arm, (pulls, mean) in enumerate([(10, 0.6), (5, 0.5), (3, 0.2)]):
         agent.observe(np.repeat(np.eye(3)[[arm]], pulls, axis=0), np.full(pulls, mean))
-    np.testing.assert_allclose(agent.probabilities(np.eye(3)), [0.36206464, 0.35312523, 0.28481013], atol=5e-9)
+    np.testing.assert_allclose(
+        agent.probabilities(np.eye(3)), [0.36206464, 0.35312523, 0.28481013], atol=5e-9
+    )
 
 
 def test_maillard_sampling_first_asks_for_a_reward_of_every_arm():

@@ -1,14 +1,15 @@
 """How every kernel is compiled: cached on disk, without the interpreter lock, IEEE arithmetic kept."""
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import numba
 
-F = TypeVar("F", bound=Callable[..., Any])
 
+def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile `function` on its first call.
 
-def kernel(function: F) -> F:
-    """Compile `function` on first call. `fastmath` stays off: compensated sums rely on IEEE order."""
-    compiled: F = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+    `fastmath` stays off: the sums in twice the working precision rely on the order of operations.
+    """
+    compiled: Callable[..., Any] = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
     return compiled

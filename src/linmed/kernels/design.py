@@ -22,7 +22,7 @@ LONGEST = 1_000_000  # steps of Wolfe–Atwood; linear convergence needs thousan
 
 
 @kernel
-def betke_henk(A, rows, scale, tiles, count):  # type: ignore[no-untyped-def]
+def betke_henk(A, rows, scale, tiles, count):
     """Algorithm 4 for the set (A, rows, scale); sets count to 1 on the chosen members.  count (m,).
 
     Where all arms have the same inner product with the new direction (a hyperplane off the origin), the
@@ -77,7 +77,7 @@ def betke_henk(A, rows, scale, tiles, count):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def weighted_inverse(A, rows, scale, weight, smallest_pivot, M):  # type: ignore[no-untyped-def]
+def weighted_inverse(A, rows, scale, weight, smallest_pivot, M):
     """M = (Σ weight_i v_i v_iᵀ)⁻¹ over the set by Gauss–Jordan; False if a pivot falls below its share."""
     d = A.shape[1]
     for j in range(d):
@@ -114,7 +114,7 @@ def weighted_inverse(A, rows, scale, weight, smallest_pivot, M):  # type: ignore
 
 
 @kernel
-def span_coordinates(A, log_scale, B, pivots):  # type: ignore[no-untyped-def]
+def span_coordinates(A, log_scale, B, pivots):
     """Well-conditioned coordinates of exp(log_scale_i)·a_i in their span; returns the rank r.
 
     A (K,d), log_scale (K,), B (K,d) of which the first r columns are filled, pivots (d,).
@@ -190,7 +190,7 @@ def span_coordinates(A, log_scale, B, pivots):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def add_greedily(A, rows, scale, tiles, M, leverage, count):  # type: ignore[no-untyped-def]
+def add_greedily(A, rows, scale, tiles, M, leverage, count):
     """The loop of Algorithm 5: add the arm of largest leverage until none exceeds 1.
 
     M = (Σ count_i v_i v_iᵀ)⁻¹ over the set, leverage_i = v_iᵀ M v_i. Each addition at least doubles
@@ -220,7 +220,7 @@ def add_greedily(A, rows, scale, tiles, M, leverage, count):  # type: ignore[no-
 
 
 @kernel
-def uniform_over_members(log_scale, weights):  # type: ignore[no-untyped-def]
+def uniform_over_members(log_scale, weights):
     """Equal weight on every arm that takes part."""
     members = 0
     for i in range(log_scale.shape[0]):
@@ -231,7 +231,7 @@ def uniform_over_members(log_scale, weights):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def start_in_span(A, log_scale, count):  # type: ignore[no-untyped-def]
+def start_in_span(A, log_scale, count):
     """Coordinates B (K,r) of the span, a set of arms in `count` that spans it, and the inverse M (r,r).
 
     `count` (K,) may come with a set found elsewhere, which is kept at full rank and completed if need be.
@@ -265,7 +265,7 @@ def start_in_span(A, log_scale, count):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def approx_design(A, log_scale, weights):  # type: ignore[no-untyped-def]
+def approx_design(A, log_scale, weights):
     """ApproxDesign (Algorithm 5) of the rows exp(log_scale_i)·a_i.  A (K,d), log_scale, weights (K,)."""
     K, d = A.shape
     members = 0
@@ -284,7 +284,7 @@ def approx_design(A, log_scale, weights):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def approx_design_of_many(A, log_scale, all_scale, tiles, weights):  # type: ignore[no-untyped-def]
+def approx_design_of_many(A, log_scale, all_scale, tiles, weights):
     """The same for more than 2d arms, with all_scale = exp(log_scale) up to a factor.
 
     tiles may hold all the arms unscaled; they are then used up. all_scale (K,).
@@ -336,7 +336,7 @@ def approx_design_of_many(A, log_scale, all_scale, tiles, weights):  # type: ign
 
 
 @kernel
-def optimal_design(A, log_scale, tol, weights):  # type: ignore[no-untyped-def]
+def optimal_design(A, log_scale, tol, weights):
     """G-optimal design of the rows exp(log_scale_i)·a_i: Frank–Wolfe with away steps (Todd 2016).
 
     Ends when max leverage ≤ (1 + tol)·rank and no arm of the support lies more than tol below: the
@@ -412,7 +412,7 @@ def optimal_design(A, log_scale, tol, weights):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def certificate(A, weights):  # type: ignore[no-untyped-def]
+def certificate(A, weights):
     """max_a ‖a‖² in V(π)⁻¹ / rank of the arms; inf if π does not span them.  A (K,d), weights (K,)."""
     K, d = A.shape
     everything = np.empty((K, d))

@@ -19,7 +19,7 @@ BLAS_DIM = 16  # from this dimension on, products of matrices go to BLAS (benchm
 
 
 @kernel
-def argmax(x):  # type: ignore[no-untyped-def]
+def argmax(x):
     """Index of the largest entry, the lowest index on ties; blocks of eight keep the branch rare."""
     n = x.shape[0]
     best, highest = 0, x[0]
@@ -43,7 +43,7 @@ def argmax(x):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def extremes(x):  # type: ignore[no-untyped-def]
+def extremes(x):
     """Indices of the largest and of the smallest entry, the lowest index on ties."""
     n = x.shape[0]
     top, bottom, highest, lowest = 0, 0, x[0], x[0]
@@ -70,7 +70,7 @@ def extremes(x):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def fill(A, rows, scale, start, tile):  # type: ignore[no-untyped-def]
+def fill(A, rows, scale, start, tile):
     """Copy the vectors start, start+1, … of the set into the columns of a tile (d, width)."""
     d, width = tile.shape
     n = min(width, rows.shape[0] - start)
@@ -84,7 +84,7 @@ def fill(A, rows, scale, start, tile):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def tiles_of(A, rows, scale):  # type: ignore[no-untyped-def]
+def tiles_of(A, rows, scale):
     """The set as tiles (T, d, width): all of them if they are few, else room for one."""
     m, d = rows.shape[0], A.shape[1]
     width = min(TILE, m)
@@ -98,7 +98,7 @@ def tiles_of(A, rows, scale):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def tile_at(A, rows, scale, tiles, start):  # type: ignore[no-untyped-def]
+def tile_at(A, rows, scale, tiles, start):
     """The tile that begins with vector `start`: kept, or filled now."""
     width = tiles.shape[2]
     if tiles.shape[0] * width >= rows.shape[0]:
@@ -108,7 +108,7 @@ def tile_at(A, rows, scale, tiles, start):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def tile_inner(tile, x, out):  # type: ignore[no-untyped-def]
+def tile_inner(tile, x, out):
     """out_i = ⟨column i, x⟩.  tile (d,width), x (d,), out (n ≤ width,)."""
     d, n = tile.shape[0], out.shape[0]
     for i in range(n):
@@ -126,7 +126,7 @@ def tile_inner(tile, x, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def tile_lengths(tile, M, image, out):  # type: ignore[no-untyped-def]
+def tile_lengths(tile, M, image, out):
     """out_i = vᵀ M v for the columns v of a tile and a symmetric M (d,d); image is scratch like the tile."""
     d, n = tile.shape[0], out.shape[0]
     if d >= BLAS_DIM:
@@ -151,7 +151,7 @@ def tile_lengths(tile, M, image, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def inner_products(A, rows, scale, tiles, x, out):  # type: ignore[no-untyped-def]
+def inner_products(A, rows, scale, tiles, x, out):
     """out_i = ⟨vector i of the set, x⟩.  x (d,), out (m,)."""
     m, width = rows.shape[0], tiles.shape[2]
     for start in range(0, m, width):
@@ -159,7 +159,7 @@ def inner_products(A, rows, scale, tiles, x, out):  # type: ignore[no-untyped-de
 
 
 @kernel
-def squared_lengths(A, rows, scale, tiles, M, out):  # type: ignore[no-untyped-def]
+def squared_lengths(A, rows, scale, tiles, M, out):
     """out_i = vᵀ M v for the vectors v of the set and a symmetric M (d,d).  out (m,)."""
     m, width = rows.shape[0], tiles.shape[2]
     image = np.empty((A.shape[1], width))
@@ -168,7 +168,7 @@ def squared_lengths(A, rows, scale, tiles, M, out):  # type: ignore[no-untyped-d
 
 
 @kernel
-def matvec(A, x, out):  # type: ignore[no-untyped-def]
+def matvec(A, x, out):
     """out = A x for a few arms, by plain loops.  A (K,d), x (d,), out (K,)."""
     for i in range(A.shape[0]):
         total = 0.0
@@ -178,7 +178,7 @@ def matvec(A, x, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def squared_norm(A, i, c, M):  # type: ignore[no-untyped-def]
+def squared_norm(A, i, c, M):
     """(a_i − c)ᵀ M (a_i − c) for one arm and a symmetric M.  A (K,d), c (d,), M (d,d)."""
     total = 0.0
     for j in range(c.shape[0]):
@@ -191,7 +191,7 @@ def squared_norm(A, i, c, M):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def squared_norms(A, c, M, out):  # type: ignore[no-untyped-def]
+def squared_norms(A, c, M, out):
     """out_i = (a_i − c)ᵀ M (a_i − c).  A (K,d), c (d,), M (d,d) symmetric, out (K,).
 
     The difference is taken before the product, so near-duplicates of c keep full precision.
@@ -211,7 +211,7 @@ def squared_norms(A, c, M, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def subtract(tile, c, out):  # type: ignore[no-untyped-def]
+def subtract(tile, c, out):
     """out = tile − c, column by column."""
     for k in range(tile.shape[0]):
         source, target, ck = tile[k], out[k], c[k]
@@ -220,7 +220,7 @@ def subtract(tile, c, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def rescale(tiles, scale):  # type: ignore[no-untyped-def]
+def rescale(tiles, scale):
     """Multiply the vectors of kept tiles by scale (m,), in place."""
     m, width = scale.shape[0], tiles.shape[2]
     for t in range(tiles.shape[0]):

@@ -30,8 +30,8 @@ OPTIMAL_TOL = 1e-6
 
 
 @kernel
-def log_weight(gap, distance2, beta):  # type: ignore[no-untyped-def]
-    """log f_t(a) = −Δ̂² / (β ‖â − a‖²) with 0/0 = 0, never −inf; UNDERFLOW where ‖â − a‖² has lost its digits."""
+def log_weight(gap, distance2, beta):
+    """log f_t(a) = −Δ̂² / (β ‖â − a‖²) with 0/0 = 0, never −inf; UNDERFLOW where ‖â − a‖² is too small."""
     if not gap > 0.0:  # the best arm and its equals
         return 0.0
     if not distance2 > TINY:
@@ -41,7 +41,7 @@ def log_weight(gap, distance2, beta):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def repair(A, theta, M, beta, best, log_f):  # type: ignore[no-untyped-def]
+def repair(A, theta, M, beta, best, log_f):
     """Replace the marks UNDERFLOW: the ratio does not depend on the length of â − a, so take it longer."""
     K, d = A.shape
     origin = np.zeros(d)
@@ -58,7 +58,7 @@ def repair(A, theta, M, beta, best, log_f):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def log_weights_few(arms, p, theta, inverse, r, beta, log_f):  # type: ignore[no-untyped-def]
+def log_weights_few(arms, p, theta, inverse, r, beta, log_f):
     """`log_weights` of replica r and arm set p by plain loops, which win while there are few numbers."""
     K, d = arms.shape[1], arms.shape[2]
     best = 0
@@ -90,7 +90,7 @@ def log_weights_few(arms, p, theta, inverse, r, beta, log_f):  # type: ignore[no
 
 
 @kernel
-def log_weights(A, tiles, theta, M, beta, log_f):  # type: ignore[no-untyped-def]
+def log_weights(A, tiles, theta, M, beta, log_f):
     """log f_t(a) of eq. (f_tm1); returns the empirically best arm, the arm of largest leverage ‖a‖² in
     M = V⁻¹, that leverage, and whether no weight is marked UNDERFLOW.
 
@@ -127,7 +127,7 @@ def log_weights(A, tiles, theta, M, beta, log_f):  # type: ignore[no-untyped-def
 
 
 @kernel
-def augmented_design(A, tiles, log_f, version, optimal, scale, q):  # type: ignore[no-untyped-def]
+def augmented_design(A, tiles, log_f, version, optimal, scale, q):
     """ApproxDesignAugmented (Algorithm 2): version 0 rescales the arms by √f, version 1 drops f < 1/e.
 
     Writes the scales (K,) too. tiles are those of all arms, or empty.
@@ -153,8 +153,8 @@ def augmented_design(A, tiles, log_f, version, optimal, scale, q):  # type: igno
 
 
 @kernel
-def distribution(arms, theta, inverse, r, beta, mixture, log_f, q, weight):  # type: ignore[no-untyped-def]
-    """p_t(a) ∝ q_t(a) f_t(a) for replica r; returns the arm of the half-step (−1 if B_t is empty) and Σ weight.
+def distribution(arms, theta, inverse, r, beta, mixture, log_f, q, weight):
+    """p_t(a) ∝ q_t(a) f_t(a) for replica r; returns the arm of the half-step (−1 without one) and Σ weight.
 
     Writes log f_t (up to a constant), q_t, and the unnormalised p_t: weight = q f, of which the arm of
     largest leverage gets as much again as all together while some leverage exceeds 1 (the event B_t).
@@ -163,7 +163,7 @@ def distribution(arms, theta, inverse, r, beta, mixture, log_f, q, weight):  # t
     alpha_emp, alpha_opt, version, optimal, explore = mixture
     K, d = arms.shape[1], arms.shape[2]
     p = r if arms.shape[0] > 1 else 0
-    uniform = alpha_opt == 0.0 or (K <= 2 * d and version == 0 and not optimal)  # what ApproxDesign gives
+    uniform = (alpha_opt == 0.0) or (K <= 2 * d and version == 0 and not optimal)  # what ApproxDesign gives
     if K * d <= FEW:
         best, widest, highest, intact = log_weights_few(arms, p, theta, inverse, r, beta, log_f)
         if not intact:
@@ -203,7 +203,7 @@ def distribution(arms, theta, inverse, r, beta, mixture, log_f, q, weight):  # t
 
 
 @kernel
-def renormalise(log_f, q, weight):  # type: ignore[no-untyped-def]
+def renormalise(log_f, q, weight):
     """Where q is 0 at the arm with f = 1, shift log f so that the sum of q f cannot vanish; returns it."""
     largest = -math.inf
     for i in range(q.shape[0]):
@@ -221,7 +221,7 @@ def renormalise(log_f, q, weight):  # type: ignore[no-untyped-def]
 def log_probabilities(
     arms, theta, inverse, logdet, count, sigma, delta, bias,
     alpha_emp, alpha_opt, version, optimal, explore, out,
-):  # type: ignore[no-untyped-def]  # fmt: skip
+):  # fmt: skip
     """log p_t(a) in every replica.
 
     arms (R,K,d) or (1,K,d), theta (R,d), inverse (R,d,d), logdet, count (R,), out (R,K).
@@ -246,7 +246,7 @@ def log_probabilities(
 def choose(
     arms, theta, inverse, logdet, count, sigma, delta, bias,
     alpha_emp, alpha_opt, version, optimal, explore, uniforms, out,
-):  # type: ignore[no-untyped-def]  # fmt: skip
+):  # fmt: skip
     """One arm per replica from the same distribution, without its logarithms.  uniforms (R,), out (R,)."""
     K = arms.shape[1]
     mixture = alpha_emp, alpha_opt, version, optimal, explore

@@ -22,7 +22,7 @@ _SPLIT = 134217729.0  # 2²⁷ + 1 cuts a float64 into two halves whose products
 
 
 @kernel
-def add_product(high, low, x, y):  # type: ignore[no-untyped-def]
+def add_product(high, low, x, y):
     """high + low + x·y in twice the working precision: Dekker's product, Knuth's sum."""
     c = _SPLIT * x
     x1 = c - (c - x)
@@ -39,7 +39,7 @@ def add_product(high, low, x, y):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def refresh(V, V_low, inverse, b, b_low, theta):  # type: ignore[no-untyped-def]
+def refresh(V, V_low, inverse, b, b_low, theta):
     """One Newton step for V⁻¹ and one refinement of θ̂.  V, V_low, inverse (d,d); b, b_low, theta (d,).
 
     Only the lower triangle of V and V_low is read.
@@ -77,7 +77,7 @@ def refresh(V, V_low, inverse, b, b_low, theta):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def radius(logdet, count, sigma, delta, bias):  # type: ignore[no-untyped-def]
+def radius(logdet, count, sigma, delta, bias):
     """√β of eq. (beta): σ √(log(det V/det V₀) + 2 log(1/δ)) + √λ S for one replica.
 
     delta = 0 stands for δ = 1/(t+1) after t = count rewards; bias = √λ S.
@@ -87,14 +87,14 @@ def radius(logdet, count, sigma, delta, bias):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def radii(logdet, count, sigma, delta, bias, out):  # type: ignore[no-untyped-def]
+def radii(logdet, count, sigma, delta, bias, out):
     """`radius` of every replica.  logdet, count, out (R,)."""
     for r in range(out.shape[0]):
         out[r] = radius(logdet[r], count[r], sigma, delta, bias)
 
 
 @kernel
-def observe(V, V_low, inverse, b, b_low, theta, logdet, count, features, rewards, replicas):  # type: ignore[no-untyped-def]
+def observe(V, V_low, inverse, b, b_low, theta, logdet, count, features, rewards, replicas):
     """Absorb m observations; the i-th belongs to replica replicas[i].
 
     V, V_low (lower triangles), inverse (R,d,d); b, b_low, theta (R,d); logdet, count (R,);

@@ -6,7 +6,7 @@ from linmed.kernels.compile import kernel
 
 
 @kernel
-def invert_cdf(weights, uniform):  # type: ignore[no-untyped-def]
+def invert_cdf(weights, uniform):
     """The first arm whose running total exceeds uniform · total; arms of weight 0 are never drawn."""
     total = 0.0
     for i in range(weights.shape[0]):
@@ -24,7 +24,7 @@ def invert_cdf(weights, uniform):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def sample(log_probabilities, uniforms, weights, out):  # type: ignore[no-untyped-def]
+def sample(log_probabilities, uniforms, weights, out):
     """One arm per replica.  log_probabilities (R,K), uniforms (R,), weights (K,) scratch, out (R,)."""
     for r in range(log_probabilities.shape[0]):
         for i in range(weights.shape[0]):

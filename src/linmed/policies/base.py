@@ -170,7 +170,7 @@ class Policy(ABC):
     @staticmethod
     def from_dict(config: Mapping[str, Any]) -> "Policy":
         """The policy that `to_dict` described. Any imported subclass of Policy is found by its name."""
-        known = {cls.__name__: cls for cls in _subclasses(Policy)}
+        known = {cls.__name__: cls for cls in _subclasses(Policy)}  # type: ignore[type-abstract]
         name = config.get("policy")
         if name not in known:
             raise ValueError(f"unknown policy {name!r}; known are {', '.join(sorted(known))}")

@@ -24,7 +24,14 @@ class MedPolicy(RidgePolicy):
         """log p_t(a), finite for every arm whose q_t is positive.  arms (R,K,d) → (R,K)."""
         out = np.empty((state.theta.shape[0], arms.shape[1]))
         med.log_probabilities(
-            arms, state.theta, state.inverse, state.logdet, state.count, *self.radius_parameters(), *self.mixture(), out
+            arms,
+            state.theta,
+            state.inverse,
+            state.logdet,
+            state.count,
+            *self.radius_parameters(),
+            *self.mixture(),
+            out,
         )
         return out
 

@@ -75,7 +75,9 @@ class MaillardSampling(Policy):
 
 def one_hot_indices(name: str, rows: Floats) -> Ints:
     """The position of the 1 in every row of (..., d); anything but one-hot rows is an error."""
-    index = rows.argmax(axis=-1)
+    index: Ints = rows.argmax(axis=-1)
     if not (((rows == 0) | (rows == 1)).all() and (rows.sum(axis=-1) == 1).all()):
-        raise ValueError(f"{name} must be one-hot rows (a single 1, the rest 0): MaillardSampling has no features")
+        raise ValueError(
+            f"{name} must be one-hot rows (a single 1, the rest 0); MaillardSampling knows no features"
+        )
     return index
