@@ -129,16 +129,14 @@ class Agent:
     def learn(self, decision: Decision | str, reward: float) -> None:
         """Absorb the reward of one decision (or its id), now or much later, in any order."""
         identifier = decision.id if isinstance(decision, Decision) else decision
-        value = checks.floats("reward", reward)
-        if value.ndim != 0:
-            raise ValueError(f"reward must be one number, got shape {value.shape}")
+        value = checks.size_limited("reward", reward)
         features = self._pending.get(identifier) if isinstance(identifier, str) else None
         if features is None:
             raise UnknownDecision(self._explain_missing(identifier))
-        self.policy.learn(self.state, features[None], value.reshape(1), _ONE_REPLICA)
+        self.policy.learn(self.state, features[None], np.array([value]), _ONE_REPLICA)
         del self._pending[identifier]
         if self.log is not None:
-            self.log.reward(identifier, float(value))
+            self.log.reward(identifier, value)
 
     def observe(self, features: ArrayLike, reward: ArrayLike) -> None:
         """Absorb data from elsewhere (a warm start): features (d,) with one reward, or (n, d) with (n,)."""

@@ -25,6 +25,16 @@ def real(name: str, value: Any) -> float:
     return number
 
 
+def size_limited(name: str, value: Any) -> float:
+    """`value` as a finite float of at most LARGEST in size; a 0-d array will do."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
+    number = real(name, value)
+    if abs(number) > LARGEST:
+        raise ValueError(f"{name} must be at most {LARGEST:g} in size, got {value!r}")
+    return number
+
+
 def positive(name: str, value: Any) -> float:
     """`value` as a float > 0 whose square neither overflows nor vanishes."""
     number = real(name, value)

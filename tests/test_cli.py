@@ -1,0 +1,47 @@
+"""The command line: what it prints, and how it fails."""
+
+import subprocess
+import sys
+
+import pytest
+
+from linmed import __version__
+from linmed.cli import COMMANDS, main
+from linmed.policies import ALL
+
+
+def test_help_lists_every_command_and_loads_nothing_heavy():
+    code = "import atexit, sys; from linmed.cli import main\n"
+    code += "atexit.register(lambda: print('numba' in sys.modules))\nmain(['--help'])"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert all(command in out for command in COMMANDS)
+    assert out.split()[-1] == "False"
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["--version"])
+    assert stop.value.code == 0
+    assert capsys.readouterr().out.split() == ["linmed", __version__]
+
+
+def test_policies_prints_a_row_for_every_policy(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    assert main(["policies"]) == 0
+    out = capsys.readouterr().out
+    assert all(policy.__name__ in out for policy in ALL)
+
+
+@pytest.mark.parametrize("words", [[], ["nonsense"]])
+def test_bad_commands_are_refused_with_the_usage(words, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(words)
+    assert stop.value.code == 2
+    assert "usage: linmed" in capsys.readouterr().err
+
+
+def test_errors_are_one_line_without_a_traceback(tmp_path, capsys):
+    assert main(["ope", str(tmp_path / "nowhere"), "--target", "uniform"]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("linmed")
+    assert "Traceback" not in err
