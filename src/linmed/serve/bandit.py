@@ -69,7 +69,7 @@ class Drawn(NamedTuple):
 
 @dataclass
 class Bandit:
-    """A bandit at one version of its policy. The state belongs to the thread that writes."""
+    """A bandit at one version of its policy."""
 
     id: int
     name: str
@@ -85,22 +85,27 @@ class Bandit:
     seq: int = 0
     """The last reward that has been considered."""
     since_snapshot: int = 0
-    anchored: bool = False
-    """Whether the first decision of this version is part of the state (see `keeps`)."""
     state: Any = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         self.state = self.policy.start(1, self.dim)
-        if self.keeps and not self.log_arms:
-            raise ValueError(f"log_arms must be true for {type(self.policy).__name__}: its state needs the arms")
+        if self.keeps:
+            self._fix_arms()
 
     @property
     def keeps(self) -> bool:
         """Whether learning needs something of the moment of the decision (EXP2's Q⁻¹a).
 
-        Such a policy remembers its first arms, and learns only from decisions of its own.
+        Such a policy works for one set of arms, the catalogue, and learns only from its own decisions.
         """
         return type(self.policy).features is not Policy.features
+
+    def _fix_arms(self) -> None:
+        """The state of such a policy remembers its arms: every server must begin with the same."""
+        name = type(self.policy).__name__
+        if self.catalogue is None or self.catalogue.features.shape[1] != self.dim:
+            raise ValueError(f"policy: {name} needs a catalogue with {self.dim} features (dim) for each arm")
+        self.policy.features(self.state, self.catalogue.features[None], np.zeros(1, dtype=np.int64))
 
     @property
     def count(self) -> int:
@@ -115,6 +120,11 @@ class Bandit:
         max_arms: int,
     ) -> Arms:
         """The arms of a request: given by features, or from the catalogue with a context."""
+        if self.keeps and not (vectors is None and ids is None):
+            given = "arms" if vectors is not None else "arm_ids"
+            raise ValueError(
+                f"{given}: {type(self.policy).__name__} always decides among the whole catalogue"
+            )
         if vectors is not None:
             if context is not None:
                 raise ValueError("context: goes with the catalogue's arms, not with arms given by features")
@@ -140,16 +150,13 @@ class Bandit:
         choice = self.policy.decide(self.state, arms[None], noise)
         arm, log_p = int(choice.arm[0]), float(choice.log_probability[0])
         if not math.isfinite(log_p):
-            raise ValueError("arms: the policy finds no probability for them; are they of very different size?")
+            raise ValueError(
+                "arms: the policy finds no probability for them; are they of very different size?"
+            )
         every = None if choice.log_probabilities is None else choice.log_probabilities[0]
         kept = choice.features[0] if self.keeps else None
         best = int(np.argmax(arms @ self.state.theta[0]))
         return Drawn(arm, best, min(log_p, 0.0), arms[arm], kept, every)
-
-    def anchor(self, arms: Floats, arm: int) -> None:
-        """Take the first decision of this version into the state."""
-        self.policy.features(self.state, arms[None], np.array([arm]))
-        self.anchored = True
 
     def absorbs(self, version: int) -> bool:
         """Whether the reward of a decision taken under `version` is part of this state."""
@@ -164,21 +171,22 @@ class Bandit:
         """Rewards outside the declared range would make the confidence sequences wrong."""
         if self.reward_range is not None and not self.reward_range[0] <= reward <= self.reward_range[1]:
             low, high = self.reward_range
-            raise ValueError(f"reward must lie in this bandit's reward_range [{low:g}, {high:g}], got {reward!r}")
+            raise ValueError(
+                f"reward must lie in this bandit's reward_range [{low:g}, {high:g}], got {reward!r}"
+            )
 
     def save(self) -> bytes:
         """The state as npz."""
         file = io.BytesIO()
-        np.savez(file, anchored=np.array(self.anchored), **self.state.arrays())
+        np.savez(file, **self.state.arrays())
         return file.getvalue()
 
     def load(self, content: bytes, seq: int) -> None:
         """The state that `save` wrote, which holds the rewards up to `seq`."""
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
-        anchored = bool(arrays.pop("anchored"))
         self.state.restore(arrays)
-        self.anchored, self.seq = anchored, seq
+        self.seq = seq
 
 
 def bounded(name: str, array: Floats) -> Floats:

@@ -30,11 +30,16 @@ def add_parser(subparsers: Any) -> None:
     for name, text in _OPTIONS.items():
         default = getattr(_DEFAULT, name)
         parser.add_argument(
-            f"--{name.replace('_', '-')}", type=type(default), default=default, help=f"{text} (default {default})"
+            f"--{name.replace('_', '-')}",
+            type=type(default),
+            default=default,
+            help=f"{text} (default {default})",
         )
     parser.add_argument("--log-level", default="info", choices=["debug", "info", "warning", "error"])
     parser.add_argument("--check", action="store_true", help="check settings and database, then stop")
-    parser.add_argument("--create-token", metavar="SCOPES", help="print a new token: some of read,decide,admin")
+    parser.add_argument(
+        "--create-token", metavar="SCOPES", help="print a new token: some of read,decide,admin"
+    )
     parser.add_argument("--bandit", help="with --create-token: only for this bandit")
     parser.add_argument("--label", default="", help="with --create-token: what it is for")
     parser.add_argument("--list-tokens", action="store_true", help="list the tokens without their secrets")

@@ -15,7 +15,7 @@ from sqlalchemy.pool import NullPool, QueuePool, StaticPool
 
 metadata = sa.MetaData()
 Number = sa.BigInteger().with_variant(sa.Integer, "sqlite")  # only INTEGER is SQLite's own row number
-Double = sa.Double()
+Double: sa.Double[float] = sa.Double()
 
 schema = sa.Table("linmed_schema", metadata, sa.Column("version", sa.Integer, nullable=False))
 

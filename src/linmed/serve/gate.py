@@ -28,7 +28,10 @@ _HEADERS = [
     (b"referrer-policy", b"no-referrer"),
     (b"x-frame-options", b"DENY"),
     (b"cache-control", b"no-store"),
-    (b"content-security-policy", b"default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"),
+    (
+        b"content-security-policy",
+        b"default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+    ),
 ]
 
 
@@ -130,7 +133,9 @@ class Gate:
             message = await receive()
             seen += len(message.get("body", b""))
             if seen > self.settings.max_body:
-                raise HTTPException(413, f"the request's body may have at most {self.settings.max_body} bytes")
+                raise HTTPException(
+                    413, f"the request's body may have at most {self.settings.max_body} bytes"
+                )
             return message
 
         return counted

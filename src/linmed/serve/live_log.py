@@ -68,9 +68,7 @@ class LiveSource:
         needed = list(dict.fromkeys(column for name in columns for column in _STORED[name]))
         joined = decisions.outerjoin(rewards, rewards.c.decision == decisions.c.number)
         query = (
-            sa.select(
-                decisions.c.number, rewards.c.reward, rewards.c.time.label("reward_time"), *needed
-            )
+            sa.select(decisions.c.number, rewards.c.reward, rewards.c.time.label("reward_time"), *needed)
             .select_from(joined)
             .where(decisions.c.bandit == self.bandit.id)
             .order_by(decisions.c.number)

@@ -22,10 +22,6 @@ def load(connection: Connection, row: Row[Any]) -> Bandit:
             break
         except (ValueError, KeyError, EOFError, OSError, zipfile.BadZipFile) as error:
             logger.warning("snapshot %d of bandit %s is unreadable (%s)", snapshot.seq, bandit.name, error)
-    if bandit.keeps and not bandit.anchored:
-        first = store.first_decision(connection, bandit.id, bandit.version)
-        if first is not None:
-            bandit.anchor(store.vector(first.arms).reshape(-1, bandit.dim), first.arm)
     for rows in store.bandit_rewards(connection, bandit.id, bandit.seq):
         store.fold(bandit, rows)
     warm_up(bandit)
@@ -42,6 +38,7 @@ def fold_log(connection: Connection, bandit: Bandit, count: int | None = None) -
 def warm_up(bandit: Bandit) -> None:
     """Compile what a decision and a reward need, on a state of no consequence."""
     state, policy = bandit.policy.start(1, bandit.dim), bandit.policy
-    arms = np.eye(max(2, bandit.dim))[None, :2, : bandit.dim].copy()
+    few = np.eye(max(2, bandit.dim))[:2, : bandit.dim].copy()
+    arms = (bandit.catalogue.features if bandit.keeps and bandit.catalogue else few)[None]
     choice = policy.decide(state, arms, np.full((1, policy.noise_size(bandit.dim)), 0.5))
     policy.learn(state, choice.features, np.zeros(1), np.zeros(1, dtype=np.int64))

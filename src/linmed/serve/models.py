@@ -152,9 +152,7 @@ class RewardRequest(BaseModel):
 class RewardBatch(BaseModel):
     """Several rewards, all or none."""
 
-    model_config = example(
-        {"rewards": [{"decision_id": "18b0f0e7c2a4d1f06b1d9a64c3e2f801", "reward": 1.0}]}
-    )
+    model_config = example({"rewards": [{"decision_id": "18b0f0e7c2a4d1f06b1d9a64c3e2f801", "reward": 1.0}]})
     rewards: list[RewardRequest] = Field(min_length=1)
 
 
@@ -175,7 +173,9 @@ class RewardBatchView(BaseModel):
 class TrainedTarget(BaseModel):
     """A policy that learns from the first part of the rewards and is judged on the rest."""
 
-    model_config = example({"name": "calmer", "policy": {"policy": "LinMED", "alpha_emp": 0.99, "alpha_opt": 0.005}})
+    model_config = example(
+        {"name": "calmer", "policy": {"policy": "LinMED", "alpha_emp": 0.99, "alpha_opt": 0.005}}
+    )
     name: Annotated[str, Field(min_length=1, max_length=100)]
     policy: dict[str, Any]
 
@@ -184,11 +184,15 @@ class EvaluateRequest(BaseModel):
     """What would these targets have earned?"""
 
     model_config = example({"targets": ["uniform", "logged", "greedy"], "estimators": ["ipw", "snipw"]})
-    targets: list[Annotated[str, Field(pattern=r"^(uniform|logged|greedy|arm:[0-9]{1,9})$")] | TrainedTarget] = (
-        Field(default=["uniform", "greedy"], min_length=1, max_length=20)
+    targets: list[
+        Annotated[str, Field(pattern=r"^(uniform|logged|greedy|arm:[0-9]{1,9})$")] | TrainedTarget
+    ] = Field(default=["uniform", "greedy"], min_length=1, max_length=20)
+    estimators: list[Annotated[str, Field(max_length=40)]] = Field(
+        default=["ipw"], min_length=1, max_length=10
     )
-    estimators: list[Annotated[str, Field(max_length=40)]] = Field(default=["ipw"], min_length=1, max_length=10)
-    interval: Literal["betting", "bernstein", "mixture", "adaptive", "normal", "bootstrap", "none"] = "betting"
+    interval: Literal["betting", "bernstein", "mixture", "adaptive", "normal", "bootstrap", "none"] = (
+        "betting"
+    )
     confidence: float = Field(default=0.95, gt=0.0, lt=1.0)
     reward_range: Range | None = Field(default=None, description="The bandit's own where left out.")
 
@@ -210,7 +214,9 @@ class EvaluateView(BaseModel):
     """The estimates, and what they rest on."""
 
     results: list[Estimate]
-    trained_on: int = Field(description="Rewards that trained targets learned from; all are judged on the rest.")
+    trained_on: int = Field(
+        description="Rewards that trained targets learned from; all are judged on the rest."
+    )
     decisions: int
     waiting: int
     warnings: list[str]
@@ -254,7 +260,9 @@ class StatisticsView(BaseModel):
     pending: int
     mean_reward: float | None
     recent: int
-    exploration_rate: float | None = Field(description="Share of decisions for another arm than the best estimate.")
+    exploration_rate: float | None = Field(
+        description="Share of decisions for another arm than the best estimate."
+    )
     arm_shares: list[Share]
     over_time: list[Point]
 

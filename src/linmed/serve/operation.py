@@ -3,7 +3,7 @@
 import json
 import logging
 import sys
-import time
+from datetime import UTC, datetime
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -17,7 +17,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        own = {"registry": self.registry}
+        own: Any = {"registry": self.registry}
         self.requests = Counter("linmed_requests", "Requests answered", ["route", "status"], **own)
         self.seconds = Histogram(
             "linmed_request_seconds", "Time to answer", ["route"], buckets=_BUCKETS, **own
@@ -49,7 +49,7 @@ class JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
         entry: dict[str, Any] = {
-            "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z",
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),

@@ -95,7 +95,9 @@ class Reports:
         if trained:
             count, after = _training_part(connection, bandit.id)
             if count == 0:
-                raise ValueError("targets: a policy learns from the first half of the rewards; too few have come")
+                raise ValueError(
+                    "targets: a policy learns from the first half of the rewards; too few have come"
+                )
             for name, policy in trained:
                 learned = self._train(connection, row, policy, count)
                 named[name] = (learned.policy, learned.state)
@@ -125,7 +127,9 @@ class Reports:
             fresh = store.as_bandit(row)
             fresh.policy = policy
             if fresh.keeps:
-                raise ValueError(f"targets: {type(policy).__name__} cannot learn from another policy's decisions")
+                raise ValueError(
+                    f"targets: {type(policy).__name__} cannot learn from another policy's decisions"
+                )
             fresh.state = policy.start(1, fresh.dim)
             while len(self._trained) >= 16:
                 del self._trained[next(iter(self._trained))]
@@ -169,7 +173,11 @@ def _statistics(connection: Connection, row: Row[Any]) -> dict[str, Any]:
     ).one()
     recent = connection.execute(
         sa.select(
-            decisions.c.arm, decisions.c.arm_id, decisions.c.best, decisions.c.log_probability, decisions.c.time
+            decisions.c.arm,
+            decisions.c.arm_id,
+            decisions.c.best,
+            decisions.c.log_probability,
+            decisions.c.time,
         )
         .where(decisions.c.bandit == row.id)
         .order_by(decisions.c.number.desc())

@@ -5,7 +5,6 @@ import contextlib
 import json
 import logging
 from collections.abc import AsyncIterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import sqlalchemy as sa
@@ -13,12 +12,15 @@ import sqlalchemy as sa
 from linmed import checks
 from linmed.policies import Policy
 from linmed.serve import store
-from linmed.serve.bandit import Bandit, as_catalogue
+from linmed.serve.bandit import Bandit, Catalogue, Map, as_catalogue
 from linmed.serve.database import Database
-from linmed.serve.engine import Ask, Call, Decide, Engine, Refused, Reward
-from linmed.serve.loading import load, warm_up
+from linmed.serve.drawing import Drawer, view
+from linmed.serve.engine import Call, Decide, Engine, Refused, Reward
+from linmed.serve.loading import warm_up
+from linmed.serve.models import Arms as GivenArms
 from linmed.serve.models import BanditChange, DecideRequest, NewBandit
 from linmed.serve.operation import Metrics
+from linmed.serve.registry import Registry
 from linmed.serve.reports import Reports
 from linmed.serve.settings import LARGEST, Settings
 from linmed.serve.tokens import Tokens
@@ -34,32 +36,30 @@ class Server:
         self.metrics = Metrics()
         self.tokens = Tokens(database)
         self.reports = Reports(database)
-        self.engine = Engine(
-            database,
-            staleness=settings.staleness,
-            max_waiting=settings.max_waiting,
-            snapshot_every=settings.snapshot_every,
+        self.drawer = Drawer()
+        self.engine = Engine(database, staleness=settings.staleness, max_waiting=settings.max_waiting)
+        self.registry = Registry(
+            database, settings.snapshot_every, lambda write: self.engine.submit(Call(write))
         )
         self.engine.committed = self.metrics.committed
-        self.engine.changed = self._changed
+        self.engine.fold = self.registry.fold
+        self.engine.changed = self.registry.changed
         self.metrics.waiting.set_function(lambda: self.engine.waiting)
         self.ready = False
-        self._loader = ThreadPoolExecutor(1, "linmed-loader")
-        self._names: dict[str, Bandit] = {}
-        self._reloading: set[int] = set()
+        self._gathered: list[Decide | Reward] = []
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Load every bandit, serve, and at the end finish what was accepted."""
-        loop = asyncio.get_running_loop()
-        self.engine.deliver = loop.call_soon_threadsafe
+        self._loop = asyncio.get_running_loop()
+        self.engine.deliver = self._loop.call_soon_threadsafe
         self.tokens.refresh()
         self.engine.start()
         try:
             with self.database.reader.begin() as connection:
                 names = [row.name for row in store.list_bandits(connection)]
             for name in names:
-                await loop.run_in_executor(self._loader, self._load, name)
+                await self.registry.load(name)
             refreshing = asyncio.create_task(self._refresh_tokens())
             self.ready = True
             logger.info("ready", extra={"database": self.database.shown, "bandits": len(names)})
@@ -67,8 +67,8 @@ class Server:
             self.ready = False
             refreshing.cancel()
         finally:
-            self._loader.shutdown()
             await asyncio.to_thread(self.engine.stop)
+            await asyncio.to_thread(self.registry.save)
             self.database.close()
             logger.info("stopped")
 
@@ -93,60 +93,22 @@ class Server:
 
     async def bandit(self, name: str) -> Bandit:
         """The bandit called `name`, loaded if another server made it."""
-        found = self._names.get(name)
-        if found is None:
-            found = await asyncio.get_running_loop().run_in_executor(self._loader, self._load, name)
+        found = self.registry.by_name.get(name) or await self.registry.load(name)
         if found is None:
             raise Refused(404, f"there is no bandit {name!r}")
         return found
 
-    def _load(self, name: str, at_least: int = 0) -> Bandit | None:
-        """Read a bandit and let the engine adopt it (in the loader's thread)."""
-        known = self._names.get(name)
-        if known is not None and known.revision >= at_least > 0:
-            return known
-        with self.database.reader.begin() as connection:
-            row = store.find_bandit(connection, name)
-            if row is None:
-                return None
-            bandit = load(connection, row)
-        call = Call(lambda: self.engine.adopt(bandit))
-        self.engine.submit(call)
-        call.answer.result()
-        self._names[name] = bandit
-        return bandit
-
-    def _changed(self, number: int) -> None:
-        """Another server changed a bandit (in the engine's thread)."""
-        if number in self._reloading:
-            return
-        self._reloading.add(number)
-        name = self.engine.bandits[number].name
-
-        def reload() -> None:
-            try:
-                self._load(name)
-            except Exception:
-                logger.exception("cannot load bandit %s again", name)
-            finally:
-                self._reloading.discard(number)
-
-        with contextlib.suppress(RuntimeError):  # shutting down
-            self._loader.submit(reload)
-
     async def create(self, new: NewBandit) -> tuple[bool, Any]:
         """Make a bandit; whether it is new, and its row. The same request again changes nothing."""
-        policy = as_policy(new.policy, new.dim)
+        policy = as_policy(new.policy)
         settings = {
             "catalogue": None if new.catalogue is None else new.catalogue.model_dump(),
             "map": new.map,
             "reward_range": as_range(new.reward_range),
             "log_arms": new.log_arms,
         }
-        if new.catalogue is not None:
-            check_catalogue(new.catalogue.ids, new.catalogue.features, new.map, new.dim)
+        try_bandit(new.dim, policy, as_catalogue_of(new.catalogue, new.map, new.dim))
         text = json.dumps(settings)
-        try_bandit(new.name, new.dim, policy, new.log_arms)
 
         def write() -> tuple[bool, Any]:
             with self.database.writer.begin() as connection:
@@ -166,11 +128,9 @@ class Server:
     async def change(self, name: str, change: BanditChange) -> Any:
         """Change a bandit; answers when this server serves it so."""
         bandit = await self.bandit(name)
-        policy = None if change.policy is None else as_policy(change.policy, bandit.dim)
-        if policy is not None:
-            try_bandit(name, bandit.dim, policy, bandit.log_arms)
-        if change.catalogue is not None:
-            check_catalogue(change.catalogue.ids, change.catalogue.features, bandit.map, bandit.dim)
+        policy = None if change.policy is None else as_policy(change.policy)
+        catalogue = as_catalogue_of(change.catalogue, bandit.map, bandit.dim) or bandit.catalogue
+        try_bandit(bandit.dim, policy or bandit.policy, catalogue)
         reward_range = as_range(change.reward_range)
 
         def write() -> Any:
@@ -185,15 +145,15 @@ class Server:
                     settings["reward_range"] = reward_range
                 if change.archived is not None:
                     values["archived"] = change.archived
-                if policy is not None and policy.to_dict() != json.loads(row.config):
+                other = policy is not None and policy.to_dict() != json.loads(row.config)
+                if other or (bandit.keeps and change.catalogue is not None):
                     values["version"] = row.version + 1
-                    store.add_policy(connection, row.id, row.version + 1, policy)
+                    store.add_policy(connection, row.id, row.version + 1, policy or bandit.policy)
                 store.change_bandit(connection, row.id, settings=json.dumps(settings), **values)
                 return store.find_bandit(connection, name)
 
         row = await self._call(write)
-        loop = asyncio.get_running_loop()
-        await loop.run_in_executor(self._loader, self._load, name, row.revision)
+        await self.registry.load(name, row.revision)
         return row
 
     async def _call(self, function: Any) -> Any:
@@ -208,17 +168,19 @@ class Server:
 
     # Decisions and rewards
 
-    def ask(self, bandit: Bandit, request: DecideRequest, where: str = "") -> Ask:
-        """A checked request for one decision."""
+    def draw(self, bandit: Bandit, request: DecideRequest, where: str = "") -> dict[str, Any]:
+        """A decision that is yet to be written."""
+        if bandit.archived:
+            raise Refused(409, f"bandit {bandit.name!r} is archived: it takes no more decisions")
         try:
             arms = bandit.arms(request.arms, request.arm_ids, request.context, self.settings.max_arms)
-        except (ValueError, TypeError) as error:
+            return self.drawer.draw(bandit, arms, request.key)
+        except (ValueError, TypeError, ArithmeticError) as error:
             raise Refused(422, f"{where}{error}") from None
-        return Ask(arms, request.key)
 
-    async def decide(self, bandit: Bandit, asks: list[Ask]) -> list[dict[str, Any]]:
-        """Committed decisions."""
-        return await self._submit(Decide(bandit.id, asyncio.get_running_loop().create_future(), asks))
+    async def decide(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Write drawn decisions; what is in the log afterwards."""
+        return [view(row) for row in await self._submit(Decide(rows, self._loop.create_future()))]
 
     async def reward(self, bandit: Bandit, pairs: list[tuple[str, float]]) -> list[dict[str, Any]]:
         """Committed rewards."""
@@ -230,19 +192,30 @@ class Server:
                 bandit.check_reward(value)
             except ValueError as error:
                 raise Refused(422, f"{where}{error}") from None
-        return await self._submit(Reward(bandit.id, asyncio.get_running_loop().create_future(), pairs))
+        return await self._submit(Reward(bandit.id, pairs, self._loop.create_future()))
 
-    async def _submit(self, job: Decide | Reward) -> list[dict[str, Any]]:
+    async def _submit(self, job: Decide | Reward) -> list[Any]:
         try:
-            self.engine.submit(job)
-        except Refused as refused:
-            self.metrics.refused.labels("load" if refused.status == 429 else "stopping").inc()
+            self.engine.accept(job)
+        except Refused:
+            self.metrics.refused.labels("load").inc()
             raise
-        answers: list[dict[str, Any]] = await job.answer
+        if not self._gathered:  # those that are handled in the same turn of the loop go together
+            self._loop.call_soon(self._pass_on)
+        self._gathered.append(job)
+        answers: list[Any] = await job.answer
         return answers
 
+    def _pass_on(self) -> None:
+        jobs, self._gathered = self._gathered, []
+        try:
+            self.engine.submit(*jobs)
+        except Refused as refused:
+            for job in jobs:
+                job.answer.set_exception(refused)
 
-def as_policy(config: dict[str, Any], dim: int) -> Policy:
+
+def as_policy(config: dict[str, Any]) -> Policy:
     """The policy of a request."""
     try:
         return Policy.from_dict(config)
@@ -250,22 +223,24 @@ def as_policy(config: dict[str, Any], dim: int) -> Policy:
         raise Refused(422, f"policy: {error}") from None
 
 
-def try_bandit(name: str, dim: int, policy: Policy, log_arms: bool) -> None:
+def try_bandit(dim: int, policy: Policy, catalogue: Catalogue | None) -> None:
     """Refuse what could not serve: one decision and one reward are tried on a state of no consequence."""
     try:
-        warm_up(Bandit(0, name, dim, policy, 1, 1, False, log_arms, "plain", None, None))
+        warm_up(Bandit(0, "", dim, policy, 1, 1, False, True, "plain", None, catalogue))
     except (ValueError, TypeError, ArithmeticError) as error:
-        raise Refused(422, f"policy: {error}") from None
+        raise Refused(422, f"policy: {str(error).removeprefix('policy: ')}") from None
 
 
-def check_catalogue(ids: list[str], features: list[list[float]], map: Any, dim: int) -> None:
-    """Refuse a catalogue that could not serve."""
-    if len(ids) != len(features):
-        raise Refused(422, f"catalogue: {len(ids)} ids for {len(features)} rows of features")
+def as_catalogue_of(given: GivenArms | None, map: Map, dim: int) -> Catalogue | None:
+    """The catalogue of a request, checked."""
+    if given is None:
+        return None
+    if len(given.ids) != len(given.features):
+        raise Refused(422, f"catalogue: {len(given.ids)} ids for {len(given.features)} rows of features")
     try:
-        as_catalogue(ids, features, map, dim)
+        return as_catalogue(given.ids, given.features, map, dim)
     except (ValueError, TypeError) as error:
-        raise Refused(422, str(error).replace("arms", "catalogue.features", 1)) from None
+        raise Refused(422, f"catalogue: {str(error).removeprefix('catalogue: ')}") from None
 
 
 def as_range(reward_range: list[float] | None) -> list[float] | None:
@@ -273,5 +248,7 @@ def as_range(reward_range: list[float] | None) -> list[float] | None:
     if reward_range is not None:
         low, high = (checks.real("reward_range", float(value)) for value in reward_range)
         if not -LARGEST <= low < high <= LARGEST:
-            raise Refused(422, f"reward_range must be [lowest, highest] within ±{LARGEST:g}, got {reward_range}")
+            raise Refused(
+                422, f"reward_range must be [lowest, highest] within ±{LARGEST:g}, got {reward_range}"
+            )
     return reward_range

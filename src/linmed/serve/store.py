@@ -1,9 +1,10 @@
 """Every query of the service. Values travel as bound parameters only."""
 
+import functools
 import json
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import sqlalchemy as sa
@@ -19,7 +20,9 @@ CHUNK = 1000
 FOLD_ROWS = 10_000
 KEPT_SNAPSHOTS = 2
 
-Rows = Sequence[Row[Any]]
+Rows = Sequence[Any]
+"""Rows of the log, or what looks like them."""
+T = TypeVar("T")
 
 
 def now() -> int:
@@ -87,6 +90,7 @@ def add_bandit(connection: Connection, name: str, dim: int, settings: str, polic
     """A new bandit with version 1 of its policy."""
     values = {"name": name, "dim": dim, "settings": settings, "version": 1, "revision": 1, "archived": False}
     result = connection.execute(sa.insert(bandits).values(**values, created=now()))
+    assert result.inserted_primary_key is not None
     add_policy(connection, result.inserted_primary_key[0], 1, policy)
 
 
@@ -113,6 +117,10 @@ def policy_names(connection: Connection, bandit: int) -> dict[int, str]:
 
 # Decisions
 
+INSERTED = 500
+"""Rows in one INSERT: both databases take more values."""
+_WRITTEN = [column.name for column in decisions.c if column.name != "number"]
+
 _STORED = sa.select(
     decisions.c.id,
     decisions.c.bandit,
@@ -129,21 +137,33 @@ _STORED = sa.select(
 )
 
 
-def decisions_by_key(connection: Connection, keys: dict[int, list[str]]) -> dict[tuple[int, str], Row[Any]]:
+def decisions_by_key(
+    connection: Connection, keys: dict[int, list[str]]
+) -> dict[tuple[int, str], dict[str, Any]]:
     """Decisions that were taken earlier under these keys, by bandit and key."""
-    found: dict[tuple[int, str], Row[Any]] = {}
+    found: dict[tuple[int, str], dict[str, Any]] = {}
     for bandit, names in keys.items():
         for part in _parts(names):
             rows = connection.execute(
                 _STORED.where((decisions.c.bandit == bandit) & decisions.c.key.in_(part))
             )
-            found.update({(bandit, row.key): row for row in rows})
+            found.update({(bandit, row.key): {**row._mapping, "repeated": True} for row in rows})
     return found
 
 
 def add_decisions(connection: Connection, rows: list[dict[str, Any]]) -> None:
     """Append them in this order."""
-    connection.execute(sa.insert(decisions), rows)
+    for part in _parts(rows, INSERTED):
+        values = [row[column] for row in part for column in _WRITTEN]
+        connection.exec_driver_sql(_insertion(connection.dialect.paramstyle, len(part)), tuple(values))
+
+
+@functools.lru_cache(maxsize=2 * INSERTED)
+def _insertion(style: str, rows: int) -> str:
+    """One statement for many rows: a driver gives up the interpreter's lock at each, and must win it back."""
+    mark = "?" if style == "qmark" else "%s"
+    one = f"({', '.join([mark] * len(_WRITTEN))})"
+    return f"INSERT INTO decisions ({', '.join(_WRITTEN)}) VALUES {', '.join([one] * rows)}"
 
 
 def find_decision(connection: Connection, bandit: int, identifier: str) -> Row[Any] | None:
@@ -153,17 +173,6 @@ def find_decision(connection: Connection, bandit: int, identifier: str) -> Row[A
         .select_from(decisions)
         .outerjoin(rewards, rewards.c.decision == decisions.c.number)
         .where((decisions.c.id == identifier) & (decisions.c.bandit == bandit))
-    )
-    return connection.execute(query).one_or_none()
-
-
-def first_decision(connection: Connection, bandit: int, version: int) -> Row[Any] | None:
-    """The oldest decision of one version of the policy."""
-    query = (
-        sa.select(decisions.c.arms, decisions.c.arm)
-        .where((decisions.c.bandit == bandit) & (decisions.c.version == version))
-        .order_by(decisions.c.number)
-        .limit(1)
     )
     return connection.execute(query).one_or_none()
 
@@ -199,7 +208,8 @@ def add_rewards(connection: Connection, rows: list[dict[str, Any]]) -> None:
 
 def last_seq(connection: Connection) -> int:
     """The number of the newest reward."""
-    return connection.execute(sa.select(sa.func.coalesce(sa.func.max(rewards.c.seq), 0))).scalar_one()
+    newest: int | None = connection.execute(sa.select(sa.func.max(rewards.c.seq))).scalar_one()
+    return newest or 0
 
 
 _FOLD = (
@@ -222,7 +232,9 @@ def rewards_after(connection: Connection, seq: int, limit: int | None = None) ->
     return connection.execute(_FOLD.where(rewards.c.seq > seq).limit(limit)).all()
 
 
-def bandit_rewards(connection: Connection, bandit: int, after: int, limit: int | None = None) -> Iterator[Rows]:
+def bandit_rewards(
+    connection: Connection, bandit: int, after: int, limit: int | None = None
+) -> Iterator[Rows]:
     """One bandit's rewards after number `after`, in order, at most `limit`, in pieces."""
     query = _FOLD.where((rewards.c.bandit == bandit) & (rewards.c.seq > after)).limit(limit)
     with connection.execution_options(yield_per=FOLD_ROWS).execute(query) as result:
@@ -244,27 +256,17 @@ def fold(bandit: Bandit, rows: Rows) -> None:
 # Snapshots
 
 
-def add_snapshot(connection: Connection, bandit: Bandit) -> None:
-    """Write the bandit's state and forget the older ones, also those of other versions."""
-    same = (
-        (snapshots.c.bandit == bandit.id)
-        & (snapshots.c.version == bandit.version)
-        & (snapshots.c.seq == bandit.seq)
-    )
-    connection.execute(sa.delete(snapshots).where(same))
-    values = {"bandit": bandit.id, "version": bandit.version, "seq": bandit.seq, "state": bandit.save()}
+def add_snapshot(connection: Connection, bandit: int, version: int, seq: int, state: bytes) -> None:
+    """Write a state that holds the rewards up to `seq`, and forget older ones."""
+    own = (snapshots.c.bandit == bandit) & (snapshots.c.version == version)
+    connection.execute(sa.delete(snapshots).where(own & (snapshots.c.seq == seq)))
+    values = {"bandit": bandit, "version": version, "seq": seq, "state": state}
     connection.execute(sa.insert(snapshots).values(**values, time=now()))
-    kept = (
-        sa.select(snapshots.c.seq)
-        .where((snapshots.c.bandit == bandit.id) & (snapshots.c.version == bandit.version))
-        .order_by(snapshots.c.seq.desc())
-        .limit(KEPT_SNAPSHOTS)
-        .subquery()
-    )
-    old = (snapshots.c.version < bandit.version) | (
-        (snapshots.c.version == bandit.version) & snapshots.c.seq.not_in(sa.select(kept.c.seq))
-    )
-    connection.execute(sa.delete(snapshots).where((snapshots.c.bandit == bandit.id) & old))
+    newest = sa.select(snapshots.c.seq).where(own).order_by(snapshots.c.seq.desc()).limit(KEPT_SNAPSHOTS)
+    kept = sa.select(newest.subquery().c.seq)
+    connection.execute(sa.delete(snapshots).where(own & snapshots.c.seq.not_in(kept)))
+    older = (snapshots.c.bandit == bandit) & (snapshots.c.version < version)
+    connection.execute(sa.delete(snapshots).where(older))
 
 
 def newest_snapshots(connection: Connection, bandit: Bandit) -> Rows:
@@ -277,6 +279,6 @@ def newest_snapshots(connection: Connection, bandit: Bandit) -> Rows:
     return connection.execute(query).all()
 
 
-def _parts(values: Sequence[str]) -> Iterator[Sequence[str]]:
-    for start in range(0, len(values), CHUNK):
-        yield values[start : start + CHUNK]
+def _parts(values: Sequence[T], size: int = CHUNK) -> Iterator[Sequence[T]]:
+    for start in range(0, len(values), size):
+        yield values[start : start + size]

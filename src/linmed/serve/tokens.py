@@ -60,14 +60,20 @@ def create(database: Database, scopes: list[str], bandit: str | None = None, lab
     if wrong or not scopes:
         raise ValueError(f"scopes must be some of {', '.join(SCOPES)}, got {', '.join(wrong) or 'none'}")
     identifier, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
-    values = {"id": identifier, "hash": _hash(secret), "scopes": " ".join(scopes), "bandit": bandit, "label": label}
+    values = {
+        "id": identifier,
+        "hash": _hash(secret),
+        "scopes": " ".join(scopes),
+        "bandit": bandit,
+        "label": label,
+    }
     with database.writer.begin() as connection:
         connection.execute(sa.insert(tokens).values(**values, created=store.now()))
     return f"lm_{identifier}_{secret}"
 
 
 def revoke(database: Database, identifier: str) -> bool:
-    """Forget a token, given by its id (the part between the underscores); running servers do so within their staleness."""
+    """Forget the token with this id (between its underscores); servers do so within their staleness."""
     with database.writer.begin() as connection:
         found = connection.execute(sa.delete(tokens).where(tokens.c.id == identifier)).rowcount
     return found > 0

@@ -1,0 +1,76 @@
+"""A decision, from the arms of a request to the row of the log and the answer."""
+
+import secrets
+import time
+from typing import Any
+
+import numpy as np
+
+from linmed.checks import Floats
+from linmed.serve import store
+from linmed.serve.bandit import Arms, Bandit
+
+BLOCK = 256
+
+
+class Drawer:
+    """Draws decisions with random numbers of its own, seeded by the system's secure source."""
+
+    def __init__(self) -> None:
+        self._random = np.random.Generator(np.random.PCG64(secrets.randbits(256)))
+        self._blocks: dict[tuple[str, int], tuple[Floats, int]] = {}
+        self._last = 0
+
+    def draw(self, bandit: Bandit, arms: Arms, key: str | None) -> dict[str, Any]:
+        """A row for the log."""
+        vectors, ids = arms
+        drawn = bandit.draw(vectors, self._noise(bandit))
+        return {
+            "id": self._identifier(),
+            "bandit": bandit.id,
+            "key": key,
+            "digest": None if key is None else arms.digest(),
+            "version": bandit.version,
+            "absorbed": bandit.count,
+            "time": store.now(),
+            "arm": drawn.arm,
+            "arm_id": None if ids is None else ids[drawn.arm],
+            "arm_count": len(vectors),
+            "best": drawn.best,
+            "log_probability": drawn.log_probability,
+            "features": store.blob(drawn.features),
+            "kept": store.blob(drawn.kept),
+            "log_probabilities": store.blob(drawn.log_probabilities),
+            "arms": store.blob(vectors) if bandit.log_arms else None,
+        }
+
+    def _noise(self, bandit: Bandit) -> Floats:
+        """Random numbers for one decision, (1, noise_size), from a block."""
+        kind, size = bandit.policy.noise, bandit.policy.noise_size(bandit.dim)
+        block, used = self._blocks.get((kind, size), (np.empty(0), BLOCK))
+        if used == BLOCK:
+            make = self._random.random if kind == "uniform" else self._random.standard_normal
+            block, used = make((BLOCK, 1, size)), 0
+        self._blocks[(kind, size)] = (block, used + 1)
+        noise: Floats = block[used]
+        return noise
+
+    def _identifier(self) -> str:
+        """128 bits in hexadecimal that grow with time, so that the index stays compact; 64 are random."""
+        self._last = max(self._last + 1, time.time_ns())
+        return f"{self._last:016x}{secrets.token_hex(8)}"
+
+
+def view(row: Any) -> dict[str, Any]:
+    """A decision as the API shows it."""
+    every = row["log_probabilities"]
+    return {
+        "decision_id": row["id"],
+        "arm": row["arm"],
+        "arm_id": row["arm_id"],
+        "probability": float(np.exp(row["log_probability"])),
+        "log_probability": row["log_probability"],
+        "probabilities": None if every is None else np.exp(store.vector(every)).tolist(),
+        "policy_version": row["version"],
+        "repeated": row.get("repeated", False),
+    }
