@@ -130,7 +130,8 @@ def test_spanner_igw_with_awkward_sets():
     ("cls", "bad"),
     [(SquareCB, {"oracle": "lasso"}), (SquareCB, {"gamma": 0.0}), (SquareCB, {"horizon": 0}),
      (SquareCB, {"form": "x"}), (SpannerIGW, {"horizon": -3}), (SpannerIGW, {"C_opt": 0}),
-     (SpannerIGW, {"gamma": np.inf}), (SpannerIGW, {"regression_regret": -1.0}), (SpannerIGW, {"design": "best"})],
+     (SpannerIGW, {"gamma": np.inf}), (SpannerIGW, {"regression_regret": -1.0}),
+     (SpannerIGW, {"design": "best"})],
 )  # fmt: skip
 def test_bad_parameters_are_named(cls, bad):
     with pytest.raises((ValueError, TypeError), match=next(iter(bad))):

@@ -12,7 +12,7 @@ from tests.policies.toy import ARMS, probabilities, random_state, sphere, state_
 MEAN, LEVERAGE, RADIUS = np.array([1.6 / 3, 0.1, 0.4]), np.array([1 / 3, 1 / 2, 0.44]), 3.52921522
 
 
-def indices(version, mean=MEAN, leverage=LEVERAGE, radius=RADIUS, C=30.0, log_horizon=math.log(1000)):
+def indices(version, mean=MEAN, leverage=LEVERAGE, radius=RADIUS, C=30.0, log_horizon=6.907755278982137):
     index = np.empty(len(mean))
     optimism.imed_indices(mean, leverage, radius, version, C, log_horizon, index)
     return index

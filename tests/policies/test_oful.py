@@ -72,8 +72,9 @@ def test_uniform_play_still_estimates():
 
 @pytest.mark.parametrize(
     ("cls", "bad"),
-    [(OFUL, {"floor": -0.1}), (OFUL, {"floor": 1.1}), (OFUL, {"floor": "much"}), (Greedy, {"epsilon": np.nan}),
-     (Greedy, {"epsilon": -1}), (OFUL, {"delta": 0.0}), (OFUL, {"sigma": 0.0}), (Uniform, {"ridge": -1.0})],
+    [(OFUL, {"floor": -0.1}), (OFUL, {"floor": 1.1}), (OFUL, {"floor": "much"}),
+     (Greedy, {"epsilon": np.nan}), (Greedy, {"epsilon": -1}), (OFUL, {"delta": 0.0}),
+     (OFUL, {"sigma": 0.0}), (Uniform, {"ridge": -1.0})],
 )  # fmt: skip
 def test_bad_parameters_are_named(cls, bad):
     with pytest.raises((ValueError, TypeError), match=next(iter(bad))):

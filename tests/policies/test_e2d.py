@@ -1,0 +1,126 @@
+"""E2D: the program's value, the solver's certificate and the cases with a known answer."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from linmed.kernels import igw
+from linmed.policies import E2D
+from tests.policies.toy import ARMS, probabilities, random_state, sphere, state_of
+
+THETA = np.array([1.6 / 3, 0.1])
+
+
+def objective(p, arms, theta, gamma):
+    """⟨θ̂, a − ā⟩ + ‖a − ā‖²/(4γ) in V(p)⁻¹ for every arm; its maximum is G(p).  arms (K,d)."""
+    mean = p @ arms
+    V = (arms.T * p) @ arms
+    difference = arms - mean
+    return difference @ theta + np.einsum("ij,ij->i", difference, difference @ np.linalg.pinv(V)) / (
+        4 * gamma
+    )
+
+
+def test_the_objective_at_the_exact_minimisers_of_the_toy_state():
+    h = objective(np.array([0.8465002, 0, 0.1534998]), ARMS[0], THETA, 10)
+    np.testing.assert_allclose(h, [0.025, -0.1418, 0.025], atol=5e-5)
+    assert h.max() == pytest.approx(0.025, abs=1e-7)
+    assert objective(np.array([0.6865167, 0.3134833, 0]), ARMS[0], THETA, 1).max() == pytest.approx(
+        0.25, abs=1e-6
+    )
+
+
+def test_the_toy_state():
+    p = probabilities(E2D(gamma=10))
+    np.testing.assert_allclose(p, [0.79451349, 0.05378668, 0.15169983], atol=5e-9)
+    assert igw.normaliser(np.ones(3), 40 * np.array([0.0, 1.3 / 3, 0.4 / 3])) == pytest.approx(
+        1.25863186, abs=5e-9
+    )
+    assert objective(p, ARMS[0], THETA, 10).max() == pytest.approx(0.0498335, abs=5e-8)
+    np.testing.assert_allclose(probabilities(E2D(gamma=1)), [0.41691026, 0.24201759, 0.34107214], atol=5e-9)
+
+
+def test_orthogonal_arms_are_inverse_gap_weighting_with_four_gamma_and_optimal():
+    K, gamma = 5, 7.0
+    arms = 0.6 * np.eye(K)[None]
+    policy = E2D(gamma=gamma)
+    state = random_state(policy, arms)
+    gaps = (arms[0] @ state.theta[0]).max() - arms[0] @ state.theta[0]
+    expected = 1 / (igw.normaliser(np.ones(K), 4 * gamma * gaps) + 4 * gamma * gaps)
+    p = probabilities(policy, arms, state)
+    np.testing.assert_allclose(p, expected, atol=1e-10)
+    assert objective(p, arms[0], state.theta[0], gamma).max() == pytest.approx(
+        (K - 1) / (4 * gamma), rel=1e-9
+    )
+
+
+def test_two_arms_are_inverse_gap_weighting():
+    p = probabilities(E2D(gamma=10), ARMS[:, [0, 2]])
+    np.testing.assert_allclose(p, [0.8465002, 0.1534998], atol=5e-8)
+    assert 1 / p[0] == pytest.approx(1.1813346, abs=5e-7)
+
+
+@pytest.mark.parametrize(("K", "d"), [(4, 2), (10, 2), (50, 5), (100, 20), (6, 9)])
+@pytest.mark.parametrize("gamma", [0.1, 10.0, 1000.0])
+@pytest.mark.parametrize("tol", [1e-3, 1e-9])
+def test_the_certificate_holds(K, d, gamma, tol):
+    arms = sphere(K, d, seed=K)
+    policy = E2D(gamma=gamma, tol=tol)
+    state = random_state(policy, arms)
+    value = (
+        objective(probabilities(policy, arms, state), arms[0], state.theta[0], gamma).max() * 4 * gamma / d
+    )
+    certificate = policy.certificate(state, arms)[0]
+    assert value <= certificate * (1 + 1e-9)
+    assert certificate <= 1 + tol
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 12), st.integers(1, 5), st.integers(0, 10**6), st.sampled_from([0.01, 1.0, 100.0, 1e6]))
+def test_any_set_of_arms_has_a_certified_answer(K, d, seed, gamma):
+    """Integer arms: duplicates, zeros and rank deficiency are common."""
+    arms = np.random.default_rng(seed).integers(-1, 2, size=(1, K, d)).astype(float)
+    policy = E2D(gamma=gamma)
+    state = random_state(policy, arms, 10, seed)
+    p = probabilities(policy, arms, state)
+    assert p.sum() == pytest.approx(1.0, abs=1e-12)
+    assert (p >= 0).all()
+    assert policy.certificate(state, arms)[0] <= 1 + 1e-6
+    assert objective(p, arms[0], state.theta[0], gamma).max() <= d / (4 * gamma) * (1 + 1e-5) + 1e-9
+
+
+def test_gamma_by_its_formula():
+    policy = E2D(sigma=0.5)
+    state = state_of(policy)
+    known = policy.lam * 1.0 + (0.25 + 1) * state.logdet[0]
+    assert policy.exploration(state)[0] == pytest.approx(np.sqrt(2 * 4 / (4 * known)))
+    fixed = E2D(horizon=1000)
+    estimate = 1 + 2 * 2 * np.log(1 + 1000 / 2)
+    assert fixed.exploration(state)[0] == pytest.approx(np.sqrt(2 * 1000 / (4 * estimate)))
+
+
+def test_a_fixed_gamma_needs_the_inverse_unit_of_the_rewards():
+    arms = sphere(8, 3)
+    policy = E2D(gamma=5.0)
+    state = random_state(policy, arms)
+    p = probabilities(policy, arms, state)
+    state.theta *= 3.0
+    np.testing.assert_allclose(probabilities(E2D(gamma=5.0 / 3.0), arms, state), p, atol=1e-7)
+    assert np.abs(probabilities(policy, arms, state) - p).max() > 1e-3
+
+
+def test_awkward_sets():
+    policy = E2D()
+    np.testing.assert_array_equal(probabilities(policy, ARMS[:, :1]), [1])
+    np.testing.assert_allclose(probabilities(policy, np.ones((1, 4, 2))), [0.25] * 4)
+    np.testing.assert_allclose(probabilities(policy, np.zeros((1, 2, 2))), [0.5] * 2)
+    floored = E2D(gamma=1e5, floor=0.02)
+    arms = sphere(20, 2)
+    assert (probabilities(floored, arms) >= 0.001 - 1e-15).all()
+
+
+@pytest.mark.parametrize("bad", [{"gamma": 0.0}, {"horizon": 0}, {"tol": 0.0}, {"tol": 2.0}])
+def test_bad_parameters_are_named(bad):
+    with pytest.raises((ValueError, TypeError), match=next(iter(bad))):
+        E2D(**bad)

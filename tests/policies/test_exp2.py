@@ -1,0 +1,156 @@
+"""EXP2: its distribution, its unbiased estimate, and its one fixed set of arms."""
+
+import numpy as np
+import pytest
+
+from linmed import Agent
+from linmed.design import certificate
+from linmed.policies import EXP2
+from tests.policies.toy import ARMS, sphere
+
+TOY = EXP2(eta=0.1, gamma=0.2)
+
+
+def started(policy, total, replicas=1):
+    state = policy.start(replicas, len(total))
+    state.total[:] = total
+    return state
+
+
+def test_the_worked_example():
+    state = started(TOY, [2.0, 0.5])
+    p = np.exp(TOY.log_probabilities(state, ARMS))[0]
+    np.testing.assert_allclose(p, [0.38353739, 0.34404289, 0.27241973], atol=5e-9)
+    np.testing.assert_allclose(state.geometry.design, [[0.5, 0.5, 0]], atol=1e-9)
+    Q = (ARMS[0].T * p) @ ARMS[0]
+    np.testing.assert_allclose(Q, [[0.48160849, 0.13076147], [0.13076147, 0.51839151]], atol=5e-9)
+    features = TOY.features(state, ARMS, np.array([0]))
+    np.testing.assert_allclose(features, [[2.2290351, -0.5622621]], atol=5e-8)
+    TOY.learn(state, features, np.ones(1), np.zeros(1, dtype=np.int64))
+    np.testing.assert_allclose(state.total, [[4.2290351, -0.0622621]], atol=5e-8)
+    np.testing.assert_array_equal(state.theta, state.total)  # the mean of one estimate
+
+
+def test_rates_by_their_formulas():
+    state = EXP2().start(1, 2)
+    eta, gamma = EXP2(horizon=1000).rates(state, 3, np.array([2]))
+    assert eta[0] == pytest.approx(0.0135315, abs=5e-8)
+    assert gamma[0] == pytest.approx(0.0270630, abs=5e-8)
+    state.count[:] = 9  # the tenth round
+    eta, gamma = EXP2().rates(state, 3, np.array([2]))
+    assert eta[0] == pytest.approx(np.sqrt(np.log(3) / (3 * 2 * 11)))
+    assert gamma[0] == 2 * eta[0]
+    assert EXP2(horizon=1).rates(state, 100, np.array([2]))[1][0] == 0.5
+
+
+@pytest.mark.parametrize(("K", "d", "rank"), [(7, 3, 3), (12, 5, 2), (3, 6, 3), (40, 4, 4), (1, 3, 1)])
+def test_the_estimate_is_unbiased_on_the_span(K, d, rank):
+    """Σ_a P(a) Q⁻¹a aᵀ is the projection on the span of the arms, the identity where they span."""
+    rng = np.random.default_rng(1)
+    arms = rng.standard_normal((1, K, rank)) @ rng.standard_normal((rank, d))
+    policy = EXP2(horizon=100)
+    state = started(policy, rng.standard_normal(d))
+    p = np.exp(policy.log_probabilities(state, arms))[0]
+    total = sum(p[i] * np.outer(policy.features(state, arms, np.array([i]))[0], arms[0, i]) for i in range(K))
+    W = np.linalg.svd(arms[0])[2][:rank]
+    np.testing.assert_allclose(total, W.T @ W, atol=1e-9)
+
+
+def test_ill_conditioned_arms_keep_the_estimate_unbiased():
+    arms = sphere(6, 3) * np.array([1.0, 1e-4, 1e-8])
+    policy = EXP2(horizon=100)
+    state = started(policy, np.zeros(3))
+    p = np.exp(policy.log_probabilities(state, arms))[0]
+    total = sum(p[i] * np.outer(policy.features(state, arms, np.array([i]))[0], arms[0, i]) for i in range(6))
+    unit = np.array([1.0, 1e-4, 1e-8])
+    np.testing.assert_allclose(total * unit[:, None] / unit, np.eye(3), atol=1e-6)
+
+
+def test_every_arm_has_a_probability_even_when_its_weight_underflows():
+    arms = sphere(9, 2)
+    policy = EXP2(horizon=50)
+    state = started(policy, [1e7, -3e6])
+    log_p = policy.log_probabilities(state, arms)
+    assert np.isfinite(log_p).all()
+    assert log_p.min() < -1000
+    np.testing.assert_allclose(np.exp(log_p).sum(), 1.0, atol=1e-12)
+    assert (EXP2().log_probabilities(EXP2().start(1, 5), sphere(30, 5)) > -np.inf).all()
+
+
+def test_its_design_is_optimal():
+    arms = sphere(30, 4)
+    state = EXP2().start(1, 4)
+    EXP2().log_probabilities(state, arms)
+    assert certificate(arms[0], state.geometry.design[0]) <= 1 + 1e-8
+
+
+def test_another_set_of_arms_is_refused_once_it_has_decided():
+    agent = Agent(EXP2(), dim=2, seed=0)
+    agent.probabilities(ARMS[0, :2])  # looking commits to nothing
+    agent.learn(agent.decide(ARMS[0]), 1.0)
+    before = {name: array.copy() for name, array in agent.state.arrays().items()}
+    for other in (ARMS[0, :2], ARMS[0, [1, 0, 2]], ARMS[0] + 1e-9):
+        with pytest.raises(ValueError, match="arms differ"):
+            agent.decide(other)
+    for name, array in agent.state.arrays().items():
+        np.testing.assert_array_equal(array, before[name])
+    agent.decide(ARMS[0] * np.array([1.0, 1.0]) + -0.0)
+
+
+def test_a_restored_state_still_knows_its_arms():
+    policy = EXP2()
+    state = policy.start(1, 2)
+    policy.features(state, ARMS, np.array([0]))
+    twin = policy.start(1, 2)
+    twin.restore(state.arrays())
+    with pytest.raises(ValueError, match="arms differ"):
+        policy.log_probabilities(twin, ARMS[:, ::-1].copy())
+    np.testing.assert_array_equal(policy.log_probabilities(twin, ARMS), policy.log_probabilities(state, ARMS))
+    assert "geometry" not in state.arrays()
+    assert state.copy().geometry is None
+
+
+def test_late_rewards_use_the_estimate_of_their_decision():
+    agent, twin = (Agent(EXP2(horizon=100), dim=2, seed=3) for _ in range(2))
+    decisions = [agent.decide(ARMS[0]) for _ in range(4)]
+    same = [twin.decide(ARMS[0]) for _ in range(4)]
+    for decision, reward in zip(decisions, [1.0, -0.5, 0.3, 0.2], strict=True):
+        agent.learn(decision, reward)
+    for decision, reward in zip(same[::-1], [0.2, 0.3, -0.5, 1.0], strict=True):
+        twin.learn(decision, reward)
+    np.testing.assert_allclose(twin.state.total, agent.state.total, rtol=1e-12)
+    assert agent.count == 4
+
+
+def test_rewards_from_elsewhere_mean_nothing_to_it():
+    agent = Agent(EXP2(), dim=2, seed=0)
+    with pytest.raises(ValueError, match="EXP2 cannot observe"):
+        agent.observe([1.0, 0.0], 1.0)
+    assert agent.count == 0
+
+
+def test_arms_without_a_direction_are_refused():
+    with pytest.raises(ValueError, match="arms are all zero"):
+        EXP2().log_probabilities(EXP2().start(1, 2), np.zeros((1, 3, 2)))
+
+
+def test_duplicates_zero_arms_and_one_arm_alone():
+    policy = EXP2()
+    for arms in (ARMS[:, [0, 0, 1, 1]], np.concatenate([ARMS, np.zeros((1, 2, 2))], axis=1), ARMS[:, :1]):
+        state = policy.start(1, 2)
+        log_p = policy.log_probabilities(state, arms)
+        assert np.isfinite(log_p).all()
+        assert np.exp(log_p).sum() == pytest.approx(1.0, abs=1e-12)
+        assert np.isfinite(policy.features(state, arms, np.array([0]))).all()
+
+
+@pytest.mark.parametrize(
+    "bad", [{"horizon": 0}, {"horizon": "long"}, {"eta": 0.0}, {"gamma": 0.0}, {"gamma": 1.0}, {"gamma": -1}]
+)
+def test_bad_parameters_are_named(bad):
+    with pytest.raises((ValueError, TypeError), match=next(iter(bad))):
+        EXP2(**bad)
+
+
+def test_names_for_legends():
+    assert (EXP2(horizon=10).name, EXP2().name) == ("EXP2", "EXP2-AT")

@@ -1,0 +1,315 @@
+"""Linear Thompson sampling: its scales, its draws and above all its marginal probabilities."""
+
+import itertools
+import math
+
+import mpmath
+import numpy as np
+import pytest
+from scipy.stats import binom, multivariate_normal, norm
+
+from linmed.kernels.gauss import log_cdf, mills_deficit
+from linmed.policies import LinTS, gaussian_argmax
+from tests.policies.toy import ARMS, probabilities, random_state, sphere, state_of
+
+RADIUS = 3.5292152
+
+
+@pytest.mark.parametrize(
+    ("scale", "first_two", "all_three"),
+    [
+        (1.0, 0.6824971, [0.57442523, 0.18668179, 0.23889299]),
+        ("frequentist", 0.5534979, [0.49062509, 0.34898128, 0.16039364]),
+        ("squared-radius", 0.5152006, [0.46371214, 0.40023111, 0.13605675]),
+    ],
+)
+def test_probabilities_of_the_toy_state(scale, first_two, all_three):
+    policy = LinTS(scale=scale, delta=0.1)
+    assert probabilities(policy, ARMS[:, :2])[0] == pytest.approx(first_two, abs=5e-8)
+    np.testing.assert_allclose(probabilities(policy), all_three, atol=1e-8)
+
+
+def test_the_other_pair_of_the_toy_state():
+    assert probabilities(LinTS(scale="bayes"), ARMS[:, [0, 2]])[0] == pytest.approx(0.5863703, abs=5e-8)
+
+
+def test_scales_of_the_toy_state():
+    def scale(**parameters):
+        policy = LinTS(**{"delta": 0.1, **parameters})
+        return policy.spread(state_of(policy))[0]
+
+    assert scale() == pytest.approx(RADIUS, abs=5e-8)
+    assert scale(scale="squared-radius") == pytest.approx(12.4553601, abs=5e-8)
+    assert scale(scale="bayes", sigma=0.3) == 0.3
+    assert scale(scale=0.25) == 0.25
+    assert scale(scale="agrawal-goyal") == pytest.approx(7.8244203, abs=5e-8)
+    assert scale(scale="agrawal-goyal", horizon=1000) == pytest.approx(27.631021, abs=5e-7)
+    for anytime in (LinTS(scale="agrawal-goyal"), LinTS(scale="agrawal-goyal", delta=1.0)):
+        assert anytime.spread(anytime.start(1, 2))[0] > 0
+
+
+@pytest.mark.parametrize("x", [-1e3, -40.0, -25.0, -24.99, -10.0, -3.0, 0.0, 2.0, 9.0])
+def test_the_logarithm_of_the_normal_cdf_is_accurate_in_the_tail(x):
+    with mpmath.workdps(60):
+        exact = mpmath.log(mpmath.erfc(-mpmath.mpf(x) / mpmath.sqrt(2)) / 2)
+        assert abs(log_cdf(x) / exact - 1) < 1e-13 if x <= 0 else abs(log_cdf(x) - exact) < 1e-16
+        if x <= 0:
+            ratio = mpmath.exp(exact) * mpmath.sqrt(2 * mpmath.pi) * mpmath.exp(mpmath.mpf(x) ** 2 / 2)
+            assert abs(mills_deficit(-x) / (1 + x * ratio) - 1) < 1e-10
+
+
+def test_two_arms_keep_their_logarithms_far_into_the_tail():
+    policy = LinTS(scale=1e-3)
+    state = state_of(policy)
+    log_p = policy.log_probabilities(state, ARMS[:, :2])[0]
+    ratio = (1.3 / 3) / (1e-3 * math.sqrt(1 / 3 + 1 / 2))
+    assert log_p[1] == pytest.approx(norm.logcdf(-ratio), rel=1e-12)
+    assert log_p[1] < -1e5
+    assert (policy.propensity_error(state, ARMS[:, :2]) == 0).all()
+
+
+def orthants(policy, state, arms):
+    """P(all differences ≥ 0) by scipy's integration of the multivariate normal distribution."""
+    V = np.tril(state.gram[0]) + np.tril(state.gram[0], -1).T
+    cov = policy.spread(state)[0] ** 2 * np.linalg.inv(V)
+    p = []
+    for i in range(arms.shape[1]):
+        D = np.delete(arms[0, i] - arms[0], i, axis=0)
+        p.append(
+            multivariate_normal.cdf(
+                D @ state.theta[0], mean=np.zeros(len(D)), cov=D @ cov @ D.T, allow_singular=True,
+                abseps=1e-7, releps=1e-7, maxpts=200_000, rng=np.random.default_rng(0),
+            )
+        )  # fmt: skip
+    return np.array(p)
+
+
+@pytest.mark.parametrize("scale", ["bayes", "frequentist"])
+def test_the_plane_agrees_with_orthant_integrals(scale):
+    arms = sphere(5, 2, seed=3) * np.linspace(0.5, 1, 5)[:, None]
+    policy = LinTS(scale=scale)
+    state = random_state(policy, arms, 20)
+    np.testing.assert_allclose(probabilities(policy, arms, state), orthants(policy, state, arms), atol=1e-4)
+
+
+def angle_by_quadrature(policy, state, arms):
+    """The same angular integral with mpmath: break points at every angle where two arms tie."""
+    mpmath.mp.dps = 20
+    V = np.tril(state.gram[0]) + np.tril(state.gram[0], -1).T
+    s = policy.spread(state)[0]
+    L = np.linalg.cholesky(V)
+    B, m = s * np.linalg.solve(L, arms[0].T).T, L.T @ state.theta[0] / s
+    pairs = [B[i] - B[j] for i in range(len(B)) for j in range(i)]
+    ties = [math.atan2(y, x) + turn for x, y in pairs for turn in (math.pi / 2, -math.pi / 2)]
+    edges = np.sort(np.array([*ties, math.atan2(m[1], m[0])]) % (2 * math.pi))
+    edges = np.append(edges, edges[0] + 2 * math.pi)
+
+    def density(angle):
+        D = m[0] * mpmath.cos(angle) + m[1] * mpmath.sin(angle)
+        ratio = mpmath.ncdf(D) / mpmath.npdf(D)
+        return mpmath.exp(-(m @ m) / 2) / (2 * mpmath.pi) * (1 + D * ratio)
+
+    p = np.zeros(len(B))
+    for low, high in itertools.pairwise(edges):
+        middle = 0.5 * (low + high)
+        p[(B @ [math.cos(middle), math.sin(middle)]).argmax()] += float(
+            mpmath.quad(density, [low, middle, high])
+        )
+    return p
+
+
+@pytest.mark.parametrize(("scale", "rewards"), [(1.0, 0), (1.0, 30), (0.1, 30), (5.0, 3)])
+def test_the_plane_is_right_to_nine_digits(scale, rewards):
+    arms = sphere(6, 2, seed=8)
+    policy = LinTS(scale=scale)
+    state = random_state(policy, arms, rewards)
+    np.testing.assert_allclose(
+        probabilities(policy, arms, state), angle_by_quadrature(policy, state, arms), atol=1e-9
+    )
+
+
+def test_arms_in_a_plane_of_a_larger_space_are_integrated_as_a_plane():
+    """A rotation into five dimensions changes nothing: same posterior, same arms."""
+    flat = sphere(8, 2, seed=1)
+    turn = np.linalg.qr(np.random.default_rng(5).standard_normal((5, 5)))[0][:2]
+    policy = LinTS(scale="bayes")
+    small, large = policy.start(1, 2), policy.start(1, 5)
+    rng = np.random.default_rng(2)
+    for _ in range(10):
+        row, reward = flat[0, rng.integers(8)][None], rng.standard_normal(1)
+        policy.learn(small, row, reward, np.zeros(1, dtype=np.int64))
+        policy.learn(large, row @ turn, reward, np.zeros(1, dtype=np.int64))
+    np.testing.assert_allclose(
+        probabilities(policy, flat @ turn, large), probabilities(policy, flat, small), atol=1e-9
+    )
+    np.testing.assert_array_equal(policy.propensity_error(large, flat @ turn), np.full((1, 8), 1e-9))
+
+
+@pytest.mark.parametrize(
+    ("K", "d", "rewards", "scale", "atol"),
+    [
+        (20, 5, 50, "frequentist", 1e-3),
+        (20, 5, 0, "bayes", 1e-3),
+        (4, 3, 20, "bayes", 1e-4),
+        (10, 8, 40, "bayes", 2e-3),
+    ],
+)
+def test_lines_agree_with_a_much_finer_set_of_lines_and_with_their_error(
+    K, d, rewards, scale, atol, monkeypatch
+):
+    arms = sphere(K, d, seed=K)
+    policy = LinTS(scale=scale)
+    state = random_state(policy, arms, rewards)
+    p, error = probabilities(policy, arms, state), policy.propensity_error(state, arms)[0]
+    monkeypatch.setattr(gaussian_argmax, "POINTS", 32 * gaussian_argmax.POINTS)
+    gaussian_argmax.sobol_normals.cache_clear()
+    fine = probabilities(policy, arms, state)
+    gaussian_argmax.sobol_normals.cache_clear()
+    assert p.sum() == pytest.approx(1.0, abs=1e-12)
+    np.testing.assert_allclose(p, fine, atol=atol)
+    assert (np.abs(p - fine) <= 5 * error + 1e-9).all()
+    assert error.max() <= 2 * atol
+
+
+def test_lines_agree_with_orthant_integrals():
+    arms = sphere(6, 4, seed=2)
+    policy = LinTS(scale="bayes")
+    state = random_state(policy, arms, 25)
+    np.testing.assert_allclose(probabilities(policy, arms, state), orthants(policy, state, arms), atol=5e-4)
+
+
+def test_three_arms_anywhere_are_nearly_exact():
+    """Their differences span a plane, so the lines are averaged over one dimension only."""
+    arms = sphere(3, 6, seed=2)
+    policy = LinTS(scale="bayes")
+    state = random_state(policy, arms, 25)
+    np.testing.assert_allclose(probabilities(policy, arms, state), orthants(policy, state, arms), atol=1e-6)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 5])
+def test_only_corners_of_the_hull_are_possible(d):
+    rng = np.random.default_rng(4)
+    corners = sphere(6, d, seed=d)[0]
+    inside = rng.dirichlet(np.ones(6), size=5) @ corners
+    policy = LinTS(scale="bayes")
+    arms = np.concatenate([inside, corners])[None]
+    state = random_state(policy, arms, 20)
+    p = probabilities(policy, arms, state)
+    assert not p[:5].any()
+    assert p.sum() == pytest.approx(1.0, abs=1e-12)
+    if d == 1:
+        assert np.count_nonzero(p) == 2
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_of_duplicates_only_the_first_is_possible(d):
+    arms = sphere(4, d, seed=1) * np.array([0.7, 0.8, 0.9, 1.0])[:, None]
+    policy = LinTS(scale="bayes")
+    state = random_state(policy, arms, 12)
+    p = probabilities(policy, arms, state)
+    order = [2, 0, 1, 2, 3, 0, 2]
+    doubled = probabilities(policy, arms[:, order], state)
+    assert not doubled[[3, 5, 6]].any()
+    np.testing.assert_allclose(doubled[[1, 2, 0, 4]], p[:4], atol=1e-3 if d > 2 else 1e-9)
+    np.testing.assert_array_equal(probabilities(policy, np.zeros((1, 5, d)), state), [1, 0, 0, 0, 0])
+    np.testing.assert_array_equal(probabilities(policy, np.ones((1, 2, d)), state), [1, 0])
+
+
+def test_equal_arms_of_any_count_and_one_arm_alone():
+    policy = LinTS()
+    for K in (1, 2, 3, 7):
+        for d in (1, 2, 4):
+            state = policy.start(1, d)
+            p = probabilities(policy, np.full((1, K, d), 0.3), state)
+            np.testing.assert_array_equal(p, np.eye(K)[0])
+
+
+def test_a_floor_mixes_in_the_uniform_distribution_also_in_the_draw():
+    """200,000 decisions against the stated probabilities, 5 standard errors."""
+    policy = LinTS(scale=0.05, floor=0.3)
+    state = state_of(policy)
+    p = probabilities(policy)
+    np.testing.assert_allclose(p, 0.7 * probabilities(LinTS(scale=0.05)) + 0.1, atol=1e-12)
+    many = policy.start(200_000, 2)
+    many.restore({name: np.repeat(a, 200_000, axis=0) for name, a in state.arrays().items()})
+    noise = np.random.default_rng(0).standard_normal((200_000, policy.noise_size(2)))
+    share = np.bincount(policy.choose(many, ARMS, noise), minlength=3) / 200_000
+    assert (np.abs(share - p) < 5 * np.sqrt(p * (1 - p) / 200_000)).all()
+
+
+@pytest.mark.parametrize("floor", [0.0, 0.2])
+def test_monte_carlo_propensities_count_the_played_draw_itself(floor):
+    """X ~ Binomial(M, p): the mean of (X+1)/(M+1) over 20,000 replicas within 5 standard errors."""
+    M, R = 50, 20_000
+    policy = LinTS(scale="bayes", propensity=M, floor=floor)
+    exact = LinTS(scale="bayes", floor=floor)
+    many = policy.start(R, 2)
+    many.restore({name: np.repeat(a, R, axis=0) for name, a in state_of(policy).arrays().items()})
+    noise = np.random.default_rng(0).standard_normal((R, policy.noise_size(2)))
+    choice = policy.decide(many, ARMS, noise)
+    assert choice.log_probabilities is None
+    p = probabilities(exact)
+    hits = np.exp(choice.log_probability) * (M + 1) - 1
+    np.testing.assert_allclose(hits, np.round(hits), atol=1e-9)
+    for arm in range(3):
+        mine = hits[choice.arm == arm]
+        assert abs(mine.mean() - M * p[arm]) < 5 * math.sqrt(M * p[arm] * (1 - p[arm]) / len(mine))
+        assert mine.var() == pytest.approx(binom.var(M, p[arm]), rel=0.15)
+    again = policy.decide(many, ARMS, noise)
+    np.testing.assert_array_equal(again.log_probability, choice.log_probability)
+
+
+def test_without_propensities_nothing_is_claimed():
+    policy = LinTS(propensity="none")
+    choice = policy.decide(state_of(policy), ARMS, np.zeros((1, 2)))
+    assert np.isnan(choice.log_probability).all()
+    assert choice.log_probabilities is None
+
+
+def test_the_logged_probability_is_before_the_draw():
+    policy = LinTS(scale="bayes")
+    state = state_of(policy)
+    for noise in np.random.default_rng(0).standard_normal((20, 1, 2)):
+        choice = policy.decide(state, ARMS, noise)
+        assert np.exp(choice.log_probability[0]) == pytest.approx(probabilities(policy)[choice.arm[0]])
+
+
+def test_an_arm_too_rare_for_the_lines_is_still_reported_as_possible():
+    """Drawn on purpose: 8 standard deviations towards an arm that no line meets."""
+    arms = np.concatenate([sphere(5, 4, seed=0), 1e-3 * np.ones((1, 1, 4))], axis=1)
+    policy = LinTS(scale="bayes")
+    state = policy.start(1, 4)
+    state.theta[:] = 40 * arms[0, 0]
+    z = -200 * arms[0, 0] + 150 * arms[0, 1]
+    choice = policy.decide(state, arms, z[None])
+    assert choice.arm[0] != 0
+    assert np.isfinite(choice.log_probability).all()
+    assert choice.log_probability[0] == choice.log_probabilities[0, choice.arm[0]]
+
+
+@pytest.mark.parametrize("unit", [1e-45, 1e-9, 1e9, 1e45])
+def test_the_unit_of_the_arms_does_not_matter(unit):
+    """With λ in proportion to the arms' squares the problem is the same."""
+    for d in (2, 3):
+        arms = sphere(5, d)
+        plain, scaled = LinTS(scale=1.0, ridge=1.0), LinTS(scale=1.0, ridge=unit**2)
+        np.testing.assert_allclose(
+            probabilities(scaled, unit * arms, scaled.start(1, d)),
+            probabilities(plain, arms, plain.start(1, d)),
+            atol=1e-9,
+        )
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [{"scale": "huge"}, {"scale": 0.0}, {"scale": -1.0}, {"scale": None}, {"propensity": 0},
+     {"propensity": -5}, {"propensity": 1.5}, {"propensity": "some"}, {"horizon": 2}, {"floor": 2.0}],
+)  # fmt: skip
+def test_bad_parameters_are_named(bad):
+    with pytest.raises((ValueError, TypeError), match=next(iter(bad))):
+        LinTS(**bad)
+
+
+def test_names_for_legends():
+    names = [LinTS(scale=s).name for s in ("frequentist", "bayes", "agrawal-goyal", "squared-radius", 2.0)]
+    assert names == ["LinTS-Freq", "LinTS-Bayes", "LinTS-AG", "LinTS-Squared", "LinTS (scale=2.0)"]
