@@ -20,7 +20,7 @@ from linmed.kernels.linear import (
 from linmed.kernels.ridge import radius
 from linmed.kernels.sampling import invert_cdf
 
-LEVERAGE_ROUNDING = 1e-9  # ‖a‖² = 1 must not count as > 1 because of its last bit
+EXPLORE = 1.0 + 1e-9  # B_t: leverages above 1; ‖a‖² = 1 must not count because of its last bit
 TIE = 1.0 + 1e-12  # leverages within this factor are equal
 LOWEST = -1e300  # log f is never −inf: every arm keeps a finite log-probability
 TINY = 1e-250  # squared distances below this have lost digits to underflow
@@ -69,7 +69,7 @@ def log_weights_few(arms, p, theta, inverse, r, beta, log_f):
         log_f[i] = total
         if total > log_f[best]:
             best = i
-    widest, highest = 0, 0.0
+    widest, highest = -1, EXPLORE  # from the threshold on: below it nothing needs to be found
     intact = True
     for i in range(K):
         leverage, distance2, gap = 0.0, 0.0, 0.0
@@ -86,13 +86,13 @@ def log_weights_few(arms, p, theta, inverse, r, beta, log_f):
             widest, highest = i, leverage
         log_f[i] = log_weight(gap, distance2, beta)
         intact = intact and log_f[i] != UNDERFLOW
-    return best, widest, highest, intact
+    return best, widest, intact
 
 
 @kernel
 def log_weights(A, tiles, theta, M, beta, log_f):
     """log f_t(a) of eq. (f_tm1); returns the empirically best arm, the arm of largest leverage ‖a‖² in
-    M = V⁻¹, that leverage, and whether no weight is marked UNDERFLOW.
+    M = V⁻¹ if that exceeds 1 (else −1), and whether no weight is marked UNDERFLOW.
 
     A (K,d), tiles of all its arms, theta (d,), M (d,d), beta = β_{t−1}(δ_{t−1}), log_f (K,).
     """
@@ -108,7 +108,7 @@ def log_weights(A, tiles, theta, M, beta, log_f):
     width = tiles.shape[2]
     diff, image = np.empty((d, width)), np.empty((d, width))
     gaps, inner, distances2 = np.empty(width), np.empty(width), np.empty(width)
-    widest, highest = 0, 0.0
+    widest, highest = -1, EXPLORE  # from the threshold on: below it nothing needs to be found
     intact = True
     for start in range(0, K, width):
         n = min(width, K - start)
@@ -123,7 +123,7 @@ def log_weights(A, tiles, theta, M, beta, log_f):
             value = log_weight(-gaps[i], distances2[i], beta)
             intact = intact and value != UNDERFLOW
             log_f[start + i] = value
-    return best, widest, highest, intact
+    return best, widest, intact
 
 
 @kernel
@@ -165,7 +165,7 @@ def distribution(arms, theta, inverse, r, beta, mixture, log_f, q, weight):
     p = r if arms.shape[0] > 1 else 0
     uniform = (alpha_opt == 0.0) or (K <= 2 * d and version == 0 and not optimal)  # what ApproxDesign gives
     if K * d <= FEW:
-        best, widest, highest, intact = log_weights_few(arms, p, theta, inverse, r, beta, log_f)
+        best, widest, intact = log_weights_few(arms, p, theta, inverse, r, beta, log_f)
         if not intact:
             repair(arms[p], theta[r], inverse[r], beta, best, log_f)
         if not uniform:
@@ -173,7 +173,7 @@ def distribution(arms, theta, inverse, r, beta, mixture, log_f, q, weight):
     else:
         A = arms[p]
         tiles = tiles_of(A, np.arange(K), np.ones(K))
-        best, widest, highest, intact = log_weights(A, tiles, theta[r], inverse[r], beta, log_f)
+        best, widest, intact = log_weights(A, tiles, theta[r], inverse[r], beta, log_f)
         if not intact:
             repair(A, theta[r], inverse[r], beta, best, log_f)
         if not uniform:
@@ -196,7 +196,7 @@ def distribution(arms, theta, inverse, r, beta, mixture, log_f, q, weight):
         total += weight[i]
     if q[best] == 0.0:
         total = renormalise(log_f, q, weight)
-    if explore and highest > 1.0 + LEVERAGE_ROUNDING:
+    if explore and widest >= 0:
         weight[widest] += total
         return widest, total + total
     return -1, total

@@ -117,15 +117,14 @@ def observe(V, V_low, inverse, b, b_low, theta, logdet, count, features, rewards
             q += a[k] * u[k]
             predicted += a[k] * theta[r, k]
         q = max(q, 0.0)
-        gain = (rewards[i] - predicted) / (1.0 + q)
-        shrink = 1.0 / math.sqrt(1.0 + q)
+        shrink = 1.0 / (1.0 + q)
+        gain = (rewards[i] - predicted) * shrink
         for k in range(d):
             theta[r, k] += gain * u[k]
-            u[k] *= shrink
             b[r, k], b_low[r, k] = add_product(b[r, k], b_low[r, k], a[k], rewards[i])
         for j in range(d):
             for k in range(d):
-                X[j, k] -= u[j] * u[k]
+                X[j, k] -= (u[j] * u[k]) * shrink  # in this order V⁻¹ stays symmetric to the last bit
             for k in range(j + 1):
                 V[r, j, k], V_low[r, j, k] = add_product(V[r, j, k], V_low[r, j, k], a[j], a[k])
         logdet[r] += math.log1p(q)
