@@ -1,0 +1,75 @@
+"""The speed of linmed: beside its peers, beside C++ and NumPy, against the machine, and as problems grow.
+
+linmed bench [PART…] [--quick] [--json FILE]     (or: make bench)
+
+Parts: peers, kernels, roofline, growth; all of them unless some are named. Figures are to be compared
+within one run: other programs on the machine move them.
+"""
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from report import ONE_THREAD, SHAPES, machine
+
+os.environ.update(ONE_THREAD)  # before NumPy is loaded; threads of our own are counted by us
+PARTS = ("peers", "kernels", "roofline", "growth")
+
+
+def parse(words: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="linmed bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)} (default: all)")
+    parser.add_argument("--quick", action="store_true", help="a few minutes, coarse figures")
+    parser.add_argument("--repeats", type=int, help="repeats of every measurement (default 5, quick 2)")
+    parser.add_argument("--seconds", type=float, help="at most this long per repeat (default 1, quick 0.2)")
+    parser.add_argument("--clock", choices=("wall", "cpu"), default="wall", help="for the table of peers")
+    parser.add_argument("--peers", nargs="*", default=[], metavar="NAME", help="only these peers")
+    parser.add_argument("--json", type=Path, default=Path("out/bench.json"), help="where all figures go")
+    args = parser.parse_args(words)
+    unknown = sorted(set(args.parts) - set(PARTS))
+    if unknown:
+        parser.error(f"unknown part {unknown[0]!r}; there are {', '.join(PARTS)}")
+    args.parts = args.parts or list(PARTS)
+    args.repeats = args.repeats or (2 if args.quick else 5)
+    args.seconds = args.seconds or (0.2 if args.quick else 1.0)
+    return args
+
+
+def main(words: list[str]) -> None:
+    args = parse(words)
+    results: dict[str, Any] = {"machine": machine()}
+    print("\n".join(f"{key}: {value}" for key, value in results["machine"].items()), end="\n\n")
+    for part in args.parts:
+        print(f"## {part}\n", flush=True)
+        results[part] = measure(part, args)
+        args.json.parent.mkdir(parents=True, exist_ok=True)
+        args.json.write_text(json.dumps(results, indent=1))
+    print(f"all figures: {args.json}")
+
+
+def measure(part: str, args: argparse.Namespace) -> Any:
+    """Imports are here because each part loads what another may do without."""
+    if part == "peers":
+        import libraries
+
+        return libraries.run(SHAPES, args.repeats, args.seconds, args.clock, args.peers)
+    if part == "kernels":
+        import kernels
+
+        return kernels.run(SHAPES, args.repeats, args.seconds)
+    if part == "roofline":
+        import roofline
+
+        return roofline.run(SHAPES, args.repeats, args.seconds)
+    import growth
+
+    return growth.run(args.repeats, args.quick)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,64 @@
+"""Printing tables, and the small statistics of repeated measurements."""
+
+import os
+import platform
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import median
+
+ONE_THREAD = {
+    name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+}
+SHAPES = ((3, 2), (10, 4), (10, 50), (500, 2), (100, 20), (1000, 32))  # (K, d)
+
+
+def table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], words: int = 1) -> str:
+    """A Markdown table; the first `words` columns are left-aligned."""
+    widths = [max(len(line[i]) for line in [header, *rows]) for i in range(len(header))]
+
+    def line(cells: Sequence[str]) -> str:
+        padded = [c.ljust(w) if i < words else c.rjust(w) for i, (c, w) in enumerate(zip(cells, widths))]  # noqa: B905
+        return "| " + " | ".join(padded) + " |"
+
+    rule = "|" + "|".join("-" * (w + 2) if i < words else "-" * (w + 1) + ":" for i, w in enumerate(widths))
+    return "\n".join([f"### {title}", "", line(header), rule + "|", *map(line, rows), ""])
+
+
+def short(x: float) -> str:
+    """Three significant digits, no exponent."""
+    if x >= 1000:
+        return f"{round(x, 3 - len(str(int(x)))):,.0f}"
+    return f"{x:.3g}" if x >= 0.001 else f"{x:.1e}"
+
+
+def spread(values: Sequence[float]) -> float:
+    """How far apart the repeats are: (largest − smallest) / median."""
+    return (max(values) - min(values)) / median(values)
+
+
+def interleaved(repeats: int, tasks: dict[str, Callable[[], float]]) -> dict[str, list[float]]:
+    """Each task `repeats` times, in turn, so that a noisy neighbour hits all of them."""
+    results: dict[str, list[float]] = {name: [] for name in tasks}
+    for _ in range(repeats):
+        for name, task in tasks.items():
+            results[name].append(task())
+    return results
+
+
+def machine() -> dict[str, str]:
+    """What the figures were measured on."""
+    model = platform.processor() or platform.machine()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.is_file():
+        names = [
+            x.split(":")[1].strip() for x in cpuinfo.read_text().splitlines() if x.startswith("model name")
+        ]
+        model = names[0] if names else model
+    load = f"{os.getloadavg()[0]:.2f}" if hasattr(os, "getloadavg") else "unknown"
+    return {
+        "processor": model,
+        "cores": str(os.cpu_count()),
+        "python": platform.python_version(),
+        "system": platform.system(),
+        "load average": load,
+    }
