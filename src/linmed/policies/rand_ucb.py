@@ -70,7 +70,7 @@ class RandUCB(FlooredPolicy):
 
 @lru_cache(maxsize=64)
 def half_gaussian(points: int, low: float, spread: float, top: float) -> tuple[Floats, Floats]:
-    """Equally spaced points from `low` to 1 and their probabilities: ∝ exp(−x²/(2 spread²)), but `top` at 1."""
+    """Equally spaced points from `low` to 1 with probabilities ∝ exp(−x²/(2 spread²)), but `top` at 1."""
     if points == 1:
         return np.ones(1), np.ones(1)
     grid = np.linspace(low, 1.0, points)

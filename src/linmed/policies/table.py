@@ -45,7 +45,7 @@ def table() -> Table:
     """The table for a terminal; what the paper says stands below what we say."""
     drawn = Table(caption=NOTES, caption_justify="left", box=box.SIMPLE_HEAD, show_lines=True, pad_edge=False)
     for name in ("policy", "reference", "minimax", "instance", "probability", "all arms", "random"):
-        drawn.add_column(name, overflow="fold", no_wrap=name == "policy", min_width=len(name))
+        drawn.add_column(name, overflow="fold", no_wrap=name in ("policy", "random"))
     for name, reference, minimax, instance, ours, papers, all_arms, papers_all, randomised in rows():
         drawn.add_row(
             f"[bold]{name}[/bold]",
