@@ -18,6 +18,7 @@ import numpy as np
 from linmed.kernels.compile import kernel
 
 REFRESH = 1024
+ROUNDING = 8.9e-16  # four units in the last place
 _SPLIT = 134217729.0  # 2²⁷ + 1 cuts a float64 into two halves whose products are exact
 
 
@@ -113,10 +114,15 @@ def observe(V, V_low, inverse, b, b_low, theta, logdet, count, features, rewards
                 u[j] += a[k] * X[k, j]
         q = 0.0  # ‖a‖² in V⁻¹, before this observation
         predicted = 0.0
+        rounding = 0.0
         for k in range(d):
             q += a[k] * u[k]
             predicted += a[k] * theta[r, k]
-        q = max(q, 0.0)
+            rounding += a[k] * a[k] * X[k, k]
+        if not q > ROUNDING * d * rounding:  # nothing but rounding: this direction is known already
+            q = 0.0
+            for k in range(d):
+                u[k] = 0.0
         shrink = 1.0 / (1.0 + q)
         gain = (rewards[i] - predicted) * shrink
         for k in range(d):
