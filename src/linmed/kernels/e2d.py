@@ -22,7 +22,7 @@ MOST_STEPS = 100_000
 
 
 @kernel
-def lifted_coordinates(A, Q):  # type: ignore[no-untyped-def]
+def lifted_coordinates(A, Q):
     """Orthonormal columns with the span of (1, A)'s, largest first; returns the rank.  A (K,d), Q (K,d+1)."""
     K, d = A.shape
     largest = 0.0
@@ -69,7 +69,7 @@ def lifted_coordinates(A, Q):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def invert(Q, rank, p, M):  # type: ignore[no-untyped-def]
+def invert(Q, rank, p, M):
     """M = (Σ p_i q_i q_iᵀ)⁻¹ in the first `rank` coordinates, by Gauss–Jordan.  Q (K,·), p (K,), M (·,·)."""
     K = Q.shape[0]
     for j in range(rank):
@@ -95,7 +95,7 @@ def invert(Q, rank, p, M):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def form(Q, rank, M, i, j):  # type: ignore[no-untyped-def]
+def form(Q, rank, M, i, j):
     """q_iᵀ M q_j."""
     total = 0.0
     for k in range(rank):
@@ -107,7 +107,7 @@ def form(Q, rank, M, i, j):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def excess(w, c, p, rank):  # type: ignore[no-untyped-def]
+def excess(w, c, p, rank):
     """max_a (w_a − c_a) − (rank − Σ p c), with the arm of the maximum and the lowest arm in use."""
     high, low = 0, -1
     cost = 0.0
@@ -121,7 +121,7 @@ def excess(w, c, p, rank):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def add_outer(Q, rank, M, arm, amount, u, w):  # type: ignore[no-untyped-def]
+def add_outer(Q, rank, M, arm, amount, u, w):
     """Sherman–Morrison for V + amount·q qᵀ, with w_i = ‖q_i‖² in V⁻¹ brought up to date.  u (·,) scratch."""
     for j in range(rank):
         total = 0.0
@@ -140,7 +140,7 @@ def add_outer(Q, rank, M, arm, amount, u, w):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def penalised_design(Q, rank, c, tol, p, M, u, w):  # type: ignore[no-untyped-def]
+def penalised_design(Q, rank, c, tol, p, M, u, w):
     """Maximise log det Σ p q qᵀ − Σ p c over the simplex until the excess is at most tol; returns the excess.
 
     One majorise–minimise step, p_a ∝ p_a w_a/(κ + c_a), which is the answer for affinely independent arms;
@@ -198,7 +198,7 @@ def penalised_design(Q, rank, c, tol, p, M, u, w):  # type: ignore[no-untyped-de
 
 
 @kernel
-def probabilities(arms, theta, gamma, tol, out, bound):  # type: ignore[no-untyped-def]
+def probabilities(arms, theta, gamma, tol, out, bound):
     """p in every replica, with 4γ G(p) ≤ bound.
 
     arms (R,K,d) or (1,K,d), theta (R,d), gamma, bound (R,), out (R,K).

@@ -15,7 +15,7 @@ DESIGN_TOL = 1e-9
 
 
 @kernel
-def fingerprint(arms, out):  # type: ignore[no-untyped-def]
+def fingerprint(arms, out):
     """A number other than 0 for each set of arms (FNV-1a over the bits).  arms (n,K,d) uint64, out (n,)."""
     n, K, d = arms.shape
     for s in range(n):
@@ -29,7 +29,7 @@ def fingerprint(arms, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def designs(arms, out):  # type: ignore[no-untyped-def]
+def designs(arms, out):
     """The G-optimal design of each set.  arms (n,K,d), out (n,K)."""
     zeros = np.zeros(arms.shape[1])
     for s in range(arms.shape[0]):
@@ -37,7 +37,7 @@ def designs(arms, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def scores(arms, total, r, eta, score):  # type: ignore[no-untyped-def]
+def scores(arms, total, r, eta, score):
     """score_a = η⟨Θ, a⟩ − log Σ exp(η⟨Θ, ·⟩), the log of the exponential weights.  score (K,)."""
     K, d = arms.shape[1], arms.shape[2]
     set_ = r if arms.shape[0] > 1 else 0
@@ -57,7 +57,7 @@ def scores(arms, total, r, eta, score):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def probabilities(arms, total, design, eta, gamma, out):  # type: ignore[no-untyped-def]
+def probabilities(arms, total, design, eta, gamma, out):
     """P(a) = γ π(a) + (1 − γ) exp(score_a).  arms (n,K,d), design (n,K), n = R or 1; total (R,d);
     eta, gamma (R,); out (R,K)."""
     R, K = out.shape
@@ -70,7 +70,7 @@ def probabilities(arms, total, design, eta, gamma, out):  # type: ignore[no-unty
 
 
 @kernel
-def log_probabilities(arms, total, design, eta, gamma, out):  # type: ignore[no-untyped-def]
+def log_probabilities(arms, total, design, eta, gamma, out):
     """log P(a), finite also where exp(score) underflows and the design has no weight."""
     R, K = out.shape
     score = np.empty(K)
@@ -86,7 +86,7 @@ def log_probabilities(arms, total, design, eta, gamma, out):  # type: ignore[no-
 
 
 @kernel
-def estimators(p, arm, coordinates, rank, lift, out):  # type: ignore[no-untyped-def]
+def estimators(p, arm, coordinates, rank, lift, out):
     """Q⁻¹a of the arm played, so that Q⁻¹a·y is an unbiased estimate of θ* on the span.
 
     p (R,K), arm (R,); coordinates (n,K,m) of the arms, of which rank[s] count; lift (n,d,m) takes a
@@ -127,7 +127,7 @@ def estimators(p, arm, coordinates, rank, lift, out):  # type: ignore[no-untyped
 
 
 @kernel
-def learn(total, theta, count, features, rewards, replicas):  # type: ignore[no-untyped-def]
+def learn(total, theta, count, features, rewards, replicas):
     """Θ += Q⁻¹a·y; theta is the mean of the estimates.  features (m,d), rewards, replicas (m,)."""
     d = total.shape[1]
     for i in range(features.shape[0]):

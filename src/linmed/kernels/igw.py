@@ -12,7 +12,7 @@ OPTIMAL_TOL = 1e-6
 
 
 @kernel
-def normaliser(q, gap):  # type: ignore[no-untyped-def]
+def normaliser(q, gap):
     """The λ > 0 with Σ q_i / (λ + gap_i) = 1, where some q_i > 0 has gap 0.  q, gap (K,), non-negative.
 
     Newton's method on 1/h, h(λ) = Σ q_i / (λ + gap_i): 1/h is increasing and concave, so the iterates
@@ -38,7 +38,7 @@ def normaliser(q, gap):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def gaps_to_best(mean, gap):  # type: ignore[no-untyped-def]
+def gaps_to_best(mean, gap):
     """gap_a = max_b mean_b − mean_a; returns the best arm, the lowest index among equals.  mean, gap (K,)."""
     best = 0
     for i in range(1, mean.shape[0]):
@@ -50,7 +50,7 @@ def gaps_to_best(mean, gap):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def predictions(arms, r, theta, inverse, vaw, mean):  # type: ignore[no-untyped-def]
+def predictions(arms, r, theta, inverse, vaw, mean):
     """⟨θ̂, a⟩, divided by 1 + ‖a‖² in V⁻¹ for the Vovk–Azoury–Warmuth forecaster.  mean (K,)."""
     K, d = arms.shape[1], arms.shape[2]
     set_ = r if arms.shape[0] > 1 else 0
@@ -69,7 +69,7 @@ def predictions(arms, r, theta, inverse, vaw, mean):  # type: ignore[no-untyped-
 
 
 @kernel
-def square_cb(arms, theta, inverse, gamma, vaw, normalised, out):  # type: ignore[no-untyped-def]
+def square_cb(arms, theta, inverse, gamma, vaw, normalised, out):
     """SquareCB's probabilities.  arms (R,K,d) or (1,K,d), gamma (R,), out (R,K).
 
     p(a) = 1/(K + γ gap_a), the rest on the best arm; or, normalised, p(a) = 1/(λ + 2γ gap_a).
@@ -95,7 +95,7 @@ def square_cb(arms, theta, inverse, gamma, vaw, normalised, out):  # type: ignor
 
 
 @kernel
-def spanner_igw(arms, theta, eta, optimal, out):  # type: ignore[no-untyped-def]
+def spanner_igw(arms, theta, eta, optimal, out):
     """SpannerIGW's probabilities.  arms (R,K,d) or (1,K,d), theta (R,d), eta (R,), out (R,K).
 
     A design of the arms a/√(1 + η gap_a) shares q with the best arm; p(a) = q(a) / (λ + η gap_a).

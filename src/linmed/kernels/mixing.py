@@ -6,7 +6,7 @@ from linmed.kernels.compile import kernel
 
 
 @kernel
-def draw(probabilities, floor, uniforms, out):  # type: ignore[no-untyped-def]
+def draw(probabilities, floor, uniforms, out):
     """One arm per replica from (1 − floor)·p + floor/K.  probabilities (R,K), uniforms, out (R,)."""
     R, K = probabilities.shape
     for r in range(R):
@@ -22,7 +22,7 @@ def draw(probabilities, floor, uniforms, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def take_logs(probabilities, floor):  # type: ignore[no-untyped-def]
+def take_logs(probabilities, floor):
     """Replace p by log((1 − floor)·p + floor/K) in place.  probabilities (R,K)."""
     R, K = probabilities.shape
     for r in range(R):

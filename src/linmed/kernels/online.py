@@ -9,7 +9,7 @@ from linmed.kernels.ridge import observe
 @kernel
 def ridge_predict_learn(
     V, V_low, inverse, b, b_low, theta, logdet, count, arms, offsets, chosen, rewards, zeros, out
-):  # type: ignore[no-untyped-def]
+):
     """Predict every arm of decision t with the ridge estimate of decisions before t, then learn from it.
 
     Ridge state of one replica; arms (ΣK,d); offsets (n+1,); chosen, rewards, zeros (n,); out (ΣK,).
@@ -29,7 +29,7 @@ def ridge_predict_learn(
 
 
 @kernel
-def means_predict_learn(sums, counts, lam, offsets, arm, rewards, out):  # type: ignore[no-untyped-def]
+def means_predict_learn(sums, counts, lam, offsets, arm, rewards, out):
     """As above with one parameter per arm: the arm's mean reward so far, shrunk by λ.  sums, counts (K,)."""
     for t in range(rewards.shape[0]):
         for i in range(offsets[t], offsets[t + 1]):
@@ -40,7 +40,7 @@ def means_predict_learn(sums, counts, lam, offsets, arm, rewards, out):  # type:
 
 
 @kernel
-def stable_sums(state, sums, score, proxy):  # type: ignore[no-untyped-def]
+def stable_sums(state, sums, score, proxy):
     """Weights h_t = m_t^{−1/2}, m_t the average of proxies before t, over about the last hundred, from 1 on.
 
     Adds Σh, ΣhΓ, Σh², Σh²Γ, Σh²Γ² to sums (5,).  state (2,) = count, m; score Γ, proxy (n,).

@@ -15,7 +15,7 @@ LOOPS_DIM = 12  # below this dimension plain loops are faster than the calls tha
 
 
 @kernel
-def means_and_leverages(arms, r, theta, inverse, mean, leverage):  # type: ignore[no-untyped-def]
+def means_and_leverages(arms, r, theta, inverse, mean, leverage):
     """⟨θ̂, a⟩ and ‖a‖² in V⁻¹ of every arm in replica r.
 
     arms (R,K,d) or (1,K,d), theta (R,d), inverse (R,d,d), mean, leverage (K,).
@@ -41,7 +41,7 @@ def means_and_leverages(arms, r, theta, inverse, mean, leverage):  # type: ignor
 
 
 @kernel
-def first_largest(values, slack):  # type: ignore[no-untyped-def]
+def first_largest(values, slack):
     """The lowest index whose value is within `slack` of the maximum."""
     highest = values[0]
     for i in range(1, values.shape[0]):
@@ -53,7 +53,7 @@ def first_largest(values, slack):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def upper_bounds(mean, leverage, radius, ucb):  # type: ignore[no-untyped-def]
+def upper_bounds(mean, leverage, radius, ucb):
     """ucb_a = ⟨θ̂, a⟩ + √β ‖a‖; returns the arm of the largest one.  All (K,)."""
     size = 0.0
     for i in range(mean.shape[0]):
@@ -64,7 +64,7 @@ def upper_bounds(mean, leverage, radius, ucb):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def oful(arms, theta, inverse, radius, out):  # type: ignore[no-untyped-def]
+def oful(arms, theta, inverse, radius, out):
     """argmax_a ⟨θ̂, a⟩ + √β ‖a‖ in every replica; a zero radius is greed.  radius (R,), out (R,)."""
     K = arms.shape[1]
     mean, leverage, ucb = np.empty(K), np.empty(K), np.empty(K)
@@ -74,7 +74,7 @@ def oful(arms, theta, inverse, radius, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def imed_indices(mean, leverage, radius, version, C, log_horizon, index):  # type: ignore[no-untyped-def]
+def imed_indices(mean, leverage, radius, version, C, log_horizon, index):
     """The index of LinIMED-1, -2 or -3 of every arm, to be minimised.  mean, leverage, index (K,).
 
     I(a) = D(a)² / (β‖a‖²) − log(β‖a‖²), where D is the gap between means (versions 1 and 2) or between
@@ -108,7 +108,7 @@ def imed_indices(mean, leverage, radius, version, C, log_horizon, index):  # typ
 
 
 @kernel
-def imed(arms, theta, inverse, radius, version, C, log_horizon, out):  # type: ignore[no-untyped-def]
+def imed(arms, theta, inverse, radius, version, C, log_horizon, out):
     """argmin_a I(a) in every replica.  radius, log_horizon, out (R,)."""
     K = arms.shape[1]
     mean, leverage, index = np.empty(K), np.empty(K), np.empty(K)

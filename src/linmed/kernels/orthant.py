@@ -18,7 +18,7 @@ SQRT_TWO_PI = math.sqrt(2.0 * math.pi)
 
 
 @kernel
-def angle_density(t, length):  # type: ignore[no-untyped-def]
+def angle_density(t, length):
     """Density of the angle between z and m, |m| = length, for z ~ N(m, I₂)."""
     along = length * math.cos(t)
     if along < 0.0:
@@ -29,7 +29,7 @@ def angle_density(t, length):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def panel_edges(length, edges):  # type: ignore[no-untyped-def]
+def panel_edges(length, edges):
     """Edges in [−π, π] between which the density is smooth enough for 16 Gauss–Legendre nodes; their number.
 
     The density peaks at 0 with a width of 1/length; beyond 40 widths it is zero in float64.
@@ -51,7 +51,7 @@ def panel_edges(length, edges):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def angle_integral(low, high, length, edges, count):  # type: ignore[no-untyped-def]
+def angle_integral(low, high, length, edges, count):
     """∫ of the density from low to high, both in [−π, π]."""
     total = 0.0
     for panel in range(count - 1):
@@ -65,13 +65,13 @@ def angle_integral(low, high, length, edges, count):  # type: ignore[no-untyped-
 
 
 @kernel
-def turn(P, i, j, k):  # type: ignore[no-untyped-def]
+def turn(P, i, j, k):
     """Twice the area of the triangle i, j, k; positive if it turns to the left.  P (K,2)."""
     return (P[j, 0] - P[i, 0]) * (P[k, 1] - P[i, 1]) - (P[j, 1] - P[i, 1]) * (P[k, 0] - P[i, 0])
 
 
 @kernel
-def convex_hull(P, hull):  # type: ignore[no-untyped-def]
+def convex_hull(P, hull):
     """Indices of the hull's corners, counterclockwise, the lowest of equal points; returns how many.
 
     P (K,2), hull (2K,). Monotone chain: the lower hull from left to right, then the upper one back.
@@ -107,7 +107,7 @@ def convex_hull(P, hull):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def planar(B, m, out):  # type: ignore[no-untyped-def]
+def planar(B, m, out):
     """Probabilities by the angular integral.  B (R,K,2), m (R,2), out (R,K).
 
     A corner of the hull is best for the directions in its normal cone; every other arm has
@@ -152,7 +152,7 @@ def planar(B, m, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def line_average(mean, coordinates, normals, out):  # type: ignore[no-untyped-def]
+def line_average(mean, coordinates, normals, out):
     """Probabilities by line integration, one estimate for each block of points.
 
     The value of arm i is mean_i + ⟨coordinates_i, x⟩ with x ~ N(0, I_r). Given all coordinates of x but the

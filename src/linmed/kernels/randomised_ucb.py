@@ -9,7 +9,7 @@ from linmed.kernels.optimism import TIE, first_largest, means_and_leverages
 
 
 @kernel
-def coupled(mean, width, grid, weights, score, out, r):  # type: ignore[no-untyped-def]
+def coupled(mean, width, grid, weights, score, out, r):
     """One Z for all arms: weight m goes to the arm of the largest mean + grid_m · width.  out (R,K)."""
     K = mean.shape[0]
     for i in range(K):
@@ -24,7 +24,7 @@ def coupled(mean, width, grid, weights, score, out, r):  # type: ignore[no-untyp
 
 
 @kernel
-def uncoupled(mean, width, grid, weights, below, scores, beaten, out, r):  # type: ignore[no-untyped-def]
+def uncoupled(mean, width, grid, weights, below, scores, beaten, out, r):
     """A Z of its own for each arm: p_i = Σ_m w_m Π_{j≠i} P(score_j < score_im), ≤ for j > i.  out (R,K).
 
     below (M+1,): the running totals of the weights, the last of them 1; scores (K,M), beaten (M,) scratch.
@@ -53,7 +53,7 @@ def uncoupled(mean, width, grid, weights, below, scores, beaten, out, r):  # typ
 
 
 @kernel
-def probabilities(arms, theta, inverse, radius, grid, weights, is_coupled, out):  # type: ignore[no-untyped-def]
+def probabilities(arms, theta, inverse, radius, grid, weights, is_coupled, out):
     """The probability of every arm.  arms (R,K,d) or (1,K,d), radius (R,), out (R,K).
 
     Z takes the value grid_m · radius with probability weights_m; grid increasing (M,), weights (M,).

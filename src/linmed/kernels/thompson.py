@@ -9,7 +9,7 @@ from linmed.kernels.gauss import log_cdf, lower_tail
 
 
 @kernel
-def factor(gram, r, lam, L):  # type: ignore[no-untyped-def]
+def factor(gram, r, lam, L):
     """V = L Lᵀ by Cholesky, from the lower triangle of gram[r].  gram (R,d,d), L (d,d).
 
     V ≥ λI, so no pivot is below λ: where rounding says otherwise, λ is right.
@@ -27,7 +27,7 @@ def factor(gram, r, lam, L):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def perturb(theta, r, L, scale, z, draw):  # type: ignore[no-untyped-def]
+def perturb(theta, r, L, scale, z, draw):
     """draw = θ̂ + s L⁻ᵀ z ~ N(θ̂, s² V⁻¹).  theta (R,d), z, draw (d,)."""
     d = L.shape[0]
     for j in range(d - 1, -1, -1):
@@ -40,7 +40,7 @@ def perturb(theta, r, L, scale, z, draw):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def best_arm(arms, r, direction):  # type: ignore[no-untyped-def]
+def best_arm(arms, r, direction):
     """argmax_a ⟨direction, a⟩, the lowest index among equals."""
     set_ = r if arms.shape[0] > 1 else 0
     best, highest = 0, 0.0
@@ -54,7 +54,7 @@ def best_arm(arms, r, direction):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def choose(arms, theta, gram, lam, scale, floor, noise, out):  # type: ignore[no-untyped-def]
+def choose(arms, theta, gram, lam, scale, floor, noise, out):
     """argmax_a ⟨θ̃, a⟩ in every replica, or with probability `floor` an arm drawn evenly.
 
     arms (R,K,d) or (1,K,d), theta (R,d), gram (R,d,d), scale (R,), out (R,);
@@ -76,7 +76,7 @@ def choose(arms, theta, gram, lam, scale, floor, noise, out):  # type: ignore[no
 
 
 @kernel
-def two_arms(arms, theta, gram, lam, scale, out):  # type: ignore[no-untyped-def]
+def two_arms(arms, theta, gram, lam, scale, out):
     """log P(arm 0), log P(arm 1) = log Φ(±⟨θ̂, a₀ − a₁⟩ / (s ‖a₀ − a₁‖)) for K = 2.  out (R,2)."""
     d = arms.shape[2]
     L, x = np.empty((d, d)), np.empty(d)
@@ -103,7 +103,7 @@ def two_arms(arms, theta, gram, lam, scale, out):  # type: ignore[no-untyped-def
 
 
 @kernel
-def whiten(arms, theta, gram, lam, scale, B, m):  # type: ignore[no-untyped-def]
+def whiten(arms, theta, gram, lam, scale, B, m):
     """Coordinates in which θ̃ is N(m, I): ⟨θ̃, a_i⟩ = ⟨b_i, z⟩.  B (R,K,d) = s L⁻¹a, m (R,d) = Lᵀθ̂/s."""
     K, d = arms.shape[1], arms.shape[2]
     L = np.empty((d, d))
@@ -124,7 +124,7 @@ def whiten(arms, theta, gram, lam, scale, B, m):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def first_of_equals(arms, out):  # type: ignore[no-untyped-def]
+def first_of_equals(arms, out):
     """out (R,K): the lowest index of an arm identical to arm i.  arms (R,K,d) or (1,K,d)."""
     K, d = arms.shape[1], arms.shape[2]
     for r in range(out.shape[0]):
@@ -144,7 +144,7 @@ def first_of_equals(arms, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def split_mix(seed):  # type: ignore[no-untyped-def]
+def split_mix(seed):
     """The next state and 64 random bits of the SplitMix64 generator.  All uint64."""
     seed = seed + np.uint64(0x9E3779B97F4A7C15)
     bits = (seed ^ (seed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -153,13 +153,13 @@ def split_mix(seed):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def open_uniform(bits):  # type: ignore[no-untyped-def]
+def open_uniform(bits):
     """A number in (0, 1) from 64 random bits."""
     return (np.float64(bits >> np.uint64(11)) + 0.5) * (1.0 / 9007199254740992.0)
 
 
 @kernel
-def count_repeats(arms, theta, gram, lam, scale, floor, noise_bits, played, draws, out):  # type: ignore[no-untyped-def]
+def count_repeats(arms, theta, gram, lam, scale, floor, noise_bits, played, draws, out):
     """How often `draws` fresh decisions of the same rule would play the arm `played`.  played, out (R,).
 
     noise_bits (R,·) uint64: the bits of the decision's own noise, hashed to seed the fresh draws, so
