@@ -100,7 +100,7 @@ def in_cpp(program: Path, trials: Trials) -> float:
 
 
 def check(arms: int, dim: int, rounds: int = 40) -> tuple[float, int]:
-    """Largest difference between linmed's probabilities and NumPy's over some rounds; greedy steps in the last."""
+    """Largest difference between linmed's and NumPy's probabilities; greedy additions in the last round."""
     trials = Trials(2, arms, dim, rounds)
     plain, state = PlainLinMED(2, dim, DELTA), POLICY.start(2, dim)
     worst = 0.0

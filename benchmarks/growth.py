@@ -1,0 +1,237 @@
+"""How LinMED's cost grows: with arms, with features, with replicas and threads; memory and start-up.
+
+python benchmarks/growth.py [--quick]
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+from report import interleaved, short, table
+from roofline import bandwidth
+
+from linmed import Agent, LinMED, simulate
+from linmed.environments import UnitBall
+
+ARMS_AT_D8 = (1_000, 10_000, 100_000, 1_000_000)
+DIMS_AT_K4096 = (16, 32, 64, 128, 256, 512)
+THREADS = ((3, 2), (10, 4), (100, 20))
+
+START_UP = """
+import time
+began = time.perf_counter()
+from linmed import Agent, LinMED
+agent = Agent(LinMED(), dim=4, seed=1)
+imported = time.perf_counter()
+agent.learn(agent.decide([[1.0, 0.0, 0.5, 0.2]] * 3 + [[0.0, 1.0, 0.1, 0.3]] * 7), 1.0)
+print(imported - began, time.perf_counter() - imported, time.process_time())
+"""
+
+MILLION = """
+import sys, time
+import numpy as np
+from linmed import Agent, LinMED
+
+def resident(name):
+    line = next(x for x in open("/proc/self/status") if x.startswith(name))
+    return int(line.split()[1]) * 1024
+
+K, d = int(sys.argv[1]), int(sys.argv[2])
+agent = Agent(LinMED(), dim=d, seed=1)
+agent.learn(agent.decide(np.random.default_rng(0).standard_normal((3 * d, d))), 1.0)  # compiled
+before = resident("VmRSS")
+arms = np.random.default_rng(1).standard_normal((K, d))
+for k in range(0, K, 1000):
+    arms[k : k + 1000] /= np.linalg.norm(arms[k : k + 1000], axis=1, keepdims=True)
+open("/proc/self/clear_refs", "w").write("5")  # the peak starts from here
+spent = []
+for _ in range(int(sys.argv[3])):
+    began = time.perf_counter()
+    decision = agent.decide(arms)
+    spent.append(time.perf_counter() - began)
+    agent.learn(decision, 1.0)
+print(sorted(spent)[len(spent) // 2], before, resident("VmHWM"), arms.nbytes)
+"""
+
+
+def directions(rng: np.random.Generator, arms: int, dim: int) -> np.ndarray:
+    rows = rng.standard_normal((arms, dim))
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows
+
+
+def seconds_per_round(arms: int, dim: int, changing: bool, rounds: int) -> float:
+    """`Agent.decide` and `learn`; arm sets that change are drawn outside the time."""
+    rng = np.random.default_rng(1)
+    theta = directions(rng, 1, dim)[0]
+    agent = Agent(LinMED(), dim=dim, seed=1)
+    offered = directions(rng, arms, dim)
+    spent = 0.0
+    for t in range(rounds + 1):
+        if changing and t:
+            offered = directions(rng, arms, dim)
+        began = time.perf_counter()
+        decision = agent.decide(offered)
+        agent.learn(decision, float(offered[decision.arm] @ theta) + rng.standard_normal())
+        if t:  # the first is for compilation and caches
+            spent += time.perf_counter() - began
+    return spent / rounds
+
+
+def exponent(sizes: Sequence[int], seconds: Sequence[float]) -> float:
+    """Slope of log time against log size over the larger half of the sizes."""
+    half = len(sizes) // 2
+    return float(np.polyfit(np.log(sizes[half - 1 :]), np.log(seconds[half - 1 :]), 1)[0])
+
+
+def grow(repeats: int, quick: bool) -> dict[str, Any]:
+    """Times over K at d = 8 and over d at K = 4096, for arm sets that stay and that change."""
+    arms = ARMS_AT_D8[:-1] if quick else ARMS_AT_D8
+    dims = DIMS_AT_K4096[:-2] if quick else DIMS_AT_K4096
+    results: dict[str, Any] = {}
+    for name, sizes, shape in (
+        ("arms, d = 8", arms, lambda n: (n, 8)),
+        ("features, K = 4096", dims, lambda n: (4096, n)),
+    ):
+        found: dict[str, list[float]] = {}
+        for changing in (False, True):
+            found["changing" if changing else "fixed"] = [
+                median(
+                    interleaved(
+                        repeats,
+                        {"s": lambda n=n, c=changing, s=shape: seconds_per_round(*s(n), c, _rounds(*s(n)))},
+                    )["s"]
+                )
+                for n in sizes
+            ]
+        slopes = {kind: exponent(sizes, times) for kind, times in found.items()}
+        results[name] = {"sizes": sizes, "seconds": found, "exponents": slopes}
+        rows = [
+            [kind, *(short(1e6 * t) for t in times), f"{slopes[kind]:.2f}"] for kind, times in found.items()
+        ]
+        header = ["arm set", *(f"{n:,}" for n in sizes), "exponent"]
+        print(table(f"µs per decision with learning, growing {name}", header, rows))
+    return results
+
+
+def _rounds(arms: int, dim: int) -> int:
+    return int(np.clip(2e8 / (arms * dim * min(dim, arms)), 2, 300))
+
+
+def memory() -> dict[str, int]:
+    """Bytes of state per replica."""
+    sizes = {}
+    for dim in (2, 20, 50, 512):
+        state = LinMED().start(10, dim)
+        sizes[f"d = {dim}"] = sum(array.nbytes for array in state.arrays().values()) // 10
+    rows = [[name, f"{size:,}", f"{size / 8:,.0f}"] for name, size in sizes.items()]
+    print(table("State of one replica", ["", "bytes", "numbers"], rows))
+    return sizes
+
+
+def start_up(repeats: int) -> dict[str, list[float]]:
+    """Import and first decision in a fresh process, with the kernels not yet compiled and compiled."""
+    with tempfile.TemporaryDirectory() as cache:
+        environment = {**os.environ, "NUMBA_CACHE_DIR": cache}
+
+        def launch() -> list[float]:
+            words = [sys.executable, "-c", START_UP]
+            done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
+            return [float(word) for word in done.stdout.split()]
+
+        cold = launch()
+        warm = [launch() for _ in range(max(repeats, 3))]
+    found = {"cold": cold, "warm": [median(column) for column in zip(*warm, strict=True)]}
+    rows = [
+        [kind, f"{imported:.2f}", f"{decided:.2f}", f"{imported + decided:.2f}", f"{processor:.2f}"]
+        for kind, (imported, decided, processor) in found.items()
+    ]
+    header = ["cache of kernels", "import", "first decision", "both", "processor time of the process"]
+    print(table("Start-up, seconds", header, rows))
+    return found
+
+
+def million(repeats: int, quick: bool) -> dict[str, float]:
+    """One decision over a million arms of 64 features: time, memory, share of the bandwidth bound."""
+    arms, dim = (100_000 if quick else 1_000_000), 64
+    done = subprocess.run(
+        [sys.executable, "-c", MILLION, str(arms), str(dim), str(max(2, repeats // 2))],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    seconds, before, peak, size = map(float, done.stdout.split())
+    read = bandwidth(1.0)["read"]
+    steps = additions(arms, dim)
+    passes = 2 + 1 + dim + steps
+    floor = passes * size / read
+    rows = [
+        ["arms", f"{arms:,} × {dim}, {size / 2**20:.0f} MiB"],
+        ["one decision", f"{seconds:.2f} s"],
+        ["peak memory with the arms / the arms", f"{(peak - before) / size:.2f}"],
+        ["passes: means, distances, leverages, directions, additions", f"1 + 1 + 1 + {dim} + {steps}"],
+        ["bandwidth bound of so many passes", f"{floor:.2f} s at {read / 1e9:.1f} GB/s"],
+        ["share of the bound", f"{floor / seconds:.2f}"],
+    ]
+    print(table("One decision over very many arms", ["", ""], rows))
+    return {"arms": arms, "dim": dim, "s": seconds, "before": before, "peak": peak, "bound": floor}
+
+
+def additions(arms: int, dim: int) -> int:
+    """Greedy additions in the design of the first decision, when every f is 1."""
+    from plain import PlainLinMED
+
+    plain = PlainLinMED(1, dim, 0.01)
+    plain.design(directions(np.random.default_rng(1), arms, dim)[None])
+    return plain.steps
+
+
+def simulated(arms: int, dim: int, horizon: int, workers: int) -> float:
+    """Seconds for 180 trials."""
+    began = time.perf_counter()
+    simulate(LinMED(), UnitBall(arms=arms, dim=dim), horizon, 180, progress=False, workers=workers)
+    return time.perf_counter() - began
+
+
+def threads(repeats: int, quick: bool) -> dict[str, Any]:
+    """`simulate` with two threads against one, 180 trials."""
+    results: dict[str, Any] = {}
+    rows = []
+    for arms, dim in THREADS:
+        horizon = max(20, int((2e5 if quick else 2e6) / (180 * (1 + arms * dim**1.5 / 100))))
+
+        simulated(arms, dim, 4, 2)
+        tasks: dict[str, Callable[[], float]] = {
+            "one": partial(simulated, arms, dim, horizon, 1),
+            "two": partial(simulated, arms, dim, horizon, 2),
+        }
+        found = interleaved(repeats, tasks)
+        gain = median(one / two for one, two in zip(found["one"], found["two"], strict=True))
+        micros = median(found["one"]) / (horizon * 180) * 1e6
+        rows.append([f"({arms},{dim})", short(micros), f"{gain:.2f}"])
+        results[f"{arms}x{dim}"] = {**found, "gain": gain, "horizon": horizon}
+    header = ["(K,d)", "µs per replica and round, one thread", "two threads against one"]
+    print(table("`simulate`, R = 180, changing arms", header, rows))
+    return results
+
+
+def run(repeats: int, quick: bool) -> dict[str, Any]:
+    """Everything in this file."""
+    results: dict[str, Any] = {"growth": grow(min(repeats, 3), quick), "memory": memory()}
+    results["start-up"] = start_up(repeats)
+    results["threads"] = threads(repeats, quick)
+    if Path("/proc/self/clear_refs").exists():
+        results["million"] = million(repeats, quick)
+    return results
+
+
+if __name__ == "__main__":
+    run(2 if "--quick" in sys.argv[1:] else 5, "--quick" in sys.argv[1:])
