@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,10 +12,12 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
 from linmed.log import SCHEMA, ragged
-from linmed.ope.log import Malformed
 from linmed.serve import store
 from linmed.serve.bandit import Bandit
 from linmed.serve.database import decisions, rewards
+
+if TYPE_CHECKING:
+    from linmed.ope.log import Malformed
 
 EXPORT_ROWS = 8192
 
@@ -62,7 +64,11 @@ class LiveSource:
         }
         self.columns = [name for name in SCHEMA.names if name not in lacking]
 
-    def read(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Iterator[pa.RecordBatch]:
+    def read(self, columns: Sequence[str], rows: int, malformed: "Malformed") -> Iterator[pa.RecordBatch]:
+        """Batches of at most `rows` decisions, as a `DecisionLog` asks for them."""
+        return self.batches(columns, rows)
+
+    def batches(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         """Batches of at most `rows` decisions."""
         last = 0
         needed = list(dict.fromkeys(column for name in columns for column in _STORED[name]))
@@ -108,7 +114,7 @@ def export(source: LiveSource, path: Path) -> int:
     """Write the log to one Parquet file; returns the number of decisions."""
     count = 0
     with pq.ParquetWriter(path, SCHEMA) as writer:
-        for batch in LiveSource.read(source, SCHEMA.names, EXPORT_ROWS, Malformed()):
+        for batch in source.batches(SCHEMA.names, EXPORT_ROWS):
             writer.write_batch(batch)
             count += batch.num_rows
     return count

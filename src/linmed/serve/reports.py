@@ -11,7 +11,6 @@ import pyarrow as pa
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
-from linmed.ope import DecisionLog, OPEWarning, evaluate
 from linmed.policies import Greedy, Policy
 from linmed.serve import store
 from linmed.serve.bandit import Bandit
@@ -81,6 +80,8 @@ class Reports:
         confidence: float,
         reward_range: tuple[float, float] | None,
     ) -> dict[str, Any]:
+        from linmed.ope import DecisionLog, OPEWarning, evaluate  # heavy, and not needed to decide
+
         bandit = store.as_bandit(row)
         named: dict[str, Any] = {}
         trained: list[tuple[str, Policy]] = []
@@ -224,29 +225,32 @@ def _over_time(connection: Connection, bandit: int, recent: store.Rows) -> list[
     if not recent:
         return []
     first, last = recent[-1].time, store.now()
-    width = max((last - first) // POINTS, 1)
+    edges = np.linspace(first, last + 1, POINTS + 1)
     arrived = connection.execute(
         sa.select(rewards.c.time, rewards.c.reward)
         .where((rewards.c.bandit == bandit) & (rewards.c.time >= first))
         .order_by(rewards.c.seq.desc())
         .limit(2 * RECENT)
     ).all()
-    spans: list[dict[str, Any]] = []
-    for i in range(POINTS):
-        start = first + i * width
-        end = last + 1 if i == POINTS - 1 else start + width
-        taken = [row for row in recent if start <= row.time < end]
-        came = [row.reward for row in arrived if start <= row.time < end]
-        spans.append(
-            {
-                "time": start,
-                "decisions": len(taken),
-                "rewards": len(came),
-                "mean_reward": sum(came) / len(came) if came else None,
-                "exploration_rate": _share(taken),
-            }
-        )
-    return spans
+
+    def per_span(times: list[int], weights: list[float] | None = None) -> Any:
+        return np.histogram(times, edges, weights=weights)[0]
+
+    taken = [row.time for row in recent]
+    explored = [float(row.arm != row.best) for row in recent]
+    came = [row.time for row in arrived]
+    counts, others = per_span(taken), per_span(taken, explored)
+    numbers, sums = per_span(came), per_span(came, [row.reward for row in arrived])
+    return [
+        {
+            "time": int(edges[i]),
+            "decisions": int(counts[i]),
+            "rewards": int(numbers[i]),
+            "mean_reward": float(sums[i] / numbers[i]) if numbers[i] else None,
+            "exploration_rate": float(others[i] / counts[i]) if counts[i] else None,
+        }
+        for i in range(POINTS)
+    ]
 
 
 def overview(connection: Connection) -> list[dict[str, Any]]:

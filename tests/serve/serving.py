@@ -1,0 +1,107 @@
+"""Servers for the tests: the application in this process, and real processes on loopback."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import uvicorn
+
+from linmed.serve.app import create_app
+from linmed.serve.database import Database
+from linmed.serve.settings import Settings
+
+ARMS = [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]
+
+
+@contextlib.contextmanager
+def application(database: str, **settings: Any) -> Iterator[httpx.Client]:
+    """The application on a socket, in a thread of this process."""
+    opened = Database(database)
+    opened.open()
+    app = create_app(Settings(database=database, **settings), opened)
+    server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False))
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            while not server.started:
+                assert thread.is_alive(), "the application did not start"
+                time.sleep(0.005)
+            url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+            with httpx.Client(base_url=url, timeout=60) as client:
+                yield client
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def create(client: Any, name: str = "b", dim: int = 2, **more: Any) -> dict[str, Any]:
+    body = {"name": name, "dim": dim, "policy": {"policy": "LinMED", "sigma": 0.5}, **more}
+    answer = client.post("/v1/bandits", json=body)
+    assert answer.status_code == 201, answer.text
+    return answer.json()
+
+
+def decide(client: Any, name: str = "b", **body: Any) -> dict[str, Any]:
+    answer = client.post(f"/v1/bandits/{name}/decide", json=body or {"arms": ARMS})
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def reward(client: Any, decision: dict[str, Any], value: float, name: str = "b") -> dict[str, Any]:
+    body = {"decision_id": decision["decision_id"], "reward": value}
+    answer = client.post(f"/v1/bandits/{name}/reward", json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+class Running:
+    """`linmed serve` as a process on a port of its own."""
+
+    def __init__(self, database: str, folder: Path, *options: str):
+        self.log = folder / f"server-{time.time_ns()}.log"
+        with open(self.log, "wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "linmed.serve", "--database", database, "--port", "0", *options],
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert "http://" in line, self.log.read_text()
+        self.url = line.split()[-1].rstrip("/")
+        deadline = time.monotonic() + 120
+        while True:
+            with contextlib.suppress(httpx.TransportError):
+                if httpx.get(f"{self.url}/healthz", timeout=5).status_code == 200:
+                    break
+            assert self.process.poll() is None, self.log.read_text()
+            assert time.monotonic() < deadline, "the server did not answer in time"
+            time.sleep(0.02)
+
+    def client(self, **options: Any) -> httpx.Client:
+        return httpx.Client(base_url=self.url, timeout=30, **options)
+
+    def end(self, how: int = signal.SIGTERM) -> None:
+        if self.process.poll() is None:
+            os.kill(self.process.pid, how)
+        self.process.wait(60)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+    def __enter__(self) -> "Running":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.end()

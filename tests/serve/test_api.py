@@ -1,0 +1,198 @@
+"""What the API promises about bandits, decisions and rewards."""
+
+import math
+
+import httpx
+import numpy as np
+import pytest
+
+from linmed.policies import ALL
+
+from .serving import ARMS, application, create, decide, reward
+
+CATALOGUE = {"ids": ["red", "green", "blue"], "features": ARMS}
+
+
+def test_a_decision_carries_the_exact_probability_of_its_arm(app: httpx.Client) -> None:
+    create(app)
+    for _ in range(20):
+        found = decide(app)
+        assert found["probability"] == pytest.approx(math.exp(found["log_probability"]), rel=1e-15)
+        assert found["probabilities"][found["arm"]] == pytest.approx(found["probability"], rel=1e-12)
+        assert sum(found["probabilities"]) == pytest.approx(1.0, abs=1e-12)
+
+
+def test_arms_are_drawn_with_the_probabilities_that_are_logged(app: httpx.Client) -> None:
+    """400 decisions at one state: χ² of the counts beyond 16.3 (2 degrees) has probability 3e-4."""
+    create(app, policy={"policy": "LinMED", "alpha_emp": 0.4, "alpha_opt": 0.3})
+    body = {"decisions": [{"arms": ARMS}] * 400}
+    found = app.post("/v1/bandits/b/decide/batch", json=body).json()["decisions"]
+    p = np.array(found[0]["probabilities"])
+    counts = np.bincount([one["arm"] for one in found], minlength=3)
+    assert ((counts - 400 * p) ** 2 / (400 * p)).sum() < 16.3
+
+
+def test_the_same_key_gives_the_same_decision(app: httpx.Client) -> None:
+    create(app)
+    first = decide(app, arms=ARMS, key="k")
+    reward(app, first, 1.0)
+    again = decide(app, arms=ARMS, key="k")
+    assert again == {**first, "repeated": True}
+    assert app.get("/v1/bandits/b/statistics").json()["decisions"] == 1
+
+
+def test_keys_are_per_bandit(app: httpx.Client) -> None:
+    create(app)
+    create(app, "c")
+    assert (
+        decide(app, arms=ARMS, key="k")["decision_id"] != decide(app, "c", arms=ARMS, key="k")["decision_id"]
+    )
+
+
+def test_a_key_used_for_other_arms_is_a_conflict(app: httpx.Client) -> None:
+    create(app)
+    decide(app, arms=ARMS, key="k")
+    answer = app.post("/v1/bandits/b/decide", json={"arms": ARMS[:2], "key": "k"})
+    assert answer.status_code == 409
+    assert "'k'" in answer.json()["error"]["message"]
+
+
+def test_the_same_key_twice_in_one_batch_is_one_decision(app: httpx.Client) -> None:
+    create(app)
+    body = {"decisions": [{"arms": ARMS, "key": "k"}, {"arms": ARMS, "key": "k"}, {"arms": ARMS}]}
+    found = app.post("/v1/bandits/b/decide/batch", json=body).json()["decisions"]
+    assert found[0]["decision_id"] == found[1]["decision_id"] != found[2]["decision_id"]
+    assert [one["repeated"] for one in found] == [False, True, False]
+    assert app.get("/v1/bandits/b/statistics").json()["decisions"] == 2
+
+
+def test_a_reward_counts_once_and_a_contradiction_is_a_conflict(app: httpx.Client) -> None:
+    create(app)
+    decision = decide(app)
+    assert not reward(app, decision, 0.5)["repeated"]
+    assert reward(app, decision, 0.5)["repeated"]
+    body = {"decision_id": decision["decision_id"], "reward": 0.6}
+    assert app.post("/v1/bandits/b/reward", json=body).status_code == 409
+    assert app.get("/v1/bandits/b/state").json()["count"] == 1
+    stored = app.get(f"/v1/bandits/b/decisions/{decision['decision_id']}").json()
+    assert stored["reward"] == 0.5
+
+
+def test_a_batch_of_rewards_is_written_whole_or_not_at_all(app: httpx.Client) -> None:
+    create(app)
+    one, two = decide(app), decide(app)
+    pairs = [{"decision_id": one["decision_id"], "reward": 1.0}, {"decision_id": "missing", "reward": 1.0}]
+    answer = app.post("/v1/bandits/b/reward/batch", json={"rewards": pairs})
+    assert answer.status_code == 404
+    assert app.get("/v1/bandits/b/state").json()["count"] == 0
+    pairs[1]["decision_id"] = two["decision_id"]
+    assert app.post("/v1/bandits/b/reward/batch", json={"rewards": pairs}).status_code == 200
+    assert app.get("/v1/bandits/b/state").json()["count"] == 2
+
+
+def test_a_reward_for_another_bandits_decision_is_refused(app: httpx.Client) -> None:
+    create(app)
+    create(app, "c")
+    body = {"decision_id": decide(app)["decision_id"], "reward": 1.0}
+    assert app.post("/v1/bandits/c/reward", json=body).status_code == 404
+
+
+def test_rewards_are_part_of_the_state_when_they_are_acknowledged(app: httpx.Client) -> None:
+    create(app)
+    decision = decide(app)
+    reward(app, decision, 1.0)
+    a = np.array(ARMS[decision["arm"]])
+    V = 0.25 * np.eye(2) + np.outer(a, a)
+    assert app.get("/v1/bandits/b/state").json()["theta"] == pytest.approx(np.linalg.solve(V, a), rel=1e-12)
+
+
+def test_arms_come_from_the_catalogue_by_id(app: httpx.Client) -> None:
+    create(app, catalogue=CATALOGUE)
+    found = decide(app, arm_ids=["blue", "red"])
+    assert found["arm_id"] == ["blue", "red"][found["arm"]]
+    assert len(decide(app, key="all")["probabilities"]) == 3
+    wrong = app.post("/v1/bandits/b/decide", json={"arm_ids": ["red", "pink"]})
+    assert wrong.status_code == 422
+    assert "arm_ids[1]" in wrong.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("map", "dim", "expected"),
+    [("plain", 4, [0.6, 0.8, 2.0, 3.0]), ("outer", 4, [1.2, 1.8, 1.6, 2.4])],
+)
+def test_a_context_joins_the_catalogue(app: httpx.Client, map: str, dim: int, expected: list[float]) -> None:
+    catalogue = {"ids": ["only"], "features": [[0.6, 0.8]]}
+    create(app, dim=dim, catalogue=catalogue, map=map)
+    decision = decide(app, context=[2.0, 3.0])
+    reward(app, decision, 1.0)
+    gram = np.array(app.get("/v1/bandits/b/state").json()["arrays"]["gram"][0]) - 0.25 * np.eye(4)
+    assert gram[3] == pytest.approx(np.outer(expected, expected)[3], rel=1e-12)
+    assert app.post("/v1/bandits/b/decide", json={"context": [2.0]}).status_code == 422
+    assert app.post("/v1/bandits/b/decide", json={}).status_code == 422
+
+
+def test_a_new_policy_keeps_the_log_and_each_decision_knows_its_version(app: httpx.Client) -> None:
+    create(app)
+    first = decide(app)
+    reward(app, first, 1.0)
+    changed = app.patch("/v1/bandits/b", json={"policy": {"policy": "Greedy", "epsilon": 0.2, "sigma": 0.5}})
+    assert changed.json()["policy_version"] == 2
+    second = decide(app)
+    assert (first["policy_version"], second["policy_version"]) == (1, 2)
+    state = app.get("/v1/bandits/b/state").json()
+    assert (state["count"], state["policy_version"]) == (1, 2)
+    assert state["theta"][0] != 0.0
+    same = app.patch("/v1/bandits/b", json={"policy": {"policy": "Greedy", "epsilon": 0.2, "sigma": 0.5}})
+    assert same.json()["policy_version"] == 2
+
+
+def test_an_archived_bandit_takes_late_rewards_but_no_decisions(app: httpx.Client) -> None:
+    create(app)
+    decision = decide(app)
+    assert app.delete("/v1/bandits/b").json()["archived"]
+    assert app.post("/v1/bandits/b/decide", json={"arms": ARMS}).status_code == 409
+    assert not reward(app, decision, 1.0)["repeated"]
+    app.patch("/v1/bandits/b", json={"archived": False})
+    decide(app)
+
+
+def test_creating_a_bandit_again_changes_nothing_and_other_settings_conflict(app: httpx.Client) -> None:
+    first = create(app)
+    body = {"name": "b", "dim": 2, "policy": {"policy": "LinMED", "sigma": 0.5}}
+    again = app.post("/v1/bandits", json=body)
+    assert (again.status_code, again.json()) == (200, first)
+    assert app.post("/v1/bandits", json={**body, "dim": 3}).status_code == 409
+    assert [line["name"] for line in app.get("/v1/bandits").json()] == ["b"]
+
+
+@pytest.mark.parametrize("policy", ALL, ids=lambda policy: policy.__name__)
+def test_every_policy_can_be_served(app: httpx.Client, policy: type) -> None:
+    one_hot = {"ids": ["x", "y", "z"], "features": [[1, 0, 0], [0, 1, 0], [0, 0, 1]]}
+    create(app, dim=3, policy={"policy": policy.__name__}, catalogue=one_hot)
+    for value in (0.0, 1.0, 0.5):
+        decision = decide(app, key=f"k{value}")
+        assert 0.0 < decision["probability"] <= 1.0
+        reward(app, decision, value)
+    assert app.get("/v1/bandits/b/state").json()["count"] == 3
+
+
+def test_exp2_learns_by_what_it_kept_and_survives_a_restart(sqlite: str) -> None:
+    with application(sqlite) as app:
+        create(app, policy={"policy": "EXP2"}, catalogue=CATALOGUE)
+        assert app.post("/v1/bandits/b/decide", json={"arms": ARMS}).status_code == 422
+        for i in range(5):
+            reward(app, decide(app, key=f"k{i}"), i / 5)
+        before = app.get("/v1/bandits/b/state").json()
+    with application(sqlite) as app:
+        assert app.get("/v1/bandits/b/state").json() == before
+        changed = app.patch("/v1/bandits/b", json={"catalogue": {"ids": ["x", "y"], "features": ARMS[:2]}})
+        assert changed.json()["policy_version"] == 2
+        assert app.get("/v1/bandits/b/state").json()["count"] == 0
+        decide(app, key="new")
+
+
+def test_the_openapi_document_shows_examples(app: httpx.Client) -> None:
+    document = app.get("/v1/openapi.json").json()
+    for model in ("NewBandit", "DecideRequest", "RewardRequest", "EvaluateRequest"):
+        assert document["components"]["schemas"][model]["examples"]
+    assert "/v1/bandits/{name}/decide" in document["paths"]

@@ -1,0 +1,167 @@
+"""What is acknowledged stays, and the state is the fold of the log."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+import sqlalchemy as sa
+
+from linmed.policies import Policy
+from linmed.serve import database as db
+
+from .serving import ARMS, Running, application, create, decide, reward
+
+ROOT = Path(__file__).parents[2]
+
+
+def fold_of_log(url: str) -> dict[str, Any]:
+    """The state of the only bandit, by one pass over the tables with nothing of the service's own folding."""
+    opened = db.Database(url)
+    with opened.reader.begin() as connection:
+        config = connection.execute(sa.select(db.policies.c.config)).scalars().all()[-1]
+        rows = connection.execute(
+            sa.select(db.decisions.c.features, db.rewards.c.reward)
+            .join(db.rewards, db.rewards.c.decision == db.decisions.c.number)
+            .order_by(db.rewards.c.seq)
+        ).all()
+    opened.close()
+    policy = Policy.from_dict(json.loads(config))
+    state = policy.start(1, 2)
+    for row in rows:
+        features = np.frombuffer(row.features)[None]
+        policy.learn(state, features, np.array([row.reward]), np.zeros(1, dtype=np.int64))
+    return state.arrays()
+
+
+def assert_state_is_fold(client: httpx.Client, url: str) -> int:
+    served = client.get("/v1/bandits/b/state").json()
+    for name, array in fold_of_log(url).items():
+        np.testing.assert_allclose(np.array(served["arrays"][name]), array, rtol=1e-12, atol=1e-12)
+    return int(served["count"])
+
+
+def some_rounds(client: httpx.Client, number: int, seed: int = 0) -> None:
+    rng = np.random.default_rng(seed)
+    decisions = [decide(client) for _ in range(number)]
+    for i in rng.permutation(number):
+        reward(client, decisions[i], float(rng.random()))
+
+
+def test_a_killed_server_comes_back_with_the_state_of_the_log(sqlite: str, tmp_path: Path) -> None:
+    with Running(sqlite, tmp_path, "--snapshot-every", "7") as server, server.client() as client:
+        create(client)
+        some_rounds(client, 18)
+        waiting = decide(client, arms=ARMS, key="before")
+        server.end(signal.SIGKILL)
+    with application(sqlite) as client:
+        assert assert_state_is_fold(client, sqlite) == 18
+        assert decide(client, arms=ARMS, key="before") == {**waiting, "repeated": True}
+        reward(client, waiting, 1.0)
+        assert assert_state_is_fold(client, sqlite) == 19
+
+
+def test_a_server_told_to_stop_writes_a_snapshot_and_starts_from_it(sqlite: str) -> None:
+    with application(sqlite) as client:
+        create(client)
+        some_rounds(client, 5)
+    opened = db.Database(sqlite)
+    with opened.writer.begin() as connection:
+        assert connection.execute(sa.select(db.snapshots.c.seq)).scalar_one() == 5
+        # Had the log been folded from its beginning, this reward would show.
+        connection.execute(sa.update(db.rewards).where(db.rewards.c.seq == 1).values(reward=100.0))
+    opened.close()
+    with application(sqlite) as client:
+        assert client.get("/v1/bandits/b/state").json()["count"] == 5
+        assert max(map(abs, client.get("/v1/bandits/b/state").json()["theta"])) < 10
+
+
+@pytest.mark.parametrize("damage", [b"", b"not a snapshot", b"PK\x03\x04cut"])
+def test_a_damaged_snapshot_is_passed_over(sqlite: str, damage: bytes) -> None:
+    with application(sqlite) as client:
+        create(client)
+        some_rounds(client, 5)
+    opened = db.Database(sqlite)
+    with opened.writer.begin() as connection:
+        connection.execute(sa.update(db.snapshots).values(state=damage))
+    opened.close()
+    with application(sqlite) as client:
+        assert assert_state_is_fold(client, sqlite) == 5
+
+
+def test_snapshots_do_not_pile_up(sqlite: str) -> None:
+    with application(sqlite, snapshot_every=2) as client:
+        create(client)
+        some_rounds(client, 12)
+    opened = db.Database(sqlite)
+    with opened.reader.begin() as connection:
+        kept = connection.execute(sa.select(db.snapshots.c.seq).order_by(db.snapshots.c.seq)).scalars().all()
+    opened.close()
+    assert len(kept) == 2
+    assert kept[-1] == 12
+
+
+def test_an_unknown_newer_schema_refuses_to_start(sqlite: str) -> None:
+    opened = db.Database(sqlite)
+    opened.open()
+    with opened.writer.begin() as connection:
+        connection.execute(sa.update(db.schema).values(version=len(db.MIGRATIONS) + 1))
+    with pytest.raises(db.DatabaseError, match="newer linmed"):
+        opened.open()
+    opened.close()
+    command = [sys.executable, "-m", "linmed.serve", "--check", "--database", sqlite]
+    found = subprocess.run(command, capture_output=True, text=True)
+    assert found.returncode == 2
+    assert "newer linmed" in found.stderr
+
+
+@pytest.mark.parametrize("backend", ["sqlite", "postgres"])
+def test_a_migration_runs_once_and_keeps_the_data(
+    backend: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = db.Database(request.getfixturevalue(backend))
+    opened.open()
+    with opened.writer.begin() as connection:
+        values = {"name": "b", "dim": 2, "settings": "{}", "version": 1, "revision": 1, "archived": False}
+        connection.execute(sa.insert(db.bandits).values(**values, created=0))
+
+    def add_note(connection: Any) -> None:
+        connection.exec_driver_sql("ALTER TABLE bandits ADD COLUMN note TEXT DEFAULT 'none'")
+
+    monkeypatch.setattr(db, "MIGRATIONS", (*db.MIGRATIONS, add_note))
+    opened.open()
+    opened.open()
+    with opened.reader.begin() as connection:
+        assert connection.exec_driver_sql("SELECT name, note FROM bandits").one() == ("b", "none")
+        assert connection.execute(sa.select(db.schema.c.version)).scalar_one() == 2
+    opened.close()
+
+
+@pytest.mark.parametrize("backend", ["sqlite", "postgres"])
+def test_nothing_acknowledged_is_lost_when_the_server_is_killed(
+    backend: str, request: pytest.FixtureRequest
+) -> None:
+    """The short form of benchmarks/service_crash.py."""
+    url = request.getfixturevalue(backend)
+    command = [
+        sys.executable,
+        str(ROOT / "benchmarks" / "service_crash.py"),
+        "--kills",
+        "1",
+        "--clients",
+        "3",
+    ]
+    found = subprocess.run([*command, "--database", url], capture_output=True, text=True)
+    assert found.returncode == 0, found.stderr
+    assert "each in the log once" in found.stdout
+
+
+@pytest.mark.parametrize("url", ["mysql://x/y", "sqlite://", "sqlite:///:memory:", "no url"])
+def test_a_database_that_cannot_serve_is_named(url: str) -> None:
+    with pytest.raises(db.DatabaseError, match="database must be"):
+        db.Database(url)
