@@ -13,3 +13,9 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     """
     compiled: Callable[..., Any] = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
     return compiled
+
+
+def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same, copied into its callers: a call that passes many arrays costs more than a small case does."""
+    compiled: Callable[..., Any] = numba.njit(nogil=True, error_model="numpy", inline="always")(function)
+    return compiled

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from linmed.kernels.compile import kernel
+from linmed.kernels.compile import inlined, kernel
 from linmed.kernels.design import approx_design_of_many, optimal_design, uniform_over_members
 from linmed.kernels.linear import (
     argmax,
@@ -57,7 +57,7 @@ def repair(A, theta, M, beta, best, log_f):
             log_f[i] = min(log_weight(gap, squared_norm(diff, 0, origin, M), beta), 0.0)
 
 
-@kernel
+@inlined
 def log_weights_few(arms, p, theta, inverse, r, beta, log_f):
     """`log_weights` of replica r and arm set p by plain loops, which win while there are few numbers."""
     K, d = arms.shape[1], arms.shape[2]
@@ -152,7 +152,7 @@ def augmented_design(A, tiles, log_f, version, optimal, scale, q):
         approx_design_of_many(A, log_scale, scale, tiles, q)
 
 
-@kernel
+@inlined
 def distribution(arms, theta, inverse, r, beta, mixture, log_f, q, weight):
     """p_t(a) ∝ q_t(a) f_t(a) for replica r; returns the arm of the half-step (−1 without one) and Σ weight.
 
@@ -219,7 +219,7 @@ def renormalise(log_f, q, weight):
 
 @kernel
 def log_probabilities(
-    arms, theta, inverse, logdet, count, sigma, delta, bias,
+    arms, theta, inverse, logdet, count, sigma, log_inverse_delta, bias,
     alpha_emp, alpha_opt, version, optimal, explore, out,
 ):  # fmt: skip
     """log p_t(a) in every replica.
@@ -230,7 +230,7 @@ def log_probabilities(
     mixture = alpha_emp, alpha_opt, version, optimal, explore
     log_f, q, weight = np.empty(K), np.empty(K), np.empty(K)
     for r in range(R):
-        beta = radius(logdet[r], count[r], sigma, delta, bias) ** 2
+        beta = radius(logdet[r], count[r], sigma, log_inverse_delta, bias) ** 2
         extra, total = distribution(arms, theta, inverse, r, beta, mixture, log_f, q, weight)
         log_total = math.log(total)
         for i in range(K):
@@ -244,7 +244,7 @@ def log_probabilities(
 
 @kernel
 def choose(
-    arms, theta, inverse, logdet, count, sigma, delta, bias,
+    arms, theta, inverse, logdet, count, sigma, log_inverse_delta, bias,
     alpha_emp, alpha_opt, version, optimal, explore, uniforms, out,
 ):  # fmt: skip
     """One arm per replica from the same distribution, without its logarithms.  uniforms (R,), out (R,)."""
@@ -252,6 +252,6 @@ def choose(
     mixture = alpha_emp, alpha_opt, version, optimal, explore
     log_f, q, weight = np.empty(K), np.empty(K), np.empty(K)
     for r in range(out.shape[0]):
-        beta = radius(logdet[r], count[r], sigma, delta, bias) ** 2
+        beta = radius(logdet[r], count[r], sigma, log_inverse_delta, bias) ** 2
         distribution(arms, theta, inverse, r, beta, mixture, log_f, q, weight)
         out[r] = invert_cdf(weight, uniforms[r])

@@ -78,20 +78,21 @@ def refresh(V, V_low, inverse, b, b_low, theta):
 
 
 @kernel
-def radius(logdet, count, sigma, delta, bias):
+def radius(logdet, count, sigma, log_inverse_delta, bias):
     """√β of eq. (beta): σ √(log(det V/det V₀) + 2 log(1/δ)) + √λ S for one replica.
 
-    delta = 0 stands for δ = 1/(t+1) after t = count rewards; bias = √λ S.
+    A negative log(1/δ) stands for δ = 1/(t+1) after t = count rewards; bias = √λ S.
     """
-    log_inverse_delta = math.log(count + 1.0) if delta == 0.0 else -math.log(delta)
+    if log_inverse_delta < 0.0:
+        log_inverse_delta = math.log(count + 1.0)
     return sigma * math.sqrt(logdet + 2.0 * log_inverse_delta) + bias
 
 
 @kernel
-def radii(logdet, count, sigma, delta, bias, out):
+def radii(logdet, count, sigma, log_inverse_delta, bias, out):
     """`radius` of every replica.  logdet, count, out (R,)."""
     for r in range(out.shape[0]):
-        out[r] = radius(logdet[r], count[r], sigma, delta, bias)
+        out[r] = radius(logdet[r], count[r], sigma, log_inverse_delta, bias)
 
 
 @kernel

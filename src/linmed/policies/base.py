@@ -237,8 +237,9 @@ class RidgePolicy(Policy):
         )  # fmt: skip
 
     def radius_parameters(self) -> tuple[float, float, float]:
-        """(σ, δ or 0 for the default, √λ S): what the kernels need for the confidence radius."""
-        return self.sigma, self.delta or 0.0, math.sqrt(self.lam) * self.norm_bound
+        """(σ, log(1/δ) or −1 for the default, √λ S): what the kernels need for the confidence radius."""
+        log_inverse_delta = -1.0 if self.delta is None else -math.log(self.delta)
+        return self.sigma, log_inverse_delta, math.sqrt(self.lam) * self.norm_bound
 
     def radius(self, state: RidgeState) -> Floats:
         """√β of eq. (beta) = σ √(log(det V/det V₀) + 2 log(1/δ)) + √λ S, one per replica (R,)."""
