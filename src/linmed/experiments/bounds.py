@@ -1,5 +1,6 @@
 """Measured regret, the paper's bounds and the fitted growth on the same rounds."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,7 +32,7 @@ class Overlay:
     def looseness(self) -> float:
         """How many times the measured regret the best of the bounds is at the end."""
         best = min(self.lemma[-1], self.instance[-1], self.trivial[-1])
-        return float(best / self.measured[-1])
+        return float(best / self.measured[-1]) if self.measured[-1] > 0 else math.inf
 
 
 def overlays(found: Findings) -> Overlay:
@@ -60,7 +61,9 @@ def overlays(found: Findings) -> Overlay:
     measured, error = results.mean(policy.name), np.nan_to_num(results.standard_error(policy.name))
     late = rounds >= found.horizon / 10
     p = slope(rounds, results.regret(policy.name), found.horizon / 10)
-    anchor = np.exp(np.mean(np.log(measured[late]) - p.value * np.log(rounds[late])))
+    with np.errstate(divide="ignore", invalid="ignore"):  # no regret at all: no fit, NaN
+        anchor = np.mean(np.log(measured[late]) - p.value * np.log(rounds[late]))
+        fitted = np.exp(anchor + p.value * np.log(rounds[late]))
     return Overlay(
         title=found.experiment.title,
         rounds=rounds,
@@ -71,5 +74,5 @@ def overlays(found: Findings) -> Overlay:
         trivial=arguments["max_gap"] * rounds,
         exponent=p,
         late=rounds[late],
-        fitted=anchor * rounds[late] ** p.value,
+        fitted=fitted,
     )

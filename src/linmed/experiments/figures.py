@@ -5,6 +5,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import matplotlib
@@ -67,6 +68,7 @@ class Drawing:
             self.figure.savefig(sink, format="png", dpi=150, facecolor="white", metadata={"Software": None})
         return sink.getvalue()
 
+    @cached_property
     def svg(self) -> str:
         """A file of its own."""
         sink = io.StringIO()
@@ -78,7 +80,7 @@ class Drawing:
 
     def inline(self) -> str:
         """The SVG for a page: colours follow the page's paper, names are unique within it."""
-        svg = self.svg()
+        svg = self.svg
         svg = svg[svg.index("<svg") :]
         svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
         svg = re.sub(r'\bid="', f'id="{self.name}-', svg)

@@ -34,7 +34,7 @@ def write_page(
         drawn = drawings(found)
         for drawing in drawn:
             output.write(f"figures/{drawing.name}.png", drawing.png())
-            output.write(f"figures/{drawing.name}.svg", drawing.svg())
+            output.write(f"figures/{drawing.name}.svg", drawing.svg)
         sections.append(_section(found, drawn))
     body = "\n".join([_head(findings, rows), _ledger(rows), *sections, _colophon(findings, wall, command)])
     output.write(output.report.name, _page(body))

@@ -1,0 +1,232 @@
+"""The report: complete, self-contained, legible, and never at the cost of someone else's files."""
+
+import json
+import re
+import shutil
+from html.parser import HTMLParser
+from importlib import import_module
+
+import matplotlib
+import numpy as np
+import pytest
+
+from linmed.experiments import EXPERIMENTS, OutputError, run
+from linmed.experiments.bounds import overlays
+from linmed.experiments.figures import drawings, interval
+from linmed.experiments.lineup import MAKE
+from linmed.experiments.palette import POLICY, THEMED, variable
+from linmed.simulation import SimulationInterrupted
+
+run_module = import_module("linmed.experiments.run")  # the package has a function of that name
+SMALL = {"trials": 3, "horizon": 40, "workers": 1, "progress": False}
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    return run(out=tmp_path_factory.mktemp("report") / "out", **SMALL)
+
+
+def test_every_experiment_is_run_and_judged(report):
+    assert [found.experiment.name for found in report.findings] == list(EXPERIMENTS)
+    assert {row.experiment for row in report.ledger} == set(EXPERIMENTS)
+
+
+def test_the_ledger_file_is_the_ledger(report):
+    records = json.loads((report.path.parent / "ledger.json").read_text())
+    assert [(r["experiment"], r["claim"], r["measured"], r["verdict"]) for r in records] == [
+        (row.experiment, row.claim, row.measured, row.verdict) for row in report.ledger
+    ]
+
+
+class Links(HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.outside, self.ids, self.references, self.headings = [], [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        for key, value in attrs:
+            if key == "id":
+                self.ids.append(value)
+            if key in ("href", "xlink:href", "src"):
+                (self.references if value.startswith("#") else self.outside).append(value.lstrip("#"))
+            self.references += re.findall(r"url\(#([^)]*)\)", value or "")
+        if tag == "script":
+            self.outside.append("script")
+
+
+def test_the_page_needs_nothing_but_itself(report):
+    page = Links()
+    page.feed(report.path.read_text(encoding="utf-8"))
+    assert page.outside == []
+    assert len(page.ids) == len(set(page.ids))
+    assert set(page.references) <= set(page.ids)
+
+
+def test_the_ledger_comes_first_and_everything_is_there(report):
+    text = report.path.read_text(encoding="utf-8")
+    places = [text.index(f'<section id="{name}"') for name in ("ledger", *EXPERIMENTS, "made")]
+    assert places == sorted(places)
+    for needed in (
+        "prefers-color-scheme:dark",
+        'name="viewport"',
+        "linmed reproduce",
+        "numpy",
+        "Seed 0",
+        "Generated",
+    ):
+        assert needed in text
+    figures = [file for file in (report.path.parent / "figures").iterdir() if file.suffix == ".svg"]
+    assert text.count("<figure>") == len(figures) == 2 + 1 + 2 + 4 + 1 + 3 + 3
+
+
+def test_figures_are_written_as_png_and_svg(report):
+    files = {file.name for file in (report.path.parent / "figures").iterdir()}
+    stems = {name.rsplit(".", 1)[0] for name in files}
+    assert files == {f"{stem}.{kind}" for stem in stems for kind in ("png", "svg")}
+    for stem in (
+        "large-gap",
+        "large-gap-theory",
+        "end-of-optimism-3",
+        "unit-ball-dimension-1",
+        "offline-evaluation",
+    ):
+        assert (report.path.parent / "figures" / f"{stem}.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_legends_cover_no_curves(report):
+    for found in report.findings[:5]:  # the last two are drawn as the fourth
+        for drawing in drawings(found):
+            figure = drawing.figure
+            figure.draw_without_rendering()
+            (legend,) = figure.legends
+            box = legend.get_window_extent()
+            assert all(not box.overlaps(ax.get_window_extent()) for ax in figure.axes), drawing.name
+            shown = figure.bbox
+            assert box.x0 >= shown.x0 - 1, drawing.name
+            assert box.x1 <= shown.x1 + 1, drawing.name
+
+
+def test_a_policy_has_one_look_in_all_figures_and_shares_it_with_none():
+    assert set(POLICY) == set(MAKE)
+    looks = [(line.light, line.dash) for line in POLICY.values()]
+    assert len(set(looks)) == len(looks)
+    assert len({line.dark for line in THEMED}) == len(THEMED)
+
+
+@pytest.mark.parametrize("paper", ["light", "dark"])
+def test_every_curve_stands_out_from_the_paper(paper):
+    ground = "#ffffff" if paper == "light" else "#14171b"
+    assert all(contrast(getattr(line, paper), ground) > 1.9 for line in POLICY.values())
+
+
+def contrast(a, b):
+    """Contrast ratio of two colours, by the web accessibility guidelines."""
+
+    def luminance(colour):
+        rgb = np.array(matplotlib.colors.to_rgb(colour))
+        linear = np.where(rgb <= 0.03928, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+        return float(linear @ [0.2126, 0.7152, 0.0722])
+
+    bright, dim = sorted((luminance(a), luminance(b)), reverse=True)
+    return (bright + 0.05) / (dim + 0.05)
+
+
+def test_inline_figures_take_their_colours_from_the_page(report):
+    svg = drawings(report.findings[2])[0].inline()
+    assert f"var({variable(POLICY['OFUL'])})" in svg
+    assert not any(line.light in svg for line in THEMED)
+
+
+def test_intervals_on_logarithmic_axes_stay_positive():
+    low, high = interval(np.array([0.0, 1.0, 5.0]), np.array([0.0, 2.0, 0.1]), logarithmic=True)
+    assert (low[1:] > 0).all()
+    assert (high >= low).all()
+    assert low[0] == high[0] == 0.0
+
+
+def test_measured_regret_stays_below_the_bounds(report):
+    for found in report.findings:
+        if any(setting.key == ("theory",) for setting in found.settings):
+            overlay = overlays(found)
+            assert (overlay.measured <= overlay.lemma).all()
+            assert (overlay.measured <= overlay.instance).all()
+            assert (overlay.measured <= overlay.trivial + 1e-9).all()
+            assert overlay.looseness >= 1.0
+
+
+def test_a_second_run_computes_nothing_and_says_the_same(report, monkeypatch, tmp_path):
+    def refuse(*args, **kwargs):
+        raise AssertionError("computed again")
+
+    import linmed.experiments.offline as offline
+    import linmed.simulation.engine as engine
+
+    monkeypatch.setattr(engine, "run_batch", refuse)
+    monkeypatch.setattr(offline, "scores", refuse)
+    names = ("offline-evaluation", "arm-count")
+    shutil.copytree(report.path.parent, tmp_path / "copy")
+    again = run(names, out=tmp_path / "copy", **SMALL)
+    assert again.ledger == [row for row in report.ledger if row.experiment in names]
+
+
+def test_processes_give_the_same_numbers(report, tmp_path):
+    several = run(["arm-count"], out=tmp_path, **{**SMALL, "workers": 2})
+    assert several.ledger == [row for row in report.ledger if row.experiment == "arm-count"]
+
+
+def test_another_seed_is_another_sample(report, tmp_path):
+    other = run(["arm-count"], out=tmp_path, seed=1, **SMALL)
+    key = (4,)
+    assert not np.array_equal(
+        other.findings[0].final("LinMED-50", *key), report.findings[1].final("LinMED-50", *key)
+    )
+
+
+def test_a_directory_of_someone_elses_is_left_alone(tmp_path):
+    (tmp_path / "thesis.txt").write_text("mine")
+    with pytest.raises(OutputError, match="not a report"):
+        run(["large-gap"], out=tmp_path, **SMALL)
+    assert [file.name for file in tmp_path.iterdir()] == ["thesis.txt"]
+    with pytest.raises(OutputError, match="is a file"):
+        run(["large-gap"], out=tmp_path / "thesis.txt", **SMALL)
+
+
+def test_a_wrong_request_makes_no_directory(tmp_path):
+    out = tmp_path / "new"
+    for wrong, message in (
+        ({"names": ["large-gaps"]}, "did you mean 'large-gap'"),
+        ({"scale": "huge"}, "scale must be one of"),
+        ({"variant": "as run"}, "variant must be one of"),
+        ({"trials": 0}, "trials must be at least 1"),
+        ({"horizon": 0}, "horizon must be at least 1"),
+        ({"seed": -1}, "seed must be at least 0"),
+        ({"names": ["delayed-rewards"], "movielens": tmp_path / "none"}, "u.item"),
+    ):
+        with pytest.raises((ValueError, OSError), match=message):
+            run(out=out, progress=False, **wrong)
+    assert not out.exists()
+
+
+def test_an_interrupted_run_keeps_what_is_done(tmp_path, monkeypatch):
+    real, calls = run_module.simulate, []
+
+    def interrupted(*args, **kwargs):
+        calls.append(args)
+        if len(calls) == 3:
+            raise SimulationInterrupted(real(*args, **kwargs))
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(run_module, "simulate", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(["arm-count"], out=tmp_path, **SMALL)
+    kept = set((tmp_path / "results" / "trials").iterdir())
+    assert len(kept) >= 2 * 4
+    monkeypatch.setattr(run_module, "simulate", real)
+    run(["arm-count"], out=tmp_path, **SMALL)
+    assert kept < set((tmp_path / "results" / "trials").iterdir())
+
+
+def test_one_trial_is_drawn_without_intervals_and_decides_nothing(tmp_path):
+    single = run(["delayed-rewards", "large-gap"], out=tmp_path, **{**SMALL, "trials": 1})
+    assert single.path.exists()
+    assert {row.verdict for row in single.ledger} == {"undecided"}
