@@ -20,6 +20,7 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.request
 from pathlib import Path
 
 import httpx
@@ -62,15 +63,16 @@ class Service:
         deadline = time.monotonic() + 120
         while True:
             try:
-                if httpx.get(f"{self.url}/readyz", timeout=5).status_code == 200:
-                    return
-            except httpx.TransportError:
+                with urllib.request.urlopen(f"{self.url}/readyz", timeout=5) as answer:
+                    if answer.status == 200:
+                        return
+            except OSError:
                 pass
             if self.process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(
                     f"the server did not start; see {self.log}\n{self.log.read_text()[-2000:]}"
                 )
-            time.sleep(0.02)
+            time.sleep(0.05)
 
     def kill(self) -> None:
         self.process.send_signal(signal.SIGKILL)
@@ -132,7 +134,7 @@ class Worker(threading.Thread):
                 self.unanswered += 1
                 if self.stop.is_set():
                     return None
-                time.sleep(0.05)
+                time.sleep(0.2)
 
 
 def check(database: str, workers: list[Worker], state: dict[str, object]) -> str:

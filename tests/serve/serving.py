@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -83,12 +84,11 @@ class Running:
         self.url = line.split()[-1].rstrip("/")
         deadline = time.monotonic() + 120
         while True:
-            with contextlib.suppress(httpx.TransportError):
-                if httpx.get(f"{self.url}/healthz", timeout=5).status_code == 200:
-                    break
+            with contextlib.suppress(OSError), urllib.request.urlopen(f"{self.url}/healthz", timeout=5):
+                break
             assert self.process.poll() is None, self.log.read_text()
             assert time.monotonic() < deadline, "the server did not answer in time"
-            time.sleep(0.02)
+            time.sleep(0.05)
 
     def client(self, **options: Any) -> httpx.Client:
         return httpx.Client(base_url=self.url, timeout=30, **options)

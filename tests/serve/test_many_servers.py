@@ -83,7 +83,7 @@ def row(identifier: str) -> dict[str, Any]:
 
 
 def test_a_reward_that_commits_later_never_has_an_earlier_number(postgres: str) -> None:
-    """A server that has read up to number n must not miss a reward that was numbered before but seen after."""
+    """A server that has read up to number n must not miss a reward numbered before but visible after."""
     from linmed.policies import LinMED
 
     slow, fast = Database(postgres), Database(postgres)

@@ -19,7 +19,7 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
-OPEN = frozenset({"/", "/page.js", "/page.css", "/healthz", "/readyz", "/v1/openapi.json"})
+OPEN = frozenset({"/", "/page.js", "/page.css", "/favicon.svg", "/healthz", "/readyz", "/v1/openapi.json"})
 """Shows nothing of anyone's data."""
 EVERYTHING = frozenset({"read", "decide", "admin"})
 _LOCAL = frozenset({b"localhost", b"127.0.0.1", b"[::1]"})

@@ -5,10 +5,11 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
-ArmId = Annotated[str, Field(min_length=1, max_length=200)]
-Key = Annotated[str, Field(min_length=1, max_length=200)]
+Text = Annotated[str, Field(pattern=r"^[^\x00]+$", max_length=200)]  # PostgreSQL's text has no NUL
+ArmId = Text
+Key = Text
 BanditName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=64)]
-DecisionId = Annotated[str, Field(min_length=1, max_length=64)]
+DecisionId = Annotated[str, Field(pattern=r"^[^\x00]+$", max_length=64)]
 Range = Annotated[list[Finite], Field(min_length=2, max_length=2)]
 
 POLICY = {"policy": "LinMED", "sigma": 0.5}

@@ -218,9 +218,12 @@ class Server:
 def as_policy(config: dict[str, Any]) -> Policy:
     """The policy of a request."""
     try:
-        return Policy.from_dict(config)
+        policy = Policy.from_dict(config)
     except (ValueError, TypeError, ArithmeticError) as error:
         raise Refused(422, f"policy: {error}") from None
+    if "\0" in policy.name or len(policy.name) > 500:
+        raise Refused(422, "policy: label must be a name of at most 500 characters")
+    return policy
 
 
 def try_bandit(dim: int, policy: Policy, catalogue: Catalogue | None) -> None:

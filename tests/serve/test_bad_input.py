@@ -1,0 +1,185 @@
+"""Wrong requests: 4xx, a message that names the field, and nothing written."""
+
+from typing import Any
+
+import httpx
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from hypothesis.errors import Unsatisfiable
+
+from .serving import ARMS, application, create, decide
+
+HUGE = "1" + "0" * 400
+
+DECIDE = [
+    ("malformed JSON", b'{"arms": [[1, 0]', "body"),
+    ("no JSON at all", b"arms", "body"),
+    ("empty body", b"", "body"),
+    ("not an object", b"[1, 2]", "body"),
+    ("NaN", b'{"arms": [[1.0, NaN]]}', "arms[0][1]"),
+    ("infinity", b'{"arms": [[1.0, -Infinity]]}', "arms[0][1]"),
+    ("overflow to infinity", b'{"arms": [[1.0, 1e999]]}', "arms[0][1]"),
+    ("a huge integer", f'{{"arms": [[1.0, {HUGE}]]}}'.encode(), "arms[0][1]"),
+    ("a large number", b'{"arms": [[1.0, 1e50]]}', "arms"),
+    ("a string for a number", b'{"arms": [["1.0", 0.0]]}', "arms[0][0]"),
+    ("true for a number", b'{"arms": [[true, 0.0]]}', "arms[0][0]"),
+    ("wrong dimension", b'{"arms": [[1.0, 0.0, 0.0]]}', "arms"),
+    ("ragged", b'{"arms": [[1.0, 0.0], [1.0]]}', "arms"),
+    ("no arms", b'{"arms": []}', "arms"),
+    ("arms without features", b'{"arms": [[], []]}', "arms"),
+    ("neither arms nor catalogue", b"{}", "arms"),
+    ("a context without a catalogue", b'{"arms": [[1.0, 0.0]], "context": [1.0]}', "context"),
+    ("more ids than arms", b'{"arms": [[1.0, 0.0]], "arm_ids": ["a", "b"]}', "arm_ids"),
+    ("unknown field", b'{"arms": [[1.0, 0.0]], "colour": 1}', "colour"),
+    ("an empty key", b'{"arms": [[1.0, 0.0]], "key": ""}', "key"),
+    ("a key of a megabyte", b'{"arms": [[1.0, 0.0]], "key": "' + b"k" * 2**20 + b'"}', "key"),
+    ("deep nesting", b'{"arms": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "body"),
+    ("nul in a key", b'{"arms": [[1.0, 0.0]], "key": "a\\u0000b"}', "key"),
+    ("half a surrogate", b'{"arms": [[1.0, 0.0]], "key": "\\ud800"}', "body"),
+]
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    folder = tmp_path_factory.mktemp("bad")
+    with application(f"sqlite:///{folder / 'bad.db'}", max_body=30 * 2**20) as client:
+        create(client)
+        yield client
+
+
+def refused(answer: httpx.Response, field: str) -> None:
+    assert 400 <= answer.status_code < 500, answer.text[:300]
+    error = answer.json()["error"]
+    assert field in error["message"] or field == error["field"], error
+    assert len(answer.content) < 2000
+
+
+@pytest.mark.parametrize(("body", "field"), [case[1:] for case in DECIDE], ids=[case[0] for case in DECIDE])
+def test_a_wrong_decide_is_refused_and_nothing_is_written(
+    service: httpx.Client, body: bytes, field: str
+) -> None:
+    before = service.get("/v1/bandits/b/statistics").json()["decisions"]
+    kind = {"Content-Type": "application/json"}
+    refused(service.post("/v1/bandits/b/decide", content=body, headers=kind), field)
+    assert service.get("/v1/bandits/b/statistics").json()["decisions"] == before
+
+
+def test_a_million_arms_are_refused(service: httpx.Client) -> None:
+    body = b'{"arms": [' + b",".join([b"[1.0,0.0]"] * 10**6) + b"]}"
+    kind = {"Content-Type": "application/json"}
+    refused(service.post("/v1/bandits/b/decide", content=body, headers=kind), "arms")
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "application/xml", ""])
+def test_other_content_types_are_refused(service: httpx.Client, kind: str) -> None:
+    answer = service.post(
+        "/v1/bandits/b/decide", content=b'{"arms": [[1, 0]]}', headers={"Content-Type": kind}
+    )
+    assert answer.status_code == 415
+    refused(answer, "Content-Type")
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"decision_id": "x", "reward": 1e50}, "reward"),
+        ({"decision_id": "x", "reward": None}, "reward"),
+        ({"decision_id": "x"}, "reward"),
+        ({"decision_id": 5, "reward": 1.0}, "decision_id"),
+        ({"decision_id": "x", "reward": 1.0}, "decision_id"),
+        ({"decision_id": "a\u0000b", "reward": 1.0}, "decision_id"),
+    ],
+)
+def test_a_wrong_reward_is_refused(service: httpx.Client, body: dict[str, Any], field: str) -> None:
+    refused(service.post("/v1/bandits/b/reward", json=body), field)
+    assert service.get("/v1/bandits/b/statistics").json()["rewards"] == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"dim": 0}, "dim"),
+        ({"dim": 10**9}, "dim"),
+        ({"dim": 2.5}, "dim"),
+        ({"name": "a/b"}, "name"),
+        ({"name": ""}, "name"),
+        ({"policy": {"policy": "NoSuch"}}, "policy"),
+        ({"policy": {"policy": "LinMED", "sigma": -1}}, "sigma"),
+        ({"policy": {"policy": "LinMED", "sigma": []}}, "sigma"),
+        ({"policy": {"policy": "LinMED", "colour": 1}}, "colour"),
+        ({"policy": {"policy": ["LinMED"]}}, "policy"),
+        ({"policy": {"policy": "EXP2"}}, "catalogue"),
+        ({"policy": {"policy": "SpannerIGW", "horizon": 10**400}}, "policy"),
+        ({"reward_range": [1.0, 0.0]}, "reward_range"),
+        ({"reward_range": [0.0]}, "reward_range"),
+        ({"catalogue": {"ids": ["a", "a"], "features": ARMS[:2]}}, "catalogue"),
+        ({"catalogue": {"ids": ["a"], "features": ARMS[:2]}}, "catalogue"),
+        ({"catalogue": {"ids": ["a"], "features": [[1.0, 2.0, 3.0]]}}, "catalogue"),
+        ({"catalogue": {"ids": ["a"], "features": [[]]}}, "catalogue"),
+        ({"map": "inner"}, "map"),
+    ],
+)
+def test_a_wrong_bandit_is_refused_and_not_created(
+    service: httpx.Client, change: dict[str, Any], field: str
+) -> None:
+    refused(service.post("/v1/bandits", json={"name": "new", "dim": 2, **change}), field)
+    assert service.get("/v1/bandits/new").status_code == 404
+
+
+def test_rewards_outside_the_declared_range_are_refused(service: httpx.Client) -> None:
+    create(service, "ranged", reward_range=[0.0, 1.0])
+    body = {"decision_id": decide(service, "ranged")["decision_id"], "reward": 1.5}
+    refused(service.post("/v1/bandits/ranged/reward", json=body), "reward")
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"targets": ["best"]}, "targets"),
+        ({"targets": []}, "targets"),
+        ({"estimators": ["magic"]}, "magic"),
+        ({"confidence": 1.0}, "confidence"),
+        ({"targets": ["uniform"]}, "reward_range"),
+        ({"targets": ["arm:999999999"], "interval": "none", "estimators": ["dr"]}, ""),
+    ],
+)
+def test_a_wrong_evaluation_is_refused(service: httpx.Client, body: dict[str, Any], field: str) -> None:
+    create_answer = service.post("/v1/bandits", json={"name": "e", "dim": 2})
+    assert create_answer.status_code in (200, 201)
+    if create_answer.status_code == 201:
+        for _ in range(3):
+            found = decide(service, "e")
+            service.post("/v1/bandits/e/reward", json={"decision_id": found["decision_id"], "reward": 0.5})
+    refused(service.post("/v1/bandits/e/evaluate", json=body), field)
+
+
+def test_no_generated_request_makes_the_server_fail(service: httpx.Client) -> None:
+    """schemathesis over the OpenAPI document, valid and invalid data alike."""
+    schema = schemathesis.openapi.from_url(f"{service.base_url}/v1/openapi.json".replace("//v1", "/v1"))
+    url = str(service.base_url)
+    tested = 0
+    few = settings(
+        max_examples=10,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    for result in schema.get_all_operations():
+        operation = result.ok()
+
+        def check(case: Any) -> None:
+            nonlocal tested
+            tested += 1
+            answer = case.call(base_url=url)
+            assert answer.status_code < 500, f"{case.as_curl_command()} gave {answer.status_code}"
+            declared = {str(code) for code in case.operation.definition.raw["responses"]} | {"405"}
+            assert str(answer.status_code) in declared, f"{case.as_curl_command()} gave {answer.status_code}"
+
+        for mode in schemathesis.GenerationMode:
+            try:
+                few(given(operation.as_strategy(generation_mode=mode))(check))()
+            except Unsatisfiable:  # a request without parameters cannot be wrong
+                assert mode == schemathesis.GenerationMode.NEGATIVE
+    assert tested > 100

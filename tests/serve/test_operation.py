@@ -1,0 +1,119 @@
+"""Health, metrics, load, shutdown."""
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+import sqlalchemy as sa
+
+from linmed.serve import database as db
+from linmed.serve.engine import Decide, Engine, Refused
+from linmed.serve.settings import Settings
+
+from .serving import ARMS, Running, application, create, decide, reward
+
+
+def test_health_readiness_and_metrics(app: httpx.Client) -> None:
+    create(app)
+    reward(app, decide(app), 1.0)
+    assert app.get("/healthz").json() == {"status": "ok"}
+    assert app.get("/readyz").json() == {"status": "ready"}
+    text = app.get("/metrics").text
+    assert "linmed_decisions_total 1.0" in text
+    assert "linmed_rewards_total 1.0" in text
+    assert 'linmed_requests_total{route="/v1/bandits/{name}/decide",status="200"} 1.0' in text
+
+
+def test_a_stopped_server_has_answered_what_it_accepted_and_logs_json(sqlite: str, tmp_path: Path) -> None:
+    with Running(sqlite, tmp_path) as server:
+        with server.client() as client:
+            create(client)
+        acknowledged: list[str] = []
+        halfway = threading.Event()
+
+        def work(number: int) -> None:
+            with server.client() as client:
+                for _ in range(1000):
+                    try:
+                        answer = client.post("/v1/bandits/b/decide", json={"arms": ARMS})
+                    except httpx.TransportError:
+                        return
+                    if answer.status_code != 200:
+                        assert answer.status_code == 503
+                        return
+                    acknowledged.append(answer.json()["decision_id"])
+                    if len(acknowledged) > 40:
+                        halfway.set()
+
+        with ThreadPoolExecutor(4) as pool:
+            futures = [pool.submit(work, i) for i in range(4)]
+            assert halfway.wait(60)
+            server.end(signal.SIGTERM)
+            for future in futures:
+                future.result()
+        lines = [json.loads(line) for line in server.log.read_text().splitlines()]
+    assert lines[-1]["message"] != "the engine failed"
+    assert "stopped" in [line["message"] for line in lines]
+    assert {"time", "level", "logger", "message"} <= set(lines[0])
+    opened = db.Database(sqlite)
+    with opened.reader.begin() as connection:
+        stored = set(connection.execute(sa.select(db.decisions.c.id)).scalars())
+    opened.close()
+    assert set(acknowledged) <= stored
+
+
+def test_too_much_waiting_is_refused_and_the_rest_is_served(sqlite: str) -> None:
+    opened = db.Database(sqlite)
+    engine = Engine(opened, max_waiting=10)
+    engine.accept(Decide([{}] * 8))
+    with pytest.raises(Refused, match="waiting already") as refused:
+        engine.accept(Decide([{}] * 3))
+    assert (refused.value.status, refused.value.retry_after) == (429, 1)
+    engine.accept(Decide([{}] * 2))
+    opened.close()
+
+
+def test_a_flood_gets_429_with_retry_after_instead_of_errors(sqlite: str) -> None:
+    with application(sqlite, max_waiting=1) as app:
+        create(app)
+        batch = {"decisions": [{"arms": ARMS}] * 50}
+        with ThreadPoolExecutor(8) as pool:
+            posts = [pool.submit(app.post, "/v1/bandits/b/decide/batch", json=batch) for _ in range(60)]
+            answers = [post.result() for post in posts]
+        codes = {answer.status_code for answer in answers}
+        assert 200 in codes
+        assert codes <= {200, 429}
+        assert all("Retry-After" in answer.headers for answer in answers if answer.status_code == 429)
+        served = sum(answer.status_code == 200 for answer in answers)
+        assert app.get("/v1/bandits/b/statistics").json()["decisions"] == 50 * served
+
+
+def test_check_says_what_is_wrong_without_serving(sqlite: str, tmp_path: Path) -> None:
+    base = [sys.executable, "-m", "linmed.serve", "--check", "--database"]
+    fine = subprocess.run([*base, sqlite], capture_output=True, text=True)
+    assert (fine.returncode, fine.stdout[:3]) == (0, "ok:")
+    missing = f"sqlite:///{tmp_path}/no/such/folder/x.db"
+    wrong = subprocess.run([*base, missing], capture_output=True, text=True)
+    assert wrong.returncode == 2
+    assert "cannot open the database" in wrong.stderr
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"port": -1}, {"staleness": 0.0}, {"max_arms": 0}, {"rate": -1.0}, {"max_body": 1.5}]
+)
+def test_settings_name_what_is_wrong(wrong: dict[str, float]) -> None:
+    with pytest.raises((ValueError, TypeError), match=next(iter(wrong))):
+        Settings(**wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("host", "loopback"), [("::1", True), ("localhost", True), ("0.0.0.0", False), ("h", False)]
+)
+def test_loopback_addresses_are_known(host: str, loopback: bool) -> None:
+    assert Settings(host=host).loopback is loopback
