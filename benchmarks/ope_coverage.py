@@ -76,9 +76,15 @@ class Tally:
 
 
 def study_log(
-    tally: Tally, target: str, pi: np.ndarray, truth: float, log, bootstrap: bool, seed: int
+    tally: Tally,
+    target: str,
+    pi: np.ndarray,
+    truth: float,
+    rounds: Rounds,
+    model: np.ndarray,
+    bootstrap: bool,
+    seed: int,
 ) -> None:
-    rounds, model = log
     n = len(rounds)
     flat = np.tile(pi, n)
     weight = pi[rounds.arm] / rounds.probability
@@ -104,7 +110,11 @@ def study_log(
             cut = Sample(*(None if column is None else column[:size] for column in sample))
             moments = Moments()
             moments.add(*estimator.terms(cut))
-            tally.add(target, "normal", estimator.name, size, normal(moments, CONFIDENCE), truth)
+            try:
+                bounds = normal(moments, CONFIDENCE)
+            except ValueError:  # the target's arm was never played: no value, counted as a miss
+                bounds = (math.nan, math.nan)
+            tally.add(target, "normal", estimator.name, size, bounds, truth)
         if bootstrap:
             resampled = Bootstrap(200, seed)
             resampled.add(scores["ipw"][:size], None, None)
@@ -184,7 +194,8 @@ def main() -> None:
                 for target, pi in (("uniform", np.full(K, 1 / K)), ("greedy", greedy)):
                     truth = float(pi @ means[r])
                     study_log(tally, target, pi, truth, rounds, model, number < args.bootstrap_logs, number)
-            print(f"{name}: {start + count} logs, {time.perf_counter() - begun:.0f} s", file=sys.stderr, flush=True)
+            seconds = time.perf_counter() - begun
+            print(f"{name}: {start + count} logs, {seconds:.0f} s", file=sys.stderr, flush=True)
             lines = report(tallies, args.out / "coverage.csv")
     for line in lines:
         print("  ".join(f"{value!s:<10}" for value in line))

@@ -114,6 +114,7 @@ class LogWriter:
         self._pending: dict[str, tuple[str, int]] = {}  # decision without a reward → its file and row
         self._seen = _Seen()
         self._late: list[tuple[str, str, int, float, int]] = []
+        self._oldest: float | None = None  # when the oldest row in the buffer was added
         self._closed = False
         self._resume()
         self._start_part()
@@ -234,7 +235,7 @@ class LogWriter:
         self._part = f"decisions-{self._next_stamp()}"
         self._rows: list[dict[str, Any]] = []
         self._buffered: set[str] = set()
-        self._oldest: float | None = None
+        self._oldest = None
 
     def _next_stamp(self) -> str:
         """File names sort by the time they were begun, also across writers."""
@@ -353,16 +354,16 @@ def join(batch: pa.RecordBatch, start: int, late: LateRewards) -> pa.RecordBatch
 
 
 def read(path: Path, columns: Sequence[str], rows: int, file: Path | None = None) -> Iterator[pa.RecordBatch]:
-    """The log, or one file of it, in batches of at most `rows` decisions, with every reward that has arrived."""
+    """The log, or one file of it, in batches of at most `rows` decisions with all rewards that arrived."""
     late = {}
     if {"reward", "reward_time"} & set(columns):
         late = late_rewards(path, None if file is None else file.stem)
-    for file in decision_files(path) if file is None else [file]:
+    for part in decision_files(path) if file is None else [file]:
         start = 0
-        with pq.ParquetFile(file) as parquet:
+        with pq.ParquetFile(part) as parquet:
             for batch in parquet.iter_batches(batch_size=rows, columns=list(columns)):
-                if file.stem in late:
-                    yield join(batch, start, late[file.stem])
+                if part.stem in late:
+                    yield join(batch, start, late[part.stem])
                 else:
                     yield batch
                 start += batch.num_rows

@@ -73,6 +73,18 @@ def test_text_logs_are_recognised_by_their_names(logged, capsys, tmp_path):
     assert json.loads(capsys.readouterr().out)["results"][0]["estimate"] == 0.5
 
 
+def test_a_dask_cluster_gives_the_same_table(logged, capsys):
+    distributed = pytest.importorskip("distributed", reason="distributed is not installed")
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None, protocol="tcp"
+    ) as cluster:
+        words = (logged / "log", "--target", "uniform", "--estimator", "dr", "--json")
+        assert command(*words, "--cluster", cluster.scheduler_address) == 0
+        spread = json.loads(capsys.readouterr().out)
+    assert command(*words) == 0
+    assert spread == json.loads(capsys.readouterr().out)
+
+
 def test_wrong_input_is_one_line_and_exit_code_2(logged, capsys):
     assert command("nowhere") == 2
     assert capsys.readouterr().err == "linmed ope: there is no log at nowhere\n"

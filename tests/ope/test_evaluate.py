@@ -38,7 +38,12 @@ def test_intervals_contain_the_truth_on_an_easy_log(interval):
     one = synthetic(5000, seed=11)
     truths = [one.value(np.full((5000, 4), 0.25)), one.means[:, 1].mean()]
     result = evaluate(
-        one.log, ["uniform", 1], ["ipw", "snipw", "dr"], interval=interval, confidence=0.999, reward_range=(0, 1)
+        one.log,
+        ["uniform", 1],
+        ["ipw", "snipw", "dr"],
+        interval=interval,
+        confidence=0.999,
+        reward_range=(0, 1),
     )
     for row in result.to_pylist():
         truth = truths[row["target"] != "uniform"]
@@ -95,7 +100,8 @@ def test_the_bootstrap_is_repeatable_and_close_to_the_normal_interval(small):
 
 def test_biased_estimators_carry_the_interval_of_their_unbiased_form(small):
     names = ["ipw", "snipw", "clipped", "dr", "sndr", "dm", "switch", "dros"]
-    rows = {row["estimator"]: row for row in evaluate(small.log, "uniform", names, reward_range=(0, 1)).to_pylist()}
+    result = evaluate(small.log, "uniform", names, reward_range=(0, 1))
+    rows = {row["estimator"]: row for row in result.to_pylist()}
     for name in ("snipw", "clipped"):
         assert rows[name]["lower"] == rows["ipw"]["lower"]
     for name in ("sndr", "dm", "switch", "dros"):
@@ -140,14 +146,16 @@ def test_every_way_of_naming_a_target(small):
         return score / score.sum()
 
     frozen = as_target((policy, state))
-    named = {"a": "uniform", "b": 1, "c": soft, "d": (policy, state), "e": "logged", "f": frozen, "g": np.int64(0)}
+    targets = ["uniform", 1, soft, (policy, state), "logged", frozen, np.int64(0)]
+    named = dict(zip("abcdefg", targets, strict=True))
     result = evaluate(small.log, named, ["ipw", "dr"], reward_range=(0, 1))
     assert result["target"].to_pylist()[::2] == list("abcdefg")
     estimate = dict(zip("abcdefg", result["estimate"].to_pylist()[::2], strict=True))
     p, arms = small.columns["probability"], small.columns["arms"]
     chances = np.array([soft(x)[a] for x, a in zip(arms, small.columns["arm"], strict=True)])
     assert estimate["c"] == pytest.approx(np.mean(chances / p * small.columns["reward"]), abs=1e-12)
-    own = [np.exp(policy.log_probabilities(state, x[None]))[0, a] for x, a in zip(arms, small.columns["arm"], strict=True)]
+    own = np.array([np.exp(policy.log_probabilities(state, x[None]))[0] for x in arms])
+    own = own[np.arange(500), small.columns["arm"]]
     assert estimate["d"] == pytest.approx(np.mean(own / p * small.columns["reward"]), abs=1e-10)
     assert estimate["e"] == pytest.approx(small.columns["reward"].mean(), abs=1e-12)
     assert estimate["d"] == estimate["f"]
@@ -190,10 +198,10 @@ def test_targets_need_distinct_names():
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"probability": [0.5, 0.0, 1.5, 0.25]}, r"probability must lie in \(0, 1\]: row 1 has 0.0 \(2 rows in all\)"),
-        ({"probability": [0.5, None, 0.5, 0.25]}, r"probability must lie in \(0, 1\]: row 1 has nan \(1 row in all\)"),
-        ({"reward": [1.0, 0.0, float("nan"), 0.0]}, r"reward must lie in reward_range \[0, 1\]: row 2 has nan \(1 row"),
-        ({"reward": [1.0, 2.0, -1.0, 3.0]}, r"reward must lie in reward_range \[0, 1\]: row 1 has 2.0 \(3 rows"),
+        ({"probability": [0.5, 0.0, 1.5, 0.25]}, r"must lie in \(0, 1\]: row 1 has 0.0 \(2 rows in all\)"),
+        ({"probability": [0.5, None, 0.5, 0.25]}, r"must lie in \(0, 1\]: row 1 has nan \(1 row in all\)"),
+        ({"reward": [1.0, 0.0, float("nan"), 0.0]}, r"reward_range \[0, 1\]: row 2 has nan \(1 row"),
+        ({"reward": [1.0, 2.0, -1.0, 3.0]}, r"reward_range \[0, 1\]: row 1 has 2.0 \(3 rows"),
         ({"arm": [0, -1, 0, 1]}, r"arm must be a non-negative index: row 1 has -1 \(1 row"),
         ({"arm": [0, 1, 0, 2]}, r"arm must be smaller than arm_count: row 3 has 2 \(1 row"),
         ({"reward": [None] * 4}, "has no rewards yet: none of its 4 decisions"),
@@ -211,12 +219,12 @@ def test_wrong_rows_are_named_and_counted_over_the_whole_log(columns, message, b
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"arms": [[[1.0], [2.0]]] * 3 + [[[1.0, 2.0], [1.0, 2.0]]]}, "arms must all have dimension 1: row 3 has 2"),
+        ({"arms": [[[1.0], [2.0]]] * 3 + [[[1.0, 2.0], [1.0, 2.0]]]}, "have dimension 1: row 3 has 2"),
         ({"arms": [[[1.0], [2.0]]] * 3 + [[[1.0]]]}, r"one entry per arm \(arm_count\): row 3 has 1"),
         ({"arms": [[[1.0], [2.0]]] * 3 + [None]}, "arms must be given in every row: row 3 has none"),
         ({"arms": [[[1.0], [2.0]]] * 3 + [[[1.0], [float("inf")]]]}, "arms must be finite: row 3"),
-        ({"probabilities": [[0.5, 0.5], [0.75, 0.25], [0.5, 0.6], [0.75, 0.25]]}, "sum to one: row 2 has 1.1"),
-        ({"probabilities": [[0.5, 0.5], [0.75, 0.25], [0.7, 0.3], [0.75, 0.25]]}, "the arm's entry.*row 2 has 0.7"),
+        ({"probabilities": [[0.5, 0.5], [0.75, 0.25], [0.5, 0.6], [0.75, 0.25]]}, "to one: row 2 has 1.1"),
+        ({"probabilities": [[0.5, 0.5], [0.75, 0.25], [0.7, 0.3], [0.75, 0.25]]}, "entry.*row 2 has 0.7"),
         ({"probabilities": [[0.5, 0.5], [0.75, 0.25], [0.5, 0.5], [1.25, -0.25]]}, "non-negative: row 3"),
     ],
 )
@@ -232,7 +240,7 @@ def test_wrong_lists_are_named(columns, message, batch):
         (lambda arms: np.full(len(arms), 0.4), r"sum to one: row 0 has 0.8 \(4 rows"),
         (lambda arms: np.array([1.5, -0.5]), "non-negative probabilities: row 0"),
         (lambda arms: np.full(len(arms), np.nan), "non-negative probabilities: row 0"),
-        (lambda arms: np.ones(3) / 3, r"one probability per arm: row 0 has 2 arms but an answer of shape \(3,\)"),
+        (lambda arms: np.ones(3) / 3, r"per arm: row 0 has 2 arms but an answer of shape \(3,\)"),
     ],
 )
 def test_targets_that_answer_nonsense_are_named(function, message):
@@ -329,7 +337,7 @@ def test_an_executor_gives_the_same_table(tmp_path, small):
         assert spread.schema.metadata[b"waiting"] == b"100"
         with pytest.warns(OPEWarning, match="independent"):
             evaluate(log, "uniform", "ipw", interval="normal", executor=pool)
-        with pytest.raises(ValueError, match="sum to one: row 0 has 0.4"):
+        with pytest.raises(ValueError, match=r"sum to one: row 0 has 0\.4"):
             evaluate(log, lambda arms: np.full(4, 0.1), "ipw", interval="none", executor=pool)
         with pytest.raises(ValueError, match=r"reward_range \[0, 0.5\]: row \d+ has 1.0"):
             evaluate(log, "uniform", "ipw", reward_range=(0, 0.5), executor=pool)

@@ -64,7 +64,10 @@ def test_dsjson_of_others_is_read(tmp_path):
         "Version": "1",
         "EventId": "fa68",
         "a": [2, 1],
-        "c": {"User": {"age": 3}, "_multi": [{"i": {"price": 1.5}}, {"i": {"price": 2, "name": "x"}, "rank": 1}]},
+        "c": {
+            "User": {"age": 3},
+            "_multi": [{"i": {"price": 1.5}}, {"i": {"price": 2, "id": "x"}, "rank": 1}],
+        },
         "p": [0.8, 0.2],
         "VWState": {"m": "model/1"},
     }
@@ -90,7 +93,10 @@ GOOD = '{"_label_cost":0,"_label_probability":0.5,"_label_Action":1,"_labelIndex
         ('{"_label_cost":0,"_label_probability":2,"_labelIndex":0}', r"must lie in \(0, 1\]"),
         ('{"_label_cost":"x","_label_probability":0.5,"_labelIndex":0}', "_label_cost must be a number"),
         ('{"_label_cost":0,"_label_probability":0.5,"_labelIndex":2,"a":[1,2]}', "index of the 2 actions"),
-        ('{"_label_cost":0,"_label_probability":0.5,"_labelIndex":0,"a":[1,3],"p":[0.5,0.5]}', "number every action"),
+        (
+            '{"_label_cost":0,"_label_probability":0.5,"_labelIndex":0,"a":[1,3],"p":[0.5,0.5]}',
+            "every action",
+        ),
     ],
 )
 def test_malformed_events_abort_or_are_counted(tmp_path, line, reason):
@@ -180,8 +186,8 @@ def test_open_bandit_csv_is_read(tmp_path, column):
 
 def test_malformed_csv_lines_abort_or_are_counted(tmp_path):
     path = tmp_path / "men.csv"
-    lines = [HEADER.format("propensity_score"), LINE.format(1, 0), "1,2,3\n", LINE.format(2, 1), LINE.format(3, "x")]
-    path.write_text("".join([*lines, LINE.format(4, 1)]))
+    rows = [LINE.format(1, 0), "1,2,3\n", LINE.format(2, 1), LINE.format(3, "x"), LINE.format(4, 1)]
+    path.write_text("".join([HEADER.format("propensity_score"), *rows]))
     with pytest.raises(ValueError, match="line 3: 3 fields, 7 expected"):
         DecisionLog.from_open_bandit(path, arm_count=5).table()
     log = DecisionLog.from_open_bandit(path, arm_count=5, errors="skip")
@@ -251,10 +257,16 @@ def test_wrong_obp_dictionaries_are_explained(change, message):
 
 
 def test_tables_are_mapped_by_name_and_keep_their_other_columns():
-    table = pa.table({"item": [1, 0], "click": [1, 0], "prop": [0.5, 0.25], "x": [1.0, 2.0], "y": [3, 4], "z": ["a", "b"]})
-    log = DecisionLog.from_table(
-        table, {"arm": "item", "reward": "click", "probability": "prop", "features": ["x", "y"], "arm_count": 4}
-    )
+    logged = {"item": [1, 0], "click": [1, 0], "prop": [0.5, 0.25]}
+    table = pa.table(logged | {"x": [1.0, 2.0], "y": [3, 4], "z": ["a", "b"]})
+    mapping = {
+        "arm": "item",
+        "reward": "click",
+        "probability": "prop",
+        "features": ["x", "y"],
+        "arm_count": 4,
+    }
+    log = DecisionLog.from_table(table, mapping)
     assert log.table().to_pylist()[1] == {
         "arm": 0,
         "arm_count": 4,
@@ -268,7 +280,8 @@ def test_tables_are_mapped_by_name_and_keep_their_other_columns():
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_data_frames_are_tables(library):
     frames = pytest.importorskip(library, reason=f"{library} is not installed (pip install 'linmed[peers]')")
-    frame = frames.DataFrame({"arm": [1, 0], "probability": [0.5, 0.25], "r": [1.0, 0.0], "arm_count": [2, 2]})
+    columns = {"arm": [1, 0], "probability": [0.5, 0.25], "r": [1.0, 0.0], "arm_count": [2, 2]}
+    frame = frames.DataFrame(columns)
     log = DecisionLog.from_table(frame, {"reward": "r"})
     assert evaluate(log, "uniform", "ipw", interval="none")["estimate"][0].as_py() == pytest.approx(0.5)
 

@@ -24,7 +24,7 @@ FIELDS = 7
 
 
 @kernel
-def betting(gains, bets, x, floor):  # type: ignore[no-untyped-def]
+def betting(gains, bets, x, floor):
     """gains[j] += Σ_t log(1 + γ_j (x_t + k)).  gains, bets γ (J,); x (n,); floor k one number."""
     size = bets.shape[0]
     factor = np.ones(size)
@@ -41,7 +41,7 @@ def betting(gains, bets, x, floor):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def log_wealth(gains, bets, log_prior, counts, floors, mean):  # type: ignore[no-untyped-def]
+def log_wealth(gains, bets, log_prior, counts, floors, mean):
     """log Σ_j prior_j Π_t (1 + γ_j (x_t + k_t)) / (1 + γ_j (m + k_t)), and its derivative in m.
 
     counts, floors (L,): how often k was what.
@@ -66,7 +66,7 @@ def log_wealth(gains, bets, log_prior, counts, floors, mean):  # type: ignore[no
 
 
 @kernel
-def betting_lower(gains, bets, log_prior, counts, floors, log_level):  # type: ignore[no-untyped-def]
+def betting_lower(gains, bets, log_prior, counts, floors, log_level):
     """The smallest mean in [0, 1] with wealth below 1/α.
 
     The log-wealth is convex and decreasing in the mean, so Newton's steps from 0 approach from the left:
@@ -87,7 +87,7 @@ def betting_lower(gains, bets, log_prior, counts, floors, log_level):  # type: i
 
 
 @kernel
-def bernstein(state, x, floor, log_level, largest_rate):  # type: ignore[no-untyped-def]
+def bernstein(state, x, floor, log_level, largest_rate):
     """Sums of the empirical-Bernstein sequence with predictable plug-in bets.
 
     λ_t = √(2 log(1/α) / (σ̂²_{t−1} t log(1 + t))) knows only the past. ξ = x/(1 + k) and ξ̂_{t−1}, a
@@ -110,7 +110,7 @@ def bernstein(state, x, floor, log_level, largest_rate):  # type: ignore[no-unty
 
 
 @kernel
-def mixture(state, x):  # type: ignore[no-untyped-def]
+def mixture(state, x):
     """Sums of the gamma-exponential mixture: Σ x and Σ (x_i − x̂_{i−1})², x̂ the running mean cut at 1."""
     for j in range(x.shape[0]):
         guess = min((0.5 + state[SUM]) / (1.0 + state[COUNT]), 1.0)
@@ -120,8 +120,8 @@ def mixture(state, x):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def largest_wealth(bets, prior, x, floor, mean):  # type: ignore[no-untyped-def]
-    """The largest betting wealth against `mean` at any time: the sequence ever leaves it out iff this is ≥ 1/α.
+def largest_wealth(bets, prior, x, floor, mean):
+    """The largest betting wealth against `mean` at any time: if it is ≥ 1/α the sequence left the mean out.
 
     bets γ, prior (J,); x, floor k_t (n,).
     """

@@ -194,7 +194,8 @@ def _executor(address: str | None) -> Iterator[Executor | None]:
         from distributed import Client
     except ImportError:
         raise ValueError("--cluster needs the package distributed: pip install 'linmed[cluster]'") from None
-    with Client(address) as client, client.get_executor() as executor:
+    client = Client(address, timeout=10)  # type: ignore[no-untyped-call]
+    with client, client.get_executor() as executor:  # type: ignore[no-untyped-call]
         yield executor
 
 
@@ -210,7 +211,8 @@ def _print(table: pa.Table, meta: dict[str, Any], notes: list[str]) -> None:
     title = f"{meta['interval']} interval, confidence {meta['confidence']:g}"
     shown = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
     for name in table.column_names:
-        shown.add_column(name, justify="left" if name in ("target", "estimator", "valid") else "right", no_wrap=True)
+        words = name in ("target", "estimator", "valid")
+        shown.add_column(name, justify="left" if words else "right", no_wrap=True)
     for row in table.to_pylist():
         row["effective_n"] = f"{row['effective_n']:.1f}"
         shown.add_row(*(f"{value:.4g}" if isinstance(value, float) else str(value) for value in row.values()))

@@ -1,5 +1,6 @@
-"""Is this log fit to answer for this target? Weights, overlap, and whether the logged probabilities are true."""
+"""Is this log fit to answer for this target? Weights, overlap, and whether its probabilities are true."""
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,7 @@ from linmed.ope.targets import as_target
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What `diagnose` found. With exact probabilities weights have mean one, less the mass without overlap."""
+    """What `diagnose` found. Exact probabilities give weights of mean one, less the mass without overlap."""
 
     target: str
     n: int
@@ -29,7 +30,7 @@ class Diagnosis:
     mean_weight_error: float
     """Standard error of the mean weight."""
     no_overlap: float | None
-    """Mean target probability of arms that could not be logged; None if only the played arm's p was logged."""
+    """Mean target probability of arms that could not be logged; None if only played arms' p was logged."""
 
     @property
     def warnings(self) -> list[str]:
@@ -38,8 +39,8 @@ class Diagnosis:
         gap = abs(self.mean_weight - 1.0 + (self.no_overlap or 0.0))
         if gap > 4.0 * self.mean_weight_error + 1e-9:
             found.append(
-                f"the mean weight is {self.mean_weight:.4g} ± {self.mean_weight_error:.2g} where it should be 1: "
-                "logged probabilities are wrong, or the target plays arms that could not be logged"
+                f"the mean weight is {self.mean_weight:.4g} ± {self.mean_weight_error:.2g} where it should "
+                "be 1: logged probabilities are wrong, or the target plays arms that could not be logged"
             )
         if self.no_overlap:
             found.append(f"{self.no_overlap:.2%} of the target's mass lies on arms that were never logged")
@@ -53,7 +54,7 @@ class Diagnosis:
 
 
 def diagnose(log: DecisionLog, target: Any, missing: str = "skip") -> Diagnosis:
-    """Weights and overlap of one target. Zero or impossible probabilities are an error that names the rows."""
+    """Weights and overlap of one target. Impossible probabilities are an error that names the rows."""
     chosen = as_target(target)
     whole = "probabilities" in log.columns and all(name in log.columns for name in chosen.columns)
     needed = [*chosen.columns, "probabilities"] if whole else list(chosen.played_columns)
@@ -152,7 +153,7 @@ def _binned(log: DecisionLog, bins: int) -> pa.Table:
         variance += np.bincount(place, flat * (1 - flat), bins)
     used = count > 0
     z = np.divide(played - expected, np.sqrt(variance), out=np.zeros(bins), where=variance > 0)
-    names = [f"{low:.3g}–{high:.3g}" for low, high in zip(edges[:-1], edges[1:], strict=True)]
+    names = [f"{low:.3g}–{high:.3g}" for low, high in itertools.pairwise(edges)]
     return pa.table(
         {
             "bin": [name for name, keep in zip(names, used, strict=True) if keep],

@@ -2,7 +2,8 @@
 
 Notation: decision t offered arms with features, the logging policy played a_t with probability p_t(a_t),
 the reward was r_t; the target π would have played a with probability π_t(a). The weight is
-w_t = π_t(a_t) / p_t(a_t); q̂_t is a reward model fitted only on decisions before t, q̂_t(π) = Σ_a π_t(a) q̂_t(a).
+w_t = π_t(a_t) / p_t(a_t); q̂_t is a reward model fitted on decisions before t only, and
+q̂_t(π) = Σ_a π_t(a) q̂_t(a).
 
 Every estimate is  mean(x) + Σ y / Σ z  for three numbers per decision, so a log of any length is
 summarised by the moments of (x, y, z), which merge.
@@ -31,7 +32,8 @@ def importance_weights(probability: ArrayLike, target: ArrayLike) -> Floats:
             where = tuple(int(i) for i in np.argwhere(wrong)[0])
             bounds = "(0, 1]" if name == "probability" else "[0, 1]"
             raise ValueError(
-                f"{name} must lie in {bounds}: entry {where} is {array[where]} ({int(wrong.sum())} such in all)"
+                f"{name} must lie in {bounds}: entry {where} is {array[where]} "
+                f"({int(wrong.sum())} such in all)"
             )
     weight: Floats = pi / p
     return weight
@@ -86,7 +88,7 @@ class Estimator(ABC):
         """The estimate on arrays."""
         x, y, z = self.terms(sample)
         value = 0.0 if x is None else float(np.mean(x))
-        if y is not None:
+        if y is not None and z is not None:
             value += _ratio(float(np.sum(y)), float(np.sum(z)))
         return value
 
@@ -248,7 +250,9 @@ class DRos(Estimator):
 
 @dataclass(frozen=True)
 class MarginalIPW(Estimator):
-    """Marginalised IPW over arm features: (1/n) Σ w_t(e_t) r_t,  w_t(e) = Σ_{a: e(a)=e} π_t(a) / Σ_{a: e(a)=e} p_t(a).
+    """Marginalised IPW over arm features: (1/n) Σ w_t(e_t) r_t,  w_t(e) = π_t(e) / p_t(e).
+
+    π_t(e) and p_t(e) sum π_t(a) and p_t(a) over the arms with embedding e(a) = e.
 
     For very many arms. `embedding` maps arms (K, d) to K labels, or lists the features that matter; None
     groups arms whose features are equal. Unbiased if the reward depends on the arm only through e(a) (no
@@ -351,7 +355,9 @@ class Moments:
     @property
     def standard_error(self) -> float:
         """By the delta method: the term of decision t is x_t + (y_t − R z_t)/mean(z), R = Σ y / Σ z."""
-        _, y, z = self.mean
-        direction = np.array([1.0, 1.0 / z, -y / z**2]) if self.ratio else np.array([1.0, 0.0, 0.0])
+        direction = np.array([1.0, 0.0, 0.0])
+        if self.ratio:
+            _, y, z = map(float, self.mean)
+            direction[1:] = _ratio(1.0, z), -_ratio(y, z) / z
         variance = float(direction @ self.scatter @ direction) / max(self.n - 1, 1)
         return float(np.sqrt(max(variance, 0.0) / self.n))

@@ -96,15 +96,15 @@ def evaluate(
         )
     if VALID[interval] == "independent" and any(estimator.name == "dm" for estimator in plan.estimators):
         warn(
-            f"interval={interval!r} of the direct method shows how the model's predictions vary, not how wrong "
-            "the model is: use 'dr'"
+            f"interval={interval!r} of the direct method shows how the model's predictions vary, not how "
+            "wrong the model is: use 'dr'"
         )
     rows = [row for tally in tallies for row in tally.rows()]
     impossible = sorted({row[0] for row in rows if math.isnan(row[3])}) if interval != "none" else []
     if impossible:
         warn(
-            f"no value of target {impossible[0]!r} is compatible with {log.name} at confidence {confidence:g}: its "
-            "probabilities are wrong, or the value changed over time (drift=True)"
+            f"no value of target {impossible[0]!r} is compatible with {log.name} at confidence "
+            f"{confidence:g}: its probabilities are wrong, or the value changed over time (drift=True)"
         )
     table = pa.table(dict(zip(RESULT.names, zip(*rows, strict=True), strict=True)), schema=RESULT)
     return table.replace_schema_metadata(
@@ -155,7 +155,7 @@ def difference(
     regressor: Any = None,
     missing: str = "skip",
 ) -> pa.Table:
-    """How much more would `target` have earned than `baseline`? One row as `evaluate` gives, valid at any time.
+    """How much more would `target` have earned than `baseline`? One row like `evaluate`'s, valid at any time.
 
     With rewards scaled to [0, 1] and weights w, v of the two, (w r + v (1 − r))/2 ≥ 0 has mean (1 + Δ)/2
     for the difference Δ of the values, and the reverse (1 − Δ)/2: the same sequences apply.
@@ -277,5 +277,6 @@ def _unbiased(form: str, sample: Sample) -> Floats:
         return sample.marginal_weight * sample.reward
     if form == "ipw":
         return sample.weight * sample.reward
-    assert sample.model_played is not None and sample.model_value is not None
+    assert sample.model_played is not None
+    assert sample.model_value is not None
     return sample.model_value + sample.weight * (sample.reward - sample.model_played)

@@ -1,4 +1,4 @@
-"""Tables and the Open Bandit Pipeline's dictionary to and from a decision log; writing decision-service JSON."""
+"""Tables and the Open Bandit Pipeline's dictionary to and from a log; writing decision-service JSON."""
 
 import json
 from collections.abc import Mapping

@@ -294,10 +294,9 @@ class OpenBanditSource:
         reports: list[tuple[int, str]] = []
 
         def invalid(row: Any) -> str:
-            self._report(
-                row.number, f"{row.actual_columns} fields, {row.expected_columns} expected", malformed
-            )
+            # pyarrow swallows what is raised here, so the report waits until its batch has been read.
             short.append(row.number)
+            reports.append((row.number, f"{row.actual_columns} fields, {row.expected_columns} expected"))
             return "skip"
 
         reader = pv.open_csv(

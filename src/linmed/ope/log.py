@@ -52,8 +52,8 @@ class DecisionLog:
         missing = [column for column in ("arm", "probability", "reward") if column not in source.columns]
         if missing:
             raise ValueError(
-                f"a decision log needs the columns arm, probability and reward; {name} has no {', '.join(missing)} "
-                f"(it has {', '.join(source.columns)})"
+                f"a decision log needs the columns arm, probability and reward; {name} has no "
+                f"{', '.join(missing)} (it has {', '.join(source.columns)})"
             )
         self.source = source
         self.name = name
@@ -129,7 +129,7 @@ class DecisionLog:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> "DecisionLog":
-        """A log written by an agent (`Agent(..., log=path)`), by `save`, or one Parquet file with its columns."""
+        """A log written by an agent (`Agent(..., log=path)`) or by `save`, or one Parquet file like it."""
         place = Path(path)
         if not place.exists():
             raise FileNotFoundError(f"there is no log at {place}")

@@ -94,7 +94,7 @@ class Plan:
         executor: Executor | None = None,
         reading: Reading | None = None,
     ) -> Iterator[list["Answer"]]:
-        """Batch by batch in the log's order, every target's answer; raises at the end if any row was wrong."""
+        """Batch by batch in order, every target's answer; raises at the end if any row was wrong."""
         columns = list(self.columns)
         if adaptive is None and VALID[self.interval] == "independent":
             columns += [name for name in ("policy", "version") if name in self.log.columns]
@@ -116,7 +116,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Request:
-    """The part of a plan that needs no order: reading, checking and asking the targets. Travels to workers."""
+    """The part of a plan that needs no order: reading, checking, asking the targets. Travels to workers."""
 
     targets: tuple[Target, ...]
     full: bool
@@ -186,7 +186,9 @@ class Answer:
 
     def _marginal(self, estimator: MarginalIPW) -> Floats:
         rounds, pi = self.rounds, self.probabilities
-        assert rounds.logged is not None and rounds.arms is not None and pi is not None
+        assert rounds.logged is not None
+        assert rounds.arms is not None
+        assert pi is not None
         o = rounds.offsets
         return np.array(
             [
@@ -200,7 +202,9 @@ class Answer:
         low, high = self.plan.reward_range
         reward = (self.rounds.reward - low) / (high - low)
         if form == "dr":
-            assert self.model is not None and self.probabilities is not None and floor is not None
+            assert self.model is not None
+            assert self.probabilities is not None
+            assert floor is not None
             model = np.clip((self.model - low) / (high - low), 0.0, 1.0)
             return dr_terms(self.rounds, self.probabilities, self.weight, reward, model, floor)
         weight = self.sample.marginal_weight if form == "mips" else self.weight

@@ -33,7 +33,7 @@ class ReplayResult:
 
 
 class Replay:
-    """Accept decision t with probability q_t(a_t) / (M p_t(a_t)), q_t the policy as it then stands; learn if accepted.
+    """Accept decision t with probability q_t(a_t) / (M p_t(a_t)), q_t the policy as it stands, and learn.
 
     Accepted decisions are distributed as if the policy itself had run, for contexts that do not depend on
     the past and M ≥ q/p throughout: the policy's own reward per round is estimated without bias, at the

@@ -149,7 +149,7 @@ def read_rounds(
     reading: Reading | None = None,
     rows: int = BATCH,
 ) -> Iterator[Rounds]:
-    """The rewarded decisions of `log`, batch by batch; raises at the end if any row was wrong, or none had a reward.
+    """The rewarded decisions of `log` in batches; raises at the end if a row was wrong, or none had a reward.
 
     `columns` are those wanted besides arm, probability and reward. `missing="stop"` ends the log at its
     first decision without a reward. After a wrong row nothing more is yielded, only checked.
@@ -217,12 +217,7 @@ class _Checks:
         names = batch.schema.names
         probability = _floats(batch.column("probability"))
         reward = _floats(batch.column("reward"))
-        arm_column = batch.column("arm")
-        arm = (
-            (arm_column.fill_null(-1) if arm_column.null_count else arm_column)
-            .to_numpy()
-            .astype(np.int64, copy=False)
-        )
+        arm = _ints(batch.column("arm"), -1)
         self._row(
             "probability must lie in (0, 1]", row, ~((probability > 0) & (probability <= 1)), probability
         )
@@ -239,7 +234,7 @@ class _Checks:
         self._row("arm must be a non-negative index", row, arm < 0, arm)
         rounds = Rounds(row, arm, probability, reward)
         if "arm_count" in names:
-            rounds.arm_count = batch.column("arm_count").fill_null(0).to_numpy().astype(np.int64, copy=False)
+            rounds.arm_count = _ints(batch.column("arm_count"), 0)
             self._row("arm must be smaller than arm_count", row, arm >= rounds.arm_count, arm)
         if "probabilities" in names:
             rounds.logged = self._logged(batch.column("probabilities"), rounds)
@@ -257,7 +252,7 @@ class _Checks:
 
     def _lengths(self, column: pa.Array, name: str, rounds: Rounds) -> Ints | None:
         """Lengths of a list column if every row has one and they agree with arm_count."""
-        length = column.value_lengths().fill_null(-1).to_numpy().astype(np.int64)
+        length = _ints(column.value_lengths(), -1)
         if (length < 0).any():
             bad = np.flatnonzero(length < 0)
             self.problems.add(f"{name} must be given in every row", rounds.row[bad], lambda i: "none")
@@ -299,15 +294,16 @@ class _Checks:
         return flat
 
     def _arms(self, column: pa.Array, rounds: Rounds) -> Floats | None:
-        if self._lengths(column, "arms", rounds) is None or self.problems:
+        count = self._lengths(column, "arms", rounds)
+        if count is None or self.problems:
             return None
         vectors = column.flatten()
-        length = vectors.value_lengths().fill_null(-1).to_numpy().astype(np.int64)
+        length = _ints(vectors.value_lengths(), -1)
         if not length.size:
             return None
         dim = self._dim(length[0])
         if (length != dim).any():
-            owner = np.repeat(rounds.row, rounds.arm_count)
+            owner = np.repeat(rounds.row, count)
             bad = np.flatnonzero(length != dim)
             rows, first = np.unique(owner[bad], return_index=True)
             self.problems.add(
@@ -317,12 +313,12 @@ class _Checks:
         flat = _floats(vectors.flatten()).reshape(-1, dim)
         finite = np.isfinite(flat).all(axis=1)
         if not finite.all():
-            rows = np.unique(np.repeat(rounds.row, rounds.arm_count)[~finite])
+            rows = np.unique(np.repeat(rounds.row, count)[~finite])
             self.problems.add("arms must be finite", rows, lambda i: "a NaN or an infinity")
         return flat
 
     def _features(self, column: pa.Array, rounds: Rounds) -> Floats | None:
-        length = column.value_lengths().fill_null(-1).to_numpy().astype(np.int64)
+        length = _ints(column.value_lengths(), -1)
         dim = self._dim(max(int(length[0]), 0)) if length.size else 0
         self._row(f"features must have dimension {dim}", rounds.row, length != dim, length)
         if self.problems or not length.size:
@@ -336,5 +332,11 @@ class _Checks:
 
 
 def _floats(column: pa.Array) -> Floats:
+    """A copy where Arrow gave a read-only view: kernels would be compiled a second time for those."""
     array: Floats = column.to_numpy(zero_copy_only=False)
-    return np.ascontiguousarray(array, dtype=np.float64)
+    return np.require(array, np.float64, ["C", "W"])
+
+
+def _ints(column: pa.Array, missing: int) -> Ints:
+    array: Ints = column.fill_null(missing).to_numpy(zero_copy_only=False)
+    return np.require(array, np.int64, ["C", "W"])

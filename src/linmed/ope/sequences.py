@@ -165,7 +165,11 @@ def log_mixture(s: float, v: float, rho: float = 1.0) -> float:
 
 def lower_sequence(kind: str, level: float) -> LowerSequence:
     """The sequence of that name with error probability `level`."""
-    known = {"betting": BettingLower, "bernstein": BernsteinLower, "mixture": MixtureLower}
+    known: dict[str, type[BettingLower] | type[BernsteinLower] | type[MixtureLower]] = {
+        "betting": BettingLower,
+        "bernstein": BernsteinLower,
+        "mixture": MixtureLower,
+    }
     return known[checks.option("interval", kind, KINDS)](level)
 
 
@@ -207,8 +211,8 @@ class ValueSequence:
     def floors(self, n: int) -> Floats:
         """k_t of the next n doubly robust terms, (n,).
 
-        The reward model is cut where its weight exceeds k_t/q̂. k_t = 0.2 √(t log(1 + t) / 2 log(1/α)) grows as
-        bets shrink, so the cut vanishes; it changes only where t is a power of two, and is known beforehand.
+        The reward model is cut where its weight exceeds k_t/q̂. k_t = 0.2 √(t log(1 + t) / 2 log(1/α)) grows
+        as bets shrink, so the cut vanishes; it changes where t is a power of two, and is known beforehand.
         """
         t = 2.0 ** np.floor(np.log2(np.arange(self.count + 1, self.count + n + 1)))
         floor: Floats = 0.2 * np.sqrt(t * np.log1p(t) / (2.0 * self._below.log_level))
@@ -279,7 +283,8 @@ def dr_terms(
     the same q in both places, so the mean does not change. Reflected: r → 1 − r, q̂ → 1 − q̂.
     reward and model are scaled to [0, 1]; target, model (ΣK,); weight, reward, floor (n,).
     """
-    assert rounds.logged is not None and rounds.arm_count is not None
+    assert rounds.logged is not None
+    assert rounds.arm_count is not None
     # π(a) q(a) = min(π(a) q̂(a), k p(a)) needs no division, and is right where p(a) or π(a) is zero.
     cap = np.repeat(floor, rounds.arm_count) * rounds.logged
     terms = []

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -85,11 +86,13 @@ class ArmTarget(Target):
             rounds.row[short],
             lambda i: f"{rounds.arm_count[short[i]]}",  # type: ignore[index]
         )
-        return (rounds.arm_number == self.arm).astype(np.float64)
+        one: Floats = (rounds.arm_number == self.arm).astype(np.float64)
+        return one
 
     def played(self, rounds: Rounds, problems: Problems) -> Floats:
         """Whether it was the arm."""
-        return (rounds.arm == self.arm).astype(np.float64)
+        one: Floats = (rounds.arm == self.arm).astype(np.float64)
+        return one
 
 
 @dataclass(frozen=True)
@@ -165,7 +168,7 @@ class CallableTarget(Target):
     @property
     def name(self) -> str:  # type: ignore[override]
         """The function's name."""
-        return self.label or getattr(self.function, "__name__", type(self.function).__name__)
+        return self.label or str(getattr(self.function, "__name__", type(self.function).__name__))
 
     def probabilities(self, rounds: Rounds, problems: Problems) -> Floats:
         """One call a decision, each checked: K numbers ≥ 0 that sum to one."""
@@ -176,11 +179,9 @@ class CallableTarget(Target):
             arms = rounds.arms[offsets[i] : offsets[i + 1]]
             answer = np.asarray(self.function(arms), dtype=np.float64)
             if answer.shape != (arms.shape[0],):
-                problems.add(
-                    f"target {self.name!r} must give one probability per arm",
-                    rounds.row[i : i + 1],
-                    lambda _, a=answer, k=arms.shape[0]: f"{k} arms but an answer of shape {a.shape}",
-                )
+                found = f"{arms.shape[0]} arms but an answer of shape {answer.shape}"
+                rule = f"target {self.name!r} must give one probability per arm"
+                problems.add(rule, rounds.row[i : i + 1], partial(_constant, found))
             else:
                 flat[offsets[i] : offsets[i + 1]] = answer
         check_sums(self.name, flat, rounds, problems)
@@ -215,8 +216,8 @@ class ColumnTarget(Target):
         column = rounds.extra[self.column]
         if not (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
             raise ValueError(
-                f"target {self.name!r} gives only the played arm's probability; estimators with a reward model "
-                "need a list column with every arm's"
+                f"target {self.name!r} gives only the played arm's probability; estimators with a reward "
+                "model need a list column with every arm's"
             )
         length = column.value_lengths().fill_null(-1).to_numpy().astype(np.int64)
         if rounds.arm_count is None:
@@ -229,7 +230,7 @@ class ColumnTarget(Target):
         )
         if problems:
             return np.zeros(0)
-        flat = column.flatten().to_numpy(zero_copy_only=False).astype(np.float64)
+        flat: Floats = column.flatten().to_numpy(zero_copy_only=False).astype(np.float64)
         check_sums(self.name, flat, rounds, problems)
         return flat
 
@@ -247,6 +248,10 @@ class ColumnTarget(Target):
             f"target {self.name!r} must lie in [0, 1]", rounds.row[wrong], lambda i: value[wrong[i]].item()
         )
         return value
+
+
+def _constant(value: str, _: int) -> str:
+    return value
 
 
 def check_sums(name: str, flat: Floats, rounds: Rounds, problems: Problems) -> None:
@@ -278,7 +283,7 @@ def as_target(target: Any, name: str | None = None) -> Target:
         found = _from_string(target)
     elif isinstance(target, (int, np.integer)) and not isinstance(target, bool):
         found = ArmTarget(int(target))
-    elif isinstance(target, tuple) and len(target) == 2 and isinstance(target[0], Policy):
+    elif _is_pair(target):
         return Frozen(target[0], target[1], name)
     elif isinstance(getattr(target, "policy", None), Policy) and isinstance(
         getattr(target, "state", None), State
@@ -288,8 +293,8 @@ def as_target(target: Any, name: str | None = None) -> Target:
         return CallableTarget(target, name)
     else:
         raise TypeError(
-            "a target must be 'uniform', 'logged', 'arm:NUMBER', 'column:NAME', an arm's index, (policy, state), "
-            f"an agent or a function of the arms, got {target!r}"
+            "a target must be 'uniform', 'logged', 'arm:NUMBER', 'column:NAME', an arm's index, "
+            f"(policy, state), an agent or a function of the arms, got {target!r}"
         )
     return found if name is None else Renamed(found, name)
 
@@ -298,12 +303,10 @@ def as_targets(targets: Any) -> list[Target]:
     """One target, a sequence or a {name: target} mapping, with distinct names."""
     if isinstance(targets, Mapping):
         found = [as_target(target, str(name)) for name, target in targets.items()]
-    elif isinstance(targets, Sequence) and not isinstance(targets, (str, tuple)):
-        found = [as_target(target) for target in targets]
-    elif isinstance(targets, tuple) and not (len(targets) == 2 and isinstance(targets[0], Policy)):
-        found = [as_target(target) for target in targets]
-    else:
+    elif isinstance(targets, str) or not isinstance(targets, Sequence) or _is_pair(targets):
         found = [as_target(targets)]
+    else:
+        found = [as_target(target) for target in targets]
     if not found:
         raise ValueError("targets is empty: at least one target is needed")
     names = [target.name for target in found]
@@ -313,6 +316,11 @@ def as_targets(targets: Any) -> list[Target]:
             f"targets need distinct names, {twice[0]!r} occurs twice; give them as {{name: target}}"
         )
     return found
+
+
+def _is_pair(target: Any) -> bool:
+    """Whether it is (policy, state)."""
+    return isinstance(target, tuple) and len(target) == 2 and isinstance(target[0], Policy)
 
 
 class Renamed(Target):
