@@ -16,7 +16,7 @@ TRIALS = 12
 
 
 def findings(name, regret, horizon=None, trials=TRIALS, noise=0.0):
-    """Results with mean regret(policy, key, t, horizon); trials differ by common luck and noise of their own."""
+    """Results with mean regret(policy, key, t, horizon); trials differ by common luck and by noise."""
     experiment = EXPERIMENTS[name]
     n = horizon or experiment.sizes["paper"].horizon
     settings = tuple(experiment.settings(experiment, "text", n, None))

@@ -80,7 +80,7 @@ def _fair(found: Findings, row: Row) -> Row:
 def _row(found: Findings, claim: str, parts: Iterable[tuple[str, Estimate, Verdict]]) -> Row:
     """A claim that needs all of its parts: what to print around each number, the number, its verdict."""
     listed = list(parts)
-    marks = {"holds": "", "fails": " ✗", "undecided": " ?"}
+    marks = {"holds": "", "fails": " (✗)", "undecided": " (?)"}
     several = len({verdict for _, _, verdict in listed}) > 1
     measured = "; ".join(
         label.format(estimate) + (marks[verdict] if several else "") for label, estimate, verdict in listed
@@ -146,7 +146,7 @@ def _large_gap(found: Findings) -> Iterator[Row]:
         "LinMED's regret grows clearly slower than √t (exponent of the last decade below 0.5)",
         [(f"{name} {{}}", p, p.below(0.5)) for name, p in exponents.items()],
     )
-    yield _among_best(found, "", [("{} ×", key)])
+    yield _among_best(found, "", [("×{}", key)])
 
 
 def _last_decade(found: Findings, name: str, *key: str | float) -> Estimate:
@@ -179,7 +179,7 @@ def _end_of_optimism(found: Findings) -> Iterator[Row]:
         yield _row(
             found,
             f"{noise}: LinMED-99 ends well below LinTS-Freq (less than 1/{CLOSE:g} of its regret)",
-            [(f"ε={eps}: {{}} ×", r, r.below(1 / CLOSE)) for eps, r in ratios.items()],
+            [(f"ε={eps}: ×{{}}", r, r.below(1 / CLOSE)) for eps, r in ratios.items()],
         )
     for name in ("OFUL", "LinIMED-1"):
         yield from _deteriorates(found, name)
@@ -198,10 +198,10 @@ def _end_of_optimism(found: Findings) -> Iterator[Row]:
         yield _row(
             found,
             f"{UNDER}: LinMED-99 suffers more than {other}",
-            [(f"ε={eps}: {{}} ×", r, r.above(1.0)) for eps, r in ratios.items()],
+            [(f"ε={eps}: ×{{}}", r, r.above(1.0)) for eps, r in ratios.items()],
         )
     for noise in (MATCHED, OVER, UNDER):
-        yield _among_best(found, f", {noise}", [(f"ε={eps}: {{}} ×", (eps, noise)) for eps in EPSILONS])
+        yield _among_best(found, f", {noise}", [(f"ε={eps}: ×{{}}", (eps, noise)) for eps in EPSILONS])
 
 
 def _deteriorates(found: Findings, name: str) -> Iterator[Row]:
@@ -216,7 +216,7 @@ def _deteriorates(found: Findings, name: str) -> Iterator[Row]:
     yield _row(
         found,
         f"{name} starts well (below LinMED-99 after {early:,.0f} rounds)",
-        [(f"{label[cell]} {{}} ×", r, r.below(1.0)) for cell, r in starts.items()],
+        [(f"{label[cell]} ×{{}}", r, r.below(1.0)) for cell, r in starts.items()],
     )
     changes = {
         cell: _ratio_of_ratios(*relative(cell, found.horizon), *relative(cell, early)) for cell in both
@@ -224,7 +224,7 @@ def _deteriorates(found: Findings, name: str) -> Iterator[Row]:
     yield _row(
         found,
         f"{name} deteriorates (its regret relative to LinMED-99's grows from round {early:,.0f} on)",
-        [(f"{label[cell]} {{}} ×", r, r.above(1.0)) for cell, r in changes.items()],
+        [(f"{label[cell]} ×{{}}", r, r.above(1.0)) for cell, r in changes.items()],
     )
     end = found.horizon
     small = {
@@ -233,7 +233,7 @@ def _deteriorates(found: Findings, name: str) -> Iterator[Row]:
     yield _row(
         found,
         f"{name} is worst at small ε (final regret relative to LinMED-99's, ε = 0.005 over ε = 0.02)",
-        [(f"{n}: {{}} ×", r, r.above(1.0)) for n, r in small.items()],
+        [(f"{n}: ×{{}}", r, r.above(1.0)) for n, r in small.items()],
     )
     noise = {
         eps: _ratio_of_ratios(*relative((eps, OVER), end), *relative((eps, MATCHED), end)) for eps in EPSILONS
@@ -242,7 +242,7 @@ def _deteriorates(found: Findings, name: str) -> Iterator[Row]:
         found,
         f"{name} is worse with σ² over-specified (final regret relative to LinMED-99's, {OVER} "
         f"over {MATCHED})",
-        [(f"ε={eps}: {{}} ×", r, r.above(1.0)) for eps, r in noise.items()],
+        [(f"ε={eps}: ×{{}}", r, r.above(1.0)) for eps, r in noise.items()],
     )
 
 
@@ -308,7 +308,7 @@ def _dimension(found: Findings) -> Iterator[Row]:
     yield _row(
         found,
         f"LinTS-Freq deteriorates with d (regret at d = {highest} over d = {lowest})",
-        [(f"{n}: {{}} ×", r, r.above(1.0)) for n, r in rises.items()],
+        [(f"{n}: ×{{}}", r, r.above(1.0)) for n, r in rises.items()],
     )
     yield from _misspecified(found, DIMENSIONS, "d")
     beats = {
@@ -318,7 +318,7 @@ def _dimension(found: Findings) -> Iterator[Row]:
     yield _row(
         found,
         f"LinMED-90 beats LinMED-99 at d = {highest}",
-        [(f"{n}: {{}} ×", r, r.below(1.0)) for n, r in beats.items()],
+        [(f"{n}: ×{{}}", r, r.below(1.0)) for n, r in beats.items()],
     )
 
 
@@ -333,7 +333,7 @@ def _ball_arms(found: Findings) -> Iterator[Row]:
         found,
         f"No method depends on K (regret at K = {highest} within a factor {CLOSE:g} of K = {lowest}, "
         f"{MATCHED})",
-        [(f"{name} {{}} ×", r, r.within(1 / CLOSE, CLOSE)) for name, r in changes.items()],
+        [(f"{name} ×{{}}", r, r.within(1 / CLOSE, CLOSE)) for name, r in changes.items()],
     )
 
 
@@ -345,14 +345,14 @@ def _misspecified(found: Findings, sizes: tuple[int, ...], symbol: str) -> Itera
     yield _row(
         found,
         f"LinTS-Freq deteriorates with over-specified σ (regret with {OVER} over {MATCHED})",
-        [(f"{symbol}={size}: {{}} ×", r, r.above(1.0)) for size, r in rises.items()],
+        [(f"{symbol}={size}: ×{{}}", r, r.above(1.0)) for size, r in rises.items()],
     )
     for name in LINMED:
         parts = []
         for noise in (OVER, UNDER):
             for size in sizes:
                 r = ratio(found.final(name, noise, size), found.final(name, MATCHED, size))
-                parts.append((f"{noise}, {symbol}={size}: {{}} ×", r, r.within(1 / LITTLE, LITTLE)))
+                parts.append((f"{noise}, {symbol}={size}: ×{{}}", r, r.within(1 / LITTLE, LITTLE)))
         yield _row(
             found,
             f"{name} is little affected by mis-specified σ (regret changes by less than a factor {LITTLE:g})",
@@ -368,7 +368,7 @@ def _misspecified(found: Findings, sizes: tuple[int, ...], symbol: str) -> Itera
             found.final("LinIMED-3", MATCHED, size),
             *others,
         )
-        parts.append((f"{symbol}={size}: {{}} ×", r, r.above(CLOSE)))
+        parts.append((f"{symbol}={size}: ×{{}}", r, r.above(CLOSE)))
     yield _row(
         found,
         f"LinIMED-3 is notably poor (more than {CLOSE:g} times the median of the others, {MATCHED})",

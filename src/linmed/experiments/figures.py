@@ -198,7 +198,7 @@ def _scale(ax: Any, found: Findings, settings: Sequence[Setting], logarithmic: b
         ax.yaxis.set_minor_formatter(NullFormatter())
     else:
         ax.set_xlim(0, horizon)
-        ax.xaxis.set_major_locator(MaxNLocator(4))
+        ax.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
         ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.0f}"))
 
 

@@ -23,7 +23,7 @@ class Findings:
     results: Mapping[Key, Results] = field(default_factory=dict)
     scores: Mapping[str, Floats] = field(default_factory=dict)
     seconds: float = 0.0
-    """Processor time of all its trials, whenever they were computed."""
+    """Time spent in the loops of all its trials, summed over workers, whenever they were computed."""
     notes: tuple[str, ...] = ()
 
     @property

@@ -148,7 +148,7 @@ def _finals(found: Findings) -> str:
     return (
         "<h3>Final regret ± standard error</h3>"
         f'<div class="scroll"><table class="numbers"><thead><tr><th>policy</th>{head}'
-        "<th>processor time</th></tr></thead>"
+        "<th>time in the loop</th></tr></thead>"
         f"<tbody>{''.join(lines)}</tbody></table></div>"
     )
 
@@ -202,7 +202,7 @@ def _colophon(findings: Sequence[Findings], wall: Mapping[str, float], command: 
         f"{platform.machine()}, {processors} processors. Seed {findings[0].seed}: trial i has the random "
         "stream (seed, i) whatever the machine, so the same command gives the same numbers.</p>"
         '<div class="scroll"><table class="numbers"><thead><tr><th>experiment</th><th>rounds</th>'
-        "<th>trials</th><th>processor time of all trials</th><th>this run</th></tr></thead>"
+        "<th>trials</th><th>time in the loops, all trials</th><th>this run</th></tr></thead>"
         f"<tbody>{lines}</tbody></table></div>"
         "<p>Trials are kept in <code>results/</code> and <code>offline/</code> beside this page (Parquet); "
         "running the command again computes only what is missing. Figures are in "
