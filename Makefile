@@ -42,7 +42,7 @@ lint: $(DEV)
 	@$(BIN)/lint-imports
 
 bench: $(FRESH)
-	@$(BIN)/linmed bench
+	@$(BIN)/linmed bench $(ARGS)
 
 clean:
 	@rm -rf $(VENV) out

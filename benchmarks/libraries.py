@@ -5,6 +5,7 @@ import os
 import select
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,7 @@ from environments import HOME, PEERS, interpreter, prepare
 from report import ONE_THREAD, short, spread, table
 
 PATIENCE = 180  # seconds after which a silent peer is given up
+SLOW = 5  # seconds after which a repeat is the last of its kind
 REFERENCE = ("linmed", "LinMED")
 ROUNDS = {3: 5000, 10: 5000, 100: 1000, 500: 1000, 1000: 300}  # by number of arms
 
@@ -42,6 +44,7 @@ class Running:
         hello = self._read()
         self.name, self.version = hello["peer"], hello["version"]
         self.policies: list[str] = hello["policies"]
+        self.slow: set[tuple[str, int, int]] = set()
 
     def ask(self, **request: object) -> dict[str, Any]:
         assert self.process.stdin is not None
@@ -131,8 +134,13 @@ def _start(only: Sequence[str]) -> tuple[list[Running], dict[str, str]]:
 def _measure(peer: Running, rows: dict[tuple[str, str], Row], arms: int, dim: int, seconds: float) -> None:
     for policy in peer.policies:
         row = rows[peer.name, policy]
+        if (policy, arms, dim) in peer.slow:
+            continue
+        began = time.perf_counter()
         answer = peer.ask(policy=policy, arms=arms, dim=dim, rounds=ROUNDS.get(arms, 1000), seconds=seconds)
         row.propensity, row.model = answer["propensity"], answer["model"]
+        if time.perf_counter() - began > SLOW:
+            peer.slow.add((policy, arms, dim))
         if "error" in answer:
             row.error = answer["error"]
             continue
