@@ -6,7 +6,7 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from importlib.resources import files
 from pathlib import Path as FilePath
 from typing import Annotated, Any, TypeVar
@@ -20,14 +20,13 @@ from pydantic.json_schema import models_json_schema
 from pydantic_core import to_json
 from starlette.background import BackgroundTask
 from starlette.exceptions import HTTPException as StarletteHTTPException
-from starlette.routing import Route
 
 import linmed
 from linmed.serve import models, store
 from linmed.serve.database import Database
 from linmed.serve.drawing import view
 from linmed.serve.engine import Refused
-from linmed.serve.gate import Gate, error_body
+from linmed.serve.gate import Gate, Receive, Scope, Send, error_body
 from linmed.serve.live_log import LiveSource, export
 from linmed.serve.reports import overview
 from linmed.serve.server import Server
@@ -96,7 +95,7 @@ class Json(Response):
         super().__init__(to_json(content), status_code)
 
 
-def create_app(settings: Settings, database: Database) -> FastAPI:
+def create_app(settings: Settings, database: Database) -> Gate:
     """The application over an opened database."""
     server = Server(settings, database)
 
@@ -114,19 +113,17 @@ def create_app(settings: Settings, database: Database) -> FastAPI:
         redoc_url=None,
         lifespan=lifespan,
     )
-    decision_routes(app, server)  # first, for they are asked for most: routes are tried in this order
+    decision_routes(app, server)
     bandit_routes(app, server)
     report_routes(app, server)
     operation_routes(app, server)
-    _shorten(app, "/v1/bandits/{name}/decide", "/v1/bandits/{name}/reward")
     app.add_exception_handler(Refused, _refused)
     app.add_exception_handler(Invalid, _invalid)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(StarletteHTTPException, _http_error)
-    app.add_middleware(Gate, settings=settings, tokens=server.tokens, metrics=server.metrics)
-    app.state.server = server
+    app.add_exception_handler(Exception, _failed)
     _complete_document(app)
-    return app
+    return Gate(Shortcut(app, "decide", "reward"), settings, server.tokens, server.metrics)
 
 
 def allow(request: Request, scope: str, bandit: str | None = None) -> None:
@@ -456,22 +453,47 @@ async def _http_error(request: Request, error: Exception) -> Response:
     )
 
 
-def _shorten(app: FastAPI, *paths: str) -> None:
-    """Serve these by plain routes: FastAPI's own, which document them, solve dependencies they do not have.
+async def _failed(request: Request, error: Exception) -> Response:
+    """Nothing of the inside; the gate logs the error."""
+    return Response(error_body(500, "internal error"), 500, media_type="application/json")
 
-    That costs a third of an empty request; the handlers read and check everything themselves.
+
+class Shortcut:
+    """ASGI: the requests that come most go straight to their handlers.
+
+    FastAPI's own routes, which document them, would solve dependencies that they do not have, and that costs
+    more than the decision. The handlers read and check everything themselves.
     """
 
-    def plain(route: APIRoute) -> Callable[[Request], Awaitable[Response]]:
-        async def short(request: Request) -> Response:
-            request.scope["route"] = route
-            answer: Response = await route.endpoint(request.path_params["name"], request)
-            return answer
+    def __init__(self, app: FastAPI, *last: str):
+        self.app = app
+        self.routes = {
+            path: route
+            for path in last
+            for route in app.routes
+            if isinstance(route, APIRoute) and route.path == f"/v1/bandits/{{name}}/{path}"
+        }
 
-        return short
-
-    for route in [route for route in app.routes if isinstance(route, APIRoute) and route.path in paths]:
-        app.router.routes.insert(0, Route(route.path, plain(route), methods=list(route.methods or ())))
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """`POST /v1/bandits/{name}/LAST`, or whatever FastAPI makes of it."""
+        if scope["type"] == "http" and scope["method"] == "POST":
+            start, _, last = scope["path"].rpartition("/")
+            route = self.routes.get(last)
+            name = start.removeprefix("/v1/bandits/")
+            if route is not None and name != start and "/" not in name:
+                scope["route"] = route
+                request = Request(scope, receive)
+                try:
+                    response = await route.endpoint(name, request)
+                except Refused as error:
+                    response = await _refused(request, error)
+                except Invalid as error:
+                    response = await _invalid(request, error)
+                except StarletteHTTPException as error:
+                    response = await _http_error(request, error)
+                await response(scope, receive, send)
+                return
+        await self.app(scope, receive, send)
 
 
 def _complete_document(app: FastAPI) -> None:

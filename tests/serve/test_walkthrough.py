@@ -1,0 +1,45 @@
+"""The commands and the Python of docs/service.md, against a real server."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from linmed.ope import DecisionLog
+
+from .serving import Running
+
+TEXT = (Path(__file__).parents[2] / "docs" / "service.md").read_text()
+
+
+def blocks(kind: str) -> list[str]:
+    return re.findall(rf"^```{kind}\n(.*?)^```", TEXT, flags=re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+def test_the_walk_with_curl_does_what_it_says(running: Running, tmp_path: Path) -> None:
+    shell = [block for block in blocks("sh") if "pip install" not in block]
+    script = "set -eu\n" + "echo\n".join(shell)
+    script = script.replace("http://127.0.0.1:8000", running.url).replace("python3", sys.executable)
+    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count('"decision_id"') >= 3
+    assert '"repeated":true' in done.stdout
+    assert '"status": 409' in done.stdout
+    assert '"pending":0' in done.stdout
+    assert '"target":"uniform"' in done.stdout
+    assert '"policy_version":2' in done.stdout
+    assert DecisionLog.open(tmp_path / "colours.parquet").table().num_rows == 1
+
+
+def test_the_python_example_runs(running: Running, tmp_path: Path) -> None:
+    (code,) = blocks("py")
+    code = code.replace("http://127.0.0.1:8000", running.url)
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    arm, probability = done.stdout.split()
+    assert int(arm) in range(3)
+    assert 0 < float(probability) <= 1
