@@ -117,3 +117,30 @@ def test_settings_name_what_is_wrong(wrong: dict[str, float]) -> None:
 )
 def test_loopback_addresses_are_known(host: str, loopback: bool) -> None:
     assert Settings(host=host).loopback is loopback
+
+
+def test_a_state_that_cannot_be_folded_makes_the_server_not_ready(
+    app: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from linmed.serve.bandit import Bandit
+
+    create(app)
+    decision = decide(app)
+
+    def broken(self: Bandit, features: object, rewards: object) -> None:
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(Bandit, "fold", broken)
+    assert not reward(app, decision, 1.0)["repeated"]  # it is in the log
+    assert app.get("/readyz").status_code == 503
+
+
+def test_stopping_during_rewards_answers_them_all(sqlite: str) -> None:
+    with application(sqlite, snapshot_every=1) as app:
+        create(app)
+        decisions = [decide(app) for _ in range(30)]
+        with ThreadPoolExecutor(8) as pool:
+            answers = [pool.submit(reward, app, decision, 0.5) for decision in decisions]
+            assert all(not answer.result()["repeated"] for answer in answers)
+    with application(sqlite) as app:
+        assert app.get("/v1/bandits/b/state").json()["count"] == 30

@@ -6,6 +6,7 @@ On SQLite the lock is the write transaction itself, on PostgreSQL an advisory lo
 """
 
 import sqlite3
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -114,6 +115,11 @@ MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_first,)
 """MIGRATIONS[v] takes a database from schema version v to v + 1."""
 
 _LOCK = 0x6C696E6D6564  # "linmed"
+
+
+def now() -> int:
+    """Microseconds since 1970."""
+    return time.time_ns() // 1000
 
 
 class DatabaseError(RuntimeError):

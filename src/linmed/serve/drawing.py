@@ -9,6 +9,7 @@ import numpy as np
 from linmed.checks import Floats
 from linmed.serve import store
 from linmed.serve.bandit import Arms, Bandit
+from linmed.serve.database import now
 
 BLOCK = 256
 
@@ -32,7 +33,7 @@ class Drawer:
             "digest": None if key is None else arms.digest(),
             "version": bandit.version,
             "absorbed": bandit.count,
-            "time": store.now(),
+            "time": now(),
             "arm": drawn.arm,
             "arm_id": None if ids is None else ids[drawn.arm],
             "arm_count": len(vectors),

@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
 from linmed.serve import store
-from linmed.serve.database import Database
+from linmed.serve.database import Database, now
 
 logger = logging.getLogger("linmed.serve")
 
@@ -98,6 +98,7 @@ class Engine:
         """Called there, about twice in `staleness`, with the revisions of all bandits."""
         self.committed: Callable[[int, int, float], None] = lambda decisions, rewards, seconds: None
         """Called after every transaction with its size and time."""
+        self.failed = False
         self.waiting = 0
         self.seq = 0
         """The number of the last reward that has been passed on."""
@@ -124,8 +125,8 @@ class Engine:
 
     @property
     def alive(self) -> bool:
-        """Whether the thread runs."""
-        return self._thread.is_alive()
+        """Whether decisions can be written and rewards folded."""
+        return self._thread.is_alive() and not self.failed
 
     def submit(self, *jobs: Job) -> None:
         """Queue jobs that were accepted."""
@@ -163,8 +164,12 @@ class Engine:
     def _answer(self, jobs: Sequence[Job], outcomes: Sequence[Any], rows: store.Rows = ()) -> None:
         def answer() -> None:
             self.waiting -= sum(map(len, jobs))
-            if rows:
-                self.fold(rows)
+            try:
+                if rows:
+                    self.fold(rows)
+            except Exception:
+                self.failed = True  # what was written is answered, but the state is not to be trusted
+                logger.exception("rewards could not be folded; start the server again")
             for job, outcome in zip(jobs, outcomes, strict=True):
                 if job.answer.done():  # the caller has gone
                     continue
@@ -179,6 +184,8 @@ class Engine:
         try:
             return call.function()
         except Exception as error:
+            if isinstance(error, sa.exc.DBAPIError):
+                logger.warning("a transaction failed", extra={"error": type(error.orig).__name__})
             return error
 
     def _look_around(self) -> None:
@@ -318,7 +325,7 @@ class Group:
                         "decision": row.number,
                         "bandit": row.bandit,
                         "reward": reward,
-                        "time": store.now(),
+                        "time": now(),
                     }
                 )
                 self.taken.append(Taken(self.seq, row.bandit, reward, row.version, row.features, row.kept))

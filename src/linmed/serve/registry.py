@@ -20,7 +20,7 @@ logger = logging.getLogger("linmed.serve")
 class Registry:
     """Bandits by name and by number, kept at what the log says."""
 
-    def __init__(self, database: Database, snapshot_every: int, submit: Callable[[Callable[[], None]], Any]):
+    def __init__(self, database: Database, snapshot_every: int, submit: Callable[[Callable[[], None]], bool]):
         self.database, self.snapshot_every, self.submit = database, snapshot_every, submit
         self.by_name: dict[str, Bandit] = {}
         self.by_number: dict[int, Bandit] = {}
@@ -71,8 +71,8 @@ class Registry:
             with self.database.writer.begin() as connection:
                 store.add_snapshot(connection, bandit.id, bandit.version, seq, state)
 
-        bandit.since_snapshot = 0
-        self.submit(write)
+        if self.submit(write):
+            bandit.since_snapshot = 0
 
     def save(self) -> None:
         """Write every state that has moved since its last snapshot (when nothing else writes any more)."""

@@ -14,7 +14,7 @@ from sqlalchemy.engine import Connection, Row
 from linmed.policies import Greedy, Policy
 from linmed.serve import store
 from linmed.serve.bandit import Bandit
-from linmed.serve.database import Database, bandits, decisions, policies, rewards
+from linmed.serve.database import Database, bandits, decisions, now, policies, rewards
 from linmed.serve.live_log import LiveSource
 from linmed.serve.loading import fold_log
 
@@ -224,7 +224,7 @@ def _over_time(connection: Connection, bandit: int, recent: store.Rows) -> list[
     """Decisions, rewards, mean reward and exploration in equal spans of time over the recent decisions."""
     if not recent:
         return []
-    first, last = recent[-1].time, store.now()
+    first, last = recent[-1].time, now()
     edges = np.linspace(first, last + 1, POINTS + 1)
     arrived = connection.execute(
         sa.select(rewards.c.time, rewards.c.reward)

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import sqlalchemy as sa
@@ -38,9 +38,7 @@ class Server:
         self.reports = Reports(database)
         self.drawer = Drawer()
         self.engine = Engine(database, staleness=settings.staleness, max_waiting=settings.max_waiting)
-        self.registry = Registry(
-            database, settings.snapshot_every, lambda write: self.engine.submit(Call(write))
-        )
+        self.registry = Registry(database, settings.snapshot_every, self._write_later)
         self.engine.committed = self.metrics.committed
         self.engine.fold = self.registry.fold
         self.engine.changed = self.registry.changed
@@ -71,6 +69,14 @@ class Server:
             await asyncio.to_thread(self.registry.save)
             self.database.close()
             logger.info("stopped")
+
+    def _write_later(self, write: Callable[[], None]) -> bool:
+        """Whether the engine takes it; at the end, when it does not, `registry.save` writes."""
+        try:
+            self.engine.submit(Call(write))
+        except Refused:
+            return False
+        return True
 
     async def _refresh_tokens(self) -> None:
         while True:

@@ -2,7 +2,6 @@
 
 import functools
 import json
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -13,7 +12,7 @@ from sqlalchemy.engine import Connection, Row
 from linmed.checks import Floats
 from linmed.policies import Policy
 from linmed.serve.bandit import Bandit, as_catalogue
-from linmed.serve.database import bandits, decisions, policies, rewards, snapshots
+from linmed.serve.database import bandits, decisions, now, policies, rewards, snapshots
 
 CHUNK = 1000
 """Values in one IN (...): both databases take more."""
@@ -23,11 +22,6 @@ KEPT_SNAPSHOTS = 2
 Rows = Sequence[Any]
 """Rows of the log, or what looks like them."""
 T = TypeVar("T")
-
-
-def now() -> int:
-    """Microseconds since 1970."""
-    return time.time_ns() // 1000
 
 
 def blob(array: Floats | None) -> bytes | None:

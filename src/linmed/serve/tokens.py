@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from linmed.serve import store
-from linmed.serve.database import Database, tokens
+from linmed.serve.database import Database, now, tokens
 
 SCOPES = ("read", "decide", "admin")
 _FORM = re.compile(r"lm_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
@@ -68,7 +67,7 @@ def create(database: Database, scopes: list[str], bandit: str | None = None, lab
         "label": label,
     }
     with database.writer.begin() as connection:
-        connection.execute(sa.insert(tokens).values(**values, created=store.now()))
+        connection.execute(sa.insert(tokens).values(**values, created=now()))
     return f"lm_{identifier}_{secret}"
 
 
