@@ -197,8 +197,8 @@ def main() -> None:
             seconds = time.perf_counter() - begun
             print(f"{name}: {start + count} logs, {seconds:.0f} s", file=sys.stderr, flush=True)
             lines = report(tallies, args.out / "coverage.csv")
-    for line in lines:
-        print("  ".join(f"{value!s:<10}" for value in line))
+    (args.out / "coverage.md").write_text(markdown(lines))
+    print(markdown(lines))
 
 
 def as_rounds(arms: np.ndarray, played: np.ndarray, reward: np.ndarray, probability: np.ndarray) -> Rounds:
@@ -227,6 +227,31 @@ def report(tallies: dict[str, Tally], path: Path) -> list[tuple[object, ...]]:
     with open(path, "w", newline="") as file:
         csv.writer(file).writerows(lines)
     return lines
+
+
+def markdown(lines: list[tuple[object, ...]]) -> str:
+    """One table of coverage and one of widths per target; a cell holds the three sizes and, last, every n."""
+    names = [str(name) for name in lines[0]]
+    rows = [dict(zip(names, map(str, line), strict=True)) for line in lines[1:]]
+    policies = list(dict.fromkeys(row["policy"] for row in rows))
+    text = []
+    for column in ("coverage", "median width"):
+        for target in dict.fromkeys(row["target"] for row in rows):
+            text += [f"{column.capitalize()}, target {target}:", ""]
+            text += [f"| interval | terms | {' | '.join(policies)} |", "|---|---|" + "---|" * len(policies)]
+            kinds = dict.fromkeys((row["interval"], row["terms"]) for row in rows if row["target"] == target)
+            for kind in kinds:
+                cells = []
+                for policy in policies:
+                    same = [row for row in rows if (row["policy"], row["target"]) == (policy, target)]
+                    own = [row for row in same if (row["interval"], row["terms"]) == kind and row[column]]
+                    values = [float(row[column]) for row in own]
+                    cells.append(
+                        " / ".join(f"{v:.1%}" if column == "coverage" else f"{v:.3f}" for v in values)
+                    )
+                text.append(f"| {' | '.join((*kind, *cells))} |")
+            text.append("")
+    return "\n".join(text)
 
 
 if __name__ == "__main__":

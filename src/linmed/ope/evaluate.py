@@ -56,6 +56,8 @@ def evaluate(
     `ESTIMATORS` or instances. `interval`: "betting", "bernstein", "mixture" (valid at any time, need
     `reward_range`), "adaptive" (logging policy learned), "normal", "bootstrap" (it did not), "none".
 
+    A target must not have been chosen or trained on this very log: no interval accounts for that.
+
     An interval is about the target's value, whichever estimate stands beside it: with a sequence, or
     with "adaptive", the biased estimators get the interval of the unbiased form they are made from (that
     of IPW without a reward model, that of DR with one). "adaptive" also replaces IPW's and DR's estimate
