@@ -230,7 +230,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=4.0)
-    parser.add_argument("--callers", type=int, default=64)
+    parser.add_argument("--callers", type=int, default=256)
     parser.add_argument("--million", action="store_true")
     parser.add_argument("--rows", type=int, default=1_000_000)
     options = parser.parse_args()

@@ -9,28 +9,28 @@ import tempfile
 from collections.abc import AsyncIterator
 from importlib.resources import files
 from pathlib import Path as FilePath
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from fastapi import FastAPI, Path, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse
-from fastapi.routing import APIRoute
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
-from pydantic_core import to_json
 from starlette.background import BackgroundTask
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
 import linmed
 from linmed.serve import models, store
+from linmed.serve.answers import Invalid, Json, failed, http_error, invalid, read, refused
 from linmed.serve.database import Database
 from linmed.serve.drawing import view
 from linmed.serve.engine import Refused
-from linmed.serve.gate import Gate, Receive, Scope, Send, error_body
+from linmed.serve.gate import Gate
 from linmed.serve.live_log import LiveSource, export
 from linmed.serve.reports import overview
 from linmed.serve.server import Server
 from linmed.serve.settings import Settings
+from linmed.serve.shortcut import Shortcut
 
 Name = Annotated[
     str,
@@ -57,7 +57,6 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 }
 
 
-Body = TypeVar("Body", bound=BaseModel)
 _BODIES = (
     models.NewBandit,
     models.BanditChange,
@@ -69,30 +68,10 @@ _BODIES = (
 )
 
 
-async def read(request: Request, model: type[Body]) -> Body:
-    """The body of a request. One pass over the bytes: checked while it is parsed, and never bottomless."""
-    try:
-        return model.model_validate_json(await request.body())
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        if first["type"] == "json_invalid":
-            raise Refused(400, f"body: {first['msg']}") from None
-        raise Invalid(first["loc"], first["msg"]) from None
-
-
 def takes(model: type[BaseModel]) -> dict[str, Any]:
     """The OpenAPI entry of a route that reads this body."""
     schema = {"$ref": f"#/components/schemas/{model.__name__}"}
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
-
-
-class Json(Response):
-    """An answer that is JSON already validated by its making."""
-
-    media_type = "application/json"
-
-    def __init__(self, content: Any, status_code: int = 200):
-        super().__init__(to_json(content), status_code)
 
 
 def create_app(settings: Settings, database: Database) -> Gate:
@@ -117,11 +96,11 @@ def create_app(settings: Settings, database: Database) -> Gate:
     bandit_routes(app, server)
     report_routes(app, server)
     operation_routes(app, server)
-    app.add_exception_handler(Refused, _refused)
-    app.add_exception_handler(Invalid, _invalid)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(StarletteHTTPException, _http_error)
-    app.add_exception_handler(Exception, _failed)
+    app.add_exception_handler(Refused, refused)
+    app.add_exception_handler(Invalid, invalid)
+    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(StarletteHTTPException, http_error)
+    app.add_exception_handler(Exception, failed)
     _complete_document(app)
     return Gate(Shortcut(app, "decide", "reward"), settings, server.tokens, server.metrics)
 
@@ -414,86 +393,6 @@ def _view(row: Any) -> dict[str, Any]:
         "archived": row.archived,
         "created": row.created,
     }
-
-
-async def _refused(request: Request, error: Exception) -> Response:
-    assert isinstance(error, Refused)
-    field = error.message.partition(":")[0].partition(" ")[0] if error.status == 422 else None
-    body = error_body(error.status, error.message, field)
-    headers = None if error.retry_after is None else {"Retry-After": str(error.retry_after)}
-    return Response(body, error.status, headers, "application/json")
-
-
-class Invalid(Exception):
-    """A field of the request that is wrong, by its place."""
-
-    def __init__(self, place: tuple[int | str, ...], reason: str):
-        super().__init__(reason)
-        field = ""
-        for part in place:
-            field += f"[{part}]" if isinstance(part, int) else f".{part}" if field else part
-        self.field, self.reason = field or "body", reason
-
-
-async def _invalid(request: Request, error: Exception) -> Response:
-    """Name the field."""
-    if isinstance(error, RequestValidationError):  # of the path
-        first = error.errors()[0]
-        error = Invalid(tuple(first["loc"][1:]), first["msg"])
-    assert isinstance(error, Invalid)
-    body = error_body(422, f"{error.field}: {error.reason}", error.field)
-    return Response(body, 422, media_type="application/json")
-
-
-async def _http_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, StarletteHTTPException)
-    headers = dict(error.headers or {})
-    return Response(
-        error_body(error.status_code, str(error.detail)), error.status_code, headers, "application/json"
-    )
-
-
-async def _failed(request: Request, error: Exception) -> Response:
-    """Nothing of the inside; the gate logs the error."""
-    return Response(error_body(500, "internal error"), 500, media_type="application/json")
-
-
-class Shortcut:
-    """ASGI: the requests that come most go straight to their handlers.
-
-    FastAPI's own routes, which document them, would solve dependencies that they do not have, and that costs
-    more than the decision. The handlers read and check everything themselves.
-    """
-
-    def __init__(self, app: FastAPI, *last: str):
-        self.app = app
-        self.routes = {
-            path: route
-            for path in last
-            for route in app.routes
-            if isinstance(route, APIRoute) and route.path == f"/v1/bandits/{{name}}/{path}"
-        }
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """`POST /v1/bandits/{name}/LAST`, or whatever FastAPI makes of it."""
-        if scope["type"] == "http" and scope["method"] == "POST":
-            start, _, last = scope["path"].rpartition("/")
-            route = self.routes.get(last)
-            name = start.removeprefix("/v1/bandits/")
-            if route is not None and name != start and "/" not in name:
-                scope["route"] = route
-                request = Request(scope, receive)
-                try:
-                    response = await route.endpoint(name, request)
-                except Refused as error:
-                    response = await _refused(request, error)
-                except Invalid as error:
-                    response = await _invalid(request, error)
-                except StarletteHTTPException as error:
-                    response = await _http_error(request, error)
-                await response(scope, receive, send)
-                return
-        await self.app(scope, receive, send)
 
 
 def _complete_document(app: FastAPI) -> None:

@@ -191,6 +191,7 @@ class Database:
             connection.isolation_level = None  # transactions begin where we say, not where the driver guesses
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=FULL")  # a commit survives a loss of power
+            connection.execute("PRAGMA wal_autocheckpoint=8000")  # pages: fewer, larger checkpoints
             connection.execute("PRAGMA foreign_keys=ON")
             connection.execute("PRAGMA busy_timeout=30000")
 

@@ -91,8 +91,7 @@ class Gate:
                 await reply(watched, 500, "internal error")
         finally:
             route = getattr(scope.get("route"), "path", "none")
-            self.metrics.requests.labels(route, status).inc()
-            self.metrics.seconds.labels(route).observe(time.perf_counter() - started)
+            self.metrics.answered(route, status, time.perf_counter() - started)
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | tuple[int, str, int] | None:
         headers = dict(scope["headers"])

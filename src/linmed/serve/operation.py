@@ -29,7 +29,16 @@ class Metrics:
             "linmed_commit_seconds", "Time of a transaction", buckets=_BUCKETS, **own
         )
         self.refused = Counter("linmed_refused", "Requests refused for load or rate", ["reason"], **own)
+        self._labelled: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
         self.waiting = Gauge("linmed_waiting", "Decisions and rewards waiting for their commit", **own)
+
+    def answered(self, route: str, status: int, seconds: float) -> None:
+        """A request is done."""
+        if (route, status) not in self._labelled:
+            self._labelled[route, status] = self.requests.labels(route, status), self.seconds.labels(route)
+        requests, times = self._labelled[route, status]
+        requests.inc()
+        times.observe(seconds)
 
     def committed(self, decisions: int, rewards: int, seconds: float) -> None:
         """A transaction is done."""
