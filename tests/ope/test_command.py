@@ -1,22 +1,18 @@
 """`linmed ope`: what it prints, its JSON, its plot and its errors."""
 
-import argparse
 import json
 
 import numpy as np
 import pytest
 
 from linmed.agent import Agent
+from linmed.cli import main
 from linmed.ope import DecisionLog, evaluate
-from linmed.ope.command import add_parser
 from linmed.policies.linmed import LinMED
 
 
 def command(*words: object) -> int:
-    parser = argparse.ArgumentParser()
-    add_parser(parser.add_subparsers())
-    args = parser.parse_args(["ope", *map(str, words)])
-    return int(args.run(args))
+    return main(["ope", *map(str, words)])
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +83,7 @@ def test_a_dask_cluster_gives_the_same_table(logged, capsys):
 
 def test_wrong_input_is_one_line_and_exit_code_2(logged, capsys):
     assert command("nowhere") == 2
-    assert capsys.readouterr().err == "linmed ope: there is no log at nowhere\n"
+    assert capsys.readouterr().err == "linmed: error: there is no log at nowhere\n"
     assert command(logged / "log", "--target", "nobody") == 2
     assert "target must be" in capsys.readouterr().err
     assert command(logged / "log", "--reward-range", 0, 0.5) == 2

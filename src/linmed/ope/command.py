@@ -84,16 +84,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do what the arguments say; the exit code. Wrong input is one line on standard error."""
-    try:
-        _run(args)
-    except (ValueError, TypeError, OSError) as error:
-        print(f"linmed ope: {error}", file=sys.stderr)
-        return 2
-    return 0
-
-
-def _run(args: argparse.Namespace) -> None:
+    """Do what the arguments say; the exit status."""
     log = open_log(args.log, args.format, args.arms, "skip" if args.skip_malformed else "raise")
     targets = [_target(text) for text in args.targets or ["uniform"]]
     reward_range = (args.reward_range[0], args.reward_range[1])
@@ -142,6 +133,7 @@ def _run(args: argparse.Namespace) -> None:
         print(json.dumps({**meta, "results": _plain(table), "notes": notes}, indent=2))
     else:
         _print(table, meta, notes)
+    return 0
 
 
 def open_log(
