@@ -25,7 +25,7 @@ def test_a_decision_carries_the_exact_probability_of_its_arm(app: httpx.Client) 
 def test_arms_are_drawn_with_the_probabilities_that_are_logged(
     sqlite: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """400 decisions at one state: χ² of the counts beyond 16.3 (2 degrees) has probability 3e-4; seed fixed."""
+    """400 decisions at one state: χ² of the counts beyond 16.3 (2 degrees) has probability 3e-4."""
     monkeypatch.setattr("secrets.randbits", lambda bits: 20)
     with application(sqlite) as app:
         create(app, policy={"policy": "LinMED", "alpha_emp": 0.4, "alpha_opt": 0.3})
