@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from report import ONE_THREAD, SHAPES, machine
+from report import ONE_THREAD, SHAPES, SHOWN, document, machine, show
 
 os.environ.update(ONE_THREAD)  # before NumPy is loaded; threads of our own are counted by us
 PARTS = ("peers", "kernels", "roofline", "growth")
@@ -27,9 +27,14 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="a few minutes, coarse figures")
     parser.add_argument("--repeats", type=int, help="repeats of every measurement (default 5, quick 2)")
     parser.add_argument("--seconds", type=float, help="at most this long per repeat (default 1, quick 0.2)")
-    parser.add_argument("--clock", choices=("wall", "cpu"), default="wall", help="for the table of peers")
+    parser.add_argument(
+        "--clock", choices=("wall", "cpu"), default="wall", help="cpu: processor time, on a busy machine"
+    )
     parser.add_argument("--peers", nargs="*", default=[], metavar="NAME", help="only these peers")
     parser.add_argument("--json", type=Path, default=Path("out/bench.json"), help="where all figures go")
+    parser.add_argument(
+        "--document", type=Path, metavar="PAGE", help="write the tables into docs/performance.md"
+    )
     args = parser.parse_args(words)
     unknown = sorted(set(args.parts) - set(PARTS))
     if unknown:
@@ -42,11 +47,15 @@ def parse(words: list[str]) -> argparse.Namespace:
 
 def main(words: list[str]) -> None:
     args = parse(words)
-    results: dict[str, Any] = {"machine": machine()}
-    print("\n".join(f"{key}: {value}" for key, value in results["machine"].items()), end="\n\n")
+    results: dict[str, Any] = {}
     for part in args.parts:
         print(f"## {part}\n", flush=True)
-        results[part] = measure(part, args)
+        SHOWN.clear()
+        here = machine()
+        show(", ".join(f"{key} {value}" for key, value in here.items()) + "\n")
+        results[part] = {"machine": here, **measure(part, args)}
+        if args.document:
+            document(args.document, part)
         args.json.parent.mkdir(parents=True, exist_ok=True)
         args.json.write_text(json.dumps(results, indent=1))
     print(f"all figures: {args.json}")
@@ -61,14 +70,14 @@ def measure(part: str, args: argparse.Namespace) -> Any:
     if part == "kernels":
         import kernels
 
-        return kernels.run(SHAPES, args.repeats, args.seconds)
+        return kernels.run(SHAPES, args.repeats, args.seconds, args.clock)
     if part == "roofline":
         import roofline
 
-        return roofline.run(SHAPES, args.repeats, args.seconds)
+        return roofline.run(SHAPES, args.repeats, args.seconds, args.clock)
     import growth
 
-    return growth.run(args.repeats, args.quick)
+    return growth.run(args.repeats, args.quick, args.clock)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-from report import interleaved, short, table
+from report import CLOCKS, interleaved, short, show, table
 from roofline import bandwidth
 
 from linmed import Agent, LinMED, simulate
@@ -45,6 +45,7 @@ def resident(name):
     return int(line.split()[1]) * 1024
 
 K, d = int(sys.argv[1]), int(sys.argv[2])
+now = time.process_time if sys.argv[4] == "cpu" else time.perf_counter
 agent = Agent(LinMED(), dim=d, seed=1)
 agent.learn(agent.decide(np.random.default_rng(0).standard_normal((3 * d, d))), 1.0)  # compiled
 before = resident("VmRSS")
@@ -54,9 +55,9 @@ for k in range(0, K, 1000):
 open("/proc/self/clear_refs", "w").write("5")  # the peak starts from here
 spent = []
 for _ in range(int(sys.argv[3])):
-    began = time.perf_counter()
+    began = now()
     decision = agent.decide(arms)
-    spent.append(time.perf_counter() - began)
+    spent.append(now() - began)
     agent.learn(decision, 1.0)
 print(sorted(spent)[len(spent) // 2], before, resident("VmHWM"), arms.nbytes)
 """
@@ -68,21 +69,22 @@ def directions(rng: np.random.Generator, arms: int, dim: int) -> np.ndarray:
     return rows
 
 
-def seconds_per_round(arms: int, dim: int, changing: bool, rounds: int) -> float:
+def seconds_per_round(arms: int, dim: int, changing: bool, rounds: int, clock: str) -> float:
     """`Agent.decide` and `learn`; arm sets that change are drawn outside the time."""
     rng = np.random.default_rng(1)
     theta = directions(rng, 1, dim)[0]
     agent = Agent(LinMED(), dim=dim, seed=1)
     offered = directions(rng, arms, dim)
+    now = CLOCKS[clock]
     spent = 0.0
     for t in range(rounds + 1):
         if changing and t:
             offered = directions(rng, arms, dim)
-        began = time.perf_counter()
+        began = now()
         decision = agent.decide(offered)
         agent.learn(decision, float(offered[decision.arm] @ theta) + rng.standard_normal())
         if t:  # the first is for compilation and caches
-            spent += time.perf_counter() - began
+            spent += now() - began
     return spent / rounds
 
 
@@ -92,7 +94,7 @@ def exponent(sizes: Sequence[int], seconds: Sequence[float]) -> float:
     return float(np.polyfit(np.log(sizes[half - 1 :]), np.log(seconds[half - 1 :]), 1)[0])
 
 
-def grow(repeats: int, quick: bool) -> dict[str, Any]:
+def grow(repeats: int, quick: bool, clock: str) -> dict[str, Any]:
     """Times over K at d = 8 and over d at K = 4096, for arm sets that stay and that change."""
     arms = ARMS_AT_D8[:-1] if quick else ARMS_AT_D8
     dims = DIMS_AT_K4096[:-2] if quick else DIMS_AT_K4096
@@ -105,10 +107,7 @@ def grow(repeats: int, quick: bool) -> dict[str, Any]:
         for changing in (False, True):
             found["changing" if changing else "fixed"] = [
                 median(
-                    interleaved(
-                        repeats,
-                        {"s": lambda n=n, c=changing, s=shape: seconds_per_round(*s(n), c, _rounds(*s(n)))},
-                    )["s"]
+                    seconds_per_round(*shape(n), changing, _rounds(*shape(n)), clock) for _ in range(repeats)
                 )
                 for n in sizes
             ]
@@ -118,7 +117,7 @@ def grow(repeats: int, quick: bool) -> dict[str, Any]:
             [kind, *(short(1e6 * t) for t in times), f"{slopes[kind]:.2f}"] for kind, times in found.items()
         ]
         header = ["arm set", *(f"{n:,}" for n in sizes), "exponent"]
-        print(table(f"µs per decision with learning, growing {name}", header, rows))
+        show(table(f"µs per decision with learning, growing {name} ({clock} clock)", header, rows))
     return results
 
 
@@ -133,7 +132,7 @@ def memory() -> dict[str, int]:
         state = LinMED().start(10, dim)
         sizes[f"d = {dim}"] = sum(array.nbytes for array in state.arrays().values()) // 10
     rows = [[name, f"{size:,}", f"{size / 8:,.0f}"] for name, size in sizes.items()]
-    print(table("State of one replica", ["", "bytes", "numbers"], rows))
+    show(table("State of one replica", ["", "bytes", "numbers"], rows))
     return sizes
 
 
@@ -155,15 +154,15 @@ def start_up(repeats: int) -> dict[str, list[float]]:
         for kind, (imported, decided, processor) in found.items()
     ]
     header = ["cache of kernels", "import", "first decision", "both", "processor time of the process"]
-    print(table("Start-up, seconds", header, rows))
+    show(table("Start-up, seconds (wall clock but for the last column)", header, rows))
     return found
 
 
-def million(repeats: int, quick: bool) -> dict[str, float]:
+def million(repeats: int, quick: bool, clock: str) -> dict[str, float]:
     """One decision over a million arms of 64 features: time, memory, share of the bandwidth bound."""
     arms, dim = (100_000 if quick else 1_000_000), 64
     done = subprocess.run(
-        [sys.executable, "-c", MILLION, str(arms), str(dim), str(max(2, repeats // 2))],
+        [sys.executable, "-c", MILLION, str(arms), str(dim), str(max(2, repeats // 2)), clock],
         capture_output=True,
         text=True,
         check=True,
@@ -181,7 +180,7 @@ def million(repeats: int, quick: bool) -> dict[str, float]:
         ["bandwidth bound of so many passes", f"{floor:.2f} s at {read / 1e9:.1f} GB/s"],
         ["share of the bound", f"{floor / seconds:.2f}"],
     ]
-    print(table("One decision over very many arms", ["", ""], rows))
+    show(table("One decision over very many arms", ["", ""], rows))
     return {"arms": arms, "dim": dim, "s": seconds, "before": before, "peak": peak, "bound": floor}
 
 
@@ -219,19 +218,19 @@ def threads(repeats: int, quick: bool) -> dict[str, Any]:
         rows.append([f"({arms},{dim})", short(micros), f"{gain:.2f}"])
         results[f"{arms}x{dim}"] = {**found, "gain": gain, "horizon": horizon}
     header = ["(K,d)", "µs per replica and round, one thread", "two threads against one"]
-    print(table("`simulate`, R = 180, changing arms", header, rows))
+    show(table("`simulate`, R = 180, changing arms (wall clock)", header, rows))
     return results
 
 
-def run(repeats: int, quick: bool) -> dict[str, Any]:
+def run(repeats: int, quick: bool, clock: str) -> dict[str, Any]:
     """Everything in this file."""
-    results: dict[str, Any] = {"growth": grow(min(repeats, 3), quick), "memory": memory()}
+    results: dict[str, Any] = {"growth": grow(min(repeats, 3), quick, clock), "memory": memory()}
     results["start-up"] = start_up(repeats)
     results["threads"] = threads(repeats, quick)
     if Path("/proc/self/clear_refs").exists():
-        results["million"] = million(repeats, quick)
+        results["million"] = million(repeats, quick, clock)
     return results
 
 
 if __name__ == "__main__":
-    run(2 if "--quick" in sys.argv[1:] else 5, "--quick" in sys.argv[1:])
+    run(2 if "--quick" in sys.argv[1:] else 5, "--quick" in sys.argv[1:], "wall")

@@ -9,7 +9,6 @@ replica, for the same number of rounds. µs are per replica and round.
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
@@ -18,7 +17,7 @@ from typing import Any
 import numpy as np
 from environments import HOME
 from plain import PlainLinMED
-from report import SHAPES, interleaved, short, spread, table
+from report import CLOCKS, SHAPES, interleaved, short, show, spread, table
 
 from linmed import Agent, LinMED
 
@@ -48,10 +47,11 @@ class Trials:
         rewards: Floats = self.means[self.rows, arm] + self.noise[t]
         return rewards
 
-    def micros(self, play: Callable[[], None]) -> float:
-        began = time.perf_counter()
+    def micros(self, play: Callable[[], None], clock: str) -> float:
+        now = CLOCKS[clock]
+        began = now()
         play()
-        return (time.perf_counter() - began) / (self.rounds * self.replicas) * 1e6
+        return (now() - began) / (self.rounds * self.replicas) * 1e6
 
 
 def simulated(trials: Trials) -> None:
@@ -91,12 +91,14 @@ def yardstick() -> Path | None:
     return program
 
 
-def in_cpp(program: Path, trials: Trials) -> float:
-    """µs per replica and round, by the program's own clock."""
+def in_cpp(program: Path, trials: Trials, clock: str) -> float:
+    """µs per replica and round, by the program's own clocks."""
     arms, dim = trials.arms.shape[1:]
     words = [str(program), str(arms), str(dim), str(trials.replicas), str(trials.rounds)]
-    seconds = float(subprocess.run(words, check=True, capture_output=True, text=True).stdout.split()[0])
-    return seconds / (trials.rounds * trials.replicas) * 1e6
+    wall, _, cpu = map(
+        float, subprocess.run(words, check=True, capture_output=True, text=True).stdout.split()
+    )
+    return (cpu if clock == "cpu" else wall) / (trials.rounds * trials.replicas) * 1e6
 
 
 def check(arms: int, dim: int, rounds: int = 40) -> tuple[float, int]:
@@ -122,13 +124,13 @@ def rounds_for(replicas: int, arms: int, dim: int, seconds: float) -> int:
     rounds = 8
     while True:
         trials = Trials(replicas, arms, dim, rounds)
-        spent = trials.micros(lambda: simulated(trials)) * rounds * replicas / 1e6  # noqa: B023
+        spent = trials.micros(lambda: simulated(trials), "cpu") * rounds * replicas / 1e6  # noqa: B023
         if spent > 0.2 * seconds or rounds > 200_000:
             return max(8, int(rounds * min(seconds / spent, 8.0)))
         rounds *= 4
 
 
-def run(shapes: Sequence[tuple[int, int]], repeats: int, seconds: float) -> dict[str, Any]:
+def run(shapes: Sequence[tuple[int, int]], repeats: int, seconds: float, clock: str) -> dict[str, Any]:
     """Measure, print, and return the figures: µs by (R, K, d) and contender."""
     program = yardstick()
     results: dict[str, Any] = {}
@@ -136,30 +138,32 @@ def run(shapes: Sequence[tuple[int, int]], repeats: int, seconds: float) -> dict
     for arms, dim in shapes:
         difference, _ = check(arms, dim)
         for replicas in REPLICAS:
-            found = _compare(program, replicas, arms, dim, repeats, seconds)
+            found = _compare(program, replicas, arms, dim, repeats, seconds, clock)
             results[f"{replicas}x{arms}x{dim}"] = {"difference": difference, **found}
             rows.append(_row(replicas, arms, dim, found))
             print(".", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
-    title = f"µs per replica and round, LinMED-90 (median of {repeats}, ± half the range)"
+    title = f"µs per replica and round, LinMED-90 (median of {repeats}, ± half the range, {clock} clock)"
     header = ["(K,d)", "R", "Agent", "simulated", "NumPy", "C++", "NumPy / linmed", "C++ / linmed"]
-    print(table(title, header, rows))
-    results["design and decision"] = beside_blas(1000, 32, repeats)
+    show(table(title, header, rows))
+    results["design and decision"] = beside_blas(1000, 32, repeats, clock)
     return results
 
 
 def _compare(
-    program: Path | None, replicas: int, arms: int, dim: int, repeats: int, seconds: float
+    program: Path | None, replicas: int, arms: int, dim: int, repeats: int, seconds: float, clock: str
 ) -> dict[str, list[float]]:
     trials = Trials(replicas, arms, dim, rounds_for(replicas, arms, dim, seconds / 3))
     brief = Trials(replicas, arms, dim, max(2, trials.rounds // 20))  # NumPy is that much slower
-    tasks: dict[str, Callable[[], float]] = {"simulated": lambda: trials.micros(lambda: simulated(trials))}
+    tasks: dict[str, Callable[[], float]] = {
+        "simulated": lambda: trials.micros(lambda: simulated(trials), clock)
+    }
     if replicas == 1:
         live(Trials(1, arms, dim, 2))
-        tasks["Agent"] = lambda: trials.micros(lambda: live(trials))
-    tasks["NumPy"] = lambda: brief.micros(lambda: in_numpy(brief))
+        tasks["Agent"] = lambda: trials.micros(lambda: live(trials), clock)
+    tasks["NumPy"] = lambda: brief.micros(lambda: in_numpy(brief), clock)
     if program is not None:
-        tasks["C++"] = lambda: in_cpp(program, trials)
+        tasks["C++"] = lambda: in_cpp(program, trials, clock)
     return interleaved(repeats, tasks)
 
 
@@ -176,7 +180,7 @@ def _row(replicas: int, arms: int, dim: int, found: dict[str, list[float]]) -> l
     return [f"({arms},{dim})", str(replicas), *cells, against("NumPy"), against("C++")]
 
 
-def beside_blas(arms: int, dim: int, repeats: int) -> dict[str, float]:
+def beside_blas(arms: int, dim: int, repeats: int, clock: str) -> dict[str, float]:
     """Design and decision against the diagonal of `arms V⁻¹ armsᵀ` by BLAS times the greedy steps."""
     _, steps = check(arms, dim)
     trials = Trials(1, arms, dim, 40)
@@ -187,10 +191,11 @@ def beside_blas(arms: int, dim: int, repeats: int) -> dict[str, float]:
     matrix, inverse = trials.arms[0], np.ascontiguousarray(state.inverse[0])
 
     def timed(task: Callable[[], object], times: int = 50) -> float:
-        began = time.perf_counter()
+        now = CLOCKS[clock]
+        began = now()
         for _ in range(times):
             task()
-        return (time.perf_counter() - began) / times * 1e6
+        return (now() - began) / times * 1e6
 
     found = interleaved(
         max(repeats, 5),
@@ -201,7 +206,7 @@ def beside_blas(arms: int, dim: int, repeats: int) -> dict[str, float]:
     )
     decision, diagonal = median(found["decision"]), median(found["diagonal"])
     share = decision / (diagonal * steps)
-    print(
+    show(
         f"({arms},{dim}): design and decision {short(decision)} µs; the diagonal of arms V⁻¹ armsᵀ by BLAS "
         f"{short(diagonal)} µs × {steps} greedy steps = {short(diagonal * steps)} µs; ratio {share:.2f}\n"
     )
@@ -210,4 +215,4 @@ def beside_blas(arms: int, dim: int, repeats: int) -> dict[str, float]:
 
 if __name__ == "__main__":
     quick = "--quick" in sys.argv[1:]
-    run(SHAPES, 2 if quick else 5, 0.2 if quick else 1.0)
+    run(SHAPES, 2 if quick else 5, 0.2 if quick else 1.0, "wall")

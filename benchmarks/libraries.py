@@ -13,7 +13,7 @@ from statistics import median
 from typing import Any
 
 from environments import HOME, PEERS, interpreter, prepare
-from report import ONE_THREAD, short, spread, table
+from report import ONE_THREAD, short, show, spread, table
 
 PATIENCE = 180  # seconds after which a silent peer is given up
 SLOW = 5  # seconds after which a repeat is the last of its kind
@@ -181,20 +181,18 @@ def _print(rows: list[Row], refused: dict[str, str], shapes: list[str], repeats:
         return short(middle[row.peer, row.policy, shape] / middle["linmed", "LinMED", shape])
 
     what = f"median of {repeats}, ± half the range, {clock} clock, one thread"
-    print(table(f"µs per decision with learning ({what})", columns + heads, cells(micros), words=4))
-    print(table("decisions per second", columns + heads, cells(rate), words=4))
-    print(table("time relative to linmed's LinMED (same run)", columns + heads, cells(ratio), words=4))
+    show(table(f"µs per decision with learning ({what})", columns + heads, cells(micros), words=4))
+    show(table("decisions per second", columns + heads, cells(rate), words=4))
+    show(table("time relative to linmed's LinMED (same run)", columns + heads, cells(ratio), words=4))
     _print_best(rows, middle, shapes, heads)
     busy = [
         median(w / c for w, c in zip(kept["wall"], kept["cpu"], strict=True))
         for kept in reference.micros.values()
     ]
-    print(f"wall time / processor time of LinMED: {median(busy):.2f} (1 on an idle machine)\n")
-    for row in order:
-        if row.error:
-            print(f"- {row.peer} {row.policy}: {row.error}")
-    for name, reason in refused.items():
-        print(f"- {name} not measured: {reason}")
+    notes = [f"wall time / processor time of LinMED: {median(busy):.2f} (1 on an idle machine)"]
+    notes += [f"{row.peer} {row.policy}: {row.error}" for row in order if row.error]
+    notes += [f"{name} not measured: {reason}" for name, reason in refused.items()]
+    show("".join(f"- {note}\n" for note in notes))
 
 
 def _print_best(
@@ -218,4 +216,4 @@ def _print_best(
             else:
                 cells.append("—")
         lines.append([title, *cells])
-    print(table("LinMED's lead over the fastest", ["", *heads], lines))
+    show(table("LinMED's lead over the fastest", ["", *heads], lines))

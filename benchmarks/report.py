@@ -2,6 +2,7 @@
 
 import os
 import platform
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
@@ -9,6 +10,8 @@ from statistics import median
 ONE_THREAD = {
     name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 }
+CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
+SHOWN: list[str] = []
 SHAPES = ((3, 2), (10, 4), (10, 50), (500, 2), (100, 20), (1000, 32))  # (K, d)
 
 
@@ -22,6 +25,23 @@ def table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], word
 
     rule = "|" + "|".join("-" * (w + 2) if i < words else "-" * (w + 1) + ":" for i, w in enumerate(widths))
     return "\n".join([f"### {title}", "", line(header), rule + "|", *map(line, rows), ""])
+
+
+def show(text: str) -> None:
+    """Print, and keep for the documentation."""
+    print(text, flush=True)
+    SHOWN.append(text)
+
+
+def document(page: Path, part: str) -> None:
+    """Put what was shown since the last call between the marks <!-- PART --> and <!-- /PART --> of a page."""
+    text = page.read_text()
+    begin, end = f"<!-- {part} -->\n", f"<!-- /{part} -->\n"
+    if text.count(begin) != 1 or text.count(end) != 1:
+        raise ValueError(f"{page} must hold {begin.strip()} and {end.strip()}, each once")
+    head, rest = text.split(begin)
+    shown = "\n".join(SHOWN).strip() + "\n"
+    page.write_text(head + begin + "\n" + shown + "\n" + end + rest.split(end)[1])
 
 
 def short(x: float) -> str:
