@@ -10,15 +10,17 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from linmed import checks
 from linmed.checks import Floats
-from linmed.log import LogWriter, Recorder
 from linmed.policies import Policy, RidgePolicy, RidgeState
+
+if TYPE_CHECKING:
+    from linmed.log import Recorder
 
 FORMAT = 1
 """Version of the file that `Agent.save` writes."""
@@ -76,7 +78,7 @@ class Agent:
         seed: int | None = None,
         *,
         max_pending: int | None = None,
-        log: str | os.PathLike[str] | Recorder | None = None,
+        log: "str | os.PathLike[str] | Recorder | None" = None,
         log_arms: bool = True,
     ) -> None:
         if not isinstance(policy, Policy):
@@ -88,7 +90,7 @@ class Agent:
             seed = checks.whole("seed", seed, at_least=0)
         self.state = policy.start(1, self.dim)
         self.dropped = 0
-        self.log = LogWriter(log) if isinstance(log, (str, os.PathLike)) else log
+        self.log = _open_log(log)
         self.log_arms = checks.flag("log_arms", log_arms)
         self._bits = np.random.PCG64(seed)
         self._draw_block()
@@ -211,7 +213,7 @@ class Agent:
 
     @classmethod
     def load(
-        cls, path: str | os.PathLike[str], *, log: str | os.PathLike[str] | Recorder | None = None
+        cls, path: str | os.PathLike[str], *, log: "str | os.PathLike[str] | Recorder | None" = None
     ) -> "Agent":
         """The agent that `save` wrote; it continues exactly where that one stood."""
         content = Path(path).read_bytes()
@@ -260,3 +262,11 @@ class Agent:
         if run == self._run and number.isdigit() and int(number) < self._decisions:
             return f"decision {identifier!r} has had its reward already, or was dropped by max_pending"
         return f"decision {identifier!r} is unknown to this agent"
+
+
+def _open_log(log: "str | os.PathLike[str] | Recorder | None") -> "Recorder | None":
+    if not isinstance(log, (str, os.PathLike)):
+        return log
+    from linmed.log import LogWriter  # pyarrow is loaded only where there is a log
+
+    return LogWriter(log)

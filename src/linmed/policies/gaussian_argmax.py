@@ -8,8 +8,6 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import ndtri
-from scipy.stats import qmc
 
 from linmed.checks import Floats, Ints
 from linmed.kernels import orthant, thompson
@@ -97,6 +95,9 @@ def sobol_normals(dim: int) -> Floats:
     """Standard normals at a scrambled Sobol set (blocks, points, dim); in no dimension, one point."""
     if dim == 0:
         return np.zeros((1, 1, 0))
+    from scipy.special import ndtri  # both take longer to import than all the rest together
+    from scipy.stats import qmc
+
     uniforms = qmc.Sobol(dim, scramble=True, seed=np.random.default_rng(0)).random(BLOCKS * POINTS)
     normals: Floats = ndtri(uniforms + 2.0**-31)  # the points are multiples of 2⁻³⁰, zero among them
     return normals.reshape(BLOCKS, POINTS, dim)
