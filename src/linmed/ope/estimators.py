@@ -331,8 +331,11 @@ class Moments:
         other.ratio = z is not None
         means = [float(np.mean(column)) for column in columns]
         other.mean[present] = means
-        centred = np.stack([column - mean for column, mean in zip(columns, means, strict=True)])
-        other.scatter[np.ix_(present, present)] = centred @ centred.T
+        centred = [column - mean for column, mean in zip(columns, means, strict=True)]
+        for a, left in zip(present, centred, strict=True):
+            for b, right in zip(present, centred, strict=True):
+                # Not a BLAS product: its threads cost more than this sum.
+                other.scatter[a, b] = np.einsum("i,i->", left, right)
         self.merge(other)
 
     def merge(self, other: "Moments") -> None:

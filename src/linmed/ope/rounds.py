@@ -338,5 +338,6 @@ def _floats(column: pa.Array) -> Floats:
 
 
 def _ints(column: pa.Array, missing: int) -> Ints:
-    array: Ints = column.fill_null(missing).to_numpy(zero_copy_only=False)
+    filled = column.fill_null(missing) if column.null_count else column
+    array: Ints = filled.to_numpy(zero_copy_only=False)
     return np.require(array, np.int64, ["C", "W"])
