@@ -123,7 +123,7 @@ def _large_gap(found: Findings) -> Iterator[Row]:
             row = _row(
                 found,
                 f"{name}'s regret grows like √n (exponent between {ROOT[0]} and {ROOT[1]}, over "
-                f"runs told their horizon, {sizes[0]:,.0f} to {sizes[-1]:,.0f})",
+                f"runs of {sizes[0]:,.0f} to {sizes[-1]:,.0f} rounds)",
                 [("exponent {}", p, p.within(*ROOT))],
             )
             yield Row(
@@ -378,8 +378,8 @@ def _misspecified(found: Findings, sizes: tuple[int, ...], symbol: str) -> Itera
 
 # ---- offline-evaluation ---------------------------------------------------------------------------------
 
-RESOLUTION = 0.02
-"""Means whose three standard errors exceed this cannot tell the published numbers apart."""
+RESOLUTION = 0.03
+"""Means whose three standard errors exceed this cannot tell the largest published bias, 0.1, from little."""
 
 
 def agrees(estimate: Estimate, published: float, rounding: float) -> Verdict:
@@ -401,10 +401,12 @@ def _offline(found: Findings) -> Iterator[Row]:
         agrees(own, ORACLE, 0.005),
     )
     for M in SAMPLES:
-        estimate = mean(found.scores[floor_column(M)])
+        sample = found.scores[floor_column(M)]
+        estimate = mean(sample)
+        rest = mean(np.delete(sample, sample.argmax()))  # tails are heavy: one trial can carry the error
         yield row(
             f"From LinTS-Freq's log with M = {M:,} Monte-Carlo samples it is {PUBLISHED[M][0]:.3f}",
-            _decimals(estimate),
+            f"{_decimals(estimate)}; without the largest score ({sample.max():.1f}) {_decimals(rest)}",
             agrees(estimate, PUBLISHED[M][0], 0.0005),
         )
     exact = mean(found.scores[LINTS_EXACT])
