@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from linmed import Agent, LinMED
+from linmed.ope import DecisionLog
 
 ARMS = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
 
@@ -201,6 +202,19 @@ def test_files_hold_no_pickle(tmp_path):
     agent().save(tmp_path / "agent")
     with np.load(tmp_path / "agent", allow_pickle=False) as file:
         assert all(file[name].dtype != object for name in file.files)
+
+
+def test_a_new_log_takes_only_the_rewards_of_its_own_decisions(tmp_path):
+    one = agent(log=tmp_path / "old")
+    early = one.decide(ARMS)
+    one.save(tmp_path / "agent")
+    with Agent.load(tmp_path / "agent", log=tmp_path / "new") as twin:
+        late = twin.decide(ARMS)
+        twin.learn(early.id, 1.0)
+        twin.learn(late, 0.5)
+    assert twin.count == 2
+    rows = DecisionLog.open(tmp_path / "new").table().to_pylist()
+    assert [(row["decision_id"], row["reward"]) for row in rows] == [(late.id, 0.5)]
 
 
 def test_importing_compiles_nothing_and_loads_nothing_heavy():

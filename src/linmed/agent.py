@@ -1,5 +1,6 @@
 """A policy, its state and its random stream: one live decision maker."""
 
+import contextlib
 import io
 import json
 import math
@@ -138,7 +139,9 @@ class Agent:
         self.policy.learn(self.state, features[None], np.array([value]), _ONE_REPLICA)
         del self._pending[identifier]
         if self.log is not None:
-            self.log.reward(identifier, value)
+            # A log opened after the decision was made has no row for the reward to join.
+            with contextlib.suppress(KeyError):
+                self.log.reward(identifier, value)
 
     def observe(self, features: ArrayLike, reward: ArrayLike) -> None:
         """Absorb data from elsewhere (a warm start): features (d,) with one reward, or (n, d) with (n,)."""
