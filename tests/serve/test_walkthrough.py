@@ -37,7 +37,7 @@ def test_the_walk_with_curl_does_what_it_says(running: Running, tmp_path: Path) 
 
 def test_the_python_example_runs(running: Running, tmp_path: Path) -> None:
     (code,) = blocks("py")
-    code = code.replace("http://127.0.0.1:8000", running.url)
+    code = code.replace("http://127.0.0.1:8000", running.url).replace('"articles"', '"guide"')
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     arm, probability = done.stdout.split()
