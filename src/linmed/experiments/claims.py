@@ -292,8 +292,9 @@ def _delayed(found: Findings) -> Iterator[Row]:
             - found.final("OFUL", 0)
             - CLOSE * (found.final(name, longest) - found.final(name, 0))
         )
+        verdict = together([own.above(0.0), gap.above(0.0)])  # a rise there must be, to be larger
         claim = f"OFUL deteriorates with the delay much more than {name} (more than {CLOSE:g} times its rise)"
-        yield Row(found.experiment.name, claim, f"rise of {own} against {rise(name)}", gap.above(0.0))
+        yield Row(found.experiment.name, claim, f"rise of {own} against {rise(name)}", verdict)
 
 
 # ---- unit ball ------------------------------------------------------------------------------------------
