@@ -18,7 +18,7 @@ from linmed.kernels.linear import (
     tiles_of,
 )
 from linmed.kernels.ridge import radius
-from linmed.kernels.sampling import invert_cdf
+from linmed.kernels.sampling import invert_cdf, sample
 
 EXPLORE = 1.0 + 1e-9  # B_t: leverages above 1; ‖a‖² = 1 must not count because of its last bit
 TIE = 1.0 + 1e-12  # leverages within this factor are equal
@@ -255,3 +255,20 @@ def choose(
         beta = radius(logdet[r], count[r], sigma, log_inverse_delta, bias) ** 2
         distribution(arms, theta, inverse, r, beta, mixture, log_f, q, weight)
         out[r] = invert_cdf(weight, uniforms[r])
+
+
+@kernel
+def decide(
+    arms, theta, inverse, logdet, count, sigma, log_inverse_delta, bias,
+    alpha_emp, alpha_opt, version, optimal, explore, uniforms, out, arm, features,
+):  # fmt: skip
+    """`log_probabilities` with a draw from them: out (R,K), arm (R,), features (R,d) of the arms drawn."""
+    log_probabilities(
+        arms, theta, inverse, logdet, count, sigma, log_inverse_delta, bias,
+        alpha_emp, alpha_opt, version, optimal, explore, out,
+    )  # fmt: skip
+    sample(out, uniforms, np.empty(out.shape[1]), arm)
+    for r in range(out.shape[0]):
+        p = r if arms.shape[0] > 1 else 0
+        for k in range(arms.shape[2]):
+            features[r, k] = arms[p, arm[r], k]

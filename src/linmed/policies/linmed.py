@@ -9,7 +9,7 @@ import numpy as np
 from linmed import checks
 from linmed.checks import Floats, Ints
 from linmed.kernels import med
-from linmed.policies.base import Properties, RidgePolicy, RidgeState
+from linmed.policies.base import Choice, Properties, RidgePolicy, RidgeState
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,18 @@ class MedPolicy(RidgePolicy):
             out,
         )
         return out
+
+    def decide(self, state: RidgeState, arms: Floats, noise: Floats) -> Choice:
+        """Everything in one call of a kernel."""
+        replicas, dim = state.theta.shape
+        log_p = np.empty((replicas, arms.shape[1]))
+        arm = np.empty(replicas, dtype=np.int64)
+        features = np.empty((replicas, dim))
+        med.decide(
+            arms, state.theta, state.inverse, state.logdet, state.count,
+            *self.radius_parameters(), *self.mixture(), noise[:, 0], log_p, arm, features,
+        )  # fmt: skip
+        return Choice(arm, log_p[np.arange(replicas), arm], log_p, features)
 
     def choose(self, state: RidgeState, arms: Floats, noise: Floats) -> Ints:
         """Draw from p_t without taking its logarithms."""
