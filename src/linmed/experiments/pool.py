@@ -2,7 +2,9 @@
 
 import contextlib
 import multiprocessing
+import os
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from typing import Any
@@ -44,9 +46,7 @@ def workers_of(workers: int, cluster: str | None) -> Iterator[Executor | None]:
         yield None
     else:
         before = set(multiprocessing.active_children())
-        pool = ProcessPoolExecutor(
-            workers, multiprocessing.get_context("spawn"), initializer=_leave_interrupts
-        )
+        pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_begin)
         try:
             yield pool
         except BaseException:
@@ -57,9 +57,17 @@ def workers_of(workers: int, cluster: str | None) -> Iterator[Executor | None]:
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _leave_interrupts() -> None:
-    """Ctrl-C reaches every process of the terminal; only the main one is to answer."""
+def _begin() -> None:
+    """In every worker: leave Ctrl-C to the main process, and end when that does, however it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _on_cluster(address: str) -> Iterator[Executor]:
