@@ -379,7 +379,7 @@ def _misspecified(found: Findings, sizes: tuple[int, ...], symbol: str) -> Itera
 
 # ---- offline-evaluation ---------------------------------------------------------------------------------
 
-RESOLUTION = 0.03
+RESOLUTION = 0.02
 """Means whose three standard errors exceed this cannot tell the largest published bias, 0.1, from little."""
 
 
