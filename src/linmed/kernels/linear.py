@@ -15,7 +15,7 @@ from linmed.kernels.compile import kernel
 
 TILE = 136  # arms per tile; an odd number of cache lines, so that features do not evict each other
 KEEP = 1 << 18  # keep all tiles up to this many numbers (2 MiB)
-BLAS_DIM = 16  # from this dimension on, products of matrices go to BLAS (benchmarks/kernels.py)
+BLAS_DIM = 16  # from this dimension on, products of matrices go to BLAS (benchmarks/switch.py)
 
 
 @kernel

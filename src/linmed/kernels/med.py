@@ -25,7 +25,7 @@ TIE = 1.0 + 1e-12  # leverages within this factor are equal
 LOWEST = -1e300  # log f is never −inf: every arm keeps a finite log-probability
 TINY = 1e-250  # squared distances below this have lost digits to underflow
 UNDERFLOW = 1.0  # marks such a weight: no log f is positive
-FEW = 64  # numbers in the arm matrix up to which plain loops win (benchmarks/kernels.py)
+FEW = 64  # plain loops up to this many numbers (benchmarks/switch.py); beyond, the design needs the tiles
 OPTIMAL_TOL = 1e-6
 
 
