@@ -9,7 +9,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,8 +86,7 @@ class RidgeState(State):
     logdet: Floats  # (R,) log(det V / det V₀)
 
 
-Name = Literal["uniform", "normal"]
-P = TypeVar("P", bound="Policy")
+Noise = Literal["uniform", "normal"]
 
 
 @dataclass(frozen=True)
@@ -103,7 +102,7 @@ class Policy(ABC):
     """Name in legends and results; None derives one from the parameters."""
 
     properties: ClassVar[Properties]
-    noise: ClassVar[Name] = "uniform"
+    noise: ClassVar[Noise] = "uniform"
     """What `decide` draws from: uniforms on [0, 1) or standard normals."""
     index_free: ClassVar[bool] = True
     """Permuting the arms permutes the probabilities (ties aside)."""

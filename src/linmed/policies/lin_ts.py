@@ -8,7 +8,7 @@ import numpy as np
 from linmed import checks
 from linmed.checks import Floats, Ints
 from linmed.kernels import thompson
-from linmed.policies.base import Choice, Name, Properties, RidgePolicy, RidgeState
+from linmed.policies.base import Choice, Noise, Properties, RidgePolicy, RidgeState
 from linmed.policies.gaussian_argmax import LOG_RARE, log_best_arm_probabilities
 
 SHORT = {
@@ -56,7 +56,7 @@ class LinTS(RidgePolicy):
         paper_computable="no",
         paper_all_arms="no",
     )
-    noise: ClassVar[Name] = "normal"
+    noise: ClassVar[Noise] = "normal"
 
     def __post_init__(self) -> None:
         super().__post_init__()

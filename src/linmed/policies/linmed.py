@@ -90,8 +90,6 @@ class LinMED(MedPolicy):
         paper_computable="yes",
         paper_all_arms="yes",
     )
-    # BH breaks ties, and among equal designs chooses, by position.
-    index_free: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
