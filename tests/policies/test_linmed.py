@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from linmed import Agent, LinMED, LinMEDNoDesign, MaillardSampling
-from linmed.kernels import med
+from linmed.kernels import design, med
 from linmed.kernels.linear import tiles_of
 
 GOLDEN = json.loads((Path(__file__).parent.parent / "data" / "linmed.json").read_text())
@@ -73,6 +73,29 @@ def test_few_and_many_arms_are_computed_alike():
         found = med.log_weights_few(arms, 0, theta, inverse, 0, 5.0, few)
         assert found == med.log_weights(arms[0], all_tiles(arms[0]), theta[0], inverse[0], 5.0, many)
         np.testing.assert_allclose(few, many, rtol=1e-11, atol=1e-13)
+
+
+@pytest.mark.parametrize(("K", "d"), [(40, 3), (200, 7), (300, 40)])
+def test_tiles_and_rows_are_computed_alike(K, d):
+    """Arms copied into tiles and arms read where they stand are two routes to the same weights and design."""
+    rng = np.random.default_rng(K)
+    arms = rng.standard_normal((K, d))
+    state = state_after(LinMED(), rng.standard_normal((30, d)), rng.standard_normal(30), d)
+    tiles, none = all_tiles(arms), np.empty((0, d, 1))
+    assert len(tiles) > 0
+    found = []
+    for layout in (tiles, none):
+        log_f, scale, q = np.empty(K), np.empty(K), np.empty(K)
+        best = med.log_weights(arms, layout, state.theta[0], state.inverse[0], 5.0, log_f)
+        med.augmented_design(arms, layout, log_f, 0, False, scale, q)
+        count = np.zeros(K)
+        rows = tiles_of(arms, np.arange(K), scale) if len(layout) else none
+        design.betke_henk(arms, np.arange(K), scale, rows, count)
+        found.append((best, log_f, q, count))
+    (best, log_f, q, count), (other_best, *others) = found
+    assert best == other_best
+    for one, other in zip((log_f, q, count), others, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
 
 
 def test_log_probability_is_finite_however_small_the_weight():

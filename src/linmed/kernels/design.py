@@ -13,12 +13,41 @@ import math
 
 import numpy as np
 
-from linmed.kernels.compile import kernel
-from linmed.kernels.linear import argmax, extremes, inner_products, rescale, squared_lengths, tiles_of
+from linmed.kernels.compile import kernel, reordered
+from linmed.kernels.linear import (
+    BLAS_DIM,
+    argmax,
+    extreme_products,
+    inner_products,
+    lower_lengths,
+    rescale,
+    squared_lengths,
+    tiles_of,
+)
 
 NEGLIGIBLE = 1e-10  # a component this small relative to its own vector is rounding
 STOP = 1.0 + 1e-9  # the greedy loop ends when no leverage exceeds this
 LONGEST = 1_000_000  # steps of Wolfe–Atwood; linear convergence needs thousands
+
+
+@reordered
+def remove_component(v, j, norm2, x):
+    """x −= ⟨v_j, x⟩ / ‖v_j‖² · v_j.  v (d,d), norm2 (d,), x (d,)."""
+    share = 0.0
+    for k in range(x.shape[0]):
+        share += v[j, k] * x[k]
+    share /= norm2[j]
+    for k in range(x.shape[0]):
+        x[k] -= share * v[j, k]
+
+
+@reordered
+def squared_norm(x):
+    """‖x‖²."""
+    total = 0.0
+    for k in range(x.shape[0]):
+        total += x[k] * x[k]
+    return total
 
 
 @kernel
@@ -29,10 +58,9 @@ def betke_henk(A, rows, scale, tiles, count):
     difference of the two extreme arms vanishes; one arm alone then takes its place.
     """
     d = A.shape[1]
-    v = np.zeros((d, d))  # v⊥, the orthogonalised directions
-    norm2 = np.zeros(d)
-    b = np.empty(d)
-    score = np.empty(rows.shape[0])
+    v = np.empty((d, d))  # v⊥, the orthogonalised directions
+    norm2, b, new = np.empty(d), np.empty(d), np.empty(d)
+    scratch = np.empty(rows.shape[0] if tiles.shape[0] > 0 else 0)
     found = 0
     for axis in range(d):
         for k in range(d):
@@ -42,74 +70,84 @@ def betke_henk(A, rows, scale, tiles, count):
             share = v[j, axis] / norm2[j]
             for k in range(d):
                 b[k] -= share * v[j, k]
-        b_norm2 = 0.0
-        for k in range(d):
-            b_norm2 += b[k] * b[k]
-        if b_norm2 < NEGLIGIBLE * NEGLIGIBLE:
+        if squared_norm(b) < NEGLIGIBLE * NEGLIGIBLE:
             continue  # the axis already lies in the span of the v's
-        inner_products(A, rows, scale, tiles, b, score)
-        top, bottom = extremes(score)
-        size = max(abs(score[top]), abs(score[bottom]))
-        flat = not score[top] - score[bottom] > NEGLIGIBLE * size
-        for k in range(d):
-            v[found, k] = scale[top] * A[rows[top], k]
-            if not flat:
-                v[found, k] -= scale[bottom] * A[rows[bottom], k]
+        top, bottom, highest, lowest = extreme_products(A, rows, scale, tiles, b, scratch)
+        flat = not highest - lowest > NEGLIGIBLE * max(abs(highest), abs(lowest))
         count[top] = 1.0
+        for k in range(d):
+            new[k] = scale[top] * A[rows[top], k]
         if not flat:
             count[bottom] = 1.0
-        before = 0.0
-        for k in range(d):
-            before += v[found, k] * v[found, k]
+            for k in range(d):
+                new[k] -= scale[bottom] * A[rows[bottom], k]
+        before = squared_norm(new)
         for j in range(found):
-            share = 0.0
-            for k in range(d):
-                share += v[j, k] * v[found, k]
-            share /= norm2[j]
-            for k in range(d):
-                v[found, k] -= share * v[j, k]
-        after = 0.0
-        for k in range(d):
-            after += v[found, k] * v[found, k]
+            remove_component(v, j, norm2, new)
+        after = squared_norm(new)
         if after > NEGLIGIBLE * NEGLIGIBLE * before:
+            v[found] = new
             norm2[found] = after
             found += 1
 
 
 @kernel
-def weighted_inverse(A, rows, scale, weight, smallest_pivot, M):
-    """M = (Σ weight_i v_i v_iᵀ)⁻¹ over the set by Gauss–Jordan; False if a pivot falls below its share."""
+def weighted_gram(A, rows, scale, weight, M):
+    """M = Σ weight_i v_i v_iᵀ over the set, lower triangle at least.  M (d,d)."""
     d = A.shape[1]
+    members = np.nonzero(weight)[0]
+    if d >= BLAS_DIM:
+        chosen = np.empty((members.shape[0], d))
+        for n in range(members.shape[0]):
+            i = members[n]
+            root = math.sqrt(weight[i]) * scale[i]
+            for k in range(d):
+                chosen[n, k] = root * A[rows[i], k]
+        np.dot(chosen.T, chosen, M)
+        return
     for j in range(d):
         for k in range(d):
             M[j, k] = 0.0
-    for i in range(rows.shape[0]):
-        if weight[i] != 0.0:
-            a = rows[i]
-            for j in range(d):
-                c = weight[i] * scale[i] * scale[i] * A[a, j]
-                for k in range(d):
-                    M[j, k] += c * A[a, k]
-    diagonal = np.empty(d)
+    for i in members:
+        a, square = rows[i], weight[i] * scale[i] * scale[i]
+        for j in range(d):
+            c = square * A[a, j]
+            for k in range(j + 1):
+                M[j, k] += c * A[a, k]
+
+
+@kernel
+def weighted_inverse(A, rows, scale, weight, smallest_pivot, M):
+    """M = (Σ weight_i v_i v_iᵀ)⁻¹ over the set; False if a pivot falls below its share of the diagonal.
+
+    The symmetric sweep (Gauss–Jordan on one triangle): after the k-th, the first k+1 rows and columns
+    hold minus the inverse of the leading block.
+    """
+    d = A.shape[1]
+    weighted_gram(A, rows, scale, weight, M)
+    diagonal, column = np.empty(d), np.empty(d)
     for k in range(d):
         diagonal[k] = M[k, k]
     for k in range(d):
         pivot = M[k, k]
         if not pivot > smallest_pivot * diagonal[k]:
             return False
-        M[k, k] = 1.0
-        for j in range(d):
-            M[k, j] /= pivot
+        for i in range(k):
+            column[i] = M[k, i]
+        for i in range(k, d):
+            column[i] = M[i, k]
         for i in range(d):
-            if i != k:
-                c = M[i, k]
-                M[i, k] = 0.0
-                for j in range(d):
-                    M[i, j] -= c * M[k, j]
-    for j in range(d):
-        for k in range(j):
-            M[j, k] = 0.5 * (M[j, k] + M[k, j])
-            M[k, j] = M[j, k]
+            share = column[i] / pivot
+            for j in range(i + 1):
+                M[i, j] -= share * column[j]
+        for i in range(k):
+            M[k, i] = column[i] / pivot
+        for i in range(k, d):
+            M[i, k] = column[i] / pivot
+        M[k, k] = -1.0 / pivot
+    for i in range(d):
+        for j in range(i + 1):
+            M[i, j] = M[j, i] = -M[i, j]
     return True
 
 
@@ -196,13 +234,11 @@ def add_greedily(A, rows, scale, tiles, M, leverage, count):
     M = (Σ count_i v_i v_iᵀ)⁻¹ over the set, leverage_i = v_iᵀ M v_i. Each addition at least doubles
     det V, so the loop ends.
     """
-    m, d = rows.shape[0], A.shape[1]
+    d = A.shape[1]
     u = np.empty(d)
-    c = np.empty(m)
-    while True:
-        worst = argmax(leverage)
-        if not leverage[worst] > STOP:
-            return
+    scratch = np.empty(rows.shape[0] if tiles.shape[0] > 0 else 0)
+    worst = argmax(leverage)
+    while leverage[worst] > STOP:
         count[worst] += 1.0
         for j in range(d):
             u[j] = 0.0
@@ -210,13 +246,12 @@ def add_greedily(A, rows, scale, tiles, M, leverage, count):
             share = scale[worst] * A[rows[worst], k]
             for j in range(d):
                 u[j] += share * M[k, j]
-        inner_products(A, rows, scale, tiles, u, c)
         shrink = 1.0 / (1.0 + leverage[worst])
-        for i in range(m):
-            leverage[i] = max(leverage[i] - c[i] * c[i] * shrink, 0.0)
         for j in range(d):
+            share = u[j] * shrink
             for k in range(d):
-                M[j, k] -= u[j] * u[k] * shrink
+                M[j, k] -= share * u[k]
+        worst = lower_lengths(A, rows, scale, tiles, u, shrink, leverage, scratch)
 
 
 @kernel
@@ -305,7 +340,7 @@ def approx_design_of_many(A, log_scale, all_scale, tiles, weights):
     M = np.empty((d, d))
     solved = False
     if m >= d:
-        if m == K and tiles.shape[0] * tiles.shape[2] >= K:
+        if m == K and tiles.shape[0] > 0:
             rescale(tiles, scale)
         else:
             tiles = tiles_of(A, rows, scale)

@@ -1,20 +1,24 @@
 """Inner products and quadratic forms over a set of arms.
 
-Arms are copied, transposed, into tiles of a few dozen: tile[k, i] is feature k of arm i. Loops over the
-arms of a tile then run over neighbouring numbers, which the compiler turns into vector instructions
-without reordering any sum, and equal arms get equal values wherever they stand, so that ties can go to
-the lowest index. All tiles are kept while they fit a cache; for larger sets one tile is refilled as the
-arms stream by, so that a million arms need no second copy.
+A *set* of m vectors is given by A (K,d), rows (m,), scale (m,): the i-th is scale_i · A[rows_i]. It is
+worked on in one of two layouts:
 
-A *set* of m vectors is given by A (K,d), rows (m,), scale (m,): the i-th is scale_i · A[rows_i].
+- Sets of middling size, which fit a cache, are copied, transposed, into tiles of a few dozen arms:
+  tile[k, i] is feature k of arm i. Loops over the arms of a tile run over neighbouring numbers, which the
+  compiler turns into vector instructions without reordering any sum.
+- Few arms, for which the copy would cost more than it saves, and very many, which should not be held
+  twice, are read where they stand, row by row.
+
+In both, equal arms get equal values wherever they stand, so that ties can go to the lowest index.
 """
 
 import numpy as np
 
-from linmed.kernels.compile import kernel
+from linmed.kernels.compile import kernel, reordered
 
 TILE = 136  # arms per tile; an odd number of cache lines, so that features do not evict each other
-KEEP = 1 << 18  # keep all tiles up to this many numbers (2 MiB)
+FEW = 64  # tiles beyond this many numbers …
+KEEP = 1 << 18  # … and up to this many, 2 MiB
 BLAS_DIM = 16  # from this dimension on, products of matrices go to BLAS (benchmarks/switch.py)
 
 
@@ -85,26 +89,16 @@ def fill(A, rows, scale, start, tile):
 
 @kernel
 def tiles_of(A, rows, scale):
-    """The set as tiles (T, d, width): all of them if they are few, else room for one."""
+    """The set as tiles (T, d, width); none, T = 0, where it is to be read row by row."""
     m, d = rows.shape[0], A.shape[1]
+    if m * d <= FEW or m * d > KEEP:
+        return np.empty((0, d, 1))
     width = min(TILE, m)
-    if m * d > KEEP:
-        return np.empty((1, d, width))
     number = (m + width - 1) // width
     tiles = np.empty((number, d, width))
     for t in range(number):
         fill(A, rows, scale, t * width, tiles[t])
     return tiles
-
-
-@kernel
-def tile_at(A, rows, scale, tiles, start):
-    """The tile that begins with vector `start`: kept, or filled now."""
-    width = tiles.shape[2]
-    if tiles.shape[0] * width >= rows.shape[0]:
-        return tiles[start // width]
-    fill(A, rows, scale, start, tiles[0])
-    return tiles[0]
 
 
 @kernel
@@ -154,60 +148,131 @@ def tile_lengths(tile, M, image, out):
 def inner_products(A, rows, scale, tiles, x, out):
     """out_i = ⟨vector i of the set, x⟩.  x (d,), out (m,)."""
     m, width = rows.shape[0], tiles.shape[2]
-    for start in range(0, m, width):
-        tile_inner(tile_at(A, rows, scale, tiles, start), x, out[start : min(start + width, m)])
+    if tiles.shape[0] == 0:
+        row_products(A, rows, scale, x, out)
+    for t in range(tiles.shape[0]):
+        start = t * width
+        tile_inner(tiles[t], x, out[start : min(start + width, m)])
+
+
+@reordered
+def row_products(A, rows, scale, x, out):
+    """`inner_products` row by row."""
+    for i in range(rows.shape[0]):
+        a = rows[i]
+        total = 0.0
+        for k in range(x.shape[0]):
+            total += A[a, k] * x[k]
+        out[i] = scale[i] * total
 
 
 @kernel
-def squared_lengths(A, rows, scale, tiles, M, out):
-    """out_i = vᵀ M v for the vectors v of the set and a symmetric M (d,d).  out (m,)."""
-    m, width = rows.shape[0], tiles.shape[2]
-    image = np.empty((A.shape[1], width))
-    for start in range(0, m, width):
-        tile_lengths(tile_at(A, rows, scale, tiles, start), M, image, out[start : min(start + width, m)])
+def extreme_products(A, rows, scale, tiles, x, scratch):
+    """Members with the largest and smallest ⟨v, x⟩, the lowest on ties, and these two values.
+
+    x (d,); scratch (m,), or empty where there are no tiles.
+    """
+    if tiles.shape[0] == 0:
+        return extreme_row_products(A, rows, scale, x)
+    inner_products(A, rows, scale, tiles, x, scratch)
+    top, bottom = extremes(scratch)
+    return top, bottom, scratch[top], scratch[bottom]
+
+
+@reordered
+def extreme_row_products(A, rows, scale, x):
+    """`extreme_products` row by row: nothing is written, which would take as long as reading an arm."""
+    top, bottom, highest, lowest = 0, 0, -np.inf, np.inf
+    for i in range(rows.shape[0]):
+        a = rows[i]
+        total = 0.0
+        for k in range(x.shape[0]):
+            total += A[a, k] * x[k]
+        total *= scale[i]
+        if total > highest:
+            top, highest = i, total
+        if total < lowest:
+            bottom, lowest = i, total
+    return top, bottom, highest, lowest
 
 
 @kernel
+def lower_lengths(A, rows, scale, tiles, u, shrink, lengths, scratch):
+    """lengths_i −= shrink ⟨v_i, u⟩², not below 0; returns the member with the largest, the lowest on ties.
+
+    The lengths vᵀMv after M −= shrink u uᵀ.  u (d,), lengths (m,); scratch (m,), or empty without tiles.
+    """
+    if tiles.shape[0] == 0:
+        return lower_row_lengths(A, rows, scale, u, shrink, lengths)
+    inner_products(A, rows, scale, tiles, u, scratch)
+    for i in range(scratch.shape[0]):
+        lengths[i] = max(lengths[i] - scratch[i] * scratch[i] * shrink, 0.0)
+    return argmax(lengths)
+
+
+@reordered
+def lower_row_lengths(A, rows, scale, u, shrink, lengths):
+    """`lower_lengths` row by row."""
+    worst, highest = 0, -np.inf
+    for i in range(rows.shape[0]):
+        a = rows[i]
+        total = 0.0
+        for k in range(u.shape[0]):
+            total += A[a, k] * u[k]
+        total *= scale[i]
+        lengths[i] = max(lengths[i] - total * total * shrink, 0.0)
+        if lengths[i] > highest:
+            worst, highest = i, lengths[i]
+    return worst
+
+
+@reordered
 def matvec(A, x, out):
-    """out = A x for a few arms, by plain loops.  A (K,d), x (d,), out (K,)."""
+    """out = A x, row by row.  A (K,d), x (d,), out (K,)."""
     for i in range(A.shape[0]):
         total = 0.0
-        for k in range(A.shape[1]):
+        for k in range(x.shape[0]):
             total += A[i, k] * x[k]
         out[i] = total
 
 
 @kernel
-def squared_norm(A, i, c, M):
-    """(a_i − c)ᵀ M (a_i − c) for one arm and a symmetric M.  A (K,d), c (d,), M (d,d)."""
+def squared_lengths(A, rows, scale, tiles, M, out):
+    """out_i = vᵀ M v for the vectors v of the set and a symmetric M (d,d).  out (m,)."""
+    m, d, width = rows.shape[0], A.shape[1], tiles.shape[2]
+    if m * d <= FEW:
+        for i in range(m):
+            out[i] = scale[i] * scale[i] * squared_length(A, rows[i], M)
+        return
+    kept = tiles.shape[0] > 0
+    if not kept:
+        width = min(TILE, m)
+        tiles = np.empty((1, d, width))
+    image = np.empty((d, width))
+    for start in range(0, m, width):
+        if not kept:
+            fill(A, rows, scale, start, tiles[0])
+        tile = tiles[start // width] if kept else tiles[0]
+        tile_lengths(tile, M, image, out[start : min(start + width, m)])
+
+
+@kernel
+def squared_length(A, i, M):
+    """a_iᵀ M a_i for one arm and a symmetric M, by plain loops.  A (K,d), M (d,d)."""
     total = 0.0
-    for j in range(c.shape[0]):
-        dj = A[i, j] - c[j]
+    for j in range(M.shape[0]):
         inner = 0.0
         for k in range(j):
-            inner += M[j, k] * (A[i, k] - c[k])
-        total += dj * (2.0 * inner + M[j, j] * dj)
+            inner += M[j, k] * A[i, k]
+        total += A[i, j] * (2.0 * inner + M[j, j] * A[i, j])
     return max(total, 0.0)
 
 
 @kernel
-def squared_norms(A, c, M, out):
-    """out_i = (a_i − c)ᵀ M (a_i − c).  A (K,d), c (d,), M (d,d) symmetric, out (K,).
-
-    The difference is taken before the product, so near-duplicates of c keep full precision.
-    """
+def leverages(A, M, out):
+    """out_i = a_iᵀ M a_i for every arm and a symmetric M (d,d).  A (K,d), out (K,)."""
     K, d = A.shape
-    if K * d <= 64:
-        for i in range(K):
-            out[i] = squared_norm(A, i, c, M)
-        return
-    rows, ones = np.arange(K), np.ones(K)
-    width = min(TILE, K)
-    tile, image = np.empty((d, width)), np.empty((d, width))
-    for start in range(0, K, width):
-        fill(A, rows, ones, start, tile)
-        subtract(tile, c, tile)
-        tile_lengths(tile, M, image, out[start : min(start + width, K)])
+    squared_lengths(A, np.arange(K), np.ones(K), np.empty((0, d, 1)), M, out)
 
 
 @kernel
@@ -217,6 +282,19 @@ def subtract(tile, c, out):
         source, target, ck = tile[k], out[k], c[k]
         for i in range(tile.shape[1]):
             target[i] = source[i] - ck
+
+
+@kernel
+def fill_differences(A, start, c, tile):
+    """The columns a_i − c of a tile, from arm `start` on."""
+    d, width = tile.shape
+    n = min(width, A.shape[0] - start)
+    for k in range(d):
+        line, ck = tile[k], c[k]
+        for i in range(n):
+            line[i] = A[start + i, k] - ck
+        for i in range(n, width):
+            line[i] = 0.0
 
 
 @kernel

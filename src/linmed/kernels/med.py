@@ -7,25 +7,25 @@ import numpy as np
 from linmed.kernels.compile import inlined, kernel
 from linmed.kernels.design import approx_design_of_many, optimal_design, uniform_over_members
 from linmed.kernels.linear import (
+    FEW,
+    TILE,
     argmax,
-    inner_products,
+    fill_differences,
     matvec,
-    squared_norm,
+    squared_length,
     subtract,
-    tile_at,
     tile_inner,
     tile_lengths,
     tiles_of,
 )
 from linmed.kernels.ridge import radius
-from linmed.kernels.sampling import invert_cdf, sample
+from linmed.kernels.sampling import invert_cdf
 
 EXPLORE = 1.0 + 1e-9  # B_t: leverages above 1; ‖a‖² = 1 must not count because of its last bit
 TIE = 1.0 + 1e-12  # leverages within this factor are equal
 LOWEST = -1e300  # log f is never −inf: every arm keeps a finite log-probability
 TINY = 1e-250  # squared distances below this have lost digits to underflow
 UNDERFLOW = 1.0  # marks such a weight: no log f is positive
-FEW = 64  # plain loops up to this many numbers (benchmarks/switch.py); beyond, the design needs the tiles
 OPTIMAL_TOL = 1e-6
 
 
@@ -44,7 +44,6 @@ def log_weight(gap, distance2, beta):
 def repair(A, theta, M, beta, best, log_f):
     """Replace the marks UNDERFLOW: the ratio does not depend on the length of â − a, so take it longer."""
     K, d = A.shape
-    origin = np.zeros(d)
     for i in range(K):
         if log_f[i] == UNDERFLOW:
             longest = 0.0
@@ -54,7 +53,7 @@ def repair(A, theta, M, beta, best, log_f):
             gap = 0.0
             for k in range(d):
                 gap += theta[k] * diff[0, k]
-            log_f[i] = min(log_weight(gap, squared_norm(diff, 0, origin, M), beta), 0.0)
+            log_f[i] = min(log_weight(gap, squared_length(diff, 0, M), beta), 0.0)
 
 
 @inlined
@@ -94,25 +93,33 @@ def log_weights(A, tiles, theta, M, beta, log_f):
     """log f_t(a) of eq. (f_tm1); returns the empirically best arm, the arm of largest leverage ‖a‖² in
     M = V⁻¹ if that exceeds 1 (else −1), and whether no weight is marked UNDERFLOW.
 
-    A (K,d), tiles of all its arms, theta (d,), M (d,d), beta = β_{t−1}(δ_{t−1}), log_f (K,).
+    A (K,d), tiles of all its arms or none, theta (d,), M (d,d), beta = β_{t−1}(δ_{t−1}), log_f (K,).
     """
     K, d = A.shape
-    rows, ones = np.arange(K), np.ones(K)
-    inner_products(A, rows, ones, tiles, theta, log_f)
+    width = tiles.shape[2]
+    kept = tiles.shape[0] > 0
+    if kept:
+        for t in range(tiles.shape[0]):
+            tile_inner(tiles[t], theta, log_f[t * width : min(t * width + width, K)])
+    else:
+        matvec(A, theta, log_f)
+        width = min(TILE, K)
     best = argmax(log_f)
     center, toward = A[best].copy(), np.empty(d)
     matvec(M, center, toward)
     center_leverage = 0.0
     for k in range(d):
         center_leverage += center[k] * toward[k]
-    width = tiles.shape[2]
     diff, image = np.empty((d, width)), np.empty((d, width))
     gaps, inner, distances2 = np.empty(width), np.empty(width), np.empty(width)
     widest, highest = -1, EXPLORE  # from the threshold on: below it nothing needs to be found
     intact = True
     for start in range(0, K, width):
         n = min(width, K - start)
-        subtract(tile_at(A, rows, ones, tiles, start), center, diff)
+        if kept:
+            subtract(tiles[start // width], center, diff)
+        else:
+            fill_differences(A, start, center, diff)
         tile_inner(diff, theta, gaps[:n])
         tile_inner(diff, toward, inner[:n])
         tile_lengths(diff, M, image, distances2[:n])
@@ -217,6 +224,19 @@ def renormalise(log_f, q, weight):
     return total
 
 
+@inlined
+def write_logarithms(log_f, q, weight, extra, total, r, out):
+    """out[r] = log p_t from what `distribution` found."""
+    log_total = math.log(total)
+    for i in range(q.shape[0]):
+        if i == extra:
+            out[r, i] = math.log(weight[i]) - log_total
+        elif q[i] > 0.0:
+            out[r, i] = math.log(q[i]) + log_f[i] - log_total
+        else:
+            out[r, i] = -math.inf
+
+
 @kernel
 def log_probabilities(
     arms, theta, inverse, logdet, count, sigma, log_inverse_delta, bias,
@@ -232,14 +252,7 @@ def log_probabilities(
     for r in range(R):
         beta = radius(logdet[r], count[r], sigma, log_inverse_delta, bias) ** 2
         extra, total = distribution(arms, theta, inverse, r, beta, mixture, log_f, q, weight)
-        log_total = math.log(total)
-        for i in range(K):
-            if i == extra:
-                out[r, i] = math.log(weight[i]) - log_total
-            elif q[i] > 0.0:
-                out[r, i] = math.log(q[i]) + log_f[i] - log_total
-            else:
-                out[r, i] = -math.inf
+        write_logarithms(log_f, q, weight, extra, total, r, out)
 
 
 @kernel
@@ -253,8 +266,8 @@ def choose(
     log_f, q, weight = np.empty(K), np.empty(K), np.empty(K)
     for r in range(out.shape[0]):
         beta = radius(logdet[r], count[r], sigma, log_inverse_delta, bias) ** 2
-        distribution(arms, theta, inverse, r, beta, mixture, log_f, q, weight)
-        out[r] = invert_cdf(weight, uniforms[r])
+        _, total = distribution(arms, theta, inverse, r, beta, mixture, log_f, q, weight)
+        out[r] = invert_cdf(weight, uniforms[r] * total)
 
 
 @kernel
@@ -262,13 +275,15 @@ def decide(
     arms, theta, inverse, logdet, count, sigma, log_inverse_delta, bias,
     alpha_emp, alpha_opt, version, optimal, explore, uniforms, out, arm, features,
 ):  # fmt: skip
-    """`log_probabilities` with a draw from them: out (R,K), arm (R,), features (R,d) of the arms drawn."""
-    log_probabilities(
-        arms, theta, inverse, logdet, count, sigma, log_inverse_delta, bias,
-        alpha_emp, alpha_opt, version, optimal, explore, out,
-    )  # fmt: skip
-    sample(out, uniforms, np.empty(out.shape[1]), arm)
-    for r in range(out.shape[0]):
+    """Both: log p_t in out (R,K), and a draw from it in arm (R,), whose features (R,d) are copied."""
+    R, K = out.shape
+    mixture = alpha_emp, alpha_opt, version, optimal, explore
+    log_f, q, weight = np.empty(K), np.empty(K), np.empty(K)
+    for r in range(R):
+        beta = radius(logdet[r], count[r], sigma, log_inverse_delta, bias) ** 2
+        extra, total = distribution(arms, theta, inverse, r, beta, mixture, log_f, q, weight)
+        write_logarithms(log_f, q, weight, extra, total, r, out)
+        arm[r] = invert_cdf(weight, uniforms[r] * total)
         p = r if arms.shape[0] > 1 else 0
         for k in range(arms.shape[2]):
             features[r, k] = arms[p, arm[r], k]

@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from linmed.kernels.compile import kernel
-from linmed.kernels.linear import matvec, squared_norms
+from linmed.kernels.linear import leverages, matvec
 
 TIE = 1e-12  # values this close, relative to the size of their terms, are equal: the lowest index wins
 LOOPS_DIM = 12  # below this dimension plain loops are faster than the calls that set up BLAS
@@ -24,7 +24,7 @@ def means_and_leverages(arms, r, theta, inverse, mean, leverage):
     set_ = r if arms.shape[0] > 1 else 0
     if d >= LOOPS_DIM:
         matvec(arms[set_], theta[r], mean)
-        squared_norms(arms[set_], np.zeros(d), inverse[r], leverage)
+        leverages(arms[set_], inverse[r], leverage)
         return
     for i in range(K):
         inner = 0.0
