@@ -20,6 +20,7 @@ from plain import PlainLinMED
 from report import CLOCKS, SHAPES, interleaved, short, show, spread, table
 
 from linmed import Agent, LinMED
+from linmed.simulation.batch import REWARDS_AT_ONCE
 
 REPLICAS = (1, 20, 180)
 DELTA = 0.01
@@ -55,12 +56,15 @@ class Trials:
 
 
 def simulated(trials: Trials) -> None:
-    """The loop of `linmed.simulate`, without its book-keeping."""
-    state = POLICY.start(trials.replicas, trials.arms.shape[2])
-    for t in range(trials.rounds):
-        arm = POLICY.choose(state, trials.arms, trials.uniforms[t])
-        features = POLICY.features(state, trials.arms, arm)
-        POLICY.learn(state, features, trials.reward(t, arm), trials.rows)
+    """The loop of `linmed.simulate`, without its random streams and book-keeping."""
+    R, K, dim = trials.arms.shape
+    state = POLICY.start(R, dim)
+    few = max(1, REWARDS_AT_ONCE // (R * K))
+    played = np.empty((trials.rounds, R), dtype=np.int64)
+    for t in range(0, trials.rounds, few):
+        now = slice(t, t + few)
+        rewards = trials.means + trials.noise[now, :, None]
+        POLICY.play(state, trials.arms[None], rewards, trials.uniforms[now], played[now])
 
 
 def live(trials: Trials) -> None:

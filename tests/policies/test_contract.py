@@ -115,6 +115,31 @@ def test_deciding_and_choosing_play_the_same_arm(policy):
 
 
 @every_policy
+@pytest.mark.parametrize("shared", [True, False], ids=["one set", "sets that change"])
+def test_rounds_played_in_one_call_are_the_rounds_played_one_by_one(policy, shared):
+    rng = np.random.default_rng(11)
+    replicas, rounds = 3, 20
+    changing = not shared and names(policy) not in FIXED_SET
+    arms = np.stack(
+        [make_arms(policy, rng, 1 if shared else replicas) for _ in range(rounds if changing else 1)]
+    )
+    dim = arms.shape[-1]
+    rewards = rng.standard_normal((rounds, replicas, ARMS))
+    noise = np.stack([noise_for(policy, dim, rng, replicas) for _ in range(rounds)])
+    together, singly = policy.start(replicas, dim), policy.start(replicas, dim)
+    played = np.empty((rounds, replicas), dtype=np.int64)
+    policy.play(together, arms, rewards, noise, played)
+    for t in range(rounds):
+        offered = arms[t if changing else 0]
+        arm = policy.choose(singly, offered, noise[t])
+        np.testing.assert_array_equal(played[t], arm)
+        features = policy.features(singly, offered, arm)
+        policy.learn(singly, features, rewards[t, np.arange(replicas), arm], np.arange(replicas))
+    for name, array in singly.arrays().items():
+        np.testing.assert_array_equal(together.arrays()[name], array)
+
+
+@every_policy
 def test_a_replica_does_not_depend_on_the_others(policy):
     arms = make_arms(policy, np.random.default_rng(6), replicas=5)
     dim = arms.shape[2]

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
+from numba import float64
+from numba.extending import intrinsic
 
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -28,6 +30,22 @@ def reordered(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same, copied into its callers: a call that passes many arrays costs more than a small case does."""
-    compiled: Callable[..., Any] = numba.njit(nogil=True, error_model="numpy", inline="always")(function)
+    """The same, copied into its callers: a call that passes many arrays costs more than a small case does.
+
+    For leaves only: they index the arrays they are given, take no views of them and call nothing that does,
+    not even in a branch seldom run. What that adds to the loop around them costs more than a small case, too.
+    """
+    compiled: Callable[..., Any] = numba.njit(nogil=True, error_model="numpy", forceinline=True)(function)
     return compiled
+
+
+def _fma(context: Any, x: Any, y: Any, z: Any) -> Any:
+    """x·y + z with one rounding: fma(x, y, −(x·y)) is exactly what the product x·y has lost."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.fma(*arguments)
+
+    return float64(float64, float64, float64), generate
+
+
+fma: Callable[..., Any] = intrinsic(_fma)

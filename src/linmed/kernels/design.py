@@ -22,23 +22,13 @@ from linmed.kernels.linear import (
     lower_lengths,
     rescale,
     squared_lengths,
+    tile_inner,
     tiles_of,
 )
 
 NEGLIGIBLE = 1e-10  # a component this small relative to its own vector is rounding
 STOP = 1.0 + 1e-9  # the greedy loop ends when no leverage exceeds this
 LONGEST = 1_000_000  # steps of Wolfe–Atwood; linear convergence needs thousands
-
-
-@reordered
-def remove_component(v, j, norm2, x):
-    """x −= ⟨v_j, x⟩ / ‖v_j‖² · v_j.  v (d,d), norm2 (d,), x (d,)."""
-    share = 0.0
-    for k in range(x.shape[0]):
-        share += v[j, k] * x[k]
-    share /= norm2[j]
-    for k in range(x.shape[0]):
-        x[k] -= share * v[j, k]
 
 
 @reordered
@@ -58,37 +48,31 @@ def betke_henk(A, rows, scale, tiles, count):
     difference of the two extreme arms vanishes; one arm alone then takes its place.
     """
     d = A.shape[1]
-    v = np.empty((d, d))  # v⊥, the orthogonalised directions
-    norm2, b, new = np.empty(d), np.empty(d), np.empty(d)
+    P = np.zeros((d, d))  # projects onto the complement of the directions v⊥ found so far
+    for k in range(d):
+        P[k, k] = 1.0
+    b, v, rest = np.empty(d), np.empty(d), np.empty(d)
     scratch = np.empty(rows.shape[0] if tiles.shape[0] > 0 else 0)
-    found = 0
     for axis in range(d):
         for k in range(d):
-            b[k] = 0.0
-        b[axis] = 1.0
-        for j in range(found):
-            share = v[j, axis] / norm2[j]
-            for k in range(d):
-                b[k] -= share * v[j, k]
+            b[k] = P[axis, k]
         if squared_norm(b) < NEGLIGIBLE * NEGLIGIBLE:
-            continue  # the axis already lies in the span of the v's
+            continue  # the axis already lies in the span of the directions
         top, bottom, highest, lowest = extreme_products(A, rows, scale, tiles, b, scratch)
-        flat = not highest - lowest > NEGLIGIBLE * max(abs(highest), abs(lowest))
         count[top] = 1.0
         for k in range(d):
-            new[k] = scale[top] * A[rows[top], k]
-        if not flat:
+            v[k] = scale[top] * A[rows[top], k]
+        if highest - lowest > NEGLIGIBLE * max(abs(highest), abs(lowest)):
             count[bottom] = 1.0
             for k in range(d):
-                new[k] -= scale[bottom] * A[rows[bottom], k]
-        before = squared_norm(new)
-        for j in range(found):
-            remove_component(v, j, norm2, new)
-        after = squared_norm(new)
-        if after > NEGLIGIBLE * NEGLIGIBLE * before:
-            v[found] = new
-            norm2[found] = after
-            found += 1
+                v[k] -= scale[bottom] * A[rows[bottom], k]
+        tile_inner(P, v, rest)
+        length2 = squared_norm(rest)
+        if length2 > NEGLIGIBLE * NEGLIGIBLE * squared_norm(v):
+            for j in range(d):
+                row, share = P[j], rest[j] / length2
+                for k in range(d):
+                    row[k] -= share * rest[k]
 
 
 @kernel

@@ -18,7 +18,7 @@ from linmed.kernels.linear import (
     tile_lengths,
     tiles_of,
 )
-from linmed.kernels.ridge import radius
+from linmed.kernels.ridge import absorb, radius, refresh
 from linmed.kernels.sampling import invert_cdf
 
 EXPLORE = 1.0 + 1e-9  # B_t: leverages above 1; ‖a‖² = 1 must not count because of its last bit
@@ -27,6 +27,7 @@ LOWEST = -1e300  # log f is never −inf: every arm keeps a finite log-probabili
 TINY = 1e-250  # squared distances below this have lost digits to underflow
 UNDERFLOW = 1.0  # marks such a weight: no log f is positive
 OPTIMAL_TOL = 1e-6
+TOGETHER = 1 << 16  # numbers of arms and state that `rounds` goes through again and again, 512 KiB
 
 
 @kernel
@@ -41,8 +42,9 @@ def log_weight(gap, distance2, beta):
 
 
 @kernel
-def repair(A, theta, M, beta, best, log_f):
+def repair(arms, p, theta, inverse, r, beta, best, log_f):
     """Replace the marks UNDERFLOW: the ratio does not depend on the length of â − a, so take it longer."""
+    A = arms[p]
     K, d = A.shape
     for i in range(K):
         if log_f[i] == UNDERFLOW:
@@ -52,8 +54,8 @@ def repair(A, theta, M, beta, best, log_f):
             diff = ((A[best] - A[i]) / longest).reshape((1, d))
             gap = 0.0
             for k in range(d):
-                gap += theta[k] * diff[0, k]
-            log_f[i] = min(log_weight(gap, squared_length(diff, 0, M), beta), 0.0)
+                gap += theta[r, k] * diff[0, k]
+            log_f[i] = min(log_weight(gap, squared_length(diff, 0, inverse[r]), beta), 0.0)
 
 
 @inlined
@@ -159,54 +161,50 @@ def augmented_design(A, tiles, log_f, version, optimal, scale, q):
         approx_design_of_many(A, log_scale, scale, tiles, q)
 
 
-@inlined
-def distribution(arms, theta, inverse, r, beta, mixture, log_f, q, weight):
-    """p_t(a) ∝ q_t(a) f_t(a) for replica r; returns the arm of the half-step (−1 without one) and Σ weight.
+@kernel
+def design_of_few(arms, p, log_f, version, optimal, scale, q):
+    """`augmented_design` of set p without tiles."""
+    augmented_design(arms[p], np.empty((0, arms.shape[2], 1)), log_f, version, optimal, scale, q)
 
-    Writes log f_t (up to a constant), q_t, and the unnormalised p_t: weight = q f, of which the arm of
-    largest leverage gets as much again as all together while some leverage exceeds 1 (the event B_t).
-    mixture = (α_emp, α_opt, version, optimal, explore); log_f, q, weight (K,).
+
+@kernel
+def weights_and_design(arms, p, theta, inverse, r, beta, designed, version, optimal, log_f, scale, q):
+    """log f_t and, if wanted, the design, for more than a few numbers; the arms are tiled once for both.
+
+    Returns the empirically best arm, and the arm of largest leverage or −1 as `log_weights` does.
     """
-    alpha_emp, alpha_opt, version, optimal, explore = mixture
-    K, d = arms.shape[1], arms.shape[2]
-    p = r if arms.shape[0] > 1 else 0
-    uniform = (alpha_opt == 0.0) or (K <= 2 * d and version == 0 and not optimal)  # what ApproxDesign gives
-    if K * d <= FEW:
-        best, widest, intact = log_weights_few(arms, p, theta, inverse, r, beta, log_f)
-        if not intact:
-            repair(arms[p], theta[r], inverse[r], beta, best, log_f)
-        if not uniform:
-            augmented_design(arms[p], np.empty((0, d, 1)), log_f, version, optimal, weight, q)
-    else:
-        A = arms[p]
-        tiles = tiles_of(A, np.arange(K), np.ones(K))
-        best, widest, intact = log_weights(A, tiles, theta[r], inverse[r], beta, log_f)
-        if not intact:
-            repair(A, theta[r], inverse[r], beta, best, log_f)
-        if not uniform:
-            augmented_design(A, tiles, log_f, version, optimal, weight, q)
-    spread = (1.0 - alpha_emp - (0.0 if uniform else alpha_opt)) / K
-    if spread < 1e-12:  # α_emp + α_opt = 1
-        spread = 0.0
+    A = arms[p]
+    K = A.shape[0]
+    tiles = tiles_of(A, np.arange(K), np.ones(K))
+    best, widest, intact = log_weights(A, tiles, theta[r], inverse[r], beta, log_f)
+    if not intact:
+        repair(arms, p, theta, inverse, r, beta, best, log_f)
+    if designed:
+        augmented_design(A, tiles, log_f, version, optimal, scale, q)
+    return best, widest
+
+
+@inlined
+def unnormalised(best, spread, alpha_emp, alpha_opt, version, log_f, q, weight):
+    """Turns the design in q into q_t and writes weight = q_t f_t; returns the sum.  log_f, q, weight (K,).
+
+    q_t = α_opt·(design) + α_emp·1{best} + spread. Without a design (α_opt = 0) q need not be set; with one,
+    and version 0, weight comes with √f.
+    """
     total = 0.0
-    for i in range(K):
+    for i in range(q.shape[0]):
         share = spread
-        if not uniform:
+        if alpha_opt > 0.0:
             share += alpha_opt * q[i]
         if i == best:
             share += alpha_emp
         q[i] = share
-        if uniform or version == 1:
+        if alpha_opt == 0.0 or version == 1:
             weight[i] = share * math.exp(log_f[i])
         else:
             weight[i] *= share * weight[i]  # f = (√f)²
         total += weight[i]
-    if q[best] == 0.0:
-        total = renormalise(log_f, q, weight)
-    if explore and widest >= 0:
-        weight[widest] += total
-        return widest, total + total
-    return -1, total
+    return total
 
 
 @kernel
@@ -225,65 +223,74 @@ def renormalise(log_f, q, weight):
 
 
 @inlined
-def write_logarithms(log_f, q, weight, extra, total, r, out):
-    """out[r] = log p_t from what `distribution` found."""
+def logarithms(log_f, q, weight, total, extra, t, r, out):
+    """out[t, r] = log p_t; `extra` is the arm of the half-step, −1 without one.  out (T,R,K)."""
     log_total = math.log(total)
     for i in range(q.shape[0]):
         if i == extra:
-            out[r, i] = math.log(weight[i]) - log_total
+            out[t, r, i] = math.log(weight[i]) - log_total
         elif q[i] > 0.0:
-            out[r, i] = math.log(q[i]) + log_f[i] - log_total
+            out[t, r, i] = math.log(q[i]) + log_f[i] - log_total
         else:
-            out[r, i] = -math.inf
+            out[t, r, i] = -math.inf
 
 
 @kernel
-def log_probabilities(
-    arms, theta, inverse, logdet, count, sigma, log_inverse_delta, bias,
-    alpha_emp, alpha_opt, version, optimal, explore, out,
+def rounds(
+    gram, gram_low, inverse, moment, moment_low, theta, logdet, count, arms, rewards, uniforms,
+    sigma, log_inverse_delta, bias, alpha_emp, alpha_opt, version, optimal, explore, played, log_p,
 ):  # fmt: skip
-    """log p_t(a) in every replica.
+    """Rounds one after the other: p_t ∝ q_t f_t, a draw from it and, where there are rewards, learning.
 
-    arms (R,K,d) or (1,K,d), theta (R,d), inverse (R,d,d), logdet, count (R,), out (R,K).
+    While some leverage exceeds 1 (the event B_t), the arm of the largest gets as much mass again as all
+    arms together. The state as in `ridge.observe`; arms (T or 1, R or 1, K, d); rewards (T,R,K), what each
+    arm would pay, or T = 0; uniforms (T,R). Writes played (T,R) and log_p (T,R,K) unless its T is 0.
+    As many replicas go through the rounds together as fit into a cache.
     """
-    R, K = out.shape
-    mixture = alpha_emp, alpha_opt, version, optimal, explore
+    T, R = played.shape
+    K, d = arms.shape[2], arms.shape[3]
+    if K <= 2 * d and version == 0 and not optimal:
+        alpha_opt = 0.0  # ApproxDesign is uniform
+    spread = (1.0 - alpha_emp - alpha_opt) / K
+    if spread < 1e-12:  # α_emp + α_opt = 1
+        spread = 0.0
     log_f, q, weight = np.empty(K), np.empty(K), np.empty(K)
-    for r in range(R):
-        beta = radius(logdet[r], count[r], sigma, log_inverse_delta, bias) ** 2
-        extra, total = distribution(arms, theta, inverse, r, beta, mixture, log_f, q, weight)
-        write_logarithms(log_f, q, weight, extra, total, r, out)
-
-
-@kernel
-def choose(
-    arms, theta, inverse, logdet, count, sigma, log_inverse_delta, bias,
-    alpha_emp, alpha_opt, version, optimal, explore, uniforms, out,
-):  # fmt: skip
-    """One arm per replica from the same distribution, without its logarithms.  uniforms (R,), out (R,)."""
-    K = arms.shape[1]
-    mixture = alpha_emp, alpha_opt, version, optimal, explore
-    log_f, q, weight = np.empty(K), np.empty(K), np.empty(K)
-    for r in range(out.shape[0]):
-        beta = radius(logdet[r], count[r], sigma, log_inverse_delta, bias) ** 2
-        _, total = distribution(arms, theta, inverse, r, beta, mixture, log_f, q, weight)
-        out[r] = invert_cdf(weight, uniforms[r] * total)
-
-
-@kernel
-def decide(
-    arms, theta, inverse, logdet, count, sigma, log_inverse_delta, bias,
-    alpha_emp, alpha_opt, version, optimal, explore, uniforms, out, arm, features,
-):  # fmt: skip
-    """Both: log p_t in out (R,K), and a draw from it in arm (R,), whose features (R,d) are copied."""
-    R, K = out.shape
-    mixture = alpha_emp, alpha_opt, version, optimal, explore
-    log_f, q, weight = np.empty(K), np.empty(K), np.empty(K)
-    for r in range(R):
-        beta = radius(logdet[r], count[r], sigma, log_inverse_delta, bias) ** 2
-        extra, total = distribution(arms, theta, inverse, r, beta, mixture, log_f, q, weight)
-        write_logarithms(log_f, q, weight, extra, total, r, out)
-        arm[r] = invert_cdf(weight, uniforms[r] * total)
-        p = r if arms.shape[0] > 1 else 0
-        for k in range(arms.shape[2]):
-            features[r, k] = arms[p, arm[r], k]
+    a, u = np.empty((1, d)), np.empty(d)
+    together = max(1, TOGETHER // (K * d + 3 * d * d))
+    for first in range(0, R, together):
+        for t in range(T):
+            offered = arms[t if arms.shape[0] > 1 else 0]
+            for r in range(first, min(first + together, R)):
+                p = r if arms.shape[1] > 1 else 0
+                beta = radius(logdet[r], count[r], sigma, log_inverse_delta, bias) ** 2
+                if K * d <= FEW:
+                    best, widest, intact = log_weights_few(offered, p, theta, inverse, r, beta, log_f)
+                    if not intact:
+                        repair(offered, p, theta, inverse, r, beta, best, log_f)
+                    if alpha_opt > 0.0:
+                        design_of_few(offered, p, log_f, version, optimal, weight, q)
+                else:
+                    best, widest = weights_and_design(
+                        offered, p, theta, inverse, r, beta,
+                        alpha_opt > 0.0, version, optimal, log_f, weight, q,
+                    )  # fmt: skip
+                total = unnormalised(best, spread, alpha_emp, alpha_opt, version, log_f, q, weight)
+                if q[best] == 0.0:
+                    total = renormalise(log_f, q, weight)
+                if not explore:
+                    widest = -1
+                if widest >= 0:
+                    weight[widest] += total
+                    total += total
+                arm = invert_cdf(weight, uniforms[t, r] * total)
+                played[t, r] = arm
+                if log_p.shape[0] > 0:
+                    logarithms(log_f, q, weight, total, widest, t, r, log_p)
+                if rewards.shape[0] > 0:
+                    for k in range(d):
+                        a[0, k] = offered[p, arm, k]
+                    if absorb(
+                        gram, gram_low, inverse, moment, moment_low, theta, logdet, count,
+                        r, a, 0, rewards[t, r, arm], u,
+                    ):  # fmt: skip
+                        refresh(gram, gram_low, inverse, moment, moment_low, theta, r)

@@ -15,24 +15,17 @@ import math
 
 import numpy as np
 
-from linmed.kernels.compile import kernel
+from linmed.kernels.compile import fma, inlined, kernel
 
 REFRESH = 1024
 ROUNDING = 8.9e-16  # four units in the last place
-_SPLIT = 134217729.0  # 2²⁷ + 1 cuts a float64 into two halves whose products are exact
 
 
 @kernel
 def add_product(high, low, x, y):
-    """high + low + x·y in twice the working precision: Dekker's product, Knuth's sum."""
-    c = _SPLIT * x
-    x1 = c - (c - x)
-    x2 = x - x1
-    c = _SPLIT * y
-    y1 = c - (c - y)
-    y2 = y - y1
+    """high + low + x·y in twice the working precision: the product's rounding error, and Knuth's sum."""
     product = x * y
-    lost = x2 * y2 - (((product - x1 * y1) - x2 * y1) - x1 * y2)
+    lost = fma(x, y, -product)
     total = high + product
     part = total - high
     lost += (high - (total - part)) + (product - part)
@@ -40,12 +33,13 @@ def add_product(high, low, x, y):
 
 
 @kernel
-def refresh(V, V_low, inverse, b, b_low, theta):
-    """One Newton step for V⁻¹ and one refinement of θ̂.  V, V_low, inverse (d,d); b, b_low, theta (d,).
+def refresh(V, V_low, inverse, b, b_low, theta, r):
+    """One Newton step for V⁻¹ and one refinement of θ̂ in replica r.
 
-    Only the lower triangle of V and V_low is read.
+    V, V_low, inverse (R,d,d); b, b_low, theta (R,d). Only the lower triangle of V and V_low is read.
     """
-    d = V.shape[0]
+    d = V.shape[1]
+    X = inverse[r]
     residual = np.empty((d, d))
     norm2 = 0.0
     for i in range(d):
@@ -53,28 +47,28 @@ def refresh(V, V_low, inverse, b, b_low, theta):
             high, low = (1.0 if i == j else 0.0), 0.0
             for k in range(d):
                 row, column = (i, k) if i >= k else (k, i)
-                high, low = add_product(high, low, -V[row, column], inverse[k, j])
-                low -= V_low[row, column] * inverse[k, j]
+                high, low = add_product(high, low, -V[r, row, column], X[k, j])
+                low -= V_low[r, row, column] * X[k, j]
             residual[i, j] = high + low
             norm2 += residual[i, j] ** 2
     if norm2 > 0.25:  # Newton would not contract: V is singular to working precision, keep what we have
         return
-    step = np.dot(inverse, residual)
+    step = np.dot(X, residual)
     for i in range(d):
         for j in range(i + 1):
-            inverse[i, j] += 0.5 * (step[i, j] + step[j, i])
-            inverse[j, i] = inverse[i, j]
-    r = residual[0]
+            X[i, j] += 0.5 * (step[i, j] + step[j, i])
+            X[j, i] = X[i, j]
+    lost = residual[0]
     for i in range(d):
-        high, low = b[i], b_low[i]
+        high, low = b[r, i], b_low[r, i]
         for k in range(d):
             row, column = (i, k) if i >= k else (k, i)
-            high, low = add_product(high, low, -V[row, column], theta[k])
-            low -= V_low[row, column] * theta[k]
-        r[i] = high + low
+            high, low = add_product(high, low, -V[r, row, column], theta[r, k])
+            low -= V_low[r, row, column] * theta[r, k]
+        lost[i] = high + low
     for k in range(d):
         for i in range(d):
-            theta[i] += inverse[k, i] * r[k]
+            theta[r, i] += X[k, i] * lost[k]
 
 
 @kernel
@@ -95,6 +89,47 @@ def radii(logdet, count, sigma, log_inverse_delta, bias, out):
         out[r] = radius(logdet[r], count[r], sigma, log_inverse_delta, bias)
 
 
+@inlined
+def absorb(V, V_low, inverse, b, b_low, theta, logdet, count, r, features, i, reward, u):
+    """One observation of replica r: row i of features (m,d), a reward; u (d,) is scratch, the rest as below.
+
+    Returns whether the replica is due for `refresh`.
+    """
+    d = u.shape[0]
+    for k in range(d):
+        u[k] = 0.0
+    for k in range(d):
+        for j in range(d):
+            u[j] += features[i, k] * inverse[r, k, j]
+    q = 0.0  # ‖a‖² in V⁻¹, before this observation
+    predicted = 0.0
+    rounding = 0.0
+    for k in range(d):
+        a = features[i, k]
+        q += a * u[k]
+        predicted += a * theta[r, k]
+        rounding += a * a * inverse[r, k, k]
+    if not q > ROUNDING * d * rounding:  # nothing but rounding: this direction is known already
+        q = 0.0
+        for k in range(d):
+            u[k] = 0.0
+    shrink = 1.0 / (1.0 + q)
+    gain = (reward - predicted) * shrink
+    for k in range(d):
+        theta[r, k] += gain * u[k]
+        b[r, k], b_low[r, k] = add_product(b[r, k], b_low[r, k], features[i, k], reward)
+    for j in range(d):
+        for k in range(d):
+            inverse[r, j, k] -= (u[j] * u[k]) * shrink  # in this order V⁻¹ stays symmetric to the last bit
+        for k in range(j + 1):
+            V[r, j, k], V_low[r, j, k] = add_product(
+                V[r, j, k], V_low[r, j, k], features[i, j], features[i, k]
+            )
+    logdet[r] += math.log1p(q)
+    count[r] += 1
+    return count[r] % REFRESH == 0
+
+
 @kernel
 def observe(V, V_low, inverse, b, b_low, theta, logdet, count, features, rewards, replicas):
     """Absorb m observations; the i-th belongs to replica replicas[i].
@@ -102,39 +137,8 @@ def observe(V, V_low, inverse, b, b_low, theta, logdet, count, features, rewards
     V, V_low (lower triangles), inverse (R,d,d); b, b_low, theta (R,d); logdet, count (R,);
     features (m,d); rewards (m,); replicas (m,).
     """
-    d = b.shape[1]
-    u = np.empty(d)
+    u = np.empty(b.shape[1])
     for i in range(features.shape[0]):
         r = replicas[i]
-        a = features[i]
-        X = inverse[r]
-        for k in range(d):
-            u[k] = 0.0
-        for k in range(d):
-            for j in range(d):
-                u[j] += a[k] * X[k, j]
-        q = 0.0  # ‖a‖² in V⁻¹, before this observation
-        predicted = 0.0
-        rounding = 0.0
-        for k in range(d):
-            q += a[k] * u[k]
-            predicted += a[k] * theta[r, k]
-            rounding += a[k] * a[k] * X[k, k]
-        if not q > ROUNDING * d * rounding:  # nothing but rounding: this direction is known already
-            q = 0.0
-            for k in range(d):
-                u[k] = 0.0
-        shrink = 1.0 / (1.0 + q)
-        gain = (rewards[i] - predicted) * shrink
-        for k in range(d):
-            theta[r, k] += gain * u[k]
-            b[r, k], b_low[r, k] = add_product(b[r, k], b_low[r, k], a[k], rewards[i])
-        for j in range(d):
-            for k in range(d):
-                X[j, k] -= (u[j] * u[k]) * shrink  # in this order V⁻¹ stays symmetric to the last bit
-            for k in range(j + 1):
-                V[r, j, k], V_low[r, j, k] = add_product(V[r, j, k], V_low[r, j, k], a[j], a[k])
-        logdet[r] += math.log1p(q)
-        count[r] += 1
-        if count[r] % REFRESH == 0:
-            refresh(V[r], V_low[r], X, b[r], b_low[r], theta[r])
+        if absorb(V, V_low, inverse, b, b_low, theta, logdet, count, r, features, i, rewards[i], u):
+            refresh(V, V_low, inverse, b, b_low, theta, r)

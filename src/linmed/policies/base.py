@@ -95,7 +95,7 @@ class Policy(ABC):
 
     A policy of one's own defines `start`, `log_probabilities` and `learn`; being a dataclass gives it
     equality, hashing and JSON. `choose` may be overridden where drawing is cheaper than the
-    probabilities are.
+    probabilities are, `play` where whole rounds can be compiled.
     """
 
     label: str | None = field(default=None, kw_only=True)
@@ -139,6 +139,20 @@ class Policy(ABC):
         arm = draw(log_p, noise)
         rows = np.arange(log_p.shape[0])
         return Choice(arm, log_p[rows, arm], log_p, self.features(state, arms, arm))
+
+    def play(self, state: Any, arms: Floats, rewards: Floats, noise: Floats, played: Ints) -> None:
+        """Rounds one after the other, each learning at once from what the chosen arm pays.
+
+        arms (T,R,K,d) with a 1 for T or R where all rounds or replicas see the same set; rewards (T,R,K),
+        of which only the chosen arms' are looked at; noise (T,R,noise_size); played (T,R) is written.
+        """
+        replicas = np.arange(played.shape[1])
+        for t in range(len(played)):
+            offered = arms[t] if len(arms) > 1 else arms[0]
+            arm = self.choose(state, offered, noise[t])
+            played[t] = arm
+            features = self.features(state, offered, arm)
+            self.learn(state, features, rewards[t][replicas, arm], replicas)
 
     def features(self, state: Any, arms: Floats, arm: Ints) -> Floats:
         """What `learn` will need of the arms just played: their vectors.  arm (R,) → (R,d)."""

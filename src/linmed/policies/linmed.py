@@ -11,6 +11,8 @@ from linmed.checks import Floats, Ints
 from linmed.kernels import med
 from linmed.policies.base import Choice, Properties, RidgePolicy, RidgeState
 
+_NO_REWARDS = _NO_LOGARITHMS = np.empty((0, 0, 0))
+
 
 @dataclass(frozen=True)
 class MedPolicy(RidgePolicy):
@@ -22,39 +24,36 @@ class MedPolicy(RidgePolicy):
 
     def log_probabilities(self, state: RidgeState, arms: Floats) -> Floats:
         """log p_t(a), finite for every arm whose q_t is positive.  arms (R,K,d) → (R,K)."""
-        out = np.empty((state.theta.shape[0], arms.shape[1]))
-        med.log_probabilities(
-            arms,
-            state.theta,
-            state.inverse,
-            state.logdet,
-            state.count,
-            *self.radius_parameters(),
-            *self.mixture(),
-            out,
-        )
-        return out
+        log_p = self.decide(state, arms, np.zeros((state.theta.shape[0], 1))).log_probabilities
+        assert log_p is not None
+        return log_p
 
     def decide(self, state: RidgeState, arms: Floats, noise: Floats) -> Choice:
         """Everything in one call of a kernel."""
-        replicas, dim = state.theta.shape
-        log_p = np.empty((replicas, arms.shape[1]))
-        arm = np.empty(replicas, dtype=np.int64)
-        features = np.empty((replicas, dim))
-        med.decide(
-            arms, state.theta, state.inverse, state.logdet, state.count,
-            *self.radius_parameters(), *self.mixture(), noise[:, 0], log_p, arm, features,
-        )  # fmt: skip
-        return Choice(arm, log_p[np.arange(replicas), arm], log_p, features)
+        replicas = state.theta.shape[0]
+        arm, log_p = np.empty((1, replicas), dtype=np.int64), np.empty((1, replicas, arms.shape[1]))
+        self._rounds(state, arms[None], _NO_REWARDS, noise[None], arm, log_p)
+        rows = np.arange(replicas)
+        return Choice(arm[0], log_p[0][rows, arm[0]], log_p[0], self.features(state, arms, arm[0]))
 
     def choose(self, state: RidgeState, arms: Floats, noise: Floats) -> Ints:
         """Draw from p_t without taking its logarithms."""
-        out = np.empty(state.theta.shape[0], dtype=np.int64)
-        med.choose(
-            arms, state.theta, state.inverse, state.logdet, state.count,
-            *self.radius_parameters(), *self.mixture(), noise[:, 0], out,
+        arm = np.empty((1, state.theta.shape[0]), dtype=np.int64)
+        self._rounds(state, arms[None], _NO_REWARDS, noise[None], arm, _NO_LOGARITHMS)
+        return arm.reshape(-1)
+
+    def play(self, state: RidgeState, arms: Floats, rewards: Floats, noise: Floats, played: Ints) -> None:
+        """All rounds in one call of a kernel, without the interpreter and its lock."""
+        self._rounds(state, arms, rewards, noise, played, _NO_LOGARITHMS)
+
+    def _rounds(
+        self, state: RidgeState, arms: Floats, rewards: Floats, noise: Floats, played: Ints, log_p: Floats
+    ) -> None:
+        med.rounds(
+            state.gram, state.gram_low, state.inverse, state.moment, state.moment_low,
+            state.theta, state.logdet, state.count, arms, rewards, noise[:, :, 0],
+            *self.radius_parameters(), *self.mixture(), played, log_p,
         )  # fmt: skip
-        return out
 
 
 @dataclass(frozen=True)

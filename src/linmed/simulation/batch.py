@@ -13,6 +13,9 @@ from linmed.simulation.pending import Observation, Pending
 from linmed.simulation.schedule import ENVIRONMENT, POLICY, stream
 from linmed.simulation.stacking import Rounds
 
+REWARDS_AT_ONCE = 1 << 16
+"""Rewards, one for every arm of every replica and round, that a policy is handed at once (512 KiB)."""
+
 
 @dataclass(frozen=True)
 class Task:
@@ -40,7 +43,7 @@ class Stopped(Exception):
     """Raised inside a worker that was asked to stop."""
 
 
-def run_batch(task: Task, tick: Callable[[int], None] | None = None) -> Outcome:
+def run_batch(task: Task, tick: Callable[[int], None] = lambda replica_rounds: None) -> Outcome:
     """Play every round of every trial. `tick` hears of replica-rounds done and may raise `Stopped`."""
     began = time.perf_counter()
     policy, environment = task.policy, task.environment
@@ -59,23 +62,31 @@ def run_batch(task: Task, tick: Callable[[int], None] | None = None) -> Outcome:
             dim = rounds.arms(0).shape[-1]
             state = policy.start(R, dim)
             pulls = np.zeros(R * rounds.count, dtype=np.int64)
+            offset = replicas * rounds.count
         noise = _policy_noise(policy, generators, drawn, dim)
-        offset = replicas * rounds.count
-        played = np.empty((size, R), dtype=np.int64)  # as flat indices r·K + arm
-        # ---- the loop that everything else is there to keep short
-        for t in range(size):
-            arms = rounds.arms(t)
-            arm = policy.choose(state, arms, noise[t])
-            chosen = played[t]
-            np.add(offset, arm, out=chosen)
-            rewards = environment.rewards(rounds.mean_row(t).take(chosen), rounds.noise[t])
-            features = policy.features(state, arms, arm)
-            if rounds.delays is None:
-                policy.learn(state, features, rewards, replicas)
-            else:
-                pending.add(done + t, rounds.delays[t], Observation(features, rewards, replicas))
+        played = np.empty((size, R), dtype=np.int64)
+        if rounds.delays is None:
+            few = max(1, REWARDS_AT_ONCE // len(pulls))
+            for first in range(0, size, few):
+                last = min(first + few, size)
+                arms, rewards = rounds.between(first, last)
+                policy.play(state, arms, rewards, noise[first:last], played[first:last])
+                tick((last - first) * R)
+        else:
+            for t in range(size):
+                arms = rounds.arms(t)
+                played[t] = policy.choose(state, arms, noise[t])
+                means = rounds.mean_row(t).take(offset + played[t])
+                seen = Observation(
+                    policy.features(state, arms, played[t]),
+                    environment.rewards(means, rounds.noise[t]),
+                    replicas,
+                )
+                pending.add(done + t, rounds.delays[t], seen)
                 for known in pending.arrive(done + t):
                     policy.learn(state, *known)
+            tick(size * R)
+        played += offset  # as flat indices r·K + arm
         # ---- regret and pulls need no rewards: they follow from the arms played
         gaps = rounds.gaps(played)
         gaps[0] += total
@@ -85,8 +96,6 @@ def run_batch(task: Task, tick: Callable[[int], None] | None = None) -> Outcome:
         regret[:, inside] = curve[task.checkpoints[inside] - done - 1].T
         pulls += np.bincount(played.ravel(), minlength=len(pulls))
         done += size
-        if tick is not None:
-            tick(size * R)
     return Outcome(regret, pulls.reshape(R, -1), time.perf_counter() - began)
 
 

@@ -41,6 +41,15 @@ class Rounds:
         """The arms of round t of this block."""
         return self._arms[t] if self.changing else self._arms
 
+    def between(self, first: int, last: int) -> tuple[Floats, Floats]:
+        """Arms (T,R,K,d), a 1 for T or R where they are shared, and what each would pay (T,R,K)."""
+        arms = self._arms[first:last] if self.changing else self._arms[None]
+        means = self.means[first:last] if len(self.means) > 1 else self.means
+        shape = last - first, self.replicas, self.count
+        means = np.broadcast_to(means.reshape(-1, *shape[1:]), shape)
+        noise = np.broadcast_to(self.noise[first:last, :, None], shape)
+        return arms, self.environment.rewards(means.ravel(), noise.ravel()).reshape(shape)
+
     def mean_row(self, t: int) -> Floats:
         """The means of round t, flattened: arm k of replica r is entry r·K + k."""
         row: Floats = self.means[t] if len(self.means) > 1 else self.means[0]
