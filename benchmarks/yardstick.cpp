@@ -64,6 +64,30 @@ static void lengths(const double* __restrict At, const double* __restrict M, dou
     }
 }
 
+// Indices of the largest and, if asked, of the smallest entry; blocks of eight keep the branches rare.
+template <bool both>
+static void extremes(const double* __restrict x, int& top, int& bottom) {
+    top = bottom = 0;
+    double high = x[0], low = x[0];
+    int i = 0;
+    for (; i + 8 <= K; i += 8) {
+        double h = x[i], l = x[i];
+        for (int b = 1; b < 8; b++) {
+            h = x[i + b] > h ? x[i + b] : h;
+            if (both) l = x[i + b] < l ? x[i + b] : l;
+        }
+        if (h > high || (both && l < low))
+            for (int b = i; b < i + 8; b++) {
+                if (x[b] > high) { high = x[b]; top = b; }
+                if (both && x[b] < low) { low = x[b]; bottom = b; }
+            }
+    }
+    for (; i < K; i++) {
+        if (x[i] > high) { high = x[i]; top = i; }
+        if (both && x[i] < low) { low = x[i]; bottom = i; }
+    }
+}
+
 struct Replica {
     Vec At, theta_star, mean, V1, b, theta;  // arms transposed, V^{-1}
     double logdet = 0, best_mean = 0, regret = 0;
@@ -142,11 +166,8 @@ int main(int argc, char** argv) {
                         for (int k = 0; k < d; k++) bb[k] -= s * v[j * d + k];
                     }
                     inner(S.data(), bb.data(), c.data());
-                    int top = 0, bottom = 0;
-                    for (int i = 1; i < K; i++) {
-                        if (c[i] > c[top]) top = i;
-                        if (c[i] < c[bottom]) bottom = i;
-                    }
+                    int top, bottom;
+                    extremes<true>(c.data(), top, bottom);
                     cnt[top] = cnt[bottom] = 1;
                     double* vi = &v[axis * d];
                     for (int k = 0; k < d; k++) vi[k] = S[k * K + top] - S[k * K + bottom];
@@ -181,8 +202,8 @@ int main(int argc, char** argv) {
                 }
                 lengths(S.data(), M.data(), lev.data());
                 for (;;) {  // greedy additions
-                    int worst = 0;
-                    for (int i = 1; i < K; i++) if (lev[i] > lev[worst]) worst = i;
+                    int worst, unused;
+                    extremes<false>(lev.data(), worst, unused);
                     if (!(lev[worst] > 1 + 1e-9)) break;
                     cnt[worst] += 1; tau += 1;
                     for (int j = 0; j < d; j++) u[j] = 0;

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 
 from linmed import checks
 from linmed.checks import Floats
+from linmed.kernels.linear import all_within
 from linmed.policies import Policy, RidgePolicy, RidgeState
 
 if TYPE_CHECKING:
@@ -97,11 +98,12 @@ class Agent:
         self._draw_block()
         self._run = secrets.token_hex(4)
         self._decisions = 0
+        self._reward = np.empty(1)
         self._pending: dict[str, Floats] = {}  # what learn() needs, by decision, oldest first
 
     def decide(self, arms: ArrayLike) -> Decision:
         """Choose one of `arms` (K, d). The set may change in size and content from call to call."""
-        matrix = checks.arm_matrix(arms, self.dim)
+        matrix = self._matrix(arms)
         if self._used == _BLOCK:
             self._draw_block()
         choice = self.policy.decide(self.state, matrix[None], self._noise[self._used])
@@ -136,7 +138,8 @@ class Agent:
         features = self._pending.get(identifier) if isinstance(identifier, str) else None
         if features is None:
             raise UnknownDecision(self._explain_missing(identifier))
-        self.policy.learn(self.state, features[None], np.array([value]), _ONE_REPLICA)
+        self._reward[0] = value
+        self.policy.learn(self.state, features[None], self._reward, _ONE_REPLICA)
         del self._pending[identifier]
         if self.log is not None:
             # A log opened after the decision was made has no row for the reward to join.
@@ -155,7 +158,7 @@ class Agent:
 
     def probabilities(self, arms: ArrayLike) -> Floats:
         """The probability with which each of `arms` (K, d) would be played now."""
-        matrix = checks.arm_matrix(arms, self.dim)
+        matrix = self._matrix(arms)
         result: Floats = np.exp(self.policy.log_probabilities(self.state, matrix[None])[0])
         return result
 
@@ -251,6 +254,20 @@ class Agent:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _matrix(self, arms: ArrayLike) -> Floats:
+        """`arms`, checked: in one compiled pass where they are as they should be."""
+        if (
+            type(arms) is np.ndarray
+            and arms.dtype == np.float64
+            and arms.ndim == 2
+            and arms.flags.c_contiguous
+            and arms.shape[0] > 0
+            and arms.shape[1] == self.dim
+            and all_within(arms, checks.LARGEST)
+        ):
+            return arms
+        return checks.arm_matrix(arms, self.dim)
 
     def _draw_block(self) -> None:
         """Random numbers for the next decisions; a failed decision uses none of them up."""

@@ -17,6 +17,8 @@ LARGEST = 1e100
 
 def real(name: str, value: Any) -> float:
     """`value` as a finite float."""
+    if type(value) is float and math.isfinite(value):  # the common case, without asking abstract classes
+        return value
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be a number, got {value!r}")
     number = float(value)

@@ -41,6 +41,15 @@ def squared_norm(x):
 
 
 @kernel
+def subtract_outer(M, x, factor):
+    """M −= factor · x xᵀ.  M (d,d), x (d,)."""
+    for j in range(x.shape[0]):
+        row, share = M[j], factor * x[j]
+        for k in range(x.shape[0]):
+            row[k] -= share * x[k]
+
+
+@kernel
 def betke_henk(A, rows, scale, tiles, count):
     """Algorithm 4 for the set (A, rows, scale); sets count to 1 on the chosen members.  count (m,).
 
@@ -69,10 +78,7 @@ def betke_henk(A, rows, scale, tiles, count):
         tile_inner(P, v, rest)
         length2 = squared_norm(rest)
         if length2 > NEGLIGIBLE * NEGLIGIBLE * squared_norm(v):
-            for j in range(d):
-                row, share = P[j], rest[j] / length2
-                for k in range(d):
-                    row[k] -= share * rest[k]
+            subtract_outer(P, rest, 1.0 / length2)
 
 
 @kernel
@@ -219,22 +225,16 @@ def add_greedily(A, rows, scale, tiles, M, leverage, count):
     det V, so the loop ends.
     """
     d = A.shape[1]
-    u = np.empty(d)
+    u, v = np.empty(d), np.empty(d)
     scratch = np.empty(rows.shape[0] if tiles.shape[0] > 0 else 0)
     worst = argmax(leverage)
     while leverage[worst] > STOP:
         count[worst] += 1.0
-        for j in range(d):
-            u[j] = 0.0
         for k in range(d):
-            share = scale[worst] * A[rows[worst], k]
-            for j in range(d):
-                u[j] += share * M[k, j]
+            v[k] = scale[worst] * A[rows[worst], k]
+        tile_inner(M, v, u)
         shrink = 1.0 / (1.0 + leverage[worst])
-        for j in range(d):
-            share = u[j] * shrink
-            for k in range(d):
-                M[j, k] -= share * u[k]
+        subtract_outer(M, u, shrink)
         worst = lower_lengths(A, rows, scale, tiles, u, shrink, leverage, scratch)
 
 

@@ -74,6 +74,18 @@ def extremes(x):
 
 
 @kernel
+def all_within(A, bound):
+    """Whether every |entry| is at most `bound`; NaN is not.  A (K,d)."""
+    for i in range(A.shape[0]):
+        outside = 0
+        for k in range(A.shape[1]):
+            outside += not abs(A[i, k]) <= bound
+        if outside:
+            return False
+    return True
+
+
+@kernel
 def fill(A, rows, scale, start, tile):
     """Copy the vectors start, start+1, … of the set into the columns of a tile (d, width)."""
     d, width = tile.shape

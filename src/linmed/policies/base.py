@@ -9,6 +9,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
@@ -137,8 +138,7 @@ class Policy(ABC):
         """Draw one arm per replica and say how probable it was."""
         log_p = self.log_probabilities(state, arms)
         arm = draw(log_p, noise)
-        rows = np.arange(log_p.shape[0])
-        return Choice(arm, log_p[rows, arm], log_p, self.features(state, arms, arm))
+        return Choice(arm, entries(log_p, arm), log_p, self.features(state, arms, arm))
 
     def play(self, state: Any, arms: Floats, rewards: Floats, noise: Floats, played: Ints) -> None:
         """Rounds one after the other, each learning at once from what the chosen arm pays.
@@ -156,7 +156,7 @@ class Policy(ABC):
 
     def features(self, state: Any, arms: Floats, arm: Ints) -> Floats:
         """What `learn` will need of the arms just played: their vectors.  arm (R,) → (R,d)."""
-        return arms[0, arm] if arms.shape[0] == 1 else arms[np.arange(arm.shape[0]), arm]
+        return arms[0].take(arm, axis=0) if arms.shape[0] == 1 else arms[np.arange(arm.shape[0]), arm]
 
     @property
     def name(self) -> str:
@@ -249,6 +249,7 @@ class RidgePolicy(Policy):
             state.theta, state.logdet, state.count, features, rewards, replicas,
         )  # fmt: skip
 
+    @cached_property
     def radius_parameters(self) -> tuple[float, float, float]:
         """(σ, log(1/δ) or −1 for the default, √λ S): what the kernels need for the confidence radius."""
         log_inverse_delta = -1.0 if self.delta is None else -math.log(self.delta)
@@ -257,8 +258,14 @@ class RidgePolicy(Policy):
     def radius(self, state: RidgeState) -> Floats:
         """√β of eq. (beta) = σ √(log(det V/det V₀) + 2 log(1/δ)) + √λ S, one per replica (R,)."""
         out = np.empty(state.count.shape[0])
-        ridge_kernels.radii(state.logdet, state.count, *self.radius_parameters(), out)
+        ridge_kernels.radii(state.logdet, state.count, *self.radius_parameters, out)
         return out
+
+
+def entries(matrix: Floats, columns: Ints) -> Floats:
+    """matrix[r, columns[r]] for every row r; `take` is much faster than indexing where there is but one."""
+    rows, width = matrix.shape
+    return matrix.ravel().take(columns if rows == 1 else columns + width * np.arange(rows))
 
 
 def draw(log_probabilities: Floats, noise: Floats) -> Ints:

@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from linmed import checks
 from linmed.checks import Floats, Ints
 from linmed.kernels import med
-from linmed.policies.base import Choice, Properties, RidgePolicy, RidgeState
+from linmed.policies.base import Choice, Properties, RidgePolicy, RidgeState, entries
 
 _NO_REWARDS = _NO_LOGARITHMS = np.empty((0, 0, 0))
 
@@ -18,6 +19,7 @@ _NO_REWARDS = _NO_LOGARITHMS = np.empty((0, 0, 0))
 class MedPolicy(RidgePolicy):
     """p_t(a) ∝ q_t(a) f_t(a) with f_t(a) = exp(−Δ̂² / (β ‖â − a‖²_{V⁻¹})); subclasses say what q_t is."""
 
+    @property
     @abstractmethod
     def mixture(self) -> tuple[float, float, int, bool, bool]:
         """(α_emp, α_opt, version, optimal design?, explore?)."""
@@ -33,8 +35,7 @@ class MedPolicy(RidgePolicy):
         replicas = state.theta.shape[0]
         arm, log_p = np.empty((1, replicas), dtype=np.int64), np.empty((1, replicas, arms.shape[1]))
         self._rounds(state, arms[None], _NO_REWARDS, noise[None], arm, log_p)
-        rows = np.arange(replicas)
-        return Choice(arm[0], log_p[0][rows, arm[0]], log_p[0], self.features(state, arms, arm[0]))
+        return Choice(arm[0], entries(log_p[0], arm[0]), log_p[0], self.features(state, arms, arm[0]))
 
     def choose(self, state: RidgeState, arms: Floats, noise: Floats) -> Ints:
         """Draw from p_t without taking its logarithms."""
@@ -52,7 +53,7 @@ class MedPolicy(RidgePolicy):
         med.rounds(
             state.gram, state.gram_low, state.inverse, state.moment, state.moment_low,
             state.theta, state.logdet, state.count, arms, rewards, noise[:, :, 0],
-            *self.radius_parameters(), *self.mixture(), played, log_p,
+            *self.radius_parameters, *self.mixture, played, log_p,
         )  # fmt: skip
 
 
@@ -102,6 +103,7 @@ class LinMED(MedPolicy):
         self._set("design", checks.option("design", self.design, ("approx", "optimal")))
         self._set("explore", checks.flag("explore", self.explore))
 
+    @cached_property
     def mixture(self) -> tuple[float, float, int, bool, bool]:
         """(α_emp, α_opt, version, optimal design?, explore?)."""
         return self.alpha_emp, self.alpha_opt, self.version, self.design == "optimal", self.explore
@@ -129,6 +131,7 @@ class LinMEDNoDesign(MedPolicy):
         randomised=True,
     )
 
+    @property
     def mixture(self) -> tuple[float, float, int, bool, bool]:
         """q_t uniform."""
         return 0.0, 0.0, 0, False, False
