@@ -15,6 +15,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+from kernels import yardstick
 from report import CLOCKS, interleaved, short, show, table
 from roofline import bandwidth
 
@@ -200,25 +201,42 @@ def simulated(arms: int, dim: int, horizon: int, workers: int) -> float:
     return time.perf_counter() - began
 
 
+def side_by_side(program: Path, arms: int, dim: int, rounds: int, copies: int) -> float:
+    """Seconds until `copies` of the C++ loop, started together, have all finished."""
+    words = [str(program), str(arms), str(dim), "90", str(rounds)]
+    running = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(copies)]
+    return max(float(process.communicate()[0].split()[0]) for process in running)
+
+
 def threads(repeats: int, quick: bool) -> dict[str, Any]:
-    """`simulate` with two threads against one, 180 trials."""
+    """`simulate` with two threads against one, 180 trials; and what two processes gain on this machine."""
     results: dict[str, Any] = {}
     rows = []
+    program = yardstick()
     for arms, dim in THREADS:
-        horizon = max(20, int((2e5 if quick else 2e6) / (180 * (1 + arms * dim**1.5 / 100))))
+        horizon = max(20, int((2e5 if quick else 4e6) / (180 * (1 + arms * dim**1.5 / 100))))
 
         simulated(arms, dim, 4, 2)
         tasks: dict[str, Callable[[], float]] = {
             "one": partial(simulated, arms, dim, horizon, 1),
             "two": partial(simulated, arms, dim, horizon, 2),
         }
+        if program is not None:
+            tasks["alone"] = partial(side_by_side, program, arms, dim, 2 * horizon, 1)
+            tasks["beside"] = partial(side_by_side, program, arms, dim, 2 * horizon, 2)
         found = interleaved(repeats, tasks)
         gain = median(one / two for one, two in zip(found["one"], found["two"], strict=True))
-        micros = median(found["one"]) / (horizon * 180) * 1e6
-        rows.append([f"({arms},{dim})", short(micros), f"{gain:.2f}"])
+        cells = [f"({arms},{dim})", short(median(found["one"]) / (horizon * 180) * 1e6), f"{gain:.2f}"]
         results[f"{arms}x{dim}"] = {**found, "gain": gain, "horizon": horizon}
+        if program is not None:
+            limit = 2 * median(found["alone"]) / median(found["beside"])
+            cells.append(f"{limit:.2f}")
+            results[f"{arms}x{dim}"]["limit"] = limit
+        rows.append(cells)
     header = ["(K,d)", "µs per replica and round, one thread", "two threads against one"]
-    show(table("`simulate`, R = 180, changing arms (wall clock)", header, rows))
+    if program is not None:
+        header.append("two processes of the C++ loop against one")
+    show(table("`simulate`, R = 180 (wall clock)", header, rows))
     return results
 
 

@@ -56,7 +56,7 @@ class Environment(ABC):
         """One trial, without end: every block holds `block_rounds` rounds."""
 
     def rewards(self, means: Floats, noise: Floats) -> Floats:
-        """The rewards of n arms with these means, each from its own noise.  means (n,), noise (n,) → (n,)."""
+        """The rewards of arms with these means, element by element; the two broadcast."""
         return means + noise
 
     @property

@@ -25,7 +25,7 @@ UNKNOWN_BATCH = 32
 """The same for an executor of unknown size: enough to share a loop, few enough to spread over a cluster."""
 SMALLEST_ROUND = 1000
 """Replicas × arms × features in a round below which threads wait for the interpreter lock longer than
-they work (benchmarks/simulation.py)."""
+they work, for policies that play round by round (benchmarks/simulation.py)."""
 
 
 class SimulationInterrupted(KeyboardInterrupt):
@@ -85,7 +85,7 @@ def simulate(
 
     marks = checkpoints(horizon, points)
     if workers is None and executor is None:
-        workers = _worthwhile_threads(environment, seed, batch or trials, len(policies))
+        workers = _worthwhile_threads(environment, seed, batch or trials, policies)
     if batch is None:
         batch = _batch_size(workers or getattr(executor, "_max_workers", None), trials, len(policies))
     finished: dict[str, dict[int, Trial]] = {}
@@ -135,11 +135,13 @@ def _batch_size(workers: int | None, trials: int, policies: int) -> int:
     return min(LARGEST_BATCH, math.ceil(trials / math.ceil(workers / policies)))
 
 
-def _worthwhile_threads(environment: Environment, seed: int, trials: int, policies: int) -> int:
+def _worthwhile_threads(environment: Environment, seed: int, trials: int, policies: Sequence[Policy]) -> int:
     """All processors, or 1 where a round is so short that threads would only wait for each other."""
-    arms = next(environment.blocks(stream(seed, 0, ENVIRONMENT))).arms
     workers = default_workers()
-    replicas = _batch_size(workers, trials, policies)
+    if all(type(policy).play is not Policy.play for policy in policies):
+        return workers  # whole rounds are compiled: the interpreter lock is seldom asked for
+    arms = next(environment.blocks(stream(seed, 0, ENVIRONMENT))).arms
+    replicas = _batch_size(workers, trials, len(policies))
     return workers if replicas * arms.shape[-2] * arms.shape[-1] >= SMALLEST_ROUND else 1
 
 

@@ -45,10 +45,8 @@ class Rounds:
         """Arms (T,R,K,d), a 1 for T or R where they are shared, and what each would pay (T,R,K)."""
         arms = self._arms[first:last] if self.changing else self._arms[None]
         means = self.means[first:last] if len(self.means) > 1 else self.means
-        shape = last - first, self.replicas, self.count
-        means = np.broadcast_to(means.reshape(-1, *shape[1:]), shape)
-        noise = np.broadcast_to(self.noise[first:last, :, None], shape)
-        return arms, self.environment.rewards(means.ravel(), noise.ravel()).reshape(shape)
+        noise = self.noise[first:last, :, None]
+        return arms, self.environment.rewards(means.reshape(-1, self.replicas, self.count), noise)
 
     def mean_row(self, t: int) -> Floats:
         """The means of round t, flattened: arm k of replica r is entry r·K + k."""
