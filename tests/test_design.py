@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from linmed.design import approx_design, certificate, optimal_design
 from linmed.kernels import design as kernels
+from linmed.kernels import linear, screening
 from linmed.kernels.linear import argmax, extremes, tiles_of
 
 GOLDEN = json.loads((Path(__file__).parent / "data" / "linmed.json").read_text())["designs"]
@@ -136,6 +137,31 @@ def test_sets_too_large_for_the_cache_are_streamed_alike():
     V = arms.T * weights @ arms
     leverages = np.einsum("ij,jk,ik->i", arms, np.linalg.inv(V), arms)
     assert certificate(arms, weights) == pytest.approx(leverages.max() / 10)
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    members=st.integers(1, 60),
+    dim=st.integers(1, 70),
+    spread=st.sampled_from([0.0, 1e-9, 1e-7, 1e-5, 1.0]),
+    decades=st.sampled_from([0, 10, 200]),
+    size=st.sampled_from([1e-90, 1.0, 1e90]),
+)
+def test_a_look_in_single_precision_finds_the_extremes_of_double(seed, members, dim, spread, decades, size):
+    """Arms that differ by less than single precision can tell, scales far apart, ties, any length."""
+    rng = np.random.default_rng(seed)
+    arms = size * (rng.standard_normal(dim) + spread * rng.integers(-3, 4, (members, dim)))
+    rows, scale = rng.integers(0, members, members), 10.0 ** rng.uniform(-decades, 0, members)
+    direction = rng.standard_normal(dim) * 10.0 ** rng.uniform(-8, 0)
+    single, bound = screening.single_precision(arms, rows, scale)
+    score = np.empty(members, np.float32)
+    found = screening.screened_extremes(arms, rows, scale, single, bound, direction, score)
+    top, bottom, highest, lowest = linear.extreme_row_products(arms, rows, scale, direction)
+    exact = scale * (arms[rows] @ direction)
+    rounding = 1e-12 * (scale * (np.abs(arms[rows]) @ np.abs(direction))).max()
+    assert max(abs(found[2] - highest), abs(found[3] - lowest)) <= rounding
+    for mine, other in ((found[0], top), (found[1], bottom)):
+        assert mine == other or abs(exact[mine] - exact[other]) <= rounding
 
 
 def test_a_design_that_misses_a_direction_has_an_infinite_certificate():

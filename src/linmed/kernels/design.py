@@ -16,6 +16,7 @@ import numpy as np
 from linmed.kernels.compile import kernel, reordered
 from linmed.kernels.linear import (
     BLAS_DIM,
+    KEEP,
     argmax,
     extreme_products,
     inner_products,
@@ -25,6 +26,7 @@ from linmed.kernels.linear import (
     tile_inner,
     tiles_of,
 )
+from linmed.kernels.screening import screened_extremes, single_precision
 
 NEGLIGIBLE = 1e-10  # a component this small relative to its own vector is rounding
 STOP = 1.0 + 1e-9  # the greedy loop ends when no leverage exceeds this
@@ -56,18 +58,26 @@ def betke_henk(A, rows, scale, tiles, count):
     Where all arms have the same inner product with the new direction (a hyperplane off the origin), the
     difference of the two extreme arms vanishes; one arm alone then takes its place.
     """
-    d = A.shape[1]
+    m, d = rows.shape[0], A.shape[1]
     P = np.zeros((d, d))  # projects onto the complement of the directions v⊥ found so far
     for k in range(d):
         P[k, k] = 1.0
     b, v, rest = np.empty(d), np.empty(d), np.empty(d)
-    scratch = np.empty(rows.shape[0] if tiles.shape[0] > 0 else 0)
+    scratch = np.empty(m if tiles.shape[0] > 0 else 0)
+    screened = m * d > KEEP
+    single, bound = np.empty((0, d), np.float32), 0.0
+    if screened:
+        single, bound = single_precision(A, rows, scale)
+    score = np.empty(m if screened else 0, np.float32)
     for axis in range(d):
         for k in range(d):
             b[k] = P[axis, k]
         if squared_norm(b) < NEGLIGIBLE * NEGLIGIBLE:
             continue  # the axis already lies in the span of the directions
-        top, bottom, highest, lowest = extreme_products(A, rows, scale, tiles, b, scratch)
+        if screened:
+            top, bottom, highest, lowest = screened_extremes(A, rows, scale, single, bound, b, score)
+        else:
+            top, bottom, highest, lowest = extreme_products(A, rows, scale, tiles, b, scratch)
         count[top] = 1.0
         for k in range(d):
             v[k] = scale[top] * A[rows[top], k]

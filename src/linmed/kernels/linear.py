@@ -114,6 +114,15 @@ def tiles_of(A, rows, scale):
 
 
 @kernel
+def tiles_of_all(A):
+    """`tiles_of` all arms as they are."""
+    K, d = A.shape
+    if K * d <= FEW or K * d > KEEP:
+        return np.empty((0, d, 1))
+    return tiles_of(A, np.arange(K), np.ones(K))
+
+
+@kernel
 def tile_inner(tile, x, out):
     """out_i = ⟨column i, x⟩.  tile (d,width), x (d,), out (n ≤ width,)."""
     d, n = tile.shape[0], out.shape[0]

@@ -16,7 +16,7 @@ from linmed.kernels.linear import (
     subtract,
     tile_inner,
     tile_lengths,
-    tiles_of,
+    tiles_of_all,
 )
 from linmed.kernels.ridge import absorb, radius, refresh
 from linmed.kernels.sampling import invert_cdf
@@ -174,8 +174,7 @@ def weights_and_design(arms, p, theta, inverse, r, beta, designed, version, opti
     Returns the empirically best arm, and the arm of largest leverage or −1 as `log_weights` does.
     """
     A = arms[p]
-    K = A.shape[0]
-    tiles = tiles_of(A, np.arange(K), np.ones(K))
+    tiles = tiles_of_all(A)
     best, widest, intact = log_weights(A, tiles, theta[r], inverse[r], beta, log_f)
     if not intact:
         repair(arms, p, theta, inverse, r, beta, best, log_f)
