@@ -17,7 +17,7 @@ import numpy as np
 from linmed.kernels.compile import kernel, reordered
 
 TILE = 136  # arms per tile; an odd number of cache lines, so that features do not evict each other
-FEW = 64  # tiles beyond this many numbers …
+FEW = 128  # tiles beyond this many numbers (benchmarks/switch.py) …
 KEEP = 1 << 18  # … and up to this many, 2 MiB
 BLAS_DIM = 16  # from this dimension on, products of matrices go to BLAS (benchmarks/switch.py)
 
