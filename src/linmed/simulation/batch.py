@@ -1,7 +1,9 @@
 """One policy, one environment, a batch of trials: the loop over rounds."""
 
+import threading
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +15,10 @@ from linmed.simulation.pending import Observation, Pending
 from linmed.simulation.schedule import ENVIRONMENT, POLICY, stream
 from linmed.simulation.stacking import Rounds
 
+_DRAWING = threading.Lock()
+"""One thread at a time draws the noise of its trials: each of the many short calls would hand the interpreter
+lock to another thread and wait for it to come back. Meanwhile the others play. Arms that change every round
+are a long call each, which threads may as well make side by side."""
 REWARDS_AT_ONCE = 1 << 16
 """Rewards, one for every arm of every replica and round, that a policy is handed at once (512 KiB)."""
 
@@ -56,14 +62,15 @@ def run_batch(task: Task, tick: Callable[[int], None] = lambda replica_rounds: N
     regret = np.empty((R, len(task.checkpoints)))
     done = 0
     while done < task.horizon:
-        drawn = rounds.advance()
+        with nullcontext() if rounds.changing else _DRAWING:
+            drawn = rounds.advance()
+            dim = rounds.arms(0).shape[-1]
+            noise = _policy_noise(policy, generators, drawn, dim)
         size = min(drawn, task.horizon - done)
         if done == 0:
-            dim = rounds.arms(0).shape[-1]
             state = policy.start(R, dim)
             pulls = np.zeros(R * rounds.count, dtype=np.int64)
             offset = replicas * rounds.count
-        noise = _policy_noise(policy, generators, drawn, dim)
         played = np.empty((size, R), dtype=np.int64)
         if rounds.delays is None:
             few = max(1, REWARDS_AT_ONCE // len(pulls))

@@ -1,9 +1,10 @@
 """One block of rounds for many trials at once: arrays with a replica axis behind the round axis."""
 
 from collections.abc import Iterator
-from itertools import pairwise
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from linmed.checks import Floats, Ints
 from linmed.environments import Block, Environment
@@ -20,6 +21,7 @@ class Rounds:
         self.environment = environment
         self.streams: list[Iterator[Block]] = [environment.blocks(rng) for rng in generators]
         self.replicas = len(generators)
+        self.changing = False  # whether every round has arms of its own
         self.blocks: list[Block] = []
 
     def advance(self) -> int:
@@ -30,10 +32,8 @@ class Rounds:
         elif any(new.means is not old.means for new, old in zip(self.blocks, before, strict=True)):
             self._stack_means()
         rounds = self.environment.block_rounds
-        for block in self.blocks:
-            _check_series(self.environment, "noise", block.noise, rounds)
         # Contiguous rows: one round's noise is read in one piece.
-        self.noise: Floats = np.stack([block.noise for block in self.blocks], axis=1)
+        self.noise: Floats = _stack(self.environment, "noise", [block.noise for block in self.blocks], rounds)
         self.delays = self._stack_delays(rounds)
         return rounds
 
@@ -95,25 +95,27 @@ class Rounds:
         delays = [block.delays for block in self.blocks]
         if all(series is None for series in delays):
             return None
-        for series in delays:
-            _check_series(self.environment, "delays", np.empty(0) if series is None else series, rounds)
-        if all(np.array_equal(a, b) for a, b in pairwise(delays)):  # type: ignore[arg-type]
-            return np.asarray(delays[0])[:, None]
-        return np.stack(delays, axis=1)  # type: ignore[arg-type]
+        every = [np.empty(0, dtype=np.int64) if series is None else series for series in delays]
+        stacked: Ints = _stack(self.environment, "delays", every, rounds)
+        return stacked[:, :1] if (stacked == stacked[:, :1]).all() else stacked
 
 
 def _owner(environment: Environment) -> str:
     return f"{type(environment).__name__}.blocks"
 
 
-def _check_series(environment: Environment, name: str, series: Floats | Ints, rounds: int) -> None:
-    if series.shape != (rounds,):
-        raise ValueError(
-            f"{_owner(environment)} gave {name} of shape {series.shape}; "
-            f"block_rounds={rounds} asks for ({rounds},)"
-        )
-    if not np.isfinite(series).all():
+def _stack(environment: Environment, name: str, series: list[Any], rounds: int) -> NDArray[Any]:
+    """The series of all trials as columns (rounds, R)."""
+    for one in series:
+        if one.shape != (rounds,):
+            raise ValueError(
+                f"{_owner(environment)} gave {name} of shape {one.shape}; "
+                f"block_rounds={rounds} asks for ({rounds},)"
+            )
+    stacked = np.stack(series, axis=1)
+    if not np.isfinite(stacked).all():
         raise ValueError(f"{_owner(environment)} gave {name} that are not finite")
+    return stacked
 
 
 def _check_arms(environment: Environment, arms: Floats, shape: tuple[int, ...]) -> None:
