@@ -23,6 +23,7 @@ from linmed import Agent, LinMED, simulate
 from linmed.environments import UnitBall
 
 ARMS_AT_D8 = (1_000, 10_000, 100_000, 1_000_000)
+ARMS_AT_D64 = (100_000, 300_000, 1_000_000)  # none of which fits a cache
 DIMS_AT_K4096 = (16, 32, 64, 128, 256, 512)
 THREADS = ((3, 2), (10, 4), (100, 20))
 
@@ -96,12 +97,14 @@ def exponent(sizes: Sequence[int], seconds: Sequence[float]) -> float:
 
 
 def grow(repeats: int, quick: bool, clock: str) -> dict[str, Any]:
-    """Times over K at d = 8 and over d at K = 4096, for arm sets that stay and that change."""
+    """Times over K at d = 8 and d = 64, and over d at K = 4096, for arm sets that stay and that change."""
     arms = ARMS_AT_D8[:-1] if quick else ARMS_AT_D8
+    long_arms = ARMS_AT_D64[:-1] if quick else ARMS_AT_D64
     dims = DIMS_AT_K4096[:-2] if quick else DIMS_AT_K4096
     results: dict[str, Any] = {}
     for name, sizes, shape in (
         ("arms, d = 8", arms, lambda n: (n, 8)),
+        ("arms, d = 64", long_arms, lambda n: (n, 64)),
         ("features, K = 4096", dims, lambda n: (4096, n)),
     ):
         found: dict[str, list[float]] = {}
