@@ -18,7 +18,7 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def reordered(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same, but sums may be taken in another order and in one rounding with their products.
+    """As `kernel`, but sums may be taken in another order and in one rounding with their products.
 
     For inner products along a row, which vectorise only so. A row's sum depends on nothing but the row,
     so equal arms still get equal values wherever they stand.
@@ -30,7 +30,7 @@ def reordered(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same, copied into its callers: a call that passes many arrays costs more than a small case does.
+    """As `kernel`, copied into its callers: a call that passes many arrays costs more than a small case does.
 
     For leaves only: they index the arrays they are given, take no views of them and call nothing that does,
     not even in a branch seldom run. What that adds to the loop around them costs more than a small case, too.

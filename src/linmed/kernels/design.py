@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from linmed.kernels.compile import kernel, reordered
+from linmed.kernels.compile import kernel
 from linmed.kernels.linear import (
     BLAS_DIM,
     KEEP,
@@ -23,6 +23,7 @@ from linmed.kernels.linear import (
     lower_lengths,
     rescale,
     squared_lengths,
+    squared_norm,
     tile_inner,
     tiles_of,
 )
@@ -31,15 +32,6 @@ from linmed.kernels.screening import screened_extremes, single_precision
 NEGLIGIBLE = 1e-10  # a component this small relative to its own vector is rounding
 STOP = 1.0 + 1e-9  # the greedy loop ends when no leverage exceeds this
 LONGEST = 1_000_000  # steps of Wolfe–Atwood; linear convergence needs thousands
-
-
-@reordered
-def squared_norm(x):
-    """‖x‖²."""
-    total = 0.0
-    for k in range(x.shape[0]):
-        total += x[k] * x[k]
-    return total
 
 
 @kernel
@@ -65,9 +57,7 @@ def betke_henk(A, rows, scale, tiles, count):
     b, v, rest = np.empty(d), np.empty(d), np.empty(d)
     scratch = np.empty(m if tiles.shape[0] > 0 else 0)
     screened = m * d > KEEP
-    single, bound = np.empty((0, d), np.float32), 0.0
-    if screened:
-        single, bound = single_precision(A, rows, scale)
+    single = single_precision(A, rows, scale) if screened else np.empty((0, d), np.float32)
     score = np.empty(m if screened else 0, np.float32)
     for axis in range(d):
         for k in range(d):
@@ -75,7 +65,7 @@ def betke_henk(A, rows, scale, tiles, count):
         if squared_norm(b) < NEGLIGIBLE * NEGLIGIBLE:
             continue  # the axis already lies in the span of the directions
         if screened:
-            top, bottom, highest, lowest = screened_extremes(A, rows, scale, single, bound, b, score)
+            top, bottom, highest, lowest = screened_extremes(A, rows, scale, single, b, score)
         else:
             top, bottom, highest, lowest = extreme_products(A, rows, scale, tiles, b, scratch)
         count[top] = 1.0

@@ -100,10 +100,16 @@ def fill(A, rows, scale, start, tile):
 
 
 @kernel
+def worth_tiling(numbers):
+    """Whether a set of so many numbers is worked on in tiles."""
+    return FEW < numbers <= KEEP
+
+
+@kernel
 def tiles_of(A, rows, scale):
     """The set as tiles (T, d, width); none, T = 0, where it is to be read row by row."""
     m, d = rows.shape[0], A.shape[1]
-    if m * d <= FEW or m * d > KEEP:
+    if not worth_tiling(m * d):
         return np.empty((0, d, 1))
     width = min(TILE, m)
     number = (m + width - 1) // width
@@ -115,9 +121,9 @@ def tiles_of(A, rows, scale):
 
 @kernel
 def tiles_of_all(A):
-    """`tiles_of` all arms as they are."""
+    """`tiles_of` all arms as they are; for very many, nothing of their number is made in vain."""
     K, d = A.shape
-    if K * d <= FEW or K * d > KEEP:
+    if not worth_tiling(K * d):
         return np.empty((0, d, 1))
     return tiles_of(A, np.arange(K), np.ones(K))
 
@@ -166,25 +172,46 @@ def tile_lengths(tile, M, image, out):
 
 
 @kernel
-def inner_products(A, rows, scale, tiles, x, out):
-    """out_i = ⟨vector i of the set, x⟩.  x (d,), out (m,)."""
-    m, width = rows.shape[0], tiles.shape[2]
-    if tiles.shape[0] == 0:
-        row_products(A, rows, scale, x, out)
+def tile_products(tiles, x, out):
+    """out_i = ⟨vector i of the tiles, x⟩.  tiles (T,d,width), x (d,), out (m,)."""
+    m, width = out.shape[0], tiles.shape[2]
     for t in range(tiles.shape[0]):
-        start = t * width
-        tile_inner(tiles[t], x, out[start : min(start + width, m)])
+        tile_inner(tiles[t], x, out[t * width : min(t * width + width, m)])
 
 
 @reordered
-def row_products(A, rows, scale, x, out):
-    """`inner_products` row by row."""
+def row_product(A, i, x):
+    """⟨a_i, x⟩."""
+    total = 0.0
+    for k in range(x.shape[0]):
+        total += A[i, k] * x[k]
+    return total
+
+
+@reordered
+def squared_norm(x):
+    """‖x‖²."""
+    total = 0.0
+    for k in range(x.shape[0]):
+        total += x[k] * x[k]
+    return total
+
+
+@kernel
+def matvec(A, x, out):
+    """out = A x, row by row.  A (K,d), x (d,), out (K,)."""
+    for i in range(A.shape[0]):
+        out[i] = row_product(A, i, x)
+
+
+@kernel
+def inner_products(A, rows, scale, tiles, x, out):
+    """out_i = ⟨vector i of the set, x⟩.  x (d,), out (m,)."""
+    if tiles.shape[0] > 0:
+        tile_products(tiles, x, out)
+        return
     for i in range(rows.shape[0]):
-        a = rows[i]
-        total = 0.0
-        for k in range(x.shape[0]):
-            total += A[a, k] * x[k]
-        out[i] = scale[i] * total
+        out[i] = scale[i] * row_product(A, rows[i], x)
 
 
 @kernel
@@ -195,25 +222,21 @@ def extreme_products(A, rows, scale, tiles, x, scratch):
     """
     if tiles.shape[0] == 0:
         return extreme_row_products(A, rows, scale, x)
-    inner_products(A, rows, scale, tiles, x, scratch)
+    tile_products(tiles, x, scratch)
     top, bottom = extremes(scratch)
     return top, bottom, scratch[top], scratch[bottom]
 
 
-@reordered
+@kernel
 def extreme_row_products(A, rows, scale, x):
     """`extreme_products` row by row: nothing is written, which would take as long as reading an arm."""
     top, bottom, highest, lowest = 0, 0, -np.inf, np.inf
     for i in range(rows.shape[0]):
-        a = rows[i]
-        total = 0.0
-        for k in range(x.shape[0]):
-            total += A[a, k] * x[k]
-        total *= scale[i]
-        if total > highest:
-            top, highest = i, total
-        if total < lowest:
-            bottom, lowest = i, total
+        product = scale[i] * row_product(A, rows[i], x)
+        if product > highest:
+            top, highest = i, product
+        if product < lowest:
+            bottom, lowest = i, product
     return top, bottom, highest, lowest
 
 
@@ -223,38 +246,18 @@ def lower_lengths(A, rows, scale, tiles, u, shrink, lengths, scratch):
 
     The lengths vᵀMv after M −= shrink u uᵀ.  u (d,), lengths (m,); scratch (m,), or empty without tiles.
     """
-    if tiles.shape[0] == 0:
-        return lower_row_lengths(A, rows, scale, u, shrink, lengths)
-    inner_products(A, rows, scale, tiles, u, scratch)
-    for i in range(scratch.shape[0]):
-        lengths[i] = max(lengths[i] - scratch[i] * scratch[i] * shrink, 0.0)
-    return argmax(lengths)
-
-
-@reordered
-def lower_row_lengths(A, rows, scale, u, shrink, lengths):
-    """`lower_lengths` row by row."""
+    if tiles.shape[0] > 0:
+        tile_products(tiles, u, scratch)
+        for i in range(scratch.shape[0]):
+            lengths[i] = max(lengths[i] - scratch[i] * scratch[i] * shrink, 0.0)
+        return argmax(lengths)
     worst, highest = 0, -np.inf
     for i in range(rows.shape[0]):
-        a = rows[i]
-        total = 0.0
-        for k in range(u.shape[0]):
-            total += A[a, k] * u[k]
-        total *= scale[i]
-        lengths[i] = max(lengths[i] - total * total * shrink, 0.0)
+        product = scale[i] * row_product(A, rows[i], u)
+        lengths[i] = max(lengths[i] - product * product * shrink, 0.0)
         if lengths[i] > highest:
             worst, highest = i, lengths[i]
     return worst
-
-
-@reordered
-def matvec(A, x, out):
-    """out = A x, row by row.  A (K,d), x (d,), out (K,)."""
-    for i in range(A.shape[0]):
-        total = 0.0
-        for k in range(x.shape[0]):
-            total += A[i, k] * x[k]
-        out[i] = total
 
 
 @kernel

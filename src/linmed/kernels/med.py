@@ -16,6 +16,7 @@ from linmed.kernels.linear import (
     subtract,
     tile_inner,
     tile_lengths,
+    tile_products,
     tiles_of_all,
 )
 from linmed.kernels.ridge import absorb, radius, refresh
@@ -101,8 +102,7 @@ def log_weights(A, tiles, theta, M, beta, log_f):
     width = tiles.shape[2]
     kept = tiles.shape[0] > 0
     if kept:
-        for t in range(tiles.shape[0]):
-            tile_inner(tiles[t], theta, log_f[t * width : min(t * width + width, K)])
+        tile_products(tiles, theta, log_f)
     else:
         matvec(A, theta, log_f)
         width = min(TILE, K)

@@ -10,6 +10,7 @@ import math
 import numpy as np
 
 from linmed.kernels.compile import kernel, reordered
+from linmed.kernels.linear import extreme_row_products, squared_norm
 
 ROUNDING = 2.0**-23  # twice the unit roundoff of single precision
 UNDERFLOW = 1e-30  # far above what products of numbers up to 1 lose by underflow
@@ -17,35 +18,26 @@ UNDERFLOW = 1e-30  # far above what products of numbers up to 1 lose by underflo
 
 @kernel
 def single_precision(A, rows, scale):
-    """The set (A, rows, scale) as float32 (m,d) in units of its largest entry, and an error bound.
-
-    The bound holds for the inner product of any of its vectors with any unit vector.
-    """
+    """The set (A, rows, scale) as float32 (m,d), in units of its largest entry."""
     m, d = rows.shape[0], A.shape[1]
     largest = 0.0
     for i in range(m):
-        a = rows[i]
         entry = 0.0
         for k in range(d):
-            entry = max(entry, abs(A[a, k]))
+            entry = max(entry, abs(A[rows[i], k]))
         largest = max(largest, entry * scale[i])
     single = np.empty((m, d), np.float32)
-    longest2 = 0.0
     for i in range(m):
         a, factor = rows[i], scale[i] / largest
         for k in range(d):
             single[i, k] = np.float32(A[a, k] * factor)
-        longest2 = max(longest2, squared_norm(single, i))
-    return single, (d + 4) * ROUNDING * math.sqrt(longest2) + UNDERFLOW
+    return single
 
 
-@reordered
-def squared_norm(single, i):
-    """‖row i‖²."""
-    total = np.float32(0.0)
-    for k in range(single.shape[1]):
-        total += single[i, k] * single[i, k]
-    return float(total)
+@kernel
+def error_bound(d):
+    """How far an inner product of single precision may be off, for entries up to 1 and a unit vector."""
+    return (d + 4) * ROUNDING * math.sqrt(d) + UNDERFLOW
 
 
 @reordered
@@ -61,32 +53,19 @@ def look(single, x, score):
     return float(highest), float(lowest)
 
 
-@reordered
-def screened_extremes(A, rows, scale, single, bound, x, score):
+@kernel
+def screened_extremes(A, rows, scale, single, x, score):
     """What `linear.extreme_row_products` gives: two members of the set and their ⟨v, x⟩.
 
-    single, bound as `single_precision` gave them; score (m,) float32 is scratch.
+    single as `single_precision` gave it; score (m,) float32 is scratch.
     """
     d = x.shape[0]
-    norm = 0.0
-    for k in range(d):
-        norm += x[k] * x[k]
-    norm = math.sqrt(norm)
+    norm = math.sqrt(squared_norm(x))
     direction = np.empty(d, np.float32)
     for k in range(d):
         direction[k] = np.float32(x[k] / norm)
-    seen_highest, seen_lowest = look(single, direction, score)
-    high_enough, low_enough = seen_highest - 2.0 * bound, seen_lowest + 2.0 * bound
-    top, bottom, highest, lowest = 0, 0, -np.inf, np.inf
-    for i in range(rows.shape[0]):
-        if score[i] >= high_enough or score[i] <= low_enough:
-            a = rows[i]
-            total = 0.0
-            for k in range(d):
-                total += A[a, k] * x[k]
-            total *= scale[i]
-            if total > highest:
-                top, highest = i, total
-            if total < lowest:
-                bottom, lowest = i, total
-    return top, bottom, highest, lowest
+    highest, lowest = look(single, direction, score)
+    slack = 2.0 * error_bound(d)
+    near = np.nonzero((score >= highest - slack) | (score <= lowest + slack))[0]
+    top, bottom, highest, lowest = extreme_row_products(A, rows[near], scale[near], x)
+    return near[top], near[bottom], highest, lowest
