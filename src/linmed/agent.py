@@ -134,7 +134,7 @@ class Agent:
     def learn(self, decision: Decision | str, reward: float) -> None:
         """Absorb the reward of one decision (or its id), now or much later, in any order."""
         identifier = decision.id if isinstance(decision, Decision) else decision
-        value = checks.size_limited("reward", reward)
+        value = checks.reward("reward", reward)
         features = self._pending.get(identifier) if isinstance(identifier, str) else None
         if features is None:
             raise UnknownDecision(self._explain_missing(identifier))

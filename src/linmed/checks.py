@@ -1,4 +1,8 @@
-"""Checks of user input. Every message names the argument, what it was and what would be right."""
+"""Checks of user input, and the one boundary through which arrays reach the kernels.
+
+Every message names the argument, what it was and what would be right; every exception carries the argument's
+name as `field`, so that a service can say which part of a request was wrong without reading the sentence.
+"""
 
 import math
 import numbers
@@ -15,25 +19,54 @@ LARGEST = 1e100
 """Largest magnitude accepted for a feature or a reward: its square is still far from overflow."""
 
 
+class BadValue(ValueError):
+    """An argument of the right kind with a wrong value; `field` is its name."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.field, str(self))
+
+
+class BadType(TypeError):
+    """An argument of the wrong kind; `field` is its name."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.field, str(self))
+
+
 def real(name: str, value: Any) -> float:
     """`value` as a finite float."""
     if type(value) is float and math.isfinite(value):  # the common case, without asking abstract classes
         return value
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} must be a number, got {value!r}")
-    number = float(value)
+        raise BadType(name, f"{name} must be a number, got {value!r}")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
     if not math.isfinite(number):
-        raise ValueError(f"{name} must be finite, got {value!r}")
+        raise BadValue(name, f"{name} must be finite, got {value!r}")
     return number
 
 
-def size_limited(name: str, value: Any) -> float:
-    """`value` as a finite float of at most LARGEST in size; a 0-d array will do."""
-    if isinstance(value, np.ndarray) and value.ndim == 0:
+def reward(name: str, value: Any) -> float:
+    """`value` as a finite float of at most LARGEST in size; a click (bool) or a 0-d array will do."""
+    if isinstance(value, np.ma.MaskedArray):
+        value = value[()] if value.ndim == 0 else value
+    elif isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
-    number = real(name, value)
+    if value is np.ma.masked:
+        raise BadValue(name, f"{name} is masked: a reward must be a number; leave it out until it is known")
+    number = float(value) if isinstance(value, (bool, np.bool_)) else real(name, value)
     if abs(number) > LARGEST:
-        raise ValueError(f"{name} must be at most {LARGEST:g} in size, got {value!r}")
+        raise BadValue(name, f"{name} must be at most {LARGEST:g} in size, got {value!r}")
     return number
 
 
@@ -41,7 +74,9 @@ def positive(name: str, value: Any) -> float:
     """`value` as a float > 0 whose square neither overflows nor vanishes."""
     number = real(name, value)
     if not 1 / LARGEST <= number <= LARGEST:
-        raise ValueError(f"{name} must be positive (between {1 / LARGEST:g} and {LARGEST:g}), got {value!r}")
+        raise BadValue(
+            name, f"{name} must be positive (between {1 / LARGEST:g} and {LARGEST:g}), got {value!r}"
+        )
     return number
 
 
@@ -49,7 +84,15 @@ def between(name: str, value: Any, low: float, high: float) -> float:
     """`value` as a float in [low, high]."""
     number = real(name, value)
     if not low <= number <= high:
-        raise ValueError(f"{name} must lie in [{low:g}, {high:g}], got {value!r}")
+        raise BadValue(name, f"{name} must lie in [{low:g}, {high:g}], got {value!r}")
+    return number
+
+
+def strictly_between(name: str, value: Any, low: float, high: float) -> float:
+    """`value` as a float in (low, high)."""
+    number = real(name, value)
+    if not low < number < high:
+        raise BadValue(name, f"{name} must lie strictly between {low:g} and {high:g}, got {value!r}")
     return number
 
 
@@ -57,24 +100,43 @@ def failure_rate(name: str, value: Any) -> float:
     """`value` as a float in (0, 1]."""
     number = real(name, value)
     if not 0.0 < number <= 1.0:
-        raise ValueError(f"{name} must lie in (0, 1], got {value!r}")
+        raise BadValue(name, f"{name} must lie in (0, 1], got {value!r}")
     return number
+
+
+def interval(name: str, value: Any) -> tuple[float, float]:
+    """`value` as two floats, the first below the second."""
+    try:
+        low, high = value
+    except (TypeError, ValueError):
+        raise BadType(name, f"{name} must be two numbers (low, high), got {value!r}") from None
+    low, high = real(name, low), real(name, high)
+    if not low < high:
+        raise BadValue(name, f"{name} must be (low, high) with low < high, got {value!r}")
+    return low, high
 
 
 def whole(name: str, value: Any, at_least: int = 1) -> int:
     """`value` as an int ≥ `at_least`."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise TypeError(f"{name} must be a whole number, got {value!r}")
+        raise BadType(name, f"{name} must be a whole number, got {value!r}")
     if value < at_least:
-        raise ValueError(f"{name} must be at least {at_least}, got {value!r}")
+        raise BadValue(name, f"{name} must be at least {at_least}, got {value!r}")
     return int(value)
 
 
 def flag(name: str, value: Any) -> bool:
     """`value` as a bool."""
     if not isinstance(value, (bool, np.bool_)):
-        raise TypeError(f"{name} must be True or False, got {value!r}")
+        raise BadType(name, f"{name} must be True or False, got {value!r}")
     return bool(value)
+
+
+def text(name: str, value: Any) -> str:
+    """`value` if it is a string."""
+    if not isinstance(value, str):
+        raise BadType(name, f"{name} must be a string, got {value!r}")
+    return value
 
 
 def option(name: str, value: Any, allowed: Sequence[Any]) -> Any:
@@ -82,42 +144,62 @@ def option(name: str, value: Any, allowed: Sequence[Any]) -> Any:
     for candidate in allowed:
         if type(value) is type(candidate) and value == candidate:
             return candidate
-    raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
+    raise BadValue(name, f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
+
+
+def for_kernels(array: NDArray[Any]) -> Floats:
+    """`array` in the one form that kernels are compiled for: float64, C-contiguous, aligned, writable.
+
+    Any other (read-only memory of Arrow or a broadcast, another layout or byte order) is copied: numba would
+    otherwise compile every kernel again for it, which takes longer than any copy. Nothing else decides this.
+    """
+    flags = array.flags
+    if (
+        type(array) is np.ndarray
+        and array.dtype == np.float64
+        and array.dtype.isnative
+        and flags.c_contiguous
+        and flags.aligned
+        and flags.writeable
+    ):
+        return array
+    return np.array(array, dtype=np.float64, order="C", subok=False)
 
 
 def floats(name: str, value: ArrayLike) -> Floats:
-    """`value` as a C-contiguous float64 array of finite numbers of reasonable size."""
-    if isinstance(value, np.ndarray) and value.dtype == np.float64:
-        array = value
-    else:
-        try:
-            raw = np.asarray(value)
-        except ValueError as error:
-            raise ValueError(
-                f"{name} must be rectangular: every row needs the same length ({error})"
-            ) from None
-        if raw.dtype.kind not in "biuf":
-            raise TypeError(f"{name} must hold real numbers, got dtype {raw.dtype}")
-        array = raw.astype(np.float64)
+    """`value` as an array of finite numbers of reasonable size, in the form of `for_kernels`."""
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise BadValue(
+            name, f"{name} has {int(np.sum(value.mask))} masked entries: every entry must be a number"
+        )
+    try:
+        raw = np.asarray(value)
+    except ValueError as error:
+        raise BadValue(
+            name, f"{name} must be rectangular: every row needs the same length ({error})"
+        ) from None
+    if raw.dtype.kind not in "biuf":
+        raise BadType(name, f"{name} must hold real numbers, got dtype {raw.dtype}")
+    array = for_kernels(raw)
     # One pass without a temporary: NaN and infinities survive the minimum and maximum.
     if array.size and not (array.min() >= -LARGEST and array.max() <= LARGEST):
         where = np.unravel_index(int(np.argmax(~(np.abs(array) <= LARGEST))), array.shape)
         place = f"{name}[{', '.join(str(int(i)) for i in where)}]" if where else name
-        raise ValueError(
-            f"{place} is {array[where]}; every entry must be finite and at most {LARGEST:g} in size"
+        raise BadValue(
+            name, f"{place} is {array[where]}; every entry must be finite and at most {LARGEST:g} in size"
         )
-    return array if array.flags.c_contiguous else array.copy()
+    return array
 
 
 def arm_matrix(arms: ArrayLike, dim: int | None = None) -> Floats:
     """`arms` as a (K, d) array with at least one arm; d must equal `dim` where it is given."""
     array = floats("arms", arms)
     if array.ndim != 2:
-        raise ValueError(f"arms must have shape (number of arms, dim), got shape {array.shape}")
+        raise BadValue("arms", f"arms must have shape (number of arms, dim), got shape {array.shape}")
     if array.shape[0] == 0:
-        raise ValueError("arms is empty: at least one arm is needed")
+        raise BadValue("arms", "arms is empty: at least one arm is needed")
     if array.shape[1] == 0:
-        raise ValueError(f"arms must have at least one feature per arm, got shape {array.shape}")
+        raise BadValue("arms", f"arms must have at least one feature per arm, got shape {array.shape}")
     if dim is not None and array.shape[1] != dim:
-        raise ValueError(f"arms has shape {array.shape} but dim={dim} features per arm are expected")
+        raise BadValue("arms", f"arms has shape {array.shape} but dim={dim} features per arm are expected")
     return array

@@ -19,6 +19,7 @@ from linmed import checks
 from linmed.checks import Floats, Ints
 from linmed.kernels import ridge as ridge_kernels
 from linmed.kernels.sampling import sample
+from linmed.registry import described
 
 
 class Properties(NamedTuple):
@@ -109,10 +110,19 @@ class Policy(ABC):
     """Permuting the arms permutes the probabilities (ties aside)."""
     scale_free: ClassVar[bool] = True
     """Multiplying rewards, sigma and norm_bound by one number changes no decision."""
+    compiled_rounds: ClassVar[bool] = False
+    """`play` runs whole rounds outside the interpreter and its lock."""
+    learns_from_arms: ClassVar[bool] = True
+    """What `learn` needs of a decision is the arm that was played, and nothing else of the moment."""
 
     def noise_size(self, dim: int) -> int:
         """How many draws one decision takes."""
         return 1
+
+    def draw_noise(self, rng: np.random.Generator, shape: tuple[int, ...], dim: int) -> Floats:
+        """What `decide` and `choose` need for decisions of this shape: (*shape, noise_size)."""
+        draw = rng.random if self.noise == "uniform" else rng.standard_normal
+        return draw((*shape, self.noise_size(dim)))
 
     @abstractmethod
     def start(self, replicas: int, dim: int) -> State:
@@ -183,16 +193,9 @@ class Policy(ABC):
     @staticmethod
     def from_dict(config: Mapping[str, Any]) -> "Policy":
         """The policy that `to_dict` described. Any imported subclass of Policy is found by its name."""
-        known = {cls.__name__: cls for cls in _subclasses(Policy)}  # type: ignore[type-abstract]
-        name = config.get("policy")
-        if name not in known:
-            raise ValueError(f"unknown policy {name!r}; known are {', '.join(sorted(known))}")
-        parameters = {key: value for key, value in config.items() if key != "policy"}
-        fields = [f.name for f in dataclasses.fields(known[name])]
-        unknown = sorted(set(parameters) - set(fields))
-        if unknown:
-            raise ValueError(f"{name} has no parameter {unknown[0]!r}; it has {', '.join(fields)}")
-        return known[name](**parameters)
+        cls, parameters = described(Policy, "policy", config)
+        policy: Policy = cls(**parameters)
+        return policy
 
 
 @dataclass(frozen=True)
@@ -274,8 +277,3 @@ def draw(log_probabilities: Floats, noise: Floats) -> Ints:
     arm = np.empty(replicas, dtype=np.int64)
     sample(log_probabilities, noise[:, 0], np.empty(arms), arm)
     return arm
-
-
-def _subclasses(cls: type[Policy]) -> list[type[Policy]]:
-    direct = cls.__subclasses__()
-    return direct + [below for child in direct for below in _subclasses(child)]

@@ -70,6 +70,7 @@ class EXP2(Policy):
         paper_all_arms="yes",
     )
     scale_free: ClassVar[bool] = False
+    learns_from_arms: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if self.horizon is not None:

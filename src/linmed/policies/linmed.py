@@ -19,6 +19,8 @@ _NO_REWARDS = _NO_LOGARITHMS = np.empty((0, 0, 0))
 class MedPolicy(RidgePolicy):
     """p_t(a) ∝ q_t(a) f_t(a) with f_t(a) = exp(−Δ̂² / (β ‖â − a‖²_{V⁻¹})); subclasses say what q_t is."""
 
+    compiled_rounds: ClassVar[bool] = True
+
     @property
     @abstractmethod
     def mixture(self) -> tuple[float, float, int, bool, bool]:

@@ -1,0 +1,45 @@
+"""Writing files so that a crash leaves the old content or the new, never half of either."""
+
+import os
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+PARTIAL = ".part"
+"""Ending of files that are still being written; their names begin with a dot."""
+
+
+def write_atomically(target: Path, content: bytes | Callable[[BinaryIO], object]) -> Path:
+    """Write `content`, or what a function writes into the file it is given; durable when this returns.
+
+    The bytes go to a hidden file beside `target`, to the disk, and by a rename to their place.
+    """
+    partial = target.with_name(f".{uuid.uuid4().hex}{PARTIAL}")
+    try:
+        with partial.open("wb") as file:
+            if callable(content):
+                content(file)
+            else:
+                file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, target)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            partial.unlink()
+        raise
+    sync_directory(target.parent)
+    return target
+
+
+def sync_directory(path: Path) -> None:
+    """Make the names in a directory durable, where the system can (Windows cannot open a directory)."""
+    if os.name == "nt":
+        return
+    directory = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
