@@ -223,7 +223,7 @@ def test_wrong_rows_are_named_and_counted_over_the_whole_log(columns, message, b
         ({"arms": [[[1.0], [2.0]]] * 3 + [[[1.0]]]}, r"one entry per arm \(arm_count\): row 3 has 1"),
         ({"arms": [[[1.0], [2.0]]] * 3 + [None]}, "arms must be given in every row: row 3 has none"),
         ({"arms": [[[1.0], [2.0]]] * 3 + [[[1.0], [float("inf")]]]}, "arms must be finite: row 3"),
-        ({"probabilities": [[0.5, 0.5], [0.75, 0.25], [0.5, 0.6], [0.75, 0.25]]}, "to one: row 2 has 1.1"),
+        ({"probabilities": [[0.5, 0.5], [0.75, 0.25], [0.5, 0.6], [0.75, 0.25]]}, r"to one, within 0.001 \(divide.*row 2 has a sum of 1.1 \(1 row"),
         ({"probabilities": [[0.5, 0.5], [0.75, 0.25], [0.7, 0.3], [0.75, 0.25]]}, "entry.*row 2 has 0.7"),
         ({"probabilities": [[0.5, 0.5], [0.75, 0.25], [0.5, 0.5], [1.25, -0.25]]}, "non-negative: row 3"),
     ],
@@ -237,9 +237,9 @@ def test_wrong_lists_are_named(columns, message, batch):
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (lambda arms: np.full(len(arms), 0.4), r"sum to one: row 0 has 0.8 \(4 rows"),
-        (lambda arms: np.array([1.5, -0.5]), "non-negative probabilities: row 0"),
-        (lambda arms: np.full(len(arms), np.nan), "non-negative probabilities: row 0"),
+        (lambda arms: np.full(len(arms), 0.4), r"sum to one, .*row 0 has a sum of 0.8 \(4 rows"),
+        (lambda arms: np.array([1.5, -0.5]), "must be non-negative: row 0"),
+        (lambda arms: np.full(len(arms), np.nan), "must be non-negative: row 0"),
         (lambda arms: np.ones(3) / 3, r"per arm: row 0 has 2 arms but an answer of shape \(3,\)"),
     ],
 )
@@ -263,13 +263,11 @@ def test_the_request_itself_is_checked():
     log = table()
     with pytest.raises(ValueError, match="interval must be one of"):
         evaluate(log, "uniform", "ipw", interval="exact")
-    with pytest.raises(ValueError, match="'betting' needs reward_range"):
-        evaluate(log, "uniform", "ipw")
     for wrong in (0.0, 1.0, 1.5, float("nan")):
         with pytest.raises(ValueError, match="confidence"):
             evaluate(log, "uniform", "ipw", interval="normal", confidence=wrong)
     for wrong in ((1, 0), (0, 0), (0, 1, 2), (0, float("inf"))):
-        with pytest.raises(ValueError, match="reward_range"):
+        with pytest.raises((ValueError, TypeError), match="reward_range"):
             evaluate(log, "uniform", "ipw", reward_range=wrong)
     with pytest.raises(ValueError, match="estimators must be among ipw"):
         evaluate(log, "uniform", "magic", interval="none")
@@ -333,11 +331,11 @@ def test_an_executor_gives_the_same_table(tmp_path, small):
     options = {"targets": ["uniform", 2], "estimators": ["ipw", "snipw", "dr"], "reward_range": (0, 1)}
     with ThreadPoolExecutor(2) as pool:
         spread = evaluate(log, **options, executor=pool)
-        assert spread.equals(evaluate(log, **options, batch=90))
+        assert spread == evaluate(log, **options, batch=90)
         assert spread.schema.metadata[b"waiting"] == b"100"
         with pytest.warns(OPEWarning, match="independent"):
             evaluate(log, "uniform", "ipw", interval="normal", executor=pool)
-        with pytest.raises(ValueError, match=r"sum to one: row 0 has 0\.4"):
+        with pytest.raises(ValueError, match=r"sum to one, .*row 0 has a sum of 0\.4"):
             evaluate(log, lambda arms: np.full(4, 0.1), "ipw", interval="none", executor=pool)
         with pytest.raises(ValueError, match=r"reward_range \[0, 0.5\]: row \d+ has 1.0"):
             evaluate(log, "uniform", "ipw", reward_range=(0, 0.5), executor=pool)
