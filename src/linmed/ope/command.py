@@ -25,13 +25,8 @@ from linmed.tables import Table
 
 FORMATS = ("parquet", "open-bandit", "dsjson", "vw")
 SUFFIXES = {
-    ".csv": "open-bandit",
-    ".json": "dsjson",
-    ".dsjson": "dsjson",
-    ".vw": "vw",
-    ".txt": "vw",
-    ".dat": "vw",
-}
+    ".csv": "open-bandit", ".json": "dsjson", ".dsjson": "dsjson", ".vw": "vw", ".txt": "vw", ".dat": "vw"
+}  # fmt: skip
 """What the name of a file says of its format; others are Parquet."""
 
 
@@ -78,13 +73,7 @@ def run(args: argparse.Namespace) -> int:
     same = {name: getattr(args, name) for name in ("confidence", "reward_range", "missing", "drift")}
     with Bar(True, "decisions") as bar, _executor(args.cluster) as executor:
         table = evaluate(
-            log,
-            targets,
-            args.estimators,
-            interval=args.interval,
-            progress=bar.reach,
-            executor=executor,
-            **same,
+            log, targets, args.estimators, args.interval, progress=bar.reach, executor=executor, **same
         )
         if args.plot:
             kind = args.interval if args.interval in KINDS else INTERVAL

@@ -11,7 +11,7 @@ from linmed.checks import Floats
 from linmed.ope.log import DecisionLog
 from linmed.ope.request import Scan
 from linmed.ope.rounds import Problems, Reader, Reading
-from linmed.ope.sums import Weights
+from linmed.ope.sums import Moments
 from linmed.ope.targets import as_target
 from linmed.tables import Table
 
@@ -61,13 +61,16 @@ def diagnose(log: DecisionLog, target: Any, missing: str = "skip") -> Diagnosis:
     whole = "probabilities" in log.columns and chosen.knows_all_arms(log)
     needed = (*chosen.columns, "probabilities") if whole else chosen.played_columns
     log.require([*needed, *chosen.extra], f"target {chosen.name!r}")
-    reading, weights, smallest, lost = Reading(), Weights(), 1.0, 0.0
+    reading, weights = Reading(), Moments()
+    largest, smallest, lost = 0.0, 1.0, 0.0
     scan = Scan(Reader(columns=needed, extra=chosen.extra, missing=missing), (chosen,), whole)
     for rounds, (chance,) in scan.parts(log, reading):
         if whole:
             assert rounds.logged is not None
             lost += float(chance[rounds.logged <= 0].sum())
-        weights.add((chance[rounds.chosen] if whole else chance) / rounds.probability)
+        weight = (chance[rounds.chosen] if whole else chance) / rounds.probability
+        weights.add(weight)
+        largest = max(largest, float(weight.max()))
         smallest = min(smallest, float(rounds.probability.min()))
     reading.finish(log)
     return Diagnosis(
@@ -75,10 +78,10 @@ def diagnose(log: DecisionLog, target: Any, missing: str = "skip") -> Diagnosis:
         n=weights.n,
         waiting=reading.waiting,
         effective_n=weights.effective,
-        largest_weight=weights.largest,
+        largest_weight=largest,
         smallest_probability=smallest,
-        mean_weight=weights.mean,
-        mean_weight_error=weights.mean_error,
+        mean_weight=weights.estimate,
+        mean_weight_error=weights.standard_error,
         no_overlap=lost / weights.n if whole else None,
     )
 
@@ -150,13 +153,6 @@ def _possible(batch: pa.RecordBatch, start: int) -> Floats:
     return p
 
 
-def _calibration(names: list[str], count: Floats, probability: Floats, frequency: Floats, z: Floats) -> Table:
-    return Table(
-        {
-            "bin": names,
-            "count": count.astype(np.int64),
-            "probability": probability,
-            "frequency": frequency,
-            "z": z,
-        }
-    )
+def _calibration(names: list[str], count: Floats, *columns: Floats) -> Table:
+    found = zip(("probability", "frequency", "z"), columns, strict=True)
+    return Table({"bin": names, "count": count.astype(np.int64), **dict(found)})

@@ -19,7 +19,7 @@ from linmed.ope.regression import as_model
 from linmed.ope.request import CONFIDENCE, INTERVAL, Request
 from linmed.ope.rounds import Reading
 from linmed.ope.sequences import KINDS
-from linmed.ope.sums import Weights
+from linmed.ope.sums import Moments
 from linmed.ope.tally import Answer, Tally, value_sequence
 from linmed.ope.targets import as_target
 from linmed.tables import Table
@@ -173,7 +173,7 @@ def difference(
         confidence=confidence, reward_range=reward_range, regressor=regressor, missing=missing,
     )  # fmt: skip
     (asked,) = request.estimators
-    form, reading, weights = asked.form, Reading(), Weights()
+    form, reading, weights = asked.form, Reading(), Moments()
     bounds = value_sequence(request, difference=True)
     for ours, theirs in answers(request, log, reading):
         floor = bounds.floors(len(ours.rounds)) if form.kind == "dr" else None

@@ -11,7 +11,7 @@ from linmed.ope.intervals import VALID
 from linmed.ope.log import DecisionLog
 from linmed.ope.request import CONFIDENCE, INTERVAL
 from linmed.ope.rounds import Reader, possible_rewards
-from linmed.ope.sequences import lower_sequence
+from linmed.ope.sequences import ValueSequence
 from linmed.policies.base import Policy, State
 from linmed.streams import stream
 
@@ -73,7 +73,7 @@ class Replay:
         is known (K for a uniform log).
         """
         checks.option("interval", interval, ("betting", "mixture"))
-        level = (1.0 - checks.strictly_between("confidence", confidence, 0.0, 1.0)) / 2.0
+        checks.strictly_between("confidence", confidence, 0.0, 1.0)
         possible = possible_rewards(reward_range, needed=True)
         assert possible is not None
         low, high, _ = possible
@@ -108,13 +108,14 @@ class Replay:
             raise BadValue("bound", f"none of the {offered} decisions was accepted: {reason}")
         rewards = np.array(kept)
         unit = (rewards - low) / (high - low)
-        bounds = [lower_sequence(interval, level) for _ in range(2)]
-        bounds[0].add(unit)
-        bounds[1].add(1.0 - unit)
+        # What the policy has to expect changes as it learns: the average so far, as under drift.
+        bounds = ValueSequence(interval, confidence, (low, high), drift=True)
+        bounds.add(rewards, unit, 1.0 - unit)
+        lower, upper = bounds.bounds
         return ReplayResult(
             estimate=float(rewards.mean()),
-            lower=low + (high - low) * bounds[0].lower,
-            upper=high - (high - low) * bounds[1].lower,
+            lower=lower,
+            upper=upper,
             accepted=rewards.size,
             offered=offered,
             rewards=rewards,

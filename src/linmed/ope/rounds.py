@@ -138,15 +138,13 @@ class Rounds:
         scale = np.where(off > SUM_ROUNDING, total, 1.0)
         return flat if problems else flat / np.repeat(scale, np.diff(self.offsets))
 
-    def groups(self) -> Iterator[tuple[Ints, int]]:
-        """Decisions with the same number of arms: their indices here, and that number."""
+    def alike(self, arms: int) -> Iterator[Ints]:
+        """Places (m, K) in the flat arrays of decisions with as many arms, few enough that m K ≤ `arms`."""
         assert self.arm_count is not None
         for count in np.unique(self.arm_count).tolist():
-            yield np.flatnonzero(self.arm_count == count), count
-
-    def places(self, index: Ints, count: int) -> Ints:
-        """Places in the flat arrays of the decisions `index`, which have `count` arms each.  → (m, K)."""
-        return self.offsets[index][:, None] + np.arange(count)
+            index = np.flatnonzero(self.arm_count == count)
+            for part in np.split(index, range(size := max(arms // count, 1), index.size, size)):
+                yield self.offsets[part][:, None] + np.arange(count)
 
 
 @dataclass
@@ -224,9 +222,9 @@ class Reader:
         checks.option("missing", self.missing, ("skip", "stop"))
         checks.whole("batch", self.batch)
 
-    def read(self, log: DecisionLog, reading: Reading | None = None) -> Iterator[Rounds]:
+    def read(self, log: DecisionLog) -> Iterator[Rounds]:
         """The rewarded decisions of a log in batches; raises at the end if a row was wrong or none of use."""
-        reading = Reading() if reading is None else reading
+        reading = Reading()
         yield from self.scan(log, reading)
         reading.finish(log, self.possible)
 

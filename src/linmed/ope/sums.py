@@ -1,8 +1,5 @@
 """What a log of any length is summarised by: sums that merge, whatever the order of its parts."""
 
-import math
-from dataclasses import dataclass
-
 import numpy as np
 
 from linmed.checks import Floats
@@ -20,7 +17,7 @@ class Moments:
         self.mean = np.zeros(3)
         self.scatter = np.zeros((3, 3))
 
-    def add(self, x: Floats | None, y: Floats | None, z: Floats | None) -> None:
+    def add(self, x: Floats | None, y: Floats | None = None, z: Floats | None = None) -> None:
         """Absorb n decisions."""
         columns = [column for column in (x, y, z) if column is not None]
         present = [i for i, column in enumerate((x, y, z)) if column is not None]
@@ -63,46 +60,14 @@ class Moments:
         variance = float(direction @ self.scatter @ direction) / max(self.n - 1, 1)
         return float(np.sqrt(max(variance, 0.0) / self.n))
 
+    @property
+    def effective(self) -> float:
+        """(Σx)²/Σx²: of weights, how many decisions of the target's own these are worth."""
+        squares = self.scatter[0, 0] + self.n * self.mean[0] ** 2
+        return float((self.n * self.mean[0]) ** 2 / squares) if squares else 0.0
+
 
 def _ratio(y: float, z: float) -> float:
     if z == 0:
         raise ValueError("the target never agrees with the log: every weight is zero")
     return y / z
-
-
-@dataclass
-class Weights:
-    """The importance weights of n decisions."""
-
-    n: int = 0
-    total: float = 0.0
-    squares: float = 0.0
-    largest: float = 0.0
-
-    def add(self, weight: Floats) -> None:
-        """Absorb n decisions."""
-        squares = float(np.einsum("i,i->", weight, weight))
-        self.merge(Weights(weight.size, float(weight.sum()), squares, float(weight.max())))
-
-    def merge(self, other: "Weights") -> None:
-        """Absorb another summary."""
-        self.n += other.n
-        self.total += other.total
-        self.squares += other.squares
-        self.largest = max(self.largest, other.largest)
-
-    @property
-    def effective(self) -> float:
-        """(Σw)²/Σw²: how many decisions of the target's own these are worth."""
-        return self.total**2 / self.squares if self.squares else 0.0
-
-    @property
-    def mean(self) -> float:
-        """Σw/n."""
-        return self.total / self.n
-
-    @property
-    def mean_error(self) -> float:
-        """Standard error of the mean."""
-        variance = max(self.squares / self.n - self.mean**2, 0.0) * self.n / max(self.n - 1, 1)
-        return math.sqrt(variance / self.n)

@@ -12,7 +12,7 @@ from linmed.ope.intervals import VALID, Bootstrap, StableVariance, normal
 from linmed.ope.request import PLAIN, Asked, Form, Request
 from linmed.ope.rounds import Rounds
 from linmed.ope.sequences import KINDS, ValueSequence, dr_terms, ipw_terms
-from linmed.ope.sums import Moments, Weights
+from linmed.ope.sums import Moments
 
 UNBIASED: dict[str, Estimator] = {"ipw": IPW(), "dr": DR(), "mips": MarginalIPW()}
 
@@ -92,7 +92,7 @@ class Tally:
         interval, asked = request.interval, request.estimators
         forms = sorted({one.form for one in asked})
         self.moments = [Moments() for _ in asked]
-        self.weights = {PLAIN: Weights()} | {form: Weights() for form in forms if form.kind == "mips"}
+        self.weights = {PLAIN: Moments()} | {form: Moments() for form in forms if form.kind == "mips"}
         bootstrapped = asked if interval == "bootstrap" else ()
         self.bootstraps = [Bootstrap(request.samples, request.seed) for _ in bootstrapped]
         self.stable = {form: StableVariance() for form in forms} if interval == "adaptive" else {}

@@ -74,14 +74,10 @@ class ArmTarget(Target):
 
     arm: int
     name: str = ""
+    played_columns = ()  # comparing indices is enough
 
     def __post_init__(self) -> None:
         self._name(f"arm {checks.whole('arm', self.arm, at_least=0)}")
-
-    @property
-    def played_columns(self) -> tuple[str, ...]:
-        """None: comparing indices is enough."""
-        return ()
 
     def probabilities(self, rounds: Rounds, problems: Problems) -> Floats:
         """One for the arm, zero for the others."""
@@ -104,11 +100,7 @@ class LoggedTarget(Target):
 
     name: str = "logged"
     columns: tuple[str, ...] = ("probabilities",)
-
-    @property
-    def played_columns(self) -> tuple[str, ...]:
-        """None: the logged probability itself."""
-        return ()
+    played_columns = ()
 
     def probabilities(self, rounds: Rounds, problems: Problems) -> Floats:
         """As logged."""
@@ -147,11 +139,14 @@ class Frozen(Target):
             rule = f"target {self.name!r} was made for dim={own}"
             problems.add(rule, rounds.row, everywhere, f"arms of dimension {dim}")
             return flat
-        for index, count in rounds.groups():
-            size = max(CHUNK // (count * dim), 1)
-            for start in range(0, index.size, size):
-                places = rounds.places(index[start : start + size], count)
-                flat[places] = np.exp(self.policy.log_probabilities(self.state, arms[places]))
+        for places in rounds.alike(CHUNK // dim):
+            log_p = self.policy.log_probabilities(self.state, arms[places])
+            if log_p.shape != places.shape:
+                raise ValueError(
+                    f"{type(self.policy).__name__}.log_probabilities must answer arms (n, K, d) at a state "
+                    f"of one replica with (n, K): {places.shape} is expected, got {log_p.shape}"
+                )
+            flat[places] = np.exp(log_p)
         return flat
 
 
@@ -189,19 +184,11 @@ class ColumnTarget(Target):
 
     column: str
     name: str = ""
+    played_columns = ()
 
     def __post_init__(self) -> None:
         self._name(f"column:{self.column}")
-
-    @property
-    def extra(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The column."""
-        return (self.column,)
-
-    @property
-    def played_columns(self) -> tuple[str, ...]:
-        """None besides the column."""
-        return ()
+        object.__setattr__(self, "extra", (self.column,))
 
     def knows_all_arms(self, log: DecisionLog) -> bool:
         """Whether the column's entries are lists."""
