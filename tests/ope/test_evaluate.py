@@ -1,5 +1,6 @@
 """`evaluate` end to end: targets, intervals, warnings, and every kind of bad input named with its rows."""
 
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from statistics import NormalDist
 
@@ -171,6 +172,55 @@ def test_a_frozen_policy_does_not_follow_its_state():
     assert target.state.count[0] == 0
 
 
+def test_a_frozen_policy_answers_every_round_as_it_would_alone(monkeypatch):
+    """Sets of several sizes, in pieces smaller than the log, at one state that is handed on as it is."""
+    rng = np.random.default_rng(2)
+    n, d = 90, 3
+    sizes = rng.integers(2, 5, size=n)
+    arms = [rng.normal(size=(k, d)) for k in sizes]
+    table = pa.table(
+        {
+            "arm": np.zeros(n, dtype=int),
+            "probability": np.full(n, 0.5),
+            "reward": rng.random(n),
+            "arms": [one.tolist() for one in arms],
+        }
+    )
+    policy = LinMED()
+    state = policy.start(1, d)
+    policy.learn(state, rng.normal(size=(20, d)), rng.normal(size=20), np.zeros(20, dtype=np.int64))
+    target = as_target((policy, state))
+    seen = []
+    alone = [float(np.exp(policy.log_probabilities(state, one[None])[0, 0])) for one in arms]
+    ask = LinMED.log_probabilities
+    monkeypatch.setattr(LinMED, "log_probabilities", lambda *args: seen.append(args) or ask(*args))
+    monkeypatch.setattr("linmed.ope.targets.CHUNK", 50)
+    estimate = evaluate(DecisionLog.from_table(table), target, "ipw")["estimate"][0].as_py()
+    assert estimate == pytest.approx(np.mean(2 * np.array(alone) * table["reward"].to_numpy()), rel=1e-12)
+    assert all(handed is target.state for _, handed, _ in seen)
+    assert max(sets.size for _, _, sets in seen) <= 50
+
+
+def test_a_frozen_policy_of_high_dimension_needs_the_memory_of_one_state():
+    n, d = 300, 400
+    columns = {"arm": [0] * n, "probability": [0.5] * n, "reward": [1.0] * n, "arms": np.ones((n, 2, d))}
+    log, target = DecisionLog.from_table(columns), as_target((LinMED(), LinMED().start(1, d)))
+    evaluate(log, target, "ipw")
+    tracemalloc.start()
+    evaluate(log, target, "ipw")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    state = sum(array.nbytes for array in target.state.arrays().values())
+    assert peak < 4 * np.ones((n, 2, d)).nbytes + 4 * state < 300 * state / 10
+
+
+def test_a_policy_that_answers_for_one_set_only_is_refused(monkeypatch):
+    monkeypatch.setattr(LinMED, "log_probabilities", lambda *_: np.log(np.full((1, 2), 0.5)))
+    log = table(arms=[[[1.0], [2.0]]] * 4)
+    with pytest.raises(ValueError, match=r"one replica with \(n, K\): \(4, 2\) is expected, got \(1, 2\)"):
+        evaluate(log, [(LinMED(), LinMED().start(1, 1))], "ipw")
+
+
 def test_a_column_of_the_log_can_be_the_target():
     log = table(other=[0.5, 0.5, 1.0, 0.0], whole=[[0.5, 0.5], [0.5, 0.5], [1.0, 0.0], [1.0, 0.0]])
     result = evaluate(log, ["column:other", "column:whole"], "ipw", interval="none")
@@ -223,7 +273,10 @@ def test_wrong_rows_are_named_and_counted_over_the_whole_log(columns, message, b
         ({"arms": [[[1.0], [2.0]]] * 3 + [[[1.0]]]}, r"one entry per arm \(arm_count\): row 3 has 1"),
         ({"arms": [[[1.0], [2.0]]] * 3 + [None]}, "arms must be given in every row: row 3 has none"),
         ({"arms": [[[1.0], [2.0]]] * 3 + [[[1.0], [float("inf")]]]}, "arms must be finite: row 3"),
-        ({"probabilities": [[0.5, 0.5], [0.75, 0.25], [0.5, 0.6], [0.75, 0.25]]}, r"to one, within 0.001 \(divide.*row 2 has a sum of 1.1 \(1 row"),
+        (
+            {"probabilities": [[0.5, 0.5], [0.75, 0.25], [0.5, 0.6], [0.75, 0.25]]},
+            r"to one, within 0.001 \(divide.*row 2 has a sum of 1.1 \(1 row",
+        ),
         ({"probabilities": [[0.5, 0.5], [0.75, 0.25], [0.7, 0.3], [0.75, 0.25]]}, "entry.*row 2 has 0.7"),
         ({"probabilities": [[0.5, 0.5], [0.75, 0.25], [0.5, 0.5], [1.25, -0.25]]}, "non-negative: row 3"),
     ],
