@@ -133,10 +133,11 @@ def weighted_inverse(A, rows, scale, weight, smallest_pivot, M):
 
 
 @kernel
-def span_coordinates(A, log_scale, B, pivots):
+def span_coordinates(A, log_scale, B, pivots, lift):
     """Well-conditioned coordinates of exp(log_scale_i)·a_i in their span; returns the rank r.
 
-    A (K,d), log_scale (K,), B (K,d) of which the first r columns are filled, pivots (d,).
+    A (K,d), log_scale (K,), B (K,d) of which the first r columns are filled, pivots (d,). lift (d,d),
+    unless it is empty, takes coordinates back: ⟨lift x, a_i⟩ = ⟨x, b_i⟩ where log_scale_i = 0.
     Gram–Schmidt that always takes the arm with the largest remainder as the next direction and measures
     along it in units of that remainder: all coordinates are at most 1, however far apart the scales are.
     An arm's remainder counts as zero when it is below 1e-10 of the arm itself.
@@ -192,6 +193,8 @@ def span_coordinates(A, log_scale, B, pivots):
         norm = math.sqrt(total)
         for k in range(d):
             q[k] /= norm
+            if lift.shape[0] > 0:
+                lift[k, rank] = q[k] * math.exp(-log_unit)
         for i in range(K):
             B[i, rank] = 0.0
             if size[i] > 0.0:
@@ -252,7 +255,7 @@ def start_in_span(A, log_scale, count):
     K, d = A.shape
     everything = np.empty((K, d))
     pivots = np.empty(d, np.int64)
-    rank = span_coordinates(A, log_scale, everything, pivots)
+    rank = span_coordinates(A, log_scale, everything, pivots, np.empty((0, 0)))
     B = np.ascontiguousarray(everything[:, :rank])
     M = np.empty((rank, rank))
     if rank == 0:
@@ -431,7 +434,7 @@ def certificate(A, weights):
     """max_a ‖a‖² in V(π)⁻¹ / rank of the arms; inf if π does not span them.  A (K,d), weights (K,)."""
     K, d = A.shape
     everything = np.empty((K, d))
-    rank = span_coordinates(A, np.zeros(K), everything, np.empty(d, np.int64))
+    rank = span_coordinates(A, np.zeros(K), everything, np.empty(d, np.int64), np.empty((0, 0)))
     if rank == 0:
         return 1.0
     B = np.ascontiguousarray(everything[:, :rank])
