@@ -61,11 +61,11 @@ def test_linmed_with_the_set_is_linmed_with_its_beta(example):
 
 
 def test_a_set_that_knows_nothing_leaves_q_alone():
-    from linmed.policies import LinUCB
     from linmed.kernels.confidence import FixedSet
     from linmed.kernels.med import MedRule
     from linmed.kernels.ridge import Ridge
     from linmed.kernels.rounds import rounds
+    from linmed.policies import LinUCB
 
     policy = LinUCB()
     state = learned(policy)
