@@ -3,21 +3,17 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
-from linmed.log import SCHEMA, ragged
+from linmed.log import AT_ONCE, SCHEMA, Malformed, ragged, write_parquet
 from linmed.serve import store
 from linmed.serve.bandit import Bandit
 from linmed.serve.database import decisions, rewards
-
-if TYPE_CHECKING:
-    from linmed.ope.log import Malformed
 
 EXPORT_ROWS = 8192
 
@@ -64,13 +60,19 @@ class LiveSource:
         }
         self.columns = [name for name in SCHEMA.names if name not in lacking]
 
-    def read(self, columns: Sequence[str], rows: int, malformed: "Malformed") -> Iterator[pa.RecordBatch]:
+    def read(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Iterator[pa.RecordBatch]:
         """Batches of at most `rows` decisions, as a `DecisionLog` asks for them."""
         return self.batches(columns, rows)
 
     def batches(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        """Batches of at most `rows` decisions."""
+        """Batches of at most `rows` decisions, fewer where their arms are very many numbers."""
         last = 0
+        if "arms" in columns:
+            largest = sa.select(sa.func.max(decisions.c.arm_count)).where(
+                decisions.c.bandit == self.bandit.id
+            )
+            widest = (self.connection.execute(largest).scalar() or 1) * self.bandit.dim
+            rows = min(rows, max(1, AT_ONCE // widest))
         needed = list(dict.fromkeys(column for name in columns for column in _STORED[name]))
         joined = decisions.outerjoin(rewards, rewards.c.decision == decisions.c.number)
         query = (
@@ -112,9 +114,4 @@ class LiveSource:
 
 def export(source: LiveSource, path: Path) -> int:
     """Write the log to one Parquet file; returns the number of decisions."""
-    count = 0
-    with pq.ParquetWriter(path, SCHEMA) as writer:
-        for batch in source.batches(SCHEMA.names, EXPORT_ROWS):
-            writer.write_batch(batch)
-            count += batch.num_rows
-    return count
+    return write_parquet(path, SCHEMA, source.batches(SCHEMA.names, EXPORT_ROWS))

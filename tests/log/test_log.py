@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from linmed import log as disk
+from linmed.log import parquet
 from linmed.log import LogWriter
 from linmed.ope import DecisionLog, evaluate
 
@@ -183,7 +183,7 @@ def test_a_process_that_ends_without_closing_still_writes_its_buffer(tmp_path):
 def test_old_rows_are_flushed_when_the_interval_has_passed(tmp_path):
     writer = LogWriter(tmp_path, flush_seconds=0.0)
     record(writer, 0)
-    assert len(disk.decision_files(tmp_path)) == 1
+    assert len(parquet.decision_files(tmp_path)) == 1
     writer.close()
 
 
