@@ -1,14 +1,20 @@
 """The agent: late rewards, bounded memory, files that survive and files that are refused."""
 
+import copy
+import importlib
 import json
+import pkgutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from numba.core.dispatcher import Dispatcher
 
-from linmed import Agent, LinMED
-from linmed.ope import DecisionLog
+from linmed import EXP2, OFUL, Agent, LinMED, LinTS, Uniform, kernels
+from linmed.log import DecisionLog, LogWriter
 
 ARMS = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
 
@@ -35,6 +41,24 @@ def test_the_same_seed_gives_the_same_decisions():
         one.learn(a, 1.0)
         other.learn(b, 1.0)
     assert len({Agent(LinMED(), 2, seed=s).decide(ARMS).arm for s in range(300)}) > 1
+
+
+def test_no_seed_of_a_users_generator_gives_the_numbers_that_the_agent_draws():
+    """`default_rng(seed)` is where the data of half of all programs comes from."""
+    for seed in range(1001):
+        rng, same = np.random.default_rng(seed), np.random.default_rng(seed)
+        uniforms, normals = rng.random(4), same.standard_normal(4)
+        assert not np.isin(Agent(Uniform(), 2, seed=seed)._noise_ahead(4), uniforms).any()
+        assert not np.isin(Agent(LinTS(), 2, seed=seed)._noise_ahead(4), normals).any()
+
+
+def test_arms_earn_what_they_pay_although_rewards_come_from_a_generator_of_the_same_seed():
+    rng, one = np.random.default_rng(0), Agent(Uniform(), dim=5, seed=0)
+    earned: list[list[float]] = [[] for _ in range(5)]
+    for _ in range(4000):
+        arm = one.decide(np.eye(5)).arm
+        earned[arm].append(float(rng.random() < 0.1 * (arm + 1)))
+    np.testing.assert_allclose([np.mean(e) for e in earned], [0.1, 0.2, 0.3, 0.4, 0.5], atol=0.09)
 
 
 def test_arm_sets_may_change_size_every_round():
@@ -73,6 +97,168 @@ def test_a_reward_counts_once():
 def test_an_unknown_decision_is_refused(identifier):
     with pytest.raises(ValueError, match="unknown to this agent"):
         agent().learn(identifier, 1.0)
+
+
+@pytest.mark.parametrize("click", [True, np.True_, np.array(True), 1, np.float32(1.0)])
+def test_a_click_is_a_reward(click, tmp_path):
+    with agent(log=tmp_path) as one:
+        one.learn(one.decide(ARMS), click)
+    assert DecisionLog.open(tmp_path).table()["reward"].to_pylist() == [1.0]
+    one.observe(ARMS[0], click)
+    one.observe(ARMS, np.array([True, False, True]))
+    assert one.count == 5
+
+
+def test_masked_entries_are_refused():
+    one = agent()
+    decision = one.decide(ARMS)
+    hidden = np.ma.masked_array(ARMS, mask=np.eye(3, 2))
+    for call in (
+        lambda: one.decide(hidden),
+        lambda: one.decide_batch([hidden]),
+        lambda: one.observe(hidden, np.ones(3)),
+        lambda: one.observe(ARMS, np.ma.masked_array(np.ones(3), mask=[0, 1, 0])),
+        lambda: one.learn(decision, np.ma.masked),
+    ):
+        with pytest.raises(ValueError, match="masked"):
+            call()
+    assert (one.count, len(one.pending)) == (0, 1)
+
+
+def compiled_versions():
+    """How many argument types every kernel has been compiled for."""
+    modules = [
+        importlib.import_module(f"linmed.kernels.{m.name}") for m in pkgutil.iter_modules(kernels.__path__)
+    ]
+    found = {v for module in modules for v in vars(module).values() if isinstance(v, Dispatcher)}
+    return {kernel.py_func: len(kernel.signatures) for kernel in found}
+
+
+def foreign_arrays(array, folder):
+    """`array` in other memory: read-only, another order, another alignment, another owner."""
+    read_only = array.copy()
+    read_only.flags.writeable = False
+    yield "read-only", read_only
+    yield "broadcast", np.broadcast_to(array[:1], array.shape)
+    yield "Fortran", np.asfortranarray(array)
+    yield "sliced", np.repeat(array, 2, axis=1)[:, ::2]
+    unaligned = np.frombuffer(bytearray(array.nbytes + 1), np.uint8)[1:].view(np.float64).reshape(array.shape)
+    unaligned[...] = array
+    yield "unaligned", unaligned
+    yield "big-endian", array.astype(">f8")
+    yield "single precision", array.astype(np.float32)
+    np.save(folder / "arms.npy", array)
+    yield "memmap", np.load(folder / "arms.npy", mmap_mode="r")
+    yield "writable memmap", np.load(folder / "arms.npy", mmap_mode="r+")
+    yield "Arrow", pa.array(array.ravel()).to_numpy().reshape(array.shape)
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(array).to_numpy()
+    frame.flags.writeable = False  # as under copy-on-write
+    yield "pandas", frame
+
+
+@pytest.mark.parametrize("policy", [LinMED(), OFUL(), LinTS()], ids=lambda policy: policy.name)
+def test_no_kernel_is_compiled_again_for_foreign_memory(policy, tmp_path):
+    arms = np.array([[1.0, 0.0], [0.5, 0.0], [0.5, 0.75]])
+
+    def use(array):
+        one = Agent(policy, dim=2, seed=0)
+        one.observe(array, array[:, 0])
+        one.learn(one.decide(array), 1.0)
+        one.decide_batch(np.stack([array, array]))
+        return one.probabilities(array)
+
+    expected = use(arms)
+    before = compiled_versions()
+    for kind, array in foreign_arrays(arms, tmp_path):
+        got = use(array)
+        assert compiled_versions() == before, kind
+        if kind != "broadcast":
+            np.testing.assert_array_equal(got, expected, err_msg=kind)
+
+
+SETS = [np.random.default_rng(K).standard_normal((K, 2)) for K in (3, 5, 3, 1, 5, 3, 40)]
+
+
+@pytest.mark.parametrize("policy", [LinMED(), OFUL(), LinTS(), Uniform()], ids=lambda policy: policy.name)
+@pytest.mark.parametrize(
+    "sets", [SETS, np.random.default_rng(0).standard_normal((600, 4, 2))], ids=["ragged", "even"]
+)
+def test_a_batch_takes_the_decisions_of_single_calls(policy, sets, tmp_path):
+    one, other = Agent(policy, 2, seed=5, log=tmp_path), Agent(policy, 2, seed=5)
+    other._run = one._run
+    for rounds in (sets, sets[:2]):
+        batch, singles = one.decide_batch(rounds), [other.decide(arms) for arms in rounds]
+        assert [(d.id, d.arm) for d in batch] == [(d.id, d.arm) for d in singles]
+        for a, b in zip(batch, singles, strict=True):
+            np.testing.assert_allclose(a.probabilities, b.probabilities, rtol=1e-9, atol=1e-12)
+            np.testing.assert_array_equal(a.features, b.features)
+            assert a.probability_error == pytest.approx(b.probability_error)
+            one.learn(a, 1.0)
+            other.learn(b, 1.0)
+    np.testing.assert_allclose(one.theta, other.theta, rtol=1e-9)
+    one.close()
+    logged = DecisionLog.open(tmp_path).table()
+    assert logged["arm_count"].to_pylist() == [len(arms) for rounds in (sets, sets[:2]) for arms in rounds]
+    assert one.decide_batch([]) == []
+
+
+@pytest.mark.parametrize(
+    ("sets", "message"),
+    [
+        (ARMS, r"sets must have shape \(n, K, 2\), got \(3, 2\)"),
+        ([ARMS, ARMS[:0]], r"in sets\[1\]: arms is empty"),
+        ([ARMS, np.ones((2, 3))], r"in sets\[1\]: arms has shape \(2, 3\)"),
+        (np.full((2, 2, 2), np.nan), r"in sets\[0\]: arms\[0, 0\] is nan"),
+    ],
+)
+def test_a_batch_with_a_bad_set_takes_no_decision(sets, message):
+    one, other = agent(), agent()
+    with pytest.raises(ValueError, match=message):
+        one.decide_batch(sets)
+    assert one.pending == ()
+    assert one.decide(ARMS).arm == other.decide(ARMS).arm
+
+
+def test_threads_share_an_agent_without_losing_a_decision_or_a_reward(tmp_path):
+    one, threads, rounds = agent(log=tmp_path / "log"), 8, 60
+
+    def work(number):
+        decisions = []
+        for i in range(rounds):
+            decision = one.decide(ARMS) if i % 2 else one.decide_batch([ARMS])[0]
+            decisions.append(decision.id)
+            one.learn(decision, 1.0)
+            one.observe(ARMS[number % 3], 0.5)
+            one.probabilities(ARMS)
+            if i % 20 == 0:
+                one.save(tmp_path / f"agent{number}")
+                Agent.load(tmp_path / f"agent{number}")
+        return decisions
+
+    with ThreadPoolExecutor(threads) as pool:
+        ids = sum(pool.map(work, range(threads)), [])
+    assert {int(identifier.split("-")[1]) for identifier in ids} == set(range(threads * rounds))
+    assert one.count == 2 * threads * rounds
+    assert one.pending == ()
+    one.close()
+    table = DecisionLog.open(tmp_path / "log").table()
+    assert table["decision_id"].to_pylist() == [f"{one._run}-{i}" for i in range(threads * rounds)]
+    assert table["reward"].null_count == 0
+    played = [ARMS[number % 3] for number in range(threads) for _ in range(rounds)]
+    rows = np.concatenate([np.stack(table["features"].to_pylist()), played])
+    V = np.eye(2) + rows.T @ rows
+    rewards = np.repeat([1.0, 0.5], threads * rounds)
+    np.testing.assert_allclose(one.theta, np.linalg.solve(V, rows.T @ rewards), rtol=1e-9)
+
+
+def test_a_copy_goes_its_own_way():
+    one = agent()
+    one.decide(ARMS)
+    twin = copy.deepcopy(one)
+    assert [twin.decide(ARMS).arm for _ in range(20)] == [one.decide(ARMS).arm for _ in range(20)]
+    twin.learn(twin.pending[0], 1.0)
+    assert (one.count, twin.count) == (0, 1)
 
 
 def test_pending_decisions_are_bounded_and_the_dropped_counted():
@@ -217,10 +403,112 @@ def test_a_new_log_takes_only_the_rewards_of_its_own_decisions(tmp_path):
     assert [(row["decision_id"], row["reward"]) for row in rows] == [(late.id, 0.5)]
 
 
+@pytest.mark.parametrize("kept", [False, True])
+def test_whether_all_arms_are_logged_is_kept_in_the_file_and_may_be_changed(kept, tmp_path):
+    agent(log_arms=kept).save(tmp_path / "agent")
+    for given, expected in ((None, kept), (True, True), (False, False)):
+        log = tmp_path / f"log-{given}"
+        with Agent.load(tmp_path / "agent", log=log, log_arms=given) as one:
+            one.decide(ARMS)
+        (row,) = DecisionLog.open(log).table().to_pylist()
+        assert (row["arms"] == ARMS.tolist()) == expected
+    with pytest.raises(TypeError, match="log_arms must be True or False"):
+        Agent.load(tmp_path / "agent", log_arms="yes")
+
+
+def test_a_policy_that_tells_no_probability_cannot_have_a_log(tmp_path):
+    silent = LinTS(propensity="none")
+    with pytest.raises(ValueError, match="carry no probability"):
+        Agent(silent, 2, log=tmp_path / "log")
+    Agent(silent, 2).save(tmp_path / "agent")
+    with pytest.raises(ValueError, match="carry no probability"):
+        Agent.load(tmp_path / "agent", log=tmp_path / "log")
+    with pytest.raises(ValueError, match="carry no probability"):
+        Agent(silent, 2, log=LogWriter(tmp_path / "other"))
+    assert not (tmp_path / "log").exists()
+    Agent(silent, 2).decide(ARMS)
+    Agent(LinTS(propensity=100), 2, log=tmp_path / "log").decide(ARMS)
+
+
+@pytest.mark.parametrize("policy", [LinMED(), EXP2()], ids=lambda policy: policy.name)
+def test_a_decision_that_the_log_refuses_has_not_been_taken(policy, tmp_path, monkeypatch):
+    log = LogWriter(tmp_path / "log", flush_rows=1)
+    one, other = Agent(policy, 2, seed=3, log=log), Agent(policy, 2, seed=3)
+    wider = np.concatenate([ARMS, ARMS])
+
+    def refused(error, message):
+        for call in (lambda: one.decide(wider), lambda: one.decide_batch([wider, wider])):
+            with pytest.raises(error, match=message):
+                call()
+        assert one.pending == ()
+
+    with monkeypatch.context() as patch:
+        patch.setattr("linmed.log.writer.write_atomically", lambda *_: (_ for _ in ()).throw(OSError("full")))
+        refused(OSError, "full")
+    log.record(f"{one._run}-0", arm=0, arm_count=1, log_probability=0.0)
+    refused(ValueError, "already in the log")
+    log.close()
+    refused(ValueError, "is closed")
+    one.log = None
+    assert [one.decide(ARMS).arm for _ in range(9)] == [other.decide(ARMS).arm for _ in range(9)]
+
+
+def test_a_reward_that_the_log_refuses_has_not_been_learned(tmp_path, monkeypatch):
+    with agent(log=LogWriter(tmp_path, flush_rows=1)) as one:
+        decisions = [one.decide(ARMS) for _ in range(2)]
+        with monkeypatch.context() as patch:
+            patch.setattr(
+                "linmed.log.writer.write_atomically", lambda *_: (_ for _ in ()).throw(OSError("full"))
+            )
+            with pytest.raises(OSError, match="full"):
+                one.learn(decisions[0], 1.0)
+        assert (one.count, len(one.pending)) == (0, 2)
+        one.learn(decisions[0], 1.0)
+    assert one.count == 1
+    assert DecisionLog.open(tmp_path).table()["reward"].to_pylist() == [1.0, None]
+
+
+def test_closing_closes_a_log_of_ones_own_and_leaves_anothers_open(tmp_path):
+    one = agent(log=tmp_path / "own")
+    decision = one.decide(ARMS)
+    one.close()
+    one.close()
+    assert DecisionLog.open(tmp_path / "own").table().num_rows == 1
+    for call in (lambda: one.decide(ARMS), lambda: one.learn(decision, 1.0)):
+        with pytest.raises(ValueError, match="the log at .*own is closed"):
+            call()
+    assert one.pending == (decision.id,)
+    assert one.probabilities(ARMS).sum() == pytest.approx(1)
+    shared = LogWriter(tmp_path / "shared")
+    for one in (agent(log=shared), agent(log=shared)):
+        one.decide(ARMS)
+        one.close()
+    assert DecisionLog.open(tmp_path / "shared").table().num_rows == 2
+    shared.close()
+
+
 def test_importing_compiles_nothing_and_loads_nothing_heavy():
-    code = "import sys, linmed; print('numba' in sys.modules, linmed.Agent.__name__)"
+    code = (
+        "import sys, linmed; print('numba' in sys.modules, linmed.Agent.__name__);"
+        "print(any(name in sys.modules for name in ('pyarrow', 'matplotlib', 'scipy.optimize')))"
+    )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.split() == ["False", "Agent"]
+    assert out.stdout.split() == ["False", "Agent", "False"]
+
+
+def test_every_policy_that_is_exported_is_a_name_of_the_package(monkeypatch):
+    import linmed
+    from linmed import policies
+
+    class Fresh(Uniform):
+        pass
+
+    assert {kind.__name__ for kind in policies.ALL} <= set(linmed.__all__)
+    assert not {"RidgePolicy", "Choice", "Fresh"} & set(linmed.__all__)
+    monkeypatch.setattr(policies, "Fresh", Fresh, raising=False)
+    monkeypatch.setattr(policies, "__all__", [*policies.__all__, "Fresh"])
+    assert linmed.Fresh is Fresh
+    assert "Fresh" in linmed.__all__
 
 
 def test_unknown_names_of_the_package_are_refused():
