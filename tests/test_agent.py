@@ -1,8 +1,7 @@
-"""The agent: late rewards, bounded memory, files that survive and files that are refused."""
+"""The agent: its stream, late rewards, bounded memory, batches, threads, and memory of any kind."""
 
 import copy
 import importlib
-import json
 import pkgutil
 import subprocess
 import sys
@@ -13,8 +12,8 @@ import pyarrow as pa
 import pytest
 from numba.core.dispatcher import Dispatcher
 
-from linmed import EXP2, OFUL, Agent, LinMED, LinTS, Uniform, kernels
-from linmed.log import DecisionLog, LogWriter
+from linmed import OFUL, Agent, LinMED, LinTS, Uniform, kernels
+from linmed.log import DecisionLog
 
 ARMS = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
 
@@ -178,12 +177,11 @@ def test_no_kernel_is_compiled_again_for_foreign_memory(policy, tmp_path):
 
 
 SETS = [np.random.default_rng(K).standard_normal((K, 2)) for K in (3, 5, 3, 1, 5, 3, 40)]
+EVEN = np.random.default_rng(0).standard_normal((600, 4, 2))
 
 
 @pytest.mark.parametrize("policy", [LinMED(), OFUL(), LinTS(), Uniform()], ids=lambda policy: policy.name)
-@pytest.mark.parametrize(
-    "sets", [SETS, np.random.default_rng(0).standard_normal((600, 4, 2))], ids=["ragged", "even"]
-)
+@pytest.mark.parametrize("sets", [SETS, EVEN], ids=["ragged", "even"])
 def test_a_batch_takes_the_decisions_of_single_calls(policy, sets, tmp_path):
     one, other = Agent(policy, 2, seed=5, log=tmp_path), Agent(policy, 2, seed=5)
     other._run = one._run
@@ -237,7 +235,7 @@ def test_threads_share_an_agent_without_losing_a_decision_or_a_reward(tmp_path):
         return decisions
 
     with ThreadPoolExecutor(threads) as pool:
-        ids = sum(pool.map(work, range(threads)), [])
+        ids = [identifier for some in pool.map(work, range(threads)) for identifier in some]
     assert {int(identifier.split("-")[1]) for identifier in ids} == set(range(threads * rounds))
     assert one.count == 2 * threads * rounds
     assert one.pending == ()
@@ -320,171 +318,6 @@ def test_bad_options_are_named(options, message):
 def test_a_policy_class_instead_of_a_policy_is_explained():
     with pytest.raises(TypeError, match="policy must be a Policy such as LinMED"):
         Agent(LinMED, dim=2)
-
-
-def test_a_file_cut_anywhere_is_refused(tmp_path):
-    one = agent()
-    one.decide(ARMS)
-    path = tmp_path / "agent"
-    one.save(path)
-    content = path.read_bytes()
-    for cut in range(0, len(content), 97):
-        path.write_bytes(content[:cut])
-        with pytest.raises(ValueError, match="not a linmed agent, or it is damaged"):
-            Agent.load(path)
-
-
-def test_a_flipped_byte_is_noticed(tmp_path):
-    one = agent()
-    one.save(tmp_path / "agent")
-    content = bytearray((tmp_path / "agent").read_bytes())
-    place = content.find(b'"format"')
-    content[place + 30] ^= 1
-    (tmp_path / "agent").write_bytes(bytes(content))
-    with pytest.raises(ValueError, match="damaged"):
-        Agent.load(tmp_path / "agent")
-
-
-def test_foreign_files_are_refused(tmp_path):
-    np.savez(tmp_path / "other.npz", x=np.ones(3))
-    (tmp_path / "text").write_text("hello")
-    for name in ("other.npz", "text"):
-        with pytest.raises(ValueError, match="not a linmed agent"):
-            Agent.load(tmp_path / name)
-    with pytest.raises(FileNotFoundError):
-        Agent.load(tmp_path / "missing")
-
-
-def test_a_file_of_another_format_says_so(tmp_path):
-    agent().save(tmp_path / "agent")
-    with np.load(tmp_path / "agent") as file:
-        arrays = dict(file)
-    meta = json.loads(arrays["meta"].tobytes()) | {"format": 99}
-    arrays["meta"] = np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8)
-    with open(tmp_path / "agent", "wb") as file:
-        np.savez(file, **arrays)
-    with pytest.raises(ValueError, match="format 99"):
-        Agent.load(tmp_path / "agent")
-
-
-def test_saving_replaces_the_old_file_only_when_the_new_one_is_whole(tmp_path, monkeypatch):
-    one = agent()
-    path = tmp_path / "agent"
-    one.save(path)
-    before = path.read_bytes()
-    one.learn(one.decide(ARMS), 1.0)
-
-    def fail(*_args, **_kwargs):
-        raise OSError("disk full")
-
-    monkeypatch.setattr(np, "savez", fail)
-    with pytest.raises(OSError, match="disk full"):
-        one.save(path)
-    assert path.read_bytes() == before
-    assert [p.name for p in tmp_path.iterdir()] == ["agent"]
-
-
-def test_files_hold_no_pickle(tmp_path):
-    agent().save(tmp_path / "agent")
-    with np.load(tmp_path / "agent", allow_pickle=False) as file:
-        assert all(file[name].dtype != object for name in file.files)
-
-
-def test_a_new_log_takes_only_the_rewards_of_its_own_decisions(tmp_path):
-    one = agent(log=tmp_path / "old")
-    early = one.decide(ARMS)
-    one.save(tmp_path / "agent")
-    with Agent.load(tmp_path / "agent", log=tmp_path / "new") as twin:
-        late = twin.decide(ARMS)
-        twin.learn(early.id, 1.0)
-        twin.learn(late, 0.5)
-    assert twin.count == 2
-    rows = DecisionLog.open(tmp_path / "new").table().to_pylist()
-    assert [(row["decision_id"], row["reward"]) for row in rows] == [(late.id, 0.5)]
-
-
-@pytest.mark.parametrize("kept", [False, True])
-def test_whether_all_arms_are_logged_is_kept_in_the_file_and_may_be_changed(kept, tmp_path):
-    agent(log_arms=kept).save(tmp_path / "agent")
-    for given, expected in ((None, kept), (True, True), (False, False)):
-        log = tmp_path / f"log-{given}"
-        with Agent.load(tmp_path / "agent", log=log, log_arms=given) as one:
-            one.decide(ARMS)
-        (row,) = DecisionLog.open(log).table().to_pylist()
-        assert (row["arms"] == ARMS.tolist()) == expected
-    with pytest.raises(TypeError, match="log_arms must be True or False"):
-        Agent.load(tmp_path / "agent", log_arms="yes")
-
-
-def test_a_policy_that_tells_no_probability_cannot_have_a_log(tmp_path):
-    silent = LinTS(propensity="none")
-    with pytest.raises(ValueError, match="carry no probability"):
-        Agent(silent, 2, log=tmp_path / "log")
-    Agent(silent, 2).save(tmp_path / "agent")
-    with pytest.raises(ValueError, match="carry no probability"):
-        Agent.load(tmp_path / "agent", log=tmp_path / "log")
-    with pytest.raises(ValueError, match="carry no probability"):
-        Agent(silent, 2, log=LogWriter(tmp_path / "other"))
-    assert not (tmp_path / "log").exists()
-    Agent(silent, 2).decide(ARMS)
-    Agent(LinTS(propensity=100), 2, log=tmp_path / "log").decide(ARMS)
-
-
-@pytest.mark.parametrize("policy", [LinMED(), EXP2()], ids=lambda policy: policy.name)
-def test_a_decision_that_the_log_refuses_has_not_been_taken(policy, tmp_path, monkeypatch):
-    log = LogWriter(tmp_path / "log", flush_rows=1)
-    one, other = Agent(policy, 2, seed=3, log=log), Agent(policy, 2, seed=3)
-    wider = np.concatenate([ARMS, ARMS])
-
-    def refused(error, message):
-        for call in (lambda: one.decide(wider), lambda: one.decide_batch([wider, wider])):
-            with pytest.raises(error, match=message):
-                call()
-        assert one.pending == ()
-
-    with monkeypatch.context() as patch:
-        patch.setattr("linmed.log.writer.write_atomically", lambda *_: (_ for _ in ()).throw(OSError("full")))
-        refused(OSError, "full")
-    log.record(f"{one._run}-0", arm=0, arm_count=1, log_probability=0.0)
-    refused(ValueError, "already in the log")
-    log.close()
-    refused(ValueError, "is closed")
-    one.log = None
-    assert [one.decide(ARMS).arm for _ in range(9)] == [other.decide(ARMS).arm for _ in range(9)]
-
-
-def test_a_reward_that_the_log_refuses_has_not_been_learned(tmp_path, monkeypatch):
-    with agent(log=LogWriter(tmp_path, flush_rows=1)) as one:
-        decisions = [one.decide(ARMS) for _ in range(2)]
-        with monkeypatch.context() as patch:
-            patch.setattr(
-                "linmed.log.writer.write_atomically", lambda *_: (_ for _ in ()).throw(OSError("full"))
-            )
-            with pytest.raises(OSError, match="full"):
-                one.learn(decisions[0], 1.0)
-        assert (one.count, len(one.pending)) == (0, 2)
-        one.learn(decisions[0], 1.0)
-    assert one.count == 1
-    assert DecisionLog.open(tmp_path).table()["reward"].to_pylist() == [1.0, None]
-
-
-def test_closing_closes_a_log_of_ones_own_and_leaves_anothers_open(tmp_path):
-    one = agent(log=tmp_path / "own")
-    decision = one.decide(ARMS)
-    one.close()
-    one.close()
-    assert DecisionLog.open(tmp_path / "own").table().num_rows == 1
-    for call in (lambda: one.decide(ARMS), lambda: one.learn(decision, 1.0)):
-        with pytest.raises(ValueError, match="the log at .*own is closed"):
-            call()
-    assert one.pending == (decision.id,)
-    assert one.probabilities(ARMS).sum() == pytest.approx(1)
-    shared = LogWriter(tmp_path / "shared")
-    for one in (agent(log=shared), agent(log=shared)):
-        one.decide(ARMS)
-        one.close()
-    assert DecisionLog.open(tmp_path / "shared").table().num_rows == 2
-    shared.close()
 
 
 def test_importing_compiles_nothing_and_loads_nothing_heavy():

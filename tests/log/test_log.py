@@ -12,8 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from linmed.log import parquet
-from linmed.log import LogWriter
+from linmed.log import LogWriter, parquet
 from linmed.ope import DecisionLog, evaluate
 
 
