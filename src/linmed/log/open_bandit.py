@@ -12,8 +12,9 @@ import pyarrow.csv as pv
 
 from linmed import checks
 from linmed.checks import Floats
-from linmed.log.schema import SCHEMA, TIME, lists
+from linmed.log.schema import SCHEMA, TIME
 from linmed.log.source import Malformed
+from linmed.log.tables import canonical
 
 if TYPE_CHECKING:
     from linmed.log.decisions import DecisionLog
@@ -35,8 +36,7 @@ class OpenBanditSource:
 
     def read(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Iterator[pa.RecordBatch]:
         """In pieces of about a megabyte."""
-        source = {"time": "timestamp", "arm": "item_id", "probability": self.probability, "reward": "click"}
-        names = [source.get(column, column) for column in self.columns if column != "arm_count"]
+        names = ["timestamp", "item_id", self.probability, "click", "position"]
         short: list[int] = []
         reports: list[tuple[int, str]] = []
 
@@ -67,44 +67,38 @@ class OpenBanditSource:
     def _convert(
         self, batch: pa.RecordBatch, done: int, short: list[int], malformed: Malformed
     ) -> pa.RecordBatch:
-        types = {
-            "timestamp": TIME,
-            "item_id": pa.int64(),
-            self.probability: pa.float64(),
-            "click": pa.float64(),
+        """Text to numbers; rows in which that fails are reported and left out."""
+        kinds = {
+            "time": TIME,
+            "arm": pa.int64(),
+            "probability": pa.float64(),
+            "reward": pa.float64(),
             "position": pa.int64(),
         }
         bad: set[int] = set()
-        for name, kind in types.items():
-            column = batch.column(name)
-            try:
-                column.cast(kind)
-            except pa.ArrowInvalid:
-                for i, text in enumerate(column.to_pylist()):
-                    try:
-                        pa.scalar(text).cast(kind)
-                    except pa.ArrowInvalid:
-                        bad.add(i)
+        for column, kind in zip(batch.columns, kinds.values(), strict=True):
+            if not _castable(column, kind):
+                bad.update(i for i in range(len(column)) if not _castable(column[i], kind))
         for i in sorted(bad):
             self._report(_line(done + i, short), "a field is not a number (or not a time)", malformed)
         if bad:
             batch = batch.filter(pa.array([i not in bad for i in range(batch.num_rows)]))
-        typed = {name: batch.column(name).cast(kind) for name, kind in types.items()}
-        return pa.RecordBatch.from_pydict(
-            {
-                "time": typed["timestamp"],
-                "arm": typed["item_id"],
-                "arm_count": pa.repeat(pa.scalar(self.arm_count, pa.int64()), batch.num_rows),
-                "probability": typed[self.probability],
-                "reward": typed["click"],
-                "position": typed["position"],
-            }
-        )
+        typed = dict(zip(kinds, map(pa.Array.cast, batch.columns, kinds.values()), strict=True))
+        typed["arm_count"] = pa.repeat(pa.scalar(self.arm_count, pa.int64()), batch.num_rows)
+        return pa.RecordBatch.from_pydict(typed)
 
     def _report(self, line: int, reason: str, malformed: Malformed) -> None:
         if self.errors == "raise":
             raise ValueError(f"{self.path}, line {line}: {reason}")
         malformed.add(line, reason)
+
+
+def _castable(text: Any, kind: pa.DataType) -> bool:
+    try:
+        text.cast(kind)
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def _line(row: int, short: list[int]) -> int:
@@ -148,14 +142,13 @@ def feedback_table(feedback: Mapping[str, Any]) -> pa.Table:
             raise ValueError(f"bandit_feedback needs {key!r}; it has {', '.join(map(str, feedback))}")
     action = np.asarray(feedback["action"])
     n, arms = action.shape[0], int(feedback["n_actions"])
+    probability = _vector(feedback["pscore"], "pscore", n)
     columns: dict[str, Any] = {
-        "arm": pa.array(action.astype(np.int64)),
-        "arm_count": pa.array(np.full(n, arms, dtype=np.int64)),
-        "probability": pa.array(_vector(feedback["pscore"], "pscore", n)),
+        "arm": action.astype(np.int64),
+        "probability": probability,
+        "log_probability": pc.ln(pa.array(probability)),
+        "reward": _vector(feedback["reward"], "reward", n),
     }
-    columns["log_probability"] = pc.ln(columns["probability"])
-    reward = _vector(feedback["reward"], "reward", n)
-    columns["reward"] = pa.array(reward)
     position = None if feedback.get("position") is None else np.asarray(feedback["position"], dtype=np.int64)
     if feedback.get("pi_b") is not None:
         pi_b = np.asarray(feedback["pi_b"], dtype=np.float64)
@@ -164,22 +157,18 @@ def feedback_table(feedback: Mapping[str, Any]) -> pa.Table:
                 f"pi_b must have shape (n_rounds, n_actions, positions) = ({n}, {arms}, ·), got {pi_b.shape}"
             )
         at = np.zeros(n, dtype=np.int64) if position is None else position
-        columns["probabilities"] = lists(pi_b[np.arange(n), :, at])
+        columns["probabilities"] = pi_b[np.arange(n), :, at]
     features = _obp_arms(feedback, n, arms)
     if features is not None:
-        columns["arms"] = lists(features)
-        columns["features"] = lists(features[np.arange(n), action])
-    if position is not None:
-        columns["position"] = pa.array(position)
-    if feedback.get("context") is not None:
-        columns["context"] = lists(np.asarray(feedback["context"], dtype=np.float64))
-    return pa.table(columns)
+        columns |= {"arms": features, "features": features[np.arange(n), action]}
+    extra = {"position": position, "context": feedback.get("context")}
+    columns |= {name: np.asarray(values) for name, values in extra.items() if values is not None}
+    return canonical(columns, {"arm_count": arms})
 
 
 def _obp_arms(feedback: Mapping[str, Any], n: int, arms: int) -> Floats | None:
     if feedback.get("arms") is not None:
-        own: Floats = np.asarray(feedback["arms"], dtype=np.float64)
-        return own
+        return np.asarray(feedback["arms"], dtype=np.float64)
     if feedback.get("action_context") is None:
         return None
     shared = np.asarray(feedback["action_context"], dtype=np.float64)

@@ -19,9 +19,9 @@ AT_ONCE = 1 << 24
 
 
 class LateRewards(NamedTuple):
-    """Rewards of one decision file that came after it was written, by row."""
+    """Rewards of one decision file that came after it was written."""
 
-    row: NDArray[np.int64]
+    row: NDArray[np.int64]  # sorted
     reward: Floats
     time: NDArray[np.int64]  # microseconds
 
@@ -71,32 +71,29 @@ def late_rewards(path: Path, part: str | None = None) -> dict[str, LateRewards]:
     for file in sorted(path.glob("rewards-*.parquet")):
         table = pq.read_table(file, columns=["part", "row", "reward", "reward_time"], filters=only)
         names = table["part"].combine_chunks().dictionary_encode()
-        code = names.indices.to_numpy()
-        row, reward = table["row"].to_numpy(), table["reward"].to_numpy()
-        moment = table["reward_time"].cast(pa.int64()).to_numpy()
+        columns = [table["row"], table["reward"], table["reward_time"].cast(pa.int64())]
         for i, name in enumerate(names.dictionary.to_pylist()):
-            chosen = code == i
-            parts.setdefault(name, []).append(LateRewards(row[chosen], reward[chosen], moment[chosen]))
-    return {
-        name: LateRewards(*map(np.concatenate, zip(*several, strict=True))) for name, several in parts.items()
-    }
+            chosen = names.indices.to_numpy() == i
+            late = LateRewards(*(column.to_numpy()[chosen] for column in columns))
+            parts.setdefault(name, []).append(late)
+    for name, several in parts.items():
+        row, reward, time = map(np.concatenate, zip(*several, strict=True))
+        order = np.argsort(row)
+        parts[name] = [LateRewards(row[order], reward[order], time[order])]
+    return {name: late for name, (late,) in parts.items()}
 
 
 def join(batch: pa.RecordBatch, start: int, late: LateRewards) -> pa.RecordBatch:
     """`batch`, whose first row is row `start` of its file, with its late rewards filled in."""
-    inside = (late.row >= start) & (late.row < start + batch.num_rows)
-    rows = late.row[inside] - start
-    for name, values in (("reward", late.reward[inside]), ("reward_time", late.time[inside])):
-        place = batch.schema.get_field_index(name)
-        if place < 0 or rows.size == 0:
-            continue
-        mask = np.zeros(batch.num_rows, dtype=bool)
-        mask[rows] = True
-        order = np.argsort(rows, kind="stable")
-        filler = pa.array(values[order]).cast(batch.schema.field(place).type)
-        column = batch.column(place).cast(batch.schema.field(place).type)
-        joined = pc.replace_with_mask(column, pa.array(mask), filler)
-        batch = batch.set_column(place, name, joined)
+    first, end = np.searchsorted(late.row, [start, start + batch.num_rows])
+    mask = np.zeros(batch.num_rows, dtype=bool)
+    mask[late.row[first:end] - start] = True
+    for name, values in (("reward", late.reward), ("reward_time", late.time)):
+        if name in batch.schema.names:
+            place = batch.schema.get_field_index(name)
+            filler = pa.array(values[first:end]).cast(batch.schema.field(place).type)
+            joined = pc.replace_with_mask(batch.column(place), pa.array(mask), filler)
+            batch = batch.set_column(place, name, joined)
     return batch
 
 

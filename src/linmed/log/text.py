@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
@@ -46,14 +47,9 @@ class TextSource:
     def read(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Iterator[pa.RecordBatch]:
         """Batches of parsed rows."""
         schema = pa.schema([SCHEMA.field(name) for name in columns])
-        buffer: list[Row] = []
-        for row in self._rows(malformed):
-            buffer.append(row)
-            if len(buffer) == rows:
-                yield pa.RecordBatch.from_pylist(buffer, schema=schema)
-                buffer = []
-        if buffer:
-            yield pa.RecordBatch.from_pylist(buffer, schema=schema)
+        source = self._rows(malformed)
+        while some := list(islice(source, rows)):
+            yield pa.RecordBatch.from_pylist(some, schema=schema)
 
     def _rows(self, malformed: Malformed) -> Iterator[Row]:
         with open(self.path, encoding="utf-8", errors="replace") as file:
@@ -76,11 +72,12 @@ def _vw_rows(
     features: tuple[str, ...] | None, arm_count: int | None, lines: Iterator[tuple[int, str]]
 ) -> Iterator[tuple[int, Row | ValueError]]:
     number = 0
-    for first, block in _blocks(lines):
-        multiline = block[0][1].startswith("shared") or any(_label(text) is None for _, text in block)
-        for line, example in (
-            [(first, block)] if multiline else [(line, [(line, text)]) for line, text in block]
-        ):
+    stripped = ((line, text.strip()) for line, text in lines)
+    for filled, group in groupby(stripped, key=lambda numbered: bool(numbered[1])):
+        block = list(group) if filled else []
+        multiline = any(text.startswith("shared") or _label(text) is None for _, text in block)
+        for example in [block] if multiline else [[single] for single in block]:
+            line = example[0][0]
             try:
                 row = _adf(example, features) if multiline else _plain(example[0][1], features, arm_count)
             except ValueError as error:
@@ -89,19 +86,6 @@ def _vw_rows(
                 row["decision_id"] = str(number)
                 yield line, row
             number += 1
-
-
-def _blocks(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, list[tuple[int, str]]]]:
-    """Lines between blank ones."""
-    block: list[tuple[int, str]] = []
-    for line, text in lines:
-        if text.strip():
-            block.append((line, text.strip()))
-        elif block:
-            yield block[0][0], block
-            block = []
-    if block:
-        yield block[0][0], block
 
 
 def _label(text: str) -> str | None:

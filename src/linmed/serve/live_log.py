@@ -17,21 +17,12 @@ from linmed.serve.database import decisions, rewards
 
 EXPORT_ROWS = 8192
 
-_STORED: dict[str, list[sa.Column[Any]]] = {  # what each column of the log is made from
-    "decision_id": [decisions.c.id],
-    "time": [decisions.c.time],
-    "policy": [decisions.c.version],
-    "version": [decisions.c.absorbed],
-    "arm": [decisions.c.arm],
-    "arm_id": [decisions.c.arm_id],
-    "arm_count": [decisions.c.arm_count],
-    "features": [decisions.c.features],
-    "probability": [decisions.c.log_probability],
-    "log_probability": [decisions.c.log_probability],
-    "probabilities": [decisions.c.log_probabilities],
-    "arms": [decisions.c.arms],
-    "reward": [],
-    "reward_time": [],
+_STORED = {  # what columns of the log are made from, where it has another name
+    "decision_id": "id",
+    "policy": "version",
+    "version": "absorbed",
+    "probability": "log_probability",
+    "probabilities": "log_probabilities",
 }
 
 
@@ -61,10 +52,6 @@ class LiveSource:
         self.columns = [name for name in SCHEMA.names if name not in lacking]
 
     def read(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Iterator[pa.RecordBatch]:
-        """Batches of at most `rows` decisions, as a `DecisionLog` asks for them."""
-        return self.batches(columns, rows)
-
-    def batches(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         """Batches of at most `rows` decisions, fewer where their arms are very many numbers."""
         last = 0
         if "arms" in columns:
@@ -73,7 +60,8 @@ class LiveSource:
             )
             widest = (self.connection.execute(largest).scalar() or 1) * self.bandit.dim
             rows = min(rows, max(1, AT_ONCE // widest))
-        needed = list(dict.fromkeys(column for name in columns for column in _STORED[name]))
+        names = {_STORED.get(name, name) for name in columns} - {"reward", "reward_time"}
+        needed = [decisions.c[name] for name in sorted(names)]
         joined = decisions.outerjoin(rewards, rewards.c.decision == decisions.c.number)
         query = (
             sa.select(decisions.c.number, rewards.c.reward, rewards.c.time.label("reward_time"), *needed)
@@ -108,10 +96,9 @@ class LiveSource:
             dim = self.bandit.dim
             shaped = [None if row.arms is None else store.vector(row.arms).reshape(-1, dim) for row in rows]
             return ragged(shaped, nested=True)
-        stored = {"decision_id": "id", "version": "absorbed"}.get(name, name)
-        return pa.array([getattr(row, stored) for row in rows], kind)
+        return pa.array([getattr(row, _STORED.get(name, name)) for row in rows], kind)
 
 
 def export(source: LiveSource, path: Path) -> int:
     """Write the log to one Parquet file; returns the number of decisions."""
-    return write_parquet(path, SCHEMA, source.batches(SCHEMA.names, EXPORT_ROWS))
+    return write_parquet(path, SCHEMA, source.read(SCHEMA.names, EXPORT_ROWS, Malformed()))
