@@ -125,12 +125,23 @@ class Agent:
     def decide_batch(self, sets: Any) -> list[Decision]:
         """One decision for each of n sets: an array (n, K, d), or n matrices whose K may differ.
 
-        They are those that n calls of `decide` would take. Where the log refuses one of them, those before
-        it stand, and wait in `pending`.
+        They are those that n calls of `decide` would take, in one call of the kernels for each K. Where the
+        log refuses one of them, those before it stand, and wait in `pending`.
         """
         matrices = self._matrices(sets)
+        alike: dict[int, list[int]] = {}  # by number of arms
+        for i, matrix in enumerate(matrices):
+            alike.setdefault(len(matrix), []).append(i)
         with self._lock:
-            return [self.decide(matrix) for matrix in matrices]
+            if not self.policy.learns_from_arms:
+                return [self.decide(matrix) for matrix in matrices]
+            noise = self._noise_ahead(len(matrices))
+            found: dict[int, tuple[Choice, int]] = {}
+            for places in alike.values():
+                stack = np.stack([matrices[i] for i in places])
+                choice = self.policy.decide(self.state, stack, noise[places])
+                found |= {i: (choice, row) for row, i in enumerate(places)}
+            return [self._settle(*found[i], matrix) for i, matrix in enumerate(matrices)]
 
     def learn(self, decision: Decision | str, reward: float) -> None:
         """Absorb the reward of one decision (or its id), now or much later, in any order."""
@@ -299,7 +310,7 @@ class Agent:
             float(choice.log_probability[row]),
             matrix[arm].copy(),
             None if choice.log_probabilities is None else choice.log_probabilities[row],
-            _error(choice, row),
+            0.0 if choice.error is None else float(choice.error[row]),
         )
         if self.log is not None:
             self.log.record(
@@ -364,8 +375,3 @@ class Agent:
         if run == self._run and number.isdigit() and int(number) < self._decisions:
             return f"decision {identifier!r} has had its reward already, or was dropped by max_pending"
         return f"decision {identifier!r} is unknown to this agent"
-
-
-def _error(choice: Choice, row: int) -> float:
-    error = getattr(choice, "error", None)
-    return 0.0 if error is None else float(error[row])
