@@ -15,7 +15,6 @@ import numpy as np
 
 from linmed.kernels.compile import apart, kernel
 from linmed.kernels.linear import (
-    BLAS_DIM,
     KEEP,
     argmax,
     extreme_products,
@@ -84,22 +83,12 @@ def betke_henk(A, rows, scale, tiles, count):
 
 @kernel
 def weighted_gram(A, rows, scale, weight, M):
-    """M = Σ weight_i v_i v_iᵀ over the set, lower triangle at least.  M (d,d)."""
+    """M = Σ weight_i v_i v_iᵀ over the set, lower triangle.  M (d,d)."""
     d = A.shape[1]
-    members = np.nonzero(weight)[0]
-    if d >= BLAS_DIM:
-        chosen = np.empty((members.shape[0], d))
-        for n in range(members.shape[0]):
-            i = members[n]
-            root = math.sqrt(weight[i]) * scale[i]
-            for k in range(d):
-                chosen[n, k] = root * A[rows[i], k]
-        np.dot(chosen.T, chosen, M)
-        return
     for j in range(d):
         for k in range(d):
             M[j, k] = 0.0
-    for i in members:
+    for i in np.nonzero(weight)[0]:
         a, square = rows[i], weight[i] * scale[i] * scale[i]
         for j in range(d):
             c = square * A[a, j]

@@ -96,9 +96,10 @@ class EXP2(Policy):
         """η and γ of every decision, (R,) each, for so many arms of this rank (R or 1,)."""
         r = rank + np.zeros(len(state.count))
         n = state.count + 2.0 if self.horizon is None else float(self.horizon)
-        eta = np.full(len(r), self.eta)
         if self.eta is None:
             eta = np.minimum(np.sqrt(np.log(arms) / (3.0 * r * n)), 0.5 / r)
+        else:
+            eta = np.full(len(r), self.eta)
         gamma = np.minimum(r * eta, 0.5) if self.gamma is None else np.full(len(r), self.gamma)
         return eta, gamma
 
