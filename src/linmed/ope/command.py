@@ -17,11 +17,11 @@ from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from linmed.agent import Agent
+from linmed.log import DecisionLog
 from linmed.ope.diagnostics import diagnose
 from linmed.ope.estimators import ESTIMATORS
 from linmed.ope.evaluate import evaluate, sequence
 from linmed.ope.intervals import VALID
-from linmed.ope.log import DecisionLog
 from linmed.ope.plan import Progress
 from linmed.ope.plot import plot_sequences
 from linmed.ope.sequences import KINDS

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from linmed import checks
-from linmed.ope.log import DecisionLog
+from linmed.log import DecisionLog
 from linmed.ope.rounds import Problems, Reading, read_rounds
 from linmed.ope.targets import as_target
 

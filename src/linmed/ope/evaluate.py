@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from linmed import checks
 from linmed.checks import Floats
+from linmed.log import BATCH, DecisionLog
 from linmed.ope.estimators import Estimator, MarginalIPW, Moments, Sample, as_estimators
 from linmed.ope.intervals import VALID, Bootstrap, StableVariance, normal, warn
-from linmed.ope.log import BATCH, DecisionLog
 from linmed.ope.plan import Answer, Plan, Progress
 from linmed.ope.rounds import Reading
 from linmed.ope.sequences import KINDS, ValueSequence

@@ -11,9 +11,9 @@ import numpy as np
 
 from linmed import checks
 from linmed.checks import Floats
+from linmed.log import BATCH, DecisionLog
 from linmed.ope.estimators import Estimator, MarginalIPW, Sample
 from linmed.ope.intervals import VALID
-from linmed.ope.log import BATCH, DecisionLog
 from linmed.ope.regression import RewardModel, as_model
 from linmed.ope.rounds import Problems, Reading, Rounds, finish, scan_rounds
 from linmed.ope.sequences import KINDS, dr_terms, ipw_terms

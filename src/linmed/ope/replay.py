@@ -7,8 +7,8 @@ import numpy as np
 
 from linmed import checks
 from linmed.checks import Floats
+from linmed.log import DecisionLog
 from linmed.ope.intervals import VALID
-from linmed.ope.log import DecisionLog
 from linmed.ope.rounds import Problems, Reading, read_rounds
 from linmed.ope.sequences import lower_sequence
 from linmed.policies.base import Policy, State

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from linmed import checks
 from linmed.checks import Floats, Ints
-from linmed.ope.log import BATCH, DecisionLog
+from linmed.log import BATCH, DecisionLog
 
 SUM_TOLERANCE = 1e-6
 """How far probabilities of one decision may be from summing to one (logs are often rounded to 6 digits)."""
