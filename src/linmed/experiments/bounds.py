@@ -10,7 +10,7 @@ from linmed.experiments.findings import Findings
 from linmed.experiments.statistics import Estimate, slope
 from linmed.policies import LinMED
 from linmed.simulation.schedule import ENVIRONMENT, stream
-from linmed.theory import instance_bound, regret_bound
+from linmed.theory import Problem
 
 
 @dataclass(frozen=True)
@@ -46,17 +46,11 @@ def overlays(found: Findings) -> Overlay:
     K, d = block.arms.shape
     assert 2 * d >= K  # then ApproxDesign is uniform, whatever the rescaling, and its leverage at most K
     sigma_star = setting.environment.sigma  # type: ignore[attr-defined]
-    arguments = {
-        "d": d,
-        "sigma": policy.sigma,
-        "sigma_star": sigma_star,
-        "norm_bound": policy.norm_bound,
-        "max_gap": float(gaps.max()),
-        "gap": float(gaps[gaps > 0].min()),
-        "leverage": float(K),
-        "alpha_emp": policy.alpha_emp,
-        "alpha_opt": policy.alpha_opt,
-    }
+    problem = Problem(
+        d, policy.sigma, sigma_star, policy.norm_bound,
+        max_gap=float(gaps.max()), gap=float(gaps[gaps > 0].min()), leverage=float(K),
+        alpha_emp=policy.alpha_emp, alpha_opt=policy.alpha_opt,
+    )  # fmt: skip
     rounds = results.checkpoints
     measured, error = results.mean(policy.name), np.nan_to_num(results.standard_error(policy.name))
     late = rounds >= found.horizon / 10
@@ -69,9 +63,9 @@ def overlays(found: Findings) -> Overlay:
         rounds=rounds,
         measured=measured,
         error=error,
-        lemma=np.asarray(regret_bound(rounds, **arguments)),
-        instance=np.asarray(instance_bound(rounds, **arguments)),
-        trivial=arguments["max_gap"] * rounds,
+        lemma=problem.regret_bound(rounds),
+        instance=problem.instance_bound(rounds),
+        trivial=problem.B * rounds.astype(np.float64),
         exponent=p,
         late=rounds[late],
         fitted=fitted,
