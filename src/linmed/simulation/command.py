@@ -9,8 +9,8 @@ import sys
 from typing import Any, TypeVar
 
 from linmed.environments import Delayed, Environment
-from linmed.environments.base import subclasses
 from linmed.policies import ALL, LinIMED, LinMED, LinTS, Policy
+from linmed.registry import concrete_subclasses
 from linmed.simulation.results import Results
 from linmed.simulation.run import SimulationInterrupted, simulate
 from linmed.simulation.store import StoreError
@@ -87,8 +87,9 @@ def policy_makers() -> dict[str, tuple[type[Policy], dict[str, Any]]]:
 
 def environment_makers() -> dict[str, tuple[type[Environment], dict[str, Any]]]:
     """Every environment of the package; a delay is an option of its own."""
-    own = [cls for cls in subclasses() if cls.__module__.startswith("linmed.") and cls is not Delayed]
-    return {cls.__name__: (cls, {}) for cls in sorted(own, key=lambda cls: cls.__name__)}
+    known = sorted(concrete_subclasses(Environment), key=lambda cls: cls.__name__)
+    own = [cls for cls in known if cls.__module__.startswith("linmed.") and cls is not Delayed]
+    return {cls.__name__: (cls, {}) for cls in own}
 
 
 def parse(kind: str, text: str, makers: dict[str, tuple[type[T], dict[str, Any]]]) -> T:

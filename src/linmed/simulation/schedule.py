@@ -1,16 +1,8 @@
-"""When regret is written down, and which random stream belongs to whom."""
+"""When regret is written down."""
 
 import numpy as np
 
 from linmed.checks import Ints
-
-ENVIRONMENT, POLICY = 0, 1
-"""The two streams of a trial."""
-
-
-def stream(seed: int, trial: int, which: int) -> np.random.Generator:
-    """The generator of one trial's environment or policy: a function of its arguments alone."""
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(trial, which)))
 
 
 def checkpoints(horizon: int, count: int = 200) -> Ints:
