@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from linmed.checks import Floats, Ints
-from linmed.experiments.findings import Findings
+from linmed.experiments.experiment import THEORY, Findings
 from linmed.experiments.statistics import Estimate, slope
 from linmed.policies import LinMED
-from linmed.simulation.schedule import ENVIRONMENT, stream
+from linmed.streams import stream
 from linmed.theory import Problem
 
 
@@ -17,7 +17,6 @@ from linmed.theory import Problem
 class Overlay:
     """Curves over `rounds`; the fit covers `late` ones."""
 
-    title: str
     rounds: Ints
     measured: Floats
     error: Floats
@@ -34,14 +33,25 @@ class Overlay:
         best = min(self.lemma[-1], self.instance[-1], self.trivial[-1])
         return float(best / self.measured[-1]) if self.measured[-1] > 0 else math.inf
 
+    @property
+    def text(self) -> str:
+        """The end of the curves in words."""
+        return (
+            f"After {self.rounds[-1]:,} rounds LinMED-90 with δ = 1/(t+1) has regret "
+            f"{self.measured[-1]:,.1f}. The regret lemma, minimised over L, allows {self.lemma[-1]:,.0f}; "
+            f"the instance-dependent theorem {self.instance[-1]:,.0f}; and no policy can do worse than "
+            f"{self.trivial[-1]:,.0f}. The best of the three is {self.looseness:,.0f} times the measured "
+            f"regret, which over the last decade grows like t to the power {self.exponent}."
+        )
 
-def overlays(found: Findings) -> Overlay:
-    """For the setting "theory": LinMED with δ_t = 1/(t+1), as the theorems have it."""
-    setting = found.setting("theory")
+
+def overlay(found: Findings) -> Overlay:
+    """For LinMED with δ_t = 1/(t+1), as the theorems have it."""
+    setting = found.setting(*THEORY)
     (policy,) = setting.policies
     assert isinstance(policy, LinMED)
-    results = found.results["theory",]
-    block = next(setting.environment.blocks(stream(found.seed, 0, ENVIRONMENT)))
+    results = found.results[THEORY]
+    block = next(setting.environment.blocks(stream(found.seed, "environment", 0)))
     gaps = block.means.max() - block.means
     K, d = block.arms.shape
     assert 2 * d >= K  # then ApproxDesign is uniform, whatever the rescaling, and its leverage at most K
@@ -59,7 +69,6 @@ def overlays(found: Findings) -> Overlay:
         anchor = np.mean(np.log(measured[late]) - p.value * np.log(rounds[late]))
         fitted = np.exp(anchor + p.value * np.log(rounds[late]))
     return Overlay(
-        title=found.experiment.title,
         rounds=rounds,
         measured=measured,
         error=error,

@@ -1,6 +1,6 @@
 """The policies of the paper's experiments by the names in its legends, as the text has them or as run."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -83,6 +83,6 @@ MAKE: dict[str, Callable[..., Policy]] = {
 LINMED = ("LinMED-99", "LinMED-90", "LinMED-50")
 
 
-def policies(names: tuple[str, ...], sigma: float, horizon: int, variant: Variant) -> list[Policy]:
+def policies(names: Sequence[str], sigma: float, horizon: int, variant: Variant) -> list[Policy]:
     """The policies of these names, given σ."""
     return [MAKE[name](sigma=sigma, horizon=horizon, variant=variant) for name in names]
