@@ -7,7 +7,8 @@ import pytest
 
 from linmed.experiments.catalogue import EXPERIMENTS
 from linmed.experiments.common import MATCHED, OVER, UNDER
-from linmed.experiments.lineup import LINMED, MAKE, ArmZero, policies
+from linmed.experiments.lineup import LINMED, ArmZero, policies
+from linmed.experiments.palette import POLICY
 from linmed.policies import LinMED, LinTS
 
 SIZES = {
@@ -99,8 +100,8 @@ def test_delays_are_constant_in_the_text_and_batches_as_run():
 
 
 def test_as_run_policies_differ_as_the_public_code_does():
-    run = {p.name: p for p in policies(tuple(MAKE), 0.5, 100, "as-run")}
-    text = {p.name: p for p in policies(tuple(MAKE), 0.5, 100, "text")}
+    run = {p.name: p for p in policies(tuple(POLICY), 0.5, 100, "as-run")}
+    text = {p.name: p for p in policies(tuple(POLICY), 0.5, 100, "text")}
     assert run["LinTS-Freq"].scale == "squared-radius"
     assert text["LinTS-Freq"].scale == "frequentist"
     assert run["LinTS-Bayes"].scale == 1.0

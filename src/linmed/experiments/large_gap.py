@@ -10,14 +10,12 @@ from linmed.environments import LargeGap as Problem
 from linmed.experiments.claims import CLOSE, Between, Claim, Part, final, last_decade, of
 from linmed.experiments.common import ARM_ZERO, FIRST_ROUND, NO_HALF_STEP, RIVALS, SCALES, among_best
 from linmed.experiments.experiment import Experiment, Findings, Key, Setting, Size
-from linmed.experiments.lineup import LINMED, Variant
+from linmed.experiments.lineup import LINMED, TUNED, Variant
 from linmed.experiments.statistics import Estimate, growth, ratio
 
 if TYPE_CHECKING:
     from linmed.experiments.drawing import Drawing
 
-TUNED = ("SpannerIGW", "EXP2")
-"""Told the horizon: how their regret grows with it shows only between horizons."""
 ROOT = (0.35, 0.65)
 """Exponents that count as "like √n"."""
 WORSE = ("SpannerIGW", "SpannerIGW-AT", "LinTS-Freq", "EXP2", "LinIMED-1")

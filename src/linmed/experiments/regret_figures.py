@@ -12,7 +12,7 @@ from linmed.experiments.bounds import overlay
 from linmed.experiments.drawing import Drawing, interval, legend
 from linmed.experiments.experiment import Findings, Key, Setting, labelled
 from linmed.experiments.lineup import LINMED
-from linmed.experiments.palette import BOUND, INK, POLICY
+from linmed.experiments.palette import BOUND, DASHED, DASHES, DOTS, INK, POLICY
 from linmed.experiments.statistics import mean
 
 DECADES = 10.0
@@ -165,20 +165,19 @@ def theory(found: Findings) -> Drawing:
     ax = figure.add_subplot()
     line = POLICY["LinMED-90"]
     rounds, p = curves.rounds, curves.exponent
-    dotted, dashed, dashes = (0, (1.2, 1.2)), (0, (6, 1.5)), (0, (3, 1.5))
     own, other = line.light, POLICY["LinTS-Freq"].light
     low, high = interval(curves.measured, curves.error, logarithmic=True)
 
     def draw(x: Any, y: Any, label: str, colour: str, width: float, **style: Any) -> None:
         ax.plot(x, y, color=colour, linewidth=width, label=label, **style)
 
-    draw(rounds, curves.trivial, "largest gap × rounds", INK.light, 1.2, linestyle=dotted)
+    draw(rounds, curves.trivial, "largest gap × rounds", INK.light, 1.2, linestyle=DOTS)
     draw(rounds, curves.lemma, "regret lemma, best L", BOUND.light, 4.5, alpha=0.35)
-    draw(rounds, curves.instance, "instance-dependent theorem", BOUND.light, 1.5, linestyle=dashed)
+    draw(rounds, curves.instance, "instance-dependent theorem", BOUND.light, 1.5, linestyle=DASHED)
     draw(rounds, curves.measured, "LinMED-90, δ = 1/(t+1), measured", own, 2.1)
     ax.fill_between(rounds, low, high, color=own, alpha=0.18, linewidth=0)
     fit = f"fit of the last decade: $t^{{{p.value:.2f}}}$"
-    draw(curves.late, curves.fitted, fit, other, 1.8, linestyle=dashes)
+    draw(curves.late, curves.fitted, fit, other, 1.8, linestyle=DASHES)
     ax.set_xscale("log")
     ax.set_yscale("log")
     ax.set_xlim(_first(found.horizon), found.horizon)

@@ -9,7 +9,7 @@ import sys
 from typing import Any, TypeVar
 
 from linmed.environments import Delayed, Environment
-from linmed.policies import ALL, LinIMED, LinMED, LinTS, Policy
+from linmed.policies import ALL, LinIMED, LinMED, LinMEDNoDesign, LinTS, Policy, SpannerIGW
 from linmed.registry import concrete_subclasses
 from linmed.simulation.results import Results
 from linmed.simulation.run import SimulationInterrupted, simulate
@@ -17,17 +17,19 @@ from linmed.simulation.store import StoreError
 
 T = TypeVar("T")
 
-SHORT: dict[str, tuple[type[Policy], dict[str, Any]]] = {
+LEGENDS: dict[str, tuple[type[Policy], dict[str, Any]]] = {
     "LinMED-99": (LinMED, {"alpha_emp": 0.99, "alpha_opt": 0.005}),
     "LinMED-90": (LinMED, {"alpha_emp": 0.90, "alpha_opt": 0.05}),
     "LinMED-50": (LinMED, {"alpha_emp": 0.50, "alpha_opt": 0.25}),
+    "LinMEDNOPT": (LinMEDNoDesign, {}),
     "LinTS-Freq": (LinTS, {"scale": "frequentist"}),
     "LinTS-Bayes": (LinTS, {"scale": "bayes"}),
     "LinIMED-1": (LinIMED, {"version": 1}),
     "LinIMED-2": (LinIMED, {"version": 2}),
     "LinIMED-3": (LinIMED, {"version": 3}),
+    "SpannerIGW-AT": (SpannerIGW, {}),
 }
-"""Names of the paper's legends: a class and what they fix."""
+"""Names in the paper's legends that are no class's: a class and what they fix."""
 
 
 def add_parser(subparsers: Any) -> argparse.ArgumentParser:
@@ -82,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
 
 def policy_makers() -> dict[str, tuple[type[Policy], dict[str, Any]]]:
     """Every policy by the paper's short names, and by its class's name."""
-    return {**SHORT, **{cls.__name__: (cls, {}) for cls in ALL}}
+    return {**LEGENDS, **{cls.__name__: (cls, {}) for cls in ALL}}
 
 
 def environment_makers() -> dict[str, tuple[type[Environment], dict[str, Any]]]:
