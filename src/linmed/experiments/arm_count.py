@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from linmed.checks import Floats
 from linmed.environments import RepeatedArms
 from linmed.experiments.claims import Between, Claim, Measure, Part, final, of
-from linmed.experiments.common import DESIGN, FIRST_ROUND, NO_HALF_STEP
+from linmed.experiments.differences import DESIGN, FIRST_ROUND, NO_HALF_STEP
 from linmed.experiments.experiment import Experiment, Findings, Setting, Size
 from linmed.experiments.lineup import LINMED, Variant
 from linmed.experiments.statistics import Estimate, growth

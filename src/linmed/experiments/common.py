@@ -1,4 +1,4 @@
-"""What several of the paper's experiments share: noise levels, line-ups, and how the public code differs."""
+"""What several of the paper's experiments share: noise levels, rivals, and a claim."""
 
 import math
 
@@ -16,13 +16,6 @@ FACTOR: dict[Variant, dict[str, float]] = {
 """σ / σ*: the public code multiplies the standard deviation where the text multiplies the variance."""
 
 RIVALS = ("OFUL", "LinTS-Freq", "LinTS-Bayes", "LinIMED-1", "LinIMED-3")
-
-NO_HALF_STEP = "LinMED's half-step on B_t is switched off."
-SCALES = "LinTS-Freq draws with the squared radius β instead of √β, LinTS-Bayes with scale 1 instead of σ."
-ARM_ZERO = "LinIMED-3's index function returns nothing, so arm 0 is played after the first round."
-SIGMA = "“σ² = 2σ*²” is σ = 2σ*, “σ² = 0.1σ*²” is σ = 0.1σ*."
-FIRST_ROUND = "the first round's rule of each policy (uniform, or LinMED without α_emp)"
-DESIGN = "the design's centred coordinates and off-by-one list"
 
 
 def among_best(found: Findings, where: str, cells: list[tuple[str, Key]]) -> Claim:

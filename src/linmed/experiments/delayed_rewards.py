@@ -6,7 +6,7 @@ from pathlib import Path
 from linmed.checks import Floats
 from linmed.environments import Delayed, MovieLens
 from linmed.experiments.claims import CLOSE, Between, Claim, Measure, Part, Sample, final, of
-from linmed.experiments.common import FIRST_ROUND, NO_HALF_STEP
+from linmed.experiments.differences import FIRST_ROUND, NO_HALF_STEP
 from linmed.experiments.experiment import Experiment, Findings, Setting, Size
 from linmed.experiments.lineup import LINMED, Variant
 from linmed.experiments.statistics import Estimate, mean

@@ -7,19 +7,8 @@ from pathlib import Path
 from linmed.checks import Floats
 from linmed.environments import EndOfOptimism as Problem
 from linmed.experiments.claims import CLOSE, Between, Claim, Measure, Part, at, final, last_decade, of
-from linmed.experiments.common import (
-    ARM_ZERO,
-    FACTOR,
-    FIRST_ROUND,
-    MATCHED,
-    NO_HALF_STEP,
-    OVER,
-    RIVALS,
-    SCALES,
-    SIGMA,
-    UNDER,
-    among_best,
-)
+from linmed.experiments.common import FACTOR, MATCHED, OVER, RIVALS, UNDER, among_best
+from linmed.experiments.differences import ARM_ZERO, FIRST_ROUND, NO_HALF_STEP, SCALES, SIGMA
 from linmed.experiments.experiment import Experiment, Findings, Key, Setting, Size
 from linmed.experiments.lineup import LINMED, Variant
 from linmed.experiments.statistics import Estimate, jackknife, ratio

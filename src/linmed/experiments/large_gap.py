@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from linmed.checks import Floats
 from linmed.environments import LargeGap as Problem
 from linmed.experiments.claims import CLOSE, Between, Claim, Part, final, last_decade, of
-from linmed.experiments.common import ARM_ZERO, FIRST_ROUND, NO_HALF_STEP, RIVALS, SCALES, among_best
+from linmed.experiments.common import RIVALS, among_best
+from linmed.experiments.differences import ARM_ZERO, FIRST_ROUND, NO_HALF_STEP, SCALES
 from linmed.experiments.experiment import Experiment, Findings, Key, Setting, Size
 from linmed.experiments.lineup import LINMED, TUNED, Variant
 from linmed.experiments.statistics import Estimate, growth, ratio

@@ -54,7 +54,6 @@ def run(
     seed: int = 0,
     movielens: str | Path | None = None,
     progress: bool = True,
-    command: str | None = None,
 ) -> Report:
     """Run the paper's experiments and write the report into `out`; what `out` already holds is not run again.
 
@@ -62,9 +61,9 @@ def run(
     workers: processes (default: one per processor; 1 stays in this one). With more than one, call this
         from a program whose main part is guarded by `if __name__ == "__main__":`.
     cluster: address of a dask scheduler to use instead. movielens: an ml-100k directory.
-    command: how the report says it was made.
     """
-    experiments = chosen([names] if isinstance(names, str) else names)
+    names = [names] if isinstance(names, str) else names
+    experiments = chosen(names)
     checks.option("scale", scale, ("quick", "paper"))
     checks.option("variant", variant, ("text", "as-run"))
     seed = checks.whole("seed", seed, at_least=0)
@@ -90,17 +89,8 @@ def run(
     output.write(output.ledger.name, json.dumps(records, indent=1, ensure_ascii=False))
     from linmed.experiments.page import write_page  # matplotlib takes a second to import
 
-    write_page(
-        output, findings, rows, wall, command or _command(names, scale, variant, trials, horizon, seed)
-    )
-    return Report(output.report, rows, findings, wall)
-
-
-def _command(
-    names: Sequence[str], scale: str, variant: str, trials: int | None, horizon: int | None, seed: int
-) -> str:
+    sizes_given = {"trials": trials, "horizon": horizon}
     words = ["linmed reproduce", *names, f"--scale {scale}", f"--variant {variant}"]
-    words += [
-        f"--{key} {value}" for key, value in (("trials", trials), ("horizon", horizon)) if value is not None
-    ]
-    return " ".join([*words, f"--seed {seed}"])
+    words += [f"--{key} {value}" for key, value in sizes_given.items() if value is not None]
+    write_page(output, findings, rows, wall, " ".join([*words, f"--seed {seed}"]))
+    return Report(output.report, rows, findings, wall)

@@ -10,20 +10,8 @@ import numpy as np
 from linmed.checks import Floats
 from linmed.environments import UnitBall
 from linmed.experiments.claims import CLOSE, Between, Claim, Part, final, of
-from linmed.experiments.common import (
-    ARM_ZERO,
-    DESIGN,
-    FACTOR,
-    FIRST_ROUND,
-    MATCHED,
-    NO_HALF_STEP,
-    OVER,
-    RIVALS,
-    SCALES,
-    SIGMA,
-    UNDER,
-    imed_and_others,
-)
+from linmed.experiments.common import FACTOR, MATCHED, OVER, RIVALS, UNDER, imed_and_others
+from linmed.experiments.differences import ARM_ZERO, DESIGN, FIRST_ROUND, NO_HALF_STEP, SCALES, SIGMA
 from linmed.experiments.experiment import Experiment, Findings, Setting, Size
 from linmed.experiments.lineup import LINMED, Variant
 from linmed.experiments.statistics import Estimate, jackknife, ratio

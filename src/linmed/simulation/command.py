@@ -62,15 +62,8 @@ def run(args: argparse.Namespace) -> int:
         environment = parse("problem", args.on, environment_makers())
         if args.delay:
             environment = Delayed(environment, rounds=args.delay)
-        results = simulate(
-            policies,
-            environment,
-            args.horizon,
-            args.trials,
-            args.seed,
-            store=args.store,
-            workers=args.workers,
-        )
+        sizes = args.horizon, args.trials, args.seed
+        results = simulate(policies, environment, *sizes, store=args.store, workers=args.workers)
     except SimulationInterrupted as interrupt:
         print("interrupted; the trials that had finished:", file=sys.stderr)
         _show(interrupt.results, None)

@@ -11,10 +11,9 @@ from linmed import checks
 from linmed.environments import Environment
 from linmed.policies.base import Policy
 from linmed.progress import Bar
-from linmed.simulation.batch import Task
+from linmed.simulation.batch import Task, checkpoints
 from linmed.simulation.engine import Interrupted, compute, default_workers
 from linmed.simulation.results import Results, Run
-from linmed.simulation.schedule import checkpoints
 from linmed.simulation.store import Finished, Store
 from linmed.streams import stream
 
