@@ -80,6 +80,15 @@ def test_another_configuration_is_another_result(tmp_path, change):
     assert len(files(tmp_path / "s")) == before + len(change.get("policies", POLICIES))
 
 
+def test_other_checkpoints_are_other_numbers_even_where_there_are_as_many(tmp_path):
+    first, second = (
+        run(tmp_path / "s", LinMED(), horizon=10, trials=3, points=points) for points in (12, 18)
+    )
+    assert len(first.checkpoints) == len(second.checkpoints)
+    assert not np.array_equal(first.checkpoints, second.checkpoints)
+    assert_same(second, run(None, LinMED(), horizon=10, trials=3, points=18))
+
+
 def test_another_version_of_the_package_computes_again(tmp_path, monkeypatch):
     run(tmp_path / "s", trials=2)
     monkeypatch.setattr(store_module, "__version__", "999.0")
@@ -134,9 +143,12 @@ def test_a_directory_of_something_else_is_left_untouched(tmp_path):
 def test_a_store_of_another_format_says_how_to_proceed(tmp_path):
     Store(tmp_path / "s")
     marker = tmp_path / "s" / store_module.MARKER
-    marker.write_text('{"format": 7, "linmed": "3.1"}')
-    with pytest.raises(StoreError, match=r"format 7, written by linmed 3\.1.*Give a new directory"):
-        Store(tmp_path / "s")
+    for other in (1, 7):
+        marker.write_text(f'{{"format": {other}, "linmed": "3.1"}}')
+        with pytest.raises(
+            StoreError, match=rf"format {other}, written by linmed 3\.1.*Give a new directory"
+        ):
+            Store(tmp_path / "s")
     marker.write_text("{")
     with pytest.raises(StoreError, match="is damaged"):
         Store(tmp_path / "s")
