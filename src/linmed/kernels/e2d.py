@@ -211,14 +211,15 @@ def probabilities(arms, theta, gamma, tol, out, bound):
     A = arms[0]
     rank = 0
     for r in range(R):
+        s = r if theta.shape[0] > 1 else 0
         if not shared:
             A = arms[r]
         if r == 0 or not shared:
             rank = lifted_coordinates(A, Q)
-        matvec(A, theta[r], mean)
+        matvec(A, theta[s], mean)
         gaps_to_best(mean, c)
         for i in range(K):
-            c[i] *= 4.0 * gamma[r]
+            c[i] *= 4.0 * gamma[s]
         over = penalised_design(Q, rank, c, tol * d, p, M, u, w)
         bound[r] = rank - 1 + max(over, 0.0)
         for i in range(K):

@@ -14,7 +14,7 @@ In both, equal arms get equal values wherever they stand, so that ties can go to
 
 import numpy as np
 
-from linmed.kernels.compile import kernel, reordered
+from linmed.kernels.compile import apart, kernel, reordered
 
 TILE = 136  # arms per tile; an odd number of cache lines, so that features do not evict each other
 FEW = 128  # tiles beyond this many numbers (benchmarks/switch.py) …
@@ -108,6 +108,7 @@ def worth_tiling(numbers):
 @kernel
 def tiles_of(A, rows, scale):
     """The set as tiles (T, d, width); none, T = 0, where it is to be read row by row."""
+    apart()
     m, d = rows.shape[0], A.shape[1]
     if not worth_tiling(m * d):
         return np.empty((0, d, 1))
@@ -246,6 +247,7 @@ def lower_lengths(A, rows, scale, tiles, u, shrink, lengths, scratch):
 
     The lengths vᵀMv after M −= shrink u uᵀ.  u (d,), lengths (m,); scratch (m,), or empty without tiles.
     """
+    apart()
     if tiles.shape[0] > 0:
         tile_products(tiles, u, scratch)
         for i in range(scratch.shape[0]):
@@ -263,6 +265,7 @@ def lower_lengths(A, rows, scale, tiles, u, shrink, lengths, scratch):
 @kernel
 def squared_lengths(A, rows, scale, tiles, M, out):
     """out_i = vᵀ M v for the vectors v of the set and a symmetric M (d,d).  out (m,)."""
+    apart()
     m, d, width = rows.shape[0], A.shape[1], tiles.shape[2]
     if m * d <= FEW:
         for i in range(m):

@@ -1,6 +1,6 @@
 """Linear Thompson sampling (Agrawal and Goyal 2013; Abeille and Lazaric 2017; Russo and Van Roy 2014)."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -8,8 +8,9 @@ import numpy as np
 from linmed import checks
 from linmed.checks import Floats, Ints
 from linmed.kernels import thompson
-from linmed.policies.base import Choice, Noise, Properties, RidgePolicy, RidgeState
+from linmed.policies.base import Choice, Noise, Properties, RidgeState
 from linmed.policies.gaussian_argmax import LOG_RARE, log_best_arm_probabilities
+from linmed.policies.rule import Floored
 
 SHORT = {
     "frequentist": "LinTS-Freq",
@@ -20,7 +21,7 @@ SHORT = {
 
 
 @dataclass(frozen=True)
-class LinTS(RidgePolicy):
+class LinTS(Floored):
     """Draw θ̃ ~ N(θ̂, s² V⁻¹) and play argmax_a ⟨θ̃, a⟩. Ties go to the lowest index.
 
     The scale s is √β, OFUL's radius ("frequentist"); σ, which with λ = σ²/S² is the posterior of the
@@ -43,8 +44,6 @@ class LinTS(RidgePolicy):
     (X + 1)/(M + 1) where X of M fresh draws play the same arm."""
     horizon: int | None = None
     """n of "agrawal-goyal" when it is known beforehand."""
-    floor: float = field(default=0.0, kw_only=True)
-    """ε: share of the mass that is spread evenly over the arms."""
 
     properties: ClassVar[Properties] = Properties(
         reference="Agrawal & Goyal 2014; Abeille & Lazaric 2017",
@@ -70,7 +69,6 @@ class LinTS(RidgePolicy):
             self._set("propensity", checks.whole("propensity", self.propensity))
         if self.horizon is not None:
             self._set("horizon", checks.whole("horizon", self.horizon, at_least=3))
-        self._set("floor", checks.between("floor", self.floor, 0.0, 1.0))
 
     def noise_size(self, dim: int) -> int:
         """d normals, and one more that becomes a uniform where there is a floor."""
@@ -100,7 +98,7 @@ class LinTS(RidgePolicy):
 
     def choose(self, state: RidgeState, arms: Floats, noise: Floats) -> Ints:
         """Draw θ̃ and play its best arm; no probability is computed."""
-        out = np.empty(state.theta.shape[0], dtype=np.int64)
+        out = np.empty(len(noise), dtype=np.int64)
         thompson.choose(
             arms, state.theta, state.gram, self.lam, self.spread(state), self.floor, noise, out
         )  # fmt: skip
