@@ -33,6 +33,7 @@ def test_a_decision_carries_its_probability_and_those_of_all_arms():
     np.testing.assert_array_equal(decision.features, ARMS[decision.arm])
 
 
+@pytest.mark.identity
 def test_the_same_seed_gives_the_same_decisions():
     one, other = agent(), agent()
     for _ in range(600):

@@ -53,6 +53,7 @@ def test_the_texts_noise_shows_no_such_bias():
     assert abs(mean(text[floor_column(1_000)]).value - ORACLE) < 0.03
 
 
+@pytest.mark.identity
 def test_a_score_depends_on_its_trial_alone():
     job = Logs.of("as-run", 30, seed=5, trials=6)
     whole = job.run()

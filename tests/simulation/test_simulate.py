@@ -46,6 +46,7 @@ def assert_same(one, other):
         np.testing.assert_array_equal(one.pulls(name), other.pulls(name))
 
 
+@pytest.mark.identity
 @pytest.mark.parametrize("environment", ENVIRONMENTS, ids=lambda e: e.name)
 def test_numbers_do_not_depend_on_batch_size_or_workers(environment):
     whole = simulate(POLICIES, environment, 1100, 6, seed=3, batch=6, workers=1, progress=False)
@@ -53,6 +54,7 @@ def test_numbers_do_not_depend_on_batch_size_or_workers(environment):
     assert_same(whole, simulate(POLICIES, environment, 1100, 6, seed=3, batch=4, workers=2, progress=False))
 
 
+@pytest.mark.identity
 def test_numbers_do_not_depend_on_the_engine():
     arguments = ([LinMED(), LinMEDNoDesign()], UnitBall(), 300, 4)
     local = simulate(*arguments, progress=False)
@@ -63,12 +65,14 @@ def test_numbers_do_not_depend_on_the_engine():
         assert_same(local, simulate(*arguments, executor=pool, batch=2, progress=False))
 
 
+@pytest.mark.identity
 def test_more_trials_or_other_policies_leave_a_trial_as_it_was():
     few = simulate(LinMED(), UnitBall(), 200, 2, progress=False)
     many = simulate([LinMEDNoDesign(), LinMED()], UnitBall(), 200, 5, progress=False)
     np.testing.assert_array_equal(few.regret("LinMED"), many.regret("LinMED")[:2])
 
 
+@pytest.mark.identity
 def test_a_longer_horizon_continues_the_same_trial():
     short = simulate(LinMED(), MovieLens(arms=4), 1000, 2, points=4, progress=False)
     long = simulate(LinMED(), MovieLens(arms=4), 1500, 2, points=3000, progress=False)

@@ -39,6 +39,7 @@ def assert_same(one, other):
         np.testing.assert_array_equal(one.pulls(name), other.pulls(name))
 
 
+@pytest.mark.identity
 def test_a_rerun_computes_nothing_and_gives_the_same_numbers(tmp_path):
     first = run(tmp_path / "s")
     before = stamps(tmp_path / "s")
@@ -50,6 +51,7 @@ def test_a_rerun_computes_nothing_and_gives_the_same_numbers(tmp_path):
     assert again.seconds("LinMED") == pytest.approx(first.seconds("LinMED"))
 
 
+@pytest.mark.identity
 def test_more_trials_or_other_batches_compute_only_what_is_missing(tmp_path):
     run(tmp_path / "s", trials=3)
     before = stamps(tmp_path / "s")
