@@ -59,7 +59,7 @@ def overlay(found: Findings) -> Overlay:
     problem = Problem(
         d, policy.sigma, sigma_star, policy.norm_bound,
         max_gap=float(gaps.max()), gap=float(gaps[gaps > 0].min()), leverage=float(K),
-        alpha_emp=policy.alpha_emp, alpha_opt=policy.alpha_opt,
+        alpha_emp=policy.alpha_emp, alpha_opt=policy.design_share,
     )  # fmt: skip
     rounds = results.checkpoints
     measured, error = results.mean(policy.name), np.nan_to_num(results.standard_error(policy.name))

@@ -9,7 +9,8 @@ import math
 import numpy as np
 
 from linmed.kernels.compile import kernel
-from linmed.kernels.design import optimal_design, span_coordinates, weighted_inverse
+from linmed.kernels.design import span_coordinates, weighted_inverse
+from linmed.kernels.optimal import optimal_design
 
 DESIGN_TOL = 1e-9
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from linmed.checks import Floats
 from linmed.kernels.compile import apart, inlined, kernel
-from linmed.kernels.design import approx_design_of_many, optimal_design, uniform_over_members
+from linmed.kernels.design import approx_design_of_many, uniform_over_members
 from linmed.kernels.linear import (
     FEW,
     argmax,
@@ -21,6 +21,7 @@ from linmed.kernels.linear import (
     tile_width,
     tiles_of_all,
 )
+from linmed.kernels.optimal import optimal_design
 from linmed.kernels.sampling import invert_cdf
 
 EXPLORE = 1.0 + 1e-9  # B_t: leverages above 1; ‖a‖² = 1 must not count because of its last bit

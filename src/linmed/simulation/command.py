@@ -18,9 +18,9 @@ from linmed.simulation.store import StoreError
 T = TypeVar("T")
 
 LEGENDS: dict[str, tuple[type[Policy], dict[str, Any]]] = {
-    "LinMED-99": (LinMED, {"alpha_emp": 0.99, "alpha_opt": 0.005}),
-    "LinMED-90": (LinMED, {"alpha_emp": 0.90, "alpha_opt": 0.05}),
-    "LinMED-50": (LinMED, {"alpha_emp": 0.50, "alpha_opt": 0.25}),
+    "LinMED-99": (LinMED, {"alpha_emp": 0.99}),
+    "LinMED-90": (LinMED, {"alpha_emp": 0.90}),
+    "LinMED-50": (LinMED, {"alpha_emp": 0.50}),
     "LinMEDNOPT": (LinMEDNoDesign, {}),
     "LinTS-Freq": (LinTS, {"scale": "frequentist"}),
     "LinTS-Bayes": (LinTS, {"scale": "bayes"}),
