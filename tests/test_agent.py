@@ -1,14 +1,20 @@
-"""The agent: late rewards, bounded memory, files that survive and files that are refused."""
+"""The agent: its stream, late rewards, bounded memory, batches, threads, and memory of any kind."""
 
-import json
+import copy
+import importlib
+import pkgutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from numba.core.dispatcher import Dispatcher
 
-from linmed import Agent, LinMED
-from linmed.ope import DecisionLog
+from linmed import EXP2, OFUL, Agent, LinMED, LinTS, MaillardSampling, Uniform, kernels
+from linmed.log import DecisionLog
+from linmed.policies import ALL
 
 ARMS = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
 
@@ -27,6 +33,7 @@ def test_a_decision_carries_its_probability_and_those_of_all_arms():
     np.testing.assert_array_equal(decision.features, ARMS[decision.arm])
 
 
+@pytest.mark.identity
 def test_the_same_seed_gives_the_same_decisions():
     one, other = agent(), agent()
     for _ in range(600):
@@ -35,6 +42,24 @@ def test_the_same_seed_gives_the_same_decisions():
         one.learn(a, 1.0)
         other.learn(b, 1.0)
     assert len({Agent(LinMED(), 2, seed=s).decide(ARMS).arm for s in range(300)}) > 1
+
+
+def test_no_seed_of_a_users_generator_gives_the_numbers_that_the_agent_draws():
+    """`default_rng(seed)` is where the data of half of all programs comes from."""
+    for seed in range(1001):
+        rng, same = np.random.default_rng(seed), np.random.default_rng(seed)
+        uniforms, normals = rng.random(4), same.standard_normal(4)
+        assert not np.isin(Agent(Uniform(), 2, seed=seed)._noise_ahead(4), uniforms).any()
+        assert not np.isin(Agent(LinTS(), 2, seed=seed)._noise_ahead(4), normals).any()
+
+
+def test_arms_earn_what_they_pay_although_rewards_come_from_a_generator_of_the_same_seed():
+    rng, one = np.random.default_rng(0), Agent(Uniform(), dim=5, seed=0)
+    earned: list[list[float]] = [[] for _ in range(5)]
+    for _ in range(4000):
+        arm = one.decide(np.eye(5)).arm
+        earned[arm].append(float(rng.random() < 0.1 * (arm + 1)))
+    np.testing.assert_allclose([np.mean(e) for e in earned], [0.1, 0.2, 0.3, 0.4, 0.5], atol=0.09)
 
 
 def test_arm_sets_may_change_size_every_round():
@@ -73,6 +98,169 @@ def test_a_reward_counts_once():
 def test_an_unknown_decision_is_refused(identifier):
     with pytest.raises(ValueError, match="unknown to this agent"):
         agent().learn(identifier, 1.0)
+
+
+@pytest.mark.parametrize("click", [True, np.True_, np.array(True), 1, np.float32(1.0)])
+def test_a_click_is_a_reward(click, tmp_path):
+    with agent(log=tmp_path) as one:
+        one.learn(one.decide(ARMS), click)
+    assert DecisionLog.open(tmp_path).table()["reward"].to_pylist() == [1.0]
+    one.observe(ARMS[0], click)
+    one.observe(ARMS, np.array([True, False, True]))
+    assert one.count == 5
+
+
+def test_masked_entries_are_refused():
+    one = agent()
+    decision = one.decide(ARMS)
+    hidden = np.ma.masked_array(ARMS, mask=np.eye(3, 2))
+    for call in (
+        lambda: one.decide(hidden),
+        lambda: one.decide_batch([hidden]),
+        lambda: one.observe(hidden, np.ones(3)),
+        lambda: one.observe(ARMS, np.ma.masked_array(np.ones(3), mask=[0, 1, 0])),
+        lambda: one.learn(decision, np.ma.masked),
+    ):
+        with pytest.raises(ValueError, match="masked"):
+            call()
+    assert (one.count, len(one.pending)) == (0, 1)
+
+
+def compiled_versions():
+    """How many argument types every kernel has been compiled for."""
+    modules = [
+        importlib.import_module(f"linmed.kernels.{m.name}") for m in pkgutil.iter_modules(kernels.__path__)
+    ]
+    found = {v for module in modules for v in vars(module).values() if isinstance(v, Dispatcher)}
+    return {kernel.py_func: len(kernel.signatures) for kernel in found}
+
+
+def foreign_arrays(array, folder):
+    """`array` in other memory: read-only, another order, another alignment, another owner."""
+    read_only = array.copy()
+    read_only.flags.writeable = False
+    yield "read-only", read_only
+    yield "broadcast", np.broadcast_to(array[:1], array.shape)
+    yield "Fortran", np.asfortranarray(array)
+    yield "sliced", np.repeat(array, 2, axis=1)[:, ::2]
+    unaligned = np.frombuffer(bytearray(array.nbytes + 1), np.uint8)[1:].view(np.float64).reshape(array.shape)
+    unaligned[...] = array
+    yield "unaligned", unaligned
+    yield "big-endian", array.astype(">f8")
+    yield "single precision", array.astype(np.float32)
+    np.save(folder / "arms.npy", array)
+    yield "memmap", np.load(folder / "arms.npy", mmap_mode="r")
+    yield "writable memmap", np.load(folder / "arms.npy", mmap_mode="r+")
+    yield "Arrow", pa.array(array.ravel()).to_numpy().reshape(array.shape)
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(array).to_numpy()
+    frame.flags.writeable = False  # as under copy-on-write
+    yield "pandas", frame
+
+
+@pytest.mark.parametrize("policy", [LinMED(), OFUL(), LinTS()], ids=lambda policy: policy.name)
+def test_no_kernel_is_compiled_again_for_foreign_memory(policy, tmp_path):
+    arms = np.array([[1.0, 0.0], [0.5, 0.0], [0.5, 0.75]])
+
+    def use(array):
+        one = Agent(policy, dim=2, seed=0)
+        one.observe(array, array[:, 0])
+        one.learn(one.decide(array), 1.0)
+        one.decide_batch(np.stack([array, array]))
+        return one.probabilities(array)
+
+    expected = use(arms)
+    before = compiled_versions()
+    for kind, array in foreign_arrays(arms, tmp_path):
+        got = use(array)
+        assert compiled_versions() == before, kind
+        if kind != "broadcast":
+            np.testing.assert_array_equal(got, expected, err_msg=kind)
+
+
+SETS = [np.random.default_rng(K).standard_normal((K, 2)) for K in (3, 5, 3, 1, 5, 3, 40)]
+EVEN = np.random.default_rng(0).standard_normal((600, 4, 2))
+
+
+@pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("sets", [SETS, EVEN], ids=["ragged", "even"])
+def test_a_batch_takes_the_decisions_of_single_calls(kind, sets, tmp_path):
+    if kind in (EXP2, MaillardSampling):  # which know one set of arms
+        sets = [np.eye(2)] * len(sets)
+    one, other = Agent(kind(), 2, seed=5, log=tmp_path), Agent(kind(), 2, seed=5)
+    other._run = one._run
+    for rounds in (sets, sets[:2]):
+        batch, singles = one.decide_batch(rounds), [other.decide(arms) for arms in rounds]
+        assert [(d.id, d.arm) for d in batch] == [(d.id, d.arm) for d in singles]
+        for a, b in zip(batch, singles, strict=True):
+            np.testing.assert_allclose(a.probabilities, b.probabilities, rtol=1e-9, atol=1e-12)
+            np.testing.assert_array_equal(a.features, b.features)
+            assert a.probability_error == pytest.approx(b.probability_error)
+            one.learn(a, 1.0)
+            other.learn(b, 1.0)
+    np.testing.assert_allclose(one.theta, other.theta, rtol=1e-9)
+    one.close()
+    logged = DecisionLog.open(tmp_path).table()
+    assert logged["arm_count"].to_pylist() == [len(arms) for rounds in (sets, sets[:2]) for arms in rounds]
+    assert one.decide_batch([]) == []
+
+
+@pytest.mark.parametrize(
+    ("sets", "message"),
+    [
+        (ARMS, r"sets must have shape \(n, K, 2\), got \(3, 2\)"),
+        ([ARMS, ARMS[:0]], r"in sets\[1\]: arms is empty"),
+        ([ARMS, np.ones((2, 3))], r"in sets\[1\]: arms has shape \(2, 3\)"),
+        (np.full((2, 2, 2), np.nan), r"in sets\[0\]: arms\[0, 0\] is nan"),
+    ],
+)
+def test_a_batch_with_a_bad_set_takes_no_decision(sets, message):
+    one, other = agent(), agent()
+    with pytest.raises(ValueError, match=message):
+        one.decide_batch(sets)
+    assert one.pending == ()
+    assert one.decide(ARMS).arm == other.decide(ARMS).arm
+
+
+def test_threads_share_an_agent_without_losing_a_decision_or_a_reward(tmp_path):
+    one, threads, rounds = agent(log=tmp_path / "log"), 8, 60
+
+    def work(number):
+        decisions = []
+        for i in range(rounds):
+            decision = one.decide(ARMS) if i % 2 else one.decide_batch([ARMS])[0]
+            decisions.append(decision.id)
+            one.learn(decision, 1.0)
+            one.observe(ARMS[number % 3], 0.5)
+            one.probabilities(ARMS)
+            if i % 20 == 0:
+                one.save(tmp_path / f"agent{number}")
+                Agent.load(tmp_path / f"agent{number}")
+        return decisions
+
+    with ThreadPoolExecutor(threads) as pool:
+        ids = [identifier for some in pool.map(work, range(threads)) for identifier in some]
+    assert {int(identifier.split("-")[1]) for identifier in ids} == set(range(threads * rounds))
+    assert one.count == 2 * threads * rounds
+    assert one.pending == ()
+    one.close()
+    table = DecisionLog.open(tmp_path / "log").table()
+    assert table["decision_id"].to_pylist() == [f"{one._run}-{i}" for i in range(threads * rounds)]
+    assert table["reward"].null_count == 0
+    played = [ARMS[number % 3] for number in range(threads) for _ in range(rounds)]
+    rows = np.concatenate([np.stack(table["features"].to_pylist()), played])
+    V = np.eye(2) + rows.T @ rows
+    rewards = np.repeat([1.0, 0.5], threads * rounds)
+    np.testing.assert_allclose(one.theta, np.linalg.solve(V, rows.T @ rewards), rtol=1e-9)
+
+
+def test_a_copy_goes_its_own_way():
+    one = agent()
+    one.decide(ARMS)
+    twin = copy.deepcopy(one)
+    assert [twin.decide(ARMS).arm for _ in range(20)] == [one.decide(ARMS).arm for _ in range(20)]
+    twin.learn(twin.pending[0], 1.0)
+    assert (one.count, twin.count) == (0, 1)
 
 
 def test_pending_decisions_are_bounded_and_the_dropped_counted():
@@ -136,91 +324,28 @@ def test_a_policy_class_instead_of_a_policy_is_explained():
         Agent(LinMED, dim=2)
 
 
-def test_a_file_cut_anywhere_is_refused(tmp_path):
-    one = agent()
-    one.decide(ARMS)
-    path = tmp_path / "agent"
-    one.save(path)
-    content = path.read_bytes()
-    for cut in range(0, len(content), 97):
-        path.write_bytes(content[:cut])
-        with pytest.raises(ValueError, match="not a linmed agent, or it is damaged"):
-            Agent.load(path)
-
-
-def test_a_flipped_byte_is_noticed(tmp_path):
-    one = agent()
-    one.save(tmp_path / "agent")
-    content = bytearray((tmp_path / "agent").read_bytes())
-    place = content.find(b'"format"')
-    content[place + 30] ^= 1
-    (tmp_path / "agent").write_bytes(bytes(content))
-    with pytest.raises(ValueError, match="damaged"):
-        Agent.load(tmp_path / "agent")
-
-
-def test_foreign_files_are_refused(tmp_path):
-    np.savez(tmp_path / "other.npz", x=np.ones(3))
-    (tmp_path / "text").write_text("hello")
-    for name in ("other.npz", "text"):
-        with pytest.raises(ValueError, match="not a linmed agent"):
-            Agent.load(tmp_path / name)
-    with pytest.raises(FileNotFoundError):
-        Agent.load(tmp_path / "missing")
-
-
-def test_a_file_of_another_format_says_so(tmp_path):
-    agent().save(tmp_path / "agent")
-    with np.load(tmp_path / "agent") as file:
-        arrays = dict(file)
-    meta = json.loads(arrays["meta"].tobytes()) | {"format": 99}
-    arrays["meta"] = np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8)
-    with open(tmp_path / "agent", "wb") as file:
-        np.savez(file, **arrays)
-    with pytest.raises(ValueError, match="format 99"):
-        Agent.load(tmp_path / "agent")
-
-
-def test_saving_replaces_the_old_file_only_when_the_new_one_is_whole(tmp_path, monkeypatch):
-    one = agent()
-    path = tmp_path / "agent"
-    one.save(path)
-    before = path.read_bytes()
-    one.learn(one.decide(ARMS), 1.0)
-
-    def fail(*_args, **_kwargs):
-        raise OSError("disk full")
-
-    monkeypatch.setattr(np, "savez", fail)
-    with pytest.raises(OSError, match="disk full"):
-        one.save(path)
-    assert path.read_bytes() == before
-    assert [p.name for p in tmp_path.iterdir()] == ["agent"]
-
-
-def test_files_hold_no_pickle(tmp_path):
-    agent().save(tmp_path / "agent")
-    with np.load(tmp_path / "agent", allow_pickle=False) as file:
-        assert all(file[name].dtype != object for name in file.files)
-
-
-def test_a_new_log_takes_only_the_rewards_of_its_own_decisions(tmp_path):
-    one = agent(log=tmp_path / "old")
-    early = one.decide(ARMS)
-    one.save(tmp_path / "agent")
-    with Agent.load(tmp_path / "agent", log=tmp_path / "new") as twin:
-        late = twin.decide(ARMS)
-        twin.learn(early.id, 1.0)
-        twin.learn(late, 0.5)
-    assert twin.count == 2
-    rows = DecisionLog.open(tmp_path / "new").table().to_pylist()
-    assert [(row["decision_id"], row["reward"]) for row in rows] == [(late.id, 0.5)]
-
-
 def test_importing_compiles_nothing_and_loads_nothing_heavy():
-    code = "import sys, linmed; print('numba' in sys.modules, linmed.Agent.__name__)"
+    code = (
+        "import sys, linmed; print('numba' in sys.modules, linmed.Agent.__name__);"
+        "print(any(name in sys.modules for name in ('pyarrow', 'matplotlib', 'scipy.optimize')))"
+    )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.split() == ["False", "Agent"]
+    assert out.stdout.split() == ["False", "Agent", "False"]
+
+
+def test_every_policy_that_is_exported_is_a_name_of_the_package(monkeypatch):
+    import linmed
+    from linmed import policies
+
+    class Fresh(Uniform):
+        pass
+
+    assert {kind.__name__ for kind in policies.ALL} <= set(linmed.__all__)
+    assert not {"RidgePolicy", "Choice", "Fresh"} & set(linmed.__all__)
+    monkeypatch.setattr(policies, "Fresh", Fresh, raising=False)
+    monkeypatch.setattr(policies, "__all__", [*policies.__all__, "Fresh"])
+    assert linmed.Fresh is Fresh
+    assert "Fresh" in linmed.__all__
 
 
 def test_unknown_names_of_the_package_are_refused():

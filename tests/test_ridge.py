@@ -78,6 +78,7 @@ def test_the_order_of_rewards_does_not_matter():
     np.testing.assert_allclose(one.covariance, other.covariance, rtol=1e-12, atol=1e-15)
 
 
+@pytest.mark.identity
 def test_replicas_learn_their_own_rewards_in_the_given_order():
     rng = np.random.default_rng(1)
     policy = LinMED()

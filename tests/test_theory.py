@@ -1,7 +1,7 @@
 """The bounds: their constants, by an independent transcription of the lemma, and their promises."""
 
-import doctest
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,25 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 
-import linmed.environments.base
-import linmed.environments.fixed
-import linmed.simulation.schedule
-from linmed import theory
 from linmed.environments import EndOfOptimism, LargeGap, UnitBall
 from linmed.policies import LinMED, Uniform
 from linmed.simulation import simulate
-from linmed.theory import c_opt, design_leverage, h_max, instance_bound, minimax_bound, regret_bound
-
-
-@pytest.mark.parametrize(
-    "module",
-    [theory, linmed.environments.base, linmed.environments.fixed, linmed.simulation.schedule],
-    ids=lambda module: module.__name__,
-)
-def test_examples_in_docstrings_print_what_they_say(module):
-    outcome = doctest.testmod(module)
-    assert outcome.attempted > 0
-    assert outcome.failed == 0
+from linmed.theory import Problem, c_opt, design_leverage
 
 
 def lemma(n, d, sigma, sigma_star, S, S_star, lam, B, gap, a_emp, a_opt, leverage, L):
@@ -71,11 +56,11 @@ def test_regret_bound_is_the_smallest_value_of_the_lemma(case):
     expected = min(
         lemma(**case, lam=lam, a_emp=a_emp, a_opt=a_opt, leverage=leverage, L=L) for L in range(1, 90)
     )
-    bound = regret_bound(
-        case["n"], case["d"], case["sigma"], case["sigma_star"], case["S"], norm_star=case["S_star"],
-        ridge=lam, max_gap=case["B"], gap=case["gap"], alpha_emp=a_emp, alpha_opt=a_opt, leverage=leverage,
+    problem = Problem(
+        case["d"], case["sigma"], case["sigma_star"], case["S"], norm_star=case["S_star"], ridge=lam,
+        max_gap=case["B"], gap=case["gap"], alpha_emp=a_emp, alpha_opt=a_opt, leverage=leverage,
     )  # fmt: skip
-    assert bound == pytest.approx(float(expected), rel=1e-12)
+    assert problem.regret_bound(case["n"]) == pytest.approx(float(expected), rel=1e-12)
 
 
 problems = {
@@ -90,32 +75,40 @@ problems = {
 @settings(max_examples=200, deadline=None)
 @given(**problems)
 def test_the_theorems_are_never_below_the_lemma_they_follow_from(n, d, sigma, ratio, gap):
-    star = sigma * ratio
-    best = regret_bound(n, d, sigma, star, gap=gap, max_gap=1.0)
+    problem = Problem(d, sigma, sigma * ratio, gap=gap, max_gap=1.0)
     # The theorem has the worst L of an interval; the lemma's smallest value is below it.
-    assert instance_bound(n, d, sigma, star, gap, max_gap=1.0) >= best * (1 - 1e-12)
+    assert problem.instance_bound(n) >= problem.regret_bound(n) * (1 - 1e-12)
     if n > 4 * (sigma * d) ** 2 * math.log(n) ** 3:  # else it is the trivial bound
-        assert minimax_bound(n, d, sigma, star, max_gap=1.0) >= regret_bound(
-            n, d, sigma, star, max_gap=1.0
-        ) * (1 - 1e-12)
+        gapless = Problem(d, sigma, sigma * ratio, max_gap=1.0)
+        assert gapless.minimax_bound(n) >= gapless.regret_bound(n) * (1 - 1e-12)
+
+
+@settings(max_examples=200, deadline=None)
+@given(n=st.integers(1, 10**6), d=st.integers(1, 50), sigma=st.floats(0.01, 10), B=st.floats(0.1, 4))
+def test_in_the_proofs_short_case_the_minimax_bound_is_the_trivial_one(n, d, sigma, B):
+    bound = Problem(d, sigma, sigma, max_gap=B).minimax_bound(n)
+    if n == 1 or n <= 4 * (sigma * d / B) ** 2 * math.log(n) ** 3:
+        assert bound == B * n
+    else:
+        assert bound >= 2 * sigma * d * math.sqrt(n) * math.log(n) ** 1.5
 
 
 @settings(max_examples=100, deadline=None)
 @given(**problems)
 def test_bounds_grow_with_rounds_noise_and_leverage(n, d, sigma, ratio, gap):
-    star = sigma * ratio
-    base = regret_bound(n, d, sigma, star, gap=gap, max_gap=1.0)
-    assert regret_bound(2 * n, d, sigma, star, gap=gap, max_gap=1.0) >= base
-    assert regret_bound(n, d, sigma, 1.5 * star, gap=gap, max_gap=1.0) >= base
-    assert regret_bound(n, d, sigma, star, gap=gap, max_gap=1.0, leverage=3.0 * d) >= base
-    assert regret_bound(n, d, sigma, star, gap=gap / 2, max_gap=1.0) >= base * (1 - 1e-12)
-    assert regret_bound(n, d, sigma, star, max_gap=1.0) >= base * (1 - 1e-12)
+    problem = Problem(d, sigma, sigma * ratio, gap=gap, max_gap=1.0)
+    base = problem.regret_bound(n)
+    assert problem.regret_bound(2 * n) >= base
+    assert replace(problem, sigma_star=1.5 * sigma * ratio).regret_bound(n) >= base
+    assert replace(problem, leverage=3.0 * d).regret_bound(n) >= base
+    assert replace(problem, gap=gap / 2).regret_bound(n) >= base * (1 - 1e-12)
+    assert replace(problem, gap=None).regret_bound(n) >= base * (1 - 1e-12)
 
 
 @settings(max_examples=200, deadline=None)
 @given(n=st.integers(1, 10**9), d=st.integers(1, 50), sigma=st.floats(0.01, 10), ratio=st.floats(0.05, 5))
 def test_h_max_is_e_for_over_specified_noise_and_as_the_corollary_says_below(n, d, sigma, ratio):
-    value = h_max(n, d, sigma, sigma * ratio)
+    value = Problem(d, sigma, sigma * ratio).h_max(n)
     assert math.e * (1 - 1e-12) <= value or ratio < 1
     limit = math.e if ratio <= 1 else math.exp(ratio**2)
     assert value <= limit * (1 + 1e-9)
@@ -130,20 +123,20 @@ def test_h_max_covers_every_round():
             u = math.sqrt(share * d * math.log1p((t - 1) / (d * lam)) + 2 * math.log(t))
             ratio = ((star * u + math.sqrt(lam) * S_star) / (sigma * u + math.sqrt(lam) * S)) ** 2
             largest = max(largest, math.exp(ratio))
-    value = h_max(n, d, sigma, star, S, norm_star=S_star, ridge=lam)
+    value = Problem(d, sigma, star, S, norm_star=S_star, ridge=lam).h_max(n)
     assert largest <= value * (1 + 1e-12)
     assert value == pytest.approx(largest)  # and it is attained
 
 
 def test_hopeless_under_specification_is_an_infinite_bound():
-    assert h_max(10**6, 2, 0.01, 10.0) == math.inf
-    assert regret_bound(10**6, 2, 0.01, 10.0) == math.inf
+    assert Problem(2, 0.01, 10.0).h_max(10**6) == math.inf
+    assert Problem(2, 0.01, 10.0).regret_bound(10**6) == math.inf
 
 
 def test_growth_is_logarithmic_with_a_gap_and_like_the_root_without():
     n = np.array([1e20, 1e24])
-    with_gap = regret_bound(n, 2, 1.0, 1.0, gap=0.5, max_gap=1.0)
-    without = regret_bound(n, 2, 1.0, 1.0, max_gap=1.0)
+    with_gap = Problem(2, 1.0, 1.0, gap=0.5, max_gap=1.0).regret_bound(n)
+    without = Problem(2, 1.0, 1.0, max_gap=1.0).regret_bound(n)
     assert with_gap[1] / with_gap[0] < (24 / 20) ** 2.2
     slope = math.log10(without[1] / without[0]) / 4
     assert 0.5 < slope < 0.56
@@ -151,17 +144,17 @@ def test_growth_is_logarithmic_with_a_gap_and_like_the_root_without():
 
 def test_several_horizons_at_once_are_each_as_alone():
     n = [1, 10, 1000]
-    for bound in (regret_bound, minimax_bound, h_max):
-        np.testing.assert_array_equal(bound(n, 2, 1.0, 0.5), [bound(m, 2, 1.0, 0.5) for m in n])
-    np.testing.assert_array_equal(
-        instance_bound(n, 2, 1.0, 0.5, 0.1), [instance_bound(m, 2, 1.0, 0.5, 0.1) for m in n]
-    )
+    problem = Problem(2, 1.0, 0.5, gap=0.1)
+    for bound in (problem.regret_bound, problem.minimax_bound, problem.instance_bound, problem.h_max):
+        np.testing.assert_allclose(bound(n), [bound(m) for m in n], rtol=1e-14)
 
 
 def test_version_1_has_e_for_h_max_and_needs_over_specification():
-    assert regret_bound(100, 2, 2.0, 1.0, version=1) >= regret_bound(100, 2, 2.0, 1.0, version=0)
+    first, second = (Problem(2, 2.0, 1.0, version=version) for version in (0, 1))
+    assert second.regret_bound(100) >= first.regret_bound(100)
+    assert second.h_max(100) == math.e
     with pytest.raises(ValueError, match="version 1 has a bound only where"):
-        regret_bound(100, 2, 1.0, 2.0, version=1)
+        Problem(2, 1.0, 2.0, version=1)
 
 
 def test_the_designs_leverage_is_measured():
@@ -193,19 +186,19 @@ def test_simulated_means_are_below_the_bound_and_below_what_anyone_can_lose(
     horizon = 20_000
     policy = LinMED(sigma=sigma, alpha_emp=shares[0], alpha_opt=shares[1])
     results = simulate(policy, environment, horizon, 10, progress=False)
-    bound = regret_bound(
-        results.checkpoints, d, sigma, environment.sigma, gap=gap, max_gap=max_gap,
+    problem = Problem(
+        d, sigma, environment.sigma, gap=gap, max_gap=max_gap,
         alpha_emp=shares[0], alpha_opt=shares[1], leverage=float(arms),  # K ≤ 2d: at most K
     )  # fmt: skip
+    bound = problem.regret_bound(results.checkpoints)
     assert bound[-1] < 0.7 * max_gap * horizon
     assert (results.mean(policy.name) + 5 * results.standard_error(policy.name) < bound).all()
 
 
 def test_a_policy_that_learns_nothing_breaks_the_bound():
     results = simulate(Uniform(), LargeGap(sigma=0.01), 20_000, 2, progress=False)
-    assert results.mean("Uniform")[-1] > regret_bound(
-        20_000, 2, 0.01, 0.01, gap=1.0, max_gap=1.0, leverage=2.0
-    )
+    problem = Problem(2, 0.01, 0.01, gap=1.0, max_gap=1.0, leverage=2.0)
+    assert results.mean("Uniform")[-1] > problem.regret_bound(20_000)
 
 
 @pytest.mark.parametrize(
@@ -231,5 +224,12 @@ def test_a_policy_that_learns_nothing_breaks_the_bound():
     ],
 )
 def test_bad_arguments_are_named(change, message):
+    arguments = {"d": 2, "sigma": 1.0, "sigma_star": 1.0, **change}
+    rounds = arguments.pop("n", 10)
     with pytest.raises(ValueError, match=message):
-        regret_bound(**{"n": 10, "d": 2, "sigma": 1.0, "sigma_star": 1.0, **change})
+        Problem(**arguments).regret_bound(rounds)
+
+
+def test_the_instance_bound_asks_for_the_gap_it_is_about():
+    with pytest.raises(ValueError, match="gap must be given"):
+        Problem(2, 1.0, 1.0).instance_bound(10)

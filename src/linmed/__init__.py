@@ -1,59 +1,39 @@
 """Linear bandits whose every decision carries its exact probability."""
 
+import inspect
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from linmed.agent import Agent, Decision
-    from linmed.policies import (
-        E2D,
-        EXP2,
-        OFUL,
-        Greedy,
-        LinIMED,
-        LinMED,
-        LinMEDNoDesign,
-        LinTS,
-        MaillardSampling,
-        Policy,
-        RandUCB,
-        SpannerIGW,
-        SquareCB,
-        Uniform,
-    )
-    from linmed.simulation import simulate
-
 __version__ = "0.1.0"
-
-__all__ = [
-    "E2D",
-    "EXP2",
-    "OFUL",
-    "Agent",
-    "Decision",
-    "Greedy",
-    "LinIMED",
-    "LinMED",
-    "LinMEDNoDesign",
-    "LinTS",
-    "MaillardSampling",
-    "Policy",
-    "RandUCB",
-    "SpannerIGW",
-    "SquareCB",
-    "Uniform",
-    "simulate",
-]
 
 # Loaded on first use, so that `import linmed` is quick and compiles nothing; the rest are policies.
 _HOME = {"Agent": "linmed.agent", "Decision": "linmed.agent", "simulate": "linmed.simulation"}
 
+if TYPE_CHECKING:
+    from linmed.agent import Agent as Agent
+    from linmed.agent import Decision as Decision
+    from linmed.policies import *  # noqa: F403
+    from linmed.simulation import simulate as simulate
+else:
 
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module 'linmed' has no attribute {name!r}")
-    return getattr(import_module(_HOME.get(name, "linmed.policies")), name)
+    def __getattr__(name: str) -> Any:
+        if name == "__all__":
+            return sorted([*_HOME, *_policies()])
+        if name in _HOME:
+            return getattr(import_module(_HOME[name]), name)
+        if name.startswith("_") or name not in (found := _policies()):
+            raise AttributeError(f"module 'linmed' has no attribute {name!r}")
+        return found[name]
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    return sorted([*globals(), *_HOME, *_policies()])
+
+
+def _policies() -> dict[str, Any]:
+    """`Policy` and every policy that `linmed.policies` exports."""
+    module = import_module("linmed.policies")
+    exported = {name: getattr(module, name) for name in module.__all__}
+    kinds = {name: value for name, value in exported.items() if inspect.isclass(value)}
+    kinds = {name: kind for name, kind in kinds.items() if issubclass(kind, module.Policy)}
+    return {name: kind for name, kind in kinds.items() if name == "Policy" or not inspect.isabstract(kind)}

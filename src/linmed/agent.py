@@ -6,23 +6,23 @@ import json
 import math
 import os
 import secrets
-import tempfile
+import threading
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from linmed import checks
+from linmed import checks, streams
 from linmed.checks import Floats
+from linmed.files import write_atomically
 from linmed.kernels.linear import all_within
-from linmed.policies import Policy, RidgePolicy, RidgeState
+from linmed.policies import Choice, Policy, RidgePolicy, RidgeState
 
 if TYPE_CHECKING:
-    from linmed.log import Recorder
+    from linmed.log import LogWriter, Recorder
 
 FORMAT = 1
 """Version of the file that `Agent.save` writes."""
@@ -45,10 +45,12 @@ class Decision:
     log_probability: float
     features: Floats  # (d,) of the arm that was played
     log_probabilities: Floats | None  # (K,); None where the policy computes only the played arm's
+    probability_error: float = 0.0
+    """Standard error of `probability`: 0 where it is a closed form, and not where it is an integral."""
 
     @property
     def probability(self) -> float:
-        """The exact probability with which this arm was to be played."""
+        """The probability with which this arm was to be played."""
         return math.exp(self.log_probability)
 
     @property
@@ -70,8 +72,10 @@ class Agent:
     `log` is a directory in which every decision and reward is recorded for off-policy evaluation (or any
     object with the methods of `linmed.log.Recorder`); `log_arms=False` leaves the arms that were not
     played out of it. `max_pending` bounds how many decisions wait for a reward: the oldest are forgotten,
-    and counted in `dropped`.
+    and counted in `dropped`. Threads may share an agent: its methods take turns.
     """
+
+    _own_log: "LogWriter | None"
 
     def __init__(
         self,
@@ -92,59 +96,68 @@ class Agent:
             seed = checks.whole("seed", seed, at_least=0)
         self.state = policy.start(1, self.dim)
         self.dropped = 0
-        self.log = _open_log(log)
         self.log_arms = checks.flag("log_arms", log_arms)
-        self._bits = np.random.PCG64(seed)
-        self._draw_block()
+        self._lock = threading.RLock()
+        self._bits = streams.bits(seed, "agent")
+        self._noise = np.empty((0, policy.noise_size(self.dim)))  # drawn for the next decisions, in blocks
+        self._starts: list[Any] = []  # the stream before each block
+        self._used = 0  # rows of _noise that decisions have used up
         self._run = secrets.token_hex(4)
         self._decisions = 0
         self._reward = np.empty(1)
         self._pending: dict[str, Floats] = {}  # what learn() needs, by decision, oldest first
+        self._open(log)
 
     def decide(self, arms: ArrayLike) -> Decision:
         """Choose one of `arms` (K, d). The set may change in size and content from call to call."""
         matrix = self._matrix(arms)
-        if self._used == _BLOCK:
-            self._draw_block()
-        choice = self.policy.decide(self.state, matrix[None], self._noise[self._used])
-        self._used += 1
-        arm = int(choice.arm[0])
-        log_p = None if choice.log_probabilities is None else choice.log_probabilities[0]
-        identifier = f"{self._run}-{self._decisions}"
-        decision = Decision(identifier, arm, float(choice.log_probability[0]), matrix[arm].copy(), log_p)
-        self._decisions += 1
-        self._pending[identifier] = choice.features[0]
-        if self.max_pending is not None and len(self._pending) > self.max_pending:
-            del self._pending[next(iter(self._pending))]
-            self.dropped += 1
-        if self.log is not None:
-            self.log.record(
-                identifier,
-                arm=arm,
-                arm_count=len(matrix),
-                log_probability=decision.log_probability,
-                features=decision.features,
-                log_probabilities=log_p,
-                arms=matrix if self.log_arms else None,
-                policy=self.policy.name,
-                version=self.count,
-            )
-        return decision
+        with self._lock:
+            # A rule whose learning needs more than the arm may note in its state what it has decided.
+            before = None if self.log is None or self.policy.learns_from_arms else self.state.copy()
+            choice = self.policy.decide(self.state, matrix[None], self._noise_ahead(1))
+            try:
+                return self._settle(choice, 0, matrix)
+            except BaseException:
+                if before is not None:
+                    self.state.restore(before.arrays())
+                raise
+
+    def decide_batch(self, sets: Any) -> list[Decision]:
+        """One decision for each of n sets: an array (n, K, d), or n matrices whose K may differ.
+
+        They are those that n calls of `decide` would take, in one call of the kernels for each K. Where the
+        log refuses one of them, those before it stand, and wait in `pending`.
+        """
+        matrices = self._matrices(sets)
+        alike: dict[int, list[int]] = {}  # by number of arms
+        for i, matrix in enumerate(matrices):
+            alike.setdefault(len(matrix), []).append(i)
+        with self._lock:
+            if not self.policy.learns_from_arms:
+                return [self.decide(matrix) for matrix in matrices]
+            noise = self._noise_ahead(len(matrices))
+            found: dict[int, tuple[Choice, int]] = {}
+            for places in alike.values():
+                stack = np.stack([matrices[i] for i in places])
+                choice = self.policy.decide(self.state, stack, noise[places])
+                found |= {i: (choice, row) for row, i in enumerate(places)}
+            return [self._settle(*found[i], matrix) for i, matrix in enumerate(matrices)]
 
     def learn(self, decision: Decision | str, reward: float) -> None:
         """Absorb the reward of one decision (or its id), now or much later, in any order."""
         identifier = decision.id if isinstance(decision, Decision) else decision
         value = checks.reward("reward", reward)
-        features = self._pending.get(identifier) if isinstance(identifier, str) else None
-        if features is None:
-            raise UnknownDecision(self._explain_missing(identifier))
-        self._reward[0] = value
-        self.policy.learn(self.state, features[None], self._reward, _ONE_REPLICA)
-        del self._pending[identifier]
-        if self.log is not None:
-            # A log opened after the decision was made has no row for the reward to join.
-            with contextlib.suppress(KeyError):
-                self.log.reward(identifier, value)
+        with self._lock:
+            features = self._pending.get(identifier) if isinstance(identifier, str) else None
+            if features is None:
+                raise UnknownDecision(self._explain_missing(identifier))
+            if self.log is not None:
+                # A log opened after the decision was made has no row for the reward to join.
+                with contextlib.suppress(KeyError):
+                    self.log.reward(identifier, value)
+            self._reward[0] = value
+            self.policy.learn(self.state, features[None], self._reward, _ONE_REPLICA)
+            del self._pending[identifier]
 
     def observe(self, features: ArrayLike, reward: ArrayLike) -> None:
         """Absorb data from elsewhere (a warm start): features (d,) with one reward, or (n, d) with (n,)."""
@@ -154,27 +167,31 @@ class Agent:
             raise ValueError(f"features must have shape ({self.dim},) or (n, {self.dim}), got {rows.shape}")
         if rewards.shape != (rows.shape[0],):
             raise ValueError(f"reward must have shape ({rows.shape[0]},), one per row, got {rewards.shape}")
-        self.policy.observe(self.state, rows, rewards, np.zeros(len(rows), dtype=np.int64))
+        with self._lock:
+            self.policy.observe(self.state, rows, rewards, np.zeros(len(rows), dtype=np.int64))
 
     def probabilities(self, arms: ArrayLike) -> Floats:
         """The probability with which each of `arms` (K, d) would be played now."""
         matrix = self._matrix(arms)
-        result: Floats = np.exp(self.policy.log_probabilities(self.state, matrix[None])[0])
+        with self._lock:
+            result: Floats = np.exp(self.policy.log_probabilities(self.state, matrix[None])[0])
         return result
 
     @property
     def theta(self) -> Floats:
         """The estimate θ̂ (d,)."""
-        theta: Floats = self.state.theta[0]
-        return theta.copy()
+        with self._lock:
+            theta: Floats = self.state.theta[0].copy()
+        return theta
 
     @property
     def covariance(self) -> Floats:
         """σ² V⁻¹ (d, d), the covariance of θ̂ given the arms played."""
         if not (isinstance(self.state, RidgeState) and isinstance(self.policy, RidgePolicy)):
             raise AttributeError(f"{type(self.policy).__name__} keeps no covariance")
-        inverse: Floats = self.state.inverse[0]
-        return self.policy.sigma**2 * inverse
+        with self._lock:
+            covariance: Floats = self.policy.sigma**2 * self.state.inverse[0]
+        return covariance
 
     @property
     def count(self) -> int:
@@ -184,44 +201,43 @@ class Agent:
     @property
     def pending(self) -> tuple[str, ...]:
         """Ids of the decisions whose reward has not come, oldest first."""
-        return tuple(self._pending)
+        with self._lock:
+            return tuple(self._pending)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one file, atomically: state, random stream, pending decisions, no pickle."""
-        target = Path(path)
-        meta = {
-            "format": FORMAT,
-            "policy": self.policy.to_dict(),
-            "dim": self.dim,
-            "max_pending": self.max_pending,
-            "dropped": self.dropped,
-            "stream": self._block_start,
-            "used": self._used,
-            "run": self._run,
-            "decisions": self._decisions,
-            "pending": list(self._pending),
-        }
-        arrays = {f"state_{name}": array for name, array in self.state.arrays().items()}
-        arrays["pending"] = (
-            np.array(list(self._pending.values())) if self._pending else np.empty((0, self.dim))
-        )
+        with self._lock:
+            block, used = divmod(self._used, _BLOCK)
+            meta = {
+                "format": FORMAT,
+                "policy": self.policy.to_dict(),
+                "dim": self.dim,
+                "max_pending": self.max_pending,
+                "log_arms": self.log_arms,
+                "dropped": self.dropped,
+                "stream": [*self._starts, self._bits.state][block],
+                "used": used,
+                "run": self._run,
+                "decisions": self._decisions,
+                "pending": list(self._pending),
+            }
+            arrays = {f"state_{name}": array for name, array in self.state.copy().arrays().items()}
+            arrays["pending"] = np.array([*self._pending.values()]).reshape(-1, self.dim)
         arrays["meta"] = np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8)
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                np.savez(file, allow_pickle=False, **arrays)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, target)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        write_atomically(Path(path), lambda file: np.savez(file, allow_pickle=False, **arrays))
 
     @classmethod
     def load(
-        cls, path: str | os.PathLike[str], *, log: "str | os.PathLike[str] | Recorder | None" = None
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        log: "str | os.PathLike[str] | Recorder | None" = None,
+        log_arms: bool | None = None,
     ) -> "Agent":
-        """The agent that `save` wrote; it continues exactly where that one stood."""
+        """The agent that `save` wrote; it continues exactly where that one stood.
+
+        `log` is where it logs from now on; `log_arms` is as it was saved unless given.
+        """
         content = Path(path).read_bytes()
         try:
             with np.load(io.BytesIO(content), allow_pickle=False) as file:
@@ -232,61 +248,130 @@ class Agent:
             raise ValueError(f"{path} is not a linmed agent, or it is damaged ({error})") from None
         if version != FORMAT:
             raise ValueError(f"{path} has format {version}; this release of linmed reads format {FORMAT}")
-        agent = cls(Policy.from_dict(meta["policy"]), meta["dim"], max_pending=meta["max_pending"], log=log)
+        keep = meta.get("log_arms", True) if log_arms is None else log_arms
+        agent = cls(
+            Policy.from_dict(meta["policy"]), meta["dim"], max_pending=meta["max_pending"], log_arms=keep
+        )
         pending = arrays.pop("pending")
         agent.state.restore({name.removeprefix("state_"): array for name, array in arrays.items()})
         agent.dropped, agent._run, agent._decisions = meta["dropped"], meta["run"], meta["decisions"]
         agent._bits.state = meta["stream"]
-        agent._draw_block()
+        agent._noise_ahead(meta["used"])
         agent._used = meta["used"]
         agent._pending = dict(zip(meta["pending"], pending, strict=True))
+        agent._open(log)
         return agent
 
     def close(self) -> None:
-        """Make the log durable."""
-        if self.log is not None:
-            self.log.flush()
+        """Make the log durable, and close it if this agent opened it: it then decides and learns no more.
+
+        A log that was handed in as an object stays open, for its owner to close.
+        """
+        with self._lock:
+            if self._own_log is not None:
+                self._own_log.close()
+            elif self.log is not None:
+                self.log.flush()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _matrix(self, arms: ArrayLike) -> Floats:
         """`arms`, checked: in one compiled pass where they are as they should be."""
-        if (
-            type(arms) is np.ndarray
-            and arms.dtype == np.float64
-            and arms.ndim == 2
-            and arms.flags.c_contiguous
-            and arms.shape[0] > 0
-            and arms.shape[1] == self.dim
-            and all_within(arms, checks.LARGEST)
-        ):
-            return arms
+        if type(arms) is np.ndarray and arms.dtype.kind == "f":
+            matrix = checks.for_kernels(arms)
+            right = matrix.ndim == 2 and len(matrix) > 0 and matrix.shape[1] == self.dim
+            if right and all_within(matrix, checks.LARGEST):
+                return matrix
         return checks.arm_matrix(arms, self.dim)
 
-    def _draw_block(self) -> None:
-        """Random numbers for the next decisions; a failed decision uses none of them up."""
-        self._block_start: Any = self._bits.state
-        stream = np.random.Generator(self._bits)
-        draw = stream.random if self.policy.noise == "uniform" else stream.standard_normal
-        self._noise = draw((_BLOCK, 1, self.policy.noise_size(self.dim)))
-        self._used = 0
+    def _matrices(self, sets: Any) -> list[Floats]:
+        """One checked matrix for each set."""
+        if isinstance(sets, np.ndarray) and sets.dtype != object and sets.ndim != 3:
+            raise checks.BadValue("sets", f"sets must have shape (n, K, {self.dim}), got {sets.shape}")
+        matrices = []
+        for i, arms in enumerate(sets):
+            try:
+                matrices.append(self._matrix(arms))
+            except (ValueError, TypeError) as error:
+                raise checks.BadValue("sets", f"in sets[{i}]: {error}") from None
+        return matrices
+
+    def _settle(self, choice: Choice, row: int, matrix: Floats) -> Decision:
+        """The decision of one row; only when the log has taken it does anything change here."""
+        arm, several = int(choice.arm[row]), len(choice.arm) > 1
+        features = choice.features[row].copy() if several else choice.features[row]
+        decision = Decision(
+            f"{self._run}-{self._decisions}",
+            arm,
+            float(choice.log_probability[row]),
+            matrix[arm].copy(),
+            None if choice.log_probabilities is None else choice.log_probabilities[row],
+            0.0 if choice.error is None else float(choice.error[row]),
+        )
+        if self.log is not None:
+            self.log.record(
+                decision.id,
+                arm=arm,
+                arm_count=len(matrix),
+                log_probability=decision.log_probability,
+                features=decision.features,
+                log_probabilities=decision.log_probabilities,
+                arms=matrix if self.log_arms else None,
+                policy=self.policy.name,
+                version=self.count,
+            )
+        self._used += 1
+        self._decisions += 1
+        self._pending[decision.id] = features
+        if self.max_pending is not None and len(self._pending) > self.max_pending:
+            del self._pending[next(iter(self._pending))]
+            self.dropped += 1
+        return decision
+
+    def _noise_ahead(self, count: int) -> Floats:
+        """Random numbers of the next decisions (count, noise_size): drawn, but not used up."""
+        missing = count - (len(self._noise) - self._used)
+        if missing > 0:
+            stream, done = np.random.Generator(self._bits), self._used // _BLOCK
+            blocks = [self._noise[done * _BLOCK :]]
+            self._starts = self._starts[done:]
+            for _ in range(0, missing, _BLOCK):
+                self._starts.append(self._bits.state)
+                blocks.append(self.policy.draw_noise(stream, (_BLOCK,), self.dim))
+            self._noise = np.concatenate(blocks)
+            self._used -= done * _BLOCK
+        return self._noise[self._used : self._used + count]
+
+    def _open(self, log: "str | os.PathLike[str] | Recorder | None") -> None:
+        """Log to `log` from now on."""
+        if log is not None:
+            one_arm, noise = np.eye(1, self.dim)[None], np.zeros((1, self.policy.noise_size(self.dim)))
+            choice = self.policy.decide(self.policy.start(1, self.dim), one_arm, noise)
+            if np.isnan(choice.log_probability[0]):
+                raise checks.BadValue(
+                    "log",
+                    f"log must be None: decisions of {self.policy.name} carry no probability, and a log "
+                    "without it cannot be evaluated; use a policy that tells it, as all do by default",
+                )
+        self._own_log = None
+        if isinstance(log, (str, os.PathLike)):
+            from linmed.log import LogWriter  # pyarrow is loaded only where there is a log
+
+            log = self._own_log = LogWriter(log)
+        self.log = log
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=threading.RLock())
 
     def _explain_missing(self, identifier: object) -> str:
         run, _, number = str(identifier).partition("-")
         if run == self._run and number.isdigit() and int(number) < self._decisions:
             return f"decision {identifier!r} has had its reward already, or was dropped by max_pending"
         return f"decision {identifier!r} is unknown to this agent"
-
-
-def _open_log(log: "str | os.PathLike[str] | Recorder | None") -> "Recorder | None":
-    if not isinstance(log, (str, os.PathLike)):
-        return log
-    from linmed.log import LogWriter  # pyarrow is loaded only where there is a log
-
-    return LogWriter(log)

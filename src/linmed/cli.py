@@ -25,9 +25,15 @@ COMMANDS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status."""
     words = list(sys.argv[1:] if argv is None else argv)
-    parser = argparse.ArgumentParser(prog="linmed", description=linmed.__doc__)
+    parser = argparse.ArgumentParser(
+        "linmed",
+        description=linmed.__doc__,
+        formatter_class=lambda prog: argparse.HelpFormatter(prog, width=100),
+    )
     parser.add_argument("--version", action="version", version=f"linmed {linmed.__version__}")
-    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    subparsers = parser.add_subparsers(
+        title="commands", dest="command", metavar="COMMAND [-h]", required=True
+    )
     chosen = next((word for word in words if not word.startswith("-")), None)
     try:
         for command, (module, summary) in COMMANDS.items():

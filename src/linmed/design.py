@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from linmed import checks
 from linmed.checks import Floats
 from linmed.kernels import design as kernels
+from linmed.kernels import optimal
 
 
 def approx_design(arms: ArrayLike) -> Floats:
@@ -37,7 +38,7 @@ def optimal_design(arms: ArrayLike, tol: float = 1e-6) -> Floats:
     matrix = checks.arm_matrix(arms)
     checks.positive("tol", tol)
     weights = np.empty(len(matrix))
-    kernels.optimal_design(matrix, np.zeros(len(matrix)), tol, weights)
+    optimal.optimal_design(matrix, np.zeros(len(matrix)), tol, weights)
     return weights
 
 
@@ -55,4 +56,4 @@ def certificate(arms: ArrayLike, weights: ArrayLike) -> float:
         raise ValueError(f"weights must have shape ({len(matrix)},), one per arm, got {pi.shape}")
     if pi.min() < 0 or abs(pi.sum() - 1) > 1e-6:
         raise ValueError(f"weights must be non-negative and sum to 1, got minimum {pi.min()}, sum {pi.sum()}")
-    return float(kernels.certificate(matrix, pi))
+    return float(optimal.certificate(matrix, pi))

@@ -11,12 +11,15 @@ PARTIAL = ".part"
 """Ending of files that are still being written; their names begin with a dot."""
 
 
-def write_atomically(target: Path, content: bytes | Callable[[BinaryIO], object]) -> Path:
+def write_atomically(
+    target: Path, content: bytes | Callable[[BinaryIO], object], scratch: Path | None = None
+) -> Path:
     """Write `content`, or what a function writes into the file it is given; durable when this returns.
 
-    The bytes go to a hidden file beside `target`, to the disk, and by a rename to their place.
+    The bytes go to a hidden file beside `target` (or in `scratch`, a directory of the same file system, where
+    readers of `target`'s would stumble over it), to the disk, and by a rename to their place.
     """
-    partial = target.with_name(f".{uuid.uuid4().hex}{PARTIAL}")
+    partial = (target.parent if scratch is None else scratch) / f".{uuid.uuid4().hex}{PARTIAL}"
     try:
         with partial.open("wb") as file:
             if callable(content):

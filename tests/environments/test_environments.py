@@ -45,6 +45,7 @@ class TestEveryEnvironment:
             assert block.arms.ndim == 2 or len(block.arms) == environment.block_rounds
             assert np.linalg.norm(block.arms, axis=-1).max() <= 1 + 1e-12
 
+    @pytest.mark.identity
     def test_a_trial_depends_on_its_generator_alone(self, environment):
         for one, other in zip(
             first_blocks(environment, seed=5), first_blocks(environment, seed=5), strict=True
@@ -94,6 +95,7 @@ def test_bernoulli_rewards_are_zero_or_one_with_the_right_means():
     assert abs(rewards.mean() - 0.3) < 5 * np.sqrt(0.21 / rewards.size)
 
 
+@pytest.mark.identity
 def test_delay_leaves_arms_and_noise_as_they_were():
     plain, late = first_blocks(UnitBall()), first_blocks(Delayed(UnitBall(), rounds=4))
     for a, b in zip(plain, late, strict=True):

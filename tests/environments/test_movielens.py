@@ -132,3 +132,12 @@ def test_download_refuses_an_archive_that_does_not_match(publisher, tmp_path):
     (site / "ml-100k.zip.md5").write_text("not found")
     with pytest.raises(ValueError, match="holds no MD5 sum"):
         download(tmp_path / "data", url)
+
+
+def test_generated_features_are_not_drawn_from_a_stream_that_users_draw_from():
+    from linmed.environments.movielens import GENRES, MOVIES, _generated
+
+    for seed in (0, 100_000):
+        rng = np.random.default_rng(seed)
+        flags = (rng.random((MOVIES, GENRES)) < rng.beta(1.0, 8.0, GENRES)).astype(np.float64)
+        assert not np.array_equal(_generated()[0], flags)

@@ -5,8 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from linmed.experiments.catalogue import EXPERIMENTS, MATCHED, OVER, UNDER
-from linmed.experiments.lineup import LINMED, MAKE, ArmZero, policies
+from linmed.experiments.catalogue import EXPERIMENTS
+from linmed.experiments.common import MATCHED, OVER, UNDER
+from linmed.experiments.lineup import LINMED, ArmZero, policies
+from linmed.experiments.palette import POLICY
 from linmed.policies import LinMED, LinTS
 
 SIZES = {
@@ -21,20 +23,17 @@ SIZES = {
 
 
 def settings(name, variant="text", horizon=100):
-    experiment = EXPERIMENTS[name]
-    return {s.key: s for s in experiment.settings(experiment, variant, horizon, None)}
+    return {s.key: s for s in EXPERIMENTS[name].settings(variant, horizon)}
 
 
 def test_paper_scale_has_the_papers_horizons_and_trials():
-    sizes = {name: (e.sizes["paper"].horizon, e.sizes["paper"].trials) for name, e in EXPERIMENTS.items()}
-    assert sizes == SIZES
+    assert {name: experiment.paper for name, experiment in EXPERIMENTS.items()} == SIZES
 
 
 def test_the_quick_scale_is_never_larger():
     for experiment in EXPERIMENTS.values():
-        quick, paper = experiment.sizes["quick"], experiment.sizes["paper"]
-        assert quick.horizon <= paper.horizon
-        assert quick.trials <= paper.trials
+        assert experiment.quick.horizon <= experiment.paper.horizon
+        assert experiment.quick.trials <= experiment.paper.trials
 
 
 def test_noise_levels_of_the_text_are_variances_and_as_run_standard_deviations():
@@ -101,8 +100,8 @@ def test_delays_are_constant_in_the_text_and_batches_as_run():
 
 
 def test_as_run_policies_differ_as_the_public_code_does():
-    run = {p.name: p for p in policies(tuple(MAKE), 0.5, 100, "as-run")}
-    text = {p.name: p for p in policies(tuple(MAKE), 0.5, 100, "text")}
+    run = {p.name: p for p in policies(tuple(POLICY), 0.5, 100, "as-run")}
+    text = {p.name: p for p in policies(tuple(POLICY), 0.5, 100, "text")}
     assert run["LinTS-Freq"].scale == "squared-radius"
     assert text["LinTS-Freq"].scale == "frequentist"
     assert run["LinTS-Bayes"].scale == 1.0

@@ -5,9 +5,10 @@ import dataclasses
 import numpy as np
 import pytest
 
-from linmed.experiments.catalogue import EPSILONS, EXPERIMENTS, MATCHED, OVER, UNDER
-from linmed.experiments.claims import CLAIMS, agrees, as_records, ledger
-from linmed.experiments.findings import Findings
+from linmed.experiments.catalogue import EXPERIMENTS
+from linmed.experiments.claims import Between, Reproduces, ledger
+from linmed.experiments.common import MATCHED, OVER, UNDER
+from linmed.experiments.end_of_optimism import EPSILONS
 from linmed.experiments.offline import LINMED_EXACT, LINTS_EXACT, SAMPLES, floor_column, plus_one_column
 from linmed.experiments.statistics import Estimate
 from linmed.simulation import Results, Run, checkpoints
@@ -17,13 +18,11 @@ TRIALS = 12
 
 def findings(name, regret, horizon=None, trials=TRIALS, noise=0.0):
     """Results with mean regret(policy, key, t, horizon); trials differ by common luck and by noise."""
-    experiment = EXPERIMENTS[name]
-    n = horizon or experiment.sizes["paper"].horizon
-    settings = tuple(experiment.settings(experiment, "text", n, None))
+    plan = EXPERIMENTS[name].plan("paper", "text", horizon, trials)
     results = {}
     rng = np.random.default_rng(0)
     common = 1.0 + 0.01 * rng.standard_normal(trials)
-    for setting in settings:
+    for setting in plan.settings:
         marks = checkpoints(setting.horizon)
         runs = {}
         for policy in setting.policies:
@@ -35,7 +34,7 @@ def findings(name, regret, horizon=None, trials=TRIALS, noise=0.0):
                 policy, np.arange(trials), luck[:, None] * curve, np.zeros((trials, 2), dtype=np.int64), 1.0
             )
         results[setting.key] = Results(setting.environment, setting.horizon, 0, marks, runs)
-    return Findings(experiment, "paper", "text", n, trials, 0, settings, results)
+    return dataclasses.replace(plan, results=results)
 
 
 def verdicts(found):
@@ -48,8 +47,14 @@ def verdict(found, *words):
     return rows[0].verdict
 
 
-def test_every_experiment_has_claims():
-    assert set(CLAIMS) == set(EXPERIMENTS)
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_claims_and_the_rules_that_decide_them_are_known_before_the_run(name):
+    plan = EXPERIMENTS[name].plan("quick", "text")
+    claims = list(plan.experiment.claims(plan))
+    assert len(claims) >= 2
+    for claim in claims:
+        assert any(part.rule is not None for part in claim.parts), claim.text
+    assert claims[0].text == next(plan.experiment.claims(plan)).text
 
 
 def test_arm_count_tells_growth_with_k_from_none():
@@ -185,8 +190,8 @@ def test_offline_rows_say_which_published_numbers_are_reproduced():
     for name, (centre, spread) in columns.items():
         x = rng.standard_normal(5_000)
         drawn[name] = centre + spread * (x - x.mean()) / x.std()
-    experiment = EXPERIMENTS["offline-evaluation"]
-    found = Findings(experiment, "paper", "as-run", 1_000, 5_000, 0, scores=drawn)
+    plan = EXPERIMENTS["offline-evaluation"].plan("paper", "as-run")
+    found = dataclasses.replace(plan, scores=drawn)
     rows = ledger([found])
     assert [row.verdict for row in rows] == ["holds"] * 5 + ["fails"]
     assert "0.315" in rows[-1].measured
@@ -204,10 +209,17 @@ def test_offline_rows_say_which_published_numbers_are_reproduced():
     ],
 )
 def test_published_means_are_reproduced_within_three_standard_errors(value, error, expected):
-    assert agrees(Estimate(value, error, 100), 0.8, 0.0005) == expected
+    assert Reproduces(0.8, 0.0005).verdict(Estimate(value, error, 100)) == expected
+
+
+def test_a_border_that_is_not_there_is_never_crossed():
+    assert Between(high=1.0).verdict(Estimate(-1e9, 1.0, 10)) == "holds"
+    assert Between(low=1.0).verdict(Estimate(1e9, 1.0, 10)) == "holds"
+    assert Between(high=1.0).verdict(Estimate(2.0, 0.1, 10)) == "fails"
+    assert Between(low=1.0).verdict(Estimate(1.0, 0.1, 10)) == "undecided"
 
 
 def test_records_have_the_ledgers_four_fields():
-    records = as_records(ledger([findings("arm-count", lambda *a: 1.0)]))
+    records = [row._asdict() for row in ledger([findings("arm-count", lambda *a: 1.0)])]
     assert all(set(r) == {"experiment", "claim", "measured", "verdict"} for r in records)
     assert all(r["verdict"] in ("holds", "fails", "undecided") for r in records)

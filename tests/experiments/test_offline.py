@@ -1,5 +1,7 @@
 """Offline evaluation: the counting trick, the published means, scores that do not depend on batches."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.special import ndtr
@@ -9,20 +11,18 @@ from linmed.experiments.offline import (
     LINTS_EXACT,
     ORACLE,
     SAMPLES,
-    _counts,
-    _log,
-    evaluate_offline,
+    Logs,
     floor_column,
-    offline_setting,
     plus_one_column,
-    scores,
 )
 from linmed.experiments.statistics import mean
+from linmed.simulation import Store, StoreWarning
+from linmed.simulation.engine import compute
 
 
 @pytest.fixture(scope="module")
 def as_run():
-    return scores(offline_setting("as-run", 1_000, seed=0), tuple(range(400)))
+    return Logs.of("as-run", 1_000, seed=0, trials=400).run()
 
 
 def test_the_published_means_come_out_as_run(as_run):
@@ -49,14 +49,15 @@ def test_the_published_spread_is_a_variance(as_run):
 
 
 def test_the_texts_noise_shows_no_such_bias():
-    text = scores(offline_setting("text", 1_000, seed=0), tuple(range(100)))
+    text = Logs.of("text", 1_000, seed=0, trials=100).run()
     assert abs(mean(text[floor_column(1_000)]).value - ORACLE) < 0.03
 
 
+@pytest.mark.identity
 def test_a_score_depends_on_its_trial_alone():
-    setting = offline_setting("as-run", 30, seed=5)
-    whole = scores(setting, tuple(range(6)))
-    parts = [scores(setting, (0, 1, 2)), scores(setting, (3,)), scores(setting, (4, 5))]
+    job = Logs.of("as-run", 30, seed=5, trials=6)
+    whole = job.run()
+    parts = [replace(job, trials=trials).run() for trials in ((0, 1, 2), (3,), (4, 5))]
     for column in whole:
         if column != "seconds":
             np.testing.assert_array_equal(whole[column], np.concatenate([part[column] for part in parts]))
@@ -64,15 +65,15 @@ def test_a_score_depends_on_its_trial_alone():
 
 def test_counts_are_binomial():
     p = np.full((1, 40_000), 0.3)
-    hits = _counts(0, (0,), 50, p)[0]
+    hits = Logs.of("text", 1, seed=0, trials=1).counts(50, p)[0]
     assert abs(hits.mean() - 15.0) < 4 * np.sqrt(50 * 0.21 / 40_000)
     assert abs(hits.var() - 50 * 0.21) < 0.4
 
 
 def test_logged_probabilities_of_thompson_sampling_are_the_normal_cdf():
     """Two arms: P(arm 1) = Φ(⟨θ̂, a₁ − a₂⟩ / (s ‖a₁ − a₂‖_{V⁻¹})), replayed from the logged rewards."""
-    setting = offline_setting("as-run", 12, seed=1)
-    reward, probability = _log(setting, setting.lints, (0,))
+    setting = Logs.of("as-run", 12, seed=1, trials=1)
+    reward, probability = setting.log(setting.lints)
     assert probability[0, 0] == pytest.approx(0.5)  # θ̂ = 0: the first round is uniform
     arms = np.array(setting.environment.arms)
     found = _replay(arms, reward[0], probability[0], setting)
@@ -97,22 +98,26 @@ def _replay(arms, reward, probability, setting):
     return bool(paths)
 
 
-def test_finished_batches_are_not_computed_again_and_damaged_ones_are(tmp_path, monkeypatch):
-    import linmed.experiments.offline as offline
-
-    monkeypatch.setattr(offline, "BATCH", 3)
-    setting = offline_setting("as-run", 20, seed=0)
-    first = evaluate_offline(setting, 6, tmp_path)
+def test_finished_batches_are_not_computed_again_and_damaged_ones_are_set_aside(tmp_path, monkeypatch):
     calls = []
-    real = offline.scores
-    monkeypatch.setattr(offline, "scores", lambda *a: calls.append(a[1]) or real(*a))
-    assert evaluate_offline(setting, 6, tmp_path).equals(first)
-    assert calls == []
-    damaged = sorted(tmp_path.glob("*.parquet"))[0]
+    real = Logs.run
+    monkeypatch.setattr(Logs, "run", lambda self, *a: calls.append(self.trials) or real(self, *a))
+
+    def scores(trials):
+        (done,) = compute([Logs.of("as-run", 20, seed=0, trials=trials)], batch=3, store=Store(tmp_path))
+        return done.arrays
+
+    first = scores(6)
+    assert calls == [(0, 1, 2), (3, 4, 5)]
+    assert all(np.array_equal(again, first[column]) for column, again in scores(6).items())
+    assert len(calls) == 2
+    damaged = next(tmp_path.glob("trials/*-000000-*.parquet"))
     damaged.write_bytes(damaged.read_bytes()[:-5])
-    again = evaluate_offline(setting, 6, tmp_path)
-    assert calls == [(0, 1, 2)]
+    with pytest.warns(StoreWarning, match=damaged.name):
+        again = scores(6)
+    assert (tmp_path / f"_{damaged.stem}.damaged").exists()
+    assert calls[2:] == [(0, 1, 2)]
     for column in (LINMED_EXACT, floor_column(1_000)):
-        assert again[column].equals(first[column])
-    assert evaluate_offline(setting, 9, tmp_path).num_rows == 9
-    assert calls == [(0, 1, 2), (6, 7, 8)]
+        np.testing.assert_array_equal(again[column], first[column])
+    assert len(scores(9)[LINMED_EXACT]) == 9
+    assert calls[3:] == [(6, 7, 8)]

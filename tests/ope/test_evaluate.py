@@ -362,6 +362,7 @@ def test_progress_counts_the_decisions(small):
     assert seen == [200, 400, 500]
 
 
+@pytest.mark.identity
 def test_an_executor_gives_the_same_table(tmp_path, small):
     from linmed.log import LogWriter
 

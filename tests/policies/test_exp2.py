@@ -97,6 +97,7 @@ def test_another_set_of_arms_is_refused_once_it_has_decided():
     agent.decide(ARMS[0] * np.array([1.0, 1.0]) + -0.0)
 
 
+@pytest.mark.identity
 def test_a_restored_state_still_knows_its_arms():
     policy = EXP2()
     state = policy.start(1, 2)

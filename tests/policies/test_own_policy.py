@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from tests.policies import test_contract as contract
+from tests.policies import test_shapes as shapes
+from tests.policies.configurations import BEYOND, SHAPES
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "own_policy.py"
 
@@ -25,13 +27,16 @@ def example():
 
 
 def contract_cases():
-    """Every function of the contract suite with every combination of its parameters but the policy."""
+    """Every function of the contract suites with every combination of its parameters but the policy."""
     cases = []
-    for name, function in vars(contract).items():
-        if name.startswith("test_"):
-            marks = [mark.args for mark in function.pytestmark if mark.args[0] != "policy"]
-            for place, values in enumerate(itertools.product(*(values for _, values in marks))):
-                keywords = dict(zip((key for key, _ in marks), values, strict=True))
+    for name, function in [*vars(contract).items(), *vars(shapes).items()]:
+        if name.startswith("test_") and "policy" in inspect.signature(function).parameters:
+            marks = [mark.args for mark in function.pytestmark if mark.name == "parametrize"]
+            choices = {keys: values for keys, values in marks if "policy" not in keys}
+            if "shape" in inspect.signature(function).parameters:
+                choices["shape"] = [*SHAPES, BEYOND]
+            for place, values in enumerate(itertools.product(*choices.values())):
+                keywords = dict(zip(choices, values, strict=True))
                 cases.append(pytest.param(function, keywords, id=f"{name}-{place}"))
     return cases
 

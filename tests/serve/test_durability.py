@@ -53,6 +53,7 @@ def some_rounds(client: httpx.Client, number: int, seed: int = 0) -> None:
         reward(client, decisions[i], float(rng.random()))
 
 
+@pytest.mark.identity
 def test_a_killed_server_comes_back_with_the_state_of_the_log(sqlite: str, tmp_path: Path) -> None:
     with Running(sqlite, tmp_path, "--snapshot-every", "7") as server, server.client() as client:
         create(client)

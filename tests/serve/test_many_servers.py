@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
+import pytest
 import sqlalchemy as sa
 
 from linmed.serve import store
@@ -25,6 +26,7 @@ def until(condition: Any, seconds: float = 30.0) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.identity
 def test_two_servers_fold_each_others_rewards_to_the_same_bits(postgres: str) -> None:
     with application(postgres, staleness=0.1) as one, application(postgres, staleness=0.1) as two:
         create(one)

@@ -13,6 +13,7 @@ from linmed.simulation import simulate
 distributed = pytest.importorskip("distributed", reason="needs linmed[cluster]")
 
 
+@pytest.mark.identity
 @pytest.mark.filterwarnings("default")  # the death of a worker makes the scheduler complain, rightly
 def test_a_killed_worker_changes_nothing():
     arguments = ([LinMED(), LinMEDNoDesign()], UnitBall(), 3000, 24)

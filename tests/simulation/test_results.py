@@ -5,7 +5,7 @@ import pytest
 from matplotlib.image import imread
 
 from linmed.environments import LargeGap
-from linmed.policies import LinMED, LinMEDNoDesign
+from linmed.policies import LinMED, LinMEDNoDesign, LinTS
 from linmed.simulation import simulate
 
 
@@ -48,6 +48,24 @@ def test_the_long_table_has_parameters_as_columns(results):
     assert set(table["alpha_emp"].to_pylist()) >= {0.9, 0.5}
     one = table.filter(table["policy"].to_numpy(zero_copy_only=False) == "LinMED-50")
     np.testing.assert_array_equal(one["regret"].to_numpy(), results.regret("LinMED-50").ravel())
+
+
+def test_a_parameter_that_is_text_here_and_a_number_there_is_one_column():
+    table = simulate([LinTS(), LinTS(scale=2.0)], LargeGap(), 5, 2, progress=False).table()
+    assert set(table["scale"].to_pylist()) == {"frequentist", "2.0"}
+    assert "alpha_emp" not in table.column_names
+
+
+def test_results_and_their_tables_print_readably_and_go_to_pandas(results):
+    lines = repr(results).splitlines()
+    assert lines[0] == "LargeGap, 200 rounds, seed 0"
+    assert lines[1].split() == ["policy", "mean_regret", "standard_error", "trials", "seconds"]
+    assert len(lines) == 2 + 3
+    regrets = [float(line.split()[1]) for line in lines[2:]]
+    assert regrets == sorted(regrets)
+    assert str(results.summary()).splitlines()[0] == lines[1]
+    assert list(results.summary().to_pandas()["policy"]) == results.names
+    assert len(repr(results.run("LinMED-90"))) < 500
 
 
 @pytest.mark.parametrize("ending", ["png", "svg", "pdf"])

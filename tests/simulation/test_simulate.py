@@ -46,6 +46,7 @@ def assert_same(one, other):
         np.testing.assert_array_equal(one.pulls(name), other.pulls(name))
 
 
+@pytest.mark.identity
 @pytest.mark.parametrize("environment", ENVIRONMENTS, ids=lambda e: e.name)
 def test_numbers_do_not_depend_on_batch_size_or_workers(environment):
     whole = simulate(POLICIES, environment, 1100, 6, seed=3, batch=6, workers=1, progress=False)
@@ -53,6 +54,7 @@ def test_numbers_do_not_depend_on_batch_size_or_workers(environment):
     assert_same(whole, simulate(POLICIES, environment, 1100, 6, seed=3, batch=4, workers=2, progress=False))
 
 
+@pytest.mark.identity
 def test_numbers_do_not_depend_on_the_engine():
     arguments = ([LinMED(), LinMEDNoDesign()], UnitBall(), 300, 4)
     local = simulate(*arguments, progress=False)
@@ -63,12 +65,14 @@ def test_numbers_do_not_depend_on_the_engine():
         assert_same(local, simulate(*arguments, executor=pool, batch=2, progress=False))
 
 
+@pytest.mark.identity
 def test_more_trials_or_other_policies_leave_a_trial_as_it_was():
     few = simulate(LinMED(), UnitBall(), 200, 2, progress=False)
     many = simulate([LinMEDNoDesign(), LinMED()], UnitBall(), 200, 5, progress=False)
     np.testing.assert_array_equal(few.regret("LinMED"), many.regret("LinMED")[:2])
 
 
+@pytest.mark.identity
 def test_a_longer_horizon_continues_the_same_trial():
     short = simulate(LinMED(), MovieLens(arms=4), 1000, 2, points=4, progress=False)
     long = simulate(LinMED(), MovieLens(arms=4), 1500, 2, points=3000, progress=False)
@@ -143,6 +147,79 @@ def test_every_policy_of_a_trial_meets_the_same_noise():
     twins = [Scripted(label="one"), Scripted(label="two")]
     simulate(twins, UnitBall(arms=2, dim=2), 50, 3, workers=1, progress=False)
     assert twins[0].taught == twins[1].taught
+
+
+@dataclass(frozen=True)
+class Revealing(Environment):
+    """One round a block, whose noise is the generator's first number."""
+
+    block_rounds = 1
+
+    def blocks(self, rng):
+        while True:
+            yield Block(np.eye(2), np.zeros(2), np.array([rng.random()]))
+
+
+@dataclass(frozen=True)
+class Listening(Scripted):
+    """Keeps the noise it was given to decide with."""
+
+    def choose(self, state, arms, noise):
+        self.__dict__["heard"] = noise[:, 0].tolist()
+        return super().choose(state, arms, noise)
+
+
+def test_no_seed_of_a_users_draws_the_numbers_of_a_trial():
+    """Nor do the children that SeedSequence.spawn makes of it, nor theirs."""
+    for seed in range(1001):
+        policy = Listening()
+        simulate(policy, Revealing(), 1, 2, seed=seed, workers=1, progress=False)
+        ours = {reward for *_, reward in policy.taught} | set(policy.heard)
+        assert len(ours) == 4
+        root = np.random.SeedSequence(seed)
+        children = root.spawn(3)
+        family = [root, *children, *(grandchild for child in children for grandchild in child.spawn(3))]
+        assert not ours & {np.random.default_rng(one).random() for one in family}
+
+
+@dataclass(frozen=True)
+class Careless(Environment):
+    """Hands out arms as they come: read-only, in another layout or byte order."""
+
+    kind: str = "read-only"
+
+    def blocks(self, rng):
+        arms = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.5]])
+        if self.kind == "read-only":
+            arms = np.broadcast_to(arms, arms.shape)
+        elif self.kind == "fortran":
+            arms = np.asfortranarray(arms)
+        elif self.kind == "float32":
+            arms = arms.astype(np.float32)
+        else:
+            arms = arms.astype(">f8")
+        while True:
+            yield Block(arms, np.array([1.0, 0.0]), rng.standard_normal(self.block_rounds))
+
+
+@dataclass(frozen=True)
+class Particular(LinMED):
+    """Plays only what kernels are compiled for."""
+
+    def play(self, state, arms, rewards, noise, played):
+        for array in (arms, rewards, noise):
+            assert array.dtype == np.float64
+            assert array.dtype.isnative
+            assert array.flags.c_contiguous
+            assert array.flags.writeable
+        super().play(state, arms, rewards, noise, played)
+
+
+@pytest.mark.parametrize("kind", ["read-only", "fortran", "float32", "swapped"])
+def test_kernels_see_one_layout_whatever_the_environment_hands_out(kind):
+    tidy = simulate(LinMED(), FixedArms([[1, 0, 0], [0, 1, 0.5]], [1, 0, 0]), 50, 2, progress=False)
+    careless = simulate(Particular(label="LinMED"), Careless(kind), 50, 2, progress=False)
+    np.testing.assert_array_equal(careless.regret("LinMED"), tidy.regret("LinMED"))
 
 
 def test_checkpoints_are_about_200_even_and_logarithmic_and_end_at_the_horizon():

@@ -39,6 +39,7 @@ def assert_same(one, other):
         np.testing.assert_array_equal(one.pulls(name), other.pulls(name))
 
 
+@pytest.mark.identity
 def test_a_rerun_computes_nothing_and_gives_the_same_numbers(tmp_path):
     first = run(tmp_path / "s")
     before = stamps(tmp_path / "s")
@@ -50,6 +51,7 @@ def test_a_rerun_computes_nothing_and_gives_the_same_numbers(tmp_path):
     assert again.seconds("LinMED") == pytest.approx(first.seconds("LinMED"))
 
 
+@pytest.mark.identity
 def test_more_trials_or_other_batches_compute_only_what_is_missing(tmp_path):
     run(tmp_path / "s", trials=3)
     before = stamps(tmp_path / "s")
@@ -78,6 +80,15 @@ def test_another_configuration_is_another_result(tmp_path, change):
     before = len(files(tmp_path / "s"))
     run(tmp_path / "s", trials=2, **change)
     assert len(files(tmp_path / "s")) == before + len(change.get("policies", POLICIES))
+
+
+def test_other_checkpoints_are_other_numbers_even_where_there_are_as_many(tmp_path):
+    first, second = (
+        run(tmp_path / "s", LinMED(), horizon=10, trials=3, points=points) for points in (12, 18)
+    )
+    assert len(first.checkpoints) == len(second.checkpoints)
+    assert not np.array_equal(first.checkpoints, second.checkpoints)
+    assert_same(second, run(None, LinMED(), horizon=10, trials=3, points=18))
 
 
 def test_another_version_of_the_package_computes_again(tmp_path, monkeypatch):
@@ -134,9 +145,12 @@ def test_a_directory_of_something_else_is_left_untouched(tmp_path):
 def test_a_store_of_another_format_says_how_to_proceed(tmp_path):
     Store(tmp_path / "s")
     marker = tmp_path / "s" / store_module.MARKER
-    marker.write_text('{"format": 7, "linmed": "3.1"}')
-    with pytest.raises(StoreError, match=r"format 7, written by linmed 3\.1.*Give a new directory"):
-        Store(tmp_path / "s")
+    for other in (1, 7):
+        marker.write_text(f'{{"format": {other}, "linmed": "3.1"}}')
+        with pytest.raises(
+            StoreError, match=rf"format {other}, written by linmed 3\.1.*Give a new directory"
+        ):
+            Store(tmp_path / "s")
     marker.write_text("{")
     with pytest.raises(StoreError, match="is damaged"):
         Store(tmp_path / "s")

@@ -16,6 +16,7 @@ import numpy as np
 
 from linmed import checks
 from linmed.checks import Floats, Ints
+from linmed.registry import described
 
 
 class Block(NamedTuple):
@@ -85,30 +86,12 @@ class Environment(ABC):
     @staticmethod
     def from_dict(config: Mapping[str, Any]) -> "Environment":
         """The environment that `to_dict` described. Any imported subclass is found by its name."""
-        known = {cls.__name__: cls for cls in subclasses()}
-        name = config.get("environment")
-        if name not in known:
-            raise ValueError(f"unknown environment {name!r}; known are {', '.join(sorted(known))}")
-        parameters = {key: value for key, value in config.items() if key != "environment"}
-        fields = [f.name for f in dataclasses.fields(known[name]) if f.init]
-        unknown = sorted(set(parameters) - set(fields))
-        if unknown:
-            raise ValueError(f"{name} has no parameter {unknown[0]!r}; it has {', '.join(fields) or 'none'}")
-        return known[name]._from_parameters(parameters)
+        cls, parameters = described(Environment, "environment", config)
+        environment: Environment = cls._from_parameters(parameters)
+        return environment
 
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
-
-
-def subclasses() -> list[type[Environment]]:
-    """Every concrete environment that has been imported."""
-    found: list[type[Environment]] = []
-    parents: list[Any] = [Environment]
-    while parents:
-        children = parents.pop().__subclasses__()
-        parents += children
-        found += [child for child in children if not child.__abstractmethods__]
-    return found
 
 
 NoiseName = Literal["gaussian", "student-t", "bernoulli"]

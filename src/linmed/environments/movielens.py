@@ -20,6 +20,7 @@ from linmed import checks
 from linmed.checks import Floats
 from linmed.environments.base import Block, NoisyEnvironment, on_sphere
 from linmed.environments.reduction import digest, principal_components, unit_interval
+from linmed.streams import stream
 
 URL = "https://files.grouplens.org/datasets/movielens/ml-100k.zip"
 MOVIES, USERS, GENRES, OCCUPATIONS = 1682, 943, 19, 21
@@ -117,7 +118,7 @@ def _lines(directory: Path, name: str) -> list[str]:
 
 def _generated() -> tuple[Floats, Floats]:
     """Tables of the real ones' shape from a fixed stream: rare and common genres, ages around 34."""
-    rng = np.random.default_rng(100_000)
+    rng = stream(100_000, "data")
     films = (rng.random((MOVIES, GENRES)) < rng.beta(1.0, 8.0, GENRES)).astype(np.float64)
     ages = np.clip(np.round(rng.normal(34.0, 12.0, USERS)), 7, 73)
     genders = rng.random(USERS) < 0.7

@@ -1,13 +1,14 @@
 """The paper's experiments declared as data, the claims ledger and the report."""
 
-from linmed.experiments.catalogue import EXPERIMENTS, Experiment, Setting
-from linmed.experiments.claims import Row, ledger
-from linmed.experiments.findings import Findings
+from linmed.experiments.catalogue import EXPERIMENTS
+from linmed.experiments.claims import Claim, Row, ledger
+from linmed.experiments.experiment import Experiment, Findings, Setting
 from linmed.experiments.output import OutputError
 from linmed.experiments.run import Report, run
 
 __all__ = [
     "EXPERIMENTS",
+    "Claim",
     "Experiment",
     "Findings",
     "OutputError",

@@ -6,18 +6,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from linmed.checks import Floats, Ints
-from linmed.experiments.findings import Findings
+from linmed.experiments.experiment import THEORY, Findings
 from linmed.experiments.statistics import Estimate, slope
 from linmed.policies import LinMED
-from linmed.simulation.schedule import ENVIRONMENT, stream
-from linmed.theory import instance_bound, regret_bound
+from linmed.streams import stream
+from linmed.theory import Problem
 
 
 @dataclass(frozen=True)
 class Overlay:
     """Curves over `rounds`; the fit covers `late` ones."""
 
-    title: str
     rounds: Ints
     measured: Floats
     error: Floats
@@ -34,29 +33,34 @@ class Overlay:
         best = min(self.lemma[-1], self.instance[-1], self.trivial[-1])
         return float(best / self.measured[-1]) if self.measured[-1] > 0 else math.inf
 
+    @property
+    def text(self) -> str:
+        """The end of the curves in words."""
+        return (
+            f"After {self.rounds[-1]:,} rounds LinMED-90 with δ = 1/(t+1) has regret "
+            f"{self.measured[-1]:,.1f}. The regret lemma, minimised over L, allows {self.lemma[-1]:,.0f}; "
+            f"the instance-dependent theorem {self.instance[-1]:,.0f}; and no policy can do worse than "
+            f"{self.trivial[-1]:,.0f}. The best of the three is {self.looseness:,.0f} times the measured "
+            f"regret, which over the last decade grows like t to the power {self.exponent}."
+        )
 
-def overlays(found: Findings) -> Overlay:
-    """For the setting "theory": LinMED with δ_t = 1/(t+1), as the theorems have it."""
-    setting = found.setting("theory")
+
+def overlay(found: Findings) -> Overlay:
+    """For LinMED with δ_t = 1/(t+1), as the theorems have it."""
+    setting = found.setting(*THEORY)
     (policy,) = setting.policies
     assert isinstance(policy, LinMED)
-    results = found.results["theory",]
-    block = next(setting.environment.blocks(stream(found.seed, 0, ENVIRONMENT)))
+    results = found.results[THEORY]
+    block = next(setting.environment.blocks(stream(found.seed, "environment", 0)))
     gaps = block.means.max() - block.means
     K, d = block.arms.shape
     assert 2 * d >= K  # then ApproxDesign is uniform, whatever the rescaling, and its leverage at most K
     sigma_star = setting.environment.sigma  # type: ignore[attr-defined]
-    arguments = {
-        "d": d,
-        "sigma": policy.sigma,
-        "sigma_star": sigma_star,
-        "norm_bound": policy.norm_bound,
-        "max_gap": float(gaps.max()),
-        "gap": float(gaps[gaps > 0].min()),
-        "leverage": float(K),
-        "alpha_emp": policy.alpha_emp,
-        "alpha_opt": policy.alpha_opt,
-    }
+    problem = Problem(
+        d, policy.sigma, sigma_star, policy.norm_bound,
+        max_gap=float(gaps.max()), gap=float(gaps[gaps > 0].min()), leverage=float(K),
+        alpha_emp=policy.alpha_emp, alpha_opt=policy.design_share,
+    )  # fmt: skip
     rounds = results.checkpoints
     measured, error = results.mean(policy.name), np.nan_to_num(results.standard_error(policy.name))
     late = rounds >= found.horizon / 10
@@ -65,13 +69,12 @@ def overlays(found: Findings) -> Overlay:
         anchor = np.mean(np.log(measured[late]) - p.value * np.log(rounds[late]))
         fitted = np.exp(anchor + p.value * np.log(rounds[late]))
     return Overlay(
-        title=found.experiment.title,
         rounds=rounds,
         measured=measured,
         error=error,
-        lemma=np.asarray(regret_bound(rounds, **arguments)),
-        instance=np.asarray(instance_bound(rounds, **arguments)),
-        trivial=arguments["max_gap"] * rounds,
+        lemma=problem.regret_bound(rounds),
+        instance=problem.instance_bound(rounds),
+        trivial=problem.B * rounds.astype(np.float64),
         exponent=p,
         late=rounds[late],
         fitted=fitted,

@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import shlex
 import sys
 from collections import Counter
 from typing import Any
@@ -64,18 +63,9 @@ def run(args: argparse.Namespace) -> int:
     try:
         chosen(args.experiments)
         report = reproduce(
-            args.experiments,
-            args.scale,
-            args.variant,
-            args.out,
-            args.workers,
-            args.cluster,
-            trials=args.trials,
-            horizon=args.horizon,
-            seed=args.seed,
-            movielens=args.movielens,
-            command=command_line(args),
-        )
+            args.experiments, args.scale, args.variant, args.out, args.workers, args.cluster,
+            trials=args.trials, horizon=args.horizon, seed=args.seed, movielens=args.movielens,
+        )  # fmt: skip
     except KeyboardInterrupt:
         console.print(
             f"Interrupted. Finished trials are kept in {args.out}; the same command continues.", markup=False
@@ -86,16 +76,6 @@ def run(args: argparse.Namespace) -> int:
         return 2
     _print(report)
     return 0
-
-
-def command_line(args: argparse.Namespace) -> str:
-    """The command that gives the same report: where it went and where the data lay left out."""
-    words = ["linmed", "reproduce", *args.experiments, "--scale", args.scale, "--variant", args.variant]
-    for name in ("trials", "horizon"):
-        if getattr(args, name) is not None:
-            words += [f"--{name}", str(getattr(args, name))]
-    words += ["--seed", str(args.seed)]
-    return shlex.join(words)
 
 
 def _print(report: Report) -> None:

@@ -1,15 +1,16 @@
 """The policies of the paper's experiments by the names in its legends, as the text has them or as run."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from linmed.checks import Floats
-from linmed.policies import EXP2, OFUL, LinIMED, LinMED, LinMEDNoDesign, LinTS, Policy, SpannerIGW
+from linmed.policies import EXP2, LinMED, LinTS, Policy, RidgePolicy
 from linmed.policies.base import Properties, RidgeState
 from linmed.policies.rule import RulePolicy
+from linmed.simulation.command import LEGENDS, policy_makers
 
 Variant = Literal["text", "as-run"]
 DELTA = 0.01
@@ -38,51 +39,26 @@ class ArmZero(RulePolicy):
         return p
 
 
-def _linmed(share: int) -> Callable[..., Policy]:
-    """LinMED-99 and the like: α_emp = share %, α_opt half of the rest. As run, without the B_t half-step."""
-
-    def make(sigma: float, horizon: int, variant: Variant) -> Policy:
-        return LinMED(sigma=sigma, delta=DELTA, alpha_emp=share / 100, alpha_opt=(100 - share) / 200,
-                      explore=variant == "text", label=f"LinMED-{share}")  # fmt: skip
-
-    return make
-
-
-MAKE: dict[str, Callable[..., Policy]] = {
-    "LinMED-99": _linmed(99),
-    "LinMED-90": _linmed(90),
-    "LinMED-50": _linmed(50),
-    "LinMEDNOPT": lambda sigma, horizon, variant: LinMEDNoDesign(
-        sigma=sigma, delta=DELTA, label="LinMEDNOPT"
-    ),
-    "OFUL": lambda sigma, horizon, variant: OFUL(sigma=sigma, delta=DELTA, label="OFUL"),
-    "LinTS-Freq": lambda sigma, horizon, variant: LinTS(
-        sigma=sigma, delta=DELTA, scale="frequentist" if variant == "text" else "squared-radius",
-        label="LinTS-Freq",
-    ),
-    "LinTS-Bayes": lambda sigma, horizon, variant: LinTS(
-        sigma=sigma, delta=DELTA, scale="bayes" if variant == "text" else 1.0, label="LinTS-Bayes"
-    ),
-    "LinIMED-1": lambda sigma, horizon, variant: LinIMED(sigma=sigma, delta=DELTA, label="LinIMED-1"),
-    "LinIMED-3": lambda sigma, horizon, variant: (
-        LinIMED(sigma=sigma, delta=DELTA, version=3, C=30.0, label="LinIMED-3") if variant == "text"
-        else ArmZero(sigma=sigma, delta=DELTA, label="LinIMED-3")
-    ),
-    "SpannerIGW": lambda sigma, horizon, variant: SpannerIGW(
-        sigma=sigma, delta=DELTA, horizon=horizon, label="SpannerIGW"
-    ),
-    "SpannerIGW-AT": lambda sigma, horizon, variant: SpannerIGW(
-        sigma=sigma, delta=DELTA, label="SpannerIGW-AT"
-    ),
-    "EXP2": lambda sigma, horizon, variant: EXP2(
-        horizon=horizon if variant == "text" else None, label="EXP2"
-    ),
-}  # fmt: skip
-"""Name in the legend → (σ, horizon, variant) → policy."""
-
 LINMED = ("LinMED-99", "LinMED-90", "LinMED-50")
+TUNED = ("SpannerIGW", "EXP2")
+"""Told the horizon: how their regret grows with it shows only between horizons."""
+AS_RUN: dict[str, tuple[type[Policy], dict[str, Any]]] = {
+    **{name: (LinMED, {**LEGENDS[name][1], "explore": False}) for name in LINMED},
+    "LinTS-Freq": (LinTS, {"scale": "squared-radius"}),
+    "LinTS-Bayes": (LinTS, {"scale": 1.0}),
+    "LinIMED-3": (ArmZero, {}),
+    "EXP2": (EXP2, {"horizon": None}),
+}
+"""Where the public code differs: a class and its parameters."""
 
 
-def policies(names: tuple[str, ...], sigma: float, horizon: int, variant: Variant) -> list[Policy]:
-    """The policies of these names, given σ."""
-    return [MAKE[name](sigma=sigma, horizon=horizon, variant=variant) for name in names]
+def policies(names: Sequence[str], sigma: float, horizon: int, variant: Variant) -> list[Policy]:
+    """The policies of these names in the legends, given σ."""
+    known = {**policy_makers(), **(AS_RUN if variant == "as-run" else {})}
+    made = []
+    for name in names:
+        cls, parameters = known[name]
+        told = {"horizon": horizon} if name in TUNED else {}
+        shared = {"sigma": sigma, "delta": DELTA} if issubclass(cls, RidgePolicy) else {}
+        made.append(cls(label=name, **{**shared, **told, **parameters}))
+    return made

@@ -1,11 +1,10 @@
 """The output directory: ours or empty, and nothing half-written in it."""
 
 import json
-import os
-import uuid
 from pathlib import Path
 
 from linmed import __version__
+from linmed.files import write_atomically
 
 MARKER = "linmed-report.json"
 
@@ -54,8 +53,4 @@ class Output:
 
     def write(self, name: str, content: str | bytes) -> Path:
         """Write a file completely or not at all."""
-        target = self.path / name
-        partial = target.with_name(f".{uuid.uuid4().hex}.part")
-        partial.write_bytes(content.encode() if isinstance(content, str) else content)
-        os.replace(partial, target)
-        return target
+        return write_atomically(self.path / name, content.encode() if isinstance(content, str) else content)

@@ -8,14 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib import metadata, resources
 
 from linmed import __version__
-from linmed.experiments.bounds import overlays
 from linmed.experiments.claims import Row
-from linmed.experiments.figures import Drawing, drawings
-from linmed.experiments.findings import Findings
-from linmed.experiments.offline import LINMED_EXACT, LINTS_EXACT, SAMPLES, floor_column, plus_one_column
+from linmed.experiments.drawing import Drawing, drawings
+from linmed.experiments.experiment import Findings, Numbers, duration
 from linmed.experiments.output import Output
 from linmed.experiments.palette import POLICY, stylesheet, variable
-from linmed.experiments.statistics import Estimate, Verdict, deviation, mean
+from linmed.experiments.statistics import Verdict
 
 SIGN: dict[Verdict, str] = {"holds": "✓", "fails": "✗", "undecided": "?"}
 MEANING: dict[Verdict, str] = {
@@ -98,9 +96,8 @@ def _section(found: Findings, drawn: Iterable[Drawing]) -> str:
             f'<figure><div class="scroll">{drawing.inline()}</div>'
             f"<figcaption>{_text(drawing.caption)}</figcaption></figure>"
         )
-        if drawing.name.endswith("-theory"):
-            parts.append(_looseness(found))
-    parts.append(_scores(found) if found.scores else _finals(found))
+        parts += [f"<p>{_text(drawing.text)}</p>"] if drawing.text else []
+    parts.append(_numbers(experiment.numbers(found)))
     return "\n".join([*parts, "</section>"])
 
 
@@ -116,79 +113,28 @@ def _variants(found: Findings) -> str:
     return f"<details><summary>{intro}</summary><ul>{listed}</ul></details>"
 
 
-def _looseness(found: Findings) -> str:
-    overlay = overlays(found)
-    return (
-        f"<p>After {found.horizon:,} rounds LinMED-90 with δ = 1/(t+1) has regret "
-        f"{overlay.measured[-1]:,.1f}. The regret lemma, minimised over L, allows {overlay.lemma[-1]:,.0f}; "
-        f"the instance-dependent theorem {overlay.instance[-1]:,.0f}; and no policy can do worse than "
-        f"{overlay.trivial[-1]:,.0f}. The best of the three is {overlay.looseness:,.0f} times the measured "
-        f"regret, which over the last decade grows like t to the power {overlay.exponent}.</p>"
-    )
-
-
-def _finals(found: Findings) -> str:
-    """Final regret ± standard error: a row per policy, a column per setting."""
-    drawn = [setting for setting in found.settings if setting.drawn]
-    names = list(dict.fromkeys(name for setting in drawn for name in found.names(*setting.key)))
-    head = "".join(f"<th>{_text(_heading(found, setting.key))}</th>" for setting in drawn)
+def _numbers(numbers: Numbers) -> str:
+    """A table; a row that is a policy's has its colour."""
+    head = "".join(f"<th>{_text(column)}</th>" for column in numbers.columns)
     lines = []
-    for name in names:
-        cells = []
-        for setting in drawn:
-            best = min(mean(found.final(other, *setting.key)).value for other in found.names(*setting.key))
-            estimate = mean(found.final(name, *setting.key))
-            mark = ' class="best"' if estimate.value == best else ""
-            cells.append(f"<td{mark}>{_number(estimate)}</td>")
-        seconds = sum(found.results[setting.key].seconds(name) for setting in drawn)
-        lines.append(
-            f'<tr><th scope="row">{_swatch(name)}{_text(name)}</th>{"".join(cells)}'
-            f'<td class="time">{_time(seconds)}</td></tr>'
-        )
+    for row, (label, *cells) in enumerate(numbers.rows):
+        marks = [
+            ' class="best"' if (row, column) in numbers.best else "" for column in range(1, len(cells) + 1)
+        ]
+        texts = [f"<td{mark}>{_text(cell)}</td>" for mark, cell in zip(marks, cells, strict=True)]
+        lines.append(f'<tr><th scope="row">{_swatch(label)}{_text(label)}</th>{"".join(texts)}</tr>')
+    note = f"<p>{_text(numbers.note)}</p>" if numbers.note else ""
     return (
-        "<h3>Final regret ± standard error</h3>"
-        f'<div class="scroll"><table class="numbers"><thead><tr><th>policy</th>{head}'
-        "<th>time in the loop</th></tr></thead>"
-        f"<tbody>{''.join(lines)}</tbody></table></div>"
-    )
-
-
-def _scores(found: Findings) -> str:
-    kinds = [("LinMED-50, exact", "", LINMED_EXACT), ("LinTS-Freq, exact", "", LINTS_EXACT)]
-    kinds += [("LinTS-Freq, floor 0.5/M", f"{M:,}", floor_column(M)) for M in SAMPLES]
-    kinds += [("LinTS-Freq, (X+1)/(M+1)", f"{M:,}", plus_one_column(M)) for M in SAMPLES]
-    lines = []
-    for label, M, column in kinds:
-        estimate, spread = mean(found.scores[column]), deviation(found.scores[column])
-        lines.append(
-            f'<tr><th scope="row">{_text(label)}</th><td>{M}</td>'
-            f"<td>{estimate.value:.4f} ± {estimate.error:.4f}</td>"
-            f"<td>{spread.value:.3f}</td><td>{spread.value**2:.4f}</td></tr>"
-        )
-    return (
-        "<h3>IPW score of the uniform policy (true value 0.8)</h3>"
-        '<div class="scroll"><table class="numbers"><thead><tr><th>log and propensity</th><th>M</th>'
-        "<th>mean ± s.e.</th><th>standard deviation</th><th>variance</th></tr></thead>"
-        f"<tbody>{''.join(lines)}</tbody></table></div>"
-        "<p>The paper's table has means 0.906, 0.819, 0.799 for M = 1,000, 10,000, 100,000, and 0.099, "
-        "0.069, 0.039 in the row “standard deviation”.</p>"
-    )
-
-
-def _heading(found: Findings, key: Sequence[str | float]) -> str:
-    experiment = found.experiment
-    if key == ("all",):
-        return f"n = {found.horizon:,}"
-    symbols = [experiment.figure, experiment.panel] if len(key) == 2 else [experiment.panel]
-    return ", ".join(
-        f"{symbol} = {value}" if symbol else str(value) for symbol, value in zip(symbols, key, strict=True)
+        f"<h3>{_text(numbers.heading)}</h3>"
+        f'<div class="scroll"><table class="numbers"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{''.join(lines)}</tbody></table></div>{note}"
     )
 
 
 def _colophon(findings: Sequence[Findings], wall: Mapping[str, float], command: str) -> str:
     lines = "".join(
         f'<tr><th scope="row">{_text(f.experiment.name)}</th><td>{f.horizon:,}</td><td>{f.trials:,}</td>'
-        f"<td>{_time(f.seconds)}</td><td>{_time(wall[f.experiment.name])}</td></tr>"
+        f"<td>{duration(f.seconds)}</td><td>{duration(wall[f.experiment.name])}</td></tr>"
         for f in findings
     )
     packages = ", ".join(
@@ -210,19 +156,10 @@ def _colophon(findings: Sequence[Findings], wall: Mapping[str, float], command: 
     )
 
 
-def _swatch(name: str) -> str:
-    return f'<i class="swatch" style="background:var({variable(POLICY[name])})"></i>'
-
-
-def _number(estimate: Estimate) -> str:
-    digits = 0 if estimate.value >= 1000 else 1 if estimate.value >= 10 else 2
-    if estimate.error != estimate.error:
-        return f"{estimate.value:,.{digits}f}"
-    return f"{estimate.value:,.{digits}f}&nbsp;±&nbsp;{estimate.error:,.{digits}f}"
-
-
-def _time(seconds: float) -> str:
-    return f"{seconds / 60:.1f} min" if seconds >= 90 else f"{seconds:.1f} s"
+def _swatch(label: str) -> str:
+    if label not in POLICY:
+        return ""
+    return f'<i class="swatch" style="background:var({variable(POLICY[label])})"></i>'
 
 
 def _text(words: str) -> str:

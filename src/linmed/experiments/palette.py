@@ -16,23 +16,20 @@ class Line(NamedTuple):
     marker: str = "o"
 
 
-LONG = (0, (6.0, 1.5))
-SHORT = (0, (3.0, 1.5))
-MIXED = (0, (6.0, 1.5, 1.2, 1.5))
-DOTS = (0, (1.2, 1.2))
+DASHED, DASHES, DASH_DOT, DOTS = (0, (6.0, 1.5)), (0, (3.0, 1.5)), (0, (6.0, 1.5, 1.2, 1.5)), (0, (1.2, 1.2))
 
 POLICY: dict[str, Line] = {
     "LinMED-99": Line("#0b4f8a", "#3d9be9", "-", "o"),
-    "LinMED-90": Line("#1f83c9", "#7cc0f5", LONG, "s"),
-    "LinMED-50": Line("#5ab0ea", "#b7dcfb", MIXED, "^"),
+    "LinMED-90": Line("#1f83c9", "#7cc0f5", DASHED, "s"),
+    "LinMED-50": Line("#5ab0ea", "#b7dcfb", DASH_DOT, "^"),
     "LinMEDNOPT": Line("#7a5a1e", "#d8b26a", "-", "D"),
     "OFUL": Line("#1c1c1e", "#f4f4f5", "-", "v"),
     "LinTS-Freq": Line("#d55e00", "#ff8b3d", "-", "P"),
-    "LinTS-Bayes": Line("#e39a00", "#ffc44d", LONG, "X"),
+    "LinTS-Bayes": Line("#e39a00", "#ffc44d", DASHED, "X"),
     "LinIMED-1": Line("#a3337c", "#e07abf", "-", "<"),
-    "LinIMED-3": Line("#d884b9", "#f3b9dd", SHORT, ">"),
+    "LinIMED-3": Line("#d884b9", "#f3b9dd", DASHES, ">"),
     "SpannerIGW": Line("#006d50", "#20b98c", "-", "h"),
-    "SpannerIGW-AT": Line("#18a87e", "#7fe3c3", LONG, "*"),
+    "SpannerIGW-AT": Line("#18a87e", "#7fe3c3", DASHED, "*"),
     "EXP2": Line("#77787b", "#a9abb0", DOTS, "d"),
 }
 

@@ -1,41 +1,17 @@
-"""Where the work is done: here, in processes of this machine, or on a cluster; and who hears when it is."""
+"""Where the work is done: here, in processes of this machine, or on a cluster."""
 
 import contextlib
 import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
-from typing import Any
-
-
-class Watched(Executor):
-    """Tells `finished` the arguments of every call that is done; without `inner` it runs them here."""
-
-    def __init__(self, inner: Executor | None, finished: Callable[..., None]) -> None:
-        self._inner = inner
-        self._finished = finished
-        self._max_workers = 1 if inner is None else getattr(inner, "_max_workers", None)
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """As `Executor.submit`."""
-        if self._inner is not None:
-            future = self._inner.submit(fn, *args, **kwargs)
-            future.add_done_callback(lambda done: None if done.cancelled() else self._finished(*args))
-            return future
-        future = Future()
-        try:
-            future.set_result(fn(*args, **kwargs))
-        except Exception as error:
-            future.set_exception(error)
-        self._finished(*args)
-        return future
+from collections.abc import Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor
 
 
 @contextlib.contextmanager
 def workers_of(workers: int, cluster: str | None) -> Iterator[Executor | None]:
-    """An executor on the cluster at this address, or of so many processes; None stands for this thread.
+    """An executor on the cluster at this address, or of so many processes; None stands for this process.
 
     Processes rather than threads: the paper's problems are small, and threads would wait for the
     interpreter lock. When the caller is interrupted the processes end at once.

@@ -28,6 +28,16 @@ class PaperSet(NamedTuple):
         return root * root
 
 
+class FixedSet(NamedTuple):
+    """β is a number, whatever has been seen."""
+
+    beta: float
+
+    def squared_radius(self, belief, r):
+        """β."""
+        return self.beta
+
+
 @by_class
 def squared_radius(confidence, belief, r):
     """β of replica r."""

@@ -1,4 +1,4 @@
-"""Designs: the paper's ApproxDesign (Algorithms 4 and 5) and the G-optimal design (Wolfe–Atwood).
+"""The paper's ApproxDesign (Algorithms 4 and 5), and the coordinates and inverses that designs are made with.
 
 A design is computed for the rows exp(log_scale_i)·a_i, because LinMED rescales its arms by √f and √f
 may lie far below the smallest float64. log_scale_i = −inf leaves arm i out.
@@ -15,11 +15,9 @@ import numpy as np
 
 from linmed.kernels.compile import apart, kernel
 from linmed.kernels.linear import (
-    BLAS_DIM,
     KEEP,
     argmax,
     extreme_products,
-    inner_products,
     lower_lengths,
     rescale,
     squared_lengths,
@@ -31,7 +29,6 @@ from linmed.kernels.screening import screened_extremes, single_precision
 
 NEGLIGIBLE = 1e-10  # a component this small relative to its own vector is rounding
 STOP = 1.0 + 1e-9  # the greedy loop ends when no leverage exceeds this
-LONGEST = 1_000_000  # steps of Wolfe–Atwood; linear convergence needs thousands
 
 
 @kernel
@@ -84,22 +81,12 @@ def betke_henk(A, rows, scale, tiles, count):
 
 @kernel
 def weighted_gram(A, rows, scale, weight, M):
-    """M = Σ weight_i v_i v_iᵀ over the set, lower triangle at least.  M (d,d)."""
+    """M = Σ weight_i v_i v_iᵀ over the set, lower triangle.  M (d,d)."""
     d = A.shape[1]
-    members = np.nonzero(weight)[0]
-    if d >= BLAS_DIM:
-        chosen = np.empty((members.shape[0], d))
-        for n in range(members.shape[0]):
-            i = members[n]
-            root = math.sqrt(weight[i]) * scale[i]
-            for k in range(d):
-                chosen[n, k] = root * A[rows[i], k]
-        np.dot(chosen.T, chosen, M)
-        return
     for j in range(d):
         for k in range(d):
             M[j, k] = 0.0
-    for i in members:
+    for i in np.nonzero(weight)[0]:
         a, square = rows[i], weight[i] * scale[i] * scale[i]
         for j in range(d):
             c = square * A[a, j]
@@ -144,10 +131,11 @@ def weighted_inverse(A, rows, scale, weight, smallest_pivot, M):
 
 
 @kernel
-def span_coordinates(A, log_scale, B, pivots):
+def span_coordinates(A, log_scale, B, pivots, lift):
     """Well-conditioned coordinates of exp(log_scale_i)·a_i in their span; returns the rank r.
 
-    A (K,d), log_scale (K,), B (K,d) of which the first r columns are filled, pivots (d,).
+    A (K,d), log_scale (K,), B (K,d) of which the first r columns are filled, pivots (d,). lift (d,d),
+    unless it is empty, takes coordinates back: ⟨lift x, a_i⟩ = ⟨x, b_i⟩ where log_scale_i = 0.
     Gram–Schmidt that always takes the arm with the largest remainder as the next direction and measures
     along it in units of that remainder: all coordinates are at most 1, however far apart the scales are.
     An arm's remainder counts as zero when it is below 1e-10 of the arm itself.
@@ -203,6 +191,8 @@ def span_coordinates(A, log_scale, B, pivots):
         norm = math.sqrt(total)
         for k in range(d):
             q[k] /= norm
+            if lift.shape[0] > 0:
+                lift[k, rank] = q[k] * math.exp(-log_unit)
         for i in range(K):
             B[i, rank] = 0.0
             if size[i] > 0.0:
@@ -263,7 +253,7 @@ def start_in_span(A, log_scale, count):
     K, d = A.shape
     everything = np.empty((K, d))
     pivots = np.empty(d, np.int64)
-    rank = span_coordinates(A, log_scale, everything, pivots)
+    rank = span_coordinates(A, log_scale, everything, pivots, np.empty((0, 0)))
     B = np.ascontiguousarray(everything[:, :rank])
     M = np.empty((rank, rank))
     if rank == 0:
@@ -358,98 +348,3 @@ def approx_design_of_many(A, log_scale, all_scale, tiles, weights):
         total += weights[i]
     for i in range(K):
         weights[i] /= total
-
-
-@kernel
-def optimal_design(A, log_scale, tol, weights):
-    """G-optimal design of the rows exp(log_scale_i)·a_i: Frank–Wolfe with away steps (Todd 2016).
-
-    Ends when max leverage ≤ (1 + tol)·rank and no arm of the support lies more than tol below: the
-    Kiefer–Wolfowitz certificate. Returns max leverage / rank. A (K,d), log_scale, weights (K,).
-    """
-    apart()
-    K = A.shape[0]
-    for i in range(K):
-        weights[i] = 0.0
-    B, M = start_in_span(A, log_scale, weights)
-    rank = B.shape[1]
-    if rank == 0:
-        uniform_over_members(log_scale, weights)
-        return 1.0
-    total = 0.0
-    for i in range(K):
-        total += weights[i]
-    for i in range(K):
-        weights[i] /= total
-    rows, ones = np.arange(K), np.ones(K)
-    tiles = tiles_of(B, rows, ones)
-    leverage, c, u = np.empty(K), np.empty(K), np.empty(rank)
-    step = 0
-    while True:
-        if step % 200 == 0:  # the rank-one updates below drift
-            weighted_inverse(B, rows, ones, weights, 0.0, M)
-            squared_lengths(B, rows, ones, tiles, M, leverage)
-        high, low = argmax(leverage), -1
-        for i in range(K):
-            if weights[i] > 0.0 and (low < 0 or leverage[i] < leverage[low]):
-                low = i
-        over = leverage[high] / rank - 1.0
-        under = 1.0 - leverage[low] / rank
-        if (over <= tol and under <= tol) or step >= LONGEST or rank == 1:
-            break
-        if over >= under:
-            arm = high
-            tau = over / (leverage[high] - 1.0)
-        else:
-            arm = low
-            tau = -weights[low] / (1.0 - weights[low])  # drops the arm
-            if leverage[low] > 1.0:
-                tau = max(-under / (leverage[low] - 1.0), tau)
-        dropped = tau < 0.0 and tau == -weights[arm] / (1.0 - weights[arm])
-        w = leverage[arm]
-        for j in range(rank):
-            u[j] = 0.0
-        for k in range(rank):
-            for j in range(rank):
-                u[j] += B[arm, k] * M[k, j]
-        inner_products(B, rows, ones, tiles, u, c)
-        shrink = tau / (1.0 - tau + tau * w)
-        for i in range(K):
-            leverage[i] = (leverage[i] - shrink * c[i] * c[i]) / (1.0 - tau)
-            weights[i] *= 1.0 - tau
-        for j in range(rank):
-            for k in range(rank):
-                M[j, k] = (M[j, k] - shrink * u[j] * u[k]) / (1.0 - tau)
-        weights[arm] = 0.0 if dropped else weights[arm] + tau
-        step += 1
-    if rank == 1:  # all weight on the longest arm
-        for i in range(K):
-            weights[i] = 1.0 if i == high else 0.0
-    total = 0.0
-    for i in range(K):
-        if weights[i] < 1e-9 / K:
-            weights[i] = 0.0
-        total += weights[i]
-    for i in range(K):
-        weights[i] /= total
-    weighted_inverse(B, rows, ones, weights, 0.0, M)
-    squared_lengths(B, rows, ones, tiles, M, leverage)
-    return leverage[argmax(leverage)] / rank
-
-
-@kernel
-def certificate(A, weights):
-    """max_a ‖a‖² in V(π)⁻¹ / rank of the arms; inf if π does not span them.  A (K,d), weights (K,)."""
-    K, d = A.shape
-    everything = np.empty((K, d))
-    rank = span_coordinates(A, np.zeros(K), everything, np.empty(d, np.int64))
-    if rank == 0:
-        return 1.0
-    B = np.ascontiguousarray(everything[:, :rank])
-    M = np.empty((rank, rank))
-    rows, ones = np.arange(K), np.ones(K)
-    if not weighted_inverse(B, rows, ones, weights, 1e-13, M):
-        return math.inf
-    leverage = np.empty(K)
-    squared_lengths(B, rows, ones, tiles_of(B, rows, ones), M, leverage)
-    return leverage[argmax(leverage)] / rank

@@ -9,7 +9,8 @@ import math
 import numpy as np
 
 from linmed.kernels.compile import kernel
-from linmed.kernels.design import optimal_design
+from linmed.kernels.design import span_coordinates, weighted_inverse
+from linmed.kernels.optimal import optimal_design
 
 DESIGN_TOL = 1e-9
 
@@ -29,11 +30,16 @@ def fingerprint(arms, out):
 
 
 @kernel
-def designs(arms, out):
-    """The G-optimal design of each set.  arms (n,K,d), out (n,K)."""
-    zeros = np.zeros(arms.shape[1])
+def geometries(arms, design, coordinates, rank, lift):
+    """What depends on the arms alone, for each set: the G-optimal design and coordinates of the span.
+
+    arms, coordinates (n,K,d), design (n,K), rank (n,), lift (n,d,d); see `design.span_coordinates`.
+    """
+    K, d = arms.shape[1], arms.shape[2]
+    zeros, pivots = np.zeros(K), np.empty(d, np.int64)
     for s in range(arms.shape[0]):
-        optimal_design(arms[s], zeros, DESIGN_TOL, out[s])
+        rank[s] = span_coordinates(arms[s], zeros, coordinates[s], pivots, lift[s])
+        optimal_design(arms[s], zeros, DESIGN_TOL, design[s])
 
 
 @kernel
@@ -90,40 +96,23 @@ def log_probabilities(arms, total, design, eta, gamma, out):
 def estimators(p, arm, coordinates, rank, lift, out):
     """Q⁻¹a of the arm played, so that Q⁻¹a·y is an unbiased estimate of θ* on the span.
 
-    p (R,K), arm (R,); coordinates (n,K,m) of the arms, of which rank[s] count; lift (n,d,m) takes a
-    vector of coordinates back; out (R,d).
+    p (R,K), arm (R,); coordinates (n,K,d) of the arms, of which rank[s] count; lift (n,d,d); out (R,d).
     """
     R, K = p.shape
-    d, m = lift.shape[1], lift.shape[2]
-    Q, x = np.empty((m, m)), np.empty(m)
+    d = lift.shape[1]
+    rows, ones = np.arange(K), np.ones(K)
     for r in range(R):
         set_ = r if coordinates.shape[0] > 1 else 0
         n = rank[set_]
-        for j in range(n):
-            for k in range(j + 1):
-                total = 0.0
-                for i in range(K):
-                    total += p[r, i] * coordinates[set_, i, j] * coordinates[set_, i, k]
-                Q[j, k] = total
-        for j in range(n):  # Q = L Lᵀ in place, and L x = u along the way
-            for k in range(j + 1):
-                total = Q[j, k]
-                for l in range(k):
-                    total -= Q[j, l] * Q[k, l]
-                Q[j, k] = math.sqrt(total) if j == k else total / Q[k, k]
-            total = coordinates[set_, arm[r], j]
-            for k in range(j):
-                total -= Q[j, k] * x[k]
-            x[j] = total / Q[j, j]
-        for j in range(n - 1, -1, -1):
-            total = x[j]
-            for k in range(j + 1, n):
-                total -= Q[k, j] * x[k]
-            x[j] = total / Q[j, j]
+        B, M = np.ascontiguousarray(coordinates[set_, :, :n]), np.empty((n, n))
+        weighted_inverse(B, rows, ones, p[r], 0.0, M)
         for k in range(d):
             total = 0.0
-            for j in range(n):
-                total += lift[set_, k, j] * x[j]
+            for i in range(n):
+                x = 0.0
+                for j in range(n):
+                    x += M[i, j] * B[arm[r], j]
+                total += lift[set_, k, i] * x
             out[r, k] = total
 
 

@@ -5,8 +5,9 @@ import math
 import numpy as np
 
 from linmed.kernels.compile import kernel
-from linmed.kernels.design import approx_design, optimal_design
+from linmed.kernels.design import approx_design
 from linmed.kernels.linear import matvec
+from linmed.kernels.optimal import optimal_design
 
 OPTIMAL_TOL = 1e-6
 

@@ -7,10 +7,9 @@ import numpy as np
 
 from linmed.checks import Floats
 from linmed.kernels.compile import apart, inlined, kernel
-from linmed.kernels.design import approx_design_of_many, optimal_design, uniform_over_members
+from linmed.kernels.design import approx_design_of_many, uniform_over_members
 from linmed.kernels.linear import (
     FEW,
-    TILE,
     argmax,
     fill_differences,
     matvec,
@@ -19,8 +18,10 @@ from linmed.kernels.linear import (
     tile_inner,
     tile_lengths,
     tile_products,
+    tile_width,
     tiles_of_all,
 )
+from linmed.kernels.optimal import optimal_design
 from linmed.kernels.sampling import invert_cdf
 
 EXPLORE = 1.0 + 1e-9  # B_t: leverages above 1; ‖a‖² = 1 must not count because of its last bit
@@ -168,14 +169,14 @@ def log_weights(A, tiles, theta, M, beta, log_f):
         tile_products(tiles, theta, log_f)
     else:
         matvec(A, theta, log_f)
-        width = min(TILE, K)
+        width = tile_width(K)
     best = argmax(log_f)
     center, toward = A[best].copy(), np.empty(d)
     matvec(M, center, toward)
     center_leverage = 0.0
     for k in range(d):
         center_leverage += center[k] * toward[k]
-    diff, image = np.empty((d, width)), np.empty((d, width))
+    diff = np.empty((d, width))
     gaps, inner, distances2 = np.empty(width), np.empty(width), np.empty(width)
     widest, highest = -1, EXPLORE  # from the threshold on: below it nothing needs to be found
     intact = True
@@ -187,7 +188,7 @@ def log_weights(A, tiles, theta, M, beta, log_f):
             fill_differences(A, start, center, diff)
         tile_inner(diff, theta, gaps[:n])
         tile_inner(diff, toward, inner[:n])
-        tile_lengths(diff, M, image, distances2[:n])
+        tile_lengths(diff, M, distances2[:n])
         for i in range(n):
             leverage = center_leverage + 2.0 * inner[i] + distances2[i]  # ‖a‖² with a = â + (a − â)
             if leverage > highest * EQUAL:

@@ -31,6 +31,14 @@ def uncoupled(mean, width, grid, weights, below, scores, beaten, out, r):
     Both score_im and the scores of arm j increase with m, so one pass over the two grids suffices.
     """
     K, M = scores.shape
+    size = 0.0
+    for i in range(K):
+        size = max(size, abs(mean[i]) + width[i])
+    for i in range(K):  # arms that differ by rounding alone tie exactly: the lowest index wins
+        for j in range(i):
+            if max(abs(mean[i] - mean[j]), abs(width[i] - width[j])) <= TIE * size:
+                mean[i], width[i] = mean[j], width[j]
+                break
     for i in range(K):
         for m in range(M):
             scores[i, m] = mean[i] + grid[m] * width[i]

@@ -1,5 +1,6 @@
 """Off-policy evaluation on logs of policies that learn: what would another policy have earned?"""
 
+from linmed.log import DecisionLog
 from linmed.ope.diagnostics import Diagnosis, calibration, diagnose
 from linmed.ope.estimators import (
     DM,
@@ -20,7 +21,6 @@ from linmed.ope.estimators import (
 )
 from linmed.ope.evaluate import difference, evaluate, sequence
 from linmed.ope.intervals import OPEWarning
-from linmed.ope.log import DecisionLog
 from linmed.ope.plot import plot_sequences
 from linmed.ope.regression import Refitted, Ridge
 from linmed.ope.replay import Replay, ReplayResult

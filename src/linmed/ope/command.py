@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from linmed.agent import Agent
+from linmed.log import DecisionLog
 from linmed.ope.diagnostics import diagnose
 from linmed.ope.estimators import ESTIMATORS
 from linmed.ope.evaluate import evaluate, sequence
 from linmed.ope.intervals import VALID
-from linmed.ope.log import DecisionLog
 from linmed.ope.plot import plot_sequences
 from linmed.ope.request import CONFIDENCE, INTERVAL
 from linmed.ope.request import ESTIMATORS as USUAL

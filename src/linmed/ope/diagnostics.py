@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from linmed import checks
 from linmed.checks import Floats
-from linmed.ope.log import DecisionLog
+from linmed.log import DecisionLog
 from linmed.ope.request import Scan
 from linmed.ope.rounds import Problems, Reader, Reading
 from linmed.ope.sums import Moments

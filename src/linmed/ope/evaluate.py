@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from linmed import checks
 from linmed.checks import BadValue
+from linmed.log import BATCH, DecisionLog
 from linmed.ope.intervals import VALID, warn
-from linmed.ope.log import BATCH, DecisionLog
 from linmed.ope.regression import as_model
 from linmed.ope.request import CONFIDENCE, INTERVAL, Request
 from linmed.ope.rounds import Reading

@@ -7,8 +7,8 @@ import numpy as np
 
 from linmed import checks
 from linmed.checks import BadType, BadValue, Floats
+from linmed.log import DecisionLog
 from linmed.ope.intervals import VALID
-from linmed.ope.log import DecisionLog
 from linmed.ope.request import CONFIDENCE, INTERVAL
 from linmed.ope.rounds import Reader, possible_rewards
 from linmed.ope.sequences import ValueSequence

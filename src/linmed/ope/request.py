@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from linmed import checks
 from linmed.checks import BadValue, Floats
+from linmed.log import BATCH, DecisionLog
 from linmed.ope.estimators import Estimator, MarginalIPW, as_estimators
 from linmed.ope.intervals import VALID
-from linmed.ope.log import BATCH, DecisionLog
 from linmed.ope.rounds import Reader, Reading, RewardRange, Rounds, possible_rewards
 from linmed.ope.sequences import KINDS
 from linmed.ope.targets import Target, as_targets

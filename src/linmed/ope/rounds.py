@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from linmed import checks
 from linmed.checks import BadValue, Floats, Ints
-from linmed.ope.log import BATCH, DecisionLog
+from linmed.log import BATCH, DecisionLog
 
 SUM_ERROR = 1e-3
 """How far from one a decision's probabilities may sum: rounding to four digits, or an integral that has an

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from linmed import checks
 from linmed.checks import BadType, BadValue, Floats
-from linmed.ope.log import DecisionLog
+from linmed.log import DecisionLog
 from linmed.ope.rounds import Problems, Rounds
 from linmed.policies.base import Policy, State
 

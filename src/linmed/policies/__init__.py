@@ -1,34 +1,19 @@
-"""The policies. Being exported here is enough for the contract suite, the CLI and the reports to find one."""
+"""The policies. Being exported here makes one known everywhere: contract suite, CLI, reports, service."""
 
 from linmed.policies.base import Choice, Policy, Properties, RidgePolicy, RidgeState, State
 from linmed.policies.e2d import E2D
 from linmed.policies.exp2 import EXP2
-from linmed.policies.greedy import Greedy
+from linmed.policies.greedy import EpsilonGreedy, Greedy
 from linmed.policies.lin_imed import LinIMED
 from linmed.policies.lin_ts import LinTS
 from linmed.policies.linmed import LinMED, LinMEDNoDesign
 from linmed.policies.maillard import MaillardSampling
-from linmed.policies.oful import OFUL
+from linmed.policies.oful import OFUL, LinUCB
 from linmed.policies.rand_ucb import RandUCB
 from linmed.policies.spanner_igw import SpannerIGW
 from linmed.policies.square_cb import SquareCB
 from linmed.policies.uniform import Uniform
-
-ALL: tuple[type[Policy], ...] = (
-    LinMED,
-    LinMEDNoDesign,
-    MaillardSampling,
-    OFUL,
-    LinTS,
-    LinIMED,
-    RandUCB,
-    SquareCB,
-    E2D,
-    SpannerIGW,
-    EXP2,
-    Uniform,
-    Greedy,
-)
+from linmed.registry import concrete_subclasses
 
 __all__ = [
     "ALL",
@@ -36,11 +21,13 @@ __all__ = [
     "EXP2",
     "OFUL",
     "Choice",
+    "EpsilonGreedy",
     "Greedy",
     "LinIMED",
     "LinMED",
     "LinMEDNoDesign",
     "LinTS",
+    "LinUCB",
     "MaillardSampling",
     "Policy",
     "Properties",
@@ -52,3 +39,12 @@ __all__ = [
     "State",
     "Uniform",
 ]
+
+_PAPERS_OWN = ("LinMED", "LinMEDNoDesign", "MaillardSampling")
+ALL: tuple[type[Policy], ...] = tuple(
+    sorted(
+        (cls for cls in concrete_subclasses(Policy) if cls.__name__ in __all__),
+        key=lambda cls: (cls.__name__ not in _PAPERS_OWN, cls.__name__.lower()),
+    )
+)
+"""Every policy that can be made: the paper's own family first, then by name."""

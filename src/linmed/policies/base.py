@@ -110,12 +110,15 @@ class Policy(ABC):
     """What `decide` draws from: uniforms on [0, 1) or standard normals."""
     index_free: ClassVar[bool] = True
     """Permuting the arms permutes the probabilities (ties aside)."""
-    scale_free: ClassVar[bool] = True
-    """Multiplying rewards, sigma and norm_bound by one number changes no decision."""
     compiled_rounds: ClassVar[bool] = False
     """`play` runs whole rounds outside the interpreter and its lock."""
     learns_from_arms: ClassVar[bool] = True
     """What `learn` needs of a decision is the arm that was played, and nothing else of the moment."""
+
+    @property
+    def scale_free(self) -> bool:
+        """Whether multiplying rewards, sigma and norm_bound by one number changes no decision."""
+        return True
 
     def __post_init__(self) -> None:
         if self.label is not None:

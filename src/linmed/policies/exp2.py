@@ -12,17 +12,15 @@ from linmed.kernels import exp2 as kernels
 from linmed.kernels.sampling import draw
 from linmed.policies.base import Policy, Properties, State, decisions
 
-RANK_TOLERANCE = 1e-10
-
 
 class Geometry(NamedTuple):
     """What depends on the arm sets alone; n = R sets, or 1 where all replicas share one."""
 
     key: Ints  # (n,) fingerprints of the sets
     design: Floats  # (n,K) G-optimal
-    coordinates: Floats  # (n,K,m) orthonormal coordinates of the arms in their span
+    coordinates: Floats  # (n,K,d) of the arms in their span, as many as its rank
     rank: Ints  # (n,)
-    lift: Floats  # (n,d,m) from coordinates back to vectors
+    lift: Floats  # (n,d,d) from coordinates back to vectors
 
 
 @dataclass(slots=True)
@@ -71,8 +69,12 @@ class EXP2(Policy):
         paper_computable="yes",
         paper_all_arms="yes",
     )
-    scale_free: ClassVar[bool] = False
     learns_from_arms: ClassVar[bool] = False
+
+    @property
+    def scale_free(self) -> bool:
+        """No: η multiplies rewards."""
+        return False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -96,9 +98,10 @@ class EXP2(Policy):
         """η and γ of every decision, (R,) each, for so many arms of this rank (R or 1,)."""
         r = rank + np.zeros(len(state.count))
         n = state.count + 2.0 if self.horizon is None else float(self.horizon)
-        eta = np.full(len(r), self.eta)
         if self.eta is None:
             eta = np.minimum(np.sqrt(np.log(arms) / (3.0 * r * n)), 0.5 / r)
+        else:
+            eta = np.full(len(r), self.eta)
         gamma = np.minimum(r * eta, 0.5) if self.gamma is None else np.full(len(r), self.gamma)
         return eta, gamma
 
@@ -162,13 +165,10 @@ class EXP2(Policy):
 
 
 def geometry_of(arms: Floats, key: Ints) -> Geometry:
-    """Designs, orthonormal coordinates and the way back, for each set.  arms (n,K,d)."""
-    U, sizes, W = np.linalg.svd(arms, full_matrices=False)
-    if not (sizes[:, 0] > 0.0).all():
+    """Designs, coordinates in the span and the way back, for each set.  arms (n,K,d)."""
+    n, K, d = arms.shape
+    if not arms.any(axis=(1, 2)).all():
         raise ValueError("arms are all zero: EXP2 needs at least one arm with a direction")
-    spans = sizes > RANK_TOLERANCE * sizes[:, :1]
-    design = np.empty(arms.shape[:2])
-    kernels.designs(arms, design)
-    inverse = np.where(spans, 1.0 / np.where(spans, sizes, 1.0), 0.0)
-    lift = np.ascontiguousarray(W.transpose(0, 2, 1) * inverse[:, None, :])
-    return Geometry(key, design, np.ascontiguousarray(U), spans.sum(axis=1), lift)
+    made = Geometry(key, np.empty((n, K)), np.empty((n, K, d)), np.empty(n, np.int64), np.empty((n, d, d)))
+    kernels.geometries(arms, *made[1:])
+    return made

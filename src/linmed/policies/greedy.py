@@ -45,3 +45,11 @@ class Greedy(DeterministicPolicy):
         out = np.empty(decisions(state, arms), dtype=np.int64)
         optimism.oful(arms, state.theta, state.inverse, np.zeros(len(state.count)), out)
         return out
+
+
+@dataclass(frozen=True)
+class EpsilonGreedy(Greedy):
+    """`Greedy` by the name most libraries give it, with a share of exploration to begin with."""
+
+    epsilon: float = 0.1
+    """ε: share of uniform exploration."""

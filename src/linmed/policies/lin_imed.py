@@ -39,6 +39,11 @@ class LinIMED(Floored, DeterministicPolicy):
         paper_all_arms="no",
     )
 
+    @property
+    def scale_free(self) -> bool:
+        """But for version 2, whose cap log T has no unit."""
+        return self.version != 2
+
     def __post_init__(self) -> None:
         super().__post_init__()
         self._set("version", checks.option("version", self.version, (1, 2, 3)))

@@ -57,6 +57,11 @@ class LinTS(Floored):
     )
     noise: ClassVar[Noise] = "normal"
 
+    @property
+    def scale_free(self) -> bool:
+        """Where the scale s has the unit of a reward."""
+        return self.scale in ("frequentist", "bayes", "agrawal-goyal")
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if isinstance(self.scale, str):

@@ -1,19 +1,22 @@
-"""OFUL: optimism in the face of uncertainty (Abbasi-Yadkori, Pál and Szepesvári 2011)."""
+"""OFUL: optimism in the face of uncertainty (Abbasi-Yadkori, Pál and Szepesvári 2011), and LinUCB."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import cached_property
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from linmed import checks
 from linmed.checks import Floats, Ints
 from linmed.kernels import optimism
+from linmed.kernels.confidence import FixedSet
 from linmed.policies.base import Properties, RidgeState, decisions
 from linmed.policies.rule import DeterministicPolicy, Floored
 
 
 @dataclass(frozen=True)
 class OFUL(Floored, DeterministicPolicy):
-    """Play argmax_a ⟨θ̂, a⟩ + √β ‖a‖_{V⁻¹}, also known as LinUCB. Ties go to the lowest index.
+    """Play argmax_a ⟨θ̂, a⟩ + √β ‖a‖_{V⁻¹}. Ties go to the lowest index.
 
     √β = σ √(log(det V/det V₀) + 2 log(1/δ)) + √λ S. The rule is deterministic: without a `floor` its logs
     say nothing about arms it did not play.
@@ -35,3 +38,34 @@ class OFUL(Floored, DeterministicPolicy):
         out = np.empty(decisions(state, arms), dtype=np.int64)
         optimism.oful(arms, state.theta, state.inverse, self.radius(state), out)
         return out
+
+
+@dataclass(frozen=True)
+class LinUCB(OFUL):
+    """OFUL by the name most libraries give it, with their fixed width: argmax_a ⟨θ̂, a⟩ + α ‖a‖_{V⁻¹}.
+
+    >>> LinUCB(alpha=0.5).name, LinUCB().name
+    ('LinUCB (alpha=0.5)', 'LinUCB')
+    """
+
+    alpha: float | None = None
+    """α; None means OFUL's √β, which grows as its guarantee needs."""
+
+    properties: ClassVar[Properties] = OFUL.properties._replace(
+        reference="Li, Chu, Langford & Schapire 2010", paper_computable="—", paper_all_arms="—"
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.alpha is not None:
+            self._set("alpha", checks.positive("alpha", self.alpha))
+
+    @cached_property
+    def confidence_set(self) -> NamedTuple:
+        """OFUL's, or β = α²."""
+        return super().confidence_set if self.alpha is None else FixedSet(self.alpha**2)
+
+    @property
+    def scale_free(self) -> bool:
+        """Unless α is a number, in the units of the rewards."""
+        return self.alpha is None

@@ -43,7 +43,11 @@ class SpannerIGW(Floored, RulePolicy):
         paper_computable="yes",
         paper_all_arms="no*",
     )
-    scale_free: ClassVar[bool] = False
+
+    @property
+    def scale_free(self) -> bool:
+        """No: γ multiplies gaps in the units of the rewards."""
+        return False
 
     def __post_init__(self) -> None:
         super().__post_init__()

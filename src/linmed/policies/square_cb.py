@@ -41,7 +41,11 @@ class SquareCB(RulePolicy):
         paper_computable="yes",
         paper_all_arms="no",
     )
-    scale_free: ClassVar[bool] = False
+
+    @property
+    def scale_free(self) -> bool:
+        """No: γ multiplies gaps in the units of the rewards."""
+        return False
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -3,39 +3,26 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
-from linmed.log import SCHEMA, ragged
+from linmed.log import AT_ONCE, SCHEMA, Malformed, ragged, write_parquet
 from linmed.serve import store
 from linmed.serve.bandit import Bandit
 from linmed.serve.database import decisions, rewards
 
-if TYPE_CHECKING:
-    from linmed.ope.log import Malformed
-
 EXPORT_ROWS = 8192
 
-_STORED: dict[str, list[sa.Column[Any]]] = {  # what each column of the log is made from
-    "decision_id": [decisions.c.id],
-    "time": [decisions.c.time],
-    "policy": [decisions.c.version],
-    "version": [decisions.c.absorbed],
-    "arm": [decisions.c.arm],
-    "arm_id": [decisions.c.arm_id],
-    "arm_count": [decisions.c.arm_count],
-    "features": [decisions.c.features],
-    "probability": [decisions.c.log_probability],
-    "log_probability": [decisions.c.log_probability],
-    "probabilities": [decisions.c.log_probabilities],
-    "arms": [decisions.c.arms],
-    "reward": [],
-    "reward_time": [],
+_STORED = {  # what columns of the log are made from, where it has another name
+    "decision_id": "id",
+    "policy": "version",
+    "version": "absorbed",
+    "probability": "log_probability",
+    "probabilities": "log_probabilities",
 }
 
 
@@ -64,14 +51,17 @@ class LiveSource:
         }
         self.columns = [name for name in SCHEMA.names if name not in lacking]
 
-    def read(self, columns: Sequence[str], rows: int, malformed: "Malformed") -> Iterator[pa.RecordBatch]:
-        """Batches of at most `rows` decisions, as a `DecisionLog` asks for them."""
-        return self.batches(columns, rows)
-
-    def batches(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        """Batches of at most `rows` decisions."""
+    def read(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Iterator[pa.RecordBatch]:
+        """Batches of at most `rows` decisions, fewer where their arms are very many numbers."""
         last = 0
-        needed = list(dict.fromkeys(column for name in columns for column in _STORED[name]))
+        if "arms" in columns:
+            largest = sa.select(sa.func.max(decisions.c.arm_count)).where(
+                decisions.c.bandit == self.bandit.id
+            )
+            widest = (self.connection.execute(largest).scalar() or 1) * self.bandit.dim
+            rows = min(rows, max(1, AT_ONCE // widest))
+        names = {_STORED.get(name, name) for name in columns} - {"reward", "reward_time"}
+        needed = [decisions.c[name] for name in sorted(names)]
         joined = decisions.outerjoin(rewards, rewards.c.decision == decisions.c.number)
         query = (
             sa.select(decisions.c.number, rewards.c.reward, rewards.c.time.label("reward_time"), *needed)
@@ -106,15 +96,9 @@ class LiveSource:
             dim = self.bandit.dim
             shaped = [None if row.arms is None else store.vector(row.arms).reshape(-1, dim) for row in rows]
             return ragged(shaped, nested=True)
-        stored = {"decision_id": "id", "version": "absorbed"}.get(name, name)
-        return pa.array([getattr(row, stored) for row in rows], kind)
+        return pa.array([getattr(row, _STORED.get(name, name)) for row in rows], kind)
 
 
 def export(source: LiveSource, path: Path) -> int:
     """Write the log to one Parquet file; returns the number of decisions."""
-    count = 0
-    with pq.ParquetWriter(path, SCHEMA) as writer:
-        for batch in source.batches(SCHEMA.names, EXPORT_ROWS):
-            writer.write_batch(batch)
-            count += batch.num_rows
-    return count
+    return write_parquet(path, SCHEMA, source.read(SCHEMA.names, EXPORT_ROWS, Malformed()))

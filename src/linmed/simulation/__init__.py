@@ -1,9 +1,9 @@
 """Policies × environment × trials → thinned regret curves, in a store that survives interruption."""
 
+from linmed.simulation.batch import checkpoints
 from linmed.simulation.engine import processes
 from linmed.simulation.results import Results, Run
 from linmed.simulation.run import SimulationInterrupted, simulate
-from linmed.simulation.schedule import checkpoints
 from linmed.simulation.store import Store, StoreError, StoreWarning
 
 __all__ = [

@@ -11,16 +11,20 @@ from numpy.typing import ArrayLike
 
 import linmed.policies  # noqa: F401  (its classes give the columns)
 from linmed.environments import Environment
-from linmed.environments.base import subclasses as environment_classes
 from linmed.policies.base import Policy
+from linmed.registry import concrete_subclasses
 
 KINDS = (("text", {str}, pa.string()), ("real", {float}, pa.float64()), ("whole", {int}, pa.int64()),
          ("flag", {bool}, pa.bool_()))  # fmt: skip
 """Parameter types in the order in which they win where classes disagree about a name."""
 
 
-def parameter_columns(policy: Policy, environment: Environment) -> dict[str, tuple[pa.DataType, Any]]:
-    """`policy.x` and `environment.y` for every parameter of every class known: type, and value or None.
+Columns = dict[str, tuple[pa.DataType, Any]]
+"""Type, and value or None."""
+
+
+def parameter_columns(policy: Policy, environment: Environment) -> Columns:
+    """`policy.x` and `environment.y` for every parameter of every class known.
 
     A parameter that is no plain value (a matrix of arms) has no column; it is in `configuration`.
     """
@@ -30,26 +34,25 @@ def parameter_columns(policy: Policy, environment: Environment) -> dict[str, tup
     if inner is not None:
         outer = configuration["environment"]
         configuration = {**inner, **configuration, "environment": f"{outer}({inner['environment']})"}
-    config = policy.to_dict()
-    columns: dict[str, tuple[pa.DataType, Any]] = {
-        "policy.class": (pa.string(), config["policy"]),
+    columns: Columns = {
+        "policy.class": (pa.string(), type(policy).__name__),
         "environment.class": (pa.string(), configuration["environment"]),
     }
-    for name, type_ in _types(_policy_classes()).items():
-        columns[f"policy.{name}"] = type_, _fit(config.get(name), type_)
-    for name, type_ in _types(environment_classes()).items():
-        columns[f"environment.{name}"] = type_, _fit(configuration.get(name), type_)
+    columns |= {f"policy.{name}": column for name, column in policy_columns(policy).items()}
+    columns |= {
+        f"environment.{name}": column for name, column in _columns(Environment, configuration).items()
+    }
     return columns
 
 
-def _policy_classes() -> list[type[Any]]:
-    found: list[type[Any]] = []
-    parents: list[Any] = [Policy]
-    while parents:
-        children = parents.pop().__subclasses__()
-        parents += children
-        found += children
-    return found
+def policy_columns(policy: Policy) -> Columns:
+    """Every parameter of every policy known, with this policy's value."""
+    return _columns(Policy, policy.to_dict())
+
+
+def _columns(base: type, config: dict[str, Any]) -> Columns:
+    types = _types(concrete_subclasses(base))
+    return {name: (type_, _fit(config.get(name), type_)) for name, type_ in types.items()}
 
 
 def _types(classes: list[Any]) -> dict[str, pa.DataType]:

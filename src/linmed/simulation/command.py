@@ -9,25 +9,27 @@ import sys
 from typing import Any, TypeVar
 
 from linmed.environments import Delayed, Environment
-from linmed.environments.base import subclasses
-from linmed.policies import ALL, LinIMED, LinMED, LinTS, Policy
+from linmed.policies import ALL, LinIMED, LinMED, LinMEDNoDesign, LinTS, Policy, SpannerIGW
+from linmed.registry import concrete_subclasses
 from linmed.simulation.results import Results
 from linmed.simulation.run import SimulationInterrupted, simulate
 from linmed.simulation.store import StoreError
 
 T = TypeVar("T")
 
-SHORT: dict[str, tuple[type[Policy], dict[str, Any]]] = {
-    "LinMED-99": (LinMED, {"alpha_emp": 0.99, "alpha_opt": 0.005}),
-    "LinMED-90": (LinMED, {"alpha_emp": 0.90, "alpha_opt": 0.05}),
-    "LinMED-50": (LinMED, {"alpha_emp": 0.50, "alpha_opt": 0.25}),
+LEGENDS: dict[str, tuple[type[Policy], dict[str, Any]]] = {
+    "LinMED-99": (LinMED, {"alpha_emp": 0.99}),
+    "LinMED-90": (LinMED, {"alpha_emp": 0.90}),
+    "LinMED-50": (LinMED, {"alpha_emp": 0.50}),
+    "LinMEDNOPT": (LinMEDNoDesign, {}),
     "LinTS-Freq": (LinTS, {"scale": "frequentist"}),
     "LinTS-Bayes": (LinTS, {"scale": "bayes"}),
     "LinIMED-1": (LinIMED, {"version": 1}),
     "LinIMED-2": (LinIMED, {"version": 2}),
     "LinIMED-3": (LinIMED, {"version": 3}),
+    "SpannerIGW-AT": (SpannerIGW, {}),
 }
-"""Names of the paper's legends: a class and what they fix."""
+"""Names in the paper's legends that are no class's: a class and what they fix."""
 
 
 def add_parser(subparsers: Any) -> argparse.ArgumentParser:
@@ -60,15 +62,8 @@ def run(args: argparse.Namespace) -> int:
         environment = parse("problem", args.on, environment_makers())
         if args.delay:
             environment = Delayed(environment, rounds=args.delay)
-        results = simulate(
-            policies,
-            environment,
-            args.horizon,
-            args.trials,
-            args.seed,
-            store=args.store,
-            workers=args.workers,
-        )
+        sizes = args.horizon, args.trials, args.seed
+        results = simulate(policies, environment, *sizes, store=args.store, workers=args.workers)
     except SimulationInterrupted as interrupt:
         print("interrupted; the trials that had finished:", file=sys.stderr)
         _show(interrupt.results, None)
@@ -82,13 +77,14 @@ def run(args: argparse.Namespace) -> int:
 
 def policy_makers() -> dict[str, tuple[type[Policy], dict[str, Any]]]:
     """Every policy by the paper's short names, and by its class's name."""
-    return {**SHORT, **{cls.__name__: (cls, {}) for cls in ALL}}
+    return {**LEGENDS, **{cls.__name__: (cls, {}) for cls in ALL}}
 
 
 def environment_makers() -> dict[str, tuple[type[Environment], dict[str, Any]]]:
     """Every environment of the package; a delay is an option of its own."""
-    own = [cls for cls in subclasses() if cls.__module__.startswith("linmed.") and cls is not Delayed]
-    return {cls.__name__: (cls, {}) for cls in sorted(own, key=lambda cls: cls.__name__)}
+    known = sorted(concrete_subclasses(Environment), key=lambda cls: cls.__name__)
+    own = [cls for cls in known if cls.__module__.startswith("linmed.") and cls is not Delayed]
+    return {cls.__name__: (cls, {}) for cls in own}
 
 
 def parse(kind: str, text: str, makers: dict[str, tuple[type[T], dict[str, Any]]]) -> T:

@@ -1,17 +1,26 @@
-"""Running tasks on any `concurrent.futures.Executor`, with a bar that tells rate and time left."""
+"""Running jobs on any `concurrent.futures.Executor`; what a store already holds is not computed again."""
 
 import os
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from contextlib import nullcontext
+from dataclasses import replace
 from multiprocessing import get_context
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
-from rich.progress import Task as RichTask
-from rich.text import Text
+import numpy as np
 
-from linmed.simulation.batch import Outcome, Stopped, Task, run_batch
+from linmed.progress import Bar
+from linmed.simulation.jobs import Job, Outcome, Stopped
+from linmed.simulation.store import Finished, Store
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C while jobs were running; `finished` holds what was done of each."""
+
+    def __init__(self, finished: list[Finished]) -> None:
+        super().__init__("interrupted; what was finished is kept")
+        self.finished = finished
 
 
 def default_workers() -> int:
@@ -27,82 +36,97 @@ def processes(workers: int | None = None) -> ProcessPoolExecutor:
     return ProcessPoolExecutor(workers or default_workers(), mp_context=get_context("spawn"))
 
 
-def execute(
-    tasks: Sequence[Task], executor: Executor | None, workers: int, progress: bool, title: str
-) -> Iterator[tuple[Task, Outcome]]:
-    """Every task with its outcome, in the order they finish.
+def compute(
+    jobs: Sequence[Job],
+    batch: int,
+    executor: Executor | None = None,
+    workers: int = 1,
+    store: Store | None = None,
+    progress: bool | Bar = False,
+    title: str = "",
+) -> list[Finished]:
+    """All trials of every job: those in the store, and the others, at most `batch` of them together.
+
+    progress: whether to show a bar, or a bar of the caller's, which hears of what is done.
+    """
+    finished = [[store.load(job)] if store else [] for job in jobs]
+    parts = []
+    for index, job in enumerate(jobs):
+        here = set(finished[index][0].trials.tolist()) if store else set()
+        missing = [trial for trial in job.trials if trial not in here]
+        parts += [(replace(job, trials=part), index) for part in _consecutive(missing, batch)]
+    total = sum(job.rounds for job, _ in parts)
+    interrupted = False
+    with nullcontext(progress) if isinstance(progress, Bar) else Bar(progress, "rounds", title, total) as bar:
+        try:
+            for job, index, outcome in _execute(parts, executor, workers, bar):
+                if store:
+                    store.save(job, outcome)
+                finished[index].append(Finished(np.array(job.trials), outcome))
+        except KeyboardInterrupt:
+            interrupted = True
+    whole = [Finished.together([part for part in found if len(part.trials)]) for found in finished]
+    if interrupted:
+        raise Interrupted(whole)
+    return whole
+
+
+def _execute(
+    parts: Sequence[tuple[Job, int]], executor: Executor | None, workers: int, bar: Bar
+) -> Iterator[tuple[Job, int, Outcome]]:
+    """Every job with its number and outcome, in the order they finish.
 
     Without an executor, threads: the kernels run outside the interpreter lock. On Ctrl-C the threads
     stop at the next block, what has finished is still handed out, and the interrupt goes on.
     """
     stop = threading.Event()
-    with _Bar(progress, title, sum(task.horizon * len(task.trials) for task in tasks)) as bar:
 
-        def tick(replica_rounds: int) -> None:
-            if stop.is_set():
-                raise Stopped
-            bar.advance(replica_rounds)
+    def tick(replica_rounds: int) -> None:
+        if stop.is_set():
+            raise Stopped
+        bar.advance(replica_rounds)
 
-        own = ThreadPoolExecutor(workers, thread_name_prefix="linmed") if executor is None else None
-        futures: dict[Future[Outcome], Task] = {}
-        try:
-            for task in tasks:
-                if own is not None:
-                    futures[own.submit(run_batch, task, tick)] = task
-                else:
-                    assert executor is not None
-                    futures[executor.submit(run_batch, task)] = task
-            for future in as_completed(list(futures)):
-                task = futures.pop(future)
-                try:
-                    outcome = future.result()
-                except Exception as error:
-                    error.add_note(f"while simulating {task.policy.name} on {task.environment.name}")
-                    raise
-                if own is None:
-                    bar.advance(task.horizon * len(task.trials))
-                yield task, outcome
-        except KeyboardInterrupt:
-            stop.set()
-            for future in futures:
-                future.cancel()
-            for future, task in futures.items():
-                if future.done() and not future.cancelled() and future.exception() is None:
-                    yield task, future.result()
-            raise
-        finally:
-            stop.set()
-            for future in futures:
-                future.cancel()
+    own = ThreadPoolExecutor(workers, thread_name_prefix="linmed") if executor is None else None
+    futures: dict[Future[Outcome], tuple[Job, int]] = {}
+    try:
+        for job, index in parts:
             if own is not None:
-                own.shutdown(wait=True)
+                futures[own.submit(job.run, tick)] = job, index
+            else:
+                assert executor is not None
+                futures[executor.submit(job.run)] = job, index
+        for future in as_completed(list(futures)):
+            job, index = futures.pop(future)
+            try:
+                outcome = future.result()
+            except Exception as error:
+                error.add_note(f"while simulating {job.name}")
+                raise
+            if own is None:
+                bar.advance(job.rounds)
+            yield job, index, outcome
+    except KeyboardInterrupt:
+        stop.set()
+        for future in futures:
+            future.cancel()
+        for future, (job, index) in futures.items():
+            if future.done() and not future.cancelled() and future.exception() is None:
+                yield job, index, future.result()
+        raise
+    finally:
+        stop.set()
+        for future in futures:
+            future.cancel()
+        if own is not None:
+            own.shutdown(wait=True)
 
 
-class _Rate(ProgressColumn):
-    def render(self, task: RichTask) -> Text:
-        return Text(
-            "" if task.speed is None else f"{task.speed / 1e6:.2f} M rounds/s", style="progress.data.speed"
-        )
-
-
-class _Bar:
-    """A progress bar on standard error, shown only where someone can see it."""
-
-    def __init__(self, wanted: bool, title: str, total: int) -> None:
-        console = Console(stderr=True)
-        self._progress = Progress(
-            TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"),
-            _Rate(), TimeRemainingColumn(),
-            console=console, disable=not (wanted and console.is_terminal), transient=True,
-        )  # fmt: skip
-        self._task = self._progress.add_task(title, total=total)
-
-    def __enter__(self) -> "_Bar":
-        self._progress.start()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._progress.stop()
-
-    def advance(self, replica_rounds: int) -> None:
-        self._progress.advance(self._task, replica_rounds)
+def _consecutive(trials: list[int], size: int) -> list[tuple[int, ...]]:
+    """Runs of consecutive trials, at most `size` long."""
+    parts: list[list[int]] = []
+    for trial in trials:
+        if parts and parts[-1][-1] == trial - 1 and len(parts[-1]) < size:
+            parts[-1].append(trial)
+        else:
+            parts.append([trial])
+    return [tuple(part) for part in parts]

@@ -1,7 +1,7 @@
 """A picture of regret against rounds."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -22,9 +22,12 @@ def plot(results: "Results", path: str | Path | None = None) -> Figure:
     figure = Figure(figsize=(8.0, 4.5), layout="constrained")
     axes = figure.add_subplot()
     for index, name in enumerate(results.names):
-        draw_curve(
-            axes, results, name, COLOURS[index % len(COLOURS)], DASHES[index // len(COLOURS) % len(DASHES)]
-        )
+        colour, dash = COLOURS[index % len(COLOURS)], DASHES[index // len(COLOURS) % len(DASHES)]
+        mean, error = results.mean(name), results.standard_error(name)
+        axes.plot(results.checkpoints, mean, color=colour, linestyle=dash, label=name, linewidth=1.6)
+        if np.isfinite(error).all():
+            low, high = mean - 1.96 * error, mean + 1.96 * error
+            axes.fill_between(results.checkpoints, low, high, color=colour, alpha=0.18, linewidth=0)
     axes.set_xlabel("round")
     axes.set_ylabel("cumulative regret")
     axes.set_title(results.environment.name, fontsize="medium", wrap=True)
@@ -36,12 +39,3 @@ def plot(results: "Results", path: str | Path | None = None) -> Figure:
     if path is not None:
         figure.savefig(path, dpi=150)
     return figure
-
-
-def draw_curve(axes: Any, results: "Results", name: str, colour: str, dash: str = "-") -> None:
-    """One policy's mean and its 95 % interval, 1.96 standard errors to either side."""
-    mean, error = results.mean(name), results.standard_error(name)
-    axes.plot(results.checkpoints, mean, color=colour, linestyle=dash, label=name, linewidth=1.6)
-    if np.isfinite(error).all():
-        low, high = mean - 1.96 * error, mean + 1.96 * error
-        axes.fill_between(results.checkpoints, low, high, color=colour, alpha=0.18, linewidth=0)

@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,8 @@ import pyarrow as pa
 from linmed.checks import Floats, Ints
 from linmed.environments import Environment
 from linmed.policies.base import Policy
+from linmed.simulation.columns import policy_columns
+from linmed.tables import Table
 
 
 @dataclass(frozen=True)
@@ -19,14 +21,14 @@ class Run:
     """One policy's share."""
 
     policy: Policy
-    trials: Ints  # (T,) trial numbers, ascending
-    regret: Floats  # (T, checkpoints) cumulative pseudo-regret
-    pulls: Ints  # (T, K) how often each arm was played
+    trials: Ints = field(repr=False)  # (T,) trial numbers, ascending
+    regret: Floats = field(repr=False)  # (T, checkpoints) cumulative pseudo-regret
+    pulls: Ints = field(repr=False)  # (T, K) how often each arm was played
     seconds: float
     """Time spent in the loop, summed over workers."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Results:
     """Regret curves of several policies on one environment. Rows are trials, columns checkpoints."""
 
@@ -85,9 +87,9 @@ class Results:
         errors: Floats = curves.std(axis=0, ddof=1) / np.sqrt(len(curves))
         return errors
 
-    def summary(self) -> pa.Table:
+    def summary(self) -> Table:
         """One row per policy: policy, mean_regret, standard_error, trials, seconds."""
-        rows = [
+        return Table(
             {
                 "policy": name,
                 "mean_regret": float(self.mean(name)[-1]),
@@ -96,24 +98,25 @@ class Results:
                 "seconds": run.seconds,
             }
             for name, run in self.runs.items()
-        ]
-        return pa.Table.from_pylist(rows)
+        )
 
-    def table(self) -> pa.Table:
-        """The curves in long form: policy, its parameters, trial, round, regret."""
-        rounds = np.tile(self.checkpoints, max((len(run.trials) for run in self.runs.values()), default=0))
+    def table(self) -> Table:
+        """The curves in long form: policy, trial, round, regret, the policy's parameters."""
+        shown = set().union(*(run.policy.to_dict() for run in self.runs.values())) - {"label"}
         parts = []
         for name, run in self.runs.items():
             size = run.regret.size
-            columns: dict[str, Any] = {"policy": [name] * size}
-            for key, value in run.policy.to_dict().items():
-                if key not in ("policy", "label"):
-                    columns[key] = [value] * size
-            columns["trial"] = np.repeat(run.trials, len(self.checkpoints))
-            columns["round"] = rounds[:size]
-            columns["regret"] = run.regret.ravel()
+            columns: dict[str, Any] = {
+                "policy": pa.array([name] * size, pa.string()),
+                "trial": np.repeat(run.trials, len(self.checkpoints)),
+                "round": np.tile(self.checkpoints, len(run.trials)),
+                "regret": run.regret.ravel(),
+            }
+            for key, (type_, value) in policy_columns(run.policy).items():
+                if key in shown:
+                    columns[key] = pa.array([value] * size, type_)
             parts.append(pa.table(columns))
-        return pa.concat_tables(parts, promote_options="permissive")
+        return Table(pa.concat_tables(parts))
 
     def plot(self, path: str | Path | None = None) -> Any:
         """Mean regret with 95 % intervals, saved to `path` (PNG, SVG, PDF by its ending)."""
@@ -121,15 +124,7 @@ class Results:
 
         return plot(self, path)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         """The summary as text, best first."""
-        order = sorted(self.summary().to_pylist(), key=lambda row: (row["mean_regret"], row["policy"]))
-        width = max([len("policy"), *(len(row["policy"]) for row in order)])
-        lines = [f"{self.environment.name}, {self.horizon:,} rounds, seed {self.seed}"]
-        lines.append(f"{'policy':{width}}  {'regret':>10}  {'± s.e.':>8}  {'trials':>6}  {'seconds':>8}")
-        for row in order:
-            lines.append(
-                f"{row['policy']:{width}}  {row['mean_regret']:10.2f}  {row['standard_error']:8.2f}  "
-                f"{row['trials']:6d}  {row['seconds']:8.2f}"
-            )
-        return "\n".join(lines)
+        best = self.summary().sort_by([("mean_regret", "ascending"), ("policy", "ascending")])
+        return f"{self.environment.name}, {self.horizon:,} rounds, seed {self.seed}\n{Table(best)}"

@@ -8,19 +8,17 @@ from pathlib import Path
 import numpy as np
 
 from linmed import checks
-from linmed.checks import Ints
 from linmed.environments import Environment
 from linmed.policies.base import Policy
-from linmed.simulation.batch import Task
-from linmed.simulation.engine import default_workers, execute
+from linmed.progress import Bar
+from linmed.simulation.batch import Task, checkpoints
+from linmed.simulation.engine import Interrupted, compute, default_workers
 from linmed.simulation.results import Results, Run
-from linmed.simulation.schedule import ENVIRONMENT, checkpoints, stream
-from linmed.simulation.store import Store, Trial
+from linmed.simulation.store import Finished, Store
+from linmed.streams import stream
 
 LARGEST_BATCH = 256
 """Replicas that go through the loop together; beyond this the cost of a round is all arithmetic."""
-
-
 UNKNOWN_BATCH = 32
 """The same for an executor of unknown size: enough to share a loop, few enough to spread over a cluster."""
 SMALLEST_ROUND = 1000
@@ -46,7 +44,7 @@ def simulate(
     seed: int = 0,
     executor: Executor | None = None,
     store: Store | str | Path | None = None,
-    progress: bool = True,
+    progress: bool | Bar = True,
     *,
     workers: int | None = None,
     batch: int | None = None,
@@ -60,6 +58,7 @@ def simulate(
     executor: any `concurrent.futures.Executor`; None uses `workers` threads (default: all processors
         where a round is long enough to be worth it). `processes()` makes one of processes.
     store: a directory that keeps finished batches; what it already holds is not computed again.
+    progress: whether to show a bar, or a `linmed.progress.Bar` that several simulations share.
     batch: trials that go through the loop together (default: as many as keep all workers busy).
     points: regret is written down at about this many rounds.
 
@@ -88,30 +87,25 @@ def simulate(
         workers = _worthwhile_threads(environment, seed, batch or trials, policies)
     if batch is None:
         batch = _batch_size(workers or getattr(executor, "_max_workers", None), trials, len(policies))
-    finished: dict[str, dict[int, Trial]] = {}
-    tasks: list[Task] = []
-    for policy in policies:
-        whole = Task(policy, environment, horizon, seed, tuple(range(trials)), marks)
-        finished[policy.name] = store.load(whole) if store else {}
-        missing = [trial for trial in range(trials) if trial not in finished[policy.name]]
-        tasks += [
-            Task(policy, environment, horizon, seed, part, marks) for part in _consecutive(missing, batch)
-        ]
-    interrupted = False
+    every = tuple(range(trials))
+    tasks = [Task(environment, horizon, seed, every, policy, marks) for policy in policies]
+
+    def results(finished: Sequence[Finished]) -> Results:
+        runs = {task.policy.name: _run(task, done) for task, done in zip(tasks, finished, strict=True)}
+        return Results(environment, horizon, seed, marks, runs)
+
     try:
-        for task, outcome in execute(tasks, executor, workers or 1, progress, environment.name):
-            if store:
-                store.save(task, outcome)
-            finished[task.policy.name].update(Trial.split(task, outcome))
-    except KeyboardInterrupt:
-        interrupted = True
-    results = Results(
-        environment, horizon, seed, marks,
-        {policy.name: _collect(policy, finished[policy.name], marks) for policy in policies},
-    )  # fmt: skip
-    if interrupted:
-        raise SimulationInterrupted(results)
-    return results
+        return results(compute(tasks, batch, executor, workers or 1, store, progress, environment.name))
+    except Interrupted as interrupt:
+        raise SimulationInterrupted(results(interrupt.finished)) from None
+
+
+def _run(task: Task, done: Finished) -> Run:
+    if len(done.trials) == 0:
+        nothing = np.empty((0, len(task.checkpoints)))
+        return Run(task.policy, done.trials, nothing, np.empty((0, 0), dtype=np.int64), 0.0)
+    arrays = done.arrays
+    return Run(task.policy, done.trials, arrays["regret"], arrays["pulls"], float(arrays["seconds"].sum()))
 
 
 def _named(policies: Policy | Iterable[Policy]) -> list[Policy]:
@@ -138,31 +132,8 @@ def _batch_size(workers: int | None, trials: int, policies: int) -> int:
 def _worthwhile_threads(environment: Environment, seed: int, trials: int, policies: Sequence[Policy]) -> int:
     """All processors, or 1 where a round is so short that threads would only wait for each other."""
     workers = default_workers()
-    if all(type(policy).play is not Policy.play for policy in policies):
-        return workers  # whole rounds are compiled: the interpreter lock is seldom asked for
-    arms = next(environment.blocks(stream(seed, 0, ENVIRONMENT))).arms
+    if all(policy.compiled_rounds for policy in policies):
+        return workers  # the interpreter lock is seldom asked for
+    arms = next(environment.blocks(stream(seed, "environment", 0))).arms
     replicas = _batch_size(workers, trials, len(policies))
     return workers if replicas * arms.shape[-2] * arms.shape[-1] >= SMALLEST_ROUND else 1
-
-
-def _consecutive(trials: list[int], size: int) -> list[tuple[int, ...]]:
-    """Runs of consecutive trials, at most `size` long."""
-    parts: list[list[int]] = []
-    for trial in trials:
-        if parts and parts[-1][-1] == trial - 1 and len(parts[-1]) < size:
-            parts[-1].append(trial)
-        else:
-            parts.append([trial])
-    return [tuple(part) for part in parts]
-
-
-def _collect(policy: Policy, finished: dict[int, Trial], marks: Ints) -> Run:
-    order = sorted(finished)
-    rows = [finished[trial] for trial in order]
-    return Run(
-        policy=policy,
-        trials=np.array(order, dtype=np.int64),
-        regret=np.stack([row.regret for row in rows]) if rows else np.empty((0, len(marks))),
-        pulls=np.stack([row.pulls for row in rows]) if rows else np.empty((0, 0), dtype=np.int64),
-        seconds=sum(row.seconds for row in rows),
-    )

@@ -10,22 +10,27 @@ import hashlib
 import json
 import os
 import time
-import uuid
 import warnings
+from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from linmed import __version__
-from linmed.checks import Floats, Ints
-from linmed.simulation.batch import Outcome, Task
-from linmed.simulation.columns import parameter_columns
+from linmed.checks import Ints
+from linmed.files import PARTIAL, write_atomically
+from linmed.simulation.jobs import Job, Outcome
+from linmed.tables import Table
 
-FORMAT = 1
+FORMAT = 2
 MARKER = "_linmed-store.json"  # readers of Parquet directories pass over names that begin with _ or .
+ARRAYS = b"linmed.arrays"
+"""Where a file's metadata names the columns that `Job.run` computed."""
 
 
 class StoreError(Exception):
@@ -36,21 +41,22 @@ class StoreWarning(UserWarning):
     """A file in the store was damaged; its trials are computed again."""
 
 
-class Trial(NamedTuple):
-    """One trial's results."""
+class Finished(NamedTuple):
+    """Trials of one job that have been computed."""
 
-    regret: Floats  # (checkpoints,)
-    pulls: Ints  # (K,)
-    seconds: float
+    trials: Ints
+    arrays: Outcome
 
     @staticmethod
-    def split(task: Task, outcome: Outcome) -> "dict[int, Trial]":
-        """An outcome by trial; the time is shared equally."""
-        share = outcome.seconds / len(task.trials)
-        return {
-            trial: Trial(outcome.regret[row], outcome.pulls[row], share)
-            for row, trial in enumerate(task.trials)
-        }
+    def together(parts: "list[Finished]") -> "Finished":
+        """All of them in ascending order, each once."""
+        if not parts:
+            return Finished(np.empty(0, dtype=np.int64), {})
+        trials, first = np.unique(np.concatenate([part.trials for part in parts]), return_index=True)
+        names = parts[0].arrays
+        return Finished(
+            trials, {name: np.concatenate([part.arrays[name] for part in parts])[first] for name in names}
+        )
 
 
 class Store:
@@ -67,58 +73,44 @@ class Store:
         self.trials.mkdir(exist_ok=True)
         self._sweep()
 
-    def load(self, task: Task) -> dict[int, Trial]:
-        """The trials of the task that are here."""
-        found: dict[int, Trial] = {}
-        wanted = set(task.trials)
-        for file in sorted(self.trials.glob(f"{self.key(task)}-*.parquet")):
+    def load(self, job: Job) -> Finished:
+        """The trials of the job that are here."""
+        found = []
+        for file in sorted(self.trials.glob(f"{self.key(job)}-*.parquet")):
             table = self._read(file)
-            if table is None:
-                continue
-            for row in table.select(["trial", "regret", "pulls", "seconds"]).to_pylist():
-                if row["trial"] in wanted:
-                    found[row["trial"]] = Trial(
-                        np.array(row["regret"], dtype=np.float64),
-                        np.array(row["pulls"], dtype=np.int64),
-                        row["seconds"],
-                    )
-        return found
+            if table is not None:
+                trials = table["trial"].to_numpy()
+                wanted = np.isin(trials, job.trials)
+                arrays = {
+                    name: _rows(table[name])[wanted] for name in json.loads(table.schema.metadata[ARRAYS])
+                }
+                found.append(Finished(trials[wanted], arrays))
+        return Finished.together(found)
 
-    def save(self, task: Task, outcome: Outcome) -> Path:
+    def save(self, job: Job, outcome: Outcome) -> Path:
         """Write a finished batch; it is on the disk when this returns."""
         sink = pa.BufferOutputStream()
-        pq.write_table(_table(task, outcome, self.key(task)), sink, compression="zstd")
+        pq.write_table(_table(job, outcome, self.key(job)), sink, compression="zstd")
         content = sink.getvalue().to_pybytes()
-        digest = hashlib.sha256(content).hexdigest()[:16]
-        name = f"{self.key(task)}-{task.trials[0]:06d}-{task.trials[-1]:06d}-{digest}.parquet"
-        return self._write(self.trials / name, content)
+        name = f"{self.key(job)}-{job.trials[0]:06d}-{job.trials[-1]:06d}-{_digest(content)}.parquet"
+        return write_atomically(self.trials / name, content, scratch=self.path)
 
-    def table(self) -> pa.Table:
+    def table(self) -> Table:
         """Everything in the store, one row per trial; parameters that a policy lacks are null."""
         tables = [
             table for file in sorted(self.trials.glob("*.parquet")) if (table := self._read(file)) is not None
         ]
-        return pa.concat_tables(tables, promote_options="permissive") if tables else pa.table({})
+        return Table(pa.concat_tables(tables, promote_options="permissive") if tables else {})
 
     @staticmethod
-    def key(task: Task) -> str:
+    def key(job: Job) -> str:
         """The hash of all that the numbers depend on, the trials aside."""
-        return hashlib.sha256(_configuration(task).encode()).hexdigest()[:16]
-
-    def _write(self, target: Path, content: bytes) -> Path:
-        """All or nothing: a file of another name first, then a rename."""
-        partial = self.path / f".{uuid.uuid4().hex}.part"
-        with partial.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, target)
-        return target
+        return _digest(_configuration(job).encode())
 
     def _read(self, file: Path) -> pa.Table | None:
         """The file's table; None, and the file set aside, if its bytes are not those that were written."""
         content = file.read_bytes()
-        if hashlib.sha256(content).hexdigest()[:16] == file.stem.rsplit("-", 1)[-1]:
+        if _digest(content) == file.stem.rsplit("-", 1)[-1]:
             return pq.read_table(pa.BufferReader(content))
         aside = self.path / f"_{file.stem}.damaged"
         os.replace(file, aside)
@@ -138,7 +130,7 @@ class Store:
                 "untouched: choose an empty or a new directory"
             )
         self.path.mkdir(parents=True, exist_ok=True)
-        self._write(marker, json.dumps({"format": FORMAT, "linmed": __version__}).encode())
+        write_atomically(marker, json.dumps({"format": FORMAT, "linmed": __version__}).encode())
 
     def _check_format(self, marker: Path) -> None:
         try:
@@ -158,47 +150,52 @@ class Store:
 
     def _sweep(self) -> None:
         """Remove what killed runs left half-written, once no run can still be writing it."""
-        for partial in self.path.glob(".*.part"):
-            try:
+        for partial in self.path.glob(f".*{PARTIAL}"):
+            with suppress(FileNotFoundError):  # another process was quicker
                 if time.time() - partial.stat().st_mtime > 86_400:
                     partial.unlink()
-            except FileNotFoundError:  # another process was quicker
-                pass
 
 
-def _configuration(task: Task) -> str:
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def _configuration(job: Job) -> str:
     """All that the numbers depend on, the trials aside, as canonical JSON."""
-    return json.dumps(
-        {
-            "policy": task.policy.to_dict(),
-            "environment": task.environment.identity(),
-            "horizon": task.horizon,
-            "seed": task.seed,
-            "checkpoints": len(task.checkpoints),
-            "linmed": __version__,
-        },
-        sort_keys=True,
-    )
-
-
-def _table(task: Task, outcome: Outcome, key: str) -> pa.Table:
-    """One row per trial: what was run, its parameters as columns, and the curve as lists."""
-    rows = len(task.trials)
-    columns: dict[str, pa.Array] = {
-        "policy": pa.array([task.policy.name] * rows),
-        "environment": pa.array([task.environment.name] * rows),
-        "horizon": pa.array([task.horizon] * rows),
-        "seed": pa.array([str(task.seed)] * rows),  # text: a seed may exceed 64 bits
-        "trial": pa.array(task.trials, pa.int64()),
-        "final_regret": pa.array(outcome.regret[:, -1]),
-        "seconds": pa.array([outcome.seconds / rows] * rows),
+    everything = {
+        "environment": job.environment.identity(),
+        "horizon": job.horizon,
+        "seed": job.seed,
+        "linmed": __version__,
+        **job.configuration(),
     }
-    for name, (type_, value) in parameter_columns(task.policy, task.environment).items():
-        columns[name] = pa.array([value] * rows, type_)
-    columns["round"] = pa.array([task.checkpoints.tolist()] * rows, pa.list_(pa.int64()))
-    columns["regret"] = pa.array(outcome.regret.tolist(), pa.list_(pa.float64()))
-    columns["pulls"] = pa.array(outcome.pulls.tolist(), pa.list_(pa.int64()))
-    columns["linmed"] = pa.array([__version__] * rows)
-    columns["configuration"] = pa.array([_configuration(task)] * rows)
-    columns["key"] = pa.array([key] * rows)
-    return pa.table(columns)
+    return json.dumps(everything, sort_keys=True)
+
+
+def _table(job: Job, outcome: Outcome, key: str) -> pa.Table:
+    """One row per trial: what was run, its parameters as columns, and what was computed; curves as lists."""
+    rows = len(job.trials)
+    same = {
+        "environment": (pa.string(), job.environment.name),
+        "horizon": (pa.int64(), job.horizon),
+        "seed": (pa.string(), str(job.seed)),  # text: a seed may exceed 64 bits
+        **job.columns(),
+        "linmed": (pa.string(), __version__),
+        "configuration": (pa.string(), _configuration(job)),
+        "key": (pa.string(), key),
+    }
+    columns: dict[str, Any] = {"trial": pa.array(job.trials, pa.int64())}
+    columns |= {name: pa.array([value] * rows, type_) for name, (type_, value) in same.items()}
+    for name, array in outcome.items():
+        values = pa.array(array.ravel())
+        ends = pa.array(np.arange(rows + 1, dtype=np.int32) * (array.size // rows))
+        columns[name] = values if array.ndim == 1 else pa.ListArray.from_arrays(ends, values)
+    return pa.table(columns).replace_schema_metadata({ARRAYS: json.dumps(list(outcome))})
+
+
+def _rows(column: pa.ChunkedArray) -> NDArray[Any]:
+    """A column as it was before `_table`: numbers (R,), lists of equal length (R, m)."""
+    if not pa.types.is_list(column.type):
+        return np.asarray(column.to_numpy())
+    flat = np.asarray(pc.list_flatten(column).to_numpy())
+    return flat.reshape(len(column), -1)

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
 import numpy as np
@@ -12,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from linmed import log as disk
-from linmed.log import LogWriter
+from linmed.log import LogWriter, parquet, schema
+from linmed.log import writer as writing
 from linmed.ope import DecisionLog, evaluate
 
 
@@ -131,6 +132,9 @@ def test_a_decision_is_logged_once_and_rewarded_once(tmp_path):
         ({"log_probability": float("-inf")}, "log_probability must be finite"),
         ({"arm": 2}, r"arm must lie in 0\.\.1"),
         ({"arm": -1}, r"arm must lie in 0\.\.1"),
+        ({"arms": np.ones(3)}, r"arms must have 2 axes, got shape \(3,\)"),
+        ({"features": np.ones((1, 3))}, "features must have 1 axes"),
+        ({"time": float("nan")}, "time must be finite"),
     ],
 )
 def test_impossible_decisions_are_refused_and_leave_the_log_unchanged(tmp_path, changes, message):
@@ -183,8 +187,116 @@ def test_a_process_that_ends_without_closing_still_writes_its_buffer(tmp_path):
 def test_old_rows_are_flushed_when_the_interval_has_passed(tmp_path):
     writer = LogWriter(tmp_path, flush_seconds=0.0)
     record(writer, 0)
-    assert len(disk.decision_files(tmp_path)) == 1
+    assert len(parquet.decision_files(tmp_path)) == 1
     writer.close()
+
+
+def test_rows_are_flushed_by_their_bytes_however_few_they_are(tmp_path):
+    """With 1,000 arms of 100 features, 8,192 rows would be 6.5 GB."""
+    arms = np.random.default_rng(0).standard_normal((50, 20))
+    weight = arms.nbytes + 2 * writing.ROW_BYTES
+    with LogWriter(tmp_path, flush_bytes=3 * weight) as writer:
+        for i in range(10):
+            record(writer, i, arms=arms, arm_count=50)
+            assert writer._bytes <= 3 * weight
+    rows = [pq.read_metadata(file).num_rows for file in parquet.decision_files(tmp_path)]
+    assert rows == [3, 3, 3, 1]
+    table = DecisionLog.open(tmp_path).table()
+    assert table["decision_id"].to_pylist() == [str(i) for i in range(10)]
+    assert table["arms"][9].as_py() == arms.tolist()
+    assert LogWriter(tmp_path).flush_bytes == 64 * 2**20
+
+
+def test_a_file_of_lists_stays_within_what_its_offsets_can_number(tmp_path, monkeypatch):
+    """The limit is 2³¹ numbers; here it is 300."""
+    for module in (schema, writing):
+        monkeypatch.setattr(module, "MOST_NUMBERS", 300)
+    arms = np.ones((10, 5))
+    with LogWriter(tmp_path, flush_bytes=2**60) as writer:
+        for i in range(5):
+            record(writer, i, arms=arms, arm_count=10)
+        with pytest.raises(ValueError, match="too large for a log: leave out its arms"):
+            record(writer, 5, arms=np.ones((400, 5)), arm_count=400)
+    assert DecisionLog.open(tmp_path).table()["decision_id"].to_pylist() == [str(i) for i in range(5)]
+    with pytest.raises(ValueError, match="at most 300 numbers, got 350"):
+        schema.ragged([arms] * 7, nested=True)
+    matrices = np.arange(350.0).reshape(7, 10, 5)
+    column = schema.lists(matrices)
+    assert [len(chunk) for chunk in column.chunks] == [6, 1]
+    assert column.to_pylist() == matrices.tolist()
+    assert schema.lists(np.empty((2, 0))).to_pylist() == [[], []]
+
+
+def test_batches_of_wide_rows_are_shorter(tmp_path, monkeypatch):
+    with LogWriter(tmp_path / "log") as writer:
+        for i in range(20):
+            record(writer, i)
+            writer.reward(i, float(i))
+    log = DecisionLog.open(tmp_path / "log").save(tmp_path / "saved")
+    monkeypatch.setattr(parquet, "AT_ONCE", 16)  # numbers; each row has four among its arms, two features
+    assert {batch.num_rows for batch in log.batches(["reward", "arms"])} == {4}
+    assert {batch.num_rows for batch in log.batches(["reward", "features"])} == {8, 4}
+    assert log.table(["reward", "arms"])["reward"].to_pylist() == [float(i) for i in range(20)]
+
+
+def test_what_could_not_be_written_may_be_recorded_again(tmp_path, monkeypatch):
+    writer = LogWriter(tmp_path, flush_rows=2)
+    record(writer, 0)
+
+    def fail(*_):
+        raise OSError("disk full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(writing, "write_atomically", fail)
+        for _ in range(2):
+            with pytest.raises(OSError, match="disk full"):
+                record(writer, 1)
+    record(writer, 1)
+    writer.flush_rows = 1
+    with monkeypatch.context() as patch:
+        patch.setattr(writing, "write_atomically", fail)
+        with pytest.raises(OSError, match="disk full"):
+            writer.reward(0, 1.0)  # late
+        with pytest.raises(OSError, match="disk full"):
+            record(writer, 2)
+    writer.flush_rows = 99
+    record(writer, 2)
+    writer.flush_rows = 1
+    with monkeypatch.context() as patch:
+        patch.setattr(writing, "write_atomically", fail)
+        with pytest.raises(OSError, match="disk full"):
+            writer.reward(2, 1.0)  # still in the buffer
+    for i in (0, 2):
+        writer.reward(i, i + 1.0)
+    writer.close()
+    table = DecisionLog.open(tmp_path).table()
+    assert table["decision_id"].to_pylist() == ["0", "1", "2"]
+    assert table["reward"].to_pylist() == [1.0, None, 3.0]
+
+
+def test_threads_share_a_writer(tmp_path):
+    with LogWriter(tmp_path, flush_rows=7) as writer, ThreadPoolExecutor(8) as pool:
+
+        def work(thread):
+            for i in range(thread, 200, 8):
+                record(writer, i)
+                writer.reward(i, float(i))
+
+        list(pool.map(work, range(8)))
+    table = DecisionLog.open(tmp_path).table()
+    rewards = dict(zip(table["decision_id"].to_pylist(), table["reward"].to_pylist(), strict=True))
+    assert rewards == {str(i): float(i) for i in range(200)}
+
+
+def test_clicks_are_rewards(tmp_path):
+    with LogWriter(tmp_path) as writer:
+        for i, click in enumerate([True, np.False_, np.array(1)]):
+            record(writer, i)
+            writer.reward(i, click)
+        record(writer, 3)
+        with pytest.raises(ValueError, match="reward is masked"):
+            writer.reward(3, np.ma.masked)
+    assert DecisionLog.open(tmp_path).table()["reward"].to_pylist() == [1.0, 0.0, 1.0, None]
 
 
 def test_two_writers_one_after_the_other_keep_the_order_of_decisions(tmp_path):

@@ -1,44 +1,21 @@
 """`DecisionLog`: a log to evaluate on, read in batches and never whole, wherever it came from."""
 
+import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from linmed import checks
-from linmed import log as disk
+from linmed.files import write_atomically
+from linmed.log import dsjson, open_bandit, text
+from linmed.log.parquet import ParquetSource, decision_files, write_parquet
+from linmed.log.source import Malformed, Source, TableSource
+from linmed.log.tables import canonical
 
 BATCH = 65_536
-KEPT_REPORTS = 20
-
-
-@dataclass
-class Malformed:
-    """Lines that could not be read: how many, and the first of them with the reason."""
-
-    count: int = 0
-    first: list[tuple[int, str]] = field(default_factory=list)  # (line number from 1, reason)
-
-    def add(self, line: int, reason: str) -> None:
-        """Note one line."""
-        self.count += 1
-        if len(self.first) < KEPT_REPORTS:
-            self.first.append((line, reason))
-
-
-class Source(Protocol):
-    """Where batches come from. Reading twice gives the same rows."""
-
-    @property
-    def columns(self) -> list[str]:
-        """The columns there are."""
-
-    def read(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Iterator[pa.RecordBatch]:
-        """Batches of at most `rows` rows with `columns`, in the log's order."""
 
 
 class DecisionLog:
@@ -102,7 +79,7 @@ class DecisionLog:
         source = self.source
         if not (isinstance(source, ParquetSource) and source.path.is_dir() and source.file is None):
             return [self]
-        files = disk.decision_files(source.path)
+        files = decision_files(source.path)
         return [DecisionLog(ParquetSource(source.path, file), f"{self.name}, {file.name}") for file in files]
 
     def save(self, path: str | os.PathLike[str]) -> "DecisionLog":
@@ -110,21 +87,14 @@ class DecisionLog:
         folder = Path(path)
         if folder.exists() and any(folder.iterdir()):
             raise ValueError(f"path must be a new or empty directory, {folder} is not empty")
-        folder.mkdir(parents=True, exist_ok=True)
-        name = f"decisions-{0:020d}-saved"
-        hidden = folder / f".{name}.tmp"
-        writer: pq.ParquetWriter | None = None
-        try:
-            for batch in self.batches():
-                if writer is None:
-                    writer = pq.ParquetWriter(hidden, batch.schema)
-                writer.write_batch(batch)
-        finally:
-            if writer is not None:
-                writer.close()
-        if writer is None:
+        batches = self.batches()
+        first = next(batches, None)
+        if first is None:
             raise ValueError(f"{self.name} is empty: it holds no decisions")
-        os.replace(hidden, folder / f"{name}.parquet")
+        every = itertools.chain([first], batches)
+        folder.mkdir(parents=True, exist_ok=True)
+        target = folder / f"decisions-{0:020d}-saved.parquet"
+        write_atomically(target, lambda file: write_parquet(file, first.schema, every))
         return DecisionLog.open(folder)
 
     @classmethod
@@ -133,7 +103,7 @@ class DecisionLog:
         place = Path(path)
         if not place.exists():
             raise FileNotFoundError(f"there is no log at {place}")
-        if place.is_dir() and not disk.decision_files(place):
+        if place.is_dir() and not decision_files(place):
             raise ValueError(f"the log at {place} is empty: it holds no decisions")
         return cls(ParquetSource(place), str(place))
 
@@ -144,16 +114,12 @@ class DecisionLog:
         `columns` says where the log's columns are: `{"arm": "item", "reward": "click"}`; `features` may be
         a list of columns, `arm_count` a number. Columns not mentioned keep their names.
         """
-        from linmed.ope.interchange import canonical
-
         return cls(TableSource(canonical(table, columns or {})), "table")
 
     @classmethod
     def from_obp(cls, feedback: Mapping[str, Any]) -> "DecisionLog":
         """The Open Bandit Pipeline's `bandit_feedback` dictionary."""
-        from linmed.ope.interchange import obp_table
-
-        return cls(TableSource(obp_table(feedback)), "bandit_feedback")
+        return cls(TableSource(open_bandit.feedback_table(feedback)), "bandit_feedback")
 
     @classmethod
     def from_open_bandit(
@@ -164,9 +130,7 @@ class DecisionLog:
         The number of arms is that of `item_context.csv` beside the file unless `arm_count` is given.
         `errors="skip"` counts malformed lines in `malformed` instead of raising.
         """
-        from linmed.ope.lines import open_bandit
-
-        return cls(open_bandit(Path(path), arm_count, errors), str(path))
+        return cls(open_bandit.csv_source(Path(path), arm_count, errors), str(path))
 
     @classmethod
     def from_vw(
@@ -181,9 +145,7 @@ class DecisionLog:
 
         The reward is −cost. `features` names the features that make an arm's vector, in order.
         """
-        from linmed.ope.lines import vw_text
-
-        return cls(vw_text(Path(path), features, arm_count, errors), str(path))
+        return cls(text.vw_source(Path(path), features, arm_count, errors), str(path))
 
     @classmethod
     def from_dsjson(
@@ -193,56 +155,12 @@ class DecisionLog:
 
         An arm's vector is the array `x` of its `_multi` entry, or the numbers named in `features`.
         """
-        from linmed.ope.lines import dsjson
-
-        return cls(dsjson(Path(path), features, errors), str(path))
+        return cls(dsjson.source(Path(path), features, errors), str(path))
 
     def to_obp(self) -> dict[str, Any]:
         """The Open Bandit Pipeline's `bandit_feedback` dictionary (in memory)."""
-        from linmed.ope.interchange import to_obp
-
-        return to_obp(self)
+        return open_bandit.feedback(self)
 
     def to_dsjson(self, path: str | os.PathLike[str]) -> int:
         """Write decision-service JSON, one event a line; returns the number of lines."""
-        from linmed.ope.interchange import to_dsjson
-
-        return to_dsjson(self, Path(path))
-
-
-@dataclass(frozen=True)
-class ParquetSource:
-    """A log's directory, one `file` of it, or a single Parquet file with a log's columns."""
-
-    path: Path
-    file: Path | None = None
-
-    @property
-    def columns(self) -> list[str]:
-        """As in the first file."""
-        first = self.path if self.path.is_file() else self.file or disk.decision_files(self.path)[0]
-        return list(pq.read_schema(first).names)
-
-    def read(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Iterator[pa.RecordBatch]:
-        """File after file."""
-        if self.path.is_dir():
-            yield from disk.read(self.path, columns, rows, self.file)
-        else:
-            with pq.ParquetFile(self.path) as file:
-                yield from file.iter_batches(batch_size=rows, columns=list(columns))
-
-
-@dataclass(frozen=True)
-class TableSource:
-    """A table in memory."""
-
-    table: pa.Table
-
-    @property
-    def columns(self) -> list[str]:
-        """The table's own."""
-        return list(self.table.column_names)
-
-    def read(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Iterator[pa.RecordBatch]:
-        """Slices without a copy."""
-        yield from self.table.select(list(columns)).to_batches(max_chunksize=rows)
+        return dsjson.write(self, Path(path))

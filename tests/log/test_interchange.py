@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from linmed.log import LogWriter
@@ -296,3 +297,44 @@ def test_wrong_mappings_are_explained():
         DecisionLog.from_table(table, {"what": "arm"})
     with pytest.raises(TypeError, match="must be a pyarrow, pandas or polars table"):
         DecisionLog.from_table(3)
+
+
+@pytest.mark.parametrize("library", ["dictionary", "pandas"])
+def test_matrices_one_for_each_row_are_a_column(library):
+    arms = [np.eye(2), np.ones((3, 2)), np.eye(2, dtype=int)]
+    columns = {"arm": [0, 2, 1], "probability": [0.5, 0.2, 0.5], "reward": [True, False, True], "arms": arms}
+    if library == "pandas":
+        columns = pytest.importorskip("pandas").DataFrame(columns)
+    table = DecisionLog.from_table(columns).table()
+    assert table["arms"].to_pylist() == [matrix.tolist() for matrix in arms]
+    assert table["arm_count"].to_pylist() == [2, 3, 2]
+    assert table["reward"].to_pylist() == [1.0, 0.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    "arms",
+    [[np.eye(2), np.ones(3)], [np.eye(2), 3.0], [object(), object()], [np.ones((1, 1, 1))] * 2],
+)
+def test_columns_that_no_log_can_hold_are_named(arms):
+    with pytest.raises(ValueError, match="column 'arms' cannot be read"):
+        DecisionLog.from_table({"arm": [0, 0], "probability": [0.5, 0.5], "reward": [1.0, 1.0], "arms": arms})
+
+
+def test_missing_values_of_data_frames_are_rewards_that_have_not_come():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(
+        {"arm": [0, 0], "probability": [0.5, 0.5], "reward": [1.0, np.nan]}, index=[7, 9]
+    )
+    log = DecisionLog.from_table(frame)
+    assert log.table()["reward"].to_pylist() == [1.0, None]
+    assert log.columns == ["arm", "probability", "reward"]
+
+
+def test_lists_with_wide_offsets_are_read(tmp_path):
+    """Polars writes such columns."""
+    columns = {"arm": [0, 1], "probability": [0.5, 0.5], "reward": [1.0, 0.0], "arm_count": [2, 2]}
+    wide = pa.array([[0.5, 0.5]] * 2, pa.large_list(pa.float64()))
+    pq.write_table(pa.table(columns | {"probabilities": wide}), tmp_path / "log.parquet")
+    log = DecisionLog.open(tmp_path / "log.parquet")
+    assert log.to_obp()["pi_b"].tolist() == [[[0.5], [0.5]]] * 2
+    assert evaluate(log, "logged", "ipw", interval="none")["estimate"][0].as_py() == 0.5

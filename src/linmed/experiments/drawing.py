@@ -1,0 +1,105 @@
+"""A figure for the page and for files, and how all of them look."""
+
+import io
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.figure import Figure
+
+from linmed.checks import Floats
+from linmed.experiments.experiment import Findings
+from linmed.experiments.palette import FAINT, INK, THEMED, variable
+
+STYLE: Any = {
+    "font.family": "sans-serif",
+    "font.size": 9.5,
+    "axes.titlesize": 10,
+    "text.color": INK.light,
+    "axes.labelcolor": INK.light,
+    "axes.edgecolor": INK.light,
+    "xtick.color": INK.light,
+    "ytick.color": INK.light,
+    "grid.color": FAINT.light,
+    "axes.grid": True,
+    "grid.linewidth": 0.6,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "linmed",
+    "legend.frameon": False,
+}
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure with its file name and what it shows."""
+
+    name: str
+    caption: str
+    figure: Figure
+    text: str = ""
+    """A paragraph to go with it."""
+
+    def png(self) -> bytes:
+        """On white paper, 150 dots an inch."""
+        sink = io.BytesIO()
+        with matplotlib.rc_context(STYLE):
+            self.figure.savefig(sink, format="png", dpi=150, facecolor="white", metadata={"Software": None})
+        return sink.getvalue()
+
+    @cached_property
+    def svg(self) -> str:
+        """A file of its own."""
+        sink = io.StringIO()
+        with matplotlib.rc_context(STYLE):
+            self.figure.savefig(
+                sink, format="svg", transparent=True, metadata={"Date": None, "Creator": None}
+            )
+        return sink.getvalue()
+
+    def inline(self) -> str:
+        """The SVG for a page: colours follow the page's paper, names are unique within it."""
+        svg = self.svg
+        svg = svg[svg.index("<svg") :]
+        svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+        svg = re.sub(r'\bid="', f'id="{self.name}-', svg)
+        svg = svg.replace('href="#', f'href="#{self.name}-').replace("url(#", f"url(#{self.name}-")
+        for line in THEMED:
+            svg = svg.replace(line.light, f"var({variable(line)})")
+        width = self.figure.get_size_inches()[0]
+        least, most = round(68 * width), round(110 * width)
+        svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
+        label = self.caption.replace('"', "&quot;").replace("<", "&lt;")
+        return re.sub(
+            r'(<svg[^>]*?) width="[^"]*"',
+            rf'\1 role="img" aria-label="{label}" style="min-width:{least}px;max-width:{most}px"',
+            svg,
+            count=1,
+        )
+
+
+def drawings(found: Findings) -> list[Drawing]:
+    """All figures of one experiment."""
+    with matplotlib.rc_context(STYLE):
+        return list(found.experiment.drawings(found))
+
+
+def interval(centre: Floats, error: Floats, logarithmic: bool) -> tuple[Floats, Floats]:
+    """95 % to either side; on logarithmic axes of the logarithm, so that regret stays positive."""
+    margin = 1.96 * np.nan_to_num(error)
+    if not logarithmic:
+        return centre - margin, centre + margin
+    factor = np.exp(np.divide(margin, centre, out=np.zeros_like(centre), where=centre > 0))
+    return centre / factor, centre * factor
+
+
+def legend(figure: Figure, ax: Any, columns: int | None = None) -> None:
+    """Below the panels, where it covers nothing."""
+    handles, labels = ax.get_legend_handles_labels()
+    fits = columns or max(2, int(figure.get_size_inches()[0] // 1.7))
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(fits, len(labels)), handlelength=3.2)

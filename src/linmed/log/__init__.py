@@ -1,0 +1,23 @@
+"""The decision log: its schema, its writer, its reader, and other people's formats.
+
+Nothing here knows a policy: a log is rows of what was decided, how probable it was and what it earned.
+"""
+
+from linmed.log.decisions import BATCH, DecisionLog
+from linmed.log.parquet import AT_ONCE, write_parquet
+from linmed.log.schema import SCHEMA, ragged
+from linmed.log.source import Malformed, Source
+from linmed.log.writer import LogWriter, Recorder
+
+__all__ = [
+    "AT_ONCE",
+    "BATCH",
+    "SCHEMA",
+    "DecisionLog",
+    "LogWriter",
+    "Malformed",
+    "Recorder",
+    "Source",
+    "ragged",
+    "write_parquet",
+]

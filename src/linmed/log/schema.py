@@ -1,0 +1,89 @@
+"""What a row of the decision log holds, and numpy arrays as the list columns of such rows."""
+
+import math
+import time as clock
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import ArrayLike, NDArray
+
+from linmed import checks
+from linmed.checks import Floats
+
+TIME = pa.timestamp("us", tz="UTC")
+
+SCHEMA = pa.schema(
+    [
+        ("decision_id", pa.string()),
+        ("time", TIME),
+        ("policy", pa.string()),
+        ("version", pa.int64()),  # how many rewards the policy had absorbed: it varies in an adaptive log
+        ("arm", pa.int64()),
+        ("arm_id", pa.string()),
+        ("arm_count", pa.int64()),
+        ("features", pa.list_(pa.float64())),  # of the chosen arm (d,)
+        ("probability", pa.float64()),
+        ("log_probability", pa.float64()),
+        ("probabilities", pa.list_(pa.float64())),  # of every arm (K,), optional
+        ("arms", pa.list_(pa.list_(pa.float64()))),  # every arm's features (K, d), optional
+        ("reward", pa.float64()),  # null until it arrives
+        ("reward_time", TIME),
+    ]
+)
+REWARDS = pa.schema(
+    [
+        ("decision_id", pa.string()),
+        ("part", pa.string()),
+        ("row", pa.int64()),
+        ("reward", pa.float64()),
+        ("reward_time", TIME),
+    ]
+)
+MOST_NUMBERS = 2**31 - 1
+"""How many numbers one array of lists can hold: its offsets have 32 bits."""
+
+
+def ragged(arrays: Sequence[Floats | None], nested: bool) -> pa.Array:
+    """Arrays (m,), or (m, d) if `nested`, as one list column without a Python object per number."""
+    present = [array for array in arrays if array is not None]
+    flat = pa.array(np.concatenate([array.ravel() for array in present]) if present else np.empty(0))
+    if nested:
+        widths = np.concatenate([np.full(a.shape[0], a.shape[1]) for a in present] or [np.empty(0, np.int64)])
+        flat = pa.ListArray.from_arrays(_offsets(widths), flat)
+    absent = pa.array([array is None for array in arrays])
+    lengths = [0 if array is None else len(array) for array in arrays]
+    return pa.ListArray.from_arrays(_offsets(lengths), flat, mask=absent)
+
+
+def lists(array: NDArray[Any]) -> pa.ChunkedArray:
+    """(n, m) → n lists of m, (n, K, d) → n lists of K lists of d: in as many chunks as their offsets need."""
+    step = max(1, MOST_NUMBERS // max(1, math.prod(array.shape[1:])))
+    chunks = []
+    for start in range(0, max(1, len(array)), step):
+        part = array[start : start + step]
+        inner = pa.array(np.ascontiguousarray(part, dtype=np.float64).ravel())
+        for axis in range(array.ndim - 1, 0, -1):
+            lengths = np.full(math.prod(part.shape[:axis]), part.shape[axis])
+            inner = pa.ListArray.from_arrays(_offsets(lengths), inner)
+        chunks.append(inner)
+    return pa.chunked_array(chunks)
+
+
+def _offsets(lengths: ArrayLike) -> pa.Array:
+    """Where each list begins, and where the last one ends."""
+    ends = np.cumsum(np.append(0, lengths), dtype=np.int64)
+    if ends[-1] > MOST_NUMBERS:
+        raise ValueError(f"one column of lists holds at most {MOST_NUMBERS} numbers, got {ends[-1]}")
+    return pa.array(ends.astype(np.int32))
+
+
+def microseconds(time: datetime | float | None) -> int:
+    """Seconds since 1970 or a datetime with a zone (none means UTC), as whole microseconds; None is now."""
+    if time is None:
+        return clock.time_ns() // 1000
+    if isinstance(time, datetime):
+        return int(pa.scalar(time, TIME).value)
+    return round(checks.real("time", time) * 1e6)

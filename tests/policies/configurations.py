@@ -1,0 +1,186 @@
+"""What the contract suite runs over: configurations, one line each, and shapes for every path of a kernel.
+
+A policy's default configuration joins by being exported from linmed.policies.
+"""
+
+import inspect
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+import linmed.policies as policies
+from linmed.policies import (
+    E2D,
+    EXP2,
+    OFUL,
+    Greedy,
+    LinIMED,
+    LinMED,
+    LinMEDNoDesign,
+    LinTS,
+    MaillardSampling,
+    Policy,
+    RandUCB,
+    SpannerIGW,
+    SquareCB,
+    Uniform,
+)
+
+
+def exported():
+    """The defaults of every policy that can be imported from linmed.policies."""
+    found = [getattr(policies, name) for name in policies.__all__]
+    classes = [one for one in found if inspect.isclass(one) and issubclass(one, Policy)]
+    return [cls() for cls in dict.fromkeys(classes) if not inspect.isabstract(cls)]
+
+
+DEFAULTS = exported()
+CONFIGURATIONS = [
+    *DEFAULTS,
+    LinMED(version=1),
+    LinMED(design="optimal"),
+    LinMED(version=1, design="optimal"),
+    LinMED(explore=False),
+    LinMED(alpha_emp=0.99, alpha_opt=0.005),
+    LinMED(alpha_emp=0.5, alpha_opt=0.25),
+    LinMED(alpha_emp=0.0, alpha_opt=1.0),
+    LinMED(delta=0.01, ridge=0.3),
+    LinMED(sigma=0.1, norm_bound=3.0),
+    LinMEDNoDesign(sigma=0.1),
+    MaillardSampling(sigma=0.5),
+    OFUL(floor=0.1),
+    OFUL(delta=0.05, sigma=0.2),
+    LinIMED(version=2),
+    LinIMED(version=2, horizon=1000),
+    LinIMED(version=3, floor=0.05),
+    LinIMED(version=3, C=2.0),
+    RandUCB(coupled=False),
+    RandUCB(coupled=False, low=-1.0, floor=0.1),
+    RandUCB(points=1),
+    RandUCB(low=-1.0, spread=0.5, top=0.1),
+    SquareCB(oracle="vaw"),
+    SquareCB(form="normalised"),
+    SquareCB(horizon=1000, delta=0.1),
+    SquareCB(oracle="vaw", form="normalised", gamma=30.0),
+    SpannerIGW(design="optimal", C_opt=1.0),
+    SpannerIGW(horizon=1000, floor=0.1),
+    SpannerIGW(gamma=50.0),
+    E2D(gamma=3.0),
+    E2D(horizon=1000, floor=0.1),
+    EXP2(horizon=1000),
+    EXP2(eta=0.05, gamma=0.2),
+    LinTS(scale="bayes"),
+    LinTS(scale="agrawal-goyal"),
+    LinTS(scale="agrawal-goyal", horizon=1000, delta=0.1),
+    LinTS(scale="squared-radius"),
+    LinTS(scale=0.5),
+    LinTS(floor=0.1),
+    LinTS(propensity=2000),
+    LinTS(propensity=2000, floor=0.2),
+    Greedy(epsilon=0.1),
+    Uniform(ridge=2.0),
+]
+
+
+def short(value):
+    """The name of a configuration or a shape, for the ids of tests."""
+    return value.name
+
+
+class Shape(NamedTuple):
+    """A set of arms: how many, of what dimension, and what is special about it."""
+
+    name: str
+    arms: int
+    dim: int
+    rank: int | None = None
+    """Of the arms, where it is smaller than the dimension."""
+    copies: int = 1
+    """How often each arm occurs."""
+
+
+FEW = Shape("few", 7, 3)
+SHAPES = [
+    FEW,
+    Shape("one arm", 1, 3),
+    Shape("one feature", 9, 1),
+    Shape("tiled", 50, 4),
+    Shape("two tiles", 150, 4),
+    Shape("BLAS", 41, 17),
+    Shape("no more than 2d arms", 12, 18),
+    Shape("in a plane", 14, 5, rank=2),
+    Shape("rank 3 of 17", 40, 17, rank=3),
+    Shape("copies", 24, 4, copies=2),
+]
+BEYOND = Shape("beyond 2 MiB", (1 << 14) + 7, 17)
+"""So many numbers that the kernels read them where they stand and look at them in single precision first."""
+
+
+def takes_one_hot(policy):
+    """Whether the policy knows arms by their index only."""
+    return isinstance(policy, MaillardSampling)
+
+
+def fits(policy, shape):
+    """Whether the policy answers for sets of this shape within milliseconds."""
+    optimal = getattr(policy, "design", "approx") == "optimal"
+    if shape is not BEYOND:
+        return not (optimal and shape.arms > 100)
+    quadratic = not getattr(policy, "coupled", True)
+    return not (optimal or quadratic or isinstance(policy, (E2D, EXP2, LinTS, MaillardSampling)))
+
+
+CASES = [(policy, shape) for policy in CONFIGURATIONS for shape in [*SHAPES, BEYOND] if fits(policy, shape)]
+
+
+def make_arms(policy, rng, replicas=1, arms=FEW.arms, dim=FEW.dim):
+    """Arms this policy accepts, with at most 2·dim of them where a design would have to break ties."""
+    if takes_one_hot(policy):
+        return np.broadcast_to(np.eye(arms), (replicas, arms, arms)).copy()
+    sets = rng.standard_normal((replicas, arms, dim))
+    return sets / np.linalg.norm(sets, axis=2, keepdims=True) * 0.9
+
+
+def shaped_arms(policy, shape, rng, replicas):
+    """Arms of this shape (replicas,K,d)."""
+    distinct = make_arms(policy, rng, replicas, -(-shape.arms // shape.copies), shape.dim)
+    if shape.rank is not None and not takes_one_hot(policy):
+        basis = rng.standard_normal((shape.rank, shape.dim))
+        mixture = rng.standard_normal((replicas, distinct.shape[1], shape.rank))
+        distinct = mixture @ basis / (shape.rank * shape.dim) ** 0.5
+    return np.tile(distinct, (1, shape.copies, 1))[:, : shape.arms].copy()
+
+
+def noise_for(policy, dim, rng, replicas):
+    return policy.draw_noise(rng, (replicas,), dim)
+
+
+def warmed_up(policy, arms, rng, rounds=25):
+    """A state after some rounds of the policy's own decisions; θ* is the first unit vector."""
+    replicas, _, dim = arms.shape
+    state = policy.start(replicas, dim)
+    for _ in range(rounds):
+        played = policy.choose(state, arms, noise_for(policy, dim, rng, replicas))
+        features = policy.features(state, arms, played)
+        rewards = arms[np.arange(replicas), played, 0] + 0.5 * rng.standard_normal(replicas)
+        policy.learn(state, features, rewards, np.arange(replicas))
+    return state
+
+
+def rows_of(state, policy, rows):
+    """A state of these replicas alone."""
+    part = policy.start(len(rows), state.theta.shape[1])
+    part.restore({name: array[rows] for name, array in state.arrays().items()})
+    return part
+
+
+@cache
+def situation(policy, shape, replicas=3):
+    """A set of arms for each replica and a state after a few rounds; not to be written to."""
+    rng = np.random.default_rng(shape.arms + shape.dim)
+    arms = shaped_arms(policy, shape, rng, replicas)
+    state = warmed_up(policy, arms, rng, 3 if shape is BEYOND else 8)
+    for array in state.arrays().values():
+        assert np.isfinite(array).all()
+    return state, arms

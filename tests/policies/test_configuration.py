@@ -1,0 +1,101 @@
+"""What a policy's configuration accepts, refuses and offers."""
+
+import ast
+import inspect
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import linmed.kernels
+from linmed import policies
+from linmed.checks import BadType, BadValue
+from linmed.policies import OFUL, EpsilonGreedy, Greedy, LinMED, LinUCB, MaillardSampling, Policy
+
+
+@pytest.mark.parametrize("cls", policies.ALL, ids=lambda cls: cls.__name__)
+def test_a_label_must_be_a_string(cls):
+    with pytest.raises(BadType, match="label must be a string, got 3") as error:
+        cls(label=3)
+    assert error.value.field == "label"
+    assert cls(label="mine").name == "mine"
+
+
+def test_only_policies_that_can_be_made_are_offered():
+    with pytest.raises(BadValue, match="unknown policy 'LinMad'") as error:
+        Policy.from_dict({"policy": "LinMad"})
+    offered = str(error.value).partition("known are ")[2].split(", ")
+    assert set(offered) >= {cls.__name__ for cls in policies.ALL}
+    assert not set(offered) & {"DeterministicPolicy", "Floored", "MedPolicy", "RidgePolicy", "RulePolicy"}
+
+
+def test_being_exported_makes_a_policy_known():
+    exported = {
+        name
+        for name in policies.__all__
+        if inspect.isclass(cls := getattr(policies, name))
+        and issubclass(cls, Policy)
+        and not inspect.isabstract(cls)
+    }
+    assert {cls.__name__ for cls in policies.ALL} == exported
+
+
+@pytest.mark.parametrize(("alpha_emp", "alpha_opt"), [(0.99, 0.005), (0.9, 0.05), (0.5, 0.25), (1.0, 0.0)])
+def test_the_designs_share_is_half_of_what_the_best_arm_leaves_unless_it_is_given(alpha_emp, alpha_opt):
+    policy = LinMED(alpha_emp=alpha_emp)
+    assert policy.design_share == pytest.approx(alpha_opt)
+    assert (
+        policy.name == LinMED(alpha_emp=alpha_emp, alpha_opt=alpha_opt).name == f"LinMED-{100 * alpha_emp:g}"
+    )
+    arms = np.random.default_rng(0).standard_normal((1, 12, 3))
+    given = LinMED(alpha_emp=alpha_emp, alpha_opt=policy.design_share)
+    state = policy.start(1, 3)
+    np.testing.assert_array_equal(policy.log_probabilities(state, arms), given.log_probabilities(state, arms))
+
+
+def test_shares_beyond_one_are_refused_by_name():
+    with pytest.raises(
+        BadValue, match=r"alpha_emp \+ alpha_opt must be at most 1, got 0.99 \+ 0.05"
+    ) as error:
+        LinMED(alpha_emp=0.99, alpha_opt=0.05)
+    assert error.value.field == "alpha_opt"
+
+
+def test_linucb_is_ofuls_index_with_ofuls_radius_or_a_fixed_one():
+    rng = np.random.default_rng(1)
+    arms = rng.standard_normal((40, 6, 3))
+    oful, same, fixed = OFUL(), LinUCB(), LinUCB(alpha=0.3)
+    state = oful.start(1, 3)
+    oful.learn(state, rng.standard_normal((9, 3)), rng.standard_normal(9), np.zeros(9, dtype=np.int64))
+    np.testing.assert_array_equal(oful.best(state, arms), same.best(state, arms))
+    np.testing.assert_allclose(fixed.radius(state), 0.3, rtol=1e-15)
+    width = np.sqrt(np.einsum("rki,ij,rkj->rk", arms, state.inverse[0], arms))
+    index = np.einsum("rki,i->rk", arms, state.theta[0]) + 0.3 * width
+    np.testing.assert_array_equal(fixed.best(state, arms), index.argmax(axis=1))
+    with pytest.raises(BadValue, match="alpha must be positive"):
+        LinUCB(alpha=-1.0)
+
+
+def test_epsilon_greedy_explores_a_tenth_of_the_time():
+    arms = np.eye(5)[None]
+    state = EpsilonGreedy().start(1, 5)
+    p = np.exp(EpsilonGreedy().log_probabilities(state, arms))
+    np.testing.assert_allclose(p, [[0.92, 0.02, 0.02, 0.02, 0.02]])
+    np.testing.assert_array_equal(p, np.exp(Greedy(epsilon=0.1).log_probabilities(state, arms)))
+
+
+def test_no_kernel_calls_blas():
+    """BLAS starts threads in the middle of a live decision, and its last bit depends on the processor."""
+    called = []
+    for file in Path(linmed.kernels.__path__[0]).glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+                called.append((file.name, node.lineno))
+            if isinstance(node, ast.Attribute) and node.attr in {"dot", "vdot", "linalg", "matmul", "inner"}:
+                called.append((file.name, node.lineno))
+    assert not called
+
+
+def test_maillard_sampling_checks_its_parameters():
+    with pytest.raises(BadValue, match="sigma"):
+        MaillardSampling(sigma=-1.0)

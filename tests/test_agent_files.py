@@ -1,0 +1,182 @@
+"""The agent's files: saved ones that survive or are refused, and the log that it keeps."""
+
+import json
+
+import numpy as np
+import pytest
+
+from linmed import EXP2, Agent, LinMED, LinTS
+from linmed.log import DecisionLog, LogWriter, writer
+
+ARMS = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
+
+
+def agent(**options):
+    return Agent(LinMED(), dim=2, seed=3, **options)
+
+
+def disk_full(*_):
+    raise OSError("full")
+
+
+def test_a_file_cut_anywhere_is_refused(tmp_path):
+    one = agent()
+    one.decide(ARMS)
+    path = tmp_path / "agent"
+    one.save(path)
+    content = path.read_bytes()
+    for cut in range(0, len(content), 97):
+        path.write_bytes(content[:cut])
+        with pytest.raises(ValueError, match="not a linmed agent, or it is damaged"):
+            Agent.load(path)
+
+
+def test_a_flipped_byte_is_noticed(tmp_path):
+    one = agent()
+    one.save(tmp_path / "agent")
+    content = bytearray((tmp_path / "agent").read_bytes())
+    place = content.find(b'"format"')
+    content[place + 30] ^= 1
+    (tmp_path / "agent").write_bytes(bytes(content))
+    with pytest.raises(ValueError, match="damaged"):
+        Agent.load(tmp_path / "agent")
+
+
+def test_foreign_files_are_refused(tmp_path):
+    np.savez(tmp_path / "other.npz", x=np.ones(3))
+    (tmp_path / "text").write_text("hello")
+    for name in ("other.npz", "text"):
+        with pytest.raises(ValueError, match="not a linmed agent"):
+            Agent.load(tmp_path / name)
+    with pytest.raises(FileNotFoundError):
+        Agent.load(tmp_path / "missing")
+
+
+def test_a_file_of_another_format_says_so(tmp_path):
+    agent().save(tmp_path / "agent")
+    with np.load(tmp_path / "agent") as file:
+        arrays = dict(file)
+    meta = json.loads(arrays["meta"].tobytes()) | {"format": 99}
+    arrays["meta"] = np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8)
+    with open(tmp_path / "agent", "wb") as file:
+        np.savez(file, **arrays)
+    with pytest.raises(ValueError, match="format 99"):
+        Agent.load(tmp_path / "agent")
+
+
+def test_saving_replaces_the_old_file_only_when_the_new_one_is_whole(tmp_path, monkeypatch):
+    one = agent()
+    path = tmp_path / "agent"
+    one.save(path)
+    before = path.read_bytes()
+    one.learn(one.decide(ARMS), 1.0)
+
+    def fail(*_args, **_kwargs):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(np, "savez", fail)
+    with pytest.raises(OSError, match="disk full"):
+        one.save(path)
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["agent"]
+
+
+def test_files_hold_no_pickle(tmp_path):
+    agent().save(tmp_path / "agent")
+    with np.load(tmp_path / "agent", allow_pickle=False) as file:
+        assert all(file[name].dtype != object for name in file.files)
+
+
+def test_a_new_log_takes_only_the_rewards_of_its_own_decisions(tmp_path):
+    one = agent(log=tmp_path / "old")
+    early = one.decide(ARMS)
+    one.save(tmp_path / "agent")
+    with Agent.load(tmp_path / "agent", log=tmp_path / "new") as twin:
+        late = twin.decide(ARMS)
+        twin.learn(early.id, 1.0)
+        twin.learn(late, 0.5)
+    assert twin.count == 2
+    rows = DecisionLog.open(tmp_path / "new").table().to_pylist()
+    assert [(row["decision_id"], row["reward"]) for row in rows] == [(late.id, 0.5)]
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_whether_all_arms_are_logged_is_kept_in_the_file_and_may_be_changed(kept, tmp_path):
+    agent(log_arms=kept).save(tmp_path / "agent")
+    for given, expected in ((None, kept), (True, True), (False, False)):
+        log = tmp_path / f"log-{given}"
+        with Agent.load(tmp_path / "agent", log=log, log_arms=given) as one:
+            one.decide(ARMS)
+        (row,) = DecisionLog.open(log).table().to_pylist()
+        assert (row["arms"] == ARMS.tolist()) == expected
+    with pytest.raises(TypeError, match="log_arms must be True or False"):
+        Agent.load(tmp_path / "agent", log_arms="yes")
+
+
+def test_a_policy_that_tells_no_probability_cannot_have_a_log(tmp_path):
+    silent = LinTS(propensity="none")
+    with pytest.raises(ValueError, match="carry no probability"):
+        Agent(silent, 2, log=tmp_path / "log")
+    Agent(silent, 2).save(tmp_path / "agent")
+    with pytest.raises(ValueError, match="carry no probability"):
+        Agent.load(tmp_path / "agent", log=tmp_path / "log")
+    with pytest.raises(ValueError, match="carry no probability"):
+        Agent(silent, 2, log=LogWriter(tmp_path / "other"))
+    assert not (tmp_path / "log").exists()
+    Agent(silent, 2).decide(ARMS)
+    Agent(LinTS(propensity=100), 2, log=tmp_path / "log").decide(ARMS)
+
+
+@pytest.mark.parametrize("policy", [LinMED(), EXP2()], ids=lambda policy: policy.name)
+def test_a_decision_that_the_log_refuses_has_not_been_taken(policy, tmp_path, monkeypatch):
+    log = LogWriter(tmp_path / "log", flush_rows=1)
+    one, other = Agent(policy, 2, seed=3, log=log), Agent(policy, 2, seed=3)
+    wider = np.concatenate([ARMS, ARMS])
+
+    def refused(error, message):
+        for call in (lambda: one.decide(wider), lambda: one.decide_batch([wider, wider])):
+            with pytest.raises(error, match=message):
+                call()
+        assert one.pending == ()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(writer, "write_atomically", disk_full)
+        refused(OSError, "full")
+    log.record(f"{one._run}-0", arm=0, arm_count=1, log_probability=0.0)
+    refused(ValueError, "already in the log")
+    log.close()
+    refused(ValueError, "is closed")
+    one.log = None
+    assert [one.decide(ARMS).arm for _ in range(9)] == [other.decide(ARMS).arm for _ in range(9)]
+
+
+def test_a_reward_that_the_log_refuses_has_not_been_learned(tmp_path, monkeypatch):
+    with agent(log=LogWriter(tmp_path, flush_rows=1)) as one:
+        decisions = [one.decide(ARMS) for _ in range(2)]
+        with monkeypatch.context() as patch:
+            patch.setattr(writer, "write_atomically", disk_full)
+            with pytest.raises(OSError, match="full"):
+                one.learn(decisions[0], 1.0)
+        assert (one.count, len(one.pending)) == (0, 2)
+        one.learn(decisions[0], 1.0)
+    assert one.count == 1
+    assert DecisionLog.open(tmp_path).table()["reward"].to_pylist() == [1.0, None]
+
+
+def test_closing_closes_a_log_of_ones_own_and_leaves_anothers_open(tmp_path):
+    one = agent(log=tmp_path / "own")
+    decision = one.decide(ARMS)
+    one.close()
+    one.close()
+    assert DecisionLog.open(tmp_path / "own").table().num_rows == 1
+    for call in (lambda: one.decide(ARMS), lambda: one.learn(decision, 1.0)):
+        with pytest.raises(ValueError, match=r"the log at .*own is closed"):
+            call()
+    assert one.pending == (decision.id,)
+    assert one.probabilities(ARMS).sum() == pytest.approx(1)
+    shared = LogWriter(tmp_path / "shared")
+    for one in (agent(log=shared), agent(log=shared)):
+        one.decide(ARMS)
+        one.close()
+    assert DecisionLog.open(tmp_path / "shared").table().num_rows == 2
+    shared.close()
