@@ -58,6 +58,11 @@ class LinTS(Floored):
     noise: ClassVar[Noise] = "normal"
 
     @property
+    def tells_probability(self) -> bool:
+        """Unless propensity="none"."""
+        return self.propensity != "none"
+
+    @property
     def scale_free(self) -> bool:
         """Where the scale s has the unit of a reward."""
         return self.scale in ("frequentist", "bayes", "agrawal-goyal")
