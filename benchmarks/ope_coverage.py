@@ -20,11 +20,12 @@ from scipy.special import gammainc, gammaln
 
 from linmed.kernels import sequences as kernels
 from linmed.kernels.compile import kernel
-from linmed.ope.estimators import DR, IPW, SNIPW, Moments, Sample
+from linmed.ope.estimators import DR, IPW, SNIPW, Sample
 from linmed.ope.intervals import Bootstrap, StableVariance, normal
 from linmed.ope.regression import Ridge
 from linmed.ope.rounds import Rounds
 from linmed.ope.sequences import LARGEST_RATE, BettingLower, ValueSequence, dr_terms, ipw_terms
+from linmed.ope.sums import Moments
 from linmed.policies.base import Policy
 from linmed.policies.linmed import LinMED
 from linmed.policies.square_cb import SquareCB

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from linmed.ope import DecisionLog, Replay, calibration, diagnose, plot_sequences, sequence
-from linmed.policies.linmed import LinMED
+from linmed.ope.intervals import Bootstrap
+from linmed.policies import LinMED, Uniform
 
 
 def test_diagnosis_equals_hand_computation():
@@ -125,3 +126,52 @@ def test_replay_explains_what_it_needs(small):
     with pytest.raises(ValueError, match="replay needs the column 'arms'"):
         Replay(LinMED()).run(bare)
     assert Replay(LinMED()).run(small.log).accepted > 0
+
+
+def test_replay_checks_its_confidence_and_its_range():
+    log, _ = uniform_log(50, seed=0)
+    for wrong in (0.0, 1.0, 1.5, -0.5, float("nan")):
+        with pytest.raises(ValueError, match="confidence"):
+            Replay(LinMED(), bound=2).run(log, confidence=wrong)
+    for wrong in ((1, 0), (0, 0), (0, float("inf")), (0, 1, 2), 1.0):
+        with pytest.raises((ValueError, TypeError), match="reward_range"):
+            Replay(LinMED(), bound=2).run(log, reward_range=wrong)
+    with pytest.raises(ValueError, match=r"reward must lie in reward_range \[0, 0.5\]"):
+        Replay(LinMED(), bound=2).run(log, reward_range=(0, 0.5))
+
+
+def test_a_replays_result_is_a_sentence_without_its_arrays():
+    log, _ = uniform_log(5000, seed=0)
+    result = Replay(LinMED(sigma=0.5), bound=2, seed=1).run(log)
+    text = repr(result)
+    assert str(result) == text
+    assert "\n" not in text
+    assert len(text) < 150
+    for number in (f"{result.estimate:.4g}", f"{result.lower:.4g}", f"{result.upper:.4g}", "of 5,000"):
+        assert number in text
+
+
+def test_no_seed_of_a_users_draws_the_numbers_of_replay():
+    """With K = 2 and M = 2 a uniform log and policy accept where the uniform draw is below 1/2."""
+    n = 30
+    log = DecisionLog.from_table(
+        {
+            "arm": [0] * n,
+            "probability": [0.5] * n,
+            "reward": np.arange(n) / n,
+            "arms": np.tile(np.eye(2), (n, 1, 1)),
+        }
+    )
+    for seed in range(1001):
+        accepted = Replay(Uniform(), bound=2, seed=seed).run(log).rewards * n
+        theirs = np.flatnonzero(np.random.default_rng(seed).random(n) < 0.5)
+        assert not np.array_equal(np.rint(accepted), theirs), seed
+
+
+def test_no_seed_of_a_users_draws_the_numbers_of_the_bootstrap():
+    """How often one decision is in each of 50 resampled logs."""
+    for seed in range(1001):
+        bootstrap = Bootstrap(50, seed)
+        bootstrap.add(np.array([1.0]), None, None)
+        theirs = np.random.default_rng(seed).poisson(1.0, (50, 1))
+        assert not np.array_equal(bootstrap._sums[:, 3:], theirs), seed

@@ -11,11 +11,13 @@ from scipy.integrate import quad
 
 from linmed.kernels import sequences as kernels
 from linmed.ope import DecisionLog, difference, evaluate, sequence
+from linmed.ope.rounds import Reader
 from linmed.ope.sequences import (
     BernsteinLower,
     BettingLower,
     MixtureLower,
     ValueSequence,
+    dr_terms,
     log_mixture,
     lower_sequence,
 )
@@ -189,10 +191,7 @@ def test_a_fixed_size_interval_fails_where_sequences_hold():
 
 
 def test_doubly_robust_terms_respect_their_floor_and_keep_the_mean(small):
-    from linmed.ope.rounds import Problems, read_rounds
-    from linmed.ope.sequences import dr_terms
-
-    (rounds,) = read_rounds(small.log, ["probabilities", "arms"], Problems())
+    (rounds,) = Reader(columns=("probabilities", "arms")).read(small.log)
     rng = np.random.default_rng(0)
     target = np.tile([0.0, 0.7, 0.3, 0.0], 500)
     model, floor = rng.random(2000), np.full(500, 0.3)

@@ -3,18 +3,11 @@
 import argparse
 import json
 import math
-import sys
 from collections.abc import Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-
-import pyarrow as pa
-from rich.console import Console
-from rich.progress import Progress as Bar
-from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from linmed.agent import Agent
 from linmed.log import DecisionLog
@@ -22,12 +15,19 @@ from linmed.ope.diagnostics import diagnose
 from linmed.ope.estimators import ESTIMATORS
 from linmed.ope.evaluate import evaluate, sequence
 from linmed.ope.intervals import VALID
-from linmed.ope.plan import Progress
 from linmed.ope.plot import plot_sequences
+from linmed.ope.request import CONFIDENCE, INTERVAL
+from linmed.ope.request import ESTIMATORS as USUAL
 from linmed.ope.sequences import KINDS
-from linmed.ope.targets import as_target
+from linmed.ope.targets import Target, as_target, as_targets
+from linmed.progress import Bar
+from linmed.tables import Table
 
 FORMATS = ("parquet", "open-bandit", "dsjson", "vw")
+SUFFIXES = {
+    ".csv": "open-bandit", ".json": "dsjson", ".dsjson": "dsjson", ".vw": "vw", ".txt": "vw", ".dat": "vw"
+}  # fmt: skip
+"""What the name of a file says of its format; others are Parquet."""
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
@@ -37,48 +37,31 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         help="evaluate policies on a decision log",
         description="What would other policies have earned on the decisions of LOG, and how sure are we?",
     )
-    parser.add_argument(
-        "log", metavar="LOG", help="a log's directory or Parquet file, CSV, DSJSON or VW text"
-    )
-    parser.add_argument("--format", choices=FORMATS, help="of LOG; guessed from its name unless given")
-    parser.add_argument(
-        "--target",
-        action="append",
-        dest="targets",
-        metavar="TARGET",
+    add = parser.add_argument
+    add("log", metavar="LOG", help="a log's directory or Parquet file, CSV, DSJSON or VW text")
+    add("--format", choices=FORMATS, help="of LOG; guessed from its name unless given")
+    add(
+        "--target", action="append", dest="targets", metavar="TARGET",
         help="uniform, logged, arm:NUMBER, column:NAME or agent:FILE (a saved agent); may be repeated",
-    )
-    parser.add_argument(
-        "--estimator",
-        action="append",
-        dest="estimators",
-        choices=list(ESTIMATORS),
-        help="may be repeated (ipw, snipw)",
-    )
-    parser.add_argument("--interval", choices=list(VALID), default="betting", help="default: betting")
-    parser.add_argument("--confidence", type=float, default=0.95)
-    parser.add_argument(
-        "--reward-range",
-        nargs=2,
-        type=float,
-        default=(0.0, 1.0),
-        metavar=("LOW", "HIGH"),
-        help="default: 0 1",
-    )
-    parser.add_argument(
-        "--missing", choices=("skip", "stop"), default="skip", help="decisions without a reward"
-    )
-    parser.add_argument("--drift", action="store_true", help="the value may change over time")
-    parser.add_argument("--arms", type=int, help="number of arms, where the log does not say")
-    parser.add_argument(
-        "--skip-malformed", action="store_true", help="count unreadable lines instead of stopping"
-    )
-    parser.add_argument("--diagnose", action="store_true", help="also look at weights and overlap")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument(
-        "--plot", metavar="FILE", help="draw the estimates and their confidence sequences over time"
-    )
-    parser.add_argument("--cluster", metavar="ADDRESS", help="of a Dask scheduler that sees the same files")
+    )  # fmt: skip
+    add(
+        "--estimator", action="append", dest="estimators", choices=list(ESTIMATORS),
+        help=f"may be repeated; default: {', '.join(USUAL)} (dr where the log tells of every arm)",
+    )  # fmt: skip
+    add("--interval", choices=list(VALID), default=INTERVAL, help=f"default: {INTERVAL}")
+    add("--confidence", type=float, default=CONFIDENCE, help=f"default: {CONFIDENCE}")
+    add(
+        "--reward-range", nargs=2, type=float, metavar=("LOW", "HIGH"),
+        help="the lowest and highest possible reward; may be left out where all rewards lie in [0, 1]",
+    )  # fmt: skip
+    add("--missing", choices=("skip", "stop"), default="skip", help="decisions without a reward")
+    add("--drift", action="store_true", help="the value may change over time")
+    add("--arms", type=int, help="number of arms, where the log does not say")
+    add("--skip-malformed", action="store_true", help="count unreadable lines instead of stopping")
+    add("--diagnose", action="store_true", help="also look at weights and overlap")
+    add("--json", action="store_true", help="print JSON")
+    add("--plot", metavar="FILE", help="draw the estimates and their confidence sequences over time")
+    add("--cluster", metavar="ADDRESS", help="of a Dask scheduler that sees the same files")
     parser.set_defaults(run=run)
     return parser
 
@@ -86,53 +69,35 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 def run(args: argparse.Namespace) -> int:
     """Do what the arguments say; the exit status."""
     log = open_log(args.log, args.format, args.arms, "skip" if args.skip_malformed else "raise")
-    targets = [_target(text) for text in args.targets or ["uniform"]]
-    reward_range = (args.reward_range[0], args.reward_range[1])
-    with _progress() as progress, _executor(args.cluster) as executor:
+    targets = as_targets([_target(text) for text in args.targets or ["uniform"]])
+    same = {name: getattr(args, name) for name in ("confidence", "reward_range", "missing", "drift")}
+    with Bar(True, "decisions") as bar, _executor(args.cluster) as executor:
         table = evaluate(
-            log,
-            targets,
-            args.estimators or ["ipw", "snipw"],
-            interval=args.interval,
-            confidence=args.confidence,
-            reward_range=reward_range,
-            missing=args.missing,
-            drift=args.drift,
-            progress=progress,
-            executor=executor,
+            log, targets, args.estimators, args.interval, progress=bar.reach, executor=executor, **same
         )
         if args.plot:
-            kind = args.interval if args.interval in KINDS else "betting"
-            traces = {
-                target.name: sequence(
-                    log,
-                    target,
-                    "ipw",
-                    kind,
-                    args.confidence,
-                    reward_range,
-                    missing=args.missing,
-                    drift=args.drift,
-                )
-                for target in targets
-            }
+            kind = args.interval if args.interval in KINDS else INTERVAL
+            traces = {target.name: sequence(log, target, interval=kind, **same) for target in targets}
             plot_sequences(traces, args.plot, f"{kind} sequences, confidence {args.confidence:g}")
-    checks = [diagnose(log, target, args.missing) for target in targets] if args.diagnose else []
-    meta: dict[str, Any] = {key.decode(): value.decode() for key, value in table.schema.metadata.items()}
-    meta |= {name: int(meta[name]) for name in ("decisions", "waiting")}
-    meta["confidence"] = float(meta["confidence"])
-    notes = [f"{one.target}: {warning}" for one in checks for warning in one.warnings]
-    if meta["waiting"]:
+        found = [diagnose(log, target, args.missing) for target in targets] if args.diagnose else []
+    about: dict[str, Any] = {key.decode(): value.decode() for key, value in table.schema.metadata.items()}
+    about |= {name: json.loads(value) for name, value in about.items() if name != "interval"}
+    notes = [f"{one.target}: {warning}" for one in found for warning in one.warnings]
+    if about["waiting"]:
         notes.append(
-            f"{meta['waiting']} of {meta['decisions']} decisions have no reward yet and were not used"
+            f"{about['waiting']} of {about['decisions']} decisions have no reward yet and were not used"
         )
     if args.skip_malformed and log.malformed.count:
         line, reason = log.malformed.first[0]
         notes.append(f"{log.malformed.count} lines could not be read, the first is line {line}: {reason}")
     if args.json:
-        print(json.dumps({**meta, "results": _plain(table), "notes": notes}, indent=2))
-    else:
-        _print(table, meta, notes)
+        print(json.dumps({**about, "results": _plain(table), "notes": notes}, indent=2))
+        return 0
+    possible = about["reward_range"]
+    rewards = f", rewards in [{possible[0]:g}, {possible[1]:g}]" if possible else ""
+    print(f"{about['interval']} interval, confidence {about['confidence']:g}{rewards}", table, sep="\n\n")
+    for note in notes:
+        print(f"note: {note}")
     return 0
 
 
@@ -141,15 +106,7 @@ def open_log(
 ) -> DecisionLog:
     """The log at `path`, whose format is guessed from its name unless given."""
     place = Path(path)
-    guessed = {
-        ".csv": "open-bandit",
-        ".json": "dsjson",
-        ".dsjson": "dsjson",
-        ".vw": "vw",
-        ".txt": "vw",
-        ".dat": "vw",
-    }
-    kind = kind or ("parquet" if place.is_dir() else guessed.get(place.suffix, "parquet"))
+    kind = kind or ("parquet" if place.is_dir() else SUFFIXES.get(place.suffix, "parquet"))
     if kind == "open-bandit":
         return DecisionLog.from_open_bandit(place, arms, errors)
     if kind == "dsjson":
@@ -159,22 +116,8 @@ def open_log(
     return DecisionLog.open(place)
 
 
-def _target(text: str) -> Any:
-    if text.startswith("agent:"):
-        return as_target(Agent.load(text.removeprefix("agent:")))
-    return as_target(text)
-
-
-@contextmanager
-def _progress() -> Iterator[Progress | None]:
-    """Decisions read so far on a terminal, nothing otherwise."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    columns = (SpinnerColumn(), TextColumn("{task.completed:,} decisions"), TimeElapsedColumn())
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=None)
-        yield lambda done: bar.update(task, completed=done)
+def _target(text: str) -> Target:
+    return as_target(Agent.load(text.removeprefix("agent:")) if text.startswith("agent:") else text)
 
 
 @contextmanager
@@ -191,24 +134,9 @@ def _executor(address: str | None) -> Iterator[Executor | None]:
         yield executor
 
 
-def _plain(table: pa.Table) -> list[dict[str, Any]]:
+def _plain(table: Table) -> list[dict[str, Any]]:
     """Rows for JSON, which knows no NaN."""
     return [
         {key: None if isinstance(value, float) and math.isnan(value) else value for key, value in row.items()}
         for row in table.to_pylist()
     ]
-
-
-def _print(table: pa.Table, meta: dict[str, Any], notes: list[str]) -> None:
-    title = f"{meta['interval']} interval, confidence {meta['confidence']:g}"
-    shown = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
-    for name in table.column_names:
-        words = name in ("target", "estimator", "valid")
-        shown.add_column(name, justify="left" if words else "right", no_wrap=True)
-    for row in table.to_pylist():
-        row["effective_n"] = f"{row['effective_n']:.1f}"
-        shown.add_row(*(f"{value:.4g}" if isinstance(value, float) else str(value) for value in row.values()))
-    console = Console() if sys.stdout.isatty() else Console(width=200)  # nothing is cut in a file
-    console.print(shown)
-    for note in notes:
-        console.print(f"note: {note}", highlight=False, markup=False)

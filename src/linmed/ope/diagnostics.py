@@ -1,7 +1,5 @@
 """Is this log fit to answer for this target? Weights, overlap, and whether its probabilities are true."""
 
-import itertools
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,9 +7,13 @@ import numpy as np
 import pyarrow as pa
 
 from linmed import checks
+from linmed.checks import Floats
 from linmed.log import DecisionLog
-from linmed.ope.rounds import Problems, Reading, read_rounds
+from linmed.ope.request import Scan
+from linmed.ope.rounds import Problems, Reader, Reading
+from linmed.ope.sums import Moments
 from linmed.ope.targets import as_target
+from linmed.tables import Table
 
 
 @dataclass(frozen=True)
@@ -56,44 +58,35 @@ class Diagnosis:
 def diagnose(log: DecisionLog, target: Any, missing: str = "skip") -> Diagnosis:
     """Weights and overlap of one target. Impossible probabilities are an error that names the rows."""
     chosen = as_target(target)
-    whole = "probabilities" in log.columns and all(name in log.columns for name in chosen.columns)
-    needed = [*chosen.columns, "probabilities"] if whole else list(chosen.played_columns)
+    whole = "probabilities" in log.columns and chosen.knows_all_arms(log)
+    needed = (*chosen.columns, "probabilities") if whole else chosen.played_columns
     log.require([*needed, *chosen.extra], f"target {chosen.name!r}")
-    problems, reading = Problems(), Reading()
-    n, total, squares, largest, smallest, lost = 0, 0.0, 0.0, 0.0, 1.0, 0.0
-    for rounds in read_rounds(log, needed, problems, extra=chosen.extra, missing=missing, reading=reading):
-        whole = whole and not (chosen.extra and not pa.types.is_nested(rounds.extra[chosen.extra[0]].type))
+    reading, weights = Reading(), Moments()
+    largest, smallest, lost = 0.0, 1.0, 0.0
+    scan = Scan(Reader(columns=needed, extra=chosen.extra, missing=missing), (chosen,), whole)
+    for rounds, (chance,) in scan.parts(log, reading):
         if whole:
-            everything = chosen.probabilities(rounds, problems)
-            if problems:
-                continue
             assert rounds.logged is not None
-            lost += float(everything[rounds.logged <= 0].sum())
-            played = everything[rounds.chosen]
-        else:
-            played = chosen.played(rounds, problems)
-        weight = played / rounds.probability
-        n += weight.size
-        total += float(weight.sum())
-        squares += float((weight**2).sum())
+            lost += float(chance[rounds.logged <= 0].sum())
+        weight = (chance[rounds.chosen] if whole else chance) / rounds.probability
+        weights.add(weight)
         largest = max(largest, float(weight.max()))
         smallest = min(smallest, float(rounds.probability.min()))
-    mean = total / n
-    variance = max(squares / n - mean**2, 0.0) * n / max(n - 1, 1)
+    reading.finish(log)
     return Diagnosis(
         target=chosen.name,
-        n=n,
+        n=weights.n,
         waiting=reading.waiting,
-        effective_n=total**2 / squares if squares else 0.0,
+        effective_n=weights.effective,
         largest_weight=largest,
         smallest_probability=smallest,
-        mean_weight=mean,
-        mean_weight_error=math.sqrt(variance / n),
-        no_overlap=lost / n if whole else None,
+        mean_weight=weights.estimate,
+        mean_weight_error=weights.standard_error,
+        no_overlap=lost / weights.n if whole else None,
     )
 
 
-def calibration(log: DecisionLog, bins: int = 10) -> pa.Table:
+def calibration(log: DecisionLog, bins: int = 10) -> Table:
     """Logged probability against frequency. A true log has |z| mostly below 2 and hardly ever above 4.
 
     With every arm's probability in the log: bins of probability, one row each with the mean probability of
@@ -102,14 +95,15 @@ def calibration(log: DecisionLog, bins: int = 10) -> pa.Table:
     is 1). Rewards are not used, so decisions still waiting count too.
     """
     bins = checks.whole("bins", bins)
-    if "probabilities" in log.columns:
-        return _binned(log, bins)
+    return _by_probability(log, bins) if "probabilities" in log.columns else _by_arm(log)
+
+
+def _by_arm(log: DecisionLog) -> Table:
     log.require(["arm_count"], "calibration")
     n, size = 0, 0
     sums, squares, count = np.zeros(0), np.zeros(0), np.zeros(0)
     for batch in log.batches(["arm", "probability", "arm_count"]):
-        arm, p = batch.column("arm").to_numpy(), batch.column("probability").to_numpy()
-        _check(p, n)
+        arm, p = batch.column("arm").to_numpy(), _possible(batch, n)
         size = max(size, int(batch.column("arm_count").to_numpy().max()))
         sums, squares, count = (np.pad(array, (0, size - array.size)) for array in (sums, squares, count))
         sums += np.bincount(arm, 1 / p, size)
@@ -120,55 +114,45 @@ def calibration(log: DecisionLog, bins: int = 10) -> pa.Table:
     error = np.sqrt(np.maximum(squares / n - mean**2, 0.0) / n)
     z = np.divide(mean - 1.0, error, out=np.zeros(size), where=error > 0)
     names = [f"arm {i}" for i in range(size)]
-    return pa.table(
-        {
-            "bin": names,
-            "count": count.astype(np.int64),
-            "probability": np.ones(size),
-            "frequency": mean,
-            "z": z,
-        }
-    )
+    return _calibration(names, count, np.ones(size), mean, z)
 
 
-def _binned(log: DecisionLog, bins: int) -> pa.Table:
+def _by_probability(log: DecisionLog, bins: int) -> Table:
     # Equal bins of log10 p below 0.1 would be empty for most logs; squares spread small probabilities well.
     edges = np.linspace(0.0, 1.0, bins + 1) ** 2
     count, expected, played, variance = (np.zeros(bins) for _ in range(4))
     n = 0
     for batch in log.batches(["arm", "probability", "probabilities"]):
-        _check(batch.column("probability").to_numpy(), n)
+        _possible(batch, n)
         n += batch.num_rows
+        batch = batch.filter(batch.column("probabilities").is_valid())
         lists = batch.column("probabilities")
-        keep = lists.is_valid()
-        flat = lists.filter(keep).flatten().to_numpy(zero_copy_only=False)
-        lengths = lists.filter(keep).value_lengths().to_numpy()
-        start = np.concatenate([[0], np.cumsum(lengths)[:-1]])
+        flat = lists.flatten().to_numpy(zero_copy_only=False)
+        start = np.concatenate([[0], np.cumsum(lists.value_lengths().to_numpy())[:-1]])
         hit = np.zeros(flat.size)
-        hit[start + batch.column("arm").filter(keep).to_numpy()] = 1.0
+        hit[start + batch.column("arm").to_numpy()] = 1.0
         place = np.clip(np.searchsorted(edges, flat, side="right") - 1, 0, bins - 1)
         count += np.bincount(place, minlength=bins)
         expected += np.bincount(place, flat, bins)
         played += np.bincount(place, hit, bins)
         variance += np.bincount(place, flat * (1 - flat), bins)
-    used = count > 0
+    used = np.flatnonzero(count)
     z = np.divide(played - expected, np.sqrt(variance), out=np.zeros(bins), where=variance > 0)
-    names = [f"{low:.3g}–{high:.3g}" for low, high in itertools.pairwise(edges)]
-    return pa.table(
-        {
-            "bin": [name for name, keep in zip(names, used, strict=True) if keep],
-            "count": count[used].astype(np.int64),
-            "probability": expected[used] / count[used],
-            "frequency": played[used] / count[used],
-            "z": z[used],
-        }
-    )
+    names = [f"{edges[i]:.3g}–{edges[i + 1]:.3g}" for i in used]
+    number = count[used]
+    return _calibration(names, number, expected[used] / number, played[used] / number, z[used])
 
 
-def _check(probability: Any, start: int) -> None:
-    wrong = np.flatnonzero(~((probability > 0) & (probability <= 1)))
-    if wrong.size:
-        raise ValueError(
-            f"probability must lie in (0, 1]: row {start + wrong[0]} has {probability[wrong[0]]} "
-            f"({wrong.size} rows in its batch)"
-        )
+def _possible(batch: pa.RecordBatch, start: int) -> Floats:
+    """The logged probabilities of a batch whose first row is row `start` of the log."""
+    p: Floats = batch.column("probability").to_numpy()
+    problems = Problems()
+    rows = np.arange(start, start + p.size)
+    problems.add("probability must lie in (0, 1]", rows, ~((p > 0) & (p <= 1)), p.item)
+    problems.raise_any()
+    return p
+
+
+def _calibration(names: list[str], count: Floats, *columns: Floats) -> Table:
+    found = zip(("probability", "frequency", "z"), columns, strict=True)
+    return Table({"bin": names, "count": count.astype(np.int64), **dict(found)})

@@ -5,20 +5,20 @@ the reward was r_t; the target π would have played a with probability π_t(a). 
 w_t = π_t(a_t) / p_t(a_t); q̂_t is a reward model fitted on decisions before t only, and
 q̂_t(π) = Σ_a π_t(a) q̂_t(a).
 
-Every estimate is  mean(x) + Σ y / Σ z  for three numbers per decision, so a log of any length is
-summarised by the moments of (x, y, z), which merge.
+Every estimate is  mean(x) + Σ y / Σ z  for three numbers per decision: `sums` has what that makes possible.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from linmed import checks
-from linmed.checks import Floats
+from linmed.checks import BadValue, Floats
+from linmed.ope.sums import Moments, Terms
 
 
 def importance_weights(probability: ArrayLike, target: ArrayLike) -> Floats:
@@ -81,22 +81,14 @@ class Estimator(ABC):
     """Whether the estimate is a mean of terms with the value as expectation, also on adaptive logs."""
 
     @abstractmethod
-    def terms(self, sample: Sample) -> tuple[Floats | None, Floats | None, Floats | None]:
-        """(x, y, z), None for zero."""
+    def terms(self, sample: Sample) -> Terms:
+        """(x, y, z) of every decision."""
 
     def __call__(self, sample: Sample) -> float:
         """The estimate on arrays."""
-        x, y, z = self.terms(sample)
-        value = 0.0 if x is None else float(np.mean(x))
-        if y is not None and z is not None:
-            value += _ratio(float(np.sum(y)), float(np.sum(z)))
-        return value
-
-
-def _ratio(y: float, z: float) -> float:
-    if z == 0:
-        raise ValueError("the target never agrees with the log: every weight is zero")
-    return y / z
+        moments = Moments()
+        moments.add(*self.terms(sample))
+        return moments.estimate
 
 
 @dataclass(frozen=True)
@@ -110,7 +102,7 @@ class IPW(Estimator):
 
     name: ClassVar[str] = "ipw"
 
-    def terms(self, sample: Sample) -> tuple[Floats | None, Floats | None, Floats | None]:
+    def terms(self, sample: Sample) -> Terms:
         """x = w r."""
         return sample.weight * sample.reward, None, None
 
@@ -130,7 +122,7 @@ class ClippedIPW(Estimator):
     def __post_init__(self) -> None:
         checks.positive("limit", self.limit)
 
-    def terms(self, sample: Sample) -> tuple[Floats | None, Floats | None, Floats | None]:
+    def terms(self, sample: Sample) -> Terms:
         """x = min(w, M) r."""
         return np.minimum(sample.weight, self.limit) * sample.reward, None, None
 
@@ -146,13 +138,30 @@ class SNIPW(Estimator):
     name: ClassVar[str] = "snipw"
     unbiased: ClassVar[bool] = False
 
-    def terms(self, sample: Sample) -> tuple[Floats | None, Floats | None, Floats | None]:
+    def terms(self, sample: Sample) -> Terms:
         """y = w r, z = w."""
         return None, sample.weight * sample.reward, sample.weight
 
 
 @dataclass(frozen=True)
-class DM(Estimator):
+class ModelEstimator(Estimator):
+    """An estimator with a reward model."""
+
+    model: ClassVar[bool] = True
+    regressor: Any = field(default=None, kw_only=True)
+    """The model of this estimator alone; None takes the one that `evaluate` was given."""
+
+    def predictions(self, sample: Sample) -> tuple[Floats, Floats]:
+        """q̂(a) and q̂(π)."""
+        if sample.model_played is None or sample.model_value is None:
+            raise ValueError(
+                "this estimator needs the reward model's predictions: model_played and model_value"
+            )
+        return sample.model_played, sample.model_value
+
+
+@dataclass(frozen=True)
+class DM(ModelEstimator):
     """Direct method: (1/n) Σ q̂_t(π).
 
     Uses no weights, so needs no overlap; it is as biased as the reward model is wrong. The model of
@@ -160,16 +169,15 @@ class DM(Estimator):
     """
 
     name: ClassVar[str] = "dm"
-    model: ClassVar[bool] = True
     unbiased: ClassVar[bool] = False
 
-    def terms(self, sample: Sample) -> tuple[Floats | None, Floats | None, Floats | None]:
+    def terms(self, sample: Sample) -> Terms:
         """x = q̂(π)."""
-        return _model(sample)[1], None, None
+        return self.predictions(sample)[1], None, None
 
 
 @dataclass(frozen=True)
-class DR(Estimator):
+class DR(ModelEstimator):
     """Doubly robust: (1/n) Σ [ q̂_t(π) + w_t (r_t − q̂_t(a_t)) ].
 
     Unbiased with exact probabilities whatever the model, because the model only knows the past; a good
@@ -177,33 +185,31 @@ class DR(Estimator):
     """
 
     name: ClassVar[str] = "dr"
-    model: ClassVar[bool] = True
 
-    def terms(self, sample: Sample) -> tuple[Floats | None, Floats | None, Floats | None]:
+    def terms(self, sample: Sample) -> Terms:
         """x = q̂(π) + w (r − q̂(a))."""
-        played, value = _model(sample)
+        played, value = self.predictions(sample)
         return value + sample.weight * (sample.reward - played), None, None
 
 
 @dataclass(frozen=True)
-class SNDR(Estimator):
+class SNDR(ModelEstimator):
     """Self-normalised doubly robust: (1/n) Σ q̂_t(π) + Σ w_t (r_t − q̂_t(a_t)) / Σ w_t.
 
     Consistent under DR's assumptions. Kallus & Uehara (2019).
     """
 
     name: ClassVar[str] = "sndr"
-    model: ClassVar[bool] = True
     unbiased: ClassVar[bool] = False
 
-    def terms(self, sample: Sample) -> tuple[Floats | None, Floats | None, Floats | None]:
+    def terms(self, sample: Sample) -> Terms:
         """x = q̂(π), y = w (r − q̂(a)), z = w."""
-        played, value = _model(sample)
+        played, value = self.predictions(sample)
         return value, sample.weight * (sample.reward - played), sample.weight
 
 
 @dataclass(frozen=True)
-class SwitchDR(Estimator):
+class SwitchDR(ModelEstimator):
     """Switch-DR: (1/n) Σ [ q̂_t(π) + w_t 1{w_t ≤ τ} (r_t − q̂_t(a_t)) ].
 
     Trusts the model alone where weights exceed `threshold` τ; biased by the model's error there.
@@ -211,22 +217,21 @@ class SwitchDR(Estimator):
     """
 
     name: ClassVar[str] = "switch"
-    model: ClassVar[bool] = True
     unbiased: ClassVar[bool] = False
     threshold: float = 10.0
 
     def __post_init__(self) -> None:
         checks.positive("threshold", self.threshold)
 
-    def terms(self, sample: Sample) -> tuple[Floats | None, Floats | None, Floats | None]:
+    def terms(self, sample: Sample) -> Terms:
         """x = q̂(π) + w 1{w ≤ τ} (r − q̂(a))."""
-        played, value = _model(sample)
+        played, value = self.predictions(sample)
         kept = np.where(sample.weight <= self.threshold, sample.weight, 0.0)
         return value + kept * (sample.reward - played), None, None
 
 
 @dataclass(frozen=True)
-class DRos(Estimator):
+class DRos(ModelEstimator):
     """DR with optimistic shrinkage: (1/n) Σ [ q̂_t(π) + (λ w_t / (w_t² + λ)) (r_t − q̂_t(a_t)) ].
 
     λ = `shrinkage` → ∞ is DR, λ → 0 the direct method; biased by the model's error where weights are
@@ -234,16 +239,15 @@ class DRos(Estimator):
     """
 
     name: ClassVar[str] = "dros"
-    model: ClassVar[bool] = True
     unbiased: ClassVar[bool] = False
     shrinkage: float = 100.0
 
     def __post_init__(self) -> None:
         checks.positive("shrinkage", self.shrinkage)
 
-    def terms(self, sample: Sample) -> tuple[Floats | None, Floats | None, Floats | None]:
+    def terms(self, sample: Sample) -> Terms:
         """x = q̂(π) + λw/(w² + λ) (r − q̂(a))."""
-        played, value = _model(sample)
+        played, value = self.predictions(sample)
         shrunk = self.shrinkage * sample.weight / (sample.weight**2 + self.shrinkage)
         return value + shrunk * (sample.reward - played), None, None
 
@@ -263,7 +267,11 @@ class MarginalIPW(Estimator):
     name: ClassVar[str] = "mips"
     embedding: Callable[[Floats], Any] | Sequence[int] | None = None
 
-    def terms(self, sample: Sample) -> tuple[Floats | None, Floats | None, Floats | None]:
+    def __post_init__(self) -> None:
+        if not (self.embedding is None or callable(self.embedding)):
+            object.__setattr__(self, "embedding", tuple(self.embedding))
+
+    def terms(self, sample: Sample) -> Terms:
         """x = w(e) r."""
         if sample.marginal_weight is None:
             raise ValueError(
@@ -286,81 +294,50 @@ class MarginalIPW(Estimator):
         return float(target[same].sum() / logged[same].sum())
 
 
-def _model(sample: Sample) -> tuple[Floats, Floats]:
-    if sample.model_played is None or sample.model_value is None:
-        raise ValueError("this estimator needs the reward model's predictions: model_played and model_value")
-    return sample.model_played, sample.model_value
-
-
 ESTIMATORS: dict[str, type[Estimator]] = {
     kind.name: kind for kind in (IPW, ClippedIPW, SNIPW, DM, DR, SNDR, SwitchDR, DRos, MarginalIPW)
 }
 
 
-def as_estimators(estimators: Any) -> list[Estimator]:
-    """Names or instances, one or several."""
+def as_estimators(estimators: Any) -> dict[str, Estimator]:
+    """One, several or a {label: estimator} mapping, of names or instances; by distinct labels.
+
+    A label is the estimator's name, with its parameters where there are several of that kind.
+    """
+    if isinstance(estimators, Mapping):
+        return {str(label): _estimator(one) for label, one in estimators.items()} or as_estimators([])
     several = [estimators] if isinstance(estimators, (str, Estimator)) else list(estimators)
     if not several:
-        raise ValueError("estimators is empty: at least one estimator is needed")
-    found: list[Estimator] = []
-    for one in several:
-        if isinstance(one, Estimator):
-            found.append(one)
-        elif isinstance(one, str) and one in ESTIMATORS:
-            found.append(ESTIMATORS[one]())
-        else:
-            raise ValueError(f"estimators must be among {', '.join(ESTIMATORS)} or instances, got {one!r}")
-    return found
+        raise BadValue("estimators", "estimators is empty: at least one estimator is needed")
+    found = [_estimator(one) for one in several]
+    kinds = [one.name for one in found]
+    labels: dict[str, Estimator] = {}
+    for i, one in enumerate(found):
+        if one in found[:i]:
+            raise BadValue("estimators", f"estimators must differ, {several[i]!r} is given twice")
+        label = one.name if kinds.count(one.name) == 1 else one.name + _parameters(one)
+        number = kinds[: i + 1].count(one.name)
+        labels[f"{label} #{number}" if label in labels else label] = one
+    return labels
 
 
-class Moments:
-    """Count, means and centred second moments of (x, y, z): merges exactly, streams in one pass."""
+def _estimator(one: Any) -> Estimator:
+    if isinstance(one, Estimator):
+        return one
+    if isinstance(one, str) and one in ESTIMATORS:
+        return ESTIMATORS[one]()
+    raise BadValue(
+        "estimators", f"estimators must be among {', '.join(ESTIMATORS)} or instances, got {one!r}"
+    )
 
-    def __init__(self) -> None:
-        self.n = 0
-        self.ratio = False  # whether there are y and z
-        self.mean = np.zeros(3)
-        self.scatter = np.zeros((3, 3))
 
-    def add(self, x: Floats | None, y: Floats | None, z: Floats | None) -> None:
-        """Absorb n decisions."""
-        columns = [column for column in (x, y, z) if column is not None]
-        present = [i for i, column in enumerate((x, y, z)) if column is not None]
-        other = Moments()
-        other.n = columns[0].size
-        other.ratio = z is not None
-        means = [float(np.mean(column)) for column in columns]
-        other.mean[present] = means
-        centred = [column - mean for column, mean in zip(columns, means, strict=True)]
-        for a, left in zip(present, centred, strict=True):
-            for b, right in zip(present, centred, strict=True):
-                # Not a BLAS product: its threads cost more than this sum.
-                other.scatter[a, b] = np.einsum("i,i->", left, right)
-        self.merge(other)
-
-    def merge(self, other: "Moments") -> None:
-        """Absorb another summary (Chan, Golub & LeVeque 1983)."""
-        if other.n == 0:
-            return
-        self.ratio |= other.ratio
-        total = self.n + other.n
-        step = other.mean - self.mean
-        self.scatter += other.scatter + np.outer(step, step) * (self.n * other.n / total)
-        self.mean = self.mean + step * (other.n / total)
-        self.n = total
-
-    @property
-    def estimate(self) -> float:
-        """mean(x) + Σ y / Σ z."""
-        x, y, z = map(float, self.mean)
-        return x + _ratio(y, z) if self.ratio else x
-
-    @property
-    def standard_error(self) -> float:
-        """By the delta method: the term of decision t is x_t + (y_t − R z_t)/mean(z), R = Σ y / Σ z."""
-        direction = np.array([1.0, 0.0, 0.0])
-        if self.ratio:
-            _, y, z = map(float, self.mean)
-            direction[1:] = _ratio(1.0, z), -_ratio(y, z) / z
-        variance = float(direction @ self.scatter @ direction) / max(self.n - 1, 1)
-        return float(np.sqrt(max(variance, 0.0) / self.n))
+def _parameters(estimator: Estimator) -> str:
+    """` (limit=5.0)`; what has no short text of its own is called by its kind."""
+    found = []
+    for one in fields(estimator):
+        value = getattr(estimator, one.name)
+        text = repr(value)
+        if value is not None:
+            kind = str(getattr(value, "__name__", type(value).__name__))
+            found.append(f"{one.name}={kind if ' at 0x' in text or len(text) > 40 else text}")
+    return f" ({', '.join(found)})" if found else ""

@@ -7,7 +7,8 @@ import numpy as np
 
 from linmed.checks import Floats
 from linmed.kernels import online
-from linmed.ope.estimators import Moments
+from linmed.ope.sums import Moments
+from linmed.streams import stream
 
 
 class OPEWarning(UserWarning):
@@ -49,7 +50,7 @@ class Bootstrap:
 
     def __init__(self, samples: int, seed: int):
         self._sums = np.zeros((samples, 4))  # Σ x, Σ y, Σ z and the number of decisions, of each resample
-        self._rng = np.random.default_rng(seed)
+        self._rng = stream(seed, "bootstrap")
 
     def add(self, x: Floats | None, y: Floats | None, z: Floats | None) -> None:
         """Absorb n decisions."""

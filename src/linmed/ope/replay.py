@@ -6,17 +6,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from linmed import checks
-from linmed.checks import Floats
+from linmed.checks import BadType, BadValue, Floats
 from linmed.log import DecisionLog
 from linmed.ope.intervals import VALID
-from linmed.ope.rounds import Problems, Reading, read_rounds
-from linmed.ope.sequences import lower_sequence
+from linmed.ope.request import CONFIDENCE, INTERVAL
+from linmed.ope.rounds import Reader, possible_rewards
+from linmed.ope.sequences import ValueSequence
 from linmed.policies.base import Policy, State
+from linmed.streams import stream
 
 _ONE = np.zeros(1, dtype=np.int64)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class ReplayResult:
     """What the policy earned on the decisions it accepted."""
 
@@ -31,6 +33,12 @@ class ReplayResult:
     """The policy's state at the end."""
     valid: str = "any time"
 
+    def __repr__(self) -> str:
+        return (
+            f"ReplayResult: {self.estimate:.4g} per decision, between {self.lower:.4g} and {self.upper:.4g} "
+            f"({self.valid}), from {self.accepted:,} of {self.offered:,} decisions"
+        )
+
 
 class Replay:
     """Accept decision t with probability q_t(a_t) / (M p_t(a_t)), q_t the policy as it stands, and learn.
@@ -44,7 +52,7 @@ class Replay:
 
     def __init__(self, policy: Policy, bound: float | None = None, seed: int = 0):
         if not isinstance(policy, Policy):
-            raise TypeError(f"policy must be a Policy such as LinMED(), got {policy!r}")
+            raise BadType("policy", f"policy must be a Policy such as LinMED(), got {policy!r}")
         self.policy = policy
         self.bound = None if bound is None else checks.positive("bound", bound)
         self.seed = checks.whole("seed", seed, at_least=0)
@@ -52,27 +60,31 @@ class Replay:
     def run(
         self,
         log: DecisionLog,
-        reward_range: tuple[float, float] = (0.0, 1.0),
-        interval: str = "betting",
-        confidence: float = 0.95,
+        *,
+        interval: str = INTERVAL,
+        confidence: float = CONFIDENCE,
+        reward_range: tuple[float, float] | None = None,
         missing: str = "skip",
     ) -> ReplayResult:
-        """Play the log through. `bound` M defaults to the largest 1/p in the log, at the cost of a pass.
+        """Play the log through; the arguments are those of `evaluate`, the interval "betting" or "mixture".
 
-        If only the played arms' probabilities were logged, that largest value depends a little on the draws:
-        give the bound where it is known (K for a uniform log).
+        `bound` M defaults to the largest 1/p in the log, at the cost of a pass. If only the played arms'
+        probabilities were logged, that largest value depends a little on the draws: give the bound where it
+        is known (K for a uniform log).
         """
         checks.option("interval", interval, ("betting", "mixture"))
-        low, high = reward_range
+        checks.strictly_between("confidence", confidence, 0.0, 1.0)
+        possible = possible_rewards(reward_range, needed=True)
+        assert possible is not None
+        low, high, _ = possible
         log.require(["arms"], "replay")
+        reader = Reader(columns=("arms",), possible=possible, missing=missing)
         bound = self.bound if self.bound is not None else _largest_inverse(log)
-        random = np.random.default_rng(self.seed)
+        random = stream(self.seed, "replay")
         state: State | None = None
         kept: list[float] = []
         offered = 0
-        for rounds in read_rounds(
-            log, ["arms"], Problems(), reward_range=reward_range, missing=missing, reading=Reading()
-        ):
+        for rounds in reader.read(log):
             assert rounds.arms is not None
             if state is None:
                 state = self.policy.start(1, rounds.arms.shape[1])
@@ -83,9 +95,8 @@ class Replay:
                 log_q = self.policy.log_probabilities(state, arms[None])[0, arm]
                 accept = math.exp(log_q) / (bound * rounds.probability[i])
                 if accept > 1.0 + 1e-9:
-                    raise ValueError(
-                        f"bound={bound:g} is too small: row {rounds.row[i]} needs at least {accept * bound:g}"
-                    )
+                    needed = f"row {rounds.row[i]} needs at least {accept * bound:g}"
+                    raise BadValue("bound", f"bound={bound:g} is too small: {needed}")
                 if uniform[i] < accept:
                     features = self.policy.features(state, arms[None], np.array([arm]))
                     self.policy.learn(state, features, rounds.reward[i : i + 1], _ONE)
@@ -93,18 +104,18 @@ class Replay:
             offered += len(rounds)
         assert state is not None
         if not kept:
-            raise ValueError(
-                f"none of the {offered} decisions was accepted: the log is too short for bound={bound:g}"
-            )
+            reason = f"the log is too short for bound={bound:g}"
+            raise BadValue("bound", f"none of the {offered} decisions was accepted: {reason}")
         rewards = np.array(kept)
         unit = (rewards - low) / (high - low)
-        bounds = [lower_sequence(interval, (1.0 - confidence) / 2.0) for _ in range(2)]
-        bounds[0].add(unit)
-        bounds[1].add(1.0 - unit)
+        # What the policy has to expect changes as it learns: the average so far, as under drift.
+        bounds = ValueSequence(interval, confidence, (low, high), drift=True)
+        bounds.add(rewards, unit, 1.0 - unit)
+        lower, upper = bounds.bounds
         return ReplayResult(
             estimate=float(rewards.mean()),
-            lower=low + (high - low) * bounds[0].lower,
-            upper=high - (high - low) * bounds[1].lower,
+            lower=lower,
+            upper=upper,
             accepted=rewards.size,
             offered=offered,
             rewards=rewards,
@@ -115,8 +126,8 @@ class Replay:
 
 def _largest_inverse(log: DecisionLog) -> float:
     smallest = 1.0
-    columns = ["probabilities"] if "probabilities" in log.columns else []
-    for rounds in read_rounds(log, columns, Problems()):
+    columns = ("probabilities",) if "probabilities" in log.columns else ()
+    for rounds in Reader(columns=columns).read(log):
         known = rounds.probability if rounds.logged is None else rounds.logged[rounds.logged > 0]
-        smallest = min(smallest, float(known.min()))
+        smallest = min(smallest, float(known.min()), float(rounds.probability.min()))
     return 1.0 / smallest

@@ -1,8 +1,9 @@
 """Batches of a log as checked numpy arrays. Wrong rows are counted to the log's end, then named together."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -10,11 +11,16 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from linmed import checks
-from linmed.checks import Floats, Ints
+from linmed.checks import BadValue, Floats, Ints
 from linmed.log import BATCH, DecisionLog
 
-SUM_TOLERANCE = 1e-6
-"""How far probabilities of one decision may be from summing to one (logs are often rounded to 6 digits)."""
+SUM_ERROR = 1e-3
+"""How far from one a decision's probabilities may sum: rounding to four digits, or an integral that has an
+error of its own, leaves no more. Such a decision's are divided by their sum; beyond it they are refused."""
+SUM_ROUNDING = 1e-9
+"""Sums closer to one than this are float64's own, and left as they are."""
+ENTRY_ERROR = 1e-6
+"""How far `probability` may be from the played arm's entry of `probabilities`, or SUM_ERROR of itself."""
 
 
 class Problems:
@@ -26,11 +32,15 @@ class Problems:
     def __bool__(self) -> bool:
         return bool(self._found)
 
-    def add(self, rule: str, rows: Ints, value: Callable[[int], object]) -> None:
-        """`rows` of the log break `rule`; `value(i)` describes the i-th of them."""
-        if rows.size:
-            entry = self._found.setdefault(rule, [int(rows[0]), value(0), 0])
-            entry[2] += rows.size
+    def add(
+        self, rule: str, row: Ints, wrong: NDArray[np.bool_], value: Callable[[int], object] | str
+    ) -> None:
+        """Where `wrong` is true, that row of the log breaks `rule`; `value(i)` is what the i-th has."""
+        if wrong.any():
+            first = int(np.argmax(wrong))
+            described = value if isinstance(value, str) else value(first)
+            entry = self._found.setdefault(rule, [int(row[first]), described, 0])
+            entry[2] += int(np.count_nonzero(wrong))
 
     def merge(self, later: "Problems", shift: int) -> None:
         """Absorb what was found in rows that follow; their numbers grow by `shift`."""
@@ -45,7 +55,27 @@ class Problems:
                 f"{rule}: row {row} has {value} ({count} row{'s' if count > 1 else ''} in all)"
                 for rule, (row, value, count) in self._found.items()
             ]
-            raise ValueError("; ".join(lines))
+            raise BadValue("log", "; ".join(lines))
+
+
+class RewardRange(NamedTuple):
+    """Which rewards are possible."""
+
+    low: float
+    high: float
+    given: bool = True
+    """False where nobody said: a log that has others is refused."""
+
+    def contains(self, lowest: float, highest: float) -> bool:
+        """Whether rewards seen between these are possible; those of a given range are checked one by one."""
+        return self.given or (self.low <= lowest and highest <= self.high)
+
+
+def possible_rewards(reward_range: Any, needed: bool) -> RewardRange | None:
+    """The range as it was given; where it is needed and was not, [0, 1]; otherwise None for any reward."""
+    if reward_range is not None:
+        return RewardRange(*checks.interval("reward_range", reward_range))
+    return RewardRange(0.0, 1.0, given=False) if needed else None
 
 
 @dataclass
@@ -59,13 +89,12 @@ class Rounds:
     arm_count: Ints | None = None  # (n,) K of each decision
     logged: Floats | None = None  # (ΣK,) the logging policy's probability of every arm
     arms: Floats | None = None  # (ΣK, d)
-    features: Floats | None = None  # (n, d) of the arm played
     extra: dict[str, pa.Array] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return self.row.size
 
-    @property
+    @cached_property
     def offsets(self) -> Ints:
         """(n+1,) where each decision's arms begin in the flat arrays."""
         assert self.arm_count is not None
@@ -90,26 +119,46 @@ class Rounds:
             return total
         return np.add.reduceat(flat, self.offsets[:-1]) if len(self) else np.empty(0)
 
-    def groups(self) -> Iterator[tuple[Ints, int]]:
-        """Decisions with the same number of arms: their indices here, and that number."""
+    def probabilities(self, flat: Floats, whose: str, problems: Problems) -> Floats:
+        """`flat` (ΣK,), checked to be non-negative and made to sum to one where it nearly does."""
+        total = self.sum_over_arms(flat)
+        off = np.abs(total - 1.0)
+        possible = bool((flat >= 0).all())
+        if possible and (off <= SUM_ROUNDING).all():
+            return flat
+        negative = self.sum_over_arms((~(flat >= 0)).astype(np.float64)) > 0
+        problems.add(f"{whose} must be non-negative", self.row, negative, "a negative one or a NaN")
+        problems.add(
+            f"{whose} must sum to one, within {SUM_ERROR:g} (divide them by their sum if that is what they "
+            "mean, or leave them out if they are not known)",
+            self.row,
+            ~negative & ~(off <= SUM_ERROR),
+            lambda i: f"a sum of {total[i]:.6g}",
+        )
+        scale = np.where(off > SUM_ROUNDING, total, 1.0)
+        return flat if problems else flat / np.repeat(scale, np.diff(self.offsets))
+
+    def alike(self, arms: int) -> Iterator[Ints]:
+        """Places (m, K) in the flat arrays of decisions with as many arms, few enough that m K ≤ `arms`."""
         assert self.arm_count is not None
         for count in np.unique(self.arm_count).tolist():
-            yield np.flatnonzero(self.arm_count == count), count
-
-    def places(self, index: Ints, count: int) -> Ints:
-        """Places in the flat arrays of the decisions `index`, which have `count` arms each.  → (m, K)."""
-        return self.offsets[index][:, None] + np.arange(count)
+            index = np.flatnonzero(self.arm_count == count)
+            for part in np.split(index, range(size := max(arms // count, 1), index.size, size)):
+                yield self.offsets[part][:, None] + np.arange(count)
 
 
 @dataclass
 class Reading:
-    """What one pass over the log has seen."""
+    """What one pass over the log has seen, and what was wrong."""
 
     decisions: int = 0
     rewarded: int = 0  # and used
     waiting: int = 0  # without a reward yet
+    lowest: float = np.inf  # reward
+    highest: float = -np.inf
     policies: set[str | None] = field(default_factory=set)
     versions: set[int] = field(default_factory=set)  # the lowest and the highest
+    problems: Problems = field(default_factory=Problems)
 
     @property
     def adaptive(self) -> bool:
@@ -118,9 +167,11 @@ class Reading:
 
     def merge(self, later: "Reading") -> None:
         """Absorb what another pass saw of the rows that follow."""
+        self.problems.merge(later.problems, self.decisions)
         self.decisions += later.decisions
         self.rewarded += later.rewarded
         self.waiting += later.waiting
+        self.lowest, self.highest = min(self.lowest, later.lowest), max(self.highest, later.highest)
         self.policies |= later.policies
         self._note_versions(later.versions)
 
@@ -137,204 +188,160 @@ class Reading:
         both = self.versions | versions
         self.versions = {min(both), max(both)} if both else set()
 
-
-def read_rounds(
-    log: DecisionLog,
-    columns: Sequence[str],
-    problems: Problems,
-    *,
-    extra: Sequence[str] = (),
-    reward_range: tuple[float, float] | None = None,
-    missing: str = "skip",
-    reading: Reading | None = None,
-    rows: int = BATCH,
-) -> Iterator[Rounds]:
-    """The rewarded decisions of `log` in batches; raises at the end if a row was wrong, or none had a reward.
-
-    `columns` are those wanted besides arm, probability and reward. `missing="stop"` ends the log at its
-    first decision without a reward. After a wrong row nothing more is yielded, only checked.
-    """
-    reading = Reading() if reading is None else reading
-    yield from scan_rounds(log, columns, problems, reading, extra, reward_range, missing, rows)
-    finish(log, problems, reading)
+    def finish(self, log: DecisionLog, possible: RewardRange | None = None) -> None:
+        """Raise what the pass found wrong."""
+        self.problems.raise_any()
+        if self.decisions == 0:
+            raise BadValue("log", f"{log.name} is empty: it holds no decisions")
+        if self.rewarded == 0:
+            raise BadValue(
+                "log", f"{log.name} has no rewards yet: none of its {self.decisions} decisions can be used"
+            )
+        if possible is not None and not possible.contains(self.lowest, self.highest):
+            raise BadValue(
+                "reward_range",
+                f"reward_range must be given: it may be left out only where every reward lies in [0, 1], and "
+                f"{log.name} has rewards from {self.lowest:g} to {self.highest:g}; give the lowest and the "
+                "highest reward that are possible, not only those seen",
+            )
 
 
-def finish(log: DecisionLog, problems: Problems, reading: Reading) -> None:
-    """Raise what a pass over the log found wrong."""
-    problems.raise_any()
-    if reading.decisions == 0:
-        raise ValueError(f"{log.name} is empty: it holds no decisions")
-    if reading.rewarded == 0:
-        raise ValueError(
-            f"{log.name} has no rewards yet: none of its {reading.decisions} decisions can be used"
-        )
+@dataclass(frozen=True, kw_only=True)
+class Reader:
+    """What is read of a log: the columns besides arm, probability and reward, and what is done on the way."""
+
+    columns: tuple[str, ...] = ()
+    extra: tuple[str, ...] = ()
+    """Columns outside the log's schema, handed on as they are."""
+    possible: RewardRange | None = None
+    missing: str = "skip"
+    """"stop" ends the log at its first decision without a reward, "skip" leaves such decisions out."""
+    batch: int = BATCH
+
+    def __post_init__(self) -> None:
+        checks.option("missing", self.missing, ("skip", "stop"))
+        checks.whole("batch", self.batch)
+
+    def read(self, log: DecisionLog) -> Iterator[Rounds]:
+        """The rewarded decisions of a log in batches; raises at the end if a row was wrong or none of use."""
+        reading = Reading()
+        yield from self.scan(log, reading)
+        reading.finish(log, self.possible)
+
+    def scan(self, log: DecisionLog, reading: Reading) -> Iterator[Rounds]:
+        """The same of a part of a log. After a wrong row nothing more is yielded, only checked."""
+        wanted = list(dict.fromkeys(["arm", "probability", "reward", *self.columns, *self.extra]))
+        check = _Check(reading, self.possible)
+        for batch in log.batches(wanted, self.batch):
+            numbers = np.arange(reading.decisions, reading.decisions + batch.num_rows)
+            reading.decisions += batch.num_rows
+            reading.note(batch)
+            stop = False
+            if batch.column("reward").null_count:
+                present = batch.column("reward").is_valid().to_numpy(zero_copy_only=False)
+                gaps = np.flatnonzero(~present)
+                reading.waiting += gaps.size
+                stop = self.missing == "stop"
+                keep = np.arange(gaps[0]) if stop else np.flatnonzero(present)
+                batch, numbers = batch.take(pa.array(keep)), numbers[keep]
+            rounds = check.convert(batch, numbers)
+            rounds.extra = {name: batch.column(name) for name in self.extra}
+            reading.rewarded += len(rounds)
+            if not reading.problems and check.in_range and len(rounds):
+                yield rounds
+            if stop:
+                break
 
 
-def scan_rounds(
-    log: DecisionLog,
-    columns: Sequence[str],
-    problems: Problems,
-    reading: Reading,
-    extra: Sequence[str],
-    reward_range: tuple[float, float] | None,
-    missing: str,
-    rows: int,
-) -> Iterator[Rounds]:
-    """As `read_rounds`, without the final check: for a part of a log."""
-    checks.option("missing", missing, ("skip", "stop"))
-    wanted = list(dict.fromkeys(["arm", "probability", "reward", *columns, *extra]))
-    batch_checks = _Checks(problems, reward_range)
-    for batch in log.batches(wanted, rows):
-        start = reading.decisions
-        reading.decisions += batch.num_rows
-        reading.note(batch)
-        numbers = np.arange(start, start + batch.num_rows)
-        stop = False
-        if batch.column("reward").null_count:
-            present = batch.column("reward").is_valid().to_numpy(zero_copy_only=False)
-            gaps = np.flatnonzero(~present)
-            reading.waiting += gaps.size
-            stop = missing == "stop"
-            keep = np.arange(gaps[0]) if stop else np.flatnonzero(present)
-            batch, numbers = batch.take(pa.array(keep)), numbers[keep]
-        rounds = batch_checks.convert(batch, numbers, extra)
-        reading.rewarded += len(rounds)
-        if not problems and len(rounds):
-            yield rounds
-        if stop:
-            break
-
-
-class _Checks:
+class _Check:
     """Turns batches into rounds; remembers the dimension across batches."""
 
-    def __init__(self, problems: Problems, reward_range: tuple[float, float] | None):
-        self.problems = problems
-        self.reward_range = reward_range
+    def __init__(self, reading: Reading, possible: RewardRange | None):
+        self.reading, self.problems, self.possible = reading, reading.problems, possible
+        self.in_range = True  # false after a reward outside a range that nobody gave
         self.dim: int | None = None
 
-    def convert(self, batch: pa.RecordBatch, row: Ints, extra: Sequence[str]) -> Rounds:
+    def convert(self, batch: pa.RecordBatch, row: Ints) -> Rounds:
         names = batch.schema.names
-        probability = _floats(batch.column("probability"))
-        reward = _floats(batch.column("reward"))
+        p, reward = _floats(batch.column("probability")), _floats(batch.column("reward"))
         arm = _ints(batch.column("arm"), -1)
-        self._row(
-            "probability must lie in (0, 1]", row, ~((probability > 0) & (probability <= 1)), probability
-        )
-        if self.reward_range is None:
-            self._row("reward must be finite", row, ~np.isfinite(reward), reward)
-        else:
-            low, high = self.reward_range
-            self._row(
-                f"reward must lie in reward_range [{low:g}, {high:g}]",
-                row,
-                ~((reward >= low) & (reward <= high)),
-                reward,
-            )
-        self._row("arm must be a non-negative index", row, arm < 0, arm)
-        rounds = Rounds(row, arm, probability, reward)
+        self.problems.add("probability must lie in (0, 1]", row, ~((p > 0) & (p <= 1)), p.item)
+        self._rewards(row, reward)
+        self.problems.add("arm must be a non-negative index", row, arm < 0, arm.item)
+        rounds = Rounds(row, arm, p, reward)
         if "arm_count" in names:
             rounds.arm_count = _ints(batch.column("arm_count"), 0)
-            self._row("arm must be smaller than arm_count", row, arm >= rounds.arm_count, arm)
+            self.problems.add("arm must be smaller than arm_count", row, arm >= rounds.arm_count, arm.item)
         if "probabilities" in names:
             rounds.logged = self._logged(batch.column("probabilities"), rounds)
         if "arms" in names:
             rounds.arms = self._arms(batch.column("arms"), rounds)
-        if "features" in names:
-            rounds.features = self._features(batch.column("features"), rounds)
-        rounds.extra = {name: batch.column(name) for name in extra}
         return rounds
 
-    def _row(self, rule: str, row: Ints, wrong: NDArray[np.bool_], values: NDArray[Any]) -> None:
-        if wrong.any():
-            bad = np.flatnonzero(wrong)
-            self.problems.add(rule, row[bad], lambda i: values[bad[i]].item())
+    def _rewards(self, row: Ints, reward: Floats) -> None:
+        if self.possible is not None and self.possible.given:
+            low, high, _ = self.possible
+            rule = f"reward must lie in reward_range [{low:g}, {high:g}]"
+            self.problems.add(rule, row, ~((reward >= low) & (reward <= high)), reward.item)
+            return
+        self.problems.add("reward must be finite", row, ~np.isfinite(reward), reward.item)
+        if self.possible is not None and reward.size:
+            seen = self.reading
+            seen.lowest = min(seen.lowest, float(reward.min()))
+            seen.highest = max(seen.highest, float(reward.max()))
+            self.in_range = self.possible.contains(seen.lowest, seen.highest)
 
-    def _lengths(self, column: pa.Array, name: str, rounds: Rounds) -> Ints | None:
-        """Lengths of a list column if every row has one and they agree with arm_count."""
-        length = _ints(column.value_lengths(), -1)
-        if (length < 0).any():
-            bad = np.flatnonzero(length < 0)
-            self.problems.add(f"{name} must be given in every row", rounds.row[bad], lambda i: "none")
-            return None
-        if rounds.arm_count is None:
+    def _fits(self, column: pa.Array, name: str, rounds: Rounds) -> bool:
+        """Whether a list column is given in every row with one entry per arm, and nothing else is wrong."""
+        row, length = rounds.row, _ints(column.value_lengths(), -1)
+        self.problems.add(f"{name} must be given in every row", row, length < 0, "none")
+        if rounds.arm_count is None and not self.problems:
             rounds.arm_count = length
-            self._row(
-                "arm must be smaller than the number of arms", rounds.row, rounds.arm >= length, rounds.arm
-            )
-        wrong = length != rounds.arm_count
-        if wrong.any():
-            bad = np.flatnonzero(wrong)
-            self.problems.add(
-                f"{name} must have one entry per arm (arm_count)",
-                rounds.row[bad],
-                lambda i: int(length[bad[i]]),
-            )
-            return None
-        return length
+            few = rounds.arm >= length
+            self.problems.add("arm must be smaller than the number of arms", row, few, rounds.arm.item)
+        if not self.problems:
+            wrong = length != rounds.arm_count
+            self.problems.add(f"{name} must have one entry per arm (arm_count)", row, wrong, length.item)
+        return not self.problems
 
     def _logged(self, column: pa.Array, rounds: Rounds) -> Floats | None:
-        if self._lengths(column, "probabilities", rounds) is None or self.problems:
+        if not self._fits(column, "probabilities", rounds):
             return None
         flat = _floats(column.flatten())
-        total = rounds.sum_over_arms(flat)
-        impossible = rounds.sum_over_arms((~(flat >= 0)).astype(np.float64)) > 0
-        self._row(
-            "probabilities must be non-negative", rounds.row, impossible, np.where(impossible, np.nan, 0)
-        )
-        self._row(
-            "probabilities must sum to one",
-            rounds.row,
-            ~impossible & (np.abs(total - 1) > SUM_TOLERANCE),
-            total,
-        )
-        own = flat[rounds.chosen]
-        wrong = ~(np.abs(own - rounds.probability) <= SUM_TOLERANCE)
-        self._row("probability must be the arm's entry of probabilities", rounds.row, wrong, own)
-        return flat
+        own, played = flat[rounds.chosen], rounds.probability
+        same = np.abs(own - played) <= np.maximum(ENTRY_ERROR, SUM_ERROR * played)
+        self.problems.add("probability must be the arm's entry of probabilities", rounds.row, ~same, own.item)
+        return rounds.probabilities(flat, "probabilities", self.problems)
 
     def _arms(self, column: pa.Array, rounds: Rounds) -> Floats | None:
-        count = self._lengths(column, "arms", rounds)
-        if count is None or self.problems:
+        if not self._fits(column, "arms", rounds):
             return None
         vectors = column.flatten()
         length = _ints(vectors.value_lengths(), -1)
         if not length.size:
             return None
-        dim = self._dim(length[0])
-        if (length != dim).any():
-            owner = np.repeat(rounds.row, count)
-            bad = np.flatnonzero(length != dim)
-            rows, first = np.unique(owner[bad], return_index=True)
-            self.problems.add(
-                f"arms must all have dimension {dim}", rows, lambda i: int(length[bad[first[i]]])
-            )
+        self.dim = self.dim or int(length[0])
+        other = length != self.dim
+        if other.any():
+            self._arm(f"arms must all have dimension {self.dim}", rounds, other, length.item)
             return None
-        flat = _floats(vectors.flatten()).reshape(-1, dim)
-        finite = np.isfinite(flat).all(axis=1)
-        if not finite.all():
-            rows = np.unique(np.repeat(rounds.row, count)[~finite])
-            self.problems.add("arms must be finite", rows, lambda i: "a NaN or an infinity")
+        flat = _floats(vectors.flatten()).reshape(-1, self.dim)
+        endless: NDArray[np.bool_] = np.logical_not(np.isfinite(flat).all(axis=1))
+        self._arm("arms must be finite", rounds, endless, lambda i: "a NaN or an infinity")
         return flat
 
-    def _features(self, column: pa.Array, rounds: Rounds) -> Floats | None:
-        length = _ints(column.value_lengths(), -1)
-        dim = self._dim(max(int(length[0]), 0)) if length.size else 0
-        self._row(f"features must have dimension {dim}", rounds.row, length != dim, length)
-        if self.problems or not length.size:
-            return None
-        return _floats(column.flatten()).reshape(-1, dim)
-
-    def _dim(self, seen: int) -> int:
-        if self.dim is None:
-            self.dim = int(seen)
-        return self.dim
+    def _arm(
+        self, rule: str, rounds: Rounds, wrong: NDArray[np.bool_], value: Callable[[int], object]
+    ) -> None:
+        """The same of single arms: wrong (ΣK,), value(i) what the i-th arm has."""
+        if wrong.any():
+            rows = np.logical_or.reduceat(wrong, rounds.offsets[:-1])
+            self.problems.add(rule, rounds.row, rows, str(value(int(np.argmax(wrong)))))
 
 
 def _floats(column: pa.Array) -> Floats:
-    """A copy where Arrow gave a read-only view: kernels would be compiled a second time for those."""
-    array: Floats = column.to_numpy(zero_copy_only=False)
-    return np.require(array, np.float64, ["C", "W"])
+    """A copy where Arrow gave a read-only view: kernels see one layout only."""
+    return checks.for_kernels(column.to_numpy(zero_copy_only=False))
 
 
 def _ints(column: pa.Array, missing: int) -> Ints:

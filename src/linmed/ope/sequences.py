@@ -26,7 +26,7 @@ from scipy.optimize import brentq
 from scipy.special import gammainc, gammaln
 
 from linmed import checks
-from linmed.checks import Floats
+from linmed.checks import BadValue, Floats
 from linmed.kernels import sequences as kernels
 from linmed.ope.rounds import Rounds
 
@@ -81,9 +81,8 @@ class BettingLower(LowerSequence):
         self._seen[floor] = self._seen.get(floor, 0) + x.size
 
     def _past(self) -> tuple[Floats, Floats]:
-        return np.array(list(self._seen.values()), dtype=np.float64), np.array(
-            list(self._seen), dtype=np.float64
-        )
+        counts, floors = self._seen.values(), self._seen
+        return np.array(list(counts), dtype=np.float64), np.array(list(floors), dtype=np.float64)
 
     def log_wealth(self, mean: float) -> float:
         """log K_t(mean)."""
@@ -165,12 +164,10 @@ def log_mixture(s: float, v: float, rho: float = 1.0) -> float:
 
 def lower_sequence(kind: str, level: float) -> LowerSequence:
     """The sequence of that name with error probability `level`."""
-    known: dict[str, type[BettingLower] | type[BernsteinLower] | type[MixtureLower]] = {
-        "betting": BettingLower,
-        "bernstein": BernsteinLower,
-        "mixture": MixtureLower,
-    }
-    return known[checks.option("interval", kind, KINDS)](level)
+    checks.option("interval", kind, KINDS)
+    if kind == "mixture":
+        return MixtureLower(level)
+    return BettingLower(level) if kind == "betting" else BernsteinLower(level)
 
 
 class ValueSequence:
@@ -188,16 +185,11 @@ class ValueSequence:
         difference: bool = False,
         drift: bool = False,
     ):
-        level = (1.0 - confidence) / 2.0
         if drift and kind == "bernstein":
-            raise ValueError(
-                "interval='bernstein' needs one value that does not change: use betting or mixture"
-            )
-        self._below = lower_sequence(kind, level)
-        self._above = lower_sequence(kind, level)
-        self._range = reward_range
-        self._difference = difference
-        self._drift = drift
+            message = "interval='bernstein' needs one value that does not change: use betting or mixture"
+            raise BadValue("interval", message)
+        self._below, self._above = (lower_sequence(kind, (1.0 - confidence) / 2.0) for _ in range(2))
+        self._range, self._difference, self._drift = reward_range, difference, drift
         self._best = (0.0, 0.0)
         self._sum = 0.0
         self._next = 1

@@ -1,0 +1,180 @@
+"""What is asked of a log: one description, made and checked once, which all that follows reads."""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import InitVar, dataclass, field
+from typing import Any, NamedTuple
+
+from linmed import checks
+from linmed.checks import BadValue, Floats
+from linmed.log import BATCH, DecisionLog
+from linmed.ope.estimators import Estimator, MarginalIPW, as_estimators
+from linmed.ope.intervals import VALID
+from linmed.ope.rounds import Reader, Reading, RewardRange, Rounds, possible_rewards
+from linmed.ope.sequences import KINDS
+from linmed.ope.targets import Target, as_targets
+
+ESTIMATORS = ("ipw", "snipw", "dr")
+"""Estimators where none is named; `dr` only where the log and the targets tell of every arm."""
+INTERVAL = "betting"
+CONFIDENCE = 0.95
+
+Part = tuple[Rounds, list[Floats]]
+"""Decisions, and each target's probability of every arm or of the arm played."""
+
+
+class Form(NamedTuple):
+    """Unbiased terms: "ipw"; "dr" by the model of that number; "mips" by that estimator's embedding."""
+
+    kind: str
+    number: int = 0
+
+
+PLAIN = Form("ipw")
+
+
+class Asked(NamedTuple):
+    """One estimator of a request."""
+
+    label: str
+    estimator: Estimator
+    source: Form
+    """What its own terms are made from."""
+    form: Form
+    """The terms that carry its interval."""
+
+
+@dataclass(frozen=True)
+class Scan:
+    """The part of a request that needs no order, and travels to workers: reading, and asking the targets."""
+
+    reader: Reader
+    targets: tuple[Target, ...]
+    all_arms: bool
+
+    def parts(self, log: DecisionLog, reading: Reading) -> Iterator[Part]:
+        """The log, or a part of it, in batches."""
+        for rounds in self.reader.scan(log, reading):
+            wrong = reading.problems
+            if self.all_arms:
+                chances = [target.probabilities(rounds, wrong) for target in self.targets]
+            else:
+                chances = [target.played(rounds, wrong) for target in self.targets]
+            if not wrong:
+                yield rounds, chances
+
+    def collect(self, log: DecisionLog) -> tuple[list[Part], Reading]:
+        """All of a part of the log, without what was only needed to ask the targets."""
+        reading = Reading()
+        found = list(self.parts(log, reading))
+        if not self.all_arms:
+            found = [(dataclasses.replace(rounds, arms=None, extra={}), chances) for rounds, chances in found]
+        return found, reading
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """The question. Made from what a caller gives; see `evaluate` for what each part means."""
+
+    log: InitVar[DecisionLog]
+    targets: tuple[Target, ...]
+    estimators: tuple[Asked, ...]
+    interval: str = INTERVAL
+    confidence: float = CONFIDENCE
+    reward_range: tuple[float, float] | None = None
+    regressor: Any = None
+    adaptive: bool | None = None
+    missing: str = "skip"
+    drift: bool = False
+    samples: int = 200
+    seed: int = 0
+    batch: int = BATCH
+    possible: RewardRange | None = field(init=False)
+    models: tuple[Any, ...] = field(init=False)
+    """The regressors of the estimators, each once."""
+    scan: Scan = field(init=False)
+
+    def __post_init__(self, log: DecisionLog) -> None:
+        self._set("targets", as_targets(self.targets))
+        self._set("interval", checks.option("interval", self.interval, tuple(VALID)))
+        self._set("confidence", checks.strictly_between("confidence", self.confidence, 0.0, 1.0))
+        self._set("possible", possible_rewards(self.reward_range, needed=self.interval in KINDS))
+        checks.flag("drift", self.drift)
+        checks.whole("samples", self.samples, at_least=2)
+        checks.whole("seed", self.seed, at_least=0)
+        if self.adaptive is not None:
+            checks.flag("adaptive", self.adaptive)
+        self._ask(self._usual(log) if self.estimators is None else self.estimators, log.columns)
+        extra = dict.fromkeys(name for target in self.targets for name in target.extra)
+        reader = Reader(
+            columns=self._columns(log), extra=tuple(extra),
+            possible=self.possible, missing=self.missing, batch=self.batch,
+        )  # fmt: skip
+        self._set("scan", Scan(reader, self.targets, self.all_arms))
+
+    def _set(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+
+    def _usual(self, log: DecisionLog) -> Sequence[str]:
+        """The estimators that need no naming."""
+        whole = {"arm_count", "probabilities", "arms"} & set(log.columns)
+        if whole and all(target.knows_all_arms(log) for target in self.targets):
+            return ESTIMATORS
+        return ESTIMATORS[:2]
+
+    def _ask(self, estimators: Any, have: Sequence[str]) -> None:
+        """Every estimator with what it is made from and what carries its interval."""
+        models: list[Any] = []
+        asked: list[Asked] = []
+        robust = self.interval == "adaptive" or (
+            "probabilities" in have and not self.drift and self.interval in ("betting", "bernstein")
+        )
+        for label, estimator in as_estimators(estimators).items():
+            source = PLAIN
+            if estimator.model:
+                own = getattr(estimator, "regressor", None)
+                model = self.regressor if own is None else own
+                if not any(known is model for known in models):
+                    models.append(model)
+                source = Form("dr", next(i for i, known in enumerate(models) if known is model))
+            elif isinstance(estimator, MarginalIPW):
+                source = Form("mips", len(asked))
+            carried = source.kind == "mips" or (source.kind == "dr" and robust)
+            asked.append(Asked(label, estimator, source, source if carried else PLAIN))
+        self._set("models", tuple(models))
+        self._set("estimators", tuple(asked))
+
+    @property
+    def all_arms(self) -> bool:
+        """Whether every arm's probability is needed, not only the played one's."""
+        return any(asked.source != PLAIN for asked in self.estimators)
+
+    @property
+    def ordered(self) -> bool:
+        """Whether decisions must be absorbed in the log's order: models and sequences know only the past."""
+        return bool(self.models) or self.interval not in ("normal", "none")
+
+    def _columns(self, log: DecisionLog) -> tuple[str, ...]:
+        have, everything = log.columns, self.all_arms
+        columns: dict[str, None] = {}
+        for target in self.targets:
+            needed = target.columns if everything else target.played_columns
+            log.require([*needed, *target.extra], f"target {target.name!r}")
+            columns.update(dict.fromkeys(needed))
+        if everything:
+            columns.update(dict.fromkeys(name for name in ("arm_count", "arms") if name in have))
+        kinds = {asked.form.kind for asked in self.estimators}
+        if "mips" in kinds:
+            log.require(["probabilities", "arms"], "mips")
+        # Every arm's logged probability makes DR sequences possible, and stabilised weights less noisy.
+        if "mips" in kinds or (
+            everything and "probabilities" in have and ("dr" in kinds or self.interval == "adaptive")
+        ):
+            columns["probabilities"] = None
+        if self.models and not {"arm_count", "probabilities", "arms"} & set(columns):
+            raise BadValue(
+                "estimators", f"a reward model needs the number of arms: {log.name} has no column arm_count"
+            )
+        if self.adaptive is None and VALID[self.interval] == "independent":
+            columns.update(dict.fromkeys(name for name in ("policy", "version") if name in have))
+        return tuple(columns)
