@@ -9,7 +9,7 @@ from linmed import checks
 from linmed.checks import Floats, Ints
 from linmed.kernels import thompson
 from linmed.policies.base import Choice, Noise, Properties, RidgePolicy, RidgeState
-from linmed.policies.gaussian_argmax import LOG_RARE, log_best_arm_probabilities
+from linmed.policies.gaussian_argmax import log_best_arm_probabilities, with_played
 
 SHORT = {
     "frequentist": "LinTS-Freq",
@@ -31,6 +31,7 @@ class LinTS(RidgePolicy):
     The probability that is logged is the marginal one, before the draw. It is computed for two arms by
     the normal CDF, for arms in a plane by an integral over the angle (1e-9), and otherwise by line
     integration over a Sobol set, whose standard error `propensity_error` tells. `choose` computes none.
+    An arm too rare for the lines has probability 0, and once it is played half a line's share, 3e-5.
 
     >>> LinTS().name, LinTS(scale="bayes", sigma=0.1).name, LinTS(scale=2.0).name
     ('LinTS-Freq', 'LinTS-Bayes (sigma=0.1)', 'LinTS (scale=2.0)')
@@ -100,7 +101,7 @@ class LinTS(RidgePolicy):
 
     def choose(self, state: RidgeState, arms: Floats, noise: Floats) -> Ints:
         """Draw θ̃ and play its best arm; no probability is computed."""
-        out = np.empty(state.theta.shape[0], dtype=np.int64)
+        out = np.empty(max(len(state.theta), len(arms)), dtype=np.int64)
         thompson.choose(
             arms, state.theta, state.gram, self.lam, self.spread(state), self.floor, noise, out
         )  # fmt: skip
@@ -108,16 +109,18 @@ class LinTS(RidgePolicy):
 
     def log_probabilities(self, state: RidgeState, arms: Floats) -> Floats:
         """The marginal log-probability of every arm.  arms (R,K,d) or (1,K,d) → (R,K)."""
-        log_p, _ = log_best_arm_probabilities(state, arms, self.lam, self.spread(state))
-        if self.floor > 0.0:
-            with np.errstate(divide="ignore"):
-                log_p = np.logaddexp(np.log1p(-self.floor) + log_p, np.log(self.floor / arms.shape[1]))
-        return log_p
+        return self._law(state, arms)[0]
 
     def propensity_error(self, state: RidgeState, arms: Floats) -> Floats:
         """Standard error of the probabilities: 0 for two arms, 1e-9 by the angular integral.  → (R,K)."""
-        _, error = log_best_arm_probabilities(state, arms, self.lam, self.spread(state))
-        return (1.0 - self.floor) * error
+        return self._law(state, arms)[1]
+
+    def _law(self, state: RidgeState, arms: Floats) -> tuple[Floats, Floats]:
+        log_p, error = log_best_arm_probabilities(state, arms, self.lam, self.spread(state))
+        if self.floor > 0.0:
+            with np.errstate(divide="ignore"):
+                log_p = np.logaddexp(np.log1p(-self.floor) + log_p, np.log(self.floor / arms.shape[1]))
+        return log_p, (1.0 - self.floor) * error
 
     def decide(self, state: RidgeState, arms: Floats, noise: Floats) -> Choice:
         """Draw θ̃, play its best arm and say how probable that was beforehand."""
@@ -126,12 +129,8 @@ class LinTS(RidgePolicy):
         if self.propensity == "none":
             return Choice(arm, np.full(len(arm), np.nan), None, features)
         if self.propensity == "exact":
-            log_p = self.log_probabilities(state, arms)
-            rows = np.arange(len(arm))
-            # An arm that was played is possible, even if it was too rare for line integration to see.
-            played = log_p[rows, arm]
-            log_p[rows, arm] = np.where(played == -np.inf, LOG_RARE, played)
-            return Choice(arm, log_p[rows, arm], log_p, features)
+            log_p, played, _ = with_played(*self._law(state, arms), arm)
+            return Choice(arm, played, log_p, features)
         repeats = np.empty(len(arm), dtype=np.int64)
         bits = np.ascontiguousarray(noise).view(np.uint64)
         thompson.count_repeats(
