@@ -266,14 +266,13 @@ def thin_out(value, n, slope, chosen):
 
 
 @inlined
-def along_line(value, n, slope, run, index, count, out):
+def along_line(value, n, slope, known, run, index, count, out):
     """Add to out the probabilities that value_ni + slope_i x is the highest line at x ~ N(0, 1).
 
     Lines 0 … count − 1 in increasing order of their slopes, which belong to out[index_i]: we walk along
-    the highest one from one crossing to the next. run (count,count) holds 1/(slope_i − slope_a) for i > a,
-    or is one row to write them to.
+    the highest one from one crossing to the next. run (count,count) holds 1/(slope_i − slope_a) for i > a if
+    they are known, and otherwise is one row to write them to.
     """
-    known = run.shape[0] > 1
     a, highest = 0, -math.inf
     for i in range(count):
         if value[n, i] - REACH * slope[i] > highest:
@@ -332,11 +331,11 @@ def line_average(mean, coordinates, normals, out):
             heights(base, across, normals[block, start : start + some.shape[0]], some)
             for n in range(some.shape[0]):
                 if K <= FEW:
-                    along_line(value, n, slope, run, chosen, K, total)
+                    along_line(value, n, slope, True, run, chosen, K, total)
                     continue
                 count = thin_out(value, n, slope, chosen)
                 for c in range(count):
                     height[0, c], rise[c] = value[n, chosen[c]], slope[chosen[c]]
-                along_line(height, 0, rise, run, chosen, count, total)
+                along_line(height, 0, rise, False, run, chosen, count, total)
         for i in range(K):
             out[block, order[i]] = total[i] / points

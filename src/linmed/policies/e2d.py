@@ -73,7 +73,7 @@ class E2D(FlooredPolicy):
         return certificate
 
     def _solve(self, state: RidgeState, arms: Floats) -> tuple[Floats, Floats]:
-        replicas = state.theta.shape[0]
+        replicas = max(len(state.theta), len(arms))
         p, bound = np.empty((replicas, arms.shape[1])), np.empty(replicas)
         kernels.probabilities(arms, state.theta, self.exploration(state), self.tol, p, bound)
         return p, bound
