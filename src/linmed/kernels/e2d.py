@@ -16,9 +16,9 @@ import math
 import numpy as np
 
 from linmed.kernels.compile import kernel
-from linmed.kernels.design import span_coordinates, weighted_inverse
+from linmed.kernels.design import span_coordinates, subtract_outer, weighted_inverse
 from linmed.kernels.igw import normaliser
-from linmed.kernels.linear import argmax, matvec, squared_length
+from linmed.kernels.linear import argmax, matvec, row_product, squared_length
 
 REFRESH = 50  # exchanges between fresh inverses
 ROUNDING = 1.8e-15  # of w and c for each coordinate: eight units in the last place
@@ -54,25 +54,15 @@ def lift(A, theta, gamma, lifted, c):
 
 
 @kernel
-def form(B, M, i, j):
-    """b_iᵀ M b_j."""
-    total = 0.0
-    for k in range(M.shape[0]):
-        inner = 0.0
-        for l in range(M.shape[0]):
-            inner += M[k, l] * B[j, l]
-        total += B[i, k] * inner
-    return total
-
-
-@kernel
 def excess(w, c, p, rank):
     """max_a (w_a − c_a) − (rank − Σ p c) and no less, with the arm of the maximum and the lowest arm in use."""
     high, low = 0, -1
     cost, most = 0.0, -math.inf
     for i in range(w.shape[0]):
         cost += p[i] * c[i]
-        most = max(most, w[i] - c[i] + ROUNDING * rank * (w[i] + c[i]))
+        upper = w[i] - c[i] + ROUNDING * rank * (w[i] + c[i])
+        if upper > most:
+            most = upper
         if w[i] - c[i] > w[high] - c[high]:
             high = i
         if p[i] > 0.0 and (low < 0 or w[i] - c[i] < w[low] - c[low]):
@@ -81,23 +71,17 @@ def excess(w, c, p, rank):
 
 
 @kernel
-def add_outer(B, g, M, arm, amount, u, w):
-    """Sherman–Morrison for V + amount·ã ãᵀ, with w_i = ‖ã_i‖² in V⁻¹ brought up to date.  u (r,) scratch."""
-    rank = M.shape[0]
-    for j in range(rank):
-        total = 0.0
-        for k in range(rank):
-            total += M[j, k] * B[arm, k]
-        u[j] = total
+def add_outer(B, g, M, arm, amount, u, along, w):
+    """Sherman–Morrison for V + amount·ã ãᵀ, with w_i = ‖ã_i‖² in V⁻¹ brought up to date.
+
+    u (r,) and along (K,) are scratch.
+    """
+    matvec(M, B[arm], u)
+    matvec(B, u, along)
     shrink = amount * g[arm] / (1.0 + amount * w[arm])
     for i in range(B.shape[0]):
-        along = 0.0
-        for k in range(rank):
-            along += B[i, k] * u[k]
-        w[i] -= shrink * g[i] * along * along
-    for j in range(rank):
-        for k in range(rank):
-            M[j, k] -= shrink * u[j] * u[k]
+        w[i] -= shrink * g[i] * along[i] * along[i]
+    subtract_outer(M, u, shrink)
 
 
 @kernel
@@ -121,7 +105,7 @@ def penalised_design(B, g, c, tol, p):
     """
     K, rank = B.shape
     rows, ones, weight, w = np.arange(K), np.ones(K), np.empty(K), np.empty(K)
-    M, u = np.empty((rank, rank)), np.empty(rank)
+    M, u, along = np.empty((rank, rank)), np.empty(rank), np.empty(K)
     refresh(B, rows, ones, ones, ones, weight, M, w)
     kappa = normaliser(w, c)
     for i in range(K):
@@ -137,7 +121,8 @@ def penalised_design(B, g, c, tol, p):
         if over <= tol:
             break
         # d/dδ of log(1 + (w_h − w_l)δ − (w_h w_l − s²)δ²) − (c_h − c_l)δ vanishes at the best δ
-        cross = form(B, M, high, low)
+        matvec(M, B[low], u)
+        cross = row_product(B, high, u)
         rise = w[high] - w[low]
         bend = max(w[high] * w[low] - g[high] * g[low] * cross * cross, 0.0)
         price = c[high] - c[low]
@@ -151,8 +136,8 @@ def penalised_design(B, g, c, tol, p):
             amount = min(2.0 * gain / root, p[low])
         p[high] += amount
         p[low] = p[low] - amount if amount < p[low] else 0.0
-        add_outer(B, g, M, high, amount, u, w)
-        add_outer(B, g, M, low, -amount, u, w)
+        add_outer(B, g, M, high, amount, u, along, w)
+        add_outer(B, g, M, low, -amount, u, along, w)
     total = 0.0
     for i in range(K):
         total += p[i]
