@@ -1,20 +1,49 @@
-"""How every kernel is compiled: cached on disk, without the interpreter lock, IEEE arithmetic kept."""
+"""How every kernel is compiled: cached on disk, without the interpreter lock, IEEE arithmetic kept.
 
+What a policy believes, how sure it is and how it decides reach the kernels as named tuples of arrays and
+numbers: `Ridge`, `PaperSet`, `MedRule`. Their methods are written in Python and compiled where they are used
+(`by_class`): a belief, a confidence set or a rule of one's own is a class and needs no copy of the others.
+"""
+
+import inspect
 from collections.abc import Callable
 from typing import Any
 
 import numba
-from numba import float64
-from numba.extending import intrinsic
+from numba import float64, types, void
+from numba.core import cgutils
+from numba.extending import intrinsic, overload
 
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile `function` on its first call.
 
     `fastmath` stays off: the sums in twice the working precision rely on the order of operations.
+    A kernel made for a class of the running script is not kept: no other process would find that class.
     """
-    compiled: Callable[..., Any] = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+    made_for = inspect.getclosurevars(function).nonlocals.values()
+    keep = all(getattr(value, "__module__", None) != "__main__" for value in made_for)
+    compiled: Callable[..., Any] = numba.njit(cache=keep, forceinline=False, nogil=True, error_model="numpy")(
+        function
+    )
     return compiled
+
+
+def by_class(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function(x, …)` stands in compiled code for the method of that name of x's class, a named tuple.
+
+    In Python it calls the method; in compiled code the method is compiled into its caller.
+    """
+    name = function.__name__
+
+    def method(first: Any, *others: Any) -> Any:
+        return getattr(first, name)(*others)
+
+    method.__name__, method.__doc__ = name, function.__doc__
+    overload(method, strict=False, jit_options={"forceinline": True, "nogil": True, "error_model": "numpy"})(
+        lambda first, *others: getattr(first.instance_class, name)
+    )
+    return method
 
 
 def reordered(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -24,7 +53,11 @@ def reordered(function: Callable[..., Any]) -> Callable[..., Any]:
     so equal arms still get equal values wherever they stand.
     """
     compiled: Callable[..., Any] = numba.njit(
-        cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"}
+        cache=True,
+        forceinline=False,
+        nogil=True,
+        error_model="numpy",
+        fastmath={"reassoc", "contract", "nsz"},
     )(function)
     return compiled
 
@@ -49,3 +82,54 @@ def _fma(context: Any, x: Any, y: Any, z: Any) -> Any:
 
 
 fma: Callable[..., Any] = intrinsic(_fma)
+
+
+def _apart(context: Any) -> Any:
+    """Keeps the kernel that says it a function of its own instead of copying it into every caller.
+
+    Without it a large kernel is optimised again wherever it is called, and a first decision takes minutes.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        builder.function.attributes.add("noinline")
+        return context.get_dummy_value()
+
+    return void(), generate
+
+
+apart: Callable[..., Any] = intrinsic(_apart)
+
+
+def _borrowed(context: Any, value: Any) -> Any:
+    """The same array, or tuple of arrays and numbers, without ownership: nothing counts references to it.
+
+    Counting costs more than a small round does. The owner must outlive what is borrowed: arguments of a
+    kernel do, and what a kernel makes itself does if `keep` stands behind its last use.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        def disown(type_: Any, whole: Any) -> Any:
+            if isinstance(type_, types.Array):
+                array = context.make_array(type_)(context, builder, whole)
+                array.meminfo = cgutils.get_null_value(array.meminfo.type)
+                array.parent = cgutils.get_null_value(array.parent.type)
+                return array._getvalue()
+            if isinstance(type_, types.BaseTuple):
+                members: Any = type_
+                for place, member in enumerate(members):
+                    part = disown(member, builder.extract_value(whole, place))
+                    whole = builder.insert_value(whole, part, place)
+            return whole
+
+        return disown(signature.args[0], arguments[0])
+
+    return value(value), generate
+
+
+def _keep(context: Any, value: Any) -> Any:
+    """Keeps an owner alive until here."""
+    return void(value), lambda context, builder, signature, arguments: context.get_dummy_value()
+
+
+borrowed: Callable[..., Any] = intrinsic(_borrowed)
+keep: Callable[..., Any] = intrinsic(_keep)

@@ -13,9 +13,8 @@ import math
 
 import numpy as np
 
-from linmed.kernels.compile import kernel
+from linmed.kernels.compile import apart, kernel
 from linmed.kernels.linear import (
-    BLAS_DIM,
     KEEP,
     argmax,
     extreme_products,
@@ -50,6 +49,7 @@ def betke_henk(A, rows, scale, tiles, count):
     Where all arms have the same inner product with the new direction (a hyperplane off the origin), the
     difference of the two extreme arms vanishes; one arm alone then takes its place.
     """
+    apart()
     m, d = rows.shape[0], A.shape[1]
     P = np.zeros((d, d))  # projects onto the complement of the directions v⊥ found so far
     for k in range(d):
@@ -83,22 +83,12 @@ def betke_henk(A, rows, scale, tiles, count):
 
 @kernel
 def weighted_gram(A, rows, scale, weight, M):
-    """M = Σ weight_i v_i v_iᵀ over the set, lower triangle at least.  M (d,d)."""
+    """M = Σ weight_i v_i v_iᵀ over the set, lower triangle.  M (d,d)."""
     d = A.shape[1]
-    members = np.nonzero(weight)[0]
-    if d >= BLAS_DIM:
-        chosen = np.empty((members.shape[0], d))
-        for n in range(members.shape[0]):
-            i = members[n]
-            root = math.sqrt(weight[i]) * scale[i]
-            for k in range(d):
-                chosen[n, k] = root * A[rows[i], k]
-        np.dot(chosen.T, chosen, M)
-        return
     for j in range(d):
         for k in range(d):
             M[j, k] = 0.0
-    for i in members:
+    for i in np.nonzero(weight)[0]:
         a, square = rows[i], weight[i] * scale[i] * scale[i]
         for j in range(d):
             c = square * A[a, j]
@@ -113,6 +103,7 @@ def weighted_inverse(A, rows, scale, weight, smallest_pivot, M):
     The symmetric sweep (Gauss–Jordan on one triangle): after the k-th, the first k+1 rows and columns
     hold minus the inverse of the leading block.
     """
+    apart()
     d = A.shape[1]
     weighted_gram(A, rows, scale, weight, M)
     diagonal, column = np.empty(d), np.empty(d)
@@ -150,6 +141,7 @@ def span_coordinates(A, log_scale, B, pivots):
     along it in units of that remainder: all coordinates are at most 1, however far apart the scales are.
     An arm's remainder counts as zero when it is below 1e-10 of the arm itself.
     """
+    apart()
     K, d = A.shape
     rest = np.empty((K, d))  # unit arm minus what the directions so far explain
     size = np.empty(K)  # its norm
@@ -224,6 +216,7 @@ def add_greedily(A, rows, scale, tiles, M, leverage, count):
     M = (Σ count_i v_i v_iᵀ)⁻¹ over the set, leverage_i = v_iᵀ M v_i. Each addition at least doubles
     det V, so the loop ends.
     """
+    apart()
     d = A.shape[1]
     u, v = np.empty(d), np.empty(d)
     scratch = np.empty(rows.shape[0] if tiles.shape[0] > 0 else 0)
@@ -255,6 +248,7 @@ def start_in_span(A, log_scale, count):
 
     `count` (K,) may come with a set found elsewhere, which is kept at full rank and completed if need be.
     """
+    apart()
     K, d = A.shape
     everything = np.empty((K, d))
     pivots = np.empty(d, np.int64)
@@ -308,6 +302,7 @@ def approx_design_of_many(A, log_scale, all_scale, tiles, weights):
 
     tiles may hold all the arms unscaled; they are then used up. all_scale (K,).
     """
+    apart()
     K, d = A.shape
     rows, scale = np.empty(K, np.int64), np.empty(K)
     m = 0
@@ -361,6 +356,7 @@ def optimal_design(A, log_scale, tol, weights):
     Ends when max leverage ≤ (1 + tol)·rank and no arm of the support lies more than tol below: the
     Kiefer–Wolfowitz certificate. Returns max leverage / rank. A (K,d), log_scale, weights (K,).
     """
+    apart()
     K = A.shape[0]
     for i in range(K):
         weights[i] = 0.0

@@ -41,11 +41,12 @@ def scores(arms, total, r, eta, score):
     """score_a = η⟨Θ, a⟩ − log Σ exp(η⟨Θ, ·⟩), the log of the exponential weights.  score (K,)."""
     K, d = arms.shape[1], arms.shape[2]
     set_ = r if arms.shape[0] > 1 else 0
+    s = r if total.shape[0] > 1 else 0
     highest = -math.inf
     for i in range(K):
         inner = 0.0
         for k in range(d):
-            inner += arms[set_, i, k] * total[r, k]
+            inner += arms[set_, i, k] * total[s, k]
         score[i] = eta * inner
         highest = max(highest, score[i])
     mass = 0.0

@@ -54,34 +54,36 @@ def predictions(arms, r, theta, inverse, vaw, mean):
     """⟨θ̂, a⟩, divided by 1 + ‖a‖² in V⁻¹ for the Vovk–Azoury–Warmuth forecaster.  mean (K,)."""
     K, d = arms.shape[1], arms.shape[2]
     set_ = r if arms.shape[0] > 1 else 0
+    s = r if theta.shape[0] > 1 else 0
     for i in range(K):
         inner = 0.0
         total = 0.0
         for j in range(d):
             a = arms[set_, i, j]
-            inner += a * theta[r, j]
+            inner += a * theta[s, j]
             if vaw:
                 cross = 0.0
                 for k in range(j):
-                    cross += inverse[r, j, k] * arms[set_, i, k]
-                total += a * (2.0 * cross + inverse[r, j, j] * a)
+                    cross += inverse[s, j, k] * arms[set_, i, k]
+                total += a * (2.0 * cross + inverse[s, j, j] * a)
         mean[i] = inner / (1.0 + max(total, 0.0))
 
 
 @kernel
 def square_cb(arms, theta, inverse, gamma, vaw, normalised, out):
-    """SquareCB's probabilities.  arms (R,K,d) or (1,K,d), gamma (R,), out (R,K).
+    """SquareCB's probabilities.  arms (R,K,d) or (1,K,d), gamma (R or 1,), out (R,K).
 
     p(a) = 1/(K + γ gap_a), the rest on the best arm; or, normalised, p(a) = 1/(λ + 2γ gap_a).
     """
     R, K = out.shape
     mean, gap, ones = np.empty(K), np.empty(K), np.ones(K)
     for r in range(R):
+        s = r if theta.shape[0] > 1 else 0
         predictions(arms, r, theta, inverse, vaw, mean)
         best = gaps_to_best(mean, gap)
         if normalised:
             for i in range(K):
-                gap[i] *= 2.0 * gamma[r]
+                gap[i] *= 2.0 * gamma[s]
             lam = normaliser(ones, gap)
             for i in range(K):
                 out[r, i] = 1.0 / (lam + gap[i])
@@ -89,14 +91,14 @@ def square_cb(arms, theta, inverse, gamma, vaw, normalised, out):
             rest = 1.0
             for i in range(K):
                 if i != best:
-                    out[r, i] = 1.0 / (K + gamma[r] * gap[i])
+                    out[r, i] = 1.0 / (K + gamma[s] * gap[i])
                     rest -= out[r, i]
             out[r, best] = rest
 
 
 @kernel
 def spanner_igw(arms, theta, eta, optimal, out):
-    """SpannerIGW's probabilities.  arms (R,K,d) or (1,K,d), theta (R,d), eta (R,), out (R,K).
+    """SpannerIGW's probabilities.  arms (R,K,d) or (1,K,d), theta (R or 1,d), eta alike, out (R,K).
 
     A design of the arms a/√(1 + η gap_a) shares q with the best arm; p(a) = q(a) / (λ + η gap_a).
     """
@@ -105,12 +107,13 @@ def spanner_igw(arms, theta, eta, optimal, out):
     shared = arms.shape[0] == 1
     A = arms[0]
     for r in range(R):
+        s = r if theta.shape[0] > 1 else 0
         if not shared:
             A = arms[r]
-        matvec(A, theta[r], mean)
+        matvec(A, theta[s], mean)
         best = gaps_to_best(mean, gap)
         for i in range(K):
-            gap[i] *= eta[r]
+            gap[i] *= eta[s]
             log_scale[i] = -0.5 * math.log1p(gap[i])
         if optimal:
             optimal_design(A, log_scale, OPTIMAL_TOL, q)

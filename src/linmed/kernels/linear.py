@@ -14,12 +14,12 @@ In both, equal arms get equal values wherever they stand, so that ties can go to
 
 import numpy as np
 
-from linmed.kernels.compile import kernel, reordered
+from linmed.kernels.compile import apart, kernel, reordered
+from linmed.kernels.simd import LANES, load, multiply, multiply_add, splat, store
 
 TILE = 136  # arms per tile; an odd number of cache lines, so that features do not evict each other
 FEW = 128  # tiles beyond this many numbers (benchmarks/switch.py) …
 KEEP = 1 << 18  # … and up to this many, 2 MiB
-BLAS_DIM = 16  # from this dimension on, products of matrices go to BLAS (benchmarks/switch.py)
 
 
 @kernel
@@ -106,12 +106,19 @@ def worth_tiling(numbers):
 
 
 @kernel
+def tile_width(vectors):
+    """Columns of the tiles for so many vectors: whole groups of lanes, the rest of which are zeros."""
+    return min(TILE, (vectors + LANES - 1) // LANES * LANES)
+
+
+@kernel
 def tiles_of(A, rows, scale):
     """The set as tiles (T, d, width); none, T = 0, where it is to be read row by row."""
+    apart()
     m, d = rows.shape[0], A.shape[1]
     if not worth_tiling(m * d):
         return np.empty((0, d, 1))
-    width = min(TILE, m)
+    width = tile_width(m)
     number = (m + width - 1) // width
     tiles = np.empty((number, d, width))
     for t in range(number):
@@ -147,26 +154,46 @@ def tile_inner(tile, x, out):
 
 
 @kernel
-def tile_lengths(tile, M, image, out):
-    """out_i = vᵀ M v for the columns v of a tile and a symmetric M (d,d); image is scratch like the tile."""
-    d, n = tile.shape[0], out.shape[0]
-    if d >= BLAS_DIM:
-        np.dot(M, tile, image)
-    else:
-        for j in range(d):
-            line, tj, c = image[j], tile[j], M[j, j]
-            for i in range(n):
-                line[i] = c * tj[i]
+def tile_lengths(tile, M, out):
+    """out_i = vᵀ M v for the columns v of a tile (d,width) and a symmetric M (d,d).  out (n ≤ width,)."""
+    apart()
+    d, width = tile.shape
+    n = out.shape[0]
+    whole = d - d % 4
+    two = splat(2.0)
+    tail = np.empty(LANES)
+    for i in range(0, n, LANES):  # Σ_j x_j (2 Σ_{k<j} M_jk x_k + M_jj x_j), four rows j at a time
+        total = splat(0.0)
+        for j in range(0, whole, 4):
+            s0, s1, s2, s3 = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
             for k in range(j):
-                tk, c = tile[k], 2.0 * M[j, k]
-                for i in range(n):
-                    line[i] += c * tk[i]
-    for i in range(n):
-        out[i] = 0.0
-    for j in range(d):
-        line, tj = image[j], tile[j]
-        for i in range(n):
-            out[i] += line[i] * tj[i]
+                x = load(tile, k * width + i)
+                s0 = multiply_add(splat(M[j, k]), x, s0)
+                s1 = multiply_add(splat(M[j + 1, k]), x, s1)
+                s2 = multiply_add(splat(M[j + 2, k]), x, s2)
+                s3 = multiply_add(splat(M[j + 3, k]), x, s3)
+            x0, x1 = load(tile, j * width + i), load(tile, (j + 1) * width + i)
+            x2, x3 = load(tile, (j + 2) * width + i), load(tile, (j + 3) * width + i)
+            s1 = multiply_add(splat(M[j + 1, j]), x0, s1)
+            s2 = multiply_add(splat(M[j + 2, j + 1]), x1, multiply_add(splat(M[j + 2, j]), x0, s2))
+            s3 = multiply_add(splat(M[j + 3, j + 1]), x1, multiply_add(splat(M[j + 3, j]), x0, s3))
+            s3 = multiply_add(splat(M[j + 3, j + 2]), x2, s3)
+            total = multiply_add(x0, multiply_add(two, s0, multiply(splat(M[j, j]), x0)), total)
+            total = multiply_add(x1, multiply_add(two, s1, multiply(splat(M[j + 1, j + 1]), x1)), total)
+            total = multiply_add(x2, multiply_add(two, s2, multiply(splat(M[j + 2, j + 2]), x2)), total)
+            total = multiply_add(x3, multiply_add(two, s3, multiply(splat(M[j + 3, j + 3]), x3)), total)
+        for j in range(whole, d):
+            s0 = splat(0.0)
+            for k in range(j):
+                s0 = multiply_add(splat(M[j, k]), load(tile, k * width + i), s0)
+            x0 = load(tile, j * width + i)
+            total = multiply_add(x0, multiply_add(two, s0, multiply(splat(M[j, j]), x0)), total)
+        if i + LANES <= n:
+            store(out, i, total)
+        else:
+            store(tail, 0, total)
+            for lane in range(n - i):
+                out[i + lane] = tail[lane]
     for i in range(n):
         out[i] = max(out[i], 0.0)
 
@@ -246,6 +273,7 @@ def lower_lengths(A, rows, scale, tiles, u, shrink, lengths, scratch):
 
     The lengths vᵀMv after M −= shrink u uᵀ.  u (d,), lengths (m,); scratch (m,), or empty without tiles.
     """
+    apart()
     if tiles.shape[0] > 0:
         tile_products(tiles, u, scratch)
         for i in range(scratch.shape[0]):
@@ -263,6 +291,7 @@ def lower_lengths(A, rows, scale, tiles, u, shrink, lengths, scratch):
 @kernel
 def squared_lengths(A, rows, scale, tiles, M, out):
     """out_i = vᵀ M v for the vectors v of the set and a symmetric M (d,d).  out (m,)."""
+    apart()
     m, d, width = rows.shape[0], A.shape[1], tiles.shape[2]
     if m * d <= FEW:
         for i in range(m):
@@ -270,14 +299,13 @@ def squared_lengths(A, rows, scale, tiles, M, out):
         return
     kept = tiles.shape[0] > 0
     if not kept:
-        width = min(TILE, m)
+        width = tile_width(m)
         tiles = np.empty((1, d, width))
-    image = np.empty((d, width))
     for start in range(0, m, width):
         if not kept:
             fill(A, rows, scale, start, tiles[0])
         tile = tiles[start // width] if kept else tiles[0]
-        tile_lengths(tile, M, image, out[start : min(start + width, m)])
+        tile_lengths(tile, M, out[start : min(start + width, m)])
 
 
 @kernel

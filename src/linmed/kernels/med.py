@@ -1,14 +1,15 @@
-"""LinMED's rule (Algorithm 1), from θ̂ and V⁻¹ to a distribution over arms."""
+"""LinMED's rule (Algorithm 1), from θ̂, V⁻¹ and β to a distribution over arms."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
-from linmed.kernels.compile import inlined, kernel
+from linmed.checks import Floats
+from linmed.kernels.compile import apart, inlined, kernel
 from linmed.kernels.design import approx_design_of_many, optimal_design, uniform_over_members
 from linmed.kernels.linear import (
     FEW,
-    TILE,
     argmax,
     fill_differences,
     matvec,
@@ -17,38 +18,99 @@ from linmed.kernels.linear import (
     tile_inner,
     tile_lengths,
     tile_products,
+    tile_width,
     tiles_of_all,
 )
-from linmed.kernels.ridge import absorb, radius, refresh
 from linmed.kernels.sampling import invert_cdf
 
 EXPLORE = 1.0 + 1e-9  # B_t: leverages above 1; ‖a‖² = 1 must not count because of its last bit
-TIE = 1.0 + 1e-12  # leverages within this factor are equal
+EQUAL = 1.0 + 1e-12  # leverages within this factor are equal
 LOWEST = -1e300  # log f is never −inf: every arm keeps a finite log-probability
 TINY = 1e-250  # squared distances below this have lost digits to underflow
-UNDERFLOW = 1.0  # marks such a weight: no log f is positive
+VANISHED = 1.0  # marks such a weight: no log f is positive
 OPTIMAL_TOL = 1e-6
-TOGETHER = 1 << 16  # numbers of arms and state that `rounds` goes through again and again, 512 KiB
+
+
+class MedScratch(NamedTuple):
+    """What a decision writes on its way, and what holds for all decisions over K arms."""
+
+    log_f: Floats  # (K,)
+    q: Floats  # (K,)
+    weight: Floats  # (K,)
+    alpha_opt: float  # 0 where the design is uniform
+    spread: float  # what every arm gets of q
+
+
+class MedRule(NamedTuple):
+    """p_t ∝ q_t f_t with q_t = α_opt·(design) + α_emp·1{â} + (1 − α_opt − α_emp)/K."""
+
+    alpha_emp: float
+    alpha_opt: float
+    version: int
+    optimal: bool
+    explore: bool
+
+    def workspace(self, K, d):
+        """Scratch for sets of K arms in d dimensions."""
+        alpha_opt = self.alpha_opt
+        if K <= 2 * d and self.version == 0 and not self.optimal:
+            alpha_opt = 0.0  # ApproxDesign is uniform
+        spread = (1.0 - self.alpha_emp - alpha_opt) / K
+        if spread < 1e-12:  # α_emp + α_opt = 1
+            spread = 0.0
+        return MedScratch(np.empty(K), np.empty(K), np.empty(K), alpha_opt, spread)
+
+    def decide(self, belief, s, beta, arms, p, noise, t, r, scratch, log_p):
+        """The arm that replica s draws from the p-th set by noise[t, r]; writes log_p[t, r] if there is one.
+
+        While some leverage exceeds 1 (the event B_t), the arm of the largest gets as much mass again as all
+        arms together.  arms (R or 1,K,d), noise (T,R,1), log_p (T,R,K).
+        """
+        theta, inverse = belief.theta, belief.inverse
+        log_f, q, weight, alpha_opt = scratch.log_f, scratch.q, scratch.weight, scratch.alpha_opt
+        if arms.shape[1] * arms.shape[2] <= FEW:
+            best, widest, intact = log_weights_few(arms, p, theta, inverse, s, beta, log_f)
+            if not intact:
+                repair(arms, p, theta, inverse, s, beta, best, log_f)
+            if alpha_opt > 0.0:
+                design_of_few(arms, p, log_f, self.version, self.optimal, weight, q)
+        else:
+            best, widest = weights_and_design(
+                arms, p, theta, inverse, s, beta,
+                alpha_opt > 0.0, self.version, self.optimal, log_f, weight, q,
+            )  # fmt: skip
+        total = unnormalised(best, scratch.spread, self.alpha_emp, alpha_opt, self.version, log_f, q, weight)
+        if q[best] == 0.0:
+            total = renormalise(log_f, q, weight)
+        if not self.explore:
+            widest = -1
+        if widest >= 0:
+            weight[widest] += total
+            total += total
+        if log_p.shape[0] > 0:
+            logarithms(log_f, q, weight, total, widest, t, r, log_p)
+        return invert_cdf(weight, noise[t, r, 0] * total)
 
 
 @kernel
 def log_weight(gap, distance2, beta):
-    """log f_t(a) = −Δ̂² / (β ‖â − a‖²) with 0/0 = 0, never −inf; UNDERFLOW where ‖â − a‖² is too small."""
-    if not gap > 0.0:  # the best arm and its equals
+    """log f_t(a) = −Δ̂² / (β ‖â − a‖²) with 0/0 = 0, never −inf; VANISHED where ‖â − a‖² is too small."""
+    if not gap > 0.0 or beta == math.inf:  # the best arm and its equals; or nothing is known yet
         return 0.0
     if not distance2 > TINY:
-        return UNDERFLOW
+        return VANISHED
     value = -(gap / distance2) * (gap / beta)
     return value if value > LOWEST else LOWEST
 
 
 @kernel
 def repair(arms, p, theta, inverse, r, beta, best, log_f):
-    """Replace the marks UNDERFLOW: the ratio does not depend on the length of â − a, so take it longer."""
+    """Replace the marks VANISHED: the ratio does not depend on the length of â − a, so take it longer."""
+    apart()
     A = arms[p]
     K, d = A.shape
     for i in range(K):
-        if log_f[i] == UNDERFLOW:
+        if log_f[i] == VANISHED:
             longest = 0.0
             for k in range(d):
                 longest = max(longest, abs(A[best, k] - A[i, k]))
@@ -84,20 +146,21 @@ def log_weights_few(arms, p, theta, inverse, r, beta, log_f):
                 inner_diff += inverse[r, j, k] * (arms[p, best, k] - arms[p, i, k])
             leverage += arms[p, i, j] * (2.0 * inner + inverse[r, j, j] * arms[p, i, j])
             distance2 += diff * (2.0 * inner_diff + inverse[r, j, j] * diff)
-        if leverage > highest * TIE:
+        if leverage > highest * EQUAL:
             widest, highest = i, leverage
         log_f[i] = log_weight(gap, distance2, beta)
-        intact = intact and log_f[i] != UNDERFLOW
+        intact = intact and log_f[i] != VANISHED
     return best, widest, intact
 
 
 @kernel
 def log_weights(A, tiles, theta, M, beta, log_f):
     """log f_t(a) of eq. (f_tm1); returns the empirically best arm, the arm of largest leverage ‖a‖² in
-    M = V⁻¹ if that exceeds 1 (else −1), and whether no weight is marked UNDERFLOW.
+    M = V⁻¹ if that exceeds 1 (else −1), and whether no weight is marked VANISHED.
 
     A (K,d), tiles of all its arms or none, theta (d,), M (d,d), beta = β_{t−1}(δ_{t−1}), log_f (K,).
     """
+    apart()
     K, d = A.shape
     width = tiles.shape[2]
     kept = tiles.shape[0] > 0
@@ -105,14 +168,14 @@ def log_weights(A, tiles, theta, M, beta, log_f):
         tile_products(tiles, theta, log_f)
     else:
         matvec(A, theta, log_f)
-        width = min(TILE, K)
+        width = tile_width(K)
     best = argmax(log_f)
     center, toward = A[best].copy(), np.empty(d)
     matvec(M, center, toward)
     center_leverage = 0.0
     for k in range(d):
         center_leverage += center[k] * toward[k]
-    diff, image = np.empty((d, width)), np.empty((d, width))
+    diff = np.empty((d, width))
     gaps, inner, distances2 = np.empty(width), np.empty(width), np.empty(width)
     widest, highest = -1, EXPLORE  # from the threshold on: below it nothing needs to be found
     intact = True
@@ -124,13 +187,13 @@ def log_weights(A, tiles, theta, M, beta, log_f):
             fill_differences(A, start, center, diff)
         tile_inner(diff, theta, gaps[:n])
         tile_inner(diff, toward, inner[:n])
-        tile_lengths(diff, M, image, distances2[:n])
+        tile_lengths(diff, M, distances2[:n])
         for i in range(n):
             leverage = center_leverage + 2.0 * inner[i] + distances2[i]  # ‖a‖² with a = â + (a − â)
-            if leverage > highest * TIE:
+            if leverage > highest * EQUAL:
                 widest, highest = start + i, leverage
             value = log_weight(-gaps[i], distances2[i], beta)
-            intact = intact and value != UNDERFLOW
+            intact = intact and value != VANISHED
             log_f[start + i] = value
     return best, widest, intact
 
@@ -141,6 +204,7 @@ def augmented_design(A, tiles, log_f, version, optimal, scale, q):
 
     Writes the scales (K,) too. tiles are those of all arms, or empty.
     """
+    apart()
     K, d = A.shape
     log_scale = np.empty(K)
     members = K
@@ -173,6 +237,7 @@ def weights_and_design(arms, p, theta, inverse, r, beta, designed, version, opti
 
     Returns the empirically best arm, and the arm of largest leverage or −1 as `log_weights` does.
     """
+    apart()
     A = arms[p]
     tiles = tiles_of_all(A)
     best, widest, intact = log_weights(A, tiles, theta[r], inverse[r], beta, log_f)
@@ -209,6 +274,7 @@ def unnormalised(best, spread, alpha_emp, alpha_opt, version, log_f, q, weight):
 @kernel
 def renormalise(log_f, q, weight):
     """Where q is 0 at the arm with f = 1, shift log f so that the sum of q f cannot vanish; returns it."""
+    apart()
     largest = -math.inf
     for i in range(q.shape[0]):
         if q[i] > 0.0:
@@ -232,64 +298,3 @@ def logarithms(log_f, q, weight, total, extra, t, r, out):
             out[t, r, i] = math.log(q[i]) + log_f[i] - log_total
         else:
             out[t, r, i] = -math.inf
-
-
-@kernel
-def rounds(
-    gram, gram_low, inverse, moment, moment_low, theta, logdet, count, arms, rewards, uniforms,
-    sigma, log_inverse_delta, bias, alpha_emp, alpha_opt, version, optimal, explore, played, log_p,
-):  # fmt: skip
-    """Rounds one after the other: p_t ∝ q_t f_t, a draw from it and, where there are rewards, learning.
-
-    While some leverage exceeds 1 (the event B_t), the arm of the largest gets as much mass again as all
-    arms together. The state as in `ridge.observe`; arms (T or 1, R or 1, K, d); rewards (T,R,K), what each
-    arm would pay, or T = 0; uniforms (T,R). Writes played (T,R) and log_p (T,R,K) unless its T is 0.
-    As many replicas go through the rounds together as fit into a cache.
-    """
-    T, R = played.shape
-    K, d = arms.shape[2], arms.shape[3]
-    if K <= 2 * d and version == 0 and not optimal:
-        alpha_opt = 0.0  # ApproxDesign is uniform
-    spread = (1.0 - alpha_emp - alpha_opt) / K
-    if spread < 1e-12:  # α_emp + α_opt = 1
-        spread = 0.0
-    log_f, q, weight = np.empty(K), np.empty(K), np.empty(K)
-    a, u = np.empty((1, d)), np.empty(d)
-    together = max(1, TOGETHER // (K * d + 3 * d * d))
-    for first in range(0, R, together):
-        for t in range(T):
-            offered = arms[t if arms.shape[0] > 1 else 0]
-            for r in range(first, min(first + together, R)):
-                p = r if arms.shape[1] > 1 else 0
-                beta = radius(logdet[r], count[r], sigma, log_inverse_delta, bias) ** 2
-                if K * d <= FEW:
-                    best, widest, intact = log_weights_few(offered, p, theta, inverse, r, beta, log_f)
-                    if not intact:
-                        repair(offered, p, theta, inverse, r, beta, best, log_f)
-                    if alpha_opt > 0.0:
-                        design_of_few(offered, p, log_f, version, optimal, weight, q)
-                else:
-                    best, widest = weights_and_design(
-                        offered, p, theta, inverse, r, beta,
-                        alpha_opt > 0.0, version, optimal, log_f, weight, q,
-                    )  # fmt: skip
-                total = unnormalised(best, spread, alpha_emp, alpha_opt, version, log_f, q, weight)
-                if q[best] == 0.0:
-                    total = renormalise(log_f, q, weight)
-                if not explore:
-                    widest = -1
-                if widest >= 0:
-                    weight[widest] += total
-                    total += total
-                arm = invert_cdf(weight, uniforms[t, r] * total)
-                played[t, r] = arm
-                if log_p.shape[0] > 0:
-                    logarithms(log_f, q, weight, total, widest, t, r, log_p)
-                if rewards.shape[0] > 0:
-                    for k in range(d):
-                        a[0, k] = offered[p, arm, k]
-                    if absorb(
-                        gram, gram_low, inverse, moment, moment_low, theta, logdet, count,
-                        r, a, 0, rewards[t, r, arm], u,
-                    ):  # fmt: skip
-                        refresh(gram, gram_low, inverse, moment, moment_low, theta, r)

@@ -2,30 +2,29 @@
 
 import math
 
+import numpy as np
+
 from linmed.kernels.compile import kernel
-from linmed.kernels.ridge import observe
+from linmed.kernels.ridge import Ridge, absorb, refresh
 
 
 @kernel
-def ridge_predict_learn(
-    V, V_low, inverse, b, b_low, theta, logdet, count, arms, offsets, chosen, rewards, zeros, out
-):
+def ridge_predict_learn(state, arms, offsets, chosen, rewards, out):
     """Predict every arm of decision t with the ridge estimate of decisions before t, then learn from it.
 
-    Ridge state of one replica; arms (ΣK,d); offsets (n+1,); chosen, rewards, zeros (n,); out (ΣK,).
+    state: a `Ridge` of one replica; arms (ΣK,d); offsets (n+1,); chosen, rewards (n,); out (ΣK,).
     """
+    belief = Ridge(*state)
     d = arms.shape[1]
+    u = np.empty(d)
     for t in range(rewards.shape[0]):
         for i in range(offsets[t], offsets[t + 1]):
             predicted = 0.0
             for k in range(d):
-                predicted += arms[i, k] * theta[0, k]
+                predicted += arms[i, k] * belief.theta[0, k]
             out[i] = predicted
-        c = chosen[t]
-        observe(
-            V, V_low, inverse, b, b_low, theta, logdet, count,
-            arms[c : c + 1], rewards[t : t + 1], zeros[t : t + 1],
-        )  # fmt: skip
+        if absorb(belief, 0, arms, chosen[t], rewards[t], u):
+            refresh(belief, 0)
 
 
 @kernel

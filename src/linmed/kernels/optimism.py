@@ -16,28 +16,30 @@ LOOPS_DIM = 12  # below this dimension plain loops are faster than the calls tha
 
 @kernel
 def means_and_leverages(arms, r, theta, inverse, mean, leverage):
-    """⟨θ̂, a⟩ and ‖a‖² in V⁻¹ of every arm in replica r.
+    """⟨θ̂, a⟩ and ‖a‖² in V⁻¹ of every arm of decision r; returns the replica that takes it.
 
-    arms (R,K,d) or (1,K,d), theta (R,d), inverse (R,d,d), mean, leverage (K,).
+    arms (R,K,d) or (1,K,d), theta (R,d) or (1,d), inverse alike, mean, leverage (K,).
     """
     K, d = arms.shape[1], arms.shape[2]
     set_ = r if arms.shape[0] > 1 else 0
+    s = r if theta.shape[0] > 1 else 0
     if d >= LOOPS_DIM:
-        matvec(arms[set_], theta[r], mean)
-        leverages(arms[set_], inverse[r], leverage)
-        return
+        matvec(arms[set_], theta[s], mean)
+        leverages(arms[set_], inverse[s], leverage)
+        return s
     for i in range(K):
         inner = 0.0
         total = 0.0
         for j in range(d):
             a = arms[set_, i, j]
-            inner += a * theta[r, j]
+            inner += a * theta[s, j]
             cross = 0.0
             for k in range(j):
-                cross += inverse[r, j, k] * arms[set_, i, k]
-            total += a * (2.0 * cross + inverse[r, j, j] * a)
+                cross += inverse[s, j, k] * arms[set_, i, k]
+            total += a * (2.0 * cross + inverse[s, j, j] * a)
         mean[i] = inner
         leverage[i] = max(total, 0.0)
+    return s
 
 
 @kernel
@@ -65,12 +67,12 @@ def upper_bounds(mean, leverage, radius, ucb):
 
 @kernel
 def oful(arms, theta, inverse, radius, out):
-    """argmax_a ⟨θ̂, a⟩ + √β ‖a‖ in every replica; a zero radius is greed.  radius (R,), out (R,)."""
+    """argmax_a ⟨θ̂, a⟩ + √β ‖a‖ in every replica; a zero radius is greed.  radius (R or 1,), out (R,)."""
     K = arms.shape[1]
     mean, leverage, ucb = np.empty(K), np.empty(K), np.empty(K)
     for r in range(out.shape[0]):
-        means_and_leverages(arms, r, theta, inverse, mean, leverage)
-        out[r] = upper_bounds(mean, leverage, radius[r], ucb)
+        s = means_and_leverages(arms, r, theta, inverse, mean, leverage)
+        out[r] = upper_bounds(mean, leverage, radius[s], ucb)
 
 
 @kernel
@@ -109,12 +111,12 @@ def imed_indices(mean, leverage, radius, version, C, log_horizon, index):
 
 @kernel
 def imed(arms, theta, inverse, radius, version, C, log_horizon, out):
-    """argmin_a I(a) in every replica.  radius, log_horizon, out (R,)."""
+    """argmin_a I(a) in every replica.  radius, log_horizon (R or 1,), out (R,)."""
     K = arms.shape[1]
     mean, leverage, index = np.empty(K), np.empty(K), np.empty(K)
     for r in range(out.shape[0]):
-        means_and_leverages(arms, r, theta, inverse, mean, leverage)
-        imed_indices(mean, leverage, radius[r], version, C, log_horizon[r], index)
+        s = means_and_leverages(arms, r, theta, inverse, mean, leverage)
+        imed_indices(mean, leverage, radius[s], version, C, log_horizon[s], index)
         lowest = index[0]
         for i in range(1, K):
             lowest = min(lowest, index[i])

@@ -14,6 +14,7 @@ import numpy as np
 
 from linmed.kernels.compile import inlined, kernel, reordered
 from linmed.kernels.gauss import lower_tail, mills_deficit
+from linmed.kernels.simd import LANES, load, multiply_add, splat, store
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(16)
 REACH = 9.0  # beyond ±9 a standard normal has mass 2e-19
@@ -22,8 +23,6 @@ RANK_TOLERANCE = 1e-10
 ORTHOGONAL = 1e-14  # cosine of two rows that need no further turn
 NOISE = 1e-14  # a row so much shorter than the longest one is rounding
 FEW = 256  # so many lines are not worth thinning out
-LANES = 16  # the compiler works on so many arms at a time
-BLOCK = 8 * LANES
 HELD = 1 << 16  # heights of arms above lines that are held at a time
 
 
@@ -202,29 +201,26 @@ def principal_axes(B, m):
     return rank
 
 
-@reordered
+@kernel
 def heights(mean, coordinates, normals, out):
-    """out_{n,i} = mean_i + ⟨coordinates_i, normals_n⟩, two lines and four coordinates at a time.
+    """out_{n,i} = mean_i + ⟨coordinates_i, normals_n⟩, eight arms above four lines at a time.
 
-    mean (K,), coordinates (r,K), normals (n,r), out (n,K); n is even, r a multiple of four.
+    mean (w,), coordinates (r,w), normals (n,r), out (n,w); w is a multiple of LANES, n of four.
     """
-    lines, K = out.shape
-    for start in range(0, K, BLOCK):
-        end = min(start + BLOCK, K)
-        base = mean[start:end]
-        for n in range(0, lines, 2):
-            x, y = normals[n], normals[n + 1]
-            u, v = out[n, start:end], out[n + 1, start:end]
-            for i in range(end - start):
-                u[i], v[i] = base[i], base[i]
-            for k in range(0, coordinates.shape[0], 4):
-                c0, c1 = coordinates[k, start:end], coordinates[k + 1, start:end]
-                c2, c3 = coordinates[k + 2, start:end], coordinates[k + 3, start:end]
-                x0, x1, x2, x3 = x[k], x[k + 1], x[k + 2], x[k + 3]
-                y0, y1, y2, y3 = y[k], y[k + 1], y[k + 2], y[k + 3]
-                for i in range(end - start):
-                    u[i] += (x0 * c0[i] + x1 * c1[i]) + (x2 * c2[i] + x3 * c3[i])
-                    v[i] += (y0 * c0[i] + y1 * c1[i]) + (y2 * c2[i] + y3 * c3[i])
+    lines, width = out.shape
+    for i in range(0, width, LANES):
+        for n in range(0, lines, 4):
+            a = b = c = d = load(mean, i)
+            for k in range(coordinates.shape[0]):
+                column = load(coordinates, k * width + i)
+                a = multiply_add(splat(normals[n, k]), column, a)
+                b = multiply_add(splat(normals[n + 1, k]), column, b)
+                c = multiply_add(splat(normals[n + 2, k]), column, c)
+                d = multiply_add(splat(normals[n + 3, k]), column, d)
+            store(out, n * width + i, a)
+            store(out, (n + 1) * width + i, b)
+            store(out, (n + 2) * width + i, c)
+            store(out, (n + 3) * width + i, d)
 
 
 @inlined
@@ -304,8 +300,8 @@ def line_average(mean, coordinates, normals, out):
     """Probabilities by line integration, one estimate for each block of points.
 
     The value of arm i is mean_i + ⟨coordinates_i, x⟩ with x ~ N(0, I_r). Given all coordinates of x but the
-    first it is a straight line. mean (K,), coordinates (r,K), normals (blocks, n, r−1 and what zeros make it
-    a multiple of four) with n even, out (blocks,K).
+    first it is a straight line. mean (K,), coordinates (r,K), normals (blocks, n, r−1) with n a multiple of
+    four, out (blocks,K).
     """
     blocks, K = out.shape
     points, rank = normals.shape[1], coordinates.shape[0]
@@ -316,7 +312,7 @@ def line_average(mean, coordinates, normals, out):
     base[:K] = mean[order]
     for k in range(1, rank):
         across[k - 1, :K] = coordinates[k][order]
-    lines = min(points, max(HELD // K, 8) // 2 * 2)
+    lines = min(points, max(HELD // K, 8) // 4 * 4)
     value, total = np.empty((lines, width)), np.empty(K)
     chosen, height, rise = np.arange(K), np.empty((1, K)), np.empty(K)
     run = np.empty((K if K <= FEW else 1, K))

@@ -54,7 +54,7 @@ def uncoupled(mean, width, grid, weights, below, scores, beaten, out, r):
 
 @kernel
 def probabilities(arms, theta, inverse, radius, grid, weights, is_coupled, out):
-    """The probability of every arm.  arms (R,K,d) or (1,K,d), radius (R,), out (R,K).
+    """The probability of every arm.  arms (R,K,d) or (1,K,d), radius (R or 1,), out (R,K).
 
     Z takes the value grid_m · radius with probability weights_m; grid increasing (M,), weights (M,).
     """
@@ -66,9 +66,9 @@ def probabilities(arms, theta, inverse, radius, grid, weights, is_coupled, out):
         below[m + 1] = below[m] + weights[m]
     below[M] = 1.0
     for r in range(R):
-        means_and_leverages(arms, r, theta, inverse, mean, width)
+        s = means_and_leverages(arms, r, theta, inverse, mean, width)
         for i in range(K):
-            width[i] = radius[r] * math.sqrt(width[i])
+            width[i] = radius[s] * math.sqrt(width[i])
         if is_coupled:
             coupled(mean, width, grid, weights, score, out, r)
         else:

@@ -12,13 +12,100 @@ after millions of updates:
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
-from linmed.kernels.compile import fma, inlined, kernel
+from linmed.checks import Floats, Ints
+from linmed.kernels.compile import apart, borrowed, by_class, fma, kernel
 
 REFRESH = 1024
-ROUNDING = 8.9e-16  # four units in the last place
+NOTHING_NEW = 8.9e-16  # four units in the last place: leverages below their rounding errors
+
+
+class Ridge(NamedTuple):
+    """What is believed of θ* in every replica. Kernels take it as a plain tuple."""
+
+    theta: Floats  # (R,d) θ̂
+    count: Ints  # type: ignore[assignment]  # (R,) rewards absorbed
+    gram: Floats  # (R,d,d) V, lower triangle
+    gram_low: Floats  # (R,d,d) what V has lost to rounding, lower triangle
+    inverse: Floats  # (R,d,d) V⁻¹
+    moment: Floats  # (R,d) b
+    moment_low: Floats  # (R,d) what b has lost to rounding
+    logdet: Floats  # (R,) log(det V / det V₀)
+
+    def absorb(self, r, features, i, reward, u):
+        """One observation of replica r: row i of features (m,d), a reward; u (d,) is scratch.
+
+        Returns whether the replica is due for `refresh`.
+        """
+        theta, inverse, V, V_low = self.theta, self.inverse, self.gram, self.gram_low
+        b, b_low = self.moment, self.moment_low
+        d = u.shape[0]
+        for k in range(d):
+            u[k] = 0.0
+        for k in range(d):
+            for j in range(d):
+                u[j] += features[i, k] * inverse[r, k, j]
+        q = 0.0  # ‖a‖² in V⁻¹, before this observation
+        predicted = 0.0
+        rounding = 0.0
+        for k in range(d):
+            a = features[i, k]
+            q += a * u[k]
+            predicted += a * theta[r, k]
+            rounding += a * a * inverse[r, k, k]
+        if not q > NOTHING_NEW * d * rounding:  # nothing but rounding: this direction is known already
+            q = 0.0
+            for k in range(d):
+                u[k] = 0.0
+        shrink = 1.0 / (1.0 + q)
+        gain = (reward - predicted) * shrink
+        for k in range(d):
+            theta[r, k] += gain * u[k]
+            b[r, k], b_low[r, k] = add_product(b[r, k], b_low[r, k], features[i, k], reward)
+        for j in range(d):
+            for k in range(d):
+                inverse[r, j, k] -= (
+                    u[j] * u[k]
+                ) * shrink  # in this order V⁻¹ stays symmetric to the last bit
+            for k in range(j + 1):
+                V[r, j, k], V_low[r, j, k] = add_product(
+                    V[r, j, k], V_low[r, j, k], features[i, j], features[i, k]
+                )
+        self.logdet[r] += math.log1p(q)
+        self.count[r] += 1
+        return self.count[r] % REFRESH == 0
+
+    def refresh(self, r):
+        """Remove what rounding has left in replica r."""
+        newton_step(self, r)
+
+
+def start(replicas: int, dim: int, lam: float) -> Ridge:
+    """V = λI in every replica."""
+    identity = np.broadcast_to(np.eye(dim), (replicas, dim, dim))
+    return Ridge(
+        theta=np.zeros((replicas, dim)),
+        count=np.zeros(replicas, dtype=np.int64),
+        gram=lam * identity,
+        gram_low=np.zeros((replicas, dim, dim)),
+        inverse=identity / lam,
+        moment=np.zeros((replicas, dim)),
+        moment_low=np.zeros((replicas, dim)),
+        logdet=np.zeros(replicas),
+    )
+
+
+@by_class
+def absorb(belief, r, features, i, reward, u):
+    """Learn from one observation; returns whether `refresh` is due."""
+
+
+@by_class
+def refresh(belief, r):
+    """Remove what rounding has left in replica r."""
 
 
 @kernel
@@ -33,13 +120,12 @@ def add_product(high, low, x, y):
 
 
 @kernel
-def refresh(V, V_low, inverse, b, b_low, theta, r):
-    """One Newton step for V⁻¹ and one refinement of θ̂ in replica r.
-
-    V, V_low, inverse (R,d,d); b, b_low, theta (R,d). Only the lower triangle of V and V_low is read.
-    """
+def newton_step(belief, r):
+    """One Newton step for V⁻¹ and one refinement of θ̂ in replica r of a `Ridge`."""
+    apart()
+    V, V_low, theta = belief.gram, belief.gram_low, belief.theta
     d = V.shape[1]
-    X = inverse[r]
+    X = belief.inverse[r]
     residual = np.empty((d, d))
     norm2 = 0.0
     for i in range(d):
@@ -53,14 +139,18 @@ def refresh(V, V_low, inverse, b, b_low, theta, r):
             norm2 += residual[i, j] ** 2
     if norm2 > 0.25:  # Newton would not contract: V is singular to working precision, keep what we have
         return
-    step = np.dot(X, residual)
+    step = np.zeros((d, d))
+    for i in range(d):
+        for k in range(d):
+            for j in range(d):
+                step[i, j] += X[i, k] * residual[k, j]
     for i in range(d):
         for j in range(i + 1):
             X[i, j] += 0.5 * (step[i, j] + step[j, i])
             X[j, i] = X[i, j]
     lost = residual[0]
     for i in range(d):
-        high, low = b[r, i], b_low[r, i]
+        high, low = belief.moment[r, i], belief.moment_low[r, i]
         for k in range(d):
             row, column = (i, k) if i >= k else (k, i)
             high, low = add_product(high, low, -V[r, row, column], theta[r, k])
@@ -72,73 +162,13 @@ def refresh(V, V_low, inverse, b, b_low, theta, r):
 
 
 @kernel
-def radius(logdet, count, sigma, log_inverse_delta, bias):
-    """√β of eq. (beta): σ √(log(det V/det V₀) + 2 log(1/δ)) + √λ S for one replica.
+def observe(state, features, rewards, replicas):
+    """Absorb m observations into a `Ridge` as a plain tuple; the i-th belongs to replica replicas[i].
 
-    A negative log(1/δ) stands for δ = 1/(t+1) after t = count rewards; bias = √λ S.
+    features (m,d); rewards, replicas (m,).
     """
-    if log_inverse_delta < 0.0:
-        log_inverse_delta = math.log(count + 1.0)
-    return sigma * math.sqrt(logdet + 2.0 * log_inverse_delta) + bias
-
-
-@kernel
-def radii(logdet, count, sigma, log_inverse_delta, bias, out):
-    """`radius` of every replica.  logdet, count, out (R,)."""
-    for r in range(out.shape[0]):
-        out[r] = radius(logdet[r], count[r], sigma, log_inverse_delta, bias)
-
-
-@inlined
-def absorb(V, V_low, inverse, b, b_low, theta, logdet, count, r, features, i, reward, u):
-    """One observation of replica r: row i of features (m,d), a reward; u (d,) is scratch, the rest as below.
-
-    Returns whether the replica is due for `refresh`.
-    """
-    d = u.shape[0]
-    for k in range(d):
-        u[k] = 0.0
-    for k in range(d):
-        for j in range(d):
-            u[j] += features[i, k] * inverse[r, k, j]
-    q = 0.0  # ‖a‖² in V⁻¹, before this observation
-    predicted = 0.0
-    rounding = 0.0
-    for k in range(d):
-        a = features[i, k]
-        q += a * u[k]
-        predicted += a * theta[r, k]
-        rounding += a * a * inverse[r, k, k]
-    if not q > ROUNDING * d * rounding:  # nothing but rounding: this direction is known already
-        q = 0.0
-        for k in range(d):
-            u[k] = 0.0
-    shrink = 1.0 / (1.0 + q)
-    gain = (reward - predicted) * shrink
-    for k in range(d):
-        theta[r, k] += gain * u[k]
-        b[r, k], b_low[r, k] = add_product(b[r, k], b_low[r, k], features[i, k], reward)
-    for j in range(d):
-        for k in range(d):
-            inverse[r, j, k] -= (u[j] * u[k]) * shrink  # in this order V⁻¹ stays symmetric to the last bit
-        for k in range(j + 1):
-            V[r, j, k], V_low[r, j, k] = add_product(
-                V[r, j, k], V_low[r, j, k], features[i, j], features[i, k]
-            )
-    logdet[r] += math.log1p(q)
-    count[r] += 1
-    return count[r] % REFRESH == 0
-
-
-@kernel
-def observe(V, V_low, inverse, b, b_low, theta, logdet, count, features, rewards, replicas):
-    """Absorb m observations; the i-th belongs to replica replicas[i].
-
-    V, V_low (lower triangles), inverse (R,d,d); b, b_low, theta (R,d); logdet, count (R,);
-    features (m,d); rewards (m,); replicas (m,).
-    """
-    u = np.empty(b.shape[1])
+    belief = Ridge(*borrowed(state))
+    u = np.empty(features.shape[1])
     for i in range(features.shape[0]):
-        r = replicas[i]
-        if absorb(V, V_low, inverse, b, b_low, theta, logdet, count, r, features, i, rewards[i], u):
-            refresh(V, V_low, inverse, b, b_low, theta, r)
+        if absorb(belief, replicas[i], features, i, rewards[i], u):
+            refresh(belief, replicas[i])

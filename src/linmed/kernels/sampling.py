@@ -1,6 +1,8 @@
-"""Drawing an arm by inverting the cumulative distribution."""
+"""From probabilities to arms and logarithms, with a share `floor` of the mass spread evenly over all arms."""
 
 import math
+
+import numpy as np
 
 from linmed.kernels.compile import kernel
 
@@ -20,11 +22,39 @@ def invert_cdf(weights, target):
 
 
 @kernel
-def sample(log_probabilities, uniforms, weights, out):
-    """One arm per replica.  log_probabilities (R,K), uniforms (R,), weights (K,) scratch, out (R,)."""
+def sample(log_probabilities, noise, out):
+    """One arm per replica by the uniforms in noise (R,1).  log_probabilities (R,K), out (R,)."""
+    weights = np.empty(log_probabilities.shape[1])
     for r in range(log_probabilities.shape[0]):
         total = 0.0
         for i in range(weights.shape[0]):
             weights[i] = math.exp(log_probabilities[r, i])
             total += weights[i]
-        out[r] = invert_cdf(weights, uniforms[r] * total)
+        out[r] = invert_cdf(weights, noise[r, 0] * total)
+
+
+@kernel
+def floored(p, floor, K):
+    """(1 − floor)·p + floor/K."""
+    return (1.0 - floor) * p + floor / K
+
+
+@kernel
+def draw(probabilities, floor, noise, out):
+    """One arm per replica from the floored probabilities (R,K) by the uniforms in noise (R,1).  out (R,)."""
+    K = probabilities.shape[1]
+    weights = np.empty(K)
+    for r in range(probabilities.shape[0]):
+        for i in range(K):
+            weights[i] = floored(probabilities[r, i], floor, K)
+        out[r] = invert_cdf(weights, noise[r, 0])
+
+
+@kernel
+def take_logs(probabilities, floor):
+    """Replace p by its floored logarithm in place.  probabilities (R,K)."""
+    R, K = probabilities.shape
+    for r in range(R):
+        for i in range(K):
+            p = floored(probabilities[r, i], floor, K)
+            probabilities[r, i] = math.log(p) if p > 0.0 else -math.inf

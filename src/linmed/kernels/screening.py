@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from linmed.kernels.compile import kernel, reordered
+from linmed.kernels.compile import apart, kernel, reordered
 from linmed.kernels.linear import extreme_row_products, squared_norm
 
 ROUNDING = 2.0**-23  # twice the unit roundoff of single precision
@@ -19,6 +19,7 @@ UNDERFLOW = 1e-30  # far above what products of numbers up to 1 lose by underflo
 @kernel
 def single_precision(A, rows, scale):
     """The set (A, rows, scale) as float32 (m,d), in units of its largest entry."""
+    apart()
     m, d = rows.shape[0], A.shape[1]
     largest = 0.0
     for i in range(m):
@@ -59,6 +60,7 @@ def screened_extremes(A, rows, scale, single, x, score):
 
     single as `single_precision` gave it; score (m,) float32 is scratch.
     """
+    apart()
     d = x.shape[0]
     norm = math.sqrt(squared_norm(x))
     direction = np.empty(d, np.float32)

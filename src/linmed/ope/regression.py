@@ -10,10 +10,8 @@ import numpy as np
 
 from linmed import checks
 from linmed.checks import Floats
-from linmed.kernels import online
+from linmed.kernels import online, ridge
 from linmed.ope.rounds import Rounds
-from linmed.policies.base import RidgeState
-from linmed.policies.linmed import LinMED
 
 FIRST_FIT = 32
 GROWTH = 1.5
@@ -34,7 +32,7 @@ class Ridge:
 
     def __init__(self, penalty: float = 1.0):
         self.penalty = checks.positive("penalty", penalty)
-        self._state: RidgeState | None = None
+        self._state: ridge.Ridge | None = None
         self._sums = np.zeros(0)
         self._counts = np.zeros(0)
 
@@ -49,13 +47,9 @@ class Ridge:
             )
             return out
         if self._state is None:
-            self._state = LinMED(ridge=self.penalty).start(1, rounds.arms.shape[1] + 1)
-        s = self._state
+            self._state = ridge.start(1, rounds.arms.shape[1] + 1, self.penalty)
         rows = np.concatenate([rounds.arms, np.ones((rounds.arms.shape[0], 1))], axis=1)
-        online.ridge_predict_learn(
-            s.gram, s.gram_low, s.inverse, s.moment, s.moment_low, s.theta, s.logdet, s.count,
-            rows, offsets, rounds.chosen, rounds.reward, np.zeros(len(rounds), dtype=np.int64), out,
-        )  # fmt: skip
+        online.ridge_predict_learn(tuple(self._state), rows, offsets, rounds.chosen, rounds.reward, out)
         return out
 
     def _grow(self, arms: int) -> None:

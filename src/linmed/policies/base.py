@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from linmed import checks
 from linmed.checks import Floats, Ints
-from linmed.kernels import ridge as ridge_kernels
+from linmed.kernels import confidence, ridge
 from linmed.kernels.sampling import sample
 from linmed.registry import described
 
@@ -38,24 +38,25 @@ class Properties(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """One decision in every replica."""
+    """One decision in every replica, or one in each of n sets by a state of one replica."""
 
     arm: Ints  # (R,)
     log_probability: Floats  # (R,) of the arm played, marginal: before any draw of the policy's own
     log_probabilities: Floats | None  # (R, K), None where only the played arm's is known
     features: Floats  # (R, d) what `learn` needs besides the reward
+    error: Floats | None = None  # (R,) standard error of exp(log_probability); None where it is exact
 
 
-@dataclass(slots=True)
 class State:
     """Named arrays with a leading replica axis. `count` is the number of rewards absorbed."""
 
+    __slots__ = ()
     theta: Floats  # (R, d)
     count: Ints  # (R,)
 
+    @abstractmethod
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays by name, not copied."""
-        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
 
     def copy(self) -> Self:
         """An independent copy."""
@@ -76,16 +77,14 @@ class State:
             array[...] = arrays[name]
 
 
-@dataclass(slots=True)
-class RidgeState(State):
+class RidgeState(ridge.Ridge, State):
     """Ridge regression in every replica: V = λI + Σ a aᵀ, b = Σ a y, θ̂ = V⁻¹ b."""
 
-    gram: Floats  # (R, d, d) V, lower triangle
-    gram_low: Floats  # (R, d, d) what V has lost to rounding, lower triangle
-    inverse: Floats  # (R, d, d) V⁻¹
-    moment: Floats  # (R, d) b
-    moment_low: Floats  # (R, d)
-    logdet: Floats  # (R,) log(det V / det V₀)
+    __slots__ = ()
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The arrays by name, not copied."""
+        return self._asdict()
 
 
 Noise = Literal["uniform", "normal"]
@@ -98,6 +97,9 @@ class Policy(ABC):
     A policy of one's own defines `start`, `log_probabilities` and `learn`; being a dataclass gives it
     equality, hashing and JSON. `choose` may be overridden where drawing is cheaper than the
     probabilities are, `play` where whole rounds can be compiled.
+
+    Where R replicas decide, arms are (R,K,d), or (1,K,d) where all see one set. A state of one replica also
+    decides for n sets at once, arms (n,K,d): R below is the larger of the two.
     """
 
     label: str | None = field(default=None, kw_only=True)
@@ -114,6 +116,13 @@ class Policy(ABC):
     """`play` runs whole rounds outside the interpreter and its lock."""
     learns_from_arms: ClassVar[bool] = True
     """What `learn` needs of a decision is the arm that was played, and nothing else of the moment."""
+
+    def __post_init__(self) -> None:
+        if self.label is not None:
+            checks.text("label", self.label)
+
+    def _set(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
 
     def noise_size(self, dim: int) -> int:
         """How many draws one decision takes."""
@@ -200,7 +209,10 @@ class Policy(ABC):
 
 @dataclass(frozen=True)
 class RidgePolicy(Policy):
-    """A policy that estimates θ by ridge regression and may use the confidence radius β."""
+    """A policy that believes in a ridge estimate of θ*, is as sure as its confidence set, and has a rule.
+
+    The rule is what subclasses add. The set may be exchanged by overriding `confidence_set`.
+    """
 
     sigma: float = 1.0
     """σ: the noise is taken to be σ-sub-Gaussian (a standard deviation, never σ²)."""
@@ -212,6 +224,7 @@ class RidgePolicy(Policy):
     """δ of the confidence radius; None means 1/(t+1) after t rewards."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         self._set("sigma", checks.positive("sigma", self.sigma))
         self._set("norm_bound", checks.positive("norm_bound", self.norm_bound))
         if self.ridge is not None:
@@ -220,49 +233,37 @@ class RidgePolicy(Policy):
             checks.positive("ridge (sigma² / norm_bound²)", self.lam)
         if self.delta is not None:
             self._set("delta", checks.failure_rate("delta", self.delta))
-        if self.label is not None and not isinstance(self.label, str):
-            raise TypeError(f"label must be a string, got {self.label!r}")
-
-    def _set(self, name: str, value: Any) -> None:
-        object.__setattr__(self, name, value)
 
     @property
     def lam(self) -> float:
         """λ."""
         return (self.sigma / self.norm_bound) ** 2 if self.ridge is None else self.ridge
 
+    @cached_property
+    def confidence_set(self) -> NamedTuple:
+        """How sure the policy is: a named tuple whose method `squared_radius(belief, r)` can be compiled."""
+        log_inverse_delta = -1.0 if self.delta is None else -math.log(self.delta)
+        return confidence.PaperSet(self.sigma, log_inverse_delta, math.sqrt(self.lam) * self.norm_bound)
+
     def start(self, replicas: int, dim: int) -> RidgeState:
         """V = λI in every replica."""
-        identity = np.broadcast_to(np.eye(dim), (replicas, dim, dim))
-        return RidgeState(
-            theta=np.zeros((replicas, dim)),
-            count=np.zeros(replicas, dtype=np.int64),
-            gram=self.lam * identity,
-            gram_low=np.zeros((replicas, dim, dim)),
-            inverse=identity / self.lam,
-            moment=np.zeros((replicas, dim)),
-            moment_low=np.zeros((replicas, dim)),
-            logdet=np.zeros(replicas),
-        )
+        return RidgeState(*ridge.start(replicas, dim, self.lam))
 
     def learn(self, state: RidgeState, features: Floats, rewards: Floats, replicas: Ints) -> None:
         """V += a aᵀ, b += a y."""
-        ridge_kernels.observe(
-            state.gram, state.gram_low, state.inverse, state.moment, state.moment_low,
-            state.theta, state.logdet, state.count, features, rewards, replicas,
-        )  # fmt: skip
-
-    @cached_property
-    def radius_parameters(self) -> tuple[float, float, float]:
-        """(σ, log(1/δ) or −1 for the default, √λ S): what the kernels need for the confidence radius."""
-        log_inverse_delta = -1.0 if self.delta is None else -math.log(self.delta)
-        return self.sigma, log_inverse_delta, math.sqrt(self.lam) * self.norm_bound
+        ridge.observe(tuple(state), features, rewards, replicas)
 
     def radius(self, state: RidgeState) -> Floats:
-        """√β of eq. (beta) = σ √(log(det V/det V₀) + 2 log(1/δ)) + √λ S, one per replica (R,)."""
-        out = np.empty(state.count.shape[0])
-        ridge_kernels.radii(state.logdet, state.count, *self.radius_parameters, out)
+        """√β, one per replica (R,)."""
+        out = np.empty(len(state.count))
+        sure = self.confidence_set
+        confidence.radii(type(sure))(tuple(state), tuple(sure), out)
         return out
+
+
+def decisions(state: State, arms: Floats) -> int:
+    """How many decisions are asked for: one for each replica, or each set where one state serves all."""
+    return max(len(state.count), len(arms))
 
 
 def entries(matrix: Floats, columns: Ints) -> Floats:
@@ -273,7 +274,6 @@ def entries(matrix: Floats, columns: Ints) -> Floats:
 
 def draw(log_probabilities: Floats, noise: Floats) -> Ints:
     """One arm per replica by inverting the CDF at noise[:, 0].  log_probabilities (R,K) → (R,)."""
-    replicas, arms = log_probabilities.shape
-    arm = np.empty(replicas, dtype=np.int64)
-    sample(log_probabilities, noise[:, 0], np.empty(arms), arm)
+    arm = np.empty(len(noise), dtype=np.int64)
+    sample(log_probabilities, noise, arm)
     return arm

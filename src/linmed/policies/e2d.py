@@ -8,12 +8,12 @@ import numpy as np
 from linmed import checks
 from linmed.checks import Floats
 from linmed.kernels import e2d as kernels
-from linmed.policies.base import Properties, RidgeState
-from linmed.policies.rule import FlooredPolicy
+from linmed.policies.base import Properties, RidgeState, decisions
+from linmed.policies.rule import Floored, RulePolicy
 
 
 @dataclass(frozen=True)
-class E2D(FlooredPolicy):
+class E2D(Floored, RulePolicy):
     """Play p with max_{θ, a*} E_{a~p}[⟨θ, a* − a⟩ − γ⟨θ − θ̂, a⟩²] = G(p) at most (1 + tol)·d/(4γ).
 
     G(p) = max_a ⟨θ̂, a − ā⟩ + ‖a − ā‖²/(4γ) in V(p)⁻¹ with ā = E_p a, V(p) = E_p a aᵀ. The solver maximises
@@ -77,7 +77,7 @@ class E2D(FlooredPolicy):
         return certificate
 
     def _solve(self, state: RidgeState, arms: Floats) -> tuple[Floats, Floats]:
-        replicas = max(len(state.theta), len(arms))
-        p, bound = np.empty((replicas, arms.shape[1])), np.empty(replicas)
+        n = decisions(state, arms)
+        p, bound = np.empty((n, arms.shape[1])), np.empty(n)
         kernels.probabilities(arms, state.theta, self.exploration(state), self.tol, p, bound)
         return p, bound

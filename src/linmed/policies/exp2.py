@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from linmed import checks
 from linmed.checks import Floats, Ints
 from linmed.kernels import exp2 as kernels
-from linmed.kernels.mixing import draw
-from linmed.policies.base import Policy, Properties, State
+from linmed.kernels.sampling import draw
+from linmed.policies.base import Policy, Properties, State, decisions
 
 RANK_TOLERANCE = 1e-10
 
@@ -29,6 +29,8 @@ class Geometry(NamedTuple):
 class Exp2State(State):
     """The sum of the estimates Q⁻¹a·y; theta is their mean. The arm set is remembered by a fingerprint."""
 
+    theta: Floats  # (R,d)
+    count: Ints  # (R,)
     total: Floats  # (R,d) Θ
     arm_set: Ints  # (R,) 0 before the first decision
     geometry: Geometry | None = field(default=None, repr=False, compare=False)
@@ -73,17 +75,13 @@ class EXP2(Policy):
     learns_from_arms: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.horizon is not None:
-            object.__setattr__(self, "horizon", checks.whole("horizon", self.horizon))
+            self._set("horizon", checks.whole("horizon", self.horizon))
         if self.eta is not None:
-            object.__setattr__(self, "eta", checks.positive("eta", self.eta))
+            self._set("eta", checks.positive("eta", self.eta))
         if self.gamma is not None:
-            gamma = checks.between("gamma", self.gamma, 0.0, 1.0)
-            if not 0.0 < gamma < 1.0:
-                raise ValueError(f"gamma must lie strictly between 0 and 1, got {self.gamma!r}")
-            object.__setattr__(self, "gamma", gamma)
-        if self.label is not None and not isinstance(self.label, str):
-            raise TypeError(f"label must be a string, got {self.label!r}")
+            self._set("gamma", checks.strictly_between("gamma", self.gamma, 0.0, 1.0))
 
     def start(self, replicas: int, dim: int) -> Exp2State:
         """Θ = 0, and no arm set yet."""
@@ -95,29 +93,28 @@ class EXP2(Policy):
         )
 
     def rates(self, state: Exp2State, arms: int, rank: Ints) -> tuple[Floats, Floats]:
-        """η and γ in every replica, (R,) each, for so many arms of this rank (R or 1,)."""
-        replicas = len(state.count)
-        r = np.broadcast_to(rank, (replicas,)).astype(np.float64)
+        """η and γ of every decision, (R,) each, for so many arms of this rank (R or 1,)."""
+        r = rank + np.zeros(len(state.count))
         n = state.count + 2.0 if self.horizon is None else float(self.horizon)
         if self.eta is None:
             eta = np.minimum(np.sqrt(np.log(arms) / (3.0 * r * n)), 0.5 / r)
         else:
-            eta = np.full(replicas, self.eta)
-        gamma = np.minimum(r * eta, 0.5) if self.gamma is None else np.full(replicas, self.gamma)
+            eta = np.full(len(r), self.eta)
+        gamma = np.minimum(r * eta, 0.5) if self.gamma is None else np.full(len(r), self.gamma)
         return eta, gamma
 
     def log_probabilities(self, state: Exp2State, arms: Floats) -> Floats:
         """log P(a), finite for every arm.  arms (R,K,d) or (1,K,d) → (R,K)."""
         geometry = self._geometry(state, arms)
-        out = np.empty((len(state.count), arms.shape[1]))
+        out = np.empty((decisions(state, arms), arms.shape[1]))
         eta, gamma = self.rates(state, arms.shape[1], geometry.rank)
         kernels.log_probabilities(arms, state.total, geometry.design, eta, gamma, out)
         return out
 
     def choose(self, state: Exp2State, arms: Floats, noise: Floats) -> Ints:
         """Draw without taking logarithms."""
-        out = np.empty(len(state.count), dtype=np.int64)
-        draw(self._probabilities(state, arms, self._geometry(state, arms)), 0.0, noise[:, 0], out)
+        out = np.empty(len(noise), dtype=np.int64)
+        draw(self._probabilities(state, arms, self._geometry(state, arms)), 0.0, noise, out)
         return out
 
     def features(self, state: Exp2State, arms: Floats, arm: Ints) -> Floats:
@@ -126,7 +123,7 @@ class EXP2(Policy):
         p = self._probabilities(state, arms, geometry)
         out = np.empty((len(arm), arms.shape[2]))
         kernels.estimators(p, arm, geometry.coordinates, geometry.rank, geometry.lift, out)
-        state.arm_set[:] = geometry.key
+        state.arm_set[:] = geometry.key[: len(state.arm_set)]
         return out
 
     def learn(self, state: Exp2State, features: Floats, rewards: Floats, replicas: Ints) -> None:
@@ -145,7 +142,7 @@ class EXP2(Policy):
         return ("EXP2-AT" if self.horizon is None else "EXP2") + self.describe("horizon")
 
     def _probabilities(self, state: Exp2State, arms: Floats, geometry: Geometry) -> Floats:
-        out = np.empty((len(state.count), arms.shape[1]))
+        out = np.empty((decisions(state, arms), arms.shape[1]))
         eta, gamma = self.rates(state, arms.shape[1], geometry.rank)
         kernels.probabilities(arms, state.total, geometry.design, eta, gamma, out)
         return out
@@ -154,8 +151,8 @@ class EXP2(Policy):
         """The geometry of the arms, remembered by the state; an error if they are not those it knows."""
         key = np.empty(len(arms), dtype=np.int64)
         kernels.fingerprint((arms + 0.0).view(np.uint64), key)  # + 0.0: −0 is 0
-        known = state.arm_set != 0
-        if (known & (state.arm_set != key)).any():
+        known = state.arm_set if len(state.arm_set) > 1 or state.arm_set[0] else key[:1]
+        if ((known != 0) & (known != key)).any():
             raise ValueError(
                 "arms differ from those of the first decision: EXP2 needs the same arms, in the same order, "
                 "in every round"

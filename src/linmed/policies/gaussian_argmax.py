@@ -14,7 +14,7 @@ import numpy as np
 
 from linmed.checks import Floats, Ints
 from linmed.kernels import orthant, thompson
-from linmed.policies.base import RidgeState
+from linmed.policies.base import RidgeState, decisions
 
 ANGULAR_ERROR = 1e-9
 BLOCKS = 8  # consecutive parts of one Sobol set: their spread gives an error estimate on the safe side
@@ -28,7 +28,7 @@ def log_best_arm_probabilities(
 
     arms (R,K,d) or (1,K,d); a state of one replica, with its scale, serves R sets.
     """
-    replicas, (_, K, dim) = max(len(state.theta), len(arms)), arms.shape
+    replicas, (_, K, dim) = decisions(state, arms), arms.shape
     p, error = np.zeros((replicas, K)), np.zeros((replicas, K))
     if K == 1:
         return p, error
@@ -87,12 +87,10 @@ def _in_space(
 
 @lru_cache(maxsize=16)
 def sobol_normals(dim: int) -> Floats:
-    """Standard normals at a scrambled Sobol set (blocks, points, dim and zeros up to a multiple of four)."""
+    """Standard normals at a scrambled Sobol set (blocks, points, dim)."""
     from scipy.special import ndtri  # both take longer to import than all the rest together
     from scipy.stats import qmc
 
     uniforms = qmc.Sobol(dim, scramble=True, seed=np.random.default_rng(0)).random(BLOCKS * POINTS)
-    normals = np.zeros((BLOCKS, POINTS, -(-dim // 4) * 4))
-    # the points are multiples of 2⁻³⁰, zero among them
-    normals[:, :, :dim] = ndtri(uniforms + 2.0**-31).reshape(BLOCKS, POINTS, dim)
-    return normals
+    normals: Floats = ndtri(uniforms + 2.0**-31)  # the points are multiples of 2⁻³⁰, zero among them
+    return normals.reshape(BLOCKS, POINTS, dim)

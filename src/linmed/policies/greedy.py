@@ -8,7 +8,7 @@ import numpy as np
 from linmed import checks
 from linmed.checks import Floats, Ints
 from linmed.kernels import optimism
-from linmed.policies.base import Properties, RidgeState
+from linmed.policies.base import Properties, RidgeState, decisions
 from linmed.policies.rule import DeterministicPolicy
 
 
@@ -42,6 +42,6 @@ class Greedy(DeterministicPolicy):
 
     def best(self, state: RidgeState, arms: Floats) -> Ints:
         """The empirically best arm: an upper confidence bound of radius 0."""
-        out = np.empty(state.theta.shape[0], dtype=np.int64)
-        optimism.oful(arms, state.theta, state.inverse, np.zeros(len(out)), out)
+        out = np.empty(decisions(state, arms), dtype=np.int64)
+        optimism.oful(arms, state.theta, state.inverse, np.zeros(len(state.count)), out)
         return out

@@ -8,12 +8,12 @@ import numpy as np
 from linmed import checks
 from linmed.checks import Floats, Ints
 from linmed.kernels import optimism
-from linmed.policies.base import Properties, RidgeState
-from linmed.policies.rule import DeterministicPolicy, FlooredPolicy
+from linmed.policies.base import Properties, RidgeState, decisions
+from linmed.policies.rule import DeterministicPolicy, Floored
 
 
 @dataclass(frozen=True)
-class LinIMED(DeterministicPolicy, FlooredPolicy):
+class LinIMED(Floored, DeterministicPolicy):
     """Play argmin_a I(a) with I(a) = D(a)² / (β‖a‖²_{V⁻¹}) − log(β‖a‖²_{V⁻¹}). Ties go to the lowest index.
 
     Version 1: D is the gap between the means. Version 2: the same, but the empirically best arm's index
@@ -48,8 +48,10 @@ class LinIMED(DeterministicPolicy, FlooredPolicy):
 
     def best(self, state: RidgeState, arms: Floats) -> Ints:
         """The arm of the smallest index."""
-        out = np.empty(state.theta.shape[0], dtype=np.int64)
-        horizon = state.count + 1.0 if self.horizon is None else np.full(len(out), float(self.horizon))
+        out = np.empty(decisions(state, arms), dtype=np.int64)
+        horizon = (
+            state.count + 1.0 if self.horizon is None else np.full(len(state.count), float(self.horizon))
+        )
         optimism.imed(
             arms, state.theta, state.inverse, self.radius(state), self.version, self.C, np.log(horizon), out
         )

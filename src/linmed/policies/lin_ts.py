@@ -1,6 +1,6 @@
 """Linear Thompson sampling (Agrawal and Goyal 2013; Abeille and Lazaric 2017; Russo and Van Roy 2014)."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -8,8 +8,9 @@ import numpy as np
 from linmed import checks
 from linmed.checks import Floats, Ints
 from linmed.kernels import thompson
-from linmed.policies.base import Choice, Noise, Properties, RidgePolicy, RidgeState
+from linmed.policies.base import Choice, Noise, Properties, RidgeState
 from linmed.policies.gaussian_argmax import log_best_arm_probabilities, with_played
+from linmed.policies.rule import Floored
 
 SHORT = {
     "frequentist": "LinTS-Freq",
@@ -20,7 +21,7 @@ SHORT = {
 
 
 @dataclass(frozen=True)
-class LinTS(RidgePolicy):
+class LinTS(Floored):
     """Draw θ̃ ~ N(θ̂, s² V⁻¹) and play argmax_a ⟨θ̃, a⟩. Ties go to the lowest index.
 
     The scale s is √β, OFUL's radius ("frequentist"); σ, which with λ = σ²/S² is the posterior of the
@@ -44,8 +45,6 @@ class LinTS(RidgePolicy):
     (X + 1)/(M + 1) where X of M fresh draws play the same arm."""
     horizon: int | None = None
     """n of "agrawal-goyal" when it is known beforehand."""
-    floor: float = field(default=0.0, kw_only=True)
-    """ε: share of the mass that is spread evenly over the arms."""
 
     properties: ClassVar[Properties] = Properties(
         reference="Agrawal & Goyal 2014; Abeille & Lazaric 2017",
@@ -71,7 +70,6 @@ class LinTS(RidgePolicy):
             self._set("propensity", checks.whole("propensity", self.propensity))
         if self.horizon is not None:
             self._set("horizon", checks.whole("horizon", self.horizon, at_least=3))
-        self._set("floor", checks.between("floor", self.floor, 0.0, 1.0))
 
     def noise_size(self, dim: int) -> int:
         """d normals, and one more that becomes a uniform where there is a floor."""
@@ -101,7 +99,7 @@ class LinTS(RidgePolicy):
 
     def choose(self, state: RidgeState, arms: Floats, noise: Floats) -> Ints:
         """Draw θ̃ and play its best arm; no probability is computed."""
-        out = np.empty(max(len(state.theta), len(arms)), dtype=np.int64)
+        out = np.empty(len(noise), dtype=np.int64)
         thompson.choose(
             arms, state.theta, state.gram, self.lam, self.spread(state), self.floor, noise, out
         )  # fmt: skip
@@ -129,15 +127,16 @@ class LinTS(RidgePolicy):
         if self.propensity == "none":
             return Choice(arm, np.full(len(arm), np.nan), None, features)
         if self.propensity == "exact":
-            log_p, played, _ = with_played(*self._law(state, arms), arm)
-            return Choice(arm, played, log_p, features)
+            log_p, played, error = with_played(*self._law(state, arms), arm)
+            return Choice(arm, played, log_p, features, error)
         repeats = np.empty(len(arm), dtype=np.int64)
         bits = np.ascontiguousarray(noise).view(np.uint64)
         thompson.count_repeats(
             arms, state.theta, state.gram, self.lam, self.spread(state), self.floor,
             bits, arm, self.propensity, repeats,
         )  # fmt: skip
-        return Choice(arm, np.log((repeats + 1.0) / (self.propensity + 1.0)), None, features)
+        p = (repeats + 1.0) / (self.propensity + 1.0)
+        return Choice(arm, np.log(p), None, features, np.sqrt(p * (1.0 - p) / self.propensity))
 
     def derived_name(self) -> str:
         """LinTS-Freq and the like."""

@@ -3,14 +3,16 @@
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from linmed import checks
 from linmed.checks import Floats, Ints
-from linmed.kernels import med
-from linmed.policies.base import Choice, Properties, RidgePolicy, RidgeState, entries
+from linmed.kernels.med import MedRule
+from linmed.kernels.ridge import Ridge
+from linmed.kernels.rounds import rounds
+from linmed.policies.base import Choice, Properties, RidgePolicy, RidgeState, decisions, entries
 
 _NO_REWARDS = _NO_LOGARITHMS = np.empty((0, 0, 0))
 
@@ -23,25 +25,26 @@ class MedPolicy(RidgePolicy):
 
     @property
     @abstractmethod
-    def mixture(self) -> tuple[float, float, int, bool, bool]:
-        """(α_emp, α_opt, version, optimal design?, explore?)."""
+    def rule(self) -> MedRule:
+        """q_t."""
 
     def log_probabilities(self, state: RidgeState, arms: Floats) -> Floats:
         """log p_t(a), finite for every arm whose q_t is positive.  arms (R,K,d) → (R,K)."""
-        log_p = self.decide(state, arms, np.zeros((state.theta.shape[0], 1))).log_probabilities
-        assert log_p is not None
-        return log_p
+        log_p = np.empty((1, decisions(state, arms), arms.shape[1]))
+        arm = np.empty(log_p.shape[:2], dtype=np.int64)
+        self._rounds(state, arms[None], _NO_REWARDS, np.zeros((*arm.shape, 1)), arm, log_p)
+        result: Floats = log_p[0]
+        return result
 
     def decide(self, state: RidgeState, arms: Floats, noise: Floats) -> Choice:
         """Everything in one call of a kernel."""
-        replicas = state.theta.shape[0]
-        arm, log_p = np.empty((1, replicas), dtype=np.int64), np.empty((1, replicas, arms.shape[1]))
+        arm, log_p = np.empty((1, len(noise)), dtype=np.int64), np.empty((1, len(noise), arms.shape[1]))
         self._rounds(state, arms[None], _NO_REWARDS, noise[None], arm, log_p)
         return Choice(arm[0], entries(log_p[0], arm[0]), log_p[0], self.features(state, arms, arm[0]))
 
     def choose(self, state: RidgeState, arms: Floats, noise: Floats) -> Ints:
         """Draw from p_t without taking its logarithms."""
-        arm = np.empty((1, state.theta.shape[0]), dtype=np.int64)
+        arm = np.empty((1, len(noise)), dtype=np.int64)
         self._rounds(state, arms[None], _NO_REWARDS, noise[None], arm, _NO_LOGARITHMS)
         return arm.reshape(-1)
 
@@ -52,11 +55,20 @@ class MedPolicy(RidgePolicy):
     def _rounds(
         self, state: RidgeState, arms: Floats, rewards: Floats, noise: Floats, played: Ints, log_p: Floats
     ) -> None:
-        med.rounds(
-            state.gram, state.gram_low, state.inverse, state.moment, state.moment_low,
-            state.theta, state.logdet, state.count, arms, rewards, noise[:, :, 0],
-            *self.radius_parameters, *self.mixture, played, log_p,
-        )  # fmt: skip
+        self._kernel(tuple(state), self._confidence, self._rule, arms, rewards, noise, played, log_p)
+
+    @cached_property
+    def _kernel(self) -> Any:
+        kinds: tuple[Any, ...] = Ridge, type(self.confidence_set), type(self.rule)
+        return rounds(*kinds)
+
+    @cached_property
+    def _confidence(self) -> tuple[Any, ...]:
+        return tuple(self.confidence_set)
+
+    @cached_property
+    def _rule(self) -> tuple[Any, ...]:
+        return tuple(self.rule)
 
 
 @dataclass(frozen=True)
@@ -64,17 +76,16 @@ class LinMED(MedPolicy):
     """LinMED: q_t = α_opt·(design) + α_emp·1{a = â} + (1 − α_opt − α_emp)/K, then p_t ∝ q_t f_t.
 
     While some arm has leverage above 1 (the event B_t), half of the mass goes to the arm of largest
-    leverage. LinMED-99, -90 and -50 of the paper are alpha_emp = 0.99, 0.90, 0.50 with
-    alpha_opt = (1 − alpha_emp)/2.
+    leverage. LinMED-99, -90 and -50 of the paper are alpha_emp = 0.99, 0.90, 0.50.
 
-    >>> LinMED().name, LinMED(alpha_emp=0.5, alpha_opt=0.25, version=1).name
+    >>> LinMED().name, LinMED(alpha_emp=0.5, version=1).name
     ('LinMED-90', 'LinMED-50 (version=1)')
     """
 
     alpha_emp: float = 0.9
     """α_emp: share of the empirically best arm."""
-    alpha_opt: float = 0.05
-    """α_opt: share of the design."""
+    alpha_opt: float | None = None
+    """α_opt: share of the design; None means (1 − alpha_emp)/2, as in the paper."""
     version: Literal[0, 1] = 0
     """0: the design is made for the arms rescaled by √f; 1: for the arms with f ≥ 1/e."""
     design: Literal["approx", "optimal"] = "approx"
@@ -96,23 +107,32 @@ class LinMED(MedPolicy):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._set("alpha_emp", checks.between("alpha_emp", self.alpha_emp, 0.0, 1.0))
-        self._set("alpha_opt", checks.between("alpha_opt", self.alpha_opt, 0.0, 1.0))
-        if self.alpha_emp + self.alpha_opt > 1.0 + 1e-12:
-            raise ValueError(
-                f"alpha_emp + alpha_opt must be at most 1, got {self.alpha_emp!r} + {self.alpha_opt!r}"
-            )
+        if self.alpha_opt is not None:
+            self._set("alpha_opt", checks.between("alpha_opt", self.alpha_opt, 0.0, 1.0))
+            if self.alpha_emp + self.alpha_opt > 1.0 + 1e-12:
+                raise checks.BadValue(
+                    "alpha_opt",
+                    f"alpha_emp + alpha_opt must be at most 1, got {self.alpha_emp!r} + {self.alpha_opt!r}",
+                )
         self._set("version", checks.option("version", self.version, (0, 1)))
         self._set("design", checks.option("design", self.design, ("approx", "optimal")))
         self._set("explore", checks.flag("explore", self.explore))
 
-    @cached_property
-    def mixture(self) -> tuple[float, float, int, bool, bool]:
-        """(α_emp, α_opt, version, optimal design?, explore?)."""
-        return self.alpha_emp, self.alpha_opt, self.version, self.design == "optimal", self.explore
+    @property
+    def design_share(self) -> float:
+        """α_opt."""
+        return (1.0 - self.alpha_emp) / 2.0 if self.alpha_opt is None else self.alpha_opt
+
+    @property
+    def rule(self) -> MedRule:
+        """q_t as above."""
+        return MedRule(
+            self.alpha_emp, self.design_share, self.version, self.design == "optimal", self.explore
+        )
 
     def derived_name(self) -> str:
         """LinMED-90 and the like where alpha_opt = (1 − alpha_emp)/2."""
-        if abs(self.alpha_opt - (1.0 - self.alpha_emp) / 2.0) < 1e-12:
+        if abs(self.design_share - (1.0 - self.alpha_emp) / 2.0) < 1e-12:
             return f"LinMED-{100 * self.alpha_emp:g}" + self.describe("alpha_emp", "alpha_opt")
         return "LinMED" + self.describe()
 
@@ -134,6 +154,6 @@ class LinMEDNoDesign(MedPolicy):
     )
 
     @property
-    def mixture(self) -> tuple[float, float, int, bool, bool]:
+    def rule(self) -> MedRule:
         """q_t uniform."""
-        return 0.0, 0.0, 0, False, False
+        return MedRule(0.0, 0.0, 0, False, False)

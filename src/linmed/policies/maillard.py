@@ -14,8 +14,14 @@ from linmed.policies.base import Policy, Properties, State
 class PullState(State):
     """Pulls and reward sums of each arm; theta holds the means (0 where there is no pull yet)."""
 
+    theta: Floats  # (R, d)
+    count: Ints  # (R,)
     pulls: Floats  # (R, d)
     totals: Floats  # (R, d)
+
+    def arrays(self) -> dict[str, Floats | Ints]:
+        """The arrays by name, not copied."""
+        return {"theta": self.theta, "count": self.count, "pulls": self.pulls, "totals": self.totals}
 
 
 @dataclass(frozen=True)
@@ -39,7 +45,8 @@ class MaillardSampling(Policy):
     )
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sigma", checks.positive("sigma", self.sigma))
+        super().__post_init__()
+        self._set("sigma", checks.positive("sigma", self.sigma))
 
     def start(self, replicas: int, dim: int) -> PullState:
         """No pulls."""

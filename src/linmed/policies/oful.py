@@ -7,12 +7,12 @@ import numpy as np
 
 from linmed.checks import Floats, Ints
 from linmed.kernels import optimism
-from linmed.policies.base import Properties, RidgeState
-from linmed.policies.rule import DeterministicPolicy, FlooredPolicy
+from linmed.policies.base import Properties, RidgeState, decisions
+from linmed.policies.rule import DeterministicPolicy, Floored
 
 
 @dataclass(frozen=True)
-class OFUL(DeterministicPolicy, FlooredPolicy):
+class OFUL(Floored, DeterministicPolicy):
     """Play argmax_a ⟨θ̂, a⟩ + √β ‖a‖_{V⁻¹}, also known as LinUCB. Ties go to the lowest index.
 
     √β = σ √(log(det V/det V₀) + 2 log(1/δ)) + √λ S. The rule is deterministic: without a `floor` its logs
@@ -32,6 +32,6 @@ class OFUL(DeterministicPolicy, FlooredPolicy):
 
     def best(self, state: RidgeState, arms: Floats) -> Ints:
         """The arm of the largest upper confidence bound."""
-        out = np.empty(state.theta.shape[0], dtype=np.int64)
+        out = np.empty(decisions(state, arms), dtype=np.int64)
         optimism.oful(arms, state.theta, state.inverse, self.radius(state), out)
         return out

@@ -9,12 +9,12 @@ import numpy as np
 from linmed import checks
 from linmed.checks import Floats
 from linmed.kernels import randomised_ucb
-from linmed.policies.base import Properties, RidgeState
-from linmed.policies.rule import FlooredPolicy
+from linmed.policies.base import Properties, RidgeState, decisions
+from linmed.policies.rule import Floored, RulePolicy
 
 
 @dataclass(frozen=True)
-class RandUCB(FlooredPolicy):
+class RandUCB(Floored, RulePolicy):
     """Play argmax_a ⟨θ̂, a⟩ + Z ‖a‖_{V⁻¹} with a random Z on M equally spaced points between L and U = √β.
 
     Z is a discretised half-Gaussian: P(Z = α_m) ∝ exp(−α_m²/(2s²)) for m < M, together 1 − ε, and
@@ -60,7 +60,7 @@ class RandUCB(FlooredPolicy):
 
     def probabilities(self, state: RidgeState, arms: Floats) -> Floats:
         """The sum over the grid.  arms → (R,K)."""
-        out = np.empty((state.theta.shape[0], arms.shape[1]))
+        out = np.empty((decisions(state, arms), arms.shape[1]))
         grid, weights = self.law()
         randomised_ucb.probabilities(
             arms, state.theta, state.inverse, self.radius(state), grid, weights, self.coupled, out

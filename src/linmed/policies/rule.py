@@ -11,8 +11,8 @@ import numpy as np
 
 from linmed import checks
 from linmed.checks import Floats, Ints
-from linmed.kernels import mixing
-from linmed.policies.base import RidgePolicy, RidgeState
+from linmed.kernels import sampling
+from linmed.policies.base import RidgePolicy, RidgeState, decisions
 
 
 @dataclass(frozen=True)
@@ -31,19 +31,19 @@ class RulePolicy(RidgePolicy):
     def log_probabilities(self, state: RidgeState, arms: Floats) -> Floats:
         """log of the probability of every arm; −inf where it is zero.  arms → (R,K)."""
         p = self.probabilities(state, arms)
-        mixing.take_logs(p, self.evenly)
+        sampling.take_logs(p, self.evenly)
         return p
 
     def choose(self, state: RidgeState, arms: Floats, noise: Floats) -> Ints:
         """Draw without taking logarithms."""
-        out = np.empty(state.theta.shape[0], dtype=np.int64)
-        mixing.draw(self.probabilities(state, arms), self.evenly, noise[:, 0], out)
+        out = np.empty(len(noise), dtype=np.int64)
+        sampling.draw(self.probabilities(state, arms), self.evenly, noise, out)
         return out
 
 
 @dataclass(frozen=True)
-class FlooredPolicy(RulePolicy):
-    """A rule that gives some arms no probability at all, unless `floor` does."""
+class Floored(RidgePolicy):
+    """A policy that gives some arms no probability at all, unless `floor` does."""
 
     floor: float = field(default=0.0, kw_only=True)
     """ε: share of the mass that is spread evenly over the arms."""
@@ -68,7 +68,7 @@ class DeterministicPolicy(RulePolicy):
 
     def probabilities(self, state: RidgeState, arms: Floats) -> Floats:
         """1 on the rule's arm."""
-        p = np.zeros((state.theta.shape[0], arms.shape[1]))
+        p = np.zeros((decisions(state, arms), arms.shape[1]))
         p[np.arange(len(p)), self.best(state, arms)] = 1.0
         return p
 

@@ -8,12 +8,12 @@ import numpy as np
 from linmed import checks
 from linmed.checks import Floats
 from linmed.kernels import igw
-from linmed.policies.base import Properties, RidgeState
-from linmed.policies.rule import FlooredPolicy
+from linmed.policies.base import Properties, RidgeState, decisions
+from linmed.policies.rule import Floored, RulePolicy
 
 
 @dataclass(frozen=True)
-class SpannerIGW(FlooredPolicy):
+class SpannerIGW(Floored, RulePolicy):
     """p(a) = q(a)/(λ + η gap(a)), q half on the best arm, half on a design of the arms a/√(1 + η gap(a)).
 
     η = γ/(C_opt d) and γ = √(C_opt d n / (Reg_Sq(n) + 32 log(2/δ))); λ in [1/2, 1] makes the sum 1.
@@ -69,7 +69,7 @@ class SpannerIGW(FlooredPolicy):
 
     def probabilities(self, state: RidgeState, arms: Floats) -> Floats:
         """q(a) / (λ + η gap(a)).  arms → (R,K)."""
-        out = np.empty((state.theta.shape[0], arms.shape[1]))
+        out = np.empty((decisions(state, arms), arms.shape[1]))
         eta = self.exploration(state) / (self.C_opt * arms.shape[2])
         igw.spanner_igw(arms, state.theta, eta, self.design == "optimal", out)
         return out

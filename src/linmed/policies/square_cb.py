@@ -8,7 +8,7 @@ import numpy as np
 from linmed import checks
 from linmed.checks import Floats
 from linmed.kernels import igw
-from linmed.policies.base import Properties, RidgeState
+from linmed.policies.base import Properties, RidgeState, decisions
 from linmed.policies.rule import RulePolicy
 
 
@@ -70,7 +70,7 @@ class SquareCB(RulePolicy):
 
     def probabilities(self, state: RidgeState, arms: Floats) -> Floats:
         """Inverse gap weights.  arms → (R,K)."""
-        out = np.empty((state.theta.shape[0], arms.shape[1]))
+        out = np.empty((decisions(state, arms), arms.shape[1]))
         gamma = self.exploration(state, arms.shape[1])
         vaw, normalised = self.oracle == "vaw", self.form == "normalised"
         igw.square_cb(arms, state.theta, state.inverse, gamma, vaw, normalised, out)

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from linmed.checks import Floats, Ints
-from linmed.policies.base import Properties, RidgePolicy, RidgeState
+from linmed.policies.base import Properties, RidgePolicy, RidgeState, decisions
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Uniform(RidgePolicy):
 
     def log_probabilities(self, state: RidgeState, arms: Floats) -> Floats:
         """log(1/K)."""
-        return np.full((state.theta.shape[0], arms.shape[1]), -np.log(arms.shape[1]))
+        return np.full((decisions(state, arms), arms.shape[1]), -np.log(arms.shape[1]))
 
     def choose(self, state: RidgeState, arms: Floats, noise: Floats) -> Ints:
         """⌊uK⌋."""

@@ -1,0 +1,62 @@
+"""Rounds one after the other, for any belief, confidence set and rule."""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from linmed.kernels.compile import borrowed, by_class, keep, kernel
+from linmed.kernels.confidence import squared_radius
+from linmed.kernels.ridge import absorb, refresh
+
+TOGETHER = 1 << 16  # numbers of arms and state that are gone through again and again, 512 KiB
+
+
+@by_class
+def workspace(rule, K, d):
+    """What the rule needs to decide among K arms in d dimensions, made once."""
+
+
+@by_class
+def decide(rule, belief, s, beta, arms, p, noise, t, r, scratch, log_p):
+    """The arm that replica s draws from the p-th set; writes log_p[t, r] unless its T is 0."""
+
+
+@cache
+def rounds(Belief: type, Set: type, Rule: type) -> Any:
+    """The kernel that plays rounds with these three."""
+
+    @kernel
+    def play(state, confidence, rule, arms, rewards, noise, played, log_p):
+        """Decide and, where there are rewards, learn.
+
+        state, confidence, rule: the three as plain tuples. arms (T or 1, R or 1, K, d); rewards (T,R,K), what
+        each arm would pay, or T = 0; noise (T,R,·). Writes played (T,R) and log_p (T,R,K) unless its T is 0.
+        A state of one replica may decide for R sets. As many replicas go through the rounds together as fit
+        into a cache.
+        """
+        belief, sure, rule_ = Belief(*borrowed(state)), Set(*confidence), Rule(*rule)
+        arms = borrowed(arms)
+        T, R = played.shape
+        K, d = arms.shape[2], arms.shape[3]
+        owned = workspace(rule_, K, d)
+        scratch = borrowed(owned)
+        a, u = np.empty((1, d)), np.empty(d)
+        together = max(1, TOGETHER // (K * d + 3 * d * d))
+        for first in range(0, R, together):
+            for t in range(T):
+                offered = arms[t if arms.shape[0] > 1 else 0]
+                for r in range(first, min(first + together, R)):
+                    p = r if arms.shape[1] > 1 else 0
+                    s = r if belief.count.shape[0] > 1 else 0
+                    beta = squared_radius(sure, belief, s)
+                    arm = decide(rule_, belief, s, beta, offered, p, noise, t, r, scratch, log_p)
+                    played[t, r] = arm
+                    if rewards.shape[0] > 0:
+                        for k in range(d):
+                            a[0, k] = offered[p, arm, k]
+                        if absorb(belief, s, a, 0, rewards[t, r, arm], u):
+                            refresh(belief, s)
+        keep(owned)
+
+    return play
