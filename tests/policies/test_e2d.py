@@ -118,7 +118,12 @@ def test_the_certificate_holds(K, d, gamma, tol):
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(1, 12), st.integers(1, 5), st.integers(0, 10**6), st.sampled_from([0.01, 1.0, 100.0, 1e6, 1e8]))
+@given(
+    st.integers(1, 12),
+    st.integers(1, 5),
+    st.integers(0, 10**6),
+    st.sampled_from([0.01, 1.0, 100.0, 1e6, 1e8]),
+)
 def test_any_set_of_arms_has_a_certified_answer(K, d, seed, gamma):
     """Integer arms: duplicates, zeros and rank deficiency are common."""
     arms = np.random.default_rng(seed).integers(-1, 2, size=(1, K, d)).astype(float)
