@@ -13,6 +13,7 @@ from linmed.checks import Floats
 from linmed.policies import Policy
 from linmed.serve.bandit import Bandit, as_catalogue
 from linmed.serve.database import bandits, decisions, now, policies, rewards, snapshots
+from linmed.serve.errors import Refused
 
 CHUNK = 1000
 """Values in one IN (...): both databases take more."""
@@ -34,6 +35,11 @@ def vector(content: bytes) -> Floats:
     return np.frombuffer(content, dtype="<f8").astype(np.float64)
 
 
+def answers(connection: Connection) -> bool:
+    """Whether the database does."""
+    return bool(connection.execute(sa.select(1)).scalar_one())
+
+
 # Bandits and their policies
 
 _BANDIT = (
@@ -46,6 +52,14 @@ _BANDIT = (
 def find_bandit(connection: Connection, name: str) -> Row[Any] | None:
     """The bandit called `name` with its present policy."""
     return connection.execute(_BANDIT.where(bandits.c.name == name)).one_or_none()
+
+
+def the_bandit(connection: Connection, name: str) -> Row[Any]:
+    """The same, where it must exist."""
+    row = find_bandit(connection, name)
+    if row is None:
+        raise Refused("unknown", f"there is no bandit {name!r}")
+    return row
 
 
 def list_bandits(connection: Connection) -> Rows:
@@ -142,6 +156,14 @@ def decisions_by_key(
                 _STORED.where((decisions.c.bandit == bandit) & decisions.c.key.in_(part))
             )
             found.update({(bandit, row.key): {**row._mapping, "repeated": True} for row in rows})
+    return found
+
+
+def decisions_known(connection: Connection, identifiers: Sequence[str]) -> set[str]:
+    """Which of these ids are in the log."""
+    found: set[str] = set()
+    for part in _parts(identifiers):
+        found.update(connection.execute(sa.select(decisions.c.id).where(decisions.c.id.in_(part))).scalars())
     return found
 
 
@@ -245,6 +267,12 @@ def fold(bandit: Bandit, rows: Rows) -> None:
         bandit.fold(vector(content).reshape(len(wanted), bandit.dim), values)
     if fresh:
         bandit.seq = fresh[-1].seq
+
+
+def fold_log(connection: Connection, bandit: Bandit, limit: int | None = None) -> None:
+    """Take the rewards of the log that this bandit has not considered, or the first `limit` of them."""
+    for rows in bandit_rewards(connection, bandit.id, bandit.seq, limit):
+        fold(bandit, rows)
 
 
 # Snapshots
