@@ -73,9 +73,9 @@ def row(identifier: str, key: str | None = None) -> dict[str, Any]:
     """A decision of bandit 1 for the engine to write."""
     blob = np.ones(2).tobytes()
     return {
-        "id": identifier, "bandit": 1, "key": key, "digest": key and b"same arms",
-        "version": 1, "absorbed": 0, "time": 0, "arm": 0, "arm_id": None, "arm_count": 1, "best": 0, "log_probability": 0.0,
-        "features": blob, "kept": None, "log_probabilities": None, "arms": None,
+        "id": identifier, "bandit": 1, "key": key, "digest": key and b"same arms", "version": 1,
+        "absorbed": 0, "time": 0, "arm": 0, "arm_id": None, "arm_count": 1, "best": 0,
+        "log_probability": 0.0, "features": blob, "kept": None, "log_probabilities": None, "arms": None,
     }  # fmt: skip
 
 

@@ -194,6 +194,7 @@ FIELDS = [
         {"targets": [{"name": "t", "policy": {**LINMED, "sigma": 0}}]},
         "targets[0].policy.sigma",
     ),
+    ("/b/evaluate", {"targets": ["uniform"], "interval": "none"}, None),  # "the log of b is empty"
     ("/no-such/decide", {"arms": ARMS}, None),
     ("/b/no-such", {}, None),
 ]

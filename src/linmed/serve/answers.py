@@ -28,12 +28,12 @@ STATUS: dict[Kind, int] = {
 
 
 class Json(Response):
-    """An answer that is JSON already validated by its making."""
+    """An answer that is JSON already validated by its making. What is not finite becomes null."""
 
     media_type = "application/json"
 
     def __init__(self, content: Any, status_code: int = 200):
-        super().__init__(to_json(content), status_code)
+        super().__init__(to_json(content, inf_nan_mode="null"), status_code)
 
 
 async def read(request: Request, model: type[Body]) -> Body:

@@ -248,64 +248,51 @@ class Group:
 
     def write(self, connection: Connection) -> None:
         """Write everything; the caller commits."""
-        outcomes: dict[int, Outcome] = {}
-        decide = [(i, job) for i, job in enumerate(self.jobs) if isinstance(job, Decide)]
-        reward = [(i, job) for i, job in enumerate(self.jobs) if isinstance(job, Reward)]
+        outcomes: dict[Job, Outcome] = {}
+        decide = [job for job in self.jobs if isinstance(job, Decide)]
+        reward = [job for job in self.jobs if isinstance(job, Reward)]
         if decide:
-            outcomes.update(self._decide(connection, decide))
+            self._decide(connection, decide, outcomes)
         if reward:
-            outcomes.update(self._reward(connection, reward))
-        self.outcomes = [outcomes[i] for i in range(len(self.jobs))]
+            self._reward(connection, reward, outcomes)
+        self.outcomes = [outcomes[job] for job in self.jobs]
 
-    def _decide(self, connection: Connection, jobs: list[tuple[int, Decide]]) -> dict[int, Outcome]:
+    def _decide(self, connection: Connection, jobs: list[Decide], outcomes: dict[Job, Outcome]) -> None:
         keys: dict[int, list[str]] = {}
-        for _, job in jobs:
-            for row in job.rows:
-                if row["key"] is not None:
-                    keys.setdefault(row["bandit"], []).append(row["key"])
+        rows = [row for job in jobs for row in job.rows]
+        for row in rows:
+            if row["key"] is not None:
+                keys.setdefault(row["bandit"], []).append(row["key"])
         known = store.decisions_by_key(connection, keys) if keys else {}
-        ids = [row["id"] for _, job in jobs for row in job.rows] if self.again else []
-        ours = store.decisions_known(connection, ids)
+        ours = store.decisions_known(connection, [row["id"] for row in rows]) if self.again else set()
         written: list[dict[str, Any]] = []
-        outcomes: dict[int, Outcome] = {}
-        for i, job in jobs:
-            outcomes[i], fresh = decided(job, known, ours) if keys or ours else (job.rows, job.rows)
+        for job in jobs:
+            outcomes[job], fresh = decided(job, known, ours) if keys or ours else (job.rows, job.rows)
             written.extend(fresh)
         if written:
             store.add_decisions(connection, written)
         self.decided = len(written) + len(ours)
-        return outcomes
 
-    def _reward(self, connection: Connection, jobs: list[tuple[int, Reward]]) -> dict[int, Outcome]:
+    def _reward(self, connection: Connection, jobs: list[Reward], outcomes: dict[Job, Outcome]) -> None:
         self.database.lock(connection)
         self.foreign = store.rewards_after(connection, self.seq)
         if self.foreign:
             self.seq = self.foreign[-1].seq
-        wanted = {identifier for _, job in jobs for identifier, _ in job.rewards}
+        wanted = {identifier for job in jobs for identifier, _ in job.rewards}
         found = store.decisions_to_reward(connection, sorted(wanted))
         given: dict[str, float] = {}
         written: list[dict[str, Any]] = []
-        outcomes: dict[int, Outcome] = {}
-        for i, job in jobs:
-            outcome, fresh = rewarded(job, found, given)
-            outcomes[i] = outcome
+        for job in jobs:
+            outcomes[job], fresh = rewarded(job, found, given)
+            given.update(fresh)
             for identifier, reward in fresh.items():
                 row = found[identifier]
                 self.seq += 1
-                written.append(
-                    {
-                        "seq": self.seq,
-                        "decision": row.number,
-                        "bandit": row.bandit,
-                        "reward": reward,
-                        "time": now(),
-                    }
-                )
+                one = {"seq": self.seq, "decision": row.number, "bandit": row.bandit, "reward": reward}
+                written.append({**one, "time": now()})
                 self.taken.append(Taken(self.seq, row.bandit, reward, row.version, row.features, row.kept))
-            given.update(fresh)
         if written:
             store.add_rewards(connection, written)
-        return outcomes
 
 
 def decided(

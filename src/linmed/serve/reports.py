@@ -116,7 +116,7 @@ class Reports:
                 reward_range=reward_range or bandit.reward_range,
             )
         return {
-            "results": [{key: _finite(value) for key, value in one.items()} for one in table.to_pylist()],
+            "results": table.to_pylist(),
             "trained_on": count,
             "decisions": _metadata(table, "decisions"),
             "waiting": _metadata(table, "waiting"),
@@ -164,30 +164,19 @@ def _metadata(table: pa.Table, key: str) -> int:
     return int((table.schema.metadata or {}).get(key.encode(), b"0"))
 
 
-def _finite(value: Any) -> Any:
-    """JSON has no NaN."""
-    return None if isinstance(value, float) and not np.isfinite(value) else value
-
-
 def _statistics(connection: Connection, row: Row[Any]) -> dict[str, Any]:
     total = connection.execute(sa.select(sa.func.count()).where(decisions.c.bandit == row.id)).scalar_one()
     rewarded, mean = connection.execute(
         sa.select(sa.func.count(), sa.func.avg(rewards.c.reward)).where(rewards.c.bandit == row.id)
     ).one()
     recent = connection.execute(
-        sa.select(
-            decisions.c.arm,
-            decisions.c.arm_id,
-            decisions.c.best,
-            decisions.c.log_probability,
-            decisions.c.time,
-        )
+        sa.select(*decisions.c["arm", "arm_id", "best", "time"])
         .where(decisions.c.bandit == row.id)
         .order_by(decisions.c.number.desc())
         .limit(RECENT)
     ).all()
     versions = connection.execute(
-        sa.select(policies.c.version, policies.c.name, policies.c.created)
+        sa.select(*policies.c["version", "name", "created"])
         .where(policies.c.bandit == row.id)
         .order_by(policies.c.version)
     ).all()
@@ -258,7 +247,7 @@ def _over_time(connection: Connection, bandit: int, recent: store.Rows) -> list[
 def overview(connection: Connection) -> list[dict[str, Any]]:
     """Every bandit in a line."""
     rows = connection.execute(
-        sa.select(bandits.c.name, bandits.c.dim, bandits.c.version, bandits.c.archived, bandits.c.created)
+        sa.select(*bandits.c["name", "dim", "version", "archived", "created"])
         .add_columns(policies.c.name.label("policy"))
         .join(policies, (policies.c.bandit == bandits.c.id) & (policies.c.version == bandits.c.version))
         .order_by(bandits.c.name)

@@ -7,7 +7,6 @@ has two ways to succeed.
 
 import asyncio
 import json
-import math
 import os
 import tempfile
 from collections.abc import Awaitable, Callable, Sequence
@@ -18,12 +17,11 @@ from typing import Any
 from fastapi import Response
 from fastapi.responses import FileResponse
 from pydantic import BaseModel
-from sqlalchemy.engine import Connection, Row
+from sqlalchemy.engine import Row
 from starlette.background import BackgroundTask
 
 from linmed.serve import bodies, store
 from linmed.serve.answers import Json
-from linmed.serve.bandit import Bandit
 from linmed.serve.decisions import view
 from linmed.serve.engine import unknown_decision
 from linmed.serve.errors import Refused
@@ -160,7 +158,7 @@ async def statistics(server: Server, name: str) -> Any:
 async def state(server: Server, name: str) -> Any:
     """What this server has learned from the log so far."""
     bandit = await server.bandit(name)
-    arrays = {key: finite(array.tolist()) for key, array in bandit.state.arrays().items()}
+    arrays = {key: array.tolist() for key, array in bandit.state.arrays().items()}
     counts = {"policy_version": bandit.version, "count": bandit.count, "seq": bandit.seq}
     return {**counts, "theta": arrays["theta"][0], "arrays": arrays}
 
@@ -171,7 +169,7 @@ async def log(server: Server, name: str) -> Response:
     handle, path = tempfile.mkstemp(suffix=".parquet")
     os.close(handle)
     try:
-        count = await server.reading(write_log, bandit, Path(path))
+        count = await server.reading(lambda connection: export(LiveSource(connection, bandit), Path(path)))
     except BaseException:
         os.unlink(path)
         raise
@@ -179,11 +177,6 @@ async def log(server: Server, name: str) -> Response:
     return FileResponse(
         path, media_type=PARQUET, filename=f"{name}.parquet", headers=headers, background=later
     )
-
-
-def write_log(connection: Connection, bandit: Bandit, path: Path) -> int:
-    """To a Parquet file; returns the number of decisions."""
-    return export(LiveSource(connection, bandit), path)
 
 
 async def evaluate(server: Server, name: str, wanted: bodies.EvaluateRequest) -> Any:
@@ -194,13 +187,6 @@ async def evaluate(server: Server, name: str, wanted: bodies.EvaluateRequest) ->
 async def estimates(server: Server, name: str) -> Any:
     """Uniform, greedy and the log's own value, for the page; at most a little old."""
     return await asyncio.to_thread(server.reports.estimates, name)
-
-
-def finite(value: Any) -> Any:
-    """JSON has no NaN and no infinities."""
-    if isinstance(value, list):
-        return [finite(one) for one in value]
-    return value if not isinstance(value, float) or math.isfinite(value) else None
 
 
 _EXISTS = {"model": bodies.BanditView, "description": "It exists with these settings"}

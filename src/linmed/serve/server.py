@@ -108,9 +108,10 @@ class Server:
     async def able(self) -> bool:
         """Whether decisions can be taken: bandits are loaded, the engine runs, the database answers."""
         try:
-            return self.ready and self.engine.alive and await self.reading(store.answers)
+            await self.reading(lambda connection: connection.execute(sa.select(1)).scalar_one())
         except sa.exc.DBAPIError:
             return False
+        return self.ready and self.engine.alive
 
     # Bandits
 

@@ -35,11 +35,6 @@ def vector(content: bytes) -> Floats:
     return np.frombuffer(content, dtype="<f8").astype(np.float64)
 
 
-def answers(connection: Connection) -> bool:
-    """Whether the database does."""
-    return bool(connection.execute(sa.select(1)).scalar_one())
-
-
 # Bandits and their policies
 
 _BANDIT = (
@@ -129,20 +124,8 @@ INSERTED = 500
 """Rows in one INSERT: both databases take more values."""
 _WRITTEN = [column.name for column in decisions.c if column.name != "number"]
 
-_STORED = sa.select(
-    decisions.c.id,
-    decisions.c.bandit,
-    decisions.c.key,
-    decisions.c.digest,
-    decisions.c.version,
-    decisions.c.absorbed,
-    decisions.c.time,
-    decisions.c.arm,
-    decisions.c.arm_id,
-    decisions.c.arm_count,
-    decisions.c.log_probability,
-    decisions.c.log_probabilities,
-)
+_HIDDEN = ("best", "features", "kept", "arms")  # what no answer shows
+_STORED = sa.select(*(decisions.c[name] for name in _WRITTEN if name not in _HIDDEN))
 
 
 def decisions_by_key(
@@ -199,15 +182,7 @@ def find_decision(connection: Connection, bandit: int, identifier: str) -> Row[A
 def decisions_to_reward(connection: Connection, identifiers: Iterable[str]) -> dict[str, Row[Any]]:
     """What a reward needs of its decision, and the reward it has already, by id."""
     query = (
-        sa.select(
-            decisions.c.number,
-            decisions.c.id,
-            decisions.c.bandit,
-            decisions.c.version,
-            decisions.c.features,
-            decisions.c.kept,
-            rewards.c.reward,
-        )
+        sa.select(*decisions.c["number", "id", "bandit", "version", "features", "kept"], rewards.c.reward)
         .select_from(decisions)
         .outerjoin(rewards, rewards.c.decision == decisions.c.number)
     )
@@ -229,14 +204,7 @@ def last_seq(connection: Connection) -> int:
 
 
 _FOLD = (
-    sa.select(
-        rewards.c.seq,
-        rewards.c.bandit,
-        rewards.c.reward,
-        decisions.c.version,
-        decisions.c.features,
-        decisions.c.kept,
-    )
+    sa.select(*rewards.c["seq", "bandit", "reward"], *decisions.c["version", "features", "kept"])
     .select_from(rewards)
     .join(decisions, decisions.c.number == rewards.c.decision)
     .order_by(rewards.c.seq)
