@@ -7,6 +7,7 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
+from linmed.policies import LinMED
 from linmed.serve import bodies, routes
 from linmed.serve.answers import STATUS
 from linmed.serve.bandit import Bandit, Catalogue
@@ -86,11 +87,9 @@ def test_a_place_in_a_request_is_written_as_in_its_json() -> None:
 def test_arms_of_the_catalogue_reach_the_kernels_in_their_one_form(
     map: Any, dim: int, context: list[float], ids: list[str] | None
 ) -> None:
-    from linmed.policies import LinMED
-
     features = np.broadcast_to([0.6, 0.8], (2, 2))  # read-only, and not contiguous
     catalogue = Catalogue(("x", "y"), features)
-    bandit = Bandit(1, "b", dim, LinMED(), 1, 1, False, True, map, None, catalogue)
+    bandit = Bandit(id=1, name="b", dim=dim, policy=LinMED(), map=map, catalogue=catalogue)
     flags = bandit.offer(None, ids, context, 10).vectors.flags
     assert flags.c_contiguous
     assert flags.writeable

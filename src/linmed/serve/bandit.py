@@ -71,7 +71,7 @@ class Drawn(NamedTuple):
     log_probabilities: Floats | None  # (K,)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Bandit:
     """A bandit at one version of its policy."""
 
@@ -79,13 +79,13 @@ class Bandit:
     name: str
     dim: int
     policy: Policy
-    version: int
-    revision: int
-    archived: bool
-    log_arms: bool
-    map: Map
-    reward_range: tuple[float, float] | None
-    catalogue: Catalogue | None
+    version: int = 1
+    revision: int = 1
+    archived: bool = False
+    log_arms: bool = True
+    map: Map = "plain"
+    reward_range: tuple[float, float] | None = None
+    catalogue: Catalogue | None = None
     seq: int = 0
     """The last reward that has been considered."""
     since_snapshot: int = 0

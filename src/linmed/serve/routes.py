@@ -10,7 +10,7 @@ import json
 import os
 import tempfile
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,7 @@ class Route:
     """The model of the body."""
     scope: str | None = None
     """What the caller's token must allow for this bandit; where it is None, `grant` judges the caller."""
+    _: KW_ONLY
     status: int = 200
     also: dict[int | str, Any] = field(default_factory=dict)
     """Other good answers, for the OpenAPI document."""

@@ -235,7 +235,7 @@ class Server:
 def try_bandit(dim: int, policy: Policy, catalogue: Catalogue | None) -> None:
     """Refuse what could not serve: one decision and one reward are tried on a state of no consequence."""
     try:
-        Bandit(0, "", dim, policy, 1, 1, False, True, "plain", None, catalogue).warm_up()
+        Bandit(id=0, name="", dim=dim, policy=policy, catalogue=catalogue).warm_up()
     except INPUT as error:
         field = "catalogue" if field_of(error) in ("catalogue", "arms") else "policy"
         raise BadValue(field, f"policy: {str(error).removeprefix('policy: ')}") from None
