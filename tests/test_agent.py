@@ -34,6 +34,18 @@ def test_a_decision_carries_its_probability_and_those_of_all_arms():
 
 
 @pytest.mark.identity
+def test_a_decision_tells_the_error_of_a_probability_that_is_no_closed_form():
+    class Rounded(Uniform):
+        def decide(self, state, arms, noise):
+            choice = super().decide(state, arms, noise)
+            return choice._replace(error=np.linspace(0.1, 0.2, len(choice.arm)))
+
+    assert agent().decide(ARMS).probability_error == 0.0
+    one = Agent(Rounded(), dim=2, seed=3)
+    assert one.decide(ARMS).probability_error == 0.1
+    assert [decision.probability_error for decision in one.decide_batch([ARMS, ARMS])] == [0.1, 0.2]
+
+
 def test_the_same_seed_gives_the_same_decisions():
     one, other = agent(), agent()
     for _ in range(600):

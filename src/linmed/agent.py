@@ -348,15 +348,12 @@ class Agent:
 
     def _open(self, log: "str | os.PathLike[str] | Recorder | None") -> None:
         """Log to `log` from now on."""
-        if log is not None:
-            one_arm, noise = np.eye(1, self.dim)[None], np.zeros((1, self.policy.noise_size(self.dim)))
-            choice = self.policy.decide(self.policy.start(1, self.dim), one_arm, noise)
-            if np.isnan(choice.log_probability[0]):
-                raise checks.BadValue(
-                    "log",
-                    f"log must be None: decisions of {self.policy.name} carry no probability, and a log "
-                    "without it cannot be evaluated; use a policy that tells it, as all do by default",
-                )
+        if log is not None and not self.policy.tells_probability:
+            raise checks.BadValue(
+                "log",
+                f"log must be None: decisions of {self.policy.name} carry no probability, and a log "
+                "without it cannot be evaluated; use a policy that tells it, as all do by default",
+            )
         self._own_log = None
         if isinstance(log, (str, os.PathLike)):
             from linmed.log import LogWriter  # pyarrow is loaded only where there is a log

@@ -12,7 +12,7 @@ log(det V_n / det V_0) ≤ d log(1 + n/(dλ)).
 import functools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,7 @@ class Problem:
     """σ*, the true noise level."""
     norm_bound: float = 1.0
     """S, which LinMED is given."""
+    _: KW_ONLY
     norm_star: float | None = None
     """S* = ‖θ*‖; None → S."""
     ridge: float | None = None

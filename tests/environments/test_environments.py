@@ -1,6 +1,9 @@
 """Environments: what they promise of arms, means, noise and configuration."""
 
 import json
+import os
+import subprocess
+import sys
 from itertools import islice
 
 import numpy as np
@@ -183,3 +186,19 @@ def test_wrong_types_are_named():
         Classification(3)
     with pytest.raises(ValueError, match="one delay per round"):
         first_blocks(Delayed(LargeGap(), 1, lambda rng, t, rounds: -np.ones(len(t), int)))
+
+
+def test_stored_results_of_a_data_set_are_found_however_many_threads_blas_has():
+    program = (
+        "from linmed.environments import Classification, MovieLens;"
+        "print(Classification('digits').identity(), MovieLens().identity())"
+    )
+    seen = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "OPENBLAS_NUM_THREADS": threads, "OPENBLAS_CORETYPE": core},
+            capture_output=True, text=True, check=True,
+        ).stdout
+        for threads, core in (("1", "Haswell"), ("2", "Haswell"), ("1", "Nehalem"))
+    }  # fmt: skip
+    assert len(seen) == 1

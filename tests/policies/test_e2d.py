@@ -58,6 +58,11 @@ def exact_objective(p, arms, theta, gamma):
     )
 
 
+def spread(arms, theta):
+    """The largest Σ_k |θ̂_k (a_k − b_k)|."""
+    return (np.abs(arms[:, None] - arms[None]) @ np.abs(theta)).max()
+
+
 def test_the_objective_at_the_exact_minimisers_of_the_toy_state():
     h = objective(np.array([0.8465002, 0, 0.1534998]), ARMS[0], THETA, 10)
     np.testing.assert_allclose(h, [0.025, -0.1418, 0.025], atol=5e-5)
@@ -113,7 +118,12 @@ def test_the_certificate_holds(K, d, gamma, tol):
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(1, 12), st.integers(1, 5), st.integers(0, 10**6), st.sampled_from([0.01, 1.0, 100.0, 1e6]))
+@given(
+    st.integers(1, 12),
+    st.integers(1, 5),
+    st.integers(0, 10**6),
+    st.sampled_from([0.01, 1.0, 100.0, 1e6, 1e8]),
+)
 def test_any_set_of_arms_has_a_certified_answer(K, d, seed, gamma):
     """Integer arms: duplicates, zeros and rank deficiency are common."""
     arms = np.random.default_rng(seed).integers(-1, 2, size=(1, K, d)).astype(float)
@@ -122,10 +132,32 @@ def test_any_set_of_arms_has_a_certified_answer(K, d, seed, gamma):
     p = probabilities(policy, arms, state)
     assert p.sum() == pytest.approx(1.0, abs=1e-12)
     assert (p >= 0).all()
-    # Costs and leverages of size 4γ cancel, with leverages from a matrix whose condition is about 4γ.
-    rounding = 10 * (4 * gamma) ** 2 * np.finfo(float).eps
-    assert policy.certificate(state, arms)[0] <= 1 + 1e-6 + rounding
-    assert exact_objective(p, arms[0], state.theta[0], gamma) * 4 * gamma / d <= 1 + 1e-6 + rounding
+    certificate = policy.certificate(state, arms)[0]
+    assert certificate <= 1 + policy.tol + 1e-13 * gamma * spread(arms[0], state.theta[0])
+    assert exact_objective(p, arms[0], state.theta[0], gamma) * 4 * gamma / d <= certificate
+
+
+@pytest.mark.parametrize("gamma", [1e6, 1e8, 1e10])
+@pytest.mark.parametrize("offset", [0.0, 100.0])
+def test_a_very_large_gamma_is_solved_and_certified_to_the_digits_there_are(gamma, offset):
+    for seed in range(12):
+        K, d = 4 + seed, 2 + seed % 4
+        arms = sphere(K, d, seed) * np.linspace(0.2, 1.0, K)[:, None] + offset
+        policy = E2D(gamma=gamma)
+        state = random_state(policy, arms, 20, seed)
+        value = exact_objective(probabilities(policy, arms, state), arms[0], state.theta[0], gamma)
+        certificate = policy.certificate(state, arms)[0]
+        assert value * 4 * gamma / d <= certificate
+        assert certificate <= 1 + policy.tol + 1e-13 * gamma * spread(arms[0], state.theta[0])
+
+
+def test_one_state_serves_many_sets_of_arms():
+    arms = np.concatenate([sphere(6, 3, seed) for seed in range(4)])
+    policy = E2D()
+    state = random_state(policy, arms[:1])
+    together = policy.probabilities(state, arms)
+    for n in range(4):
+        np.testing.assert_array_equal(together[n], policy.probabilities(state, arms[n : n + 1])[0])
 
 
 def test_gamma_by_its_formula():

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 import uvicorn
 
 from linmed.serve.app import create_app
@@ -21,6 +22,8 @@ from linmed.serve.database import Database
 from linmed.serve.settings import Settings
 
 ARMS = [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]
+SETTINGS = '{"catalogue": null, "map": "plain", "reward_range": null, "log_arms": true}'
+"""Of a bandit that is put into a database by hand."""
 
 
 @contextlib.contextmanager
@@ -64,6 +67,16 @@ def reward(client: Any, decision: dict[str, Any], value: float, name: str = "b")
     answer = client.post(f"/v1/bandits/{name}/reward", json=body)
     assert answer.status_code == 200, answer.text
     return answer.json()
+
+
+def row(identifier: str, key: str | None = None) -> dict[str, Any]:
+    """A decision of bandit 1 for the engine to write."""
+    blob = np.ones(2).tobytes()
+    return {
+        "id": identifier, "bandit": 1, "key": key, "digest": key and b"same arms", "version": 1,
+        "absorbed": 0, "time": 0, "arm": 0, "arm_id": None, "arm_count": 1, "best": 0,
+        "log_probability": 0.0, "features": blob, "kept": None, "log_probabilities": None, "arms": None,
+    }  # fmt: skip
 
 
 class Running:

@@ -8,6 +8,8 @@ import schemathesis
 from hypothesis import HealthCheck, given, settings
 from hypothesis.errors import Unsatisfiable
 
+from linmed.policies import ALL
+
 from .serving import ARMS, application, create, decide
 
 HUGE = "1" + "0" * 400
@@ -152,6 +154,67 @@ def test_a_wrong_evaluation_is_refused(service: httpx.Client, body: dict[str, An
             found = decide(service, "e")
             service.post("/v1/bandits/e/reward", json={"decision_id": found["decision_id"], "reward": 0.5})
     refused(service.post("/v1/bandits/e/evaluate", json=body), field)
+
+
+LINMED = {"policy": "LinMED"}
+FIELDS = [
+    ("", {"name": "n", "dim": 0}, "dim"),
+    ("", {"name": "a/b", "dim": 2}, "name"),
+    ("", {"name": "n", "dim": 2, "colour": 1}, "colour"),
+    ("", {"name": "b", "dim": 3}, "name"),
+    ("", {"name": "n", "dim": 2, "policy": {**LINMED, "alpha_emp": 2.0}}, "policy.alpha_emp"),
+    ("", {"name": "n", "dim": 2, "policy": {**LINMED, "sigma": -1}}, "policy.sigma"),
+    ("", {"name": "n", "dim": 2, "policy": {**LINMED, "sigma": "big"}}, "policy.sigma"),
+    ("", {"name": "n", "dim": 2, "policy": {**LINMED, "colour": 1}}, "policy.colour"),
+    ("", {"name": "n", "dim": 2, "policy": {**LINMED, "label": "x" * 501}}, "policy.label"),
+    ("", {"name": "n", "dim": 2, "policy": {"policy": "NoSuch"}}, "policy.policy"),
+    ("", {"name": "n", "dim": 2, "policy": {"policy": "EXP2"}}, "catalogue"),
+    ("", {"name": "n", "dim": 2, "catalogue": {"ids": ["a", "a"], "features": ARMS[:2]}}, "catalogue.ids"),
+    ("", {"name": "n", "dim": 2, "catalogue": {"ids": ["a"], "features": [[1.0] * 3]}}, "catalogue.features"),
+    ("", {"name": "n", "dim": 2, "catalogue": {"ids": ["a"], "features": [[]]}}, "catalogue.features"),
+    ("", {"name": "n", "dim": 2, "reward_range": [1.0, 0.0]}, "reward_range"),
+    ("/b/decide", {"arms": [[1.0, 0.0, 0.0]]}, "arms"),
+    ("/b/decide", {"arms": [[1.0, 0.0], [1.0]]}, "arms"),
+    ("/b/decide", {"arms": [[1.0, 1e50]]}, "arms[0][1]"),
+    ("/b/decide", {"arms": [[1.0, "x"]]}, "arms[0][1]"),
+    ("/b/decide", {}, "arms"),
+    ("/b/decide", {"arms": ARMS[:1], "context": [1.0]}, "context"),
+    ("/b/decide", {"arms": ARMS[:1], "arm_ids": ["a", "b"]}, "arm_ids"),
+    ("/b/decide/batch", {"decisions": [{"arms": ARMS}, {"arms": [[1.0]]}]}, "decisions[1].arms"),
+    ("/b/decide/batch", {"decisions": [{"arms": ARMS}] * 1001}, "decisions"),
+    ("/b/reward", {"decision_id": "x", "reward": 1e50}, "reward"),
+    ("/b/reward", {"decision_id": "x", "reward": 1.0}, "decision_id"),
+    ("/b/reward/batch", {"rewards": [{"decision_id": "x", "reward": 1e50}]}, "rewards[0].reward"),
+    ("/b/reward/batch", {"rewards": [{"decision_id": "x", "reward": 1.0}]}, "rewards[0].decision_id"),
+    ("/a%00b/decide", {"arms": ARMS}, "name"),
+    ("/b/evaluate", {"confidence": 1.0}, "confidence"),
+    ("/b/evaluate", {"targets": ["greedy"]}, "targets"),
+    (
+        "/b/evaluate",
+        {"targets": [{"name": "t", "policy": {**LINMED, "sigma": 0}}]},
+        "targets[0].policy.sigma",
+    ),
+    ("/b/evaluate", {"targets": ["uniform"], "interval": "none"}, None),  # "the log of b is empty"
+    ("/no-such/decide", {"arms": ARMS}, None),
+    ("/b/no-such", {}, None),
+]
+
+
+@pytest.mark.parametrize(("path", "body", "field"), FIELDS)
+def test_an_error_names_the_field_that_is_wrong(
+    service: httpx.Client, path: str, body: dict[str, Any], field: str | None
+) -> None:
+    answer = service.post(f"/v1/bandits{path}", json=body)
+    assert 400 <= answer.status_code < 500
+    assert answer.json()["error"]["field"] == field
+
+
+def test_an_error_about_the_policy_offers_only_policies_that_can_be_made(service: httpx.Client) -> None:
+    body = {"name": "n", "dim": 2, "policy": {"policy": "NoSuch"}}
+    message = service.post("/v1/bandits", json=body).json()["error"]["message"]
+    offered = {name.strip() for name in message.partition("known are ")[2].split(",")}
+    assert {policy.__name__ for policy in ALL} <= offered
+    assert not {"Policy", "RidgePolicy", "RulePolicy", "DeterministicPolicy"} & offered
 
 
 def test_no_generated_request_makes_the_server_fail(service: httpx.Client) -> None:

@@ -12,10 +12,12 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from linmed.policies import Policy
+from linmed.policies import LinMED, Policy
 from linmed.serve import database as db
+from linmed.serve import store
+from linmed.serve.engine import Decide, Engine, Reward
 
-from .serving import ARMS, Running, application, create, decide, reward
+from .serving import ARMS, SETTINGS, Running, application, create, decide, reward, row
 
 ROOT = Path(__file__).parents[2]
 
@@ -33,9 +35,9 @@ def fold_of_log(url: str) -> dict[str, Any]:
     opened.close()
     policy = Policy.from_dict(json.loads(config))
     state = policy.start(1, 2)
-    for row in rows:
-        features = np.frombuffer(row.features)[None]
-        policy.learn(state, features, np.array([row.reward]), np.zeros(1, dtype=np.int64))
+    for one in rows:
+        features = np.frombuffer(one.features)[None]
+        policy.learn(state, features, np.array([one.reward]), np.zeros(1, dtype=np.int64))
     return state.arrays()
 
 
@@ -166,3 +168,59 @@ def test_nothing_acknowledged_is_lost_when_the_server_is_killed(
 def test_a_database_that_cannot_serve_is_named(url: str) -> None:
     with pytest.raises(db.DatabaseError, match="database must be"):
         db.Database(url)
+
+
+@pytest.mark.parametrize("lost", [1, 2])
+@pytest.mark.parametrize("backend", ["sqlite", "postgres"])
+def test_a_commit_whose_confirmation_is_lost_is_answered_as_the_success_it_was(
+    backend: str, lost: int, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = db.Database(request.getfixturevalue(backend))
+    opened.open()
+    with opened.writer.begin() as connection:
+        store.add_bandit(connection, "b", 2, SETTINGS, LinMED())
+    dialect: Any = opened.writer.dialect
+    commit, losing = dialect.do_commit, 0
+
+    def without_confirmation(connection: Any) -> None:
+        nonlocal losing
+        commit(connection)
+        if losing:
+            losing -= 1
+            raise dialect.dbapi.OperationalError("the connection was lost after the commit")
+
+    monkeypatch.setattr(dialect, "do_commit", without_confirmation)
+    folded: list[int] = []
+    engine = Engine(opened)
+    engine.fold = lambda rows: folded.extend(one.seq for one in rows)
+
+    def answered(*jobs: Any) -> list[Any]:
+        """What a group gets whose first `lost` commits succeed unnoticed."""
+        nonlocal losing
+        losing = lost
+        engine.submit(*jobs)
+        return [job.answer.result(30) for job in jobs]
+
+    rows = [row("plain"), row("keyed", "k"), row("one"), row("two", "l"), row("another", "k")]
+    jobs = [Decide([rows[0]]), Decide([rows[1]]), Decide(rows[2:4]), Decide([rows[4]])]
+    engine.start()
+    try:
+        first = answered(*jobs)
+        assert first[:3] == [[rows[0]], [rows[1]], rows[2:4]]  # as they were drawn, none of them repeated
+        assert [(one["id"], one["repeated"]) for one in first[3]] == [("keyed", True)]
+        given = [Reward(1, [("plain", 1.0)]), Reward(1, [("keyed", 0.5), ("one", 0.0)])]
+        found = [one for answer in answered(*given) for one in answer]
+        assert [(one["decision_id"], one["reward"]) for one in found] == [
+            ("plain", 1.0),
+            ("keyed", 0.5),
+            ("one", 0.0),
+        ]
+        assert losing == 0
+    finally:
+        engine.stop()
+    with opened.reader.begin() as connection:
+        stored = connection.execute(sa.select(db.decisions.c.id).order_by(db.decisions.c.number)).scalars()
+        assert list(stored) == ["plain", "keyed", "one", "two"]
+        assert connection.execute(sa.select(db.rewards.c.reward)).scalars().all() == [1.0, 0.5, 0.0]
+    assert folded == [1, 2, 3]
+    opened.close()

@@ -14,9 +14,7 @@ from linmed.serve.database import Database, rewards
 from linmed.serve.engine import Decide, Engine, Group, Reward
 from linmed.serve.store import add_bandit
 
-from .serving import ARMS, application, create, decide, reward
-
-SETTINGS = '{"catalogue": null, "map": "plain", "reward_range": null, "log_arms": true}'
+from .serving import ARMS, SETTINGS, application, create, decide, reward, row
 
 
 def until(condition: Any, seconds: float = 30.0) -> None:
@@ -73,15 +71,6 @@ def test_one_key_on_two_servers_at_once_is_one_decision(postgres: str) -> None:
         with ThreadPoolExecutor(8) as pool:
             assert len(set.union(*pool.map(ask, range(8)))) == 10
         assert one.get("/v1/bandits/b/statistics").json()["decisions"] == 11
-
-
-def row(identifier: str) -> dict[str, Any]:
-    blob = np.ones(2).tobytes()
-    return {
-        "id": identifier, "bandit": 1, "key": None, "digest": None, "version": 1, "absorbed": 0, "time": 0,
-        "arm": 0, "arm_id": None, "arm_count": 1, "best": 0, "log_probability": 0.0, "features": blob,
-        "kept": None, "log_probabilities": None, "arms": None,
-    }  # fmt: skip
 
 
 def test_a_reward_that_commits_later_never_has_an_earlier_number(postgres: str) -> None:

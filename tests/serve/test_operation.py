@@ -13,7 +13,8 @@ import pytest
 import sqlalchemy as sa
 
 from linmed.serve import database as db
-from linmed.serve.engine import Decide, Engine, Refused
+from linmed.serve.engine import Decide, Engine
+from linmed.serve.errors import Refused
 from linmed.serve.settings import Settings
 
 from .serving import ARMS, Running, application, create, decide, reward
@@ -74,7 +75,7 @@ def test_too_much_waiting_is_refused_and_the_rest_is_served(sqlite: str) -> None
     engine.accept(Decide([{}] * 8))
     with pytest.raises(Refused, match="waiting already") as refused:
         engine.accept(Decide([{}] * 3))
-    assert (refused.value.status, refused.value.retry_after) == (429, 1)
+    assert (refused.value.kind, refused.value.retry_after) == ("overloaded", 1)
     engine.accept(Decide([{}] * 2))
     opened.close()
 

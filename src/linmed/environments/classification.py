@@ -39,16 +39,17 @@ class Classification(Environment):
         if isinstance(self.data, str):
             checks.option("data", self.data, ("digits",))
         X, y, label = _digits() if isinstance(self.data, str) else _given(self.data)
+        classes, labels = np.unique(y, return_inverse=True)
+        # Of the data as they came: the components' last digits depend on the processor.
+        self._set("digest", digest(X, labels))
         if self.components is not None:
             self._set("components", min(checks.whole("components", self.components), X.shape[1]))
             X = principal_components(X, self.components)
         rows = np.hstack([np.ones((len(X), 1)), X / max(np.abs(X).max(), 1e-300)])
         rows /= np.linalg.norm(rows, axis=1).max()
-        classes, labels = np.unique(y, return_inverse=True)
         if len(classes) < 2:
             raise ValueError(f"y must have at least two classes, got {len(classes)}")
         self._set("label", label)
-        self._set("digest", digest(rows, labels))
         self._set("_rows", rows)
         self._set("_labels", labels.astype(np.int64))
         self._set("_classes", len(classes))
@@ -85,7 +86,7 @@ class Classification(Environment):
         return {"environment": "Classification", "data": data, "components": self.components}
 
     def identity(self) -> dict[str, Any]:
-        """The digest of the features instead of the name."""
+        """The digest of the data instead of the name."""
         return {**self.to_dict(), "data": f"sha256:{self.digest}"}
 
 

@@ -56,13 +56,14 @@ class MovieLens(NoisyEnvironment):
             raise ValueError(f"arms must be at most {len(films)}, the number of films, got {self.arms}")
         if self.path is not None:
             self._set("path", str(self.path))
+        # Of the tables as they came: the components' last digits depend on the processor.
+        self._set("digest", digest(films, users))
         films = unit_interval(principal_components(films, 2))
         users = unit_interval(principal_components(users, 2))
         # ‖film ⊗ user‖ = ‖film‖ ‖user‖, so scaling each side to norm ≤ 1 scales the arms.
         self._set("_films", films / np.linalg.norm(films, axis=1).max())
         self._set("_users", users / np.linalg.norm(users, axis=1).max())
         self._set("source", "generated" if self.path is None else "ml-100k")
-        self._set("digest", digest(self._films, self._users))
 
     def blocks(self, rng: np.random.Generator) -> Iterator[Block]:
         """θ* and the films first, then users and noise."""
@@ -79,7 +80,7 @@ class MovieLens(NoisyEnvironment):
         return f"MovieLens({self.source}, arms={self.arms}, sigma={self.sigma})"
 
     def identity(self) -> dict[str, Any]:
-        """The digest of the features instead of the path."""
+        """The digest of the tables instead of the path."""
         return {**self.to_dict(), "path": f"sha256:{self.digest}"}
 
 

@@ -13,7 +13,7 @@ from linmed.streams import stream
 from linmed.theory import Problem
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Overlay:
     """Curves over `rounds`; the fit covers `late` ones."""
 

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
@@ -85,6 +85,7 @@ class Findings:
     seed: int
     settings: tuple[Setting, ...] = ()
     notes: tuple[str, ...] = ()
+    _: KW_ONLY
     results: Mapping[Key, Results] = field(default_factory=dict)
     scores: Mapping[str, Floats] = field(default_factory=dict)
     """Of an experiment that has scores (trials,) instead of regret."""

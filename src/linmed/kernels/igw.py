@@ -8,6 +8,7 @@ from linmed.kernels.compile import kernel
 from linmed.kernels.design import approx_design
 from linmed.kernels.linear import matvec
 from linmed.kernels.optimal import optimal_design
+from linmed.kernels.optimism import means_and_leverages
 
 OPTIMAL_TOL = 1e-6
 
@@ -51,23 +52,16 @@ def gaps_to_best(mean, gap):
 
 
 @kernel
-def predictions(arms, r, theta, inverse, vaw, mean):
-    """⟨θ̂, a⟩, divided by 1 + ‖a‖² in V⁻¹ for the Vovk–Azoury–Warmuth forecaster.  mean (K,)."""
-    K, d = arms.shape[1], arms.shape[2]
-    set_ = r if arms.shape[0] > 1 else 0
+def predictions(arms, r, theta, inverse, vaw, scratch, mean):
+    """⟨θ̂, a⟩, divided by 1 + ‖a‖² in V⁻¹ for the Vovk–Azoury–Warmuth forecaster.  mean, scratch (K,)."""
+    if vaw:
+        s = means_and_leverages(arms, r, theta, inverse, mean, scratch)
+        for i in range(mean.shape[0]):
+            mean[i] /= 1.0 + scratch[i]
+        return s
     s = r if theta.shape[0] > 1 else 0
-    for i in range(K):
-        inner = 0.0
-        total = 0.0
-        for j in range(d):
-            a = arms[set_, i, j]
-            inner += a * theta[s, j]
-            if vaw:
-                cross = 0.0
-                for k in range(j):
-                    cross += inverse[s, j, k] * arms[set_, i, k]
-                total += a * (2.0 * cross + inverse[s, j, j] * a)
-        mean[i] = inner / (1.0 + max(total, 0.0))
+    matvec(arms[r if arms.shape[0] > 1 else 0], theta[s], mean)
+    return s
 
 
 @kernel
@@ -79,8 +73,7 @@ def square_cb(arms, theta, inverse, gamma, vaw, normalised, out):
     R, K = out.shape
     mean, gap, ones = np.empty(K), np.empty(K), np.ones(K)
     for r in range(R):
-        s = r if theta.shape[0] > 1 else 0
-        predictions(arms, r, theta, inverse, vaw, mean)
+        s = predictions(arms, r, theta, inverse, vaw, gap, mean)
         best = gaps_to_best(mean, gap)
         if normalised:
             for i in range(K):

@@ -3,18 +3,27 @@
 In two dimensions the best arm depends only on the angle of z, whose density is known: one integral over
 the arm's normal cone. In more dimensions all coordinates but one are averaged over a low-discrepancy
 set, and along the last one, where every arm's value is a straight line, the answer is exact.
+
+Coordinates stand in rows, B (r,K), so that loops run over the arms. Nothing goes to BLAS: the answer of
+a replica is the same in any company, and a decision starts no threads.
 """
 
 import math
 
 import numpy as np
 
-from linmed.kernels.compile import kernel
+from linmed.kernels.compile import inlined, kernel, reordered
 from linmed.kernels.gauss import lower_tail, mills_deficit
+from linmed.kernels.simd import LANES, load, multiply_add, splat, store
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(16)
 REACH = 9.0  # beyond ±9 a standard normal has mass 2e-19
 SQRT_TWO_PI = math.sqrt(2.0 * math.pi)
+RANK_TOLERANCE = 1e-10
+ORTHOGONAL = 1e-14  # cosine of two rows that need no further turn
+NOISE = 1e-14  # a row so much shorter than the longest one is rounding
+FEW = 256  # so many lines are not worth thinning out
+HELD = 1 << 16  # heights of arms above lines that are held at a time
 
 
 @kernel
@@ -66,26 +75,19 @@ def angle_integral(low, high, length, edges, count):
 
 @kernel
 def turn(P, i, j, k):
-    """Twice the area of the triangle i, j, k; positive if it turns to the left.  P (K,2)."""
-    return (P[j, 0] - P[i, 0]) * (P[k, 1] - P[i, 1]) - (P[j, 1] - P[i, 1]) * (P[k, 0] - P[i, 0])
+    """Twice the area of the triangle i, j, k; positive if it turns to the left.  P (2,K)."""
+    return (P[0, j] - P[0, i]) * (P[1, k] - P[1, i]) - (P[1, j] - P[1, i]) * (P[0, k] - P[0, i])
 
 
 @kernel
 def convex_hull(P, hull):
     """Indices of the hull's corners, counterclockwise, the lowest of equal points; returns how many.
 
-    P (K,2), hull (2K,). Monotone chain: the lower hull from left to right, then the upper one back.
+    P (2,K), hull (2K,). Monotone chain: the lower hull from left to right, then the upper one back.
     """
-    K = P.shape[0]
-    order = np.argsort(P[:, 0], kind="mergesort")
-    for start in range(K):  # equal first coordinates by the second, equal points by their index
-        i = start
-        while i > 0:
-            a, b = order[i - 1], order[i]
-            if P[a, 0] != P[b, 0] or P[a, 1] < P[b, 1] or (P[a, 1] == P[b, 1] and a < b):
-                break
-            order[i - 1], order[i] = b, a
-            i -= 1
+    K = P.shape[1]
+    order = np.argsort(P[1], kind="mergesort")
+    order = order[np.argsort(P[0][order], kind="mergesort")]
     n = 0
     for half in range(2):
         floor = n
@@ -93,14 +95,14 @@ def convex_hull(P, hull):
             p = order[step] if half == 0 else order[K - 1 - step]
             if half == 1 and step == 0:
                 continue
-            if n > 0 and P[p, 0] == P[hull[n - 1], 0] and P[p, 1] == P[hull[n - 1], 1]:
+            if n > 0 and P[0, p] == P[0, hull[n - 1]] and P[1, p] == P[1, hull[n - 1]]:
                 hull[n - 1] = min(hull[n - 1], p)
                 continue
             while n - floor >= (2 - half) and n >= 2 and turn(P, hull[n - 2], hull[n - 1], p) <= 0.0:
                 n -= 1
             hull[n] = p
             n += 1
-    if n > 1 and P[hull[n - 1], 0] == P[hull[0], 0] and P[hull[n - 1], 1] == P[hull[0], 1]:
+    if n > 1 and P[0, hull[n - 1]] == P[0, hull[0]] and P[1, hull[n - 1]] == P[1, hull[0]]:
         hull[0] = min(hull[0], hull[n - 1])
         n -= 1
     return n
@@ -108,47 +110,189 @@ def convex_hull(P, hull):
 
 @kernel
 def planar(B, m, out):
-    """Probabilities by the angular integral.  B (R,K,2), m (R,2), out (R,K).
+    """Probabilities by the angular integral.  B (2,K), m (2,), out (K,).
 
     A corner of the hull is best for the directions in its normal cone; every other arm has
     probability zero.
     """
-    R, K = out.shape
-    P = np.empty((K, 2))
+    K = out.shape[0]
     hull = np.empty(2 * K + 2, np.int64)
-    edges = np.empty(256)
-    normals = np.empty(2 * K + 2)
-    for r in range(R):
-        largest = 0.0
-        for i in range(K):
-            out[r, i] = 0.0
-            largest = max(largest, abs(B[r, i, 0]), abs(B[r, i, 1]))
-        for i in range(K):
-            for k in range(2):
-                P[i, k] = B[r, i, k] / largest if largest > 0.0 else 0.0
-        corners = convex_hull(P, hull)
-        if corners == 1:
-            out[r, hull[0]] = 1.0
-            continue
-        length = math.hypot(m[r, 0], m[r, 1])
-        towards = math.atan2(m[r, 1], m[r, 0])
-        count = panel_edges(length, edges)
-        for c in range(corners):  # outer normal of the edge from corner c to the next
-            i, j = hull[c], hull[(c + 1) % corners]
-            angle = math.atan2(P[i, 0] - P[j, 0], P[j, 1] - P[i, 1]) - towards
-            normals[c] = angle - 2.0 * math.pi * math.floor((angle + math.pi) / (2.0 * math.pi))
-        total = 0.0
-        for c in range(corners):
-            low, high = normals[c - 1 if c > 0 else corners - 1], normals[c]
-            if low <= high:
-                p = angle_integral(low, high, length, edges, count)
-            else:  # the cone holds the direction opposite to m
-                p = angle_integral(low, math.pi, length, edges, count)
-                p += angle_integral(-math.pi, high, length, edges, count)
-            out[r, hull[c]] = p
-            total += p
-        for i in range(K):
-            out[r, i] /= total
+    edges, normals = np.empty(256), np.empty(2 * K + 2)
+    largest = 0.0
+    for i in range(K):
+        out[i] = 0.0
+        largest = max(largest, abs(B[0, i]), abs(B[1, i]))
+    P = B / largest if largest > 0.0 else B
+    corners = convex_hull(P, hull)
+    if corners == 1:
+        out[hull[0]] = 1.0
+        return
+    length = math.hypot(m[0], m[1])
+    towards = math.atan2(m[1], m[0])
+    count = panel_edges(length, edges)
+    for c in range(corners):  # outer normal of the edge from corner c to the next
+        i, j = hull[c], hull[(c + 1) % corners]
+        angle = math.atan2(P[0, i] - P[0, j], P[1, j] - P[1, i]) - towards
+        normals[c] = angle - 2.0 * math.pi * math.floor((angle + math.pi) / (2.0 * math.pi))
+    total = 0.0
+    for c in range(corners):
+        low, high = normals[c - 1 if c > 0 else corners - 1], normals[c]
+        if low <= high:
+            p = angle_integral(low, high, length, edges, count)
+        else:  # the cone holds the direction opposite to m
+            p = angle_integral(low, math.pi, length, edges, count)
+            p += angle_integral(-math.pi, high, length, edges, count)
+        out[hull[c]] = p
+        total += p
+    for i in range(K):
+        out[i] /= total
+
+
+@reordered
+def products(x, y):
+    """‖x‖², ⟨x, y⟩ and ‖y‖²."""
+    xx, xy, yy = 0.0, 0.0, 0.0
+    for i in range(x.shape[0]):
+        xx += x[i] * x[i]
+        xy += x[i] * y[i]
+        yy += y[i] * y[i]
+    return xx, xy, yy
+
+
+@kernel
+def principal_axes(B, m):
+    """Turn the coordinates until the arms are uncorrelated in them, the widest first; returns the rank.
+
+    One-sided Jacobi on the rows of B (d,K), which small rows keep their own accuracy through; m (d,) turns
+    along. Rows beyond the rank, RANK_TOLERANCE of the longest, are set to zero.
+    """
+    d, K = B.shape
+    longest = 0.0
+    for j in range(d):
+        longest = max(longest, products(B[j], B[j])[0])
+    turned = True
+    sweep = 0
+    while turned and sweep < 40:
+        turned = False
+        sweep += 1
+        for j in range(d - 1):
+            for k in range(j + 1, d):
+                x, y = B[j], B[k]
+                xx, xy, yy = products(x, y)
+                if abs(xy) <= ORTHOGONAL * math.sqrt(xx * yy) or min(xx, yy) <= NOISE * NOISE * longest:
+                    continue
+                turned = True
+                half = 0.5 * (yy - xx) / xy
+                tangent = math.copysign(1.0 / (abs(half) + math.hypot(1.0, half)), half)
+                cosine = 1.0 / math.hypot(1.0, tangent)
+                sine = cosine * tangent
+                for i in range(K):
+                    x[i], y[i] = cosine * x[i] - sine * y[i], sine * x[i] + cosine * y[i]
+                m[j], m[k] = cosine * m[j] - sine * m[k], sine * m[j] + cosine * m[k]
+    size = np.empty(d)
+    for j in range(d):
+        size[j] = math.sqrt(products(B[j], B[j])[0])
+    order = np.argsort(-size, kind="mergesort")
+    B[:], m[:] = B[order], m[order]
+    rank = 0
+    while rank < min(d, K - 1) and size[order[rank]] > RANK_TOLERANCE * size[order[0]]:
+        rank += 1
+    B[rank:] = 0.0
+    return rank
+
+
+@kernel
+def heights(mean, coordinates, normals, out):
+    """out_{n,i} = mean_i + ⟨coordinates_i, normals_n⟩, eight arms above four lines at a time.
+
+    mean (w,), coordinates (r,w), normals (n,r), out (n,w); w is a multiple of LANES, n of four.
+    """
+    lines, width = out.shape
+    for i in range(0, width, LANES):
+        for n in range(0, lines, 4):
+            a = b = c = d = load(mean, i)
+            for k in range(coordinates.shape[0]):
+                column = load(coordinates, k * width + i)
+                a = multiply_add(splat(normals[n, k]), column, a)
+                b = multiply_add(splat(normals[n + 1, k]), column, b)
+                c = multiply_add(splat(normals[n + 2, k]), column, c)
+                d = multiply_add(splat(normals[n + 3, k]), column, d)
+            store(out, n * width + i, a)
+            store(out, (n + 1) * width + i, b)
+            store(out, (n + 2) * width + i, c)
+            store(out, (n + 3) * width + i, d)
+
+
+@inlined
+def thin_out(value, n, slope, chosen):
+    """Lists all lines that may be the highest one within ±REACH, and some more; returns how many.
+
+    Slopes are in increasing order. Of two lines that are highest somewhere, one lies below the other on
+    either side of their crossing: a third with a slope in between that is not above them there is never
+    the highest. The two at the ends, ±REACH, leave some, and the highest of those at their crossing
+    leaves a few. value (·,K), slope, chosen (K,).
+    """
+    first, last = 0, 0
+    left, right = -math.inf, -math.inf
+    for i in range(slope.shape[0]):
+        reach = REACH * slope[i]
+        if value[n, i] - reach > left:
+            first, left = i, value[n, i] - reach
+        if value[n, i] + reach >= right:
+            last, right = i, value[n, i] + reach
+    x = (value[n, first] - value[n, last]) / (slope[last] - slope[first])
+    middle, level = first, value[n, first] + x * slope[first]
+    for i in range(first + 1, last):
+        if value[n, i] + x * slope[i] > level:
+            middle, level = i, value[n, i] + x * slope[i]
+    count = 0
+    low, high = first, middle
+    for _ in range(2):
+        if low < high:
+            x = (value[n, low] - value[n, high]) / (slope[high] - slope[low])
+            level = value[n, low] + x * slope[low]
+            chosen[count] = low
+            count += 1
+            for i in range(low + 1, high):
+                chosen[count] = i
+                count += value[n, i] + x * slope[i] > level
+        low, high = middle, last
+    chosen[count] = last
+    return count + 1
+
+
+@inlined
+def along_line(value, n, slope, known, run, index, count, out):
+    """Add to out the probabilities that value_ni + slope_i x is the highest line at x ~ N(0, 1).
+
+    Lines 0 … count − 1 in increasing order of their slopes, which belong to out[index_i]: we walk along
+    the highest one from one crossing to the next. run (count,count) holds 1/(slope_i − slope_a) for i > a if
+    they are known, and otherwise is one row to write them to.
+    """
+    a, highest = 0, -math.inf
+    for i in range(count):
+        if value[n, i] - REACH * slope[i] > highest:
+            a, highest = i, value[n, i] - REACH * slope[i]
+    x, before, before_left = -REACH, 0.0, True
+    while True:
+        here, row = value[n, a], a if known else 0
+        if not known:
+            for i in range(a + 1, count):
+                run[0, i] = 1.0 / (slope[i] - slope[a])
+        start, x, b = x, REACH, -1
+        for i in range(a + 1, count):
+            crossing = (here - value[n, i]) * run[row, i]
+            if crossing < x:
+                x, b = crossing, i
+        # A piece from x to y has probability Φ(y) − Φ(x), taken from the nearer tails.
+        x = start if x < start else x
+        after = lower_tail(-abs(x)) if b >= 0 else 0.0
+        after_left = b >= 0 and x < 0.0
+        p = abs(after - before) if before_left == after_left else (1.0 - before) - after
+        out[index[a]] += p
+        if b < 0:
+            break
+        a, before, before_left = b, after, after_left
 
 
 @kernel
@@ -156,49 +300,38 @@ def line_average(mean, coordinates, normals, out):
     """Probabilities by line integration, one estimate for each block of points.
 
     The value of arm i is mean_i + ⟨coordinates_i, x⟩ with x ~ N(0, I_r). Given all coordinates of x but the
-    first it is a straight line: we walk along the highest line from one crossing to the next.
-    mean (K,), coordinates (r,K) whose first row is in increasing order; normals (blocks, n, r−1);
-    out (blocks,K).
+    first it is a straight line. mean (K,), coordinates (r,K), normals (blocks, n, r−1) with n a multiple of
+    four, out (blocks,K).
     """
     blocks, K = out.shape
-    points, outer = normals.shape[1], normals.shape[2]
-    slope = coordinates[0]
-    steeper = np.empty(K, np.int64)  # the first line with a larger slope
-    run = np.zeros((K, K))  # 1 / difference of slopes
-    for a in range(K - 1, -1, -1):
-        steeper[a] = a + 1
-        if a + 1 < K and slope[a + 1] == slope[a]:
-            steeper[a] = steeper[a + 1]
-        for b in range(steeper[a], K):
-            run[a, b] = 1.0 / (slope[b] - slope[a])
-    values = np.zeros((points, K))
+    points, rank = normals.shape[1], coordinates.shape[0]
+    order = np.argsort(coordinates[0], kind="mergesort")
+    slope = coordinates[0][order]
+    width = (K + LANES - 1) // LANES * LANES
+    base, across = np.zeros(width), np.zeros((normals.shape[2], width))
+    base[:K] = mean[order]
+    for k in range(1, rank):
+        across[k - 1, :K] = coordinates[k][order]
+    lines = min(points, max(HELD // K, 8) // 4 * 4)
+    value, total = np.empty((lines, width)), np.empty(K)
+    chosen, height, rise = np.arange(K), np.empty((1, K)), np.empty(K)
+    run = np.empty((K if K <= FEW else 1, K))
+    if K <= FEW:
+        for a in range(K):
+            for i in range(a + 1, K):
+                run[a, i] = 1.0 / (slope[i] - slope[a])
     for block in range(blocks):
-        if outer > 0:
-            np.dot(normals[block], coordinates[1:], values)
+        total[:] = 0.0
+        for start in range(0, points, lines):
+            some = value[: min(lines, points - start)]
+            heights(base, across, normals[block, start : start + some.shape[0]], some)
+            for n in range(some.shape[0]):
+                if K <= FEW:
+                    along_line(value, n, slope, True, run, chosen, K, total)
+                    continue
+                count = thin_out(value, n, slope, chosen)
+                for c in range(count):
+                    height[0, c], rise[c] = value[n, chosen[c]], slope[chosen[c]]
+                along_line(height, 0, rise, False, run, chosen, count, total)
         for i in range(K):
-            out[block, i] = 0.0
-        for n in range(points):
-            a, highest = 0, -math.inf
-            for i in range(K):
-                values[n, i] += mean[i]
-                height = values[n, i] - REACH * slope[i]
-                if height > highest:
-                    a, highest = i, height
-            before, before_left = 0.0, True
-            while True:
-                here = values[n, a]
-                x, b = REACH, -1
-                for i in range(steeper[a], K):
-                    crossing = (here - values[n, i]) * run[a, i]
-                    if crossing < x:
-                        x, b = crossing, i
-                # A piece from x to y has probability Φ(y) − Φ(x), taken from the nearer tails.
-                after = lower_tail(-abs(x)) if b >= 0 else 0.0
-                after_left = b >= 0 and x < 0.0
-                p = abs(after - before) if before_left == after_left else (1.0 - before) - after
-                out[block, a] += p
-                if b < 0:
-                    break
-                a, before, before_left = b, after, after_left
-        for i in range(K):
-            out[block, i] /= points
+            out[block, order[i]] = total[i] / points

@@ -6,6 +6,8 @@ import numpy as np
 
 from linmed.kernels.compile import kernel
 from linmed.kernels.gauss import log_cdf, lower_tail
+from linmed.kernels.linear import matvec, row_product
+from linmed.kernels.orthant import REACH, planar, principal_axes
 
 
 @kernel
@@ -57,7 +59,7 @@ def best_arm(arms, r, direction):
 def choose(arms, theta, gram, lam, scale, floor, noise, out):
     """argmax_a ⟨θ̃, a⟩ in every replica, or with probability `floor` an arm drawn evenly.
 
-    arms (R,K,d) or (1,K,d), theta (R,d), gram (R,d,d), scale (R,), out (R,);
+    arms (R,K,d), theta (R,d), gram (R,d,d), scale (R,), each with a 1 for R where all share it; out (R,);
     noise (R,d) standard normals, (R,d+1) with a floor.
     """
     K, d = arms.shape[1], arms.shape[2]
@@ -70,8 +72,9 @@ def choose(arms, theta, gram, lam, scale, floor, noise, out):
                 continue
         for k in range(d):
             z[k] = noise[r, k]
-        factor(gram, r, lam, L)
-        perturb(theta, r, L, scale[r], z, draw)
+        s = r if theta.shape[0] > 1 else 0
+        factor(gram, s, lam, L)
+        perturb(theta, s, L, scale[s], z, draw)
         out[r] = best_arm(arms, r, draw)
 
 
@@ -88,59 +91,19 @@ def two_arms(arms, theta, gram, lam, scale, out):
         if longest == 0.0:  # duplicates: the lowest index
             out[r, 0], out[r, 1] = 0.0, -math.inf
             continue
-        factor(gram, r, lam, L)
+        s = r if theta.shape[0] > 1 else 0
+        factor(gram, s, lam, L)
         gap = 0.0
         norm2 = 0.0
         for j in range(d):  # the ratio does not depend on the length of a₀ − a₁
             difference = (arms[set_, 0, j] - arms[set_, 1, j]) / longest
-            gap += theta[r, j] * difference
+            gap += theta[s, j] * difference
             for k in range(j):
                 difference -= L[j, k] * x[k]
             x[j] = difference / L[j, j]
             norm2 += x[j] * x[j]
-        ratio = gap / (scale[r] * math.sqrt(norm2))
+        ratio = gap / (scale[s] * math.sqrt(norm2))
         out[r, 0], out[r, 1] = log_cdf(ratio), log_cdf(-ratio)
-
-
-@kernel
-def whiten(arms, theta, gram, lam, scale, B, m):
-    """Coordinates in which θ̃ is N(m, I): ⟨θ̃, a_i⟩ = ⟨b_i, z⟩.  B (R,K,d) = s L⁻¹a, m (R,d) = Lᵀθ̂/s."""
-    K, d = arms.shape[1], arms.shape[2]
-    L = np.empty((d, d))
-    for r in range(B.shape[0]):
-        set_ = r if arms.shape[0] > 1 else 0
-        factor(gram, r, lam, L)
-        for j in range(d):
-            total = 0.0
-            for k in range(j, d):
-                total += L[k, j] * theta[r, k]
-            m[r, j] = total / scale[r]
-        for i in range(K):
-            for j in range(d):
-                total = scale[r] * arms[set_, i, j]
-                for k in range(j):
-                    total -= L[j, k] * B[r, i, k]
-                B[r, i, j] = total / L[j, j]
-
-
-@kernel
-def first_of_equals(arms, out):
-    """out (R,K): the lowest index of an arm identical to arm i.  arms (R,K,d) or (1,K,d)."""
-    K, d = arms.shape[1], arms.shape[2]
-    for r in range(out.shape[0]):
-        if r > 0 and arms.shape[0] == 1:
-            for i in range(K):
-                out[r, i] = out[0, i]
-            continue
-        for i in range(K):
-            out[r, i] = i
-            for j in range(i):
-                k = 0
-                while k < d and arms[r, i, k] == arms[r, j, k]:
-                    k += 1
-                if k == d:
-                    out[r, i] = j
-                    break
 
 
 @kernel
@@ -159,6 +122,109 @@ def open_uniform(bits):
 
 
 @kernel
+def whiten(A, rows, theta, gram, s, lam, scale, B, mean, m):
+    """Coordinates in which θ̃ is N(m, I), with the arms seen from the leader a*, the one with the best mean.
+
+    ⟨θ̃, a_i − a*⟩ = ⟨b_i, z⟩: B (d,n) = scale L⁻¹(a − a*), mean (n,) = ⟨θ̂, a − a*⟩, m (d,) = Lᵀθ̂/scale, for
+    the arms `rows` (n,) of A (K,d). What is common to all arms changes no argmax, and is taken away
+    before it can round off what they differ by.
+    """
+    d, n = B.shape
+    L = np.empty((d, d))
+    factor(gram, s, lam, L)
+    leader, highest = 0, -math.inf
+    for i in range(n):
+        value = row_product(A, rows[i], theta[s])
+        if value > highest:
+            leader, highest = rows[i], value
+        mean[i] = 0.0
+    for j in range(d):
+        total = 0.0
+        for k in range(j, d):
+            total += L[k, j] * theta[s, k]
+        m[j] = total / scale[s]
+        row = B[j]
+        for i in range(n):
+            difference = A[rows[i], j] - A[leader, j]
+            mean[i] += theta[s, j] * difference
+            row[i] = scale[s] * difference
+        for k in range(j):
+            solved, share = B[k], L[j, k]
+            for i in range(n):
+                row[i] -= share * solved[i]
+        for i in range(n):
+            row[i] /= L[j, j]
+
+
+@kernel
+def contenders(A, rows, theta, gram, s, lam, scale):
+    """The arms of `rows` that can win, in the coordinates of their differences.
+
+    Arm i beats the leader with probability bound_i = Φ(mean_i/‖b_i‖), and is best with no more. Where that
+    is less than Φ(−REACH), it is left out. Returns who is left, their coordinates on principal axes (d,n)
+    with the means of the values (n,) and of z (d,), the rank, and bound (len(rows),).
+    """
+    d, n = A.shape[1], rows.shape[0]
+    B, mean, m, bound = np.empty((d, n)), np.empty(n), np.empty(d), np.empty(n)
+    whiten(A, rows, theta, gram, s, lam, scale, B, mean, m)
+    largest = np.max(np.abs(B))
+    if largest > 0.0:  # a unit that keeps all squares within range
+        B /= largest
+        mean /= largest
+    for i in range(n):
+        norm2 = 0.0
+        for j in range(d):
+            norm2 += B[j, i] * B[j, i]
+        bound[i] = lower_tail(mean[i] / math.sqrt(norm2)) if norm2 > 0.0 else 1.0
+    left = np.nonzero(bound >= lower_tail(-REACH))[0]
+    B = B[:, left]
+    for j in range(d):
+        B[j] -= np.mean(B[j])
+    rank = principal_axes(B, m)
+    return rows[left], B, mean[left], m, rank, bound
+
+
+@kernel
+def planes(arms, theta, gram, lam, scale, out):
+    """Probabilities by the angular integral where d ≤ 2.  out (R,K)."""
+    R, K = out.shape
+    d = arms.shape[2]
+    B, m, mean, rows = np.zeros((2, K)), np.zeros(2), np.empty(K), np.arange(K)
+    for r in range(R):
+        A = arms[r if arms.shape[0] > 1 else 0]
+        s = r if theta.shape[0] > 1 else 0
+        whiten(A, rows, theta, gram, s, lam, scale, B[:d], mean, m[:d])
+        planar(B, m, out[r])
+
+
+@kernel
+def distinct(A):
+    """The arms that equal no earlier one, in order.  A (K,d) → (n,).
+
+    Equal arms have equal inner products with any vector: only those that share one are compared.
+    """
+    K, d = A.shape
+    weights, seed = np.empty(d), np.uint64(0)
+    for k in range(d):
+        seed, bits = split_mix(seed)
+        weights[k] = open_uniform(bits)
+    key = np.empty(K)
+    matvec(A, weights, key)
+    order = np.argsort(key, kind="mergesort")
+    fresh = np.ones(K, np.bool_)
+    start = 0
+    for n in range(1, K):
+        i = order[n]
+        if key[i] != key[order[start]]:
+            start = n
+        for earlier in order[start:n]:
+            if fresh[earlier] and np.all(A[i] == A[earlier]):
+                fresh[i] = False
+                break
+    return np.nonzero(fresh)[0]
+
+
+@kernel
 def count_repeats(arms, theta, gram, lam, scale, floor, noise_bits, played, draws, out):
     """How often `draws` fresh decisions of the same rule would play the arm `played`.  played, out (R,).
 
@@ -171,7 +237,8 @@ def count_repeats(arms, theta, gram, lam, scale, floor, noise_bits, played, draw
         seed = np.uint64(0)
         for k in range(noise_bits.shape[1]):
             seed = split_mix(seed ^ noise_bits[r, k])[1]
-        factor(gram, r, lam, L)
+        s = r if theta.shape[0] > 1 else 0
+        factor(gram, s, lam, L)
         hits = 0
         for _ in range(draws):
             if floor > 0.0:
@@ -187,6 +254,6 @@ def count_repeats(arms, theta, gram, lam, scale, floor, noise_bits, played, draw
                 angle = 2.0 * math.pi * open_uniform(bits)
                 z[k] = length * math.cos(angle)
                 z[k + 1] = length * math.sin(angle)
-            perturb(theta, r, L, scale[r], z, draw)
+            perturb(theta, s, L, scale[s], z, draw)
             hits += played[r] == best_arm(arms, r, draw)
         out[r] = hits

@@ -116,6 +116,11 @@ class Policy(ABC):
     """What `learn` needs of a decision is the arm that was played, and nothing else of the moment."""
 
     @property
+    def tells_probability(self) -> bool:
+        """Whether `decide` says how probable the arm was."""
+        return True
+
+    @property
     def scale_free(self) -> bool:
         """Whether multiplying rewards, sigma and norm_bound by one number changes no decision."""
         return True

@@ -67,7 +67,11 @@ class E2D(Floored, RulePolicy):
         return self._solve(state, arms)[0]
 
     def certificate(self, state: RidgeState, arms: Floats) -> Floats:
-        """An upper bound on G(p) / (d/(4γ)), at most 1 + tol, for p before any floor.  → (R,)."""
+        """An upper bound on G(p) / (d/(4γ)) for p before any floor, rounding counted in.  → (R,).
+
+        At most 1 + tol + 1e-13 γ Δ, where Δ is the largest Σ_k |θ̂_k (a_k − b_k)|: gaps of 4γΔ have no more
+        digits in float64.
+        """
         _, bound = self._solve(state, arms)
         certificate: Floats = bound / arms.shape[2]
         return certificate

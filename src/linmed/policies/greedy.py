@@ -53,3 +53,5 @@ class EpsilonGreedy(Greedy):
 
     epsilon: float = 0.1
     """ε: share of uniform exploration."""
+
+    properties: ClassVar[Properties] = Greedy.properties._replace(all_arms="yes")

@@ -9,7 +9,7 @@ from linmed import checks
 from linmed.checks import Floats, Ints
 from linmed.kernels import thompson
 from linmed.policies.base import Choice, Noise, Properties, RidgeState
-from linmed.policies.gaussian_argmax import LOG_RARE, log_best_arm_probabilities
+from linmed.policies.gaussian_argmax import log_best_arm_probabilities, with_played
 from linmed.policies.rule import Floored
 
 SHORT = {
@@ -32,6 +32,7 @@ class LinTS(Floored):
     The probability that is logged is the marginal one, before the draw. It is computed for two arms by
     the normal CDF, for arms in a plane by an integral over the angle (1e-9), and otherwise by line
     integration over a Sobol set, whose standard error `propensity_error` tells. `choose` computes none.
+    An arm too rare for the lines has probability 0, and once it is played half a line's share, 3e-5.
 
     >>> LinTS().name, LinTS(scale="bayes", sigma=0.1).name, LinTS(scale=2.0).name
     ('LinTS-Freq', 'LinTS-Bayes (sigma=0.1)', 'LinTS (scale=2.0)')
@@ -56,6 +57,11 @@ class LinTS(Floored):
         paper_all_arms="no",
     )
     noise: ClassVar[Noise] = "normal"
+
+    @property
+    def tells_probability(self) -> bool:
+        """Unless propensity="none"."""
+        return self.propensity != "none"
 
     @property
     def scale_free(self) -> bool:
@@ -111,16 +117,18 @@ class LinTS(Floored):
 
     def log_probabilities(self, state: RidgeState, arms: Floats) -> Floats:
         """The marginal log-probability of every arm.  arms (R,K,d) or (1,K,d) → (R,K)."""
-        log_p, _ = log_best_arm_probabilities(state, arms, self.lam, self.spread(state))
-        if self.floor > 0.0:
-            with np.errstate(divide="ignore"):
-                log_p = np.logaddexp(np.log1p(-self.floor) + log_p, np.log(self.floor / arms.shape[1]))
-        return log_p
+        return self._law(state, arms)[0]
 
     def propensity_error(self, state: RidgeState, arms: Floats) -> Floats:
         """Standard error of the probabilities: 0 for two arms, 1e-9 by the angular integral.  → (R,K)."""
-        _, error = log_best_arm_probabilities(state, arms, self.lam, self.spread(state))
-        return (1.0 - self.floor) * error
+        return self._law(state, arms)[1]
+
+    def _law(self, state: RidgeState, arms: Floats) -> tuple[Floats, Floats]:
+        log_p, error = log_best_arm_probabilities(state, arms, self.lam, self.spread(state))
+        if self.floor > 0.0:
+            with np.errstate(divide="ignore"):
+                log_p = np.logaddexp(np.log1p(-self.floor) + log_p, np.log(self.floor / arms.shape[1]))
+        return log_p, (1.0 - self.floor) * error
 
     def decide(self, state: RidgeState, arms: Floats, noise: Floats) -> Choice:
         """Draw θ̃, play its best arm and say how probable that was beforehand."""
@@ -129,19 +137,16 @@ class LinTS(Floored):
         if self.propensity == "none":
             return Choice(arm, np.full(len(arm), np.nan), None, features)
         if self.propensity == "exact":
-            log_p = self.log_probabilities(state, arms)
-            rows = np.arange(len(arm))
-            # An arm that was played is possible, even if it was too rare for line integration to see.
-            played = log_p[rows, arm]
-            log_p[rows, arm] = np.where(played == -np.inf, LOG_RARE, played)
-            return Choice(arm, log_p[rows, arm], log_p, features)
+            log_p, played, error = with_played(*self._law(state, arms), arm)
+            return Choice(arm, played, log_p, features, error)
         repeats = np.empty(len(arm), dtype=np.int64)
         bits = np.ascontiguousarray(noise).view(np.uint64)
         thompson.count_repeats(
             arms, state.theta, state.gram, self.lam, self.spread(state), self.floor,
             bits, arm, self.propensity, repeats,
         )  # fmt: skip
-        return Choice(arm, np.log((repeats + 1.0) / (self.propensity + 1.0)), None, features)
+        p = (repeats + 1.0) / (self.propensity + 1.0)
+        return Choice(arm, np.log(p), None, features, np.sqrt(p * (1.0 - p) / self.propensity))
 
     def derived_name(self) -> str:
         """LinTS-Freq and the like."""

@@ -1,1 +1,6 @@
-"""The decision service: HTTP over a durable log. Needs the extra `linmed[serve]`."""
+"""The decision service: HTTP over a durable log. Needs the extra `linmed[serve]`.
+
+A request passes the `gate` (who asks, how often), is read by the `app` into one of the `bodies`, granted by a
+function of `routes`, which asks the `server`; that draws from the `bandit` in `memory` and hands what is to
+be durable to the `engine`, the one thread that writes, by the queries of `store` on the tables of `database`.
+"""

@@ -2,12 +2,16 @@
 
 import argparse
 import dataclasses
+import json
+import logging
 import sys
+from datetime import UTC, datetime
 from typing import Any
 
 from linmed.serve.settings import Settings
 
 _DEFAULT = Settings()
+_STANDARD = frozenset(vars(logging.makeLogRecord({})))
 _OPTIONS = {
     "database": "SQLAlchemy URL: sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME",
     "host": "address to listen on; any but a loopback address needs tokens",
@@ -102,7 +106,6 @@ def _serve(settings: Settings, database: Any, log_level: str) -> int:
     import uvicorn
 
     from linmed.serve.app import create_app
-    from linmed.serve.operation import log_to_stderr
 
     log_to_stderr(log_level)
     config = uvicorn.Config(
@@ -124,3 +127,30 @@ def _serve(settings: Settings, database: Any, log_level: str) -> int:
     print(f"linmed serves on http://{shown}:{listener.getsockname()[1]}/", flush=True)
     uvicorn.Server(config).run(sockets=[listener])
     return 0
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a line: time, level, message, and whatever was passed as `extra`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line."""
+        entry: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        entry.update({key: value for key, value in vars(record).items() if key not in _STANDARD})
+        if record.exc_info:
+            entry["trace"] = self.formatException(record.exc_info)
+        return json.dumps(entry, default=str)
+
+
+def log_to_stderr(level: str) -> None:
+    """Send the service's and the web server's logs to stderr as JSON lines."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines())
+    for name in ("linmed.serve", "uvicorn"):
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = [handler], False
+        logger.setLevel(level.upper())

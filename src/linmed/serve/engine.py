@@ -21,20 +21,13 @@ from sqlalchemy.engine import Connection, Row
 
 from linmed.serve import store
 from linmed.serve.database import Database, now
+from linmed.serve.errors import Refused
 
 logger = logging.getLogger("linmed.serve")
 
 ATTEMPTS = 5
 GROUP = 512
 """Requests in one transaction."""
-
-
-class Refused(Exception):
-    """A request that cannot be granted: the HTTP status and what to say."""
-
-    def __init__(self, status: int, message: str, retry_after: int | None = None):
-        super().__init__(message)
-        self.status, self.message, self.retry_after = status, message, retry_after
 
 
 @dataclass(eq=False)
@@ -46,6 +39,8 @@ class Decide:
 
     rows: list[dict[str, Any]]
     answer: Any = field(default_factory=Future)  # or an asyncio.Future
+    where: str = ""
+    """Where row number {} stands in the request, for errors: "decisions[{}]."."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -58,6 +53,7 @@ class Reward:
     bandit: int
     rewards: Sequence[tuple[str, float]]
     answer: Any = field(default_factory=Future)
+    where: str = ""
 
     def __len__(self) -> int:
         return len(self.rewards)
@@ -132,14 +128,15 @@ class Engine:
         """Queue jobs that were accepted."""
         with self._wake:
             if self._stopping:
-                raise Refused(503, "the server is shutting down", 1)
+                raise Refused("unavailable", "the server is shutting down", retry_after=1)
             self._queue.extend(jobs)
             self._wake.notify()
 
     def accept(self, job: Job) -> None:
         """Count a job, or refuse it when too much is waiting already."""
         if self.waiting and self.waiting + len(job) > self.max_waiting:
-            raise Refused(429, f"{self.waiting} decisions and rewards are waiting already: try again", 1)
+            text = f"{self.waiting} decisions and rewards are waiting already: try again"
+            raise Refused("overloaded", text, retry_after=1)
         self.waiting += len(job)
 
     # The thread
@@ -205,26 +202,26 @@ class Engine:
     def _write(self, jobs: list[Decide | Reward]) -> tuple[list[Outcome], store.Rows]:
         started = time.perf_counter()
         for attempt in range(ATTEMPTS):
-            group = Group(self.database, self.seq, jobs)
+            group = Group(self.database, self.seq, jobs, again=attempt > 0)
             try:
                 with self.database.writer.begin() as connection:
                     group.write(connection)
             except sa.exc.DBAPIError as error:
                 # Another server used the same key at the same moment, or the database went away. Nothing
-                # was answered, so the group is written again; a commit whose fate is unknown shows itself
-                # by its keys and in the log.
+                # was answered, so the group is written again. Did the commit succeed after all, the log
+                # has the decisions by their ids, and the rewards as if another server had taken them.
                 logger.warning(
                     "a transaction failed", extra={"error": type(error.orig).__name__, "attempt": attempt + 1}
                 )
                 time.sleep(0.05 * attempt)
             except Exception:
                 logger.exception("a group of requests failed")
-                return [Refused(500, "internal error") for _ in jobs], ()
+                return [Refused("failed", "internal error") for _ in jobs], ()
             else:
                 self.seq = group.seq
                 self.committed(group.decided, len(group.taken), time.perf_counter() - started)
                 return group.outcomes, [*group.foreign, *group.taken]
-        return [Refused(503, "the database does not answer", 1) for _ in jobs], ()
+        return [Refused("unavailable", "the database does not answer", retry_after=1) for _ in jobs], ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,10 +237,10 @@ class Taken:
 
 
 class Group:
-    """The requests of one transaction."""
+    """The requests of one transaction; `again` if an earlier attempt at it may have been committed."""
 
-    def __init__(self, database: Database, seq: int, jobs: Sequence[Decide | Reward]):
-        self.database, self.seq, self.jobs = database, seq, jobs
+    def __init__(self, database: Database, seq: int, jobs: Sequence[Decide | Reward], again: bool = False):
+        self.database, self.seq, self.jobs, self.again = database, seq, jobs, again
         self.decided = 0
         self.foreign: store.Rows = ()  # other servers' rewards, read under the lock
         self.taken: list[Any] = []  # our own
@@ -251,88 +248,81 @@ class Group:
 
     def write(self, connection: Connection) -> None:
         """Write everything; the caller commits."""
-        outcomes: dict[int, Outcome] = {}
-        decide = [(i, job) for i, job in enumerate(self.jobs) if isinstance(job, Decide)]
-        reward = [(i, job) for i, job in enumerate(self.jobs) if isinstance(job, Reward)]
+        outcomes: dict[Job, Outcome] = {}
+        decide = [job for job in self.jobs if isinstance(job, Decide)]
+        reward = [job for job in self.jobs if isinstance(job, Reward)]
         if decide:
-            outcomes.update(self._decide(connection, decide))
+            self._decide(connection, decide, outcomes)
         if reward:
-            outcomes.update(self._reward(connection, reward))
-        self.outcomes = [outcomes[i] for i in range(len(self.jobs))]
+            self._reward(connection, reward, outcomes)
+        self.outcomes = [outcomes[job] for job in self.jobs]
 
-    def _decide(self, connection: Connection, jobs: list[tuple[int, Decide]]) -> dict[int, Outcome]:
+    def _decide(self, connection: Connection, jobs: list[Decide], outcomes: dict[Job, Outcome]) -> None:
         keys: dict[int, list[str]] = {}
-        for _, job in jobs:
-            for row in job.rows:
-                if row["key"] is not None:
-                    keys.setdefault(row["bandit"], []).append(row["key"])
+        rows = [row for job in jobs for row in job.rows]
+        for row in rows:
+            if row["key"] is not None:
+                keys.setdefault(row["bandit"], []).append(row["key"])
         known = store.decisions_by_key(connection, keys) if keys else {}
+        ours = store.decisions_known(connection, [row["id"] for row in rows]) if self.again else set()
         written: list[dict[str, Any]] = []
-        outcomes: dict[int, Outcome] = {}
-        for i, job in jobs:
-            if keys:
-                outcomes[i] = self._with_keys(job, known, written)
-            else:
-                outcomes[i] = job.rows
-                written.extend(job.rows)
+        for job in jobs:
+            outcomes[job], fresh = decided(job, known, ours) if keys or ours else (job.rows, job.rows)
+            written.extend(fresh)
         if written:
             store.add_decisions(connection, written)
-        self.decided = len(written)
-        return outcomes
+        self.decided = len(written) + len(ours)
 
-    def _with_keys(
-        self, job: Decide, known: dict[tuple[int, str], Any], written: list[dict[str, Any]]
-    ) -> Outcome:
-        """The job's rows, or those that were written earlier under their keys."""
-        fresh: dict[tuple[int, str], Any] = {}
-        rows: list[Any] = []
-        added: list[dict[str, Any]] = []
-        for row in job.rows:
-            key = (row["bandit"], row["key"])
-            before = fresh.get(key) or known.get(key)
-            if row["key"] is None or before is None:
-                added.append(row)
-                rows.append(row)
-                if row["key"] is not None:
-                    fresh[key] = {**row, "repeated": True}
-            elif before["digest"] != row["digest"]:
-                return Refused(409, f"key {row['key']!r} was used before for a decision among other arms")
-            else:
-                rows.append(before)
-        known.update(fresh)
-        written.extend(added)
-        return rows
-
-    def _reward(self, connection: Connection, jobs: list[tuple[int, Reward]]) -> dict[int, Outcome]:
+    def _reward(self, connection: Connection, jobs: list[Reward], outcomes: dict[Job, Outcome]) -> None:
         self.database.lock(connection)
         self.foreign = store.rewards_after(connection, self.seq)
         if self.foreign:
             self.seq = self.foreign[-1].seq
-        wanted = {identifier for _, job in jobs for identifier, _ in job.rewards}
+        wanted = {identifier for job in jobs for identifier, _ in job.rewards}
         found = store.decisions_to_reward(connection, sorted(wanted))
         given: dict[str, float] = {}
         written: list[dict[str, Any]] = []
-        outcomes: dict[int, Outcome] = {}
-        for i, job in jobs:
-            outcome, fresh = rewarded(job, found, given)
-            outcomes[i] = outcome
+        for job in jobs:
+            outcomes[job], fresh = rewarded(job, found, given)
+            given.update(fresh)
             for identifier, reward in fresh.items():
                 row = found[identifier]
                 self.seq += 1
-                written.append(
-                    {
-                        "seq": self.seq,
-                        "decision": row.number,
-                        "bandit": row.bandit,
-                        "reward": reward,
-                        "time": now(),
-                    }
-                )
+                one = {"seq": self.seq, "decision": row.number, "bandit": row.bandit, "reward": reward}
+                written.append({**one, "time": now()})
                 self.taken.append(Taken(self.seq, row.bandit, reward, row.version, row.features, row.kept))
-            given.update(fresh)
         if written:
             store.add_rewards(connection, written)
-        return outcomes
+
+
+def decided(
+    job: Decide, known: dict[tuple[int, str], Any], ours: set[str]
+) -> tuple[Outcome, list[dict[str, Any]]]:
+    """The answer to one request, and which of its rows are to be written.
+
+    `known` are the decisions taken earlier by bandit and key, to which this request's own are added; `ours`
+    the ids that an attempt without an answer has left in the log.
+    """
+    fresh: dict[tuple[int, str], Any] = {}
+    answers: list[dict[str, Any]] = []
+    written: list[dict[str, Any]] = []
+    for i, row in enumerate(job.rows):
+        key = (row["bandit"], row["key"])
+        before = fresh.get(key) or known.get(key)
+        if row["id"] in ours:
+            answers.append(row)
+        elif before is None:
+            answers.append(row)
+            written.append(row)
+            if row["key"] is not None:
+                fresh[key] = {**row, "repeated": True}
+        elif before["digest"] != row["digest"]:
+            text = f"key {row['key']!r} was used before for a decision among other arms"
+            return Refused("conflict", text, job.where.format(i) + "key"), []
+        else:
+            answers.append(before)
+    known.update(fresh)
+    return answers, written
 
 
 def rewarded(
@@ -341,15 +331,22 @@ def rewarded(
     """The answer to one request, and which of its rewards are new."""
     fresh: dict[str, float] = {}
     answers: list[dict[str, Any]] = []
-    for identifier, reward in job.rewards:
+    for i, (identifier, reward) in enumerate(job.rewards):
         row = found.get(identifier)
         if row is None or row.bandit != job.bandit:
-            return Refused(404, f"decision_id {identifier!r} is no decision of this bandit"), {}
+            return unknown_decision(identifier, job.where.format(i)), {}
         before = fresh.get(identifier, given.get(identifier, row.reward))
         if before is not None and before != reward:
             text = f"decision {identifier!r} has had the reward {before!r}; it cannot also be {reward!r}"
-            return Refused(409, text), {}
+            return Refused("conflict", text, job.where.format(i) + "reward"), {}
         if before is None:
             fresh[identifier] = reward
         answers.append({"decision_id": identifier, "reward": reward, "repeated": before is not None})
     return answers, fresh
+
+
+def unknown_decision(identifier: str, where: str = "") -> Refused:
+    """There is none of this id."""
+    return Refused(
+        "unknown", f"decision_id {identifier!r} is no decision of this bandit", where + "decision_id"
+    )

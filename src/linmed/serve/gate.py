@@ -1,14 +1,13 @@
 """What every request passes before its route: who asks, how much, how often; and what no answer may show."""
 
-import json
 import logging
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from fastapi import HTTPException
-
-from linmed.serve.operation import Metrics
+from linmed.serve.answers import refusal
+from linmed.serve.errors import Refused
+from linmed.serve.metrics import Metrics
 from linmed.serve.settings import Settings
 from linmed.serve.tokens import Caller, Tokens
 
@@ -78,50 +77,57 @@ class Gate:
             await send(message)
 
         try:
-            refusal = self._refusal(scope)
-            if refusal is not None:
-                await reply(watched, *refusal)
-            else:
-                if not scope["content_length"]:
-                    receive = self._counted(receive)
-                await self.app(scope, receive, watched)
+            self._check(scope)
+            if not scope["content_length"]:
+                receive = self._counted(receive)
+            await self.app(scope, receive, watched)
+        except Refused as error:
+            await refusal(error)(scope, receive, watched)
         except Exception:
             logger.exception("a request failed", extra={"path": scope["path"]})
             if not status:
-                await reply(watched, 500, "internal error")
+                await refusal(Refused("failed", "internal error"))(scope, receive, watched)
         finally:
             route = getattr(scope.get("route"), "path", "none")
             self.metrics.answered(route, status, time.perf_counter() - started)
 
-    def _refusal(self, scope: Scope) -> tuple[int, str] | tuple[int, str, int] | None:
+    def _check(self, scope: Scope) -> None:
+        """Find out who asks (`scope["caller"]`), and refuse what no route needs to see."""
         headers = dict(scope["headers"])
         closed = len(self.tokens) > 0 or not self.settings.loopback
-        scope["content_length"] = headers.get(b"content-length")
+        scope["content_length"] = length = headers.get(b"content-length")
         if not closed and headers.get(b"host", b"").rsplit(b":", 1)[0] not in _LOCAL:
             # A page elsewhere may point its own name at this machine; it cannot change the Host header.
-            return 403, "Host: a server without tokens answers only to localhost"
+            raise Refused("forbidden", "Host: a server without tokens answers only to localhost")
         address = (scope.get("client") or ("unknown",))[0]
         caller = Caller(address, EVERYTHING)
         if closed and scope["path"] not in OPEN:
-            kind, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
-            found = self.tokens.identify(token.strip()) if kind.lower() == "bearer" else None
-            if found is None:
-                if not self.rates.take(address):
-                    return 429, "too many requests: slow down", 1
-                return 401, "Authorization: a valid token is needed, as in 'Authorization: Bearer lm_…'"
-            caller = found
+            caller = self._identified(headers.get(b"authorization", b"").decode("latin-1"), address)
         scope["caller"] = caller
         if not self.rates.take(caller.id):
             self.metrics.refused.labels("rate").inc()
-            return 429, f"more than {self.settings.rate:g} requests a second: slow down", 1
-        length = scope["content_length"]
+            text = f"more than {self.settings.rate:g} requests a second: slow down"
+            raise Refused("overloaded", text, retry_after=1)
         if length is not None and (not length.isdigit() or int(length) > self.settings.max_body):
-            return 413, f"the request's body may have at most {self.settings.max_body} bytes"
+            raise self._too_large()
         if scope["method"] in ("POST", "PATCH", "PUT"):
             kind = headers.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
             if kind != "application/json":
-                return 415, f"Content-Type must be application/json, got {kind[:100]!r}"
-        return None
+                raise Refused("wrong type", f"Content-Type must be application/json, got {kind[:100]!r}")
+
+    def _identified(self, authorization: str, address: str) -> Caller:
+        """Whose token it is."""
+        kind, _, token = authorization.partition(" ")
+        found = self.tokens.identify(token.strip()) if kind.lower() == "bearer" else None
+        if found is not None:
+            return found
+        if not self.rates.take(address):
+            raise Refused("overloaded", "too many requests: slow down", retry_after=1)
+        text = "Authorization: a valid token is needed, as in 'Authorization: Bearer lm_…'"
+        raise Refused("unauthorised", text)
+
+    def _too_large(self) -> Refused:
+        return Refused("too large", f"the request's body may have at most {self.settings.max_body} bytes")
 
     def _counted(self, receive: Receive) -> Receive:
         """For a body whose length was not announced."""
@@ -132,26 +138,7 @@ class Gate:
             message = await receive()
             seen += len(message.get("body", b""))
             if seen > self.settings.max_body:
-                raise HTTPException(
-                    413, f"the request's body may have at most {self.settings.max_body} bytes"
-                )
+                raise self._too_large()
             return message
 
         return counted
-
-
-def error_body(status: int, message: str, field: str | None = None) -> bytes:
-    """The one form of all errors."""
-    return json.dumps({"error": {"status": status, "message": message, "field": field}}).encode()
-
-
-async def reply(send: Send, status: int, message: str, retry_after: int | None = None) -> None:
-    """Answer with an error without entering the application."""
-    body = error_body(status, message)
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    if retry_after is not None:
-        headers.append((b"retry-after", str(retry_after).encode()))
-    if status == 401:
-        headers.append((b"www-authenticate", b"Bearer"))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

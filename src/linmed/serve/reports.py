@@ -11,12 +11,13 @@ import pyarrow as pa
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
+from linmed.checks import BadValue
 from linmed.policies import Greedy, Policy
 from linmed.serve import store
-from linmed.serve.bandit import Bandit
+from linmed.serve.bandit import Bandit, as_policy
 from linmed.serve.database import Database, bandits, decisions, now, policies, rewards
+from linmed.serve.errors import INPUT, Refused, field_of, place
 from linmed.serve.live_log import LiveSource
-from linmed.serve.loading import fold_log
 
 RECENT = 2000
 """Decisions behind the shares and the exploration rate."""
@@ -35,24 +36,26 @@ class Reports:
         self._trained: dict[tuple[int, str, int], Bandit] = {}
         self._estimates: dict[int, tuple[float, Any]] = {}  # bandit → (when it may be renewed, estimates)
 
-    def statistics(self, name: str) -> dict[str, Any] | None:
+    def statistics(self, name: str) -> dict[str, Any]:
         """Counts, means, and the recent past in curves."""
         with self.database.reader.begin() as connection:
-            row = store.find_bandit(connection, name)
-            return None if row is None else _statistics(connection, row)
+            return _statistics(connection, store.the_bandit(connection, name))
 
-    def evaluate(self, name: str, request: dict[str, Any]) -> dict[str, Any] | None:
+    def evaluate(self, name: str, request: dict[str, Any]) -> dict[str, Any]:
         """`linmed.ope.evaluate` on the live log."""
         with self._one, self.database.reader.begin() as connection:
-            row = store.find_bandit(connection, name)
-            return None if row is None else self._evaluate(connection, row, **request)
+            row = store.the_bandit(connection, name)
+            try:
+                return self._evaluate(connection, row, **request)
+            except INPUT as error:
+                field = field_of(error)
+                wrong = field if field is not None and field.partition("[")[0] in request else None
+                raise Refused("invalid", str(error), wrong) from None
 
-    def estimates(self, name: str) -> dict[str, Any] | None:
+    def estimates(self, name: str) -> dict[str, Any]:
         """Uniform and greedy with confidence sequences, for the page: computed now or a little earlier."""
         with self.database.reader.begin() as connection:
-            row = store.find_bandit(connection, name)
-        if row is None:
-            return None
+            row = store.the_bandit(connection, name)
         due, known = self._estimates.get(row.id, (0.0, None))
         if known is not None and time.monotonic() < due:
             found: dict[str, Any] = known
@@ -64,8 +67,8 @@ class Reports:
         request = {"targets": targets, "estimators": ["ipw"], "interval": interval, "confidence": 0.95}
         try:
             result = self.evaluate(name, {**request, "reward_range": None})
-        except ValueError as error:
-            result = {"results": [], "reason": str(error)}
+        except Refused as error:
+            result = {"results": [], "reason": error.message}
         spent = time.monotonic() - started
         self._estimates[row.id] = (time.monotonic() + max(2.0, _PATIENCE * spent), result)
         return result
@@ -85,20 +88,19 @@ class Reports:
         bandit = store.as_bandit(row)
         named: dict[str, Any] = {}
         trained: list[tuple[str, Policy]] = []
-        for target in targets:
+        for i, target in enumerate(targets):
             if target == "greedy":
                 trained.append(("greedy", _greedy(bandit.policy)))
             elif isinstance(target, str):
                 named[target] = target
             else:
-                trained.append((target["name"], Policy.from_dict(target["policy"])))
+                trained.append((target["name"], as_policy(target["policy"], place("targets", i, "policy"))))
         count, after = 0, None
         if trained:
             count, after = _training_part(connection, bandit.id)
             if count == 0:
-                raise ValueError(
-                    "targets: a policy learns from the first half of the rewards; too few have come"
-                )
+                text = "targets: a policy learns from the first half of the rewards; too few have come"
+                raise BadValue("targets", text)
             for name, policy in trained:
                 learned = self._train(connection, row, policy, count)
                 named[name] = (learned.policy, learned.state)
@@ -114,7 +116,7 @@ class Reports:
                 reward_range=reward_range or bandit.reward_range,
             )
         return {
-            "results": [{key: _finite(value) for key, value in one.items()} for one in table.to_pylist()],
+            "results": table.to_pylist(),
             "trained_on": count,
             "decisions": _metadata(table, "decisions"),
             "waiting": _metadata(table, "waiting"),
@@ -128,13 +130,13 @@ class Reports:
             fresh = store.as_bandit(row)
             fresh.policy = policy
             if fresh.keeps:
-                raise ValueError(
-                    f"targets: {type(policy).__name__} cannot learn from another policy's decisions"
-                )
+                name = type(policy).__name__
+                raise BadValue("targets", f"targets: {name} cannot learn from another policy's decisions")
             fresh.state = policy.start(1, fresh.dim)
             while len(self._trained) >= 16:
                 del self._trained[next(iter(self._trained))]
-            self._trained[key] = fold_log(connection, fresh, count)
+            store.fold_log(connection, fresh, count)
+            self._trained[key] = fresh
         return self._trained[key]
 
 
@@ -162,30 +164,19 @@ def _metadata(table: pa.Table, key: str) -> int:
     return int((table.schema.metadata or {}).get(key.encode(), b"0"))
 
 
-def _finite(value: Any) -> Any:
-    """JSON has no NaN."""
-    return None if isinstance(value, float) and not np.isfinite(value) else value
-
-
 def _statistics(connection: Connection, row: Row[Any]) -> dict[str, Any]:
     total = connection.execute(sa.select(sa.func.count()).where(decisions.c.bandit == row.id)).scalar_one()
     rewarded, mean = connection.execute(
         sa.select(sa.func.count(), sa.func.avg(rewards.c.reward)).where(rewards.c.bandit == row.id)
     ).one()
     recent = connection.execute(
-        sa.select(
-            decisions.c.arm,
-            decisions.c.arm_id,
-            decisions.c.best,
-            decisions.c.log_probability,
-            decisions.c.time,
-        )
+        sa.select(*decisions.c["arm", "arm_id", "best", "time"])
         .where(decisions.c.bandit == row.id)
         .order_by(decisions.c.number.desc())
         .limit(RECENT)
     ).all()
     versions = connection.execute(
-        sa.select(policies.c.version, policies.c.name, policies.c.created)
+        sa.select(*policies.c["version", "name", "created"])
         .where(policies.c.bandit == row.id)
         .order_by(policies.c.version)
     ).all()
@@ -256,7 +247,7 @@ def _over_time(connection: Connection, bandit: int, recent: store.Rows) -> list[
 def overview(connection: Connection) -> list[dict[str, Any]]:
     """Every bandit in a line."""
     rows = connection.execute(
-        sa.select(bandits.c.name, bandits.c.dim, bandits.c.version, bandits.c.archived, bandits.c.created)
+        sa.select(*bandits.c["name", "dim", "version", "archived", "created"])
         .add_columns(policies.c.name.label("policy"))
         .join(policies, (policies.c.bandit == bandits.c.id) & (policies.c.version == bandits.c.version))
         .order_by(bandits.c.name)

@@ -1,29 +1,37 @@
-"""The parts of one server and their life: database, engine, bandits in memory, tokens, reports."""
+"""One server: its parts and their life, and what it does for a request.
+
+Three kinds of threads. The event loop's reads requests, draws decisions (`draw`) and folds rewards
+(`Memory.fold`): short work on the bandits in memory, which no other thread touches. The engine's alone
+writes (`Engine.submit`). Whatever else reads the log does so in a thread of its own (`reading`).
+"""
 
 import asyncio
 import contextlib
 import json
 import logging
 from collections.abc import AsyncIterator, Callable
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import sqlalchemy as sa
+from sqlalchemy.engine import Connection, Row
 
-from linmed import checks
+from linmed.checks import BadValue
 from linmed.policies import Policy
 from linmed.serve import store
-from linmed.serve.bandit import Bandit, Catalogue, Map, as_catalogue
+from linmed.serve.bandit import Bandit, Catalogue, Map, as_catalogue, as_policy
+from linmed.serve.bodies import BanditChange, CatalogueBody, DecideRequest, NewBandit
 from linmed.serve.database import Database
-from linmed.serve.drawing import Drawer, view
-from linmed.serve.engine import Call, Decide, Engine, Refused, Reward
-from linmed.serve.loading import warm_up
-from linmed.serve.models import Arms as GivenArms
-from linmed.serve.models import BanditChange, DecideRequest, NewBandit
-from linmed.serve.operation import Metrics
-from linmed.serve.registry import Registry
+from linmed.serve.decisions import Drawer, view
+from linmed.serve.engine import Call, Decide, Engine, Reward
+from linmed.serve.errors import INPUT, Refused, field_of, refusing
+from linmed.serve.memory import Memory
+from linmed.serve.metrics import Metrics
 from linmed.serve.reports import Reports
 from linmed.serve.settings import LARGEST, Settings
 from linmed.serve.tokens import Tokens
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 logger = logging.getLogger("linmed.serve")
 
@@ -38,10 +46,10 @@ class Server:
         self.reports = Reports(database)
         self.drawer = Drawer()
         self.engine = Engine(database, staleness=settings.staleness, max_waiting=settings.max_waiting)
-        self.registry = Registry(database, settings.snapshot_every, self._write_later)
+        self.memory = Memory(database, settings.snapshot_every, self._write_later)
         self.engine.committed = self.metrics.committed
-        self.engine.fold = self.registry.fold
-        self.engine.changed = self.registry.changed
+        self.engine.fold = self.memory.fold
+        self.engine.changed = self.memory.changed
         self.metrics.waiting.set_function(lambda: self.engine.waiting)
         self.ready = False
         self._gathered: list[Decide | Reward] = []
@@ -57,7 +65,7 @@ class Server:
             with self.database.reader.begin() as connection:
                 names = [row.name for row in store.list_bandits(connection)]
             for name in names:
-                await self.registry.load(name)
+                await self.memory.load(name)
             refreshing = asyncio.create_task(self._refresh_tokens())
             self.ready = True
             logger.info("ready", extra={"database": self.database.shown, "bandits": len(names)})
@@ -66,12 +74,12 @@ class Server:
             refreshing.cancel()
         finally:
             await asyncio.to_thread(self.engine.stop)
-            await asyncio.to_thread(self.registry.save)
+            await asyncio.to_thread(self.memory.save)
             self.database.close()
             logger.info("stopped")
 
     def _write_later(self, write: Callable[[], None]) -> bool:
-        """Whether the engine takes it; at the end, when it does not, `registry.save` writes."""
+        """Whether the engine takes it; at the end, when it does not, `Memory.save` writes."""
         try:
             self.engine.submit(Call(write))
         except Refused:
@@ -86,119 +94,122 @@ class Server:
             except sa.exc.DBAPIError:
                 logger.warning("cannot read the tokens; those known stay in force")
 
-    def check_database(self) -> bool:
-        """Whether it answers."""
-        try:
+    async def reading(
+        self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """query(connection, …) in a reading transaction, beside the event loop."""
+
+        def run() -> T:
             with self.database.reader.begin() as connection:
-                connection.execute(sa.select(1))
+                return query(connection, *args, **kwargs)
+
+        return await asyncio.to_thread(run)
+
+    async def able(self) -> bool:
+        """Whether decisions can be taken: bandits are loaded, the engine runs, the database answers."""
+        try:
+            await self.reading(lambda connection: connection.execute(sa.select(1)).scalar_one())
         except sa.exc.DBAPIError:
             return False
-        return True
+        return self.ready and self.engine.alive
 
     # Bandits
 
     async def bandit(self, name: str) -> Bandit:
         """The bandit called `name`, loaded if another server made it."""
-        found = self.registry.by_name.get(name) or await self.registry.load(name)
-        if found is None:
-            raise Refused(404, f"there is no bandit {name!r}")
-        return found
+        return self.memory.by_name.get(name) or await self.memory.load(name)
 
-    async def create(self, new: NewBandit) -> tuple[bool, Any]:
+    async def create(self, new: NewBandit) -> tuple[bool, Row[Any]]:
         """Make a bandit; whether it is new, and its row. The same request again changes nothing."""
-        policy = as_policy(new.policy)
-        settings = {
-            "catalogue": None if new.catalogue is None else new.catalogue.model_dump(),
-            "map": new.map,
-            "reward_range": as_range(new.reward_range),
-            "log_arms": new.log_arms,
-        }
-        try_bandit(new.dim, policy, as_catalogue_of(new.catalogue, new.map, new.dim))
-        text = json.dumps(settings)
+        with refusing():
+            policy = as_policy(new.policy)
+            check_range(new.reward_range)
+            try_bandit(new.dim, policy, catalogue_of(new.catalogue, new.map, new.dim))
+        text = json.dumps(new.model_dump(include={"catalogue", "map", "reward_range", "log_arms"}))
 
-        def write() -> tuple[bool, Any]:
-            with self.database.writer.begin() as connection:
-                row = store.find_bandit(connection, new.name)
-                if row is None:
-                    store.add_bandit(connection, new.name, new.dim, text, policy)
-                    return True, store.find_bandit(connection, new.name)
+        def write(connection: Connection) -> tuple[bool, Row[Any]]:
+            row = store.find_bandit(connection, new.name)
+            if row is None:
+                store.add_bandit(connection, new.name, new.dim, text, policy)
+                return True, store.the_bandit(connection, new.name)
             same = (row.dim, row.settings, json.loads(row.config)) == (new.dim, text, policy.to_dict())
             if not same or row.archived:
-                raise Refused(409, f"name: a bandit {new.name!r} exists with other settings")
+                message = f"name: a bandit {new.name!r} exists with other settings"
+                raise Refused("conflict", message, "name")
             return False, row
 
-        created, row = await self._call(write)
+        created, row = await self._writing(write)
         await self.bandit(new.name)
         return created, row
 
-    async def change(self, name: str, change: BanditChange) -> Any:
+    async def change(self, name: str, change: BanditChange) -> Row[Any]:
         """Change a bandit; answers when this server serves it so."""
         bandit = await self.bandit(name)
-        policy = None if change.policy is None else as_policy(change.policy)
-        catalogue = as_catalogue_of(change.catalogue, bandit.map, bandit.dim) or bandit.catalogue
-        try_bandit(bandit.dim, policy or bandit.policy, catalogue)
-        reward_range = as_range(change.reward_range)
+        with refusing():
+            policy = None if change.policy is None else as_policy(change.policy)
+            catalogue = catalogue_of(change.catalogue, bandit.map, bandit.dim) or bandit.catalogue
+            try_bandit(bandit.dim, policy or bandit.policy, catalogue)
+            check_range(change.reward_range)
 
-        def write() -> Any:
-            with self.database.writer.begin() as connection:
-                row = store.find_bandit(connection, name)
-                assert row is not None
-                values: dict[str, Any] = {}
-                settings = json.loads(row.settings)
-                if change.catalogue is not None:
-                    settings["catalogue"] = change.catalogue.model_dump()
-                if reward_range is not None:
-                    settings["reward_range"] = reward_range
-                if change.archived is not None:
-                    values["archived"] = change.archived
-                other = policy is not None and policy.to_dict() != json.loads(row.config)
-                if other or (bandit.keeps and change.catalogue is not None):
-                    values["version"] = row.version + 1
-                    store.add_policy(connection, row.id, row.version + 1, policy or bandit.policy)
-                store.change_bandit(connection, row.id, settings=json.dumps(settings), **values)
-                return store.find_bandit(connection, name)
+        def write(connection: Connection) -> Row[Any]:
+            row = store.the_bandit(connection, name)
+            changed = change.model_dump(include={"catalogue", "reward_range"}, exclude_none=True)
+            values: dict[str, Any] = {"settings": json.dumps({**json.loads(row.settings), **changed})}
+            if change.archived is not None:
+                values["archived"] = change.archived
+            other = policy is not None and policy.to_dict() != json.loads(row.config)
+            if other or (bandit.keeps and change.catalogue is not None):
+                values["version"] = row.version + 1
+                store.add_policy(connection, row.id, row.version + 1, policy or bandit.policy)
+            store.change_bandit(connection, row.id, **values)
+            return store.the_bandit(connection, name)
 
-        row = await self._call(write)
-        await self.registry.load(name, row.revision)
+        row = await self._writing(write)
+        await self.memory.load(name, row.revision)
         return row
 
-    async def _call(self, function: Any) -> Any:
-        call = Call(function)
+    async def _writing(self, write: Callable[[Connection], T]) -> T:
+        """write(connection) in a transaction of the engine's."""
+
+        def run() -> T:
+            with self.database.writer.begin() as connection:
+                return write(connection)
+
+        call = Call(run)
         self.engine.submit(call)
         try:
-            return await asyncio.wrap_future(call.answer)
+            written: T = await asyncio.wrap_future(call.answer)
         except sa.exc.IntegrityError:  # another server did the same at the same moment
-            raise Refused(409, "another change of this bandit came first: try again") from None
+            raise Refused("conflict", "another change of this bandit came first: try again") from None
         except sa.exc.DBAPIError:
-            raise Refused(503, "the database does not answer", 1) from None
+            raise Refused("unavailable", "the database does not answer", retry_after=1) from None
+        return written
 
     # Decisions and rewards
 
     def draw(self, bandit: Bandit, request: DecideRequest, where: str = "") -> dict[str, Any]:
-        """A decision that is yet to be written."""
+        """A decision that is yet to be written. In the event loop: as dear as the policy is."""
         if bandit.archived:
-            raise Refused(409, f"bandit {bandit.name!r} is archived: it takes no more decisions")
-        try:
-            arms = bandit.arms(request.arms, request.arm_ids, request.context, self.settings.max_arms)
-            return self.drawer.draw(bandit, arms, request.key)
-        except (ValueError, TypeError, ArithmeticError) as error:
-            raise Refused(422, f"{where}{error}") from None
+            raise Refused("conflict", f"bandit {bandit.name!r} is archived: it takes no more decisions")
+        with refusing(where):
+            offer = bandit.offer(request.arms, request.arm_ids, request.context, self.settings.max_arms)
+            return self.drawer.draw(bandit, offer, request.key)
 
-    async def decide(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Write drawn decisions; what is in the log afterwards."""
-        return [view(row) for row in await self._submit(Decide(rows, self._loop.create_future()))]
+    async def decide(self, name: str, requests: list[DecideRequest], where: str = "") -> list[dict[str, Any]]:
+        """Committed decisions, all taken with the same state; request i came at `where.format(i)`."""
+        bandit = await self.bandit(name)
+        rows = [self.draw(bandit, request, where.format(i)) for i, request in enumerate(requests)]
+        return [view(row) for row in await self._submit(Decide(rows, self._loop.create_future(), where))]
 
-    async def reward(self, bandit: Bandit, pairs: list[tuple[str, float]]) -> list[dict[str, Any]]:
-        """Committed rewards."""
+    async def reward(
+        self, name: str, pairs: list[tuple[str, float]], where: str = ""
+    ) -> list[dict[str, Any]]:
+        """Committed rewards; pair i came at `where.format(i)`."""
+        bandit = await self.bandit(name)
         for i, (_, value) in enumerate(pairs):
-            where = f"rewards[{i}]." if len(pairs) > 1 else ""
-            if abs(value) > LARGEST:
-                raise Refused(422, f"{where}reward is {value:g}; at most {LARGEST:g} in size is accepted")
-            try:
+            with refusing(where.format(i)):
                 bandit.check_reward(value)
-            except ValueError as error:
-                raise Refused(422, f"{where}{error}") from None
-        return await self._submit(Reward(bandit.id, pairs, self._loop.create_future()))
+        return await self._submit(Reward(bandit.id, pairs, self._loop.create_future(), where))
 
     async def _submit(self, job: Decide | Reward) -> list[Any]:
         try:
@@ -221,43 +232,22 @@ class Server:
                 job.answer.set_exception(refused)
 
 
-def as_policy(config: dict[str, Any]) -> Policy:
-    """The policy of a request."""
-    try:
-        policy = Policy.from_dict(config)
-    except (ValueError, TypeError, ArithmeticError) as error:
-        raise Refused(422, f"policy: {error}") from None
-    if "\0" in policy.name or len(policy.name) > 500:
-        raise Refused(422, "policy: label must be a name of at most 500 characters")
-    return policy
-
-
 def try_bandit(dim: int, policy: Policy, catalogue: Catalogue | None) -> None:
     """Refuse what could not serve: one decision and one reward are tried on a state of no consequence."""
     try:
-        warm_up(Bandit(0, "", dim, policy, 1, 1, False, True, "plain", None, catalogue))
-    except (ValueError, TypeError, ArithmeticError) as error:
-        raise Refused(422, f"policy: {str(error).removeprefix('policy: ')}") from None
+        Bandit(id=0, name="", dim=dim, policy=policy, catalogue=catalogue).warm_up()
+    except INPUT as error:
+        field = "catalogue" if field_of(error) in ("catalogue", "arms") else "policy"
+        raise BadValue(field, f"policy: {str(error).removeprefix('policy: ')}") from None
 
 
-def as_catalogue_of(given: GivenArms | None, map: Map, dim: int) -> Catalogue | None:
+def catalogue_of(given: CatalogueBody | None, map: Map, dim: int) -> Catalogue | None:
     """The catalogue of a request, checked."""
-    if given is None:
-        return None
-    if len(given.ids) != len(given.features):
-        raise Refused(422, f"catalogue: {len(given.ids)} ids for {len(given.features)} rows of features")
-    try:
-        return as_catalogue(given.ids, given.features, map, dim)
-    except (ValueError, TypeError) as error:
-        raise Refused(422, f"catalogue: {str(error).removeprefix('catalogue: ')}") from None
+    return None if given is None else as_catalogue(given.ids, given.features, map, dim)
 
 
-def as_range(reward_range: list[float] | None) -> list[float] | None:
+def check_range(reward_range: list[float] | None) -> None:
     """Lowest < highest."""
-    if reward_range is not None:
-        low, high = (checks.real("reward_range", float(value)) for value in reward_range)
-        if not -LARGEST <= low < high <= LARGEST:
-            raise Refused(
-                422, f"reward_range must be [lowest, highest] within ±{LARGEST:g}, got {reward_range}"
-            )
-    return reward_range
+    if reward_range is not None and not -LARGEST <= reward_range[0] < reward_range[1] <= LARGEST:
+        text = f"reward_range must be [lowest, highest] within ±{LARGEST:g}, got {reward_range}"
+        raise BadValue("reward_range", text)

@@ -13,6 +13,7 @@ from linmed.checks import Floats
 from linmed.policies import Policy
 from linmed.serve.bandit import Bandit, as_catalogue
 from linmed.serve.database import bandits, decisions, now, policies, rewards, snapshots
+from linmed.serve.errors import Refused
 
 CHUNK = 1000
 """Values in one IN (...): both databases take more."""
@@ -46,6 +47,14 @@ _BANDIT = (
 def find_bandit(connection: Connection, name: str) -> Row[Any] | None:
     """The bandit called `name` with its present policy."""
     return connection.execute(_BANDIT.where(bandits.c.name == name)).one_or_none()
+
+
+def the_bandit(connection: Connection, name: str) -> Row[Any]:
+    """The same, where it must exist."""
+    row = find_bandit(connection, name)
+    if row is None:
+        raise Refused("unknown", f"there is no bandit {name!r}")
+    return row
 
 
 def list_bandits(connection: Connection) -> Rows:
@@ -115,20 +124,8 @@ INSERTED = 500
 """Rows in one INSERT: both databases take more values."""
 _WRITTEN = [column.name for column in decisions.c if column.name != "number"]
 
-_STORED = sa.select(
-    decisions.c.id,
-    decisions.c.bandit,
-    decisions.c.key,
-    decisions.c.digest,
-    decisions.c.version,
-    decisions.c.absorbed,
-    decisions.c.time,
-    decisions.c.arm,
-    decisions.c.arm_id,
-    decisions.c.arm_count,
-    decisions.c.log_probability,
-    decisions.c.log_probabilities,
-)
+_HIDDEN = ("best", "features", "kept", "arms")  # what no answer shows
+_STORED = sa.select(*(decisions.c[name] for name in _WRITTEN if name not in _HIDDEN))
 
 
 def decisions_by_key(
@@ -142,6 +139,14 @@ def decisions_by_key(
                 _STORED.where((decisions.c.bandit == bandit) & decisions.c.key.in_(part))
             )
             found.update({(bandit, row.key): {**row._mapping, "repeated": True} for row in rows})
+    return found
+
+
+def decisions_known(connection: Connection, identifiers: Sequence[str]) -> set[str]:
+    """Which of these ids are in the log."""
+    found: set[str] = set()
+    for part in _parts(identifiers):
+        found.update(connection.execute(sa.select(decisions.c.id).where(decisions.c.id.in_(part))).scalars())
     return found
 
 
@@ -177,15 +182,7 @@ def find_decision(connection: Connection, bandit: int, identifier: str) -> Row[A
 def decisions_to_reward(connection: Connection, identifiers: Iterable[str]) -> dict[str, Row[Any]]:
     """What a reward needs of its decision, and the reward it has already, by id."""
     query = (
-        sa.select(
-            decisions.c.number,
-            decisions.c.id,
-            decisions.c.bandit,
-            decisions.c.version,
-            decisions.c.features,
-            decisions.c.kept,
-            rewards.c.reward,
-        )
+        sa.select(*decisions.c["number", "id", "bandit", "version", "features", "kept"], rewards.c.reward)
         .select_from(decisions)
         .outerjoin(rewards, rewards.c.decision == decisions.c.number)
     )
@@ -207,14 +204,7 @@ def last_seq(connection: Connection) -> int:
 
 
 _FOLD = (
-    sa.select(
-        rewards.c.seq,
-        rewards.c.bandit,
-        rewards.c.reward,
-        decisions.c.version,
-        decisions.c.features,
-        decisions.c.kept,
-    )
+    sa.select(*rewards.c["seq", "bandit", "reward"], *decisions.c["version", "features", "kept"])
     .select_from(rewards)
     .join(decisions, decisions.c.number == rewards.c.decision)
     .order_by(rewards.c.seq)
@@ -245,6 +235,12 @@ def fold(bandit: Bandit, rows: Rows) -> None:
         bandit.fold(vector(content).reshape(len(wanted), bandit.dim), values)
     if fresh:
         bandit.seq = fresh[-1].seq
+
+
+def fold_log(connection: Connection, bandit: Bandit, limit: int | None = None) -> None:
+    """Take the rewards of the log that this bandit has not considered, or the first `limit` of them."""
+    for rows in bandit_rewards(connection, bandit.id, bandit.seq, limit):
+        fold(bandit, rows)
 
 
 # Snapshots

@@ -59,15 +59,9 @@ def create(database: Database, scopes: list[str], bandit: str | None = None, lab
     if wrong or not scopes:
         raise ValueError(f"scopes must be some of {', '.join(SCOPES)}, got {', '.join(wrong) or 'none'}")
     identifier, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
-    values = {
-        "id": identifier,
-        "hash": _hash(secret),
-        "scopes": " ".join(scopes),
-        "bandit": bandit,
-        "label": label,
-    }
+    values = {"id": identifier, "hash": _hash(secret), "scopes": " ".join(scopes), "created": now()}
     with database.writer.begin() as connection:
-        connection.execute(sa.insert(tokens).values(**values, created=now()))
+        connection.execute(sa.insert(tokens).values(**values, bandit=bandit, label=label))
     return f"lm_{identifier}_{secret}"
 
 
@@ -80,9 +74,9 @@ def revoke(database: Database, identifier: str) -> bool:
 
 def listing(database: Database) -> list[dict[str, object]]:
     """Every token but its secret."""
-    columns = (tokens.c.id, tokens.c.scopes, tokens.c.bandit, tokens.c.label, tokens.c.created)
+    query = sa.select(*tokens.c["id", "scopes", "bandit", "label", "created"]).order_by(tokens.c.created)
     with database.reader.begin() as connection:
-        return [row._asdict() for row in connection.execute(sa.select(*columns).order_by(tokens.c.created))]
+        return [row._asdict() for row in connection.execute(query)]
 
 
 def _hash(secret: str) -> bytes:

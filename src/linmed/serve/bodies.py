@@ -1,4 +1,4 @@
-"""What the API takes and gives, with examples."""
+"""The bodies that the API takes and gives, with examples."""
 
 from typing import Annotated, Any, Literal
 
@@ -8,8 +8,12 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 Text = Annotated[str, Field(pattern=r"^[^\x00]+$", max_length=200)]  # PostgreSQL's text has no NUL
 ArmId = Text
 Key = Text
-BanditName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=64)]
-DecisionId = Annotated[str, Field(pattern=r"^[^\x00]+$", max_length=64)]
+BanditName = Annotated[
+    str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=64, examples=["colours"])
+]
+DecisionId = Annotated[
+    str, Field(pattern=r"^[^\x00]+$", max_length=64, examples=["18b0f0e7c2a4d1f06b1d9a64c3e2f801"])
+]
 Range = Annotated[list[Finite], Field(min_length=2, max_length=2)]
 
 POLICY = {"policy": "LinMED", "sigma": 0.5}
@@ -22,7 +26,7 @@ def example(value: dict[str, Any]) -> ConfigDict:
     return ConfigDict(extra="forbid", strict=True, json_schema_extra={"examples": [value]})
 
 
-class Arms(BaseModel):
+class CatalogueBody(BaseModel):
     """Arms that requests may name by id."""
 
     model_config = example(CATALOGUE)
@@ -41,7 +45,7 @@ class NewBandit(BaseModel):
     policy: dict[str, Any] = Field(
         default={"policy": "LinMED"}, description="`Policy.to_dict()`: the class's name and its parameters."
     )
-    catalogue: Arms | None = None
+    catalogue: CatalogueBody | None = None
     map: Literal["plain", "outer"] = Field(
         default="plain",
         description="How a context joins the catalogue's features: appended to them (dim = features + "
@@ -60,7 +64,7 @@ class BanditChange(BaseModel):
 
     model_config = example({"policy": {"policy": "LinMED", "sigma": 0.3}})
     policy: dict[str, Any] | None = None
-    catalogue: Arms | None = None
+    catalogue: CatalogueBody | None = None
     reward_range: Range | None = None
     archived: bool | None = None
 
@@ -73,7 +77,7 @@ class BanditView(BaseModel):
     policy: dict[str, Any]
     policy_name: str
     policy_version: int
-    catalogue: Arms | None
+    catalogue: CatalogueBody | None
     map: Literal["plain", "outer"]
     reward_range: list[float] | None
     log_arms: bool

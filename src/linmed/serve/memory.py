@@ -1,24 +1,28 @@
-"""The bandits in memory. All of it happens in the event loop's thread, but for reading the log."""
+"""The bandits in memory, each at what the log says.
+
+All of it happens in the event loop's thread, but for reading the log and writing snapshots.
+"""
 
 import asyncio
 import contextlib
 import functools
 import logging
+import zipfile
 from collections.abc import Callable
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.engine import Connection, Row
 
 from linmed.serve import store
 from linmed.serve.bandit import Bandit
 from linmed.serve.database import Database
-from linmed.serve.loading import load
 
 logger = logging.getLogger("linmed.serve")
 
 
-class Registry:
-    """Bandits by name and by number, kept at what the log says."""
+class Memory:
+    """Bandits by name and by number."""
 
     def __init__(self, database: Database, snapshot_every: int, submit: Callable[[Callable[[], None]], bool]):
         self.database, self.snapshot_every, self.submit = database, snapshot_every, submit
@@ -28,8 +32,8 @@ class Registry:
         self._missed: list[Any] | None = None  # rewards passed on while a bandit is being loaded
         self._reloads: dict[int, asyncio.Task[None]] = {}
 
-    async def load(self, name: str, revision: int = 0) -> Bandit | None:
-        """The bandit called `name` from the log, at least at `revision`; None if there is none."""
+    async def load(self, name: str, revision: int = 0) -> Bandit:
+        """The bandit called `name` from the log, at least at `revision`."""
         async with self._one_load:
             known = self.by_name.get(name)
             if known is not None and known.revision >= max(revision, 1):
@@ -37,17 +41,15 @@ class Registry:
             self._missed = []
             try:
                 bandit = await asyncio.to_thread(self._read, name)
-                if bandit is not None:
-                    store.fold(bandit, [row for row in self._missed if row.bandit == bandit.id])
-                    self.by_name[name] = self.by_number[bandit.id] = bandit
+                store.fold(bandit, [row for row in self._missed if row.bandit == bandit.id])
+                self.by_name[name] = self.by_number[bandit.id] = bandit
                 return bandit
             finally:
                 self._missed = None
 
-    def _read(self, name: str) -> Bandit | None:
+    def _read(self, name: str) -> Bandit:
         with self.database.reader.begin() as connection:
-            row = store.find_bandit(connection, name)
-            return None if row is None else load(connection, row)
+            return recovered(connection, store.the_bandit(connection, name))
 
     def fold(self, rows: store.Rows) -> None:
         """Rewards of the log, in order, each exactly once."""
@@ -98,3 +100,17 @@ class Registry:
             await self.load(name, revision)
         except Exception:
             logger.exception("cannot load a bandit again", extra={"bandit": name})
+
+
+def recovered(connection: Connection, row: Row[Any]) -> Bandit:
+    """The bandit of this row of `bandits`: the newest readable snapshot, then the rewards since."""
+    bandit = store.as_bandit(row)
+    for snapshot in store.newest_snapshots(connection, bandit):
+        try:
+            bandit.load(snapshot.state, snapshot.seq)
+            break
+        except (ValueError, KeyError, EOFError, OSError, zipfile.BadZipFile) as error:
+            logger.warning("snapshot %d of bandit %s is unreadable (%s)", snapshot.seq, bandit.name, error)
+    store.fold_log(connection, bandit)
+    bandit.warm_up()
+    return bandit

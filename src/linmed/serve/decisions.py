@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from linmed import streams
 from linmed.checks import Floats
 from linmed.serve import store
-from linmed.serve.bandit import Arms, Bandit
+from linmed.serve.bandit import Bandit, Offer
 from linmed.serve.database import now
 
 BLOCK = 256
@@ -18,19 +19,19 @@ class Drawer:
     """Draws decisions with random numbers of its own, seeded by the system's secure source."""
 
     def __init__(self) -> None:
-        self._random = np.random.Generator(np.random.PCG64(secrets.randbits(256)))
+        self._random = streams.stream(secrets.randbits(256), "agent")
         self._blocks: dict[tuple[str, int], tuple[Floats, int]] = {}
         self._last = 0
 
-    def draw(self, bandit: Bandit, arms: Arms, key: str | None) -> dict[str, Any]:
+    def draw(self, bandit: Bandit, offer: Offer, key: str | None) -> dict[str, Any]:
         """A row for the log."""
-        vectors, ids = arms
+        vectors, ids = offer
         drawn = bandit.draw(vectors, self._noise(bandit))
         return {
             "id": self._identifier(),
             "bandit": bandit.id,
             "key": key,
-            "digest": None if key is None else arms.digest(),
+            "digest": None if key is None else offer.digest(),
             "version": bandit.version,
             "absorbed": bandit.count,
             "time": now(),
@@ -47,12 +48,11 @@ class Drawer:
 
     def _noise(self, bandit: Bandit) -> Floats:
         """Random numbers for one decision, (1, noise_size), from a block."""
-        kind, size = bandit.policy.noise, bandit.policy.noise_size(bandit.dim)
-        block, used = self._blocks.get((kind, size), (np.empty(0), BLOCK))
+        kind = (bandit.policy.noise, bandit.policy.noise_size(bandit.dim))
+        block, used = self._blocks.get(kind, (np.empty(0), BLOCK))
         if used == BLOCK:
-            make = self._random.random if kind == "uniform" else self._random.standard_normal
-            block, used = make((BLOCK, 1, size)), 0
-        self._blocks[(kind, size)] = (block, used + 1)
+            block, used = bandit.policy.draw_noise(self._random, (BLOCK, 1), bandit.dim), 0
+        self._blocks[kind] = (block, used + 1)
         noise: Floats = block[used]
         return noise
 

@@ -1,15 +1,10 @@
-"""Metrics for Prometheus and logs in JSON lines."""
+"""Metrics for Prometheus."""
 
-import json
-import logging
-import sys
-from datetime import UTC, datetime
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
-_STANDARD = frozenset(vars(logging.makeLogRecord({})))
 
 
 class Metrics:
@@ -50,30 +45,3 @@ class Metrics:
     def text(self) -> bytes:
         """In Prometheus's text format."""
         return generate_latest(self.registry)
-
-
-class JsonLines(logging.Formatter):
-    """One JSON object a line: time, level, message, and whatever was passed as `extra`."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """The line."""
-        entry: dict[str, Any] = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        entry.update({key: value for key, value in vars(record).items() if key not in _STANDARD})
-        if record.exc_info:
-            entry["trace"] = self.formatException(record.exc_info)
-        return json.dumps(entry, default=str)
-
-
-def log_to_stderr(level: str) -> None:
-    """Send the service's and the web server's logs to stderr as JSON lines."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines())
-    for name in ("linmed.serve", "uvicorn"):
-        logger = logging.getLogger(name)
-        logger.handlers, logger.propagate = [handler], False
-        logger.setLevel(level.upper())

@@ -1,0 +1,53 @@
+"""Why a request is not granted, in the service's own words. Only `answers` knows the HTTP status of each."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Literal
+
+Kind = Literal[
+    "malformed",
+    "unauthorised",
+    "forbidden",
+    "unknown",
+    "conflict",
+    "too large",
+    "wrong type",
+    "invalid",
+    "overloaded",
+    "failed",
+    "unavailable",
+]
+
+INPUT = (ValueError, TypeError, ArithmeticError)
+"""What the library raises for a value that it cannot work with; `linmed.checks` adds the `field`."""
+
+
+class Refused(Exception):
+    """A request that cannot be granted: of which kind, why, because of which field, and when to try again."""
+
+    def __init__(self, kind: Kind, message: str, field: str | None = None, retry_after: int | None = None):
+        super().__init__(message)
+        self.kind, self.message, self.field, self.retry_after = kind, message, field, retry_after
+
+
+@contextlib.contextmanager
+def refusing(where: str = "") -> Iterator[None]:
+    """What the library cannot work with is the request's mistake; `where` leads to the part at hand."""
+    try:
+        yield
+    except INPUT as error:
+        field = where + (field_of(error) or "")
+        raise Refused("invalid", f"{where}{error}", field.rstrip(".") or None) from None
+
+
+def field_of(error: Exception) -> str | None:
+    """The argument that an error of the library names, if it does."""
+    return getattr(error, "field", None)
+
+
+def place(*parts: int | str) -> str:
+    """Where in a request: `decisions[3].arms` for ("decisions", 3, "arms")."""
+    found = ""
+    for part in parts:
+        found += f"[{part}]" if isinstance(part, int) else f".{part}" if found else part
+    return found
