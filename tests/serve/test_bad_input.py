@@ -152,7 +152,7 @@ def test_a_wrong_evaluation_is_refused(service: httpx.Client, body: dict[str, An
     if create_answer.status_code == 201:
         for _ in range(3):
             found = decide(service, "e")
-            service.post("/v1/bandits/e/reward", json={"decision_id": found["decision_id"], "reward": 0.5})
+            service.post("/v1/bandits/e/reward", json={"decision_id": found["decision_id"], "reward": 1.5})
     refused(service.post("/v1/bandits/e/evaluate", json=body), field)
 
 

@@ -16,8 +16,7 @@ from linmed.ope.estimators import ESTIMATORS
 from linmed.ope.evaluate import evaluate, sequence
 from linmed.ope.intervals import VALID
 from linmed.ope.plot import plot_sequences
-from linmed.ope.request import CONFIDENCE, INTERVAL
-from linmed.ope.request import ESTIMATORS as USUAL
+from linmed.ope.request import CONFIDENCE, INTERVAL, USUAL
 from linmed.ope.sequences import KINDS
 from linmed.ope.targets import Target, as_target, as_targets
 from linmed.progress import Bar

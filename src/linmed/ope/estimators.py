@@ -24,17 +24,15 @@ from linmed.ope.sums import Moments, Terms
 def importance_weights(probability: ArrayLike, target: ArrayLike) -> Floats:
     """w = π(a)/p(a), any shape. `probability` must be positive, `target` lie in [0, 1]."""
     p, pi = np.asarray(probability, dtype=np.float64), np.asarray(target, dtype=np.float64)
-    for name, array, wrong in (
-        ("probability", p, ~((p > 0) & (p <= 1))),
-        ("target", pi, ~((pi >= 0) & (pi <= 1))),
+    wrong_p, wrong_pi = ~((p > 0) & (p <= 1)), ~((pi >= 0) & (pi <= 1))
+    for name, bounds, array, wrong in (
+        ("probability", "(0, 1]", p, wrong_p),
+        ("target", "[0, 1]", pi, wrong_pi),
     ):
         if wrong.any():
-            where = tuple(int(i) for i in np.argwhere(wrong)[0])
-            bounds = "(0, 1]" if name == "probability" else "[0, 1]"
-            raise ValueError(
-                f"{name} must lie in {bounds}: entry {where} is {array[where]} "
-                f"({int(wrong.sum())} such in all)"
-            )
+            where = tuple(np.argwhere(wrong)[0].tolist())
+            first = f"entry {where} is {array[where]} ({int(wrong.sum())} such in all)"
+            raise BadValue(name, f"{name} must lie in {bounds}: {first}")
     weight: Floats = pi / p
     return weight
 
@@ -154,9 +152,7 @@ class ModelEstimator(Estimator):
     def predictions(self, sample: Sample) -> tuple[Floats, Floats]:
         """q̂(a) and q̂(π)."""
         if sample.model_played is None or sample.model_value is None:
-            raise ValueError(
-                "this estimator needs the reward model's predictions: model_played and model_value"
-            )
+            raise ValueError(f"{self.name} needs a reward model's predictions: model_played and model_value")
         return sample.model_played, sample.model_value
 
 

@@ -101,10 +101,10 @@ def evaluate(
     if executor is None or request.ordered:
         tallies = _tallies(request, answers(request, log, reading, progress, executor))
     else:
-        tallies = [Tally(request) for _ in request.targets]
-        for parts in _spread(partial(_summary, request), log, reading, executor):
-            for tally, part in zip(tallies, parts, strict=True):
-                tally.merge(part)
+        tallies = _tallies(request, ())
+        for parts in _spread(partial(_sums, request), log, reading, executor):
+            for tally, sums in zip(tallies, parts, strict=True):
+                tally.merge(sums)
             if progress is not None:
                 progress(reading.decisions)
     reading.finish(log, request.possible)
@@ -145,7 +145,7 @@ def sequence(
     reading = Reading()
     (tally,) = _tallies(request, answers(request, log, reading, progress))
     reading.finish(log, request.possible)
-    return Table(tally.sequences[request.estimators[0].form].table())
+    return tally.sequences[request.estimators[0].form].table()
 
 
 def difference(
@@ -225,10 +225,10 @@ def _tallies(request: Request, batches: Iterable[list[Answer]]) -> list[Tally]:
     return tallies
 
 
-def _summary(request: Request, log: DecisionLog) -> tuple[list[Tally], Reading]:
+def _sums(request: Request, log: DecisionLog) -> tuple[list[list[Moments]], Reading]:
     """What a worker sends of a part of the log where order does not matter."""
     reading = Reading()
-    return _tallies(request, answers(request, log, reading)), reading
+    return [tally.sums for tally in _tallies(request, answers(request, log, reading))], reading
 
 
 def _spread(

@@ -55,11 +55,8 @@ class Bootstrap:
     def add(self, x: Floats | None, y: Floats | None, z: Floats | None) -> None:
         """Absorb n decisions."""
         size = next(column.size for column in (x, y, z) if column is not None)
-        values = np.zeros((size, 4))
-        values[:, 3] = 1.0
-        for place, column in enumerate((x, y, z)):
-            if column is not None:
-                values[:, place] = column
+        columns = [np.zeros(size) if column is None else column for column in (x, y, z)]
+        values = np.stack([*columns, np.ones(size)], axis=1)
         for start in range(0, size, 4096):
             block = values[start : start + 4096]
             self._sums += self._rng.poisson(1.0, (self._sums.shape[0], block.shape[0])) @ block

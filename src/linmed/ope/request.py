@@ -14,10 +14,12 @@ from linmed.ope.rounds import Reader, Reading, RewardRange, Rounds, possible_rew
 from linmed.ope.sequences import KINDS
 from linmed.ope.targets import Target, as_targets
 
-ESTIMATORS = ("ipw", "snipw", "dr")
+USUAL = ("ipw", "snipw", "dr")
 """Estimators where none is named; `dr` only where the log and the targets tell of every arm."""
 INTERVAL = "betting"
 CONFIDENCE = 0.95
+ARM_COUNTED = frozenset({"arm_count", "probabilities", "arms"})
+"""Columns of a log that tell the number of arms."""
 
 Part = tuple[Rounds, list[Floats]]
 """Decisions, and each target's probability of every arm or of the arm played."""
@@ -117,10 +119,9 @@ class Request:
 
     def _usual(self, log: DecisionLog) -> Sequence[str]:
         """The estimators that need no naming."""
-        whole = {"arm_count", "probabilities", "arms"} & set(log.columns)
-        if whole and all(target.knows_all_arms(log) for target in self.targets):
-            return ESTIMATORS
-        return ESTIMATORS[:2]
+        counted = not ARM_COUNTED.isdisjoint(log.columns)
+        whole = counted and all(target.knows_all_arms(log) for target in self.targets)
+        return USUAL if whole else USUAL[:2]
 
     def _ask(self, estimators: Any, have: Sequence[str]) -> None:
         """Every estimator with what it is made from and what carries its interval."""
@@ -171,10 +172,9 @@ class Request:
             everything and "probabilities" in have and ("dr" in kinds or self.interval == "adaptive")
         ):
             columns["probabilities"] = None
-        if self.models and not {"arm_count", "probabilities", "arms"} & set(columns):
-            raise BadValue(
-                "estimators", f"a reward model needs the number of arms: {log.name} has no column arm_count"
-            )
+        if self.models and ARM_COUNTED.isdisjoint(columns):
+            message = f"a reward model needs the number of arms: {log.name} has no column arm_count"
+            raise BadValue("estimators", message)
         if self.adaptive is None and VALID[self.interval] == "independent":
             columns.update(dict.fromkeys(name for name in ("policy", "version") if name in have))
         return tuple(columns)

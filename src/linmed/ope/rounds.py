@@ -22,6 +22,8 @@ SUM_ROUNDING = 1e-9
 ENTRY_ERROR = 1e-6
 """How far `probability` may be from the played arm's entry of `probabilities`, or SUM_ERROR of itself."""
 
+Mask = NDArray[np.bool_]
+
 
 class Problems:
     """What is wrong with a log, by kind: the first row with its value, and how many rows."""
@@ -32,9 +34,7 @@ class Problems:
     def __bool__(self) -> bool:
         return bool(self._found)
 
-    def add(
-        self, rule: str, row: Ints, wrong: NDArray[np.bool_], value: Callable[[int], object] | str
-    ) -> None:
+    def add(self, rule: str, row: Ints, wrong: Mask, value: Callable[[int], object] | str) -> None:
         """Where `wrong` is true, that row of the log breaks `rule`; `value(i)` is what the i-th has."""
         if wrong.any():
             first = int(np.argmax(wrong))
@@ -194,9 +194,8 @@ class Reading:
         if self.decisions == 0:
             raise BadValue("log", f"{log.name} is empty: it holds no decisions")
         if self.rewarded == 0:
-            raise BadValue(
-                "log", f"{log.name} has no rewards yet: none of its {self.decisions} decisions can be used"
-            )
+            waiting = f"none of its {self.decisions} decisions can be used"
+            raise BadValue("log", f"{log.name} has no rewards yet: {waiting}")
         if possible is not None and not possible.contains(self.lowest, self.highest):
             raise BadValue(
                 "reward_range",
@@ -326,13 +325,11 @@ class _Check:
             self._arm(f"arms must all have dimension {self.dim}", rounds, other, length.item)
             return None
         flat = _floats(vectors.flatten()).reshape(-1, self.dim)
-        endless: NDArray[np.bool_] = np.logical_not(np.isfinite(flat).all(axis=1))
+        endless: Mask = np.logical_not(np.isfinite(flat).all(axis=1))
         self._arm("arms must be finite", rounds, endless, lambda i: "a NaN or an infinity")
         return flat
 
-    def _arm(
-        self, rule: str, rounds: Rounds, wrong: NDArray[np.bool_], value: Callable[[int], object]
-    ) -> None:
+    def _arm(self, rule: str, rounds: Rounds, wrong: Mask, value: Callable[[int], object]) -> None:
         """The same of single arms: wrong (ΣK,), value(i) what the i-th arm has."""
         if wrong.any():
             rows = np.logical_or.reduceat(wrong, rounds.offsets[:-1])

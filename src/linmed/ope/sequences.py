@@ -21,7 +21,6 @@ import math
 from abc import ABC, abstractmethod
 
 import numpy as np
-import pyarrow as pa
 from scipy.optimize import brentq
 from scipy.special import gammainc, gammaln
 
@@ -29,6 +28,7 @@ from linmed import checks
 from linmed.checks import BadValue, Floats
 from linmed.kernels import sequences as kernels
 from linmed.ope.rounds import Rounds
+from linmed.tables import Table
 
 KINDS = ("betting", "bernstein", "mixture")
 LARGEST_RATE = 0.5
@@ -42,6 +42,7 @@ class LowerSequence(ABC):
     def __init__(self, level: float):
         self.log_level = -math.log(level)
         self.count = 0
+        self._state = np.zeros(kernels.FIELDS)
 
     def add(self, x: Floats, floor: float = 0.0) -> None:
         """Absorb x (n,) in order, all at least −floor."""
@@ -103,10 +104,6 @@ class BernsteinLower(LowerSequence):
     exp(Σ λ(ξ − ν/(1 + k)) − ψ(λ)(ξ − ξ̂)²) a supermartingale. Waudby-Smith & Ramdas (2024).
     """
 
-    def __init__(self, level: float):
-        super().__init__(level)
-        self._state = np.zeros(kernels.FIELDS)
-
     def _add(self, x: Floats, floor: float) -> None:
         kernels.bernstein(self._state, x, floor, self.log_level, LARGEST_RATE)
 
@@ -125,10 +122,6 @@ class MixtureLower(LowerSequence):
 
     For non-negative x only. Howard, Ramdas, McAuliffe & Sekhon (2021), Proposition 9.
     """
-
-    def __init__(self, level: float):
-        super().__init__(level)
-        self._state = np.zeros(kernels.FIELDS)
 
     def _add(self, x: Floats, floor: float) -> None:
         if floor != 0:
@@ -252,13 +245,11 @@ class ValueSequence:
             return (2.0 * value - 1.0) * (high - low)
         return low + value * (high - low)
 
-    def table(self) -> pa.Table:
+    def table(self) -> Table:
         """n, estimate, lower, upper at growing n, and now."""
-        rows = list(self._trace)
-        if self.count and (not rows or rows[-1][0] != self.count):
-            rows.append((self.count, self.estimate, *self.bounds))
-        columns = list(zip(*rows, strict=True)) or [(), (), (), ()]
-        return pa.table(dict(zip(("n", "estimate", "lower", "upper"), columns, strict=True)))
+        rows = {row[0]: row for row in (*self._trace, (self.count, self.estimate, *self.bounds))}
+        columns = zip(*rows.values(), strict=True)
+        return Table(dict(zip(("n", "estimate", "lower", "upper"), columns, strict=True)))
 
 
 def ipw_terms(weight: Floats, reward: Floats) -> tuple[Floats, Floats]:

@@ -38,18 +38,14 @@ class Answer:
         return Sample(self.weight, self.rounds.reward)
 
     def _marginal(self, number: int) -> Floats:
-        rounds, pi, estimator = self.rounds, self.probabilities, self.request.estimators[number].estimator
+        estimator, o = self.request.estimators[number].estimator, self.rounds.offsets
+        pi, p, arms = self.probabilities, self.rounds.logged, self.rounds.arms
         assert isinstance(estimator, MarginalIPW)
-        assert rounds.logged is not None
-        assert rounds.arms is not None
         assert pi is not None
-        o = rounds.offsets
-        return np.array(
-            [
-                estimator.marginal(pi[i:j], rounds.logged[i:j], rounds.arms[i:j], arm)
-                for i, j, arm in zip(o[:-1], o[1:], rounds.arm, strict=True)
-            ]
-        )
+        assert p is not None
+        assert arms is not None
+        decisions = zip(o[:-1], o[1:], self.rounds.arm, strict=True)
+        return np.array([estimator.marginal(pi[i:j], p[i:j], arms[i:j], arm) for i, j, arm in decisions])
 
     def terms(self, form: Form) -> Floats:
         """Γ (n,), whose mean is the value."""
@@ -113,13 +109,16 @@ class Tally:
             floor = bounds.floors(len(answer.rounds)) if form.kind == "dr" else None
             bounds.add(answer.terms(form), *answer.outcomes(form, floor), floor)
 
-    def merge(self, later: "Tally") -> None:
-        """Absorb the tally of another part of the log."""
+    @property
+    def sums(self) -> list[Moments]:
+        """All there is where order does not matter."""
+        return [*self.moments, *self.weights.values()]
+
+    def merge(self, sums: list[Moments]) -> None:
+        """Absorb the sums of another part of the log."""
         assert not self.request.ordered
-        for moments, other in zip(self.moments, later.moments, strict=True):
-            moments.merge(other)
-        for form, weights in later.weights.items():
-            self.weights[form].merge(weights)
+        for own, other in zip(self.sums, sums, strict=True):
+            own.merge(other)
 
     def rows(self, target: str) -> Iterator[tuple[Any, ...]]:
         """One result row per estimator."""

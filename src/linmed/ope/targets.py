@@ -85,13 +85,11 @@ class ArmTarget(Target):
         assert count is not None
         rule = f"target {self.name!r} needs at least {self.arm + 1} arms"
         problems.add(rule, rounds.row, count <= self.arm, count.item)
-        one: Floats = (rounds.arm_number == self.arm).astype(np.float64)
-        return one
+        return np.asarray(rounds.arm_number == self.arm, dtype=np.float64)
 
     def played(self, rounds: Rounds, problems: Problems) -> Floats:
         """Whether it was the arm."""
-        one: Floats = (rounds.arm == self.arm).astype(np.float64)
-        return one
+        return np.asarray(rounds.arm == self.arm, dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -135,9 +133,8 @@ class Frozen(Target):
         own, dim = self.state.theta.shape[1], arms.shape[1]
         flat = np.zeros(arms.shape[0])
         if own != dim:
-            everywhere = np.ones(len(rounds), dtype=bool)
             rule = f"target {self.name!r} was made for dim={own}"
-            problems.add(rule, rounds.row, everywhere, f"arms of dimension {dim}")
+            problems.add(rule, rounds.row, rounds.row >= 0, f"arms of dimension {dim}")
             return flat
         for places in rounds.alike(CHUNK // dim):
             log_p = self.policy.log_probabilities(self.state, arms[places])
@@ -273,10 +270,8 @@ def as_targets(targets: Any) -> tuple[Target, ...]:
     names = [target.name for target in found]
     for name in names:
         if names.count(name) > 1:
-            raise BadValue(
-                "targets",
-                f"targets need distinct names, {name!r} occurs twice; give them as {{name: target}}",
-            )
+            advice = f"{name!r} occurs twice; give them as {{name: target}}"
+            raise BadValue("targets", f"targets need distinct names, {advice}")
     return tuple(found)
 
 
