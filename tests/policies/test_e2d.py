@@ -118,7 +118,12 @@ def test_the_certificate_holds(K, d, gamma, tol):
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(1, 12), st.integers(1, 5), st.integers(0, 10**6), st.sampled_from([0.01, 1.0, 100.0, 1e6, 1e8]))
+@given(
+    st.integers(1, 12),
+    st.integers(1, 5),
+    st.integers(0, 10**6),
+    st.sampled_from([0.01, 1.0, 100.0, 1e6, 1e8]),
+)
 def test_any_set_of_arms_has_a_certified_answer(K, d, seed, gamma):
     """Integer arms: duplicates, zeros and rank deficiency are common."""
     arms = np.random.default_rng(seed).integers(-1, 2, size=(1, K, d)).astype(float)
@@ -170,7 +175,7 @@ def test_a_fixed_gamma_needs_the_inverse_unit_of_the_rewards():
     policy = E2D(gamma=5.0)
     state = random_state(policy, arms)
     p = probabilities(policy, arms, state)
-    state.theta *= 3.0
+    state.theta[:] *= 3.0
     np.testing.assert_allclose(probabilities(E2D(gamma=5.0 / 3.0), arms, state), p, atol=1e-7)
     assert np.abs(probabilities(policy, arms, state) - p).max() > 1e-3
 
