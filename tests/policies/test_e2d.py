@@ -175,7 +175,7 @@ def test_a_fixed_gamma_needs_the_inverse_unit_of_the_rewards():
     policy = E2D(gamma=5.0)
     state = random_state(policy, arms)
     p = probabilities(policy, arms, state)
-    state.theta *= 3.0
+    state.theta[:] *= 3.0
     np.testing.assert_allclose(probabilities(E2D(gamma=5.0 / 3.0), arms, state), p, atol=1e-7)
     assert np.abs(probabilities(policy, arms, state) - p).max() > 1e-3
 

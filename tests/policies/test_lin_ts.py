@@ -2,12 +2,15 @@
 
 import itertools
 import math
+import resource
+import time
 
 import mpmath
 import numpy as np
 import pytest
 from scipy.stats import binom, multivariate_normal, norm
 
+from linmed.kernels import thompson
 from linmed.kernels.gauss import log_cdf, mills_deficit
 from linmed.policies import LinTS, gaussian_argmax
 from tests.policies.toy import ARMS, probabilities, random_state, sphere, state_of
@@ -178,12 +181,127 @@ def test_lines_agree_with_orthant_integrals():
     np.testing.assert_allclose(probabilities(policy, arms, state), orthants(policy, state, arms), atol=5e-4)
 
 
-def test_three_arms_anywhere_are_nearly_exact():
-    """Their differences span a plane, so the lines are averaged over one dimension only."""
-    arms = sphere(3, 6, seed=2)
-    policy = LinTS(scale="bayes")
+def two_differences(policy, state, arms):
+    """P(⟨θ̃, a_i⟩ exceeds the two others) for three arms: the bivariate normal distribution by quadrature."""
+    V = np.tril(state.gram[0]) + np.tril(state.gram[0], -1).T
+    cov = policy.spread(state)[0] ** 2 * np.linalg.inv(V)
+    p = []
+    for i in range(3):
+        D = np.delete(arms[0, i] - arms[0], i, axis=0)
+        (a, b), C = D @ state.theta[0], D @ cov @ D.T
+        s, slope = math.sqrt(C[0, 0]), C[0, 1] / C[0, 0]
+        rest = math.sqrt(C[1, 1] - slope * C[0, 1])
+
+        def density(x, a=a, b=b, s=s, slope=slope, rest=rest):
+            return mpmath.npdf(x, a, s) * mpmath.ncdf((b + slope * (x - a)) / rest)
+
+        kink = max(a - b / slope, 0.0)
+        edges = sorted({0.0, kink, max(a, 0.0), max(a, 0.0) + 4 * s, max(a, 0.0) + 12 * s})
+        p.append(float(mpmath.quad(density, edges)))
+    return p
+
+
+@pytest.mark.parametrize("d", [3, 10, 40])
+@pytest.mark.parametrize("scale", ["bayes", 0.3])
+def test_three_arms_anywhere_are_integrated_as_a_plane(d, scale):
+    arms = sphere(3, d, seed=2) + 3.0
+    policy = LinTS(scale=scale)
     state = random_state(policy, arms, 25)
-    np.testing.assert_allclose(probabilities(policy, arms, state), orthants(policy, state, arms), atol=1e-6)
+    np.testing.assert_allclose(
+        probabilities(policy, arms, state), two_differences(policy, state, arms), atol=1e-8
+    )
+    assert policy.propensity_error(state, arms).max() == 1e-9
+
+
+def test_an_affine_plane_off_the_origin_is_integrated_as_a_plane():
+    """Under V = λI only the differences and the part of θ̂ along them matter: two dimensions say the same."""
+    flat = sphere(30, 2, seed=1)
+    rng = np.random.default_rng(5)
+    turn = np.linalg.qr(rng.standard_normal((5, 5)))[0][:2]
+    policy = LinTS(scale="bayes")
+    small, large = policy.start(1, 2), policy.start(1, 5)
+    large.theta[:] = rng.standard_normal(5)
+    small.theta[:] = turn @ large.theta[0]
+    arms = flat @ turn + 10 * rng.standard_normal(5)
+    np.testing.assert_allclose(
+        probabilities(policy, arms, large), probabilities(policy, flat, small), atol=1e-9
+    )
+    np.testing.assert_array_equal(policy.propensity_error(large, arms), np.full((1, 30), 1e-9))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_stated_error_is_honest(seed, monkeypatch):
+    """Against 16 times as many lines: hardly ever beyond 3 standard errors, never beyond 6."""
+    rng = np.random.default_rng(seed)
+    K, d = int(rng.integers(4, 30)), int(rng.integers(3, 9))
+    arms = sphere(K, d, seed) * rng.uniform(0.5, 1.0, (K, 1))
+    policy = LinTS(scale=float(rng.choice([0.3, 1.0, 4.0])))
+    state = random_state(policy, arms, int(rng.integers(5, 80)), seed)
+    p, error = probabilities(policy, arms, state), policy.propensity_error(state, arms)[0]
+    monkeypatch.setattr(gaussian_argmax, "POINTS", 16 * gaussian_argmax.POINTS)
+    gaussian_argmax.sobol_normals.cache_clear()
+    off = np.abs(p - probabilities(policy, arms, state))
+    gaussian_argmax.sobol_normals.cache_clear()
+    assert (off <= 6 * error + 1e-12).all()
+    assert (off > 3 * error + 1e-12).mean() <= 0.1
+
+
+def test_very_many_arms_are_decided_in_bounded_memory():
+    """A table of all pairs would take 3.2 GB."""
+    arms = sphere(20_000, 8)
+    policy = LinTS()
+    state = random_state(policy, arms, 20)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    choice = policy.decide(state, arms, np.random.default_rng(0).standard_normal((1, 8)))
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000  # kB
+    assert np.exp(choice.log_probabilities).sum() == pytest.approx(1.0, abs=1e-12)
+
+
+def test_duplicates_among_very_many_arms_are_found_at_once():
+    rng = np.random.default_rng(0)
+    arms = rng.integers(-3, 4, size=(100_000, 4)).astype(float)
+    arms[arms == 0] *= rng.choice([-1.0, 1.0], size=(arms == 0).sum())  # minus zero is zero
+    expected = np.sort(np.unique(arms + 0.0, axis=0, return_index=True)[1])
+    np.testing.assert_array_equal(thompson.distinct(arms), expected)
+    np.testing.assert_array_equal(thompson.distinct(np.ones((100_000, 4))), [0])
+    np.testing.assert_array_equal(thompson.distinct(rng.standard_normal((50, 3))), np.arange(50))
+
+
+@pytest.mark.parametrize(("K", "d"), [(3, 4), (9, 2), (12, 5), (300, 20)])
+def test_a_replica_has_the_same_probabilities_in_any_company(K, d):
+    policy = LinTS()
+    arms = np.concatenate([sphere(K, d, seed) for seed in range(5)])
+    states = [random_state(policy, arms[r : r + 1], 40, r) for r in range(5)]
+    many = policy.start(5, d)
+    many.restore({
+        name: np.concatenate([state.arrays()[name] for state in states]) for name in many.arrays()
+    })  # fmt: skip
+    together = policy.log_probabilities(many, arms)
+    for r in range(5):
+        np.testing.assert_array_equal(together[r], policy.log_probabilities(states[r], arms[r : r + 1])[0])
+
+
+@pytest.mark.parametrize(("K", "d"), [(2, 4), (9, 2), (3, 4), (12, 5)])
+def test_one_state_serves_many_sets_of_arms(K, d):
+    policy = LinTS()
+    arms = np.concatenate([sphere(K, d, seed) for seed in range(4)])
+    state = random_state(policy, arms[:1])
+    noise = np.random.default_rng(0).standard_normal((4, d))
+    log_p, arm = policy.log_probabilities(state, arms), policy.choose(state, arms, noise)
+    for n in range(4):
+        np.testing.assert_array_equal(log_p[n], policy.log_probabilities(state, arms[n : n + 1])[0])
+        assert arm[n] == policy.choose(state, arms[n : n + 1], noise[n : n + 1])[0]
+
+
+def test_probabilities_are_computed_in_the_thread_that_asks():
+    arms = sphere(1000, 32)
+    policy = LinTS()
+    state = random_state(policy, arms)
+    policy.log_probabilities(state, arms)
+    own, all_threads = time.thread_time(), time.process_time()
+    policy.log_probabilities(state, arms)
+    own, all_threads = time.thread_time() - own, time.process_time() - all_threads
+    assert all_threads - own < 0.2 * own
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 5])
@@ -272,6 +390,7 @@ def test_the_logged_probability_is_before_the_draw():
     for noise in np.random.default_rng(0).standard_normal((20, 1, 2)):
         choice = policy.decide(state, ARMS, noise)
         assert np.exp(choice.log_probability[0]) == pytest.approx(probabilities(policy)[choice.arm[0]])
+        assert choice.error[0] == policy.propensity_error(state, ARMS)[0, choice.arm[0]] == 1e-9
 
 
 def test_an_arm_too_rare_for_the_lines_is_still_reported_as_possible():
@@ -285,6 +404,8 @@ def test_an_arm_too_rare_for_the_lines_is_still_reported_as_possible():
     assert choice.arm[0] != 0
     assert np.isfinite(choice.log_probability).all()
     assert choice.log_probability[0] == choice.log_probabilities[0, choice.arm[0]]
+    assert np.exp(choice.log_probabilities).sum() == pytest.approx(1.0, abs=1e-12)
+    assert choice.error[0] == pytest.approx(np.exp(choice.log_probability[0]))
 
 
 @pytest.mark.parametrize("unit", [1e-45, 1e-9, 1e9, 1e45])

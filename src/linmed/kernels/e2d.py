@@ -55,7 +55,7 @@ def lift(A, theta, gamma, lifted, c):
 
 @kernel
 def excess(w, c, p, rank):
-    """max_a (w_a − c_a) − (rank − Σ p c) and no less, with the arm of the maximum and the lowest arm in use."""
+    """max_a (w_a − c_a) − (rank − Σ p c), rounded up; the arm of the maximum and the lowest arm in use."""
     high, low = 0, -1
     cost, most = 0.0, -math.inf
     for i in range(w.shape[0]):

@@ -68,7 +68,7 @@ def with_played(log_p: Floats, error: Floats, arm: Ints) -> tuple[Floats, Floats
 def _in_space(
     A: Floats, rows: Ints, state: RidgeState, s: int, lam: float, scale: Floats
 ) -> tuple[Floats, Floats]:
-    """Probabilities and errors for more than two dimensions.  A (K,d), rows the distinct arms → (K,) twice."""
+    """Probabilities and errors in more than two dimensions.  A (K,d), rows the distinct arms → (K,) twice."""
     p, error = np.zeros(len(A)), np.zeros(len(A))
     left, B, mean, m, rank, bound = thompson.contenders(A, rows, state.theta, state.gram, s, lam, scale)
     if rank <= 2:
