@@ -167,8 +167,8 @@ def for_kernels(array: NDArray[Any]) -> Floats:
     return np.array(array, dtype=np.float64, order="C", subok=False)
 
 
-def floats(name: str, value: ArrayLike) -> Floats:
-    """`value` as an array of finite numbers of reasonable size, in the form of `for_kernels`."""
+def real_array(name: str, value: ArrayLike) -> Floats:
+    """`value` as an array of real numbers, infinities and NaN among them, in the form of `for_kernels`."""
     rows = value if isinstance(value, (list, tuple)) else (value,)
     masked = sum(int(np.sum(row.mask)) for row in rows if isinstance(row, np.ma.MaskedArray))
     if masked:
@@ -181,7 +181,12 @@ def floats(name: str, value: ArrayLike) -> Floats:
         ) from None
     if raw.dtype.kind not in "biuf":
         raise BadType(name, f"{name} must hold real numbers, got dtype {raw.dtype}")
-    array = for_kernels(raw)
+    return for_kernels(raw)
+
+
+def floats(name: str, value: ArrayLike) -> Floats:
+    """`value` as an array of finite numbers of reasonable size, in the form of `for_kernels`."""
+    array = real_array(name, value)
     # One pass without a temporary: NaN and infinities survive the minimum and maximum.
     if array.size and not (array.min() >= -LARGEST and array.max() <= LARGEST):
         where = np.unravel_index(int(np.argmax(~(np.abs(array) <= LARGEST))), array.shape)

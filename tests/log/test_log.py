@@ -197,7 +197,7 @@ def test_rows_are_flushed_by_their_bytes_however_few_they_are(tmp_path):
     weight = arms.nbytes + 2 * writing.ROW_BYTES
     with LogWriter(tmp_path, flush_bytes=3 * weight) as writer:
         for i in range(10):
-            record(writer, i, arms=arms, arm_count=50)
+            record(writer, i, arms=arms, arm_count=50, log_probabilities=None)
             assert writer._bytes <= 3 * weight
     rows = [pq.read_metadata(file).num_rows for file in parquet.decision_files(tmp_path)]
     assert rows == [3, 3, 3, 1]
@@ -214,9 +214,9 @@ def test_a_file_of_lists_stays_within_what_its_offsets_can_number(tmp_path, monk
     arms = np.ones((10, 5))
     with LogWriter(tmp_path, flush_bytes=2**60) as writer:
         for i in range(5):
-            record(writer, i, arms=arms, arm_count=10)
+            record(writer, i, arms=arms, arm_count=10, log_probabilities=None)
         with pytest.raises(ValueError, match="too large for a log: leave out its arms"):
-            record(writer, 5, arms=np.ones((400, 5)), arm_count=400)
+            record(writer, 5, arms=np.ones((400, 5)), arm_count=400, log_probabilities=None)
     assert DecisionLog.open(tmp_path).table()["decision_id"].to_pylist() == [str(i) for i in range(5)]
     with pytest.raises(ValueError, match="at most 300 numbers, got 350"):
         schema.ragged([arms] * 7, nested=True)

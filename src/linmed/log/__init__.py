@@ -5,14 +5,16 @@ Nothing here knows a policy: a log is rows of what was decided, how probable it 
 
 from linmed.log.decisions import BATCH, DecisionLog
 from linmed.log.parquet import AT_ONCE, write_parquet
-from linmed.log.schema import SCHEMA, ragged
+from linmed.log.schema import ENTRY_ERROR, SCHEMA, SUM_ERROR, ragged
 from linmed.log.source import Malformed, Source
 from linmed.log.writer import LogWriter, Recorder
 
 __all__ = [
     "AT_ONCE",
     "BATCH",
+    "ENTRY_ERROR",
     "SCHEMA",
+    "SUM_ERROR",
     "DecisionLog",
     "LogWriter",
     "Malformed",

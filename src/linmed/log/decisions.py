@@ -85,8 +85,9 @@ class DecisionLog:
     def save(self, path: str | os.PathLike[str]) -> "DecisionLog":
         """Write this log as a new Parquet log in large files, late rewards in their rows; returns it."""
         folder = Path(path)
-        if folder.exists() and any(folder.iterdir()):
-            raise ValueError(f"path must be a new or empty directory, {folder} is not empty")
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            state = "not empty" if folder.is_dir() else "a file"
+            raise checks.BadValue("path", f"path must be a new or empty directory, {folder} is {state}")
         batches = self.batches()
         first = next(batches, None)
         if first is None:

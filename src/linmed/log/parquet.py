@@ -1,6 +1,7 @@
 """Reading a log's Parquet files: decisions in order, each joined with its reward wherever that stands."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,14 +37,16 @@ class ParquetSource:
     @property
     def files(self) -> list[Path]:
         """Those to be read, in order."""
-        if self.file is not None or self.path.is_file():
+        if self.file is not None or not self.path.is_dir():
             return [self.file or self.path]
         return decision_files(self.path)
 
     @property
     def columns(self) -> list[str]:
         """As in the first file."""
-        return list(pq.read_schema(self.files[0]).names)
+        first = self.files[0]
+        with reading(first):
+            return list(pq.read_schema(first).names)
 
     def read(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Iterator[pa.RecordBatch]:
         """File after file, in batches of at most `rows` decisions with all rewards that arrived."""
@@ -52,7 +55,7 @@ class ParquetSource:
             late = late_rewards(self.path, None if self.file is None else self.file.stem)
         for part in self.files:
             start = 0
-            with pq.ParquetFile(part) as file:
+            with reading(part), pq.ParquetFile(part) as file:
                 size = min(rows, _rows_at_once(file.metadata, columns))
                 for batch in file.iter_batches(batch_size=size, columns=list(columns)):
                     yield join(batch, start, late[part.stem]) if part.stem in late else batch
@@ -64,12 +67,24 @@ def decision_files(path: Path) -> list[Path]:
     return sorted(path.glob("decisions-*.parquet"))
 
 
+@contextmanager
+def reading(file: Path) -> Iterator[None]:
+    """Name the file in what pyarrow has to say of its content."""
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # no such file, no permission: named
+            raise
+        raise ValueError(f"{file} is damaged, or no Parquet file of a log: {error}") from error
+
+
 def late_rewards(path: Path, part: str | None = None) -> dict[str, LateRewards]:
     """Rewards that came after their decision's file was written, by that file's stem; 24 bytes each."""
     only = None if part is None else [("part", "=", part)]
     parts: dict[str, list[LateRewards]] = {}
     for file in sorted(path.glob("rewards-*.parquet")):
-        table = pq.read_table(file, columns=["part", "row", "reward", "reward_time"], filters=only)
+        with reading(file):
+            table = pq.read_table(file, columns=["part", "row", "reward", "reward_time"], filters=only)
         names = table["part"].combine_chunks().dictionary_encode()
         columns = [table["row"], table["reward"], table["reward_time"].cast(pa.int64())]
         for i, name in enumerate(names.dictionary.to_pylist()):

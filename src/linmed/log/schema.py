@@ -45,6 +45,14 @@ REWARDS = pa.schema(
 MOST_NUMBERS = 2**31 - 1
 """How many numbers one array of lists can hold: its offsets have 32 bits."""
 
+SUM_ERROR = 1e-3
+"""How far from one a decision's probabilities may sum: rounding to four digits, or an integral that has an
+error of its own, leaves no more. A reader divides them by their sum; beyond it they are refused."""
+ENTRY_ERROR = 1e-6
+"""How far `probability` may be from the played arm's entry of `probabilities`, or SUM_ERROR of itself."""
+FIRST, LAST = -62_135_596_800_000_000, 253_402_300_799_999_999
+"""The years 1 to 9999 in microseconds since 1970: those that a datetime can hold."""
+
 
 def ragged(arrays: Sequence[Floats | None], nested: bool) -> pa.Array:
     """Arrays (m,), or (m, d) if `nested`, as one list column without a Python object per number."""
@@ -84,6 +92,10 @@ def microseconds(time: datetime | float | None) -> int:
     """Seconds since 1970 or a datetime with a zone (none means UTC), as whole microseconds; None is now."""
     if time is None:
         return clock.time_ns() // 1000
-    if isinstance(time, datetime):
-        return int(pa.scalar(time, TIME).value)
-    return round(checks.real("time", time) * 1e6)
+    moment = pa.scalar(time, TIME).value if isinstance(time, datetime) else checks.real("time", time) * 1e6
+    if moment is None or not FIRST <= moment <= LAST:
+        raise checks.BadValue(
+            "time",
+            f"time must be in the years 1 to 9999 (in seconds since 1970, or a datetime), got {time!r}",
+        )
+    return round(moment)

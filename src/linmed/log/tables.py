@@ -50,7 +50,11 @@ def _arrow(table: Any) -> pa.Table:
     if isinstance(table, pa.Table):
         return table
     if isinstance(table, Mapping):
-        return pa.table({str(name): _array(str(name), values) for name, values in table.items()})
+        arrays = {str(name): _array(str(name), values) for name, values in table.items()}
+        if len({len(array) for array in arrays.values()}) > 1:
+            lengths = ", ".join(f"{name} has {len(array)}" for name, array in arrays.items())
+            raise ValueError(f"the table's columns must have as many rows as each other: {lengths}")
+        return pa.table(arrays)
     if hasattr(table, "iloc") and hasattr(table, "columns"):  # pandas
         return pa.table({str(name): _array(str(name), table[name]) for name in table.columns})
     if hasattr(table, "__arrow_c_stream__"):

@@ -8,7 +8,9 @@ at all: a killed process loses only what had not been flushed.
 
 import atexit
 import functools
+import math
 import os
+import re
 import threading
 import time as clock
 import uuid
@@ -21,12 +23,14 @@ from typing import Any, Protocol, Self
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from linmed import checks
 from linmed.checks import Floats
 from linmed.files import write_atomically
-from linmed.log.parquet import decision_files, late_rewards
+from linmed.log.fields import finite, int64, law, text
+from linmed.log.lock import DirectoryLock
+from linmed.log.parquet import decision_files, late_rewards, reading
 from linmed.log.schema import MOST_NUMBERS, REWARDS, SCHEMA, microseconds, ragged
 
 ROW_BYTES = 1000  # what a row in the buffer weighs beside its arrays, about
@@ -64,8 +68,8 @@ class LogWriter:
 
     The buffer is written by `flush`, and by itself once it holds `flush_rows` rows or `flush_bytes` bytes or
     its oldest row is `flush_seconds` old (looked at whenever something is recorded). The rest is written by
-    `close`, at the end of a `with` block or of the process. Threads may share a writer; one process writes a
-    log at a time.
+    `close`, at the end of a `with` block or of the process. Threads may share a writer; a log has one at a
+    time, and a second is refused until the first is closed or its process has ended, however it did.
     """
 
     def __init__(
@@ -90,7 +94,12 @@ class LogWriter:
         self._late: list[tuple[str, str, int, float, int]] = []
         self._oldest: float | None = None  # when the oldest row in the buffer was added
         self._lock = threading.RLock()
-        self._resume()
+        self._directory = DirectoryLock(self.path)
+        try:
+            self._resume()
+        except BaseException:
+            self._directory.release()
+            raise
         self._start_part()
         self._at_exit = functools.partial(_close, weakref.ref(self))
         atexit.register(self._at_exit)
@@ -112,30 +121,44 @@ class LogWriter:
         time: datetime | float | None = None,
     ) -> None:
         """Append one decision. `log_probability` is the marginal one of the arm that was played."""
-        identifier = str(decision_id)
-        if not -np.inf < log_probability <= 1e-9:
-            raise ValueError(f"log_probability must be finite and at most 0, got {log_probability!r}")
+        identifier = text("decision_id", decision_id)
+        if type(log_probability) is not float:
+            log_probability = checks.real("log_probability", log_probability)
+        if not -math.inf < log_probability <= 1e-9:
+            raise checks.BadValue(
+                "log_probability", f"log_probability must be finite and at most 0, got {log_probability!r}"
+            )
+        arm_count, arm = int64("arm_count", arm_count, 1), int64("arm", arm, -(2**63))
         if not 0 <= arm < arm_count:
-            raise ValueError(f"arm must lie in 0..{arm_count - 1} (arm_count={arm_count}), got {arm!r}")
-        log_probability = min(float(log_probability), 0.0)
-        every = _copy("log_probabilities", log_probabilities, 1)
+            raise checks.BadValue(
+                "arm", f"arm must lie in 0..{arm_count - 1} (arm_count={arm_count}), got {arm!r}"
+            )
+        log_probability = min(log_probability, 0.0)
+        probability = math.exp(log_probability)
+        own = None if features is None else finite("features", features, 1)
+        sets = None if arms is None else finite("arms", arms, 2)
+        if sets is not None and (len(sets) != arm_count or not sets.size):
+            raise checks.BadValue(
+                "arms", f"arms must have shape ({arm_count}, dim), a row for each arm, got {sets.shape}"
+            )
+        every = None if log_probabilities is None else law(log_probabilities, arm_count, arm, probability)
         row = {
             "decision_id": identifier,
             "time": microseconds(time),
-            "policy": policy,
-            "version": version,
-            "arm": int(arm),
-            "arm_id": None if arm_id is None else str(arm_id),
-            "arm_count": int(arm_count),
-            "features": _copy("features", features, 1),
-            "probability": float(np.exp(log_probability)),
+            "policy": None if policy is None else text("policy", checks.text("policy", policy)),
+            "version": None if version is None else int64("version", version, -(2**63)),
+            "arm": arm,
+            "arm_id": None if arm_id is None else text("arm_id", arm_id),
+            "arm_count": arm_count,
+            "features": own,
+            "probability": probability,
             "log_probability": log_probability,
-            "probabilities": None if every is None else np.exp(every),
-            "arms": _copy("arms", arms, 2),
+            "probabilities": every,
+            "arms": sets,
             "reward": None,
             "reward_time": None,
         }
-        size = ROW_BYTES + sum(value.nbytes for value in row.values() if isinstance(value, np.ndarray))
+        size = ROW_BYTES + sum(array.nbytes for array in (own, every, sets) if array is not None)
         if size > 8 * MOST_NUMBERS:
             raise ValueError(f"a decision of {size} bytes is too large for a log: leave out its arms")
         with self._lock:
@@ -203,8 +226,10 @@ class LogWriter:
         """Flush and refuse further rows."""
         with self._lock:
             if not self._closed:
-                self.flush()
+                if self._directory.ours:
+                    self.flush()
                 self._closed = True
+                self._directory.release()
                 atexit.unregister(self._at_exit)
 
     def __del__(self) -> None:
@@ -220,6 +245,11 @@ class LogWriter:
     def _check_open(self) -> None:
         if self._closed:
             raise ValueError(f"the log at {self.path} is closed; a new LogWriter continues it")
+        if not self._directory.ours:
+            raise ValueError(
+                f"the log at {self.path} belongs to the process that opened it, and this one was forked from "
+                "it: let it write to a directory of its own"
+            )
 
     def _flush_if_due(self, take_back: Callable[[], None]) -> None:
         """Write a buffer that is full or old; what was just added is taken back where that fails."""
@@ -252,7 +282,9 @@ class LogWriter:
         """Learn from the files already there which decisions exist and which still wait."""
         late = late_rewards(self.path)
         for file in decision_files(self.path):
-            table = pq.read_table(file, columns=["decision_id", "reward"])
+            stamp = self._continued(file)
+            with reading(file):
+                table = pq.read_table(file, columns=["decision_id", "reward"])
             waiting = table["reward"].combine_chunks().is_null().to_numpy(zero_copy_only=False).copy()
             if file.stem in late:
                 waiting[late[file.stem].row] = False
@@ -260,7 +292,23 @@ class LogWriter:
             self._seen.add(identifiers.to_pylist())
             for row in np.flatnonzero(waiting).tolist():
                 self._pending[identifiers[row].as_py()] = (file.stem, row)
-            self._stamp = max(self._stamp, int(file.stem.split("-")[1]))
+            self._stamp = max(self._stamp, stamp)
+
+    def _continued(self, file: Path) -> int:
+        """The stamp of a file that is already there, if more can follow it."""
+        named = re.fullmatch(r"decisions-([0-9]{20})-\w+", file.stem)
+        with reading(file):
+            columns = pq.read_schema(file).names
+        if named is None:
+            reason = "is not named decisions-<20 digits>-<letters>.parquet, which keeps the files in order"
+        elif set(columns) != set(SCHEMA.names):
+            other = ", ".join(sorted(set(columns) ^ set(SCHEMA.names)))
+            reason = f"has not the columns of linmed.log.SCHEMA (it differs in {other})"
+        else:
+            return int(named[1])
+        raise ValueError(
+            f"the log at {self.path} cannot be continued: {file.name} {reason}; write to a new directory"
+        )
 
     def _known(self, identifier: str) -> bool:
         """Whether the log holds `identifier`: a fast no, and a search of the files to confirm a yes."""
@@ -269,12 +317,12 @@ class LogWriter:
         if hash(identifier) not in self._seen:
             return False
         wanted = pa.scalar(identifier)
-        return any(
-            wanted in column.chunk(i)
-            for file in decision_files(self.path)
-            for column in [pq.read_table(file, columns=["decision_id"])["decision_id"]]
-            for i in range(column.num_chunks)
-        )
+        for file in decision_files(self.path):
+            with reading(file):
+                column = pq.read_table(file, columns=["decision_id"])["decision_id"]
+            if any(wanted in chunk for chunk in column.chunks):
+                return True
+        return False
 
 
 def _close(writer: "weakref.ref[LogWriter]") -> None:
@@ -308,13 +356,3 @@ def _column(field: pa.Field, values: list[Any]) -> pa.Array:
     if not pa.types.is_list(field.type):
         return pa.array(values, field.type)
     return ragged(values, nested=pa.types.is_list(field.type.value_type))
-
-
-def _copy(name: str, value: ArrayLike | None, axes: int) -> Floats | None:
-    """The writer's own copy of an array with so many axes."""
-    if value is None:
-        return None
-    array = np.array(value, dtype=np.float64)
-    if array.ndim != axes:
-        raise checks.BadValue(name, f"{name} must have {axes} axes, got shape {array.shape}")
-    return array

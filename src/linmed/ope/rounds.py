@@ -12,15 +12,10 @@ from numpy.typing import NDArray
 
 from linmed import checks
 from linmed.checks import BadValue, Floats, Ints
-from linmed.log import BATCH, DecisionLog
+from linmed.log import BATCH, ENTRY_ERROR, SUM_ERROR, DecisionLog
 
-SUM_ERROR = 1e-3
-"""How far from one a decision's probabilities may sum: rounding to four digits, or an integral that has an
-error of its own, leaves no more. Such a decision's are divided by their sum; beyond it they are refused."""
 SUM_ROUNDING = 1e-9
 """Sums closer to one than this are float64's own, and left as they are."""
-ENTRY_ERROR = 1e-6
-"""How far `probability` may be from the played arm's entry of `probabilities`, or SUM_ERROR of itself."""
 SMALLEST, LARGEST = np.finfo(np.float64).smallest_subnormal, np.finfo(np.float64).max
 
 Mask = NDArray[np.bool_]

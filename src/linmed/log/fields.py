@@ -1,0 +1,66 @@
+"""What a writer accepts in a row: anything that could not be written, or not be read again, is refused here.
+
+An agent's own rows pass by their exact types, in a few microseconds; all others go through `linmed.checks`.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from linmed import checks
+from linmed.checks import Floats
+from linmed.log.schema import ENTRY_ERROR, SUM_ERROR
+
+
+def text(name: str, value: object) -> str:
+    """`value` as text that the file can hold."""
+    written = value if type(value) is str else str(value)
+    if not written.isascii():
+        try:
+            written.encode()
+        except UnicodeEncodeError as error:
+            raise checks.BadValue(name, f"{name} must be Unicode text, got {written!r} ({error})") from None
+    return written
+
+
+def int64(name: str, value: int, at_least: int) -> int:
+    """`value` as a whole number of 64 bits."""
+    number = value if type(value) is int else checks.whole(name, value, at_least)
+    if not at_least <= number < 2**63:
+        raise checks.BadValue(name, f"{name} must lie in {at_least}..{2**63 - 1}, got {value!r}")
+    return number
+
+
+def _own(name: str, value: ArrayLike, axes: int) -> Floats:
+    """The writer's own copy of an array with so many axes."""
+    plain = type(value) is np.ndarray and value.dtype == np.float64
+    array: Floats = np.array(value if plain else checks.real_array(name, value), np.float64)
+    if array.ndim != axes:
+        raise checks.BadValue(name, f"{name} must have {axes} axes, got shape {array.shape}")
+    return array
+
+
+def finite(name: str, value: ArrayLike, axes: int) -> Floats:
+    """The same of finite numbers: where the squares sum to little, each is small, and none is NaN."""
+    array = _own(name, value, axes)
+    return array if np.vdot(array, array) <= checks.LARGEST else checks.floats(name, array)
+
+
+def law(log_probabilities: ArrayLike, arm_count: int, arm: int, probability: float) -> Floats:
+    """Every arm's probability, as a reader of the log will want them."""
+    name = "log_probabilities"
+    with np.errstate(over="ignore"):
+        every: Floats = np.exp(_own(name, log_probabilities, 1))
+    if every.size != arm_count:
+        raise checks.BadValue(
+            name, f"{name} must have one entry for each of the {arm_count} arms, got {every.size}"
+        )
+    total = float(np.add.reduce(every))
+    if not abs(total - 1.0) <= SUM_ERROR:
+        raise checks.BadValue(name, f"{name} must be those of probabilities that sum to 1, not to {total:g}")
+    if not abs(every[arm] - probability) <= max(ENTRY_ERROR, SUM_ERROR * probability):
+        raise checks.BadValue(
+            "log_probability",
+            f"log_probability must be the entry of log_probabilities for arm {arm}: their probabilities are "
+            f"{probability:g} and {every[arm]:g}",
+        )
+    return every
