@@ -322,9 +322,8 @@ def _estimator(one: Any) -> Estimator:
         return one
     if isinstance(one, str) and one in ESTIMATORS:
         return ESTIMATORS[one]()
-    raise BadValue(
-        "estimators", f"estimators must be among {', '.join(ESTIMATORS)} or instances, got {one!r}"
-    )
+    known = ", ".join(ESTIMATORS)
+    raise BadValue("estimators", f"estimators must be among {known} or instances, got {one!r}")
 
 
 def _parameters(estimator: Estimator) -> str:

@@ -24,18 +24,13 @@ from linmed.ope.tally import Answer, Tally, value_sequence
 from linmed.ope.targets import as_target
 from linmed.tables import Table
 
+_TEXT, _NUMBER = pa.string(), pa.float64()
 RESULT = pa.schema(
-    [
-        ("target", pa.string()),
-        ("estimator", pa.string()),
-        ("estimate", pa.float64()),
-        ("lower", pa.float64()),
-        ("upper", pa.float64()),
-        ("n", pa.int64()),
-        ("effective_n", pa.float64()),
-        ("valid", pa.string()),
-    ]
-)
+    {
+        "target": _TEXT, "estimator": _TEXT, "estimate": _NUMBER, "lower": _NUMBER, "upper": _NUMBER,
+        "n": pa.int64(), "effective_n": _NUMBER, "valid": _TEXT,
+    }
+)  # fmt: skip
 AHEAD = 8
 """Parts of the log that an executor may work on at once."""
 

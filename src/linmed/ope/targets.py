@@ -290,6 +290,5 @@ def _from_string(text: str) -> Target:
         return ArmTarget(int(value))
     if kind == "column" and value:
         return ColumnTarget(value)
-    raise BadValue(
-        "targets", f"target must be 'uniform', 'logged', 'arm:NUMBER' or 'column:NAME', got {text!r}"
-    )
+    known = "'uniform', 'logged', 'arm:NUMBER' or 'column:NAME'"
+    raise BadValue("targets", f"target must be {known}, got {text!r}")
