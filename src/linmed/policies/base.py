@@ -168,19 +168,19 @@ class Policy(ABC):
         return Choice(arm, entries(log_p, arm), log_p, self.features(state, arms, arm))
 
     def _draw(self, log_p: Floats, arms: Floats, noise: Floats) -> Ints:
-        """One arm per replica by inverting the CDF at noise[:, 0], if log_p (R,K) are the logarithms of one."""
+        """One arm per replica by inverting the CDF at noise[:, 0], if log_p (R,K) is a law."""
+        stated = f"log_probabilities of {type(self).__name__} must be"
         expected = len(noise), arms.shape[1]
         if getattr(log_p, "shape", None) != expected:
             raise ValueError(
-                f"log_probabilities of {type(self).__name__} must be an array of shape {expected}, one row per "
-                f"decision and one column per arm, got {type(log_p).__name__} of shape {np.shape(log_p)}"
+                f"{stated} an array of shape {expected}, one row per decision and one column per arm, got "
+                f" {type(log_p).__name__} of shape {np.shape(log_p)}"
             )
         arm = np.empty(len(noise), dtype=np.int64)
         total = sample(checks.for_kernels(log_p), noise, arm)
         if total != 1.0:
             raise ValueError(
-                f"log_probabilities of {type(self).__name__} must be logarithms of probabilities that sum to 1, "
-                f"but a row sums to {total:g}"
+                f"{stated} logarithms of probabilities that sum to 1, but a row sums to {total:g}"
             )
         return arm
 
