@@ -174,7 +174,7 @@ class Policy(ABC):
         if getattr(log_p, "shape", None) != expected:
             raise ValueError(
                 f"{stated} an array of shape {expected}, one row per decision and one column per arm, got "
-                f" {type(log_p).__name__} of shape {np.shape(log_p)}"
+                f"{type(log_p).__name__} of shape {np.shape(log_p)}"
             )
         arm = np.empty(len(noise), dtype=np.int64)
         total = sample(checks.for_kernels(log_p), noise, arm)
