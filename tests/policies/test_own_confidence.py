@@ -89,3 +89,27 @@ def test_the_example_runs_as_a_script():
     assert done.returncode == 0, done.stderr
     assert "OFUL, mixture" in done.stdout
     assert not done.stderr
+
+
+def test_a_set_whose_formula_has_changed_is_compiled_again(tmp_path):
+    """numba's cache knows the kernel's file, not that of the set: it must not answer with the old formula."""
+    module = tmp_path / "my_set.py"
+    program = (
+        "import numpy as np, my_set\n"
+        "from linmed.kernels import confidence, ridge\n"
+        "out = np.empty(1)\n"
+        "confidence.radii(my_set.Mine)(tuple(ridge.start(1, 2, 1.0)), (9.0,), out)\n"
+        "print(out[0])"
+    )
+    seen = []
+    for formula in ("self.beta", "4.0 * self.beta", "self.beta"):
+        module.write_text(
+            "from typing import NamedTuple\n\n\nclass Mine(NamedTuple):\n    beta: float\n\n"
+            f"    def squared_radius(self, belief, r):\n        return {formula}\n"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        seen.append(float(done.stdout))
+    assert seen == [3.0, 6.0, 3.0]

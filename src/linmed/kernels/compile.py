@@ -5,8 +5,11 @@ numbers: `Ridge`, `PaperSet`, `MedRule`. Their methods are written in Python and
 (`by_class`): a belief, a confidence set or a rule of one's own is a class and needs no copy of the others.
 """
 
+import hashlib
 import inspect
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numba
@@ -19,14 +22,33 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile `function` on its first call.
 
     `fastmath` stays off: the sums in twice the working precision rely on the order of operations.
-    A kernel made for a class of the running script is not kept: no other process would find that class.
+    A kernel made for classes (see `by_class`) is kept only if another process would find them by name.
     """
     made_for = inspect.getclosurevars(function).nonlocals.values()
-    keep = all(getattr(value, "__module__", None) != "__main__" for value in made_for)
+    keep = all(_found_by_name(value) for value in made_for if isinstance(value, type))
     compiled: Callable[..., Any] = numba.njit(cache=keep, forceinline=False, nogil=True, error_model="numpy")(
         function
     )
     return compiled
+
+
+def _found_by_name(cls: type) -> bool:
+    """Whether the class can be imported: not one of the running script or of a notebook."""
+    module = sys.modules.get(cls.__module__)
+    return cls.__module__ != "__main__" and getattr(module, cls.__qualname__, None) is cls
+
+
+def version_of(*classes: type) -> int:
+    """A number that changes with the files in which the classes stand.
+
+    numba keeps a compiled kernel as long as the kernel's own file stays the same. One made for a class whose
+    formula has changed since must not be found again: this number, a variable of the kernel, sees to that.
+    """
+    seen = hashlib.sha256()
+    for cls in classes:
+        file = getattr(sys.modules.get(cls.__module__), "__file__", None)
+        seen.update(Path(file).read_bytes() if file is not None else b"")
+    return int.from_bytes(seen.digest()[:7])
 
 
 def by_class(function: Callable[..., Any]) -> Callable[..., Any]:

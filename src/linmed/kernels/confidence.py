@@ -8,7 +8,7 @@ import math
 from functools import cache
 from typing import Any, NamedTuple
 
-from linmed.kernels.compile import by_class, kernel
+from linmed.kernels.compile import by_class, kernel, version_of
 from linmed.kernels.ridge import Ridge
 
 
@@ -47,9 +47,12 @@ def squared_radius(confidence, belief, r):
 def radii(Set: type) -> Any:
     """The kernel that writes √β of every replica for this class of sets."""
 
+    version = version_of(Set)
+
     @kernel
     def radii_of_set(state, parameters, out):
         """state: a `Ridge` as a plain tuple; parameters of the set; out (R,)."""
+        version  # noqa: B018
         belief, confidence = Ridge(*state), Set(*parameters)
         for r in range(out.shape[0]):
             out[r] = math.sqrt(squared_radius(confidence, belief, r))

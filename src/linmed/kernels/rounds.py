@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from linmed.kernels.compile import borrowed, by_class, keep, kernel
+from linmed.kernels.compile import borrowed, by_class, keep, kernel, version_of
 from linmed.kernels.confidence import squared_radius
 from linmed.kernels.ridge import absorb, refresh
 
@@ -25,6 +25,7 @@ def decide(rule, belief, s, beta, arms, p, noise, t, r, scratch, log_p):
 @cache
 def rounds(Belief: type, Set: type, Rule: type) -> Any:
     """The kernel that plays rounds with these three."""
+    version = version_of(Belief, Set, Rule)
 
     @kernel
     def play(state, confidence, rule, arms, rewards, noise, played, log_p):
@@ -35,6 +36,7 @@ def rounds(Belief: type, Set: type, Rule: type) -> Any:
         A state of one replica may decide for R sets. As many replicas go through the rounds together as fit
         into a cache.
         """
+        version  # noqa: B018
         belief, sure, rule_ = Belief(*borrowed(state)), Set(*confidence), Rule(*rule)
         arms = borrowed(arms)
         T, R = played.shape

@@ -21,6 +21,7 @@ SUM_ROUNDING = 1e-9
 """Sums closer to one than this are float64's own, and left as they are."""
 ENTRY_ERROR = 1e-6
 """How far `probability` may be from the played arm's entry of `probabilities`, or SUM_ERROR of itself."""
+SMALLEST, LARGEST = np.finfo(np.float64).smallest_subnormal, np.finfo(np.float64).max
 
 Mask = NDArray[np.bool_]
 
@@ -262,14 +263,16 @@ class _Check:
 
     def convert(self, batch: pa.RecordBatch, row: Ints) -> Rounds:
         names = batch.schema.names
-        p, reward = _floats(batch.column("probability")), _floats(batch.column("reward"))
+        # No kernel sees probability and arm_count themselves: they may stay where Arrow has them.
+        p: Floats = np.asarray(batch.column("probability").to_numpy(zero_copy_only=False), np.float64)
+        reward = _floats(batch.column("reward"))
         arm = _ints(batch.column("arm"), -1)
-        self.problems.add("probability must lie in (0, 1]", row, ~((p > 0) & (p <= 1)), p.item)
+        self._within("probability must lie in (0, 1]", row, p, SMALLEST, 1.0)
         self._rewards(row, reward)
-        self.problems.add("arm must be a non-negative index", row, arm < 0, arm.item)
+        self._within("arm must be a non-negative index", row, arm, 0, np.inf)
         rounds = Rounds(row, arm, p, reward)
         if "arm_count" in names:
-            rounds.arm_count = _ints(batch.column("arm_count"), 0)
+            rounds.arm_count = _ints(batch.column("arm_count"), 0, copy=False)
             self.problems.add("arm must be smaller than arm_count", row, arm >= rounds.arm_count, arm.item)
         if "probabilities" in names:
             rounds.logged = self._logged(batch.column("probabilities"), rounds)
@@ -280,15 +283,19 @@ class _Check:
     def _rewards(self, row: Ints, reward: Floats) -> None:
         if self.possible is not None and self.possible.given:
             low, high, _ = self.possible
-            rule = f"reward must lie in reward_range [{low:g}, {high:g}]"
-            self.problems.add(rule, row, ~((reward >= low) & (reward <= high)), reward.item)
+            self._within(f"reward must lie in reward_range [{low:g}, {high:g}]", row, reward, low, high)
             return
-        self.problems.add("reward must be finite", row, ~np.isfinite(reward), reward.item)
+        self._within("reward must be finite", row, reward, -LARGEST, LARGEST)
         if self.possible is not None and reward.size:
             seen = self.reading
             seen.lowest = min(seen.lowest, float(reward.min()))
             seen.highest = max(seen.highest, float(reward.max()))
             self.in_range = self.possible.contains(seen.lowest, seen.highest)
+
+    def _within(self, rule: str, row: Ints, values: Floats | Ints, low: float, high: float) -> None:
+        # The extremes first: they need no temporary array, and a NaN is neither above nor below.
+        if values.size and not (values.min() >= low and values.max() <= high):
+            self.problems.add(rule, row, ~((values >= low) & (values <= high)), values.item)
 
     def _fits(self, column: pa.Array, name: str, rounds: Rounds) -> bool:
         """Whether a list column is given in every row with one entry per arm, and nothing else is wrong."""
@@ -341,7 +348,7 @@ def _floats(column: pa.Array) -> Floats:
     return checks.for_kernels(column.to_numpy(zero_copy_only=False))
 
 
-def _ints(column: pa.Array, missing: int) -> Ints:
+def _ints(column: pa.Array, missing: int, copy: bool = True) -> Ints:
     filled = column.fill_null(missing) if column.null_count else column
     array: Ints = filled.to_numpy(zero_copy_only=False)
-    return np.require(array, np.int64, ["C", "W"])
+    return np.require(array, np.int64, ["C", "W"] if copy else ["C"])
