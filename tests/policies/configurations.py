@@ -148,7 +148,8 @@ def shaped_arms(policy, shape, rng, replicas):
     if shape.rank is not None and not takes_one_hot(policy):
         basis = rng.standard_normal((shape.rank, shape.dim))
         mixture = rng.standard_normal((replicas, distinct.shape[1], shape.rank))
-        distinct = mixture @ basis / (shape.rank * shape.dim) ** 0.5
+        parts = [mixture[:, :, [k]] * basis[k] for k in range(shape.rank)]
+        distinct = sum(parts) / (shape.rank * shape.dim) ** 0.5
     return np.tile(distinct, (1, shape.copies, 1))[:, : shape.arms].copy()
 
 

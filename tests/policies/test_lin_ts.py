@@ -437,7 +437,7 @@ def test_names_for_legends():
 
 
 def test_a_played_arms_probability_is_not_below_its_own_error():
-    """60 arms in 20 dimensions: some play of 20,000 is of an arm whose integral is noise (seen: 4e-12 ± 4e-5)."""
+    """60 arms in 20 dimensions: some play is of an arm whose integral is noise (seen: 4e-12 ± 4e-5)."""
     rng = np.random.default_rng(9)
     arms = rng.normal(size=(60, 20))
     arms /= np.linalg.norm(arms, axis=1, keepdims=True)

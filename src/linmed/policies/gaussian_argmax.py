@@ -52,16 +52,18 @@ def log_best_arm_probabilities(
 def with_played(log_p: Floats, error: Floats, arm: Ints) -> None:
     """Turn log_p (R,K) into the law that a decision reports, in place.  error (R,K), arm (R,).
 
-    An arm that was played is possible, even if it was too rare for line integration to see, or so rare that
-    the number is far below its own error. It then gets that error, half a line's share at the most, and the
-    others that much less: a weight 1/p must not come from digits that nobody knows.
+    An arm that was played is possible. Where line integration has not seen it, it gets half a line's share;
+    where its number is below its own error, that error, half a line's share at the most; and the others that
+    much less: a weight 1/p must not come from digits that nobody knows.
     """
-    rows = np.arange(len(arm))
-    p = np.exp(log_p[rows, arm])
-    least = np.minimum(error[rows, arm], 0.5 / (BLOCKS * POINTS))
-    for r in np.flatnonzero(p < least):
-        log_p[r] += math.log1p(-least[r]) - math.log1p(-p[r])
-        log_p[r, arm[r]] = math.log(least[r])
+    half_a_line = 0.5 / (BLOCKS * POINTS)
+    for r, played in enumerate(arm):
+        p = math.exp(log_p[r, played])
+        least = min(error[r, played], half_a_line) if p > 0.0 else half_a_line
+        if p < least:
+            log_p[r] += math.log1p(-least) - math.log1p(-p)
+            log_p[r, played] = math.log(least)
+            error[r, played] = max(error[r, played], least)
 
 
 def _in_space(
