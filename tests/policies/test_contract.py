@@ -5,6 +5,7 @@ Here at one small shape; `test_shapes.py` holds what is asked at every shape.
 
 import dataclasses
 import json
+import pickle
 
 import numpy as np
 import pytest
@@ -132,6 +133,16 @@ def test_configuration_survives_json_and_is_hashable(policy):
     assert hash(copy) == hash(policy)
     assert copy.name == policy.name
     assert policy.name
+
+
+@every_configuration
+def test_a_policy_travels_as_its_configuration_alone(policy):
+    """What it has made for itself, compiled kernels among it, is made again in another process."""
+    arms = make_arms(policy, np.random.default_rng(16))
+    policy.log_probabilities(policy.start(1, arms.shape[2]), arms)
+    copy = pickle.loads(pickle.dumps(policy))
+    assert copy == policy
+    assert set(vars(copy)) <= {field.name for field in dataclasses.fields(policy)}
 
 
 @pytest.mark.identity
