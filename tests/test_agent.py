@@ -1,6 +1,7 @@
 """The agent: its stream, late rewards, bounded memory, batches, threads, and memory of any kind."""
 
 import copy
+import dataclasses
 import importlib
 import pkgutil
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 from numba.core.dispatcher import Dispatcher
 
 from linmed import EXP2, OFUL, Agent, LinMED, LinTS, MaillardSampling, Uniform, kernels
+from linmed.agent import UnknownDecision
 from linmed.log import DecisionLog
 from linmed.policies import ALL
 
@@ -366,3 +368,39 @@ def test_unknown_names_of_the_package_are_refused():
     with pytest.raises(AttributeError, match="NoSuchPolicy"):
         _ = linmed.NoSuchPolicy
     assert set(linmed.__all__) <= set(dir(linmed))
+
+
+@pytest.mark.parametrize("number", ["²", "9" * 5000, "-1", "x", ""])
+def test_an_id_that_no_agent_gives_is_unknown(number):
+    agent = Agent(LinMED(), dim=2, seed=0)
+    run = agent.decide(np.eye(2)).id.partition("-")[0]
+    with pytest.raises(UnknownDecision, match="unknown to this agent"):
+        agent.learn(f"{run}-{number}", 1.0)
+
+
+@pytest.mark.parametrize("log", [5, True, b"log"])
+def test_a_log_that_is_none_is_refused_at_once(log):
+    with pytest.raises(TypeError, match="log must be a directory or a linmed"):
+        Agent(LinMED(), dim=2, log=log)
+
+
+def test_a_batch_of_nothing_iterable_names_the_argument():
+    with pytest.raises(TypeError, match="sets must be matrices of arms"):
+        Agent(LinMED(), dim=2).decide_batch(None)
+
+
+def test_masked_rows_inside_a_list_are_refused():
+    agent = Agent(LinMED(), dim=3, seed=1)
+    row = np.ma.array([50.0, 2.0, 3.0], mask=[1, 0, 0])
+    with pytest.raises(ValueError, match="arms has 1 masked"):
+        agent.decide([row])
+    with pytest.raises(ValueError, match="features has 1 masked"):
+        agent.observe([row], [1.0])
+    assert agent.count == 0
+
+
+def test_a_class_of_a_users_with_our_name_does_not_take_our_place(tmp_path):
+    Agent(LinMED(sigma=0.3), dim=2, seed=0).save(tmp_path / "agent")
+    own = dataclasses.dataclass(frozen=True)(type("LinMED", (LinMED,), {"__module__": "mine"}))
+    assert type(Agent.load(tmp_path / "agent").policy) is LinMED
+    assert own().name == "LinMED-90"

@@ -292,6 +292,8 @@ class Agent:
         """One checked matrix for each set."""
         if isinstance(sets, np.ndarray) and sets.dtype != object and sets.ndim != 3:
             raise checks.BadValue("sets", f"sets must have shape (n, K, {self.dim}), got {sets.shape}")
+        if not hasattr(sets, "__iter__"):
+            raise checks.BadType("sets", f"sets must be matrices of arms, got {sets!r}")
         matrices = []
         for i, arms in enumerate(sets):
             try:
@@ -348,6 +350,8 @@ class Agent:
 
     def _open(self, log: "str | os.PathLike[str] | Recorder | None") -> None:
         """Log to `log` from now on."""
+        if not (log is None or isinstance(log, (str, os.PathLike)) or hasattr(log, "record")):
+            raise checks.BadType("log", f"log must be a directory or a linmed.log.Recorder, got {log!r}")
         if log is not None and not self.policy.tells_probability:
             raise checks.BadValue(
                 "log",
@@ -369,6 +373,7 @@ class Agent:
 
     def _explain_missing(self, identifier: object) -> str:
         run, _, number = str(identifier).partition("-")
-        if run == self._run and number.isdigit() and int(number) < self._decisions:
+        ours = run == self._run and number.isascii() and number.isdigit() and len(number) < 19
+        if ours and int(number) < self._decisions:
             return f"decision {identifier!r} has had its reward already, or was dropped by max_pending"
         return f"decision {identifier!r} is unknown to this agent"

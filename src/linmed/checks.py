@@ -110,7 +110,7 @@ def interval(name: str, value: Any) -> tuple[float, float]:
         low, high = value
     except (TypeError, ValueError):
         raise BadType(name, f"{name} must be two numbers (low, high), got {value!r}") from None
-    low, high = real(name, low), real(name, high)
+    low, high = reward(name, low), reward(name, high)
     if not low < high:
         raise BadValue(name, f"{name} must be (low, high) with low < high, got {value!r}")
     return low, high
@@ -141,8 +141,9 @@ def text(name: str, value: Any) -> str:
 
 def option(name: str, value: Any, allowed: Sequence[Any]) -> Any:
     """`value` if it is one of `allowed`."""
+    plain = value.item() if isinstance(value, np.generic) else value
     for candidate in allowed:
-        if type(value) is type(candidate) and value == candidate:
+        if type(plain) is type(candidate) and plain == candidate:
             return candidate
     raise BadValue(name, f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
 
@@ -168,10 +169,10 @@ def for_kernels(array: NDArray[Any]) -> Floats:
 
 def floats(name: str, value: ArrayLike) -> Floats:
     """`value` as an array of finite numbers of reasonable size, in the form of `for_kernels`."""
-    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
-        raise BadValue(
-            name, f"{name} has {int(np.sum(value.mask))} masked entries: every entry must be a number"
-        )
+    rows = value if isinstance(value, (list, tuple)) else (value,)
+    masked = sum(int(np.sum(row.mask)) for row in rows if isinstance(row, np.ma.MaskedArray))
+    if masked:
+        raise BadValue(name, f"{name} has {masked} masked entries: every entry must be a number")
     try:
         raw = np.asarray(value)
     except ValueError as error:

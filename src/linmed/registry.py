@@ -19,9 +19,14 @@ def concrete_subclasses(base: type) -> list[type[Any]]:
     return found
 
 
+def _is_ours(cls: type) -> bool:
+    return cls.__module__.startswith("linmed.")
+
+
 def described(base: type, kind: str, config: Mapping[str, Any]) -> tuple[type[Any], dict[str, Any]]:
     """The class that config[kind] names and the parameters beside it, both known to exist."""
-    known = {cls.__name__: cls for cls in concrete_subclasses(base)}
+    # Classes of ours come last: one of a user's that has the same name must not take their place.
+    known = {cls.__name__: cls for cls in sorted(concrete_subclasses(base), key=_is_ours)}
     name = config.get(kind)
     if name not in known:
         raise BadValue(kind, f"unknown {kind} {name!r}; known are {', '.join(sorted(known))}")

@@ -62,7 +62,7 @@ def test_reproduce_refuses_wrong_options(words):
 
 
 def test_names_with_parameters_become_policies_and_problems():
-    assert parse("policy", "LinMED-50", policy_makers()) == LinMED(alpha_emp=0.5, alpha_opt=0.25)
+    assert parse("policy", "LinMED-50", policy_makers()) == LinMED(alpha_emp=0.5)
     assert parse("policy", 'LinTS(scale="bayes", sigma=0.5)', policy_makers()) == LinTS(
         scale="bayes", sigma=0.5
     )

@@ -249,7 +249,16 @@ def test_targets_need_distinct_names():
     ("columns", "message"),
     [
         ({"probability": [0.5, 0.0, 1.5, 0.25]}, r"must lie in \(0, 1\]: row 1 has 0.0 \(2 rows in all\)"),
-        ({"probability": [0.5, None, 0.5, 0.25]}, r"must lie in \(0, 1\]: row 1 has nan \(1 row in all\)"),
+        ({"probability": [0.5, float("nan"), 0.5, 0.25]}, r"must lie in \(0, 1\]: row 1 has nan \(1 row in"),
+        (
+            {"probability": [0.5, None, 0.5, 0.25]},
+            r"^probability must be given in every row: row 1 has none \(1",
+        ),
+        ({"arm": [0, 1, None, None]}, r"^arm must be given in every row: row 2 has none \(2 rows in all\)$"),
+        (
+            {"arm_count": [None, 2, 2, 2]},
+            r"^arm_count must be given in every row: row 0 has none \(1 row[^;]*$",
+        ),
         ({"reward": [1.0, 0.0, float("nan"), 0.0]}, r"reward_range \[0, 1\]: row 2 has nan \(1 row"),
         ({"reward": [1.0, 2.0, -1.0, 3.0]}, r"reward_range \[0, 1\]: row 1 has 2.0 \(3 rows"),
         ({"arm": [0, -1, 0, 1]}, r"arm must be a non-negative index: row 1 has -1 \(1 row"),
@@ -349,11 +358,6 @@ def test_waiting_decisions_are_left_out_or_end_the_log():
     assert skipped["n"][0].as_py() == 2
     assert skipped.schema.metadata[b"waiting"] == b"2"
     assert evaluate(log, "logged", "ipw", reward_range=(0, 1), missing="stop")["n"][0].as_py() == 1
-
-
-def test_a_target_that_never_agrees_has_no_self_normalised_value():
-    with pytest.raises(ValueError, match="never agrees"):
-        evaluate(table(arm=[0, 0, 0, 0], probability=[0.5] * 4), 1, "snipw", interval="none")
 
 
 def test_progress_counts_the_decisions(small):

@@ -155,3 +155,14 @@ def test_bad_parameters_are_named(bad):
 
 def test_names_for_legends():
     assert (EXP2(horizon=10).name, EXP2().name) == ("EXP2", "EXP2-AT")
+
+
+def test_probabilities_sum_to_one_whatever_the_size_of_the_rewards():
+    rng = np.random.default_rng(0)
+    arms = rng.normal(size=(6, 3))
+    arms[3:] = arms[0]
+    agent = Agent(EXP2(), dim=3, seed=0)
+    for i in range(6):
+        decision = agent.decide(arms)
+        assert abs(decision.probabilities.sum() - 1.0) <= 1e-12
+        agent.learn(decision, 1e17 * (i - 1))

@@ -1,6 +1,7 @@
 """The example of a policy of one's own: it runs, and passes the contract suite like ours do."""
 
 import contextlib
+import dataclasses
 import inspect
 import io
 import itertools
@@ -10,6 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from linmed import Agent
+from linmed.policies import RidgePolicy
 from tests.policies import test_contract as contract
 from tests.policies import test_shapes as shapes
 from tests.policies.configurations import BEYOND, SHAPES
@@ -56,3 +59,27 @@ def test_the_example_runs_and_its_policy_learns(example):
     assert example["results"].regret("Boltzmann")[:, -1].mean() < 0.3 * 1000
     with pytest.raises(ValueError, match="heat"):
         Boltzmann(heat=np.nan)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda K: np.full((1, K), 1.0 / K), "sums to 5.13"),  # forgot the logarithm
+        (lambda K: np.full((1, K), np.nan), "sums to nan"),
+        (lambda K: np.full((1, K), -np.inf), "sums to 0"),
+        (lambda K: np.full((1, K), np.log(0.01)), "sums to 0.04"),
+        (lambda K: np.full((1, K - 1), -np.log(K - 1)), r"shape \(1, 3\)"),
+        (lambda K: np.full(K, -np.log(K)), r"shape \(4,\)"),
+        (lambda K: [[-np.log(K)] * K], "got list"),
+    ],
+)
+def test_a_rule_that_states_no_distribution_is_refused(wrong, message):
+    @dataclasses.dataclass(frozen=True)
+    class Wrong(RidgePolicy):
+        def log_probabilities(self, state, arms):
+            return wrong(arms.shape[1])
+
+    agent = Agent(Wrong(), dim=4, seed=0)
+    with pytest.raises(ValueError, match=message):
+        agent.decide(np.eye(4))
+    assert not agent.pending

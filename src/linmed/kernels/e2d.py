@@ -162,6 +162,6 @@ def probabilities(arms, theta, gamma, tol, out, bound):
         for i in range(K):
             g[i] = d + 1.0 + c[i]
             log_scale[i] = -0.5 * math.log(g[i])
-        rank = span_coordinates(lifted, log_scale, everything, pivots)
+        rank = span_coordinates(lifted, log_scale, everything, pivots, np.empty((0, 0)))
         over = penalised_design(np.ascontiguousarray(everything[:, :rank]), g, c, tol * d, out[r])
         bound[r] = rank - 1 + max(over, 0.0) + 2.0 * lost

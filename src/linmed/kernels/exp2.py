@@ -58,9 +58,9 @@ def scores(arms, total, r, eta, score):
     mass = 0.0
     for i in range(K):
         mass += math.exp(score[i] - highest)
-    log_mass = highest + math.log(mass)
-    for i in range(K):
-        score[i] -= log_mass
+    log_mass = math.log(mass)
+    for i in range(K):  # first the highest: beside a large one log_mass would be lost to rounding
+        score[i] = (score[i] - highest) - log_mass
 
 
 @kernel

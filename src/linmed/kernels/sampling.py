@@ -6,6 +6,8 @@ import numpy as np
 
 from linmed.kernels.compile import kernel
 
+SUM_TOLERANCE = 1e-6  # an integral's error; a rule that forgot to normalise is further off
+
 
 @kernel
 def invert_cdf(weights, target):
@@ -23,14 +25,20 @@ def invert_cdf(weights, target):
 
 @kernel
 def sample(log_probabilities, noise, out):
-    """One arm per replica by the uniforms in noise (R,1).  log_probabilities (R,K), out (R,)."""
+    """One arm per replica by the uniforms in noise (R,1).  log_probabilities (R,K), out (R,).
+
+    Returns the sum of the first row whose probabilities do not sum to one, else 1.
+    """
     weights = np.empty(log_probabilities.shape[1])
     for r in range(log_probabilities.shape[0]):
         total = 0.0
         for i in range(weights.shape[0]):
             weights[i] = math.exp(log_probabilities[r, i])
             total += weights[i]
+        if not abs(total - 1.0) <= SUM_TOLERANCE:
+            return total
         out[r] = invert_cdf(weights, noise[r, 0] * total)
+    return 1.0
 
 
 @kernel

@@ -5,12 +5,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from linmed import checks
 from linmed.checks import Floats
 from linmed.log import DecisionLog
-from linmed.ope.request import Scan
-from linmed.ope.rounds import Problems, Reader, Reading
+from linmed.ope.request import Log, Scan, as_log
+from linmed.ope.rounds import Problems, Reader, Reading, given
 from linmed.ope.sums import Moments
 from linmed.ope.targets import as_target
 from linmed.tables import Table
@@ -55,12 +56,11 @@ class Diagnosis:
         return found
 
 
-def diagnose(log: DecisionLog, target: Any, missing: str = "skip") -> Diagnosis:
+def diagnose(log: Log, target: Any, missing: str = "skip") -> Diagnosis:
     """Weights and overlap of one target. Impossible probabilities are an error that names the rows."""
-    chosen = as_target(target)
+    log, chosen = as_log(log), as_target(target)
     whole = "probabilities" in log.columns and chosen.knows_all_arms(log)
-    needed = (*chosen.columns, "probabilities") if whole else chosen.played_columns
-    log.require([*needed, *chosen.extra], f"target {chosen.name!r}")
+    needed = (*chosen.reads(log, whole), *(["probabilities"] if whole else []))
     reading, weights = Reading(), Moments()
     largest, smallest, lost = 0.0, 1.0, 0.0
     scan = Scan(Reader(columns=needed, extra=chosen.extra, missing=missing), (chosen,), whole)
@@ -86,7 +86,7 @@ def diagnose(log: DecisionLog, target: Any, missing: str = "skip") -> Diagnosis:
     )
 
 
-def calibration(log: DecisionLog, bins: int = 10) -> Table:
+def calibration(log: Log, bins: int = 10) -> Table:
     """Logged probability against frequency. A true log has |z| mostly below 2 and hardly ever above 4.
 
     With every arm's probability in the log: bins of probability, one row each with the mean probability of
@@ -94,7 +94,7 @@ def calibration(log: DecisionLog, bins: int = 10) -> Table:
     the played arm's alone: one row per arm, whose mean of 1{played}/p must be 1 (`frequency`; `probability`
     is 1). Rewards are not used, so decisions still waiting count too.
     """
-    bins = checks.whole("bins", bins)
+    log, bins = as_log(log), checks.whole("bins", bins)
     return _by_probability(log, bins) if "probabilities" in log.columns else _by_arm(log)
 
 
@@ -103,8 +103,8 @@ def _by_arm(log: DecisionLog) -> Table:
     n, size = 0, 0
     sums, squares, count = np.zeros(0), np.zeros(0), np.zeros(0)
     for batch in log.batches(["arm", "probability", "arm_count"]):
-        arm, p = batch.column("arm").to_numpy(), _possible(batch, n)
-        size = max(size, int(batch.column("arm_count").to_numpy().max()))
+        p = _possible(batch, n)
+        arm, size = batch.column("arm").to_numpy(), max(size, pc.max(batch.column("arm_count")).as_py())
         sums, squares, count = (np.pad(array, (0, size - array.size)) for array in (sums, squares, count))
         sums += np.bincount(arm, 1 / p, size)
         squares += np.bincount(arm, 1 / p**2, size)
@@ -145,9 +145,11 @@ def _by_probability(log: DecisionLog, bins: int) -> Table:
 
 def _possible(batch: pa.RecordBatch, start: int) -> Floats:
     """The logged probabilities of a batch whose first row is row `start` of the log."""
-    p: Floats = batch.column("probability").to_numpy()
-    problems = Problems()
-    rows = np.arange(start, start + p.size)
+    problems, rows = Problems(), np.arange(start, start + batch.num_rows)
+    for name in ("arm", "arm_count"):
+        if name in batch.schema.names:
+            given(batch.column(name), name, rows, problems, 0)
+    p: Floats = given(batch.column("probability"), "probability", rows, problems, 1).to_numpy()
     problems.add("probability must lie in (0, 1]", rows, ~((p > 0) & (p <= 1)), p.item)
     problems.raise_any()
     return p

@@ -9,7 +9,7 @@ Every estimate is  mean(x) + Σ y / Σ z  for three numbers per decision: `sums`
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, NamedTuple
 
@@ -54,7 +54,7 @@ def snipw(reward: ArrayLike, probability: ArrayLike, target: ArrayLike, axis: in
     weight = importance_weights(probability, target)
     total = weight.sum(axis=axis)
     if np.any(total == 0):
-        raise ValueError("the target never agrees with the log: every weight is zero")
+        raise BadValue("target", "the target never agrees with the log: every weight is zero")
     return (weight * np.asarray(reward, dtype=np.float64)).sum(axis=axis) / total
 
 
@@ -152,7 +152,8 @@ class ModelEstimator(Estimator):
     def predictions(self, sample: Sample) -> tuple[Floats, Floats]:
         """q̂(a) and q̂(π)."""
         if sample.model_played is None or sample.model_value is None:
-            raise ValueError(f"{self.name} needs a reward model's predictions: model_played and model_value")
+            message = f"{self.name} needs a reward model's predictions: model_played and model_value"
+            raise BadValue("sample", message)
         return sample.model_played, sample.model_value
 
 
@@ -270,9 +271,8 @@ class MarginalIPW(Estimator):
     def terms(self, sample: Sample) -> Terms:
         """x = w(e) r."""
         if sample.marginal_weight is None:
-            raise ValueError(
-                "mips needs marginal weights: every arm's logged and target probability, and the arms"
-            )
+            message = "mips needs marginal weights: every arm's logged and target probability, and the arms"
+            raise BadValue("sample", message)
         return sample.marginal_weight * sample.reward, None, None
 
     def marginal(self, target: Floats, logged: Floats, arms: Floats, arm: int) -> float:
@@ -283,9 +283,8 @@ class MarginalIPW(Estimator):
             chosen = arms if self.embedding is None else arms[:, list(self.embedding)]
             label = np.unique(chosen, axis=0, return_inverse=True)[1].reshape(-1)
         if label.shape != (arms.shape[0],):
-            raise ValueError(
-                f"embedding must give one label per arm: {arms.shape[0]} arms, answer of shape {label.shape}"
-            )
+            found = f"{arms.shape[0]} arms, answer of shape {label.shape}"
+            raise BadValue("estimators", f"embedding must give one label per arm: {found}")
         same = label == label[arm]
         return float(target[same].sum() / logged[same].sum())
 
@@ -302,7 +301,8 @@ def as_estimators(estimators: Any) -> dict[str, Estimator]:
     """
     if isinstance(estimators, Mapping):
         return {str(label): _estimator(one) for label, one in estimators.items()} or as_estimators([])
-    several = [estimators] if isinstance(estimators, (str, Estimator)) else list(estimators)
+    several = list(estimators) if isinstance(estimators, Iterable) else [estimators]
+    several = [estimators] if isinstance(estimators, str) else several
     if not several:
         raise BadValue("estimators", "estimators is empty: at least one estimator is needed")
     found = [_estimator(one) for one in several]
@@ -322,9 +322,8 @@ def _estimator(one: Any) -> Estimator:
         return one
     if isinstance(one, str) and one in ESTIMATORS:
         return ESTIMATORS[one]()
-    raise BadValue(
-        "estimators", f"estimators must be among {', '.join(ESTIMATORS)} or instances, got {one!r}"
-    )
+    known = ", ".join(ESTIMATORS)
+    raise BadValue("estimators", f"estimators must be among {known} or instances, got {one!r}")
 
 
 def _parameters(estimator: Estimator) -> str:

@@ -16,26 +16,21 @@ from linmed.checks import BadValue
 from linmed.log import BATCH, DecisionLog
 from linmed.ope.intervals import VALID, warn
 from linmed.ope.regression import as_model
-from linmed.ope.request import CONFIDENCE, INTERVAL, Request
-from linmed.ope.rounds import Reading
+from linmed.ope.request import CONFIDENCE, INTERVAL, Log, Request, as_log
+from linmed.ope.rounds import Reading, require
 from linmed.ope.sequences import KINDS
 from linmed.ope.sums import Moments
 from linmed.ope.tally import Answer, Tally, value_sequence
 from linmed.ope.targets import as_target
 from linmed.tables import Table
 
+_TEXT, _NUMBER = pa.string(), pa.float64()
 RESULT = pa.schema(
-    [
-        ("target", pa.string()),
-        ("estimator", pa.string()),
-        ("estimate", pa.float64()),
-        ("lower", pa.float64()),
-        ("upper", pa.float64()),
-        ("n", pa.int64()),
-        ("effective_n", pa.float64()),
-        ("valid", pa.string()),
-    ]
-)
+    {
+        "target": _TEXT, "estimator": _TEXT, "estimate": _NUMBER, "lower": _NUMBER, "upper": _NUMBER,
+        "n": pa.int64(), "effective_n": _NUMBER, "valid": _TEXT,
+    }
+)  # fmt: skip
 AHEAD = 8
 """Parts of the log that an executor may work on at once."""
 
@@ -44,7 +39,7 @@ Found = TypeVar("Found")
 
 
 def evaluate(
-    log: DecisionLog,
+    log: Log,
     targets: Any,
     estimators: Any = None,
     interval: str = INTERVAL,
@@ -63,12 +58,12 @@ def evaluate(
 ) -> Table:
     """What would each target have earned per decision, and how sure are we?
 
-    `targets`: one, a sequence or a {name: target} mapping; see `as_target`. `estimators`: the same, of names
-    of `ESTIMATORS` or instances; ipw, snipw and dr unless given, dr only where the log and the targets tell
-    of every arm. `interval`: "betting", "bernstein", "mixture" (valid at any time), "adaptive" (logging
-    policy learned), "normal", "bootstrap" (it did not), "none". `reward_range`: the lowest and highest
-    reward that are possible, which the first three need; [0, 1] unless given, and then a log with other
-    rewards is refused.
+    `log`: a `DecisionLog`, or the path of one. `targets`: one, a sequence or a {name: target} mapping; see
+    `as_target`. `estimators`: the same, of names of `ESTIMATORS` or instances; ipw, snipw and dr unless
+    given, dr only where the log and the targets tell of every arm.
+    `interval`: "betting", "bernstein", "mixture" (valid at any time), "adaptive" (logging policy learned),
+    "normal", "bootstrap" (it did not), "none". `reward_range`: the lowest and highest reward that are
+    possible, which the first three need; [0, 1] unless given, and then a log with other rewards is refused.
 
     A target must not have been chosen or trained on this very log: no interval accounts for that.
 
@@ -86,8 +81,11 @@ def evaluate(
     where order does not matter ("normal" or "none", no reward model) they also sum up.
 
     Returns one row per target × estimator: target, estimator, estimate, lower, upper, n, effective_n
-    ((Σw)²/Σw²), valid ("independent", "adaptive" or "any time": what the interval needs).
+    ((Σw)²/Σw²), valid ("independent", "adaptive" or "any time": what the interval needs). A target whose
+    weights are all zero is named in a warning: snipw and sndr are NaN, and so is its interval unless it is
+    a sequence, which says the whole range.
     """
+    log = as_log(log)
     request = Request(
         log=log, targets=targets, estimators=estimators, interval=interval, confidence=confidence,
         reward_range=reward_range, regressor=regressor, adaptive=adaptive, missing=missing, drift=drift,
@@ -108,11 +106,14 @@ def evaluate(
             if progress is not None:
                 progress(reading.decisions)
     reading.finish(log, request.possible)
-    for doubt in _doubts(request, reading, log):
+    for doubt in (
+        *_doubts(request, reading, log),
+        *_silences(request, [tally.overlaps for tally in tallies], log),
+    ):
         warn(doubt)
     named = zip(request.targets, tallies, strict=True)
     rows = [row for target, tally in named for row in tally.rows(target.name)]
-    impossible = [row[0] for row in rows if math.isnan(row[3])] if request.interval != "none" else []
+    impossible = [row[0] for row in rows if math.isnan(row[3])] if request.interval in KINDS else []
     if impossible:
         warn(
             f"no value of target {impossible[0]!r} is compatible with {log.name} at confidence "
@@ -122,7 +123,7 @@ def evaluate(
 
 
 def sequence(
-    log: DecisionLog,
+    log: Log,
     target: Any,
     estimator: Any = "ipw",
     interval: str = INTERVAL,
@@ -138,6 +139,7 @@ def sequence(
 
     `estimator` is "ipw" or "dr"; `interval` one of the sequences. The rest is as `evaluate` takes it.
     """
+    log = as_log(log)
     request = _sequence_request(
         log, target, estimator, interval,
         confidence=confidence, reward_range=reward_range, regressor=regressor, missing=missing, drift=drift,
@@ -145,11 +147,13 @@ def sequence(
     reading = Reading()
     (tally,) = _tallies(request, answers(request, log, reading, progress))
     reading.finish(log, request.possible)
+    for doubt in _silences(request, [tally.overlaps], log):
+        warn(doubt)
     return tally.sequences[request.estimators[0].form].table()
 
 
 def difference(
-    log: DecisionLog,
+    log: Log,
     target: Any,
     baseline: Any,
     estimator: Any = "ipw",
@@ -165,7 +169,7 @@ def difference(
     With rewards scaled to [0, 1] and weights w, v of the two, (w r + v (1 − r))/2 ≥ 0 has mean (1 + Δ)/2
     for the difference Δ of the values, and the reverse (1 − Δ)/2: the same sequences apply.
     """
-    one, other = as_target(target), as_target(baseline)
+    log, one, other = as_log(log), as_target(target), as_target(baseline)
     if one.name == other.name:
         other = as_target(other, f"{other.name} (baseline)")
     request = _sequence_request(
@@ -175,13 +179,17 @@ def difference(
     (asked,) = request.estimators
     form, reading, weights = asked.form, Reading(), Moments()
     bounds = value_sequence(request, difference=True)
+    reached = np.zeros(2)
     for ours, theirs in answers(request, log, reading):
         floor = bounds.floors(len(ours.rounds)) if form.kind == "dr" else None
         (below, above), (their_below, their_above) = ours.outcomes(form, floor), theirs.outcomes(form, floor)
         gain = ours.terms(form) - theirs.terms(form)
         bounds.add(gain, 0.5 * (below + their_above), 0.5 * (above + their_below), floor)
         weights.add(np.abs(ours.weight - theirs.weight))
+        reached += ours.weight.sum(), theirs.weight.sum()
     reading.finish(log, request.possible)
+    for doubt in _silences(request, reached > 0, log):
+        warn(doubt)
     name = " − ".join(chosen.name for chosen in request.targets)
     row = (
         name,
@@ -258,7 +266,7 @@ def _sequence_request(log: DecisionLog, targets: Any, estimator: Any, interval: 
     (asked,) = request.estimators
     checks.option("estimator", asked.estimator.name, ("ipw", "dr"))
     if asked.form != asked.source:
-        log.require(["probabilities"], "a doubly robust sequence")
+        require(log, ["probabilities"], "a doubly robust sequence", "estimator")
         raise BadValue(
             "interval",
             "a doubly robust sequence needs interval='betting' or 'bernstein' and a value without drift, got "
@@ -282,6 +290,16 @@ def _doubts(request: Request, reading: Reading, log: DecisionLog) -> Iterator[st
             f"{asked} of the direct method shows how the model's predictions vary, not how wrong the model "
             "is: use 'dr'"
         )
+
+
+def _silences(request: Request, overlaps: Iterable[bool], log: DecisionLog) -> Iterator[str]:
+    """The targets of whose value the rewards say nothing."""
+    for target, overlap in zip(request.targets, overlaps, strict=True):
+        if not overlap:
+            yield (
+                f"target {target.name!r} never agrees with {log.name}: every weight is zero, so the rewards "
+                "say nothing of its value"
+            )
 
 
 def _table(request: Request, reading: Reading, rows: list[tuple[Any, ...]]) -> Table:

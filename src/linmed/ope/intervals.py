@@ -50,10 +50,12 @@ class Bootstrap:
 
     def __init__(self, samples: int, seed: int):
         self._sums = np.zeros((samples, 4))  # Σ x, Σ y, Σ z and the number of decisions, of each resample
+        self._ratio = False  # whether there are y and z
         self._rng = stream(seed, "bootstrap")
 
     def add(self, x: Floats | None, y: Floats | None, z: Floats | None) -> None:
         """Absorb n decisions."""
+        self._ratio |= z is not None
         size = next(column.size for column in (x, y, z) if column is not None)
         columns = [np.zeros(size) if column is None else column for column in (x, y, z)]
         values = np.stack([*columns, np.ones(size)], axis=1)
@@ -65,7 +67,7 @@ class Bootstrap:
         """Percentiles of the resampled estimates; resamples without any weight do not count."""
         x, y, z, n = self._sums.T
         ratio = np.divide(y, z, out=np.zeros_like(y), where=z != 0)
-        usable = (n > 0) & ((z != 0) | (y == 0))
+        usable = (z != 0) if self._ratio else (n > 0)
         estimates = (x / np.maximum(n, 1) + ratio)[usable]
         if estimates.size == 0:
             return float("nan"), float("nan")

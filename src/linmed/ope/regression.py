@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from linmed import checks
-from linmed.checks import Floats
+from linmed.checks import BadType, BadValue, Floats
 from linmed.kernels import online, ridge
 from linmed.ope.rounds import Rounds
 
@@ -69,9 +69,8 @@ class Refitted:
     def __init__(self, regressor: Any):
         for method in ("fit", "predict"):
             if not callable(getattr(regressor, method, None)):
-                raise TypeError(
-                    f"regressor must have fit(X, y) and predict(X), {regressor!r} has no {method}"
-                )
+                message = f"regressor must have fit(X, y) and predict(X), {regressor!r} has no {method}"
+                raise BadType("regressor", message)
         self._prototype = regressor
         self._fitted: Any = None
         self._X: list[Floats] = []
@@ -103,9 +102,10 @@ class Refitted:
     def _one_hot(self, rounds: Rounds) -> Floats:
         counts = np.unique(np.diff(rounds.offsets))
         if counts.size > 1:
-            raise ValueError(
+            raise BadValue(
+                "regressor",
                 "a regressor on a log without arm features needs the same number of arms in every decision, "
-                f"got between {counts[0]} and {counts[-1]}"
+                f"got between {counts[0]} and {counts[-1]}",
             )
         return np.eye(int(counts[0]))[rounds.arm_number]
 

@@ -9,8 +9,8 @@ from linmed import checks
 from linmed.checks import BadType, BadValue, Floats
 from linmed.log import DecisionLog
 from linmed.ope.intervals import VALID
-from linmed.ope.request import CONFIDENCE, INTERVAL
-from linmed.ope.rounds import Reader, possible_rewards
+from linmed.ope.request import CONFIDENCE, INTERVAL, Log, as_log
+from linmed.ope.rounds import Reader, possible_rewards, require
 from linmed.ope.sequences import ValueSequence
 from linmed.policies.base import Policy, State
 from linmed.streams import stream
@@ -59,7 +59,7 @@ class Replay:
 
     def run(
         self,
-        log: DecisionLog,
+        log: Log,
         *,
         interval: str = INTERVAL,
         confidence: float = CONFIDENCE,
@@ -77,7 +77,8 @@ class Replay:
         possible = possible_rewards(reward_range, needed=True)
         assert possible is not None
         low, high, _ = possible
-        log.require(["arms"], "replay")
+        log = as_log(log)
+        require(log, ["arms"], "replay", "log")
         reader = Reader(columns=("arms",), possible=possible, missing=missing)
         bound = self.bound if self.bound is not None else _largest_inverse(log)
         random = stream(self.seed, "replay")

@@ -1,16 +1,17 @@
 """What is asked of a log: one description, made and checked once, which all that follows reads."""
 
 import dataclasses
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import InitVar, dataclass, field
 from typing import Any, NamedTuple
 
 from linmed import checks
-from linmed.checks import BadValue, Floats
+from linmed.checks import BadType, BadValue, Floats
 from linmed.log import BATCH, DecisionLog
 from linmed.ope.estimators import Estimator, MarginalIPW, as_estimators
 from linmed.ope.intervals import VALID
-from linmed.ope.rounds import Reader, Reading, RewardRange, Rounds, possible_rewards
+from linmed.ope.rounds import Reader, Reading, RewardRange, Rounds, possible_rewards, require
 from linmed.ope.sequences import KINDS
 from linmed.ope.targets import Target, as_targets
 
@@ -21,6 +22,8 @@ CONFIDENCE = 0.95
 ARM_COUNTED = frozenset({"arm_count", "probabilities", "arms"})
 """Columns of a log that tell the number of arms."""
 
+Log = DecisionLog | str | os.PathLike[str]
+"""A log, or the path of one."""
 Part = tuple[Rounds, list[Floats]]
 """Decisions, and each target's probability of every arm or of the arm played."""
 
@@ -44,6 +47,17 @@ class Asked(NamedTuple):
     """What its own terms are made from."""
     form: Form
     """The terms that carry its interval."""
+
+
+def as_log(log: Log) -> DecisionLog:
+    """`log`, opened where it is a path."""
+    if isinstance(log, (str, os.PathLike)):
+        return DecisionLog.open(log)
+    if not isinstance(log, DecisionLog):
+        advice = "DecisionLog.from_table makes one of a table or of a dictionary of arrays"
+        found = type(log).__name__
+        raise BadType("log", f"log must be a DecisionLog or the path of one, got {found}: {advice}")
+    return log
 
 
 @dataclass(frozen=True)
@@ -159,14 +173,12 @@ class Request:
         have, everything = log.columns, self.all_arms
         columns: dict[str, None] = {}
         for target in self.targets:
-            needed = target.columns if everything else target.played_columns
-            log.require([*needed, *target.extra], f"target {target.name!r}")
-            columns.update(dict.fromkeys(needed))
+            columns.update(dict.fromkeys(target.reads(log, everything)))
         if everything:
             columns.update(dict.fromkeys(name for name in ("arm_count", "arms") if name in have))
         kinds = {asked.form.kind for asked in self.estimators}
         if "mips" in kinds:
-            log.require(["probabilities", "arms"], "mips")
+            require(log, ["probabilities", "arms"], "mips", "estimators")
         # Every arm's logged probability makes DR sequences possible, and stabilised weights less noisy.
         if "mips" in kinds or (
             everything and "probabilities" in have and ("dr" in kinds or self.interval == "adaptive")

@@ -1,6 +1,6 @@
 """Batches of a log as checked numpy arrays. Wrong rows are counted to the log's end, then named together."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -22,12 +22,13 @@ SUM_ROUNDING = 1e-9
 ENTRY_ERROR = 1e-6
 """How far `probability` may be from the played arm's entry of `probabilities`, or SUM_ERROR of itself."""
 SMALLEST, LARGEST = np.finfo(np.float64).smallest_subnormal, np.finfo(np.float64).max
+MANY = np.iinfo(np.int64).max
 
 Mask = NDArray[np.bool_]
 
 
 class Problems:
-    """What is wrong with a log, by kind: the first row with its value, and how many rows."""
+    """What is wrong with a log, by kind: the first row with its value, how many rows, and the argument."""
 
     def __init__(self) -> None:
         self._found: dict[str, list[Any]] = {}
@@ -35,18 +36,20 @@ class Problems:
     def __bool__(self) -> bool:
         return bool(self._found)
 
-    def add(self, rule: str, row: Ints, wrong: Mask, value: Callable[[int], object] | str) -> None:
-        """Where `wrong` is true, that row of the log breaks `rule`; `value(i)` is what the i-th has."""
+    def add(
+        self, rule: str, row: Ints, wrong: Mask, value: Callable[[int], object] | str, field: str = "log"
+    ) -> None:
+        """Where `wrong` is true, that row breaks `rule`; `value(i)` is what the i-th has."""
         if wrong.any():
             first = int(np.argmax(wrong))
             described = value if isinstance(value, str) else value(first)
-            entry = self._found.setdefault(rule, [int(row[first]), described, 0])
+            entry = self._found.setdefault(rule, [int(row[first]), described, 0, field])
             entry[2] += int(np.count_nonzero(wrong))
 
     def merge(self, later: "Problems", shift: int) -> None:
         """Absorb what was found in rows that follow; their numbers grow by `shift`."""
-        for rule, (row, value, count) in later._found.items():
-            entry = self._found.setdefault(rule, [row + shift, value, 0])
+        for rule, (row, value, count, blamed) in later._found.items():
+            entry = self._found.setdefault(rule, [row + shift, value, 0, blamed])
             entry[2] += count
 
     def raise_any(self) -> None:
@@ -54,9 +57,29 @@ class Problems:
         if self._found:
             lines = [
                 f"{rule}: row {row} has {value} ({count} row{'s' if count > 1 else ''} in all)"
-                for rule, (row, value, count) in self._found.items()
+                for rule, (row, value, count, _) in self._found.items()
             ]
-            raise BadValue("log", "; ".join(lines))
+            fields = {entry[3] for entry in self._found.values()}
+            raise BadValue("log" if "log" in fields else fields.pop(), "; ".join(lines))
+
+
+def given(
+    column: pa.Array, name: str, row: Ints, problems: Problems, instead: float, field: str = "log"
+) -> pa.Array:
+    """`column` without nulls: they are a problem, and `instead` is no second one."""
+    if column.null_count:
+        missing = column.is_null().to_numpy(zero_copy_only=False)
+        problems.add(f"{name} must be given in every row", row, missing, "none", field)
+        return column.fill_null(instead)
+    return column
+
+
+def require(log: DecisionLog, columns: Sequence[str], reason: str, field: str) -> None:
+    """Raise unless the log has all `columns`, which what was given as `field` needs."""
+    try:
+        log.require(columns, reason)
+    except ValueError as error:
+        raise BadValue(field, str(error)) from None
 
 
 class RewardRange(NamedTuple):
@@ -120,7 +143,7 @@ class Rounds:
             return total
         return np.add.reduceat(flat, self.offsets[:-1]) if len(self) else np.empty(0)
 
-    def probabilities(self, flat: Floats, whose: str, problems: Problems) -> Floats:
+    def probabilities(self, flat: Floats, whose: str, problems: Problems, field: str = "log") -> Floats:
         """`flat` (ΣK,), checked to be non-negative and made to sum to one where it nearly does."""
         total = self.sum_over_arms(flat)
         off = np.abs(total - 1.0)
@@ -128,13 +151,14 @@ class Rounds:
         if possible and (off <= SUM_ROUNDING).all():
             return flat
         negative = self.sum_over_arms((~(flat >= 0)).astype(np.float64)) > 0
-        problems.add(f"{whose} must be non-negative", self.row, negative, "a negative one or a NaN")
+        problems.add(f"{whose} must be non-negative", self.row, negative, "a negative one or a NaN", field)
         problems.add(
             f"{whose} must sum to one, within {SUM_ERROR:g} (divide them by their sum if that is what they "
             "mean, or leave them out if they are not known)",
             self.row,
             ~negative & ~(off <= SUM_ERROR),
             lambda i: f"a sum of {total[i]:.6g}",
+            field,
         )
         scale = np.where(off > SUM_ROUNDING, total, 1.0)
         return flat if problems else flat / np.repeat(scale, np.diff(self.offsets))
@@ -264,15 +288,17 @@ class _Check:
     def convert(self, batch: pa.RecordBatch, row: Ints) -> Rounds:
         names = batch.schema.names
         # No kernel sees probability and arm_count themselves: they may stay where Arrow has them.
-        p: Floats = np.asarray(batch.column("probability").to_numpy(zero_copy_only=False), np.float64)
+        chance = given(batch.column("probability"), "probability", row, self.problems, 1)
+        p: Floats = np.asarray(chance.to_numpy(zero_copy_only=False), np.float64)
         reward = _floats(batch.column("reward"))
-        arm = _ints(batch.column("arm"), -1)
+        arm = _ints(given(batch.column("arm"), "arm", row, self.problems, 0), 0)
         self._within("probability must lie in (0, 1]", row, p, SMALLEST, 1.0)
         self._rewards(row, reward)
         self._within("arm must be a non-negative index", row, arm, 0, np.inf)
         rounds = Rounds(row, arm, p, reward)
         if "arm_count" in names:
-            rounds.arm_count = _ints(batch.column("arm_count"), 0, copy=False)
+            count = given(batch.column("arm_count"), "arm_count", row, self.problems, MANY)
+            rounds.arm_count = _ints(count, 0, copy=False)
             self.problems.add("arm must be smaller than arm_count", row, arm >= rounds.arm_count, arm.item)
         if "probabilities" in names:
             rounds.logged = self._logged(batch.column("probabilities"), rounds)

@@ -1,5 +1,7 @@
 """What a log of any length is summarised by: sums that merge, whatever the order of its parts."""
 
+import math
+
 import numpy as np
 
 from linmed.checks import Floats
@@ -46,9 +48,11 @@ class Moments:
 
     @property
     def estimate(self) -> float:
-        """mean(x) + Σ y / Σ z."""
+        """mean(x) + Σ y / Σ z; NaN where Σ z is zero, as where a target never agrees with the log."""
         x, y, z = map(float, self.mean)
-        return x + _ratio(y, z) if self.ratio else x
+        if self.ratio:
+            return x + y / z if z else math.nan
+        return x
 
     @property
     def standard_error(self) -> float:
@@ -56,7 +60,7 @@ class Moments:
         direction = np.array([1.0, 0.0, 0.0])
         if self.ratio:
             _, y, z = map(float, self.mean)
-            direction[1:] = _ratio(1.0, z), -_ratio(y, z) / z
+            direction[1:] = (1.0 / z, -y / z / z) if z else math.nan
         variance = float(direction @ self.scatter @ direction) / max(self.n - 1, 1)
         return float(np.sqrt(max(variance, 0.0) / self.n))
 
@@ -65,9 +69,3 @@ class Moments:
         """(Σx)²/Σx²: of weights, how many decisions of the target's own these are worth."""
         squares = self.scatter[0, 0] + self.n * self.mean[0] ** 2
         return float((self.n * self.mean[0]) ** 2 / squares) if squares else 0.0
-
-
-def _ratio(y: float, z: float) -> float:
-    if z == 0:
-        raise ValueError("the target never agrees with the log: every weight is zero")
-    return y / z

@@ -126,11 +126,23 @@ class Tally:
             moments, estimator = self.moments[i], asked.estimator
             stabilised = self.stable and estimator.unbiased
             estimate = self.stable[asked.form].estimate if stabilised else moments.estimate
-            weights = self.weights.get(asked.form, self.weights[PLAIN])
+            weights = self._weights(asked)
             effective = float(moments.n) if estimator.name == "dm" else weights.effective
-            low, high = self._interval(i, asked)
-            valid = VALID[self.request.interval]
+            # Terms that are all zero do not vary, which is no knowledge; sequences say the whole range.
+            silent = weights.mean[0] == 0 and not self.sequences
+            silent &= estimator.name != "dm" or self.request.interval == "adaptive"
+            low, high = (math.nan, math.nan) if silent else self._interval(i, asked)
+            valid = VALID["none" if silent else self.request.interval]
             yield target, asked.label, estimate, low, high, moments.n, effective, valid
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether each estimator that weighs the rewards gave one of them some weight."""
+        weighing = (asked for asked in self.request.estimators if asked.estimator.name != "dm")
+        return all(self._weights(asked).mean[0] > 0 for asked in weighing)
+
+    def _weights(self, asked: Asked) -> Moments:
+        return self.weights.get(asked.form, self.weights[PLAIN])
 
     def _interval(self, i: int, asked: Asked) -> tuple[float, float]:
         interval, confidence = self.request.interval, self.request.confidence

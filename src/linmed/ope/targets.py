@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from linmed import checks
 from linmed.checks import BadType, BadValue, Floats
 from linmed.log import DecisionLog
-from linmed.ope.rounds import Problems, Rounds
+from linmed.ope.rounds import Problems, Rounds, given, require
 from linmed.policies.base import Policy, State
 
 CHUNK = 1 << 21
@@ -28,10 +27,19 @@ class Target(ABC):
     extra: tuple[str, ...] = ()
     """Columns of the log outside its schema."""
 
+    checked: tuple[str, ...] = ()
+    """Columns that are read where the log has them, only to see whether the target is possible."""
+
     @property
     def played_columns(self) -> tuple[str, ...]:
         """Columns needed for the played arm's probability alone."""
         return self.columns
+
+    def reads(self, log: DecisionLog, all_arms: bool) -> tuple[str, ...]:
+        """Columns of the log's schema to read for every arm's probability, or for the played one's."""
+        needed = self.columns if all_arms else self.played_columns
+        require(log, [*needed, *self.extra], f"target {self.name!r}", "targets")
+        return (*needed, *(name for name in self.checked if name in log.columns))
 
     def knows_all_arms(self, log: DecisionLog) -> bool:
         """Whether the log holds what every arm's probability needs, not only the played one's."""
@@ -75,20 +83,26 @@ class ArmTarget(Target):
     arm: int
     name: str = ""
     played_columns = ()  # comparing indices is enough
+    checked = ("arm_count",)
 
     def __post_init__(self) -> None:
-        self._name(f"arm {checks.whole('arm', self.arm, at_least=0)}")
+        if isinstance(self.arm, bool) or not isinstance(self.arm, (int, np.integer)) or self.arm < 0:
+            raise BadValue("targets", f"a target's arm must be an index of at least 0, got {self.arm!r}")
+        self._name(f"arm {self.arm}")
 
     def probabilities(self, rounds: Rounds, problems: Problems) -> Floats:
         """One for the arm, zero for the others."""
-        count = rounds.arm_count
-        assert count is not None
-        rule = f"target {self.name!r} needs at least {self.arm + 1} arms"
-        problems.add(rule, rounds.row, count <= self.arm, count.item)
+        self._offered(rounds, problems)
         return np.asarray(rounds.arm_number == self.arm, dtype=np.float64)
+
+    def _offered(self, rounds: Rounds, problems: Problems) -> None:
+        if (count := rounds.arm_count) is not None:
+            rule = f"target {self.name!r} needs at least {self.arm + 1} arms"
+            problems.add(rule, rounds.row, count <= self.arm, count.item, "targets")
 
     def played(self, rounds: Rounds, problems: Problems) -> Floats:
         """Whether it was the arm."""
+        self._offered(rounds, problems)
         return np.asarray(rounds.arm == self.arm, dtype=np.float64)
 
 
@@ -120,6 +134,8 @@ class Frozen(Target):
     columns: tuple[str, ...] = ("arms",)
 
     def __post_init__(self) -> None:
+        if not (isinstance(self.policy, Policy) and isinstance(self.state, State)):
+            raise _no_target((self.policy, self.state))
         replicas = self.state.count.shape[0]
         if replicas != 1:
             raise BadValue("targets", f"a frozen policy needs a state of one replica, got {replicas}")
@@ -134,14 +150,15 @@ class Frozen(Target):
         flat = np.zeros(arms.shape[0])
         if own != dim:
             rule = f"target {self.name!r} was made for dim={own}"
-            problems.add(rule, rounds.row, rounds.row >= 0, f"arms of dimension {dim}")
+            problems.add(rule, rounds.row, rounds.row >= 0, f"arms of dimension {dim}", "targets")
             return flat
         for places in rounds.alike(CHUNK // dim):
             log_p = self.policy.log_probabilities(self.state, arms[places])
             if log_p.shape != places.shape:
-                raise ValueError(
+                raise BadValue(
+                    "targets",
                     f"{type(self.policy).__name__}.log_probabilities must answer arms (n, K, d) at a state "
-                    f"of one replica with (n, K): {places.shape} is expected, got {log_p.shape}"
+                    f"of one replica with (n, K): {places.shape} is expected, got {log_p.shape}",
                 )
             flat[places] = np.exp(log_p)
         return flat
@@ -171,8 +188,8 @@ class CallableTarget(Target):
                 flat[offsets[i] : offsets[i + 1]] = answer
             else:
                 found = f"{arms.shape[0]} arms but an answer of shape {answer.shape}"
-                problems.add(rule, rounds.row[i : i + 1], wrong, found)
-        return rounds.probabilities(flat, f"the probabilities of target {self.name!r}", problems)
+                problems.add(rule, rounds.row[i : i + 1], wrong, found, "targets")
+        return rounds.probabilities(flat, f"the probabilities of target {self.name!r}", problems, "targets")
 
 
 @dataclass(frozen=True)
@@ -206,21 +223,30 @@ class ColumnTarget(Target):
             rounds.arm_count = length
         wrong = (length != rounds.arm_count) | (length <= rounds.arm)
         rule = f"target {self.name!r} must give one probability per arm"
-        problems.add(rule, rounds.row, wrong, lambda i: f"{length[i]} of them")
+        described = ["none" if one < 0 else f"{one} of them" for one in length[wrong][:1]]
+        problems.add(rule, rounds.row, wrong, "".join(described), "targets")
         if problems:
             return np.zeros(0)
-        flat: Floats = column.flatten().to_numpy(zero_copy_only=False).astype(np.float64)
-        return rounds.probabilities(flat, f"the probabilities of target {self.name!r}", problems)
+        flat = self._numbers(column.flatten())
+        return rounds.probabilities(flat, f"the probabilities of target {self.name!r}", problems, "targets")
 
     def played(self, rounds: Rounds, problems: Problems) -> Floats:
         """The number column, or the entry of the list column."""
         column = rounds.extra[self.column]
         if _is_list(column):
             return super().played(rounds, problems)
-        value: Floats = column.to_numpy(zero_copy_only=False).astype(np.float64)
+        value = self._numbers(given(column, f"target {self.name!r}", rounds.row, problems, 0, "targets"))
         rule = f"target {self.name!r} must lie in [0, 1]"
-        problems.add(rule, rounds.row, ~((value >= 0) & (value <= 1)), value.item)
+        problems.add(rule, rounds.row, ~((value >= 0) & (value <= 1)), value.item, "targets")
         return value
+
+    def _numbers(self, column: pa.Array) -> Floats:
+        try:
+            numbers: Floats = column.to_numpy(zero_copy_only=False).astype(np.float64)
+        except (TypeError, ValueError):
+            found = f"got {column.type}"
+            raise BadValue("targets", f"target {self.name!r} must be a column of numbers, {found}") from None
+        return numbers
 
 
 def _is_list(column: pa.Array) -> bool:
@@ -247,14 +273,18 @@ def as_target(target: Any, name: str | None = None) -> Target:
     elif callable(target):
         found = CallableTarget(target)
     else:
-        raise BadType(
-            "targets",
-            "a target must be 'uniform', 'logged', 'arm:NUMBER', 'column:NAME', an arm's index, "
-            f"(policy, state), an agent or a function of the arms, got {target!r}",
-        )
+        raise _no_target(target)
     if name is not None:
         object.__setattr__(found, "name", name)
     return found
+
+
+def _no_target(target: Any) -> BadType:
+    return BadType(
+        "targets",
+        "a target must be 'uniform', 'logged', 'arm:NUMBER', 'column:NAME', an arm's index, "
+        f"(policy, state), an agent or a function of the arms, got {target!r}",
+    )
 
 
 def as_targets(targets: Any) -> tuple[Target, ...]:
@@ -290,6 +320,5 @@ def _from_string(text: str) -> Target:
         return ArmTarget(int(value))
     if kind == "column" and value:
         return ColumnTarget(value)
-    raise BadValue(
-        "targets", f"target must be 'uniform', 'logged', 'arm:NUMBER' or 'column:NAME', got {text!r}"
-    )
+    known = "'uniform', 'logged', 'arm:NUMBER' or 'column:NAME'"
+    raise BadValue("targets", f"target must be {known}, got {text!r}")

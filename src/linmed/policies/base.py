@@ -159,13 +159,30 @@ class Policy(ABC):
 
     def choose(self, state: Any, arms: Floats, noise: Floats) -> Ints:
         """Draw one arm per replica.  noise (R, noise_size) → (R,)."""
-        return draw(self.log_probabilities(state, arms), noise)
+        return self._draw(self.log_probabilities(state, arms), arms, noise)
 
     def decide(self, state: Any, arms: Floats, noise: Floats) -> Choice:
         """Draw one arm per replica and say how probable it was."""
         log_p = self.log_probabilities(state, arms)
-        arm = draw(log_p, noise)
+        arm = self._draw(log_p, arms, noise)
         return Choice(arm, entries(log_p, arm), log_p, self.features(state, arms, arm))
+
+    def _draw(self, log_p: Floats, arms: Floats, noise: Floats) -> Ints:
+        """One arm per replica by inverting the CDF at noise[:, 0], if log_p (R,K) is a law."""
+        stated = f"log_probabilities of {type(self).__name__} must be"
+        expected = len(noise), arms.shape[1]
+        if getattr(log_p, "shape", None) != expected:
+            raise ValueError(
+                f"{stated} an array of shape {expected}, one row per decision and one column per arm, got "
+                f"{type(log_p).__name__} of shape {np.shape(log_p)}"
+            )
+        arm = np.empty(len(noise), dtype=np.int64)
+        total = sample(checks.for_kernels(log_p), noise, arm)
+        if total != 1.0:
+            raise ValueError(
+                f"{stated} logarithms of probabilities that sum to 1, but a row sums to {total:g}"
+            )
+        return arm
 
     def play(self, state: Any, arms: Floats, rewards: Floats, noise: Floats, played: Ints) -> None:
         """Rounds one after the other, each learning at once from what the chosen arm pays.
@@ -278,10 +295,3 @@ def entries(matrix: Floats, columns: Ints) -> Floats:
     """matrix[r, columns[r]] for every row r; `take` is much faster than indexing where there is but one."""
     rows, width = matrix.shape
     return matrix.ravel().take(columns if rows == 1 else columns + width * np.arange(rows))
-
-
-def draw(log_probabilities: Floats, noise: Floats) -> Ints:
-    """One arm per replica by inverting the CDF at noise[:, 0].  log_probabilities (R,K) → (R,)."""
-    arm = np.empty(len(noise), dtype=np.int64)
-    sample(log_probabilities, noise, arm)
-    return arm

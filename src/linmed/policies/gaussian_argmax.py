@@ -49,20 +49,21 @@ def log_best_arm_probabilities(
         return np.log(p), error
 
 
-def with_played(log_p: Floats, error: Floats, arm: Ints) -> tuple[Floats, Floats, Floats]:
-    """The law that a decision reports, the played arm's log-probability and its error.  arm (R,).
+def with_played(log_p: Floats, error: Floats, arm: Ints) -> None:
+    """Turn log_p (R,K) into the law that a decision reports, in place.  error (R,K), arm (R,).
 
-    An arm that was played is possible, even if it was too rare for line integration to see. It then gets
-    what half a line would give it, and the others that much less.
+    An arm that was played is possible. Where line integration has not seen it, it gets half a line's share;
+    where its number is below its own error, that error, half a line's share at the most; and the others that
+    much less: a weight 1/p must not come from digits that nobody knows.
     """
-    rows = np.arange(len(arm))
-    unseen = log_p[rows, arm] == -np.inf
-    if unseen.any():
-        rare = 0.5 / (BLOCKS * POINTS)
-        log_p[unseen] += math.log1p(-rare)
-        log_p[rows[unseen], arm[unseen]] = math.log(rare)
-        error[rows[unseen], arm[unseen]] = rare
-    return log_p, log_p[rows, arm], error[rows, arm]
+    half_a_line = 0.5 / (BLOCKS * POINTS)
+    for r, played in enumerate(arm):
+        p = math.exp(log_p[r, played])
+        least = min(error[r, played], half_a_line) if p > 0.0 else half_a_line
+        if p < least:
+            log_p[r] += math.log1p(-least) - math.log1p(-p)
+            log_p[r, played] = math.log(least)
+            error[r, played] = max(error[r, played], least)
 
 
 def _in_space(

@@ -8,7 +8,7 @@ import numpy as np
 from linmed import checks
 from linmed.checks import Floats, Ints
 from linmed.kernels import thompson
-from linmed.policies.base import Choice, Noise, Properties, RidgeState
+from linmed.policies.base import Choice, Noise, Properties, RidgeState, entries
 from linmed.policies.gaussian_argmax import log_best_arm_probabilities, with_played
 from linmed.policies.rule import Floored
 
@@ -137,8 +137,10 @@ class LinTS(Floored):
         if self.propensity == "none":
             return Choice(arm, np.full(len(arm), np.nan), None, features)
         if self.propensity == "exact":
-            log_p, played, error = with_played(*self._law(state, arms), arm)
-            return Choice(arm, played, log_p, features, error)
+            log_p, error = self._law(state, arms)
+            if self.floor == 0.0:  # with a floor every arm has a share that is known
+                with_played(log_p, error, arm)
+            return Choice(arm, entries(log_p, arm), log_p, features, entries(error, arm))
         repeats = np.empty(len(arm), dtype=np.int64)
         bits = np.ascontiguousarray(noise).view(np.uint64)
         thompson.count_repeats(

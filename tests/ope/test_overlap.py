@@ -1,0 +1,262 @@
+"""Targets of which the log says nothing, and requests that are none: who is named, and what stands."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from linmed.checks import BadType, BadValue
+from linmed.cli import main
+from linmed.ope import (
+    SNIPW,
+    DecisionLog,
+    Frozen,
+    MarginalIPW,
+    OPEWarning,
+    Refitted,
+    Replay,
+    Sample,
+    calibration,
+    diagnose,
+    difference,
+    evaluate,
+    sequence,
+)
+from linmed.policies.linmed import LinMED
+
+SILENT = r"target 'arm 2' never agrees with table: every weight is zero"
+
+
+def columns(n: int = 60, arm_count: int | None = 3, **more) -> dict:
+    """Decisions among the first two of three arms, each with probability one half."""
+    rng = np.random.default_rng(5)
+    found = {"arm": rng.integers(2, size=n), "probability": np.full(n, 0.5), "reward": rng.random(n).round()}
+    return found | ({} if arm_count is None else {"arm_count": np.full(n, arm_count)}) | more
+
+
+def log(*args, **more) -> DecisionLog:
+    return DecisionLog.from_table(columns(*args, **more))
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda one: evaluate(one, 9),
+        lambda one: evaluate(one, 9, "ipw", interval="normal"),
+        lambda one: evaluate(one, ["uniform", "arm:9"], "ipw", interval="adaptive"),
+        lambda one: evaluate(one, 9, "snipw", interval="none"),
+        lambda one: difference(one, "arm:9", "uniform"),
+        lambda one: difference(one, 0, 9),
+        lambda one: sequence(one, 9),
+        lambda one: diagnose(one, 9),
+    ],
+)
+def test_an_arm_that_was_never_offered_is_refused_by_every_estimator(ask):
+    message = r"^target 'arm 9' needs at least 10 arms: row 0 has 3 \(60 rows in all\)$"
+    with pytest.raises(BadValue, match=message) as e:
+        ask(log())
+    assert e.value.field == "targets"
+
+
+def test_the_command_refuses_an_arm_that_was_never_offered(tmp_path, capsys):
+    log().save(tmp_path / "log")
+    words = ["--target", "arm:77", "--estimator", "ipw", "--interval", "normal"]
+    assert main(["ope", str(tmp_path / "log"), *words]) == 2
+    assert "target 'arm 77' needs at least 78 arms: row 0 has 3" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arm_count", [None, 3])
+@pytest.mark.parametrize("interval", ["normal", "bootstrap", "adaptive"])
+def test_without_any_weight_there_is_no_interval_and_the_target_is_named(interval, arm_count):
+    with pytest.warns(OPEWarning, match=SILENT):
+        rows = evaluate(
+            log(60, arm_count), [2, 0], ["ipw", "snipw", "clipped"], interval=interval
+        ).to_pylist()
+    for row in rows[:3]:
+        assert math.isnan(row["lower"])
+        assert math.isnan(row["upper"])
+        assert (row["valid"], row["effective_n"]) == ("—", 0.0)
+    assert (rows[0]["estimate"], rows[2]["estimate"]) == (0.0, 0.0)
+    assert math.isnan(rows[1]["estimate"])
+    for row in rows[3:]:
+        assert row["lower"] < row["estimate"] < row["upper"]
+        assert row["valid"] != "—"
+
+
+@pytest.mark.parametrize("interval", ["normal", "adaptive"])
+def test_a_model_alone_gives_doubly_robust_estimates_no_interval(interval):
+    with pytest.warns(OPEWarning, match=SILENT):
+        rows = evaluate(log(), 2, ["dr", "sndr", "switch"], interval=interval).to_pylist()
+    assert all(math.isnan(row["lower"]) and row["valid"] == "—" for row in rows)
+    with pytest.warns(OPEWarning, match="not how wrong the model is"):  # and says nothing of weights
+        (row,) = evaluate(log(), "uniform", "dm", interval="normal").to_pylist()
+    assert row["lower"] < row["upper"]
+
+
+def test_one_target_without_overlap_leaves_the_others_their_rows():
+    with pytest.warns(OPEWarning, match=SILENT) as caught:
+        rows = evaluate(log(), ["uniform", 0, 2]).to_pylist()
+    assert len(caught) == 1
+    assert rows[:6] == evaluate(log(), ["uniform", 0]).to_pylist()
+    ipw, snipw, dr = rows[6:]
+    assert (ipw["estimate"], ipw["lower"], ipw["upper"], ipw["valid"]) == (0.0, 0.0, 1.0, "any time")
+    assert math.isnan(snipw["estimate"])
+    assert (snipw["lower"], snipw["upper"]) == (0.0, 1.0)
+    assert math.isfinite(dr["estimate"])
+
+
+def test_the_command_prints_null_for_what_has_no_value(tmp_path, capsys):
+    log().save(tmp_path / "log")
+    with pytest.warns(OPEWarning, match="target 'arm 2' never agrees"):
+        assert (
+            main(["ope", str(tmp_path / "log"), "--target", "arm:2", "--estimator", "snipw", "--json"]) == 0
+        )
+    assert json.loads(capsys.readouterr().out)["results"][0]["estimate"] is None
+
+
+def test_sequences_and_differences_name_the_target_without_overlap():
+    with pytest.warns(OPEWarning, match=SILENT):
+        table = sequence(log(), 2)
+    assert (table["lower"][-1].as_py(), table["upper"][-1].as_py()) == (0.0, 1.0)
+    for pair in ((2, 0), (0, 2)):
+        with pytest.warns(OPEWarning, match=SILENT) as caught:
+            (row,) = difference(log(), *pair).to_pylist()
+        assert len(caught) == 1
+        assert row["lower"] < row["upper"]
+
+
+def test_resamples_without_any_weight_do_not_count():
+    """One decision of the target, rewarded with 1: resamples that have it say 1, the others nothing."""
+    one = DecisionLog.from_table({"arm": [1, 0, 0, 0], "probability": [0.5] * 4, "reward": [1.0] * 4})
+    (row,) = evaluate(one, 1, "snipw", interval="bootstrap").to_pylist()
+    assert (row["estimate"], row["lower"], row["upper"]) == (1.0, 1.0, 1.0)
+
+
+def test_a_self_normalised_estimate_of_no_weight_is_not_a_number():
+    assert math.isnan(SNIPW()(Sample(np.zeros(3), np.ones(3))))
+
+
+ASK = [
+    lambda one: evaluate(one, "uniform"),
+    lambda one: sequence(one, "uniform"),
+    lambda one: difference(one, 0, "uniform"),
+    lambda one: diagnose(one, "uniform"),
+    lambda one: calibration(one),
+    lambda one: Replay(LinMED(), bound=4.0).run(one),
+]
+
+
+@pytest.mark.parametrize("ask", ASK)
+def test_a_log_may_be_named_by_its_path(ask, tmp_path):
+    arms = np.random.default_rng(0).random((60, 3, 2))
+    saved = log(arms=arms).save(tmp_path / "log")
+    for path in (str(tmp_path / "log"), tmp_path / "log"):
+        assert repr(ask(path)) == repr(ask(saved))
+    with pytest.raises(FileNotFoundError, match="there is no log at"):
+        ask(str(tmp_path / "nowhere"))
+
+
+@pytest.mark.parametrize("ask", ASK)
+@pytest.mark.parametrize("wrong", [5, None, columns(), "frame"])
+def test_what_is_no_log_is_told_how_to_become_one(ask, wrong):
+    if isinstance(wrong, str):
+        wrong = pytest.importorskip("pandas", reason="pandas is not installed").DataFrame(columns())
+    kind = type(wrong).__name__
+    with pytest.raises(BadType, match=rf"^log must be .*, got {kind}: DecisionLog\.from_table makes") as e:
+        ask(wrong)
+    assert e.value.field == "log"
+
+
+def test_calibration_names_missing_entries():
+    gaps = {"arm": [0, None], "probability": [None, 0.5], "reward": [1.0, 0.0], "arm_count": [2, 2]}
+    message = "arm must be given in every row: row 1 has none.*; probability must be given .*: row 0 has none"
+    with pytest.raises(BadValue, match=message):
+        calibration(DecisionLog.from_table(gaps))
+
+
+WRONG_TARGETS = [
+    ((LinMED(), 5), r"a target must be .*\(policy, state\), an agent .*, got \(LinMED\(.*, 5\)"),
+    ([(LinMED(), None)], "a target must be"),
+    (3.5, "a target must be"),
+    (-1, "a target's arm must be an index of at least 0, got -1"),
+    ([], "targets is empty"),
+    (["uniform", "uniform"], "occurs twice"),
+    ("nobody", "target must be"),
+    ("column:nowhere", "needs the column 'nowhere'"),
+    (lambda arms: [1.0, 0.0, 0.0], "needs the column 'arms'"),
+    ("column:word", r"'column:word' must be a column of numbers, got string"),
+    ("column:gaps", r"^target 'column:gaps' must be given in every row: row 0 has none \(60 rows in all\)$"),
+    ("column:large", r"'column:large' must lie in \[0, 1\]: row 0 has 2"),
+    ("column:short", "must give one probability per arm: row 0 has 1 of them"),
+]
+
+
+@pytest.mark.parametrize(("targets", "message"), WRONG_TARGETS)
+def test_wrong_targets_blame_targets(targets, message):
+    more = {
+        "word": ["x"] * 60, "gaps": np.ma.masked_all(60), "large": [2.0] * 60, "short": [[1.0]] * 60
+    }  # fmt: skip
+    with pytest.raises((BadValue, BadType), match=message) as e:
+        evaluate(log(**more), targets, "ipw", interval="none")
+    assert e.value.field == "targets"
+
+
+def test_frozen_says_what_it_is_made_of():
+    with pytest.raises(BadType, match=r"\(policy, state\)") as e:
+        Frozen(LinMED(), 5)
+    assert e.value.field == "targets"
+
+
+def test_targets_that_answer_nonsense_are_blamed_and_not_the_log():
+    one = log(arms=np.ones((60, 3, 2)))
+    for answer in ([0.1] * 3, [1.5, -0.5, 0.0], [1.0]):
+        with pytest.raises(BadValue) as e:
+            evaluate(one, lambda arms, answer=answer: answer, "ipw")
+        assert e.value.field == "targets"
+    wrong = log(arms=np.ones((60, 3, 2)), probability=np.full(60, 1.5))
+    with pytest.raises(BadValue, match="probability must lie") as e:
+        evaluate(wrong, lambda arms: [0.1] * 3, "ipw")
+    assert e.value.field == "log"
+
+
+@pytest.mark.parametrize(
+    ("field", "options"),
+    [
+        ("estimators", {"estimators": "magic"}),
+        ("estimators", {"estimators": 5}),
+        ("estimators", {"estimators": []}),
+        ("estimators", {"estimators": {}}),
+        ("estimators", {"estimators": ["ipw", "ipw"]}),
+        ("estimators", {"estimators": "mips"}),
+        ("interval", {"interval": "exact"}),
+        ("interval", {"interval": 5}),
+        ("interval", {"interval": "bernstein", "drift": True}),
+        ("confidence", {"confidence": 1.0}),
+        ("confidence", {"confidence": "high"}),
+        ("reward_range", {"reward_range": (1, 0)}),
+        ("reward_range", {"reward_range": 5}),
+        ("reward_range", {"reward_range": (-1e308, 1e308)}),
+        ("regressor", {"regressor": 5, "estimators": "dr"}),
+    ],
+)
+def test_each_part_of_a_request_is_blamed_by_its_name(field, options):
+    with pytest.raises((BadValue, BadType)) as e:
+        evaluate(log(), "uniform", **options)
+    assert e.value.field == field
+    assert field in str(e.value) or "mips needs the column" in str(e.value)
+
+
+def test_a_difference_beyond_any_reward_is_refused():
+    with pytest.raises(BadValue, match="reward_range must be at most 1e") as e:
+        difference(log(), 0, 1, reward_range=(-1e308, 1e308))
+    assert e.value.field == "reward_range"
+
+
+def test_an_embedding_of_another_length_is_blamed_on_the_estimators():
+    one = log(arms=np.ones((60, 3, 2)), probabilities=np.tile([0.5, 0.5, 0.0], (60, 1)))
+    with pytest.raises(BadValue, match="one label per arm: 3 arms") as e:
+        evaluate(one, "uniform", MarginalIPW(lambda arms: [1]))
+    assert e.value.field == "estimators"
+    with pytest.raises(BadType, match="regressor must have fit"):
+        Refitted(5)
