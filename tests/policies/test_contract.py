@@ -3,6 +3,7 @@
 Here at one small shape; `test_shapes.py` holds what is asked at every shape.
 """
 
+import copy
 import dataclasses
 import json
 
@@ -132,6 +133,16 @@ def test_configuration_survives_json_and_is_hashable(policy):
     assert hash(copy) == hash(policy)
     assert copy.name == policy.name
     assert policy.name
+
+
+@every_configuration
+def test_a_policy_travels_as_its_configuration_alone(policy):
+    """What it has made for itself, compiled kernels among it, is made again in another process."""
+    arms = make_arms(policy, np.random.default_rng(16))
+    policy.log_probabilities(policy.start(1, arms.shape[2]), arms)
+    arrived = copy.copy(policy)  # what pickle would carry, also for a class that only this process knows
+    assert arrived == policy
+    assert set(vars(arrived)) == {field.name for field in dataclasses.fields(policy)}
 
 
 @pytest.mark.identity
