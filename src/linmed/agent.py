@@ -281,10 +281,10 @@ class Agent:
 
     def _matrix(self, arms: ArrayLike) -> Floats:
         """`arms`, checked: in one compiled pass where they are as they should be."""
-        if type(arms) is np.ndarray and arms.dtype.kind == "f":
+        if type(arms) is np.ndarray and arms.dtype.kind == "f" and arms.ndim == 2:
             matrix = checks.for_kernels(arms)
-            right = matrix.ndim == 2 and len(matrix) > 0 and matrix.shape[1] == self.dim
-            if right and all_within(matrix, checks.LARGEST):
+            count, dim = matrix.shape
+            if count > 0 and dim == self.dim and all_within(matrix, checks.LARGEST):
                 return matrix
         return checks.arm_matrix(arms, self.dim)
 
@@ -304,13 +304,14 @@ class Agent:
 
     def _settle(self, choice: Choice, row: int, matrix: Floats) -> Decision:
         """The decision of one row; only when the log has taken it does anything change here."""
-        arm, several = int(choice.arm[row]), len(choice.arm) > 1
-        features = choice.features[row].copy() if several else choice.features[row]
+        arm = int(choice.arm[row])
+        vector = matrix[arm].copy()
+        features = vector if self.policy.learns_from_arms else choice.features[row].copy()
         decision = Decision(
             f"{self._run}-{self._decisions}",
             arm,
             float(choice.log_probability[row]),
-            matrix[arm].copy(),
+            vector,
             None if choice.log_probabilities is None else choice.log_probabilities[row],
             0.0 if choice.error is None else float(choice.error[row]),
         )

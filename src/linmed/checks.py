@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+_FLOAT64 = np.dtype(np.float64)
 LARGEST = 1e100
 """Largest magnitude accepted for a feature or a reward: its square is still far from overflow."""
 
@@ -58,6 +59,8 @@ def real(name: str, value: Any) -> float:
 
 def reward(name: str, value: Any) -> float:
     """`value` as a finite float of at most LARGEST in size; a click (bool) or a 0-d array will do."""
+    if type(value) is float and -LARGEST <= value <= LARGEST:  # the common case
+        return value
     if isinstance(value, np.ma.MaskedArray):
         value = value[()] if value.ndim == 0 else value
     elif isinstance(value, np.ndarray) and value.ndim == 0:
@@ -154,15 +157,7 @@ def for_kernels(array: NDArray[Any]) -> Floats:
     Any other (read-only memory of Arrow or a broadcast, another layout or byte order) is copied: numba would
     otherwise compile every kernel again for it, which takes longer than any copy. Nothing else decides this.
     """
-    flags = array.flags
-    if (
-        type(array) is np.ndarray
-        and array.dtype == np.float64
-        and array.dtype.isnative
-        and flags.c_contiguous
-        and flags.aligned
-        and flags.writeable
-    ):
+    if type(array) is np.ndarray and array.dtype is _FLOAT64 and array.flags.carray:
         return array
     return np.array(array, dtype=np.float64, order="C", subok=False)
 

@@ -155,14 +155,12 @@ def tile_inner(tile, x, out):
 
 @kernel
 def tile_lengths(tile, M, out):
-    """out_i = vᵀ M v for the columns v of a tile (d,width) and a symmetric M (d,d).  out (n ≤ width,)."""
+    """out_i = vᵀ M v for the columns v of a tile (d,width) and a symmetric M (d,d).  out (width,)."""
     apart()
     d, width = tile.shape
-    n = out.shape[0]
     whole = d - d % 4
     two = splat(2.0)
-    tail = np.empty(LANES)
-    for i in range(0, n, LANES):  # Σ_j x_j (2 Σ_{k<j} M_jk x_k + M_jj x_j), four rows j at a time
+    for i in range(0, width, LANES):  # Σ_j x_j (2 Σ_{k<j} M_jk x_k + M_jj x_j), four rows j at a time
         total = splat(0.0)
         for j in range(0, whole, 4):
             s0, s1, s2, s3 = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
@@ -188,13 +186,8 @@ def tile_lengths(tile, M, out):
                 s0 = multiply_add(splat(M[j, k]), load(tile, k * width + i), s0)
             x0 = load(tile, j * width + i)
             total = multiply_add(x0, multiply_add(two, s0, multiply(splat(M[j, j]), x0)), total)
-        if i + LANES <= n:
-            store(out, i, total)
-        else:
-            store(tail, 0, total)
-            for lane in range(n - i):
-                out[i + lane] = tail[lane]
-    for i in range(n):
+        store(out, i, total)
+    for i in range(width):
         out[i] = max(out[i], 0.0)
 
 
@@ -301,11 +294,13 @@ def squared_lengths(A, rows, scale, tiles, M, out):
     if not kept:
         width = tile_width(m)
         tiles = np.empty((1, d, width))
+    lengths = np.empty(width)
     for start in range(0, m, width):
         if not kept:
             fill(A, rows, scale, start, tiles[0])
-        tile = tiles[start // width] if kept else tiles[0]
-        tile_lengths(tile, M, out[start : min(start + width, m)])
+        tile_lengths(tiles[start // width] if kept else tiles[0], M, lengths)
+        for i in range(min(width, m - start)):
+            out[start + i] = lengths[i]
 
 
 @kernel

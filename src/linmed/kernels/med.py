@@ -190,7 +190,7 @@ def log_weights(A, tiles, theta, M, beta, log_f):
             fill_differences(A, start, center, diff)
         tile_inner(diff, theta, gaps[:n])
         tile_inner(diff, toward, inner[:n])
-        tile_lengths(diff, M, distances2[:n])
+        tile_lengths(diff, M, distances2)
         for i in range(n):
             leverage = center_leverage + 2.0 * inner[i] + distances2[i]  # ‖a‖² with a = â + (a − â)
             if leverage > highest * EQUAL:

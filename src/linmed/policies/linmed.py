@@ -40,7 +40,8 @@ class MedPolicy(RidgePolicy):
         """Everything in one call of a kernel."""
         arm, log_p = np.empty((1, len(noise)), dtype=np.int64), np.empty((1, len(noise), arms.shape[1]))
         self._rounds(state, arms[None], _NO_REWARDS, noise[None], arm, log_p)
-        return Choice(arm[0], entries(log_p[0], arm[0]), log_p[0], self.features(state, arms, arm[0]))
+        played, law = arm[0], log_p[0]
+        return Choice(played, entries(law, played), law, self.features(state, arms, played))
 
     def choose(self, state: RidgeState, arms: Floats, noise: Floats) -> Ints:
         """Draw from p_t without taking its logarithms."""
@@ -55,20 +56,15 @@ class MedPolicy(RidgePolicy):
     def _rounds(
         self, state: RidgeState, arms: Floats, rewards: Floats, noise: Floats, played: Ints, log_p: Floats
     ) -> None:
-        self._kernel(tuple(state), self._confidence, self._rule, arms, rewards, noise, played, log_p)
+        kernel, confidence, rule = self._parts
+        kernel(tuple(state), confidence, rule, arms, rewards, noise, played, log_p)
 
     @cached_property
-    def _kernel(self) -> Any:
-        kinds: tuple[Any, ...] = Ridge, type(self.confidence_set), type(self.rule)
-        return rounds(*kinds)
-
-    @cached_property
-    def _confidence(self) -> tuple[Any, ...]:
-        return tuple(self.confidence_set)
-
-    @cached_property
-    def _rule(self) -> tuple[Any, ...]:
-        return tuple(self.rule)
+    def _parts(self) -> tuple[Any, tuple[Any, ...], tuple[Any, ...]]:
+        """The kernel for this belief, confidence set and rule, and the last two as it takes them."""
+        sure, rule = self.confidence_set, self.rule
+        kinds: tuple[Any, ...] = Ridge, type(sure), type(rule)
+        return rounds(*kinds), tuple(sure), tuple(rule)
 
 
 @dataclass(frozen=True)
