@@ -48,8 +48,8 @@ def finite(name: str, value: ArrayLike, axes: int) -> Floats:
 def law(log_probabilities: ArrayLike, arm_count: int, arm: int, probability: float) -> Floats:
     """Every arm's probability, as a reader of the log will want them."""
     name = "log_probabilities"
-    with np.errstate(over="ignore"):
-        every: Floats = np.exp(_own(name, log_probabilities, 1))
+    every = _own(name, log_probabilities, 1)
+    np.exp(np.minimum(every, 300.0, out=every), out=every)  # no overflow, and no warning of one
     if every.size != arm_count:
         raise checks.BadValue(
             name, f"{name} must have one entry for each of the {arm_count} arms, got {every.size}"
