@@ -65,7 +65,7 @@ def test_a_parameter_does_not_take_the_place_of_a_result(tmp_path):
     results = simulate(Clashing(), LargeGap(), 5, 2, store=tmp_path / "s", progress=False)
     table = results.table()
     assert table["round"].to_pylist() == [1, 2, 3, 4, 5] * 2
-    np.testing.assert_array_equal(table["regret"].to_numpy(), results.regret("Clashing-90").ravel())
+    np.testing.assert_array_equal(table["regret"].to_numpy(), results.regret("Clashing").ravel())
     assert set(table["policy.round"].to_pylist()) == {7}
     assert set(table["policy.trial"].to_pylist()) == {None}  # no 64 bits hold it; the configuration does
 

@@ -189,15 +189,15 @@ def test_a_method_as_a_delay_rule_cannot_be_stored(tmp_path):
 
 
 def test_a_file_under_the_name_of_another_configuration_is_set_aside(tmp_path):
-    right = run(tmp_path / "s", POLICIES[:1])
+    right = run(tmp_path / "s", POLICIES[:1], batch=6)
     (written,) = (tmp_path / "s" / "trials").iterdir()
-    run(tmp_path / "other", POLICIES[:1], environment=LargeGap(sigma=3.0))
+    run(tmp_path / "other", POLICIES[:1], environment=LargeGap(sigma=3.0), batch=6)
     (other,) = (tmp_path / "other" / "trials").iterdir()
     key, first, last, _ = written.stem.split("-")
     written.unlink()
     other.rename(written.with_name(f"{key}-{first}-{last}-{other.stem.split('-')[-1]}.parquet"))
     with pytest.warns(StoreWarning, match="not under its own name"):
-        assert_same(right, run(tmp_path / "s", POLICIES[:1]))
+        assert_same(right, run(tmp_path / "s", POLICIES[:1], batch=6))
 
 
 def test_parameters_that_no_column_can_hold_lose_no_result(tmp_path):
@@ -216,7 +216,7 @@ def test_a_class_whose_annotations_cannot_be_read_harms_no_other(tmp_path):
         "@dataclass(frozen=True)\n"
         "class Odd(LinMED):\n"
         "    path: Nowhere | None = None\n"
-        "results = simulate([LinMED(), Odd()], LargeGap(), 5, 2, store='s', progress=False)\n"
+        "results = simulate([LinMED(), Odd(label='odd')], LargeGap(), 5, 2, store='s', progress=False)\n"
         "assert set(results.table()['policy.sigma'].to_pylist()) == {1.0}\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True, cwd=tmp_path)

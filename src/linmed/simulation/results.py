@@ -101,7 +101,7 @@ class Results:
         )
 
     def table(self) -> Table:
-        """The curves in long form: policy, trial, round, regret; parameters as `policy.sigma`, as in a store."""
+        """The curves in long form: policy, trial, round, regret, parameters (`policy.sigma`, …)."""
         shown = set().union(*(run.policy.to_dict() for run in self.runs.values())) - {"label"}
         parts = []
         for name, run in self.runs.items():
