@@ -43,6 +43,29 @@ def test_bad_commands_are_refused_with_the_usage(words, capsys):
     assert "usage: linmed" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["OFUL", "--on", "LargeGap", "--plot", "nowhere/x.png"], "there is no directory nowhere"),
+        (["OFUL", "--on", "LargeGap", "--plot", "x.wav"], "ends in .png, .svg or .pdf"),
+        (["OFUL", "--on", "LargeGap", "--plot", "x"], "ends in .png, .svg or .pdf"),
+        (["OFUL", "--on", "FixedArms"], "FixedArms needs arms and theta"),
+        (["OFUL(sigma=0.5)(label='x')", "--on", "LargeGap"], "cannot be read"),
+        (["OFUL(sigma=0.5, sigma=0.6)", "--on", "LargeGap"], "each once"),
+        (["OFUL", "--on", "LargeGap", "--horizon", "99999999999999999999"], "horizon must lie in"),
+        (["OFUL", "--on", "LargeGap", "--trials", "99999999999999999999"], "trials must lie in"),
+        (["OFUL", "--on", "LargeGap", "--delay", "99999999999999999999"], "rounds must lie in"),
+    ],
+)
+def test_a_simulation_that_cannot_be_is_refused_before_it_begins(
+    words, message, capsys, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    assert main(["simulate", *words, "--store", "s"]) == 2
+    assert message in capsys.readouterr().err
+    assert not list(tmp_path.glob("s/trials/*"))
+
+
 def test_errors_are_one_line_without_a_traceback(tmp_path, capsys):
     assert main(["ope", str(tmp_path / "nowhere"), "--target", "uniform"]) == 2
     err = capsys.readouterr().err

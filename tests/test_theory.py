@@ -60,7 +60,8 @@ def test_regret_bound_is_the_smallest_value_of_the_lemma(case):
         case["d"], case["sigma"], case["sigma_star"], case["S"], norm_star=case["S_star"], ridge=lam,
         max_gap=case["B"], gap=case["gap"], alpha_emp=a_emp, alpha_opt=a_opt, leverage=leverage,
     )  # fmt: skip
-    assert problem.regret_bound(case["n"]) == pytest.approx(float(expected), rel=1e-12)
+    trivial = case["B"] * case["n"]
+    assert problem.regret_bound(case["n"]) == pytest.approx(min(float(expected), trivial), rel=1e-12)
 
 
 problems = {
@@ -90,7 +91,34 @@ def test_in_the_proofs_short_case_the_minimax_bound_is_the_trivial_one(n, d, sig
     if n == 1 or n <= 4 * (sigma * d / B) ** 2 * math.log(n) ** 3:
         assert bound == B * n
     else:
-        assert bound >= 2 * sigma * d * math.sqrt(n) * math.log(n) ** 1.5
+        assert bound >= min(2 * sigma * d * math.sqrt(n) * math.log(n) ** 1.5, B * n)
+
+
+def test_no_bound_is_above_what_anyone_can_lose():
+    n = np.arange(1, 2000)
+    problem = Problem(2, 1.0, 1.0, gap=0.5)
+    for bound in (problem.regret_bound, problem.minimax_bound, problem.instance_bound):
+        assert (bound(n) <= 2.0 * n).all()
+        assert (np.diff(bound(n)) >= 0).all()
+    assert Problem(2, 0.01, 0.01, gap=0.5).regret_bound(10**6) < 2.0 * 10**6
+
+
+@pytest.mark.parametrize(
+    "extremes",
+    [
+        {"sigma": 1e100, "max_gap": 1e-99, "ridge": 1.0},
+        {"sigma": 1e-100, "ridge": 1.0},
+        {"norm_bound": 1e-100, "norm_star": 1e100, "ridge": 1e-100},
+        {"d": 2**53, "ridge": 1e-100, "max_gap": 1e-99, "alpha_emp": 1e-100},
+        {"sigma": 1e-50},
+    ],
+)
+def test_extreme_parameters_have_a_bound_and_no_warning(extremes):
+    problem = Problem(**{"d": 2, "sigma": 1.0, "sigma_star": 1.0, **extremes})
+    problem = replace(problem, gap=problem.B / 2)
+    for bound in (problem.regret_bound, problem.minimax_bound, problem.instance_bound):
+        assert (bound([1, 1000, 1e100]) <= problem.B * np.array([1, 1000, 1e100])).all()
+    assert problem.h_max(1000) > 0
 
 
 @settings(max_examples=100, deadline=None)
@@ -128,9 +156,9 @@ def test_h_max_covers_every_round():
     assert value == pytest.approx(largest)  # and it is attained
 
 
-def test_hopeless_under_specification_is_an_infinite_bound():
+def test_hopeless_under_specification_leaves_the_trivial_bound():
     assert Problem(2, 0.01, 10.0).h_max(10**6) == math.inf
-    assert Problem(2, 0.01, 10.0).regret_bound(10**6) == math.inf
+    assert Problem(2, 0.01, 10.0).regret_bound(10**6) == 2.0 * 10**6
 
 
 def test_growth_is_logarithmic_with_a_gap_and_like_the_root_without():
@@ -209,6 +237,9 @@ def test_a_policy_that_learns_nothing_breaks_the_bound():
         ({"n": []}, "n must be"),
         ({"n": math.nan}, "n is nan"),
         ({"d": 0}, "d must be at least 1"),
+        ({"d": 10**400}, "d must be finite"),
+        ({"sigma": 1e-100, "norm_bound": 1e100}, "give a ridge σ²/S² that is not between"),
+        ({"sigma": 1e100, "norm_bound": 1e-100}, "give a ridge σ²/S² that is not between"),
         ({"sigma": 0.0}, "sigma must be positive"),
         ({"sigma_star": -1.0}, "sigma_star must lie in"),
         ({"norm_bound": 0.0}, "norm_bound must be positive"),

@@ -2,8 +2,8 @@
 
 Symbols: n rounds, dimension d, noise level σ* and ‖θ*‖ = S*, of which LinMED is given σ and S; ridge λ;
 gaps at most B and, where not zero, at least Δ. The bounds hold for δ_t = 1/(t+1) (`delta=None`) and
-arms of norm at most 1. They speak of expected pseudo-regret. B·n is always a bound too, and for the
-horizons of the paper's experiments it is often the smaller one.
+arms of norm at most 1. They speak of expected pseudo-regret. B·n is always a bound too, for the horizons of
+the paper's experiments often the smaller one: every bound here is the smaller of its formula and B·n.
 
 Where the determinant of V_n appears, which is random, its largest value stands:
 log(det V_n / det V_0) ≤ d log(1 + n/(dλ)).
@@ -34,7 +34,8 @@ def _of_rounds(bound: "Callable[[Problem, Floats], Floats]") -> "Callable[[Probl
         rounds = np.atleast_1d(checks.floats("n", n))
         if rounds.ndim != 1 or rounds.size == 0 or rounds.min() < 1 or (rounds != np.floor(rounds)).any():
             raise BadValue("n", f"n must be whole numbers of rounds, each at least 1, got {n!r}")
-        values = bound(self, rounds)
+        with np.errstate(all="ignore"):  # extreme parameters: a term is infinite, and the bound B·n
+            values = bound(self, rounds)
         return float(values[0]) if np.ndim(n) == 0 else values
 
     return method
@@ -74,11 +75,18 @@ class Problem:
     """Of LinMED; 1 needs σ ≥ σ* and S ≥ S*."""
 
     def __post_init__(self) -> None:
-        checks.whole("d", self.d)
+        checks.between("d", checks.whole("d", self.d), 1, 1 << 53)
         checks.between("sigma_star", self.sigma_star, 0.0, checks.LARGEST)
         for name in ("sigma", "norm_bound", "norm_star", "ridge", "max_gap", "gap", "leverage"):
             if getattr(self, name) is not None:
                 checks.positive(name, getattr(self, name))
+        ratio = self.sigma / self.norm_bound
+        if self.ridge is None and not math.sqrt(1 / checks.LARGEST) <= ratio <= math.sqrt(checks.LARGEST):
+            raise BadValue(
+                "ridge",
+                f"sigma={self.sigma!r} and norm_bound={self.norm_bound!r} give a ridge σ²/S² that is not "
+                f"between {1 / checks.LARGEST:g} and {checks.LARGEST:g}; give another ridge",
+            )
         for name in ("alpha_emp", "alpha_opt"):
             checks.positive(name, checks.between(name, getattr(self, name), 0.0, 1.0))
         if self.alpha_emp + self.alpha_opt > 1:
@@ -130,8 +138,7 @@ class Problem:
             + 512 * (self._h_max(n) * self._estimation(n))[:, None] * self.C / (self.alpha_opt * width)
             + n[:, None] * low
         )
-        least: Floats = terms.min(axis=1)
-        return least
+        return self._or_all(n, np.fmin.reduce(terms, axis=1))
 
     @_of_rounds
     def instance_bound(self, n: Floats) -> Floats:
@@ -143,25 +150,26 @@ class Problem:
             raise BadValue("gap", "gap must be given: the instance-dependent bound is about the smallest one")
         beta_log, star = self._beta(n) * np.log(n), self._beta_star(n)
         emp, squared = 1 + self.alpha_emp**-2, self.lam * self.gap**2
-        return (
+        return self._or_all(
+            n,
             self._start(n)
             + 384 * self.d * beta_log / self.gap * emp * np.log1p(128 * beta_log / squared)
             + 384 * self.d * star / self.gap * np.log1p(128 * star / squared)
-            + 1024 * self._h_max(n) * self.C / (self.alpha_opt * self.gap) * self._estimation(n)
+            + 1024 * self._h_max(n) * self.C / (self.alpha_opt * self.gap) * self._estimation(n),
         )
 
     @_of_rounds
     def minimax_bound(self, n: Floats) -> Floats:
         """Theorem (minimax bound) with its proof's constants: O(σ d √n log^{3/2} n) for over-specified noise.
 
-        In the proof's first case, n ≤ 4σ²(d/B)² log³n, it is the trivial bound: written there as n, which
-        takes B = 1, and B·n here. A single round, where the second case divides by log 1, belongs to it.
+        In the proof's first case, n ≤ 4σ²(d/B)² log³n, it is B·n alone: written there as n, which takes
+        B = 1. A single round, where the second case divides by log 1, belongs to it.
         """
         log = np.log(n)
-        short = (n <= 4 * (self.sigma * self.d / self.B) ** 2 * log**3) | (n == 1)
+        short = (n <= 4 * np.square(self.sigma * self.d / self.B) * log**3) | (n == 1)
         log = np.where(short, math.e, log)
         scale = np.sqrt(n) / (self.sigma * log**1.5)
-        ratio = 32 * n / (self.lam * (self.sigma * self.d) ** 2)
+        ratio = 32 * n / (self.lam * np.square(self.sigma * self.d))
         beta, star = self._beta(n), self._beta_star(n)
         long = (
             self._start(n)
@@ -170,7 +178,7 @@ class Problem:
             + 512 * scale * self._h_max(n) * (self.C / self.d) / self.alpha_opt * self._estimation(n)
             + 2 * self.sigma * self.d * np.sqrt(n) * log**1.5
         )
-        return np.where(short, self.B * n, long)
+        return self._or_all(n, np.where(short, math.inf, long))
 
     @_of_rounds
     def h_max(self, n: Floats) -> Floats:
@@ -185,6 +193,11 @@ class Problem:
         return self._h_max(n)
 
     # ---- the quantities of the proofs, over a vector of rounds
+
+    def _or_all(self, n: Floats, bound: Floats) -> Floats:
+        """min(bound, B·n): nobody loses more than B in every round."""
+        least: Floats = np.fmin(bound, self.B * n)
+        return least
 
     def _beta(self, n: Floats) -> Floats:
         """β_n(δ_n), eq. (beta)."""
@@ -220,10 +233,9 @@ class Problem:
         """
         if self.version == 1:
             return np.full(len(n), math.e)
-        first = (self.S_star / self.norm_bound) ** 2
+        first = np.square(self.S_star / self.norm_bound)
         last = self._beta_star(n - 1) / self._beta(n - 1)  # n − 1 rewards seen at the last decision
-        with np.errstate(over="ignore"):  # noise under-specified without measure: no bound, infinity
-            return np.exp(np.maximum(first, last))
+        return np.exp(np.maximum(first, last))  # noise under-specified without measure: infinity
 
 
 def design_leverage(arms: ArrayLike, design: str = "approx") -> float:

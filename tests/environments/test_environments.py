@@ -165,6 +165,8 @@ def test_equal_data_make_equal_classification_problems_and_other_data_do_not():
         (lambda: Delayed(LargeGap(), rounds=0, mode="batch"), "rounds must be at least 1"),
         (lambda: Delayed(LargeGap(), mode="sometimes"), "mode must be one of"),
         (lambda: Delayed(Delayed(LargeGap())), "already delayed"),
+        (lambda: Delayed(LargeGap(), rounds=2**80), r"rounds must lie in \[0, 9"),
+        (lambda: MovieLens(noise="bernoulli"), "random unit θ"),
         (lambda: MovieLens(arms=2000), "arms must be at most 1682"),
         (lambda: Classification("irises"), "data must be one of"),
         (lambda: Classification(([[1.0], [2.0]], [0])), "one label for each of the 2 rows"),

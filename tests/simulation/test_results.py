@@ -1,5 +1,7 @@
 """Results: lookup by name, summaries, pictures."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 from matplotlib.image import imread
@@ -45,15 +47,33 @@ def test_regret_follows_from_the_pulls(results):
 def test_the_long_table_has_parameters_as_columns(results):
     table = results.table()
     assert table.num_rows == 3 * 5 * len(results.checkpoints)
-    assert set(table["alpha_emp"].to_pylist()) >= {0.9, 0.5}
+    assert set(table["policy.alpha_emp"].to_pylist()) >= {0.9, 0.5}
     one = table.filter(table["policy"].to_numpy(zero_copy_only=False) == "LinMED-50")
     np.testing.assert_array_equal(one["regret"].to_numpy(), results.regret("LinMED-50").ravel())
 
 
+@dataclass(frozen=True)
+class Clashing(LinMED):
+    """Parameters with the names of results."""
+
+    round: int = 7
+    regret: float = -1.0
+    trial: int = 2**70
+
+
+def test_a_parameter_does_not_take_the_place_of_a_result(tmp_path):
+    results = simulate(Clashing(), LargeGap(), 5, 2, store=tmp_path / "s", progress=False)
+    table = results.table()
+    assert table["round"].to_pylist() == [1, 2, 3, 4, 5] * 2
+    np.testing.assert_array_equal(table["regret"].to_numpy(), results.regret("Clashing").ravel())
+    assert set(table["policy.round"].to_pylist()) == {7}
+    assert set(table["policy.trial"].to_pylist()) == {None}  # no 64 bits hold it; the configuration does
+
+
 def test_a_parameter_that_is_text_here_and_a_number_there_is_one_column():
     table = simulate([LinTS(), LinTS(scale=2.0)], LargeGap(), 5, 2, progress=False).table()
-    assert set(table["scale"].to_pylist()) == {"frequentist", "2.0"}
-    assert "alpha_emp" not in table.column_names
+    assert set(table["policy.scale"].to_pylist()) == {"frequentist", "2.0"}
+    assert "policy.alpha_emp" not in table.column_names
 
 
 def test_results_and_their_tables_print_readably_and_go_to_pandas(results):

@@ -85,6 +85,15 @@ def test_another_seed_gives_other_numbers():
     assert not np.array_equal(one.regret("LinMED"), two.regret("LinMED"))
 
 
+@dataclass
+class Counted(State):
+    theta: np.ndarray
+    count: np.ndarray
+
+    def arrays(self):
+        return {"theta": self.theta, "count": self.count}
+
+
 @dataclass(frozen=True)
 class Scripted(Policy):
     """Plays arm `count % period` and keeps what it was taught, so that a test can look."""
@@ -94,7 +103,7 @@ class Scripted(Policy):
     def start(self, replicas, dim):
         self.__dict__["taught"] = []
         self.__dict__["round"] = 0
-        return State(theta=np.zeros((replicas, dim)), count=np.zeros(replicas, dtype=np.int64))
+        return Counted(theta=np.zeros((replicas, dim)), count=np.zeros(replicas, dtype=np.int64))
 
     def log_probabilities(self, state, arms):
         log_p = np.full((len(state.count), arms.shape[1]), -np.inf)
@@ -272,8 +281,29 @@ class Broken(Environment):
         elif self.fault == "ragged":
             arms = np.eye(int(rng.integers(2, 9)))
             means = np.zeros(len(arms))
-        while True:
-            yield Block(arms, means, noise)
+        elif self.fault == "huge":
+            means = np.array([1e200, 0.0])
+        elif self.fault == "complex":
+            noise = noise * 1j
+        elif self.fault == "masked":
+            means = np.ma.masked_array(means, [True, False])
+        delays = {
+            "early": np.full(len(noise), -1),
+            "halves": np.full(len(noise), 0.5),
+            "never": np.full(len(noise), 2**63, dtype=np.uint64),
+        }.get(self.fault)
+        yield Block(arms, means, noise, delays)
+        if self.fault == "grows":
+            arms, means = np.eye(64), np.zeros(64)
+        while self.fault != "ends":
+            yield (arms, means, noise) if self.fault == "tuple" else Block(arms, means, noise)
+
+    def rewards(self, means, noise):
+        if self.fault == "one row":
+            return means
+        if self.fault == "scalar":
+            return 0.5
+        return (means + noise) * (np.nan if self.fault == "nan paid" else 1.0)
 
 
 @pytest.mark.parametrize(
@@ -281,15 +311,73 @@ class Broken(Environment):
     [
         ("noise", r"Broken.blocks gave noise of shape \(1023,\); block_rounds=1024"),
         ("means", r"Broken.blocks gave means of shape \(3,\) for arms of shape \(2, 2\)"),
-        ("nan", r"Broken.blocks gave arms that are not finite"),
+        ("nan", r"Broken.blocks: arms\[0, 0, 0\] is nan; every entry must be finite"),
+        ("huge", r"Broken.blocks: means\[0, 0\] is 1e\+200; every entry must be finite and at most 1e\+100"),
+        ("complex", "Broken.blocks: noise must hold real numbers, got dtype complex128"),
+        ("masked", "Broken.blocks: means has 1 masked entries"),
+        ("grows", r"arms of shape \(2, 2\) in one block and \(64, 64\) in a later one; K and d must stay"),
+        ("ends", "Broken.blocks ended; it must go on for ever"),
+        ("tuple", r"Broken.blocks gave tuple; expected Block\(arms, means, noise\)"),
+        ("early", "Broken.blocks gave delays that are not whole numbers from 0 to"),
+        ("halves", "Broken.blocks gave delays that are not whole numbers from 0 to"),
+        ("never", "Broken.blocks gave delays that are not whole numbers from 0 to"),
+        ("one row", r"Broken.rewards gave rewards of shape \(1, 8, 2\).* expected \(1024, 8, 2\)"),
+        ("scalar", r"Broken.rewards gave rewards of shape \(\).* expected \(1024, 8, 2\)"),
+        ("nan paid", r"Broken.rewards: rewards\[0, 0, 0\] is nan"),
         ("arms", r"Broken.blocks gave arms of shape \(5, 2, 2\); expected \(K, d\), or \(1024, K, d\)"),
         ("ragged", r"in one trial and .* in another"),
     ],
 )
 def test_a_faulty_environment_is_told_what_is_wrong(fault, message):
-    with pytest.raises(ValueError, match=message) as caught:
-        simulate(LinMED(), Broken(fault), 10, 8, batch=8, progress=False)
+    with pytest.raises((ValueError, TypeError), match=message) as caught:
+        simulate(LinMED(), Broken(fault), 2000, 8, batch=8, progress=False)
     assert any("while simulating" in note for note in caught.value.__notes__)
+
+
+@pytest.mark.parametrize("fault", ["ends", "one row", "nan paid", "grows"])
+def test_a_faulty_environment_is_told_so_where_rounds_are_played_one_by_one(fault):
+    with pytest.raises(ValueError, match="Broken"):
+        simulate(Scripted(), Delayed(Broken(fault), 2) if fault != "one row" else Broken(fault), 2000, 2)
+
+
+@dataclass(frozen=True)
+class Plain(Environment):
+    """A block of lists, in an environment that has an array of its own; rewards late only in the first."""
+
+    table: object = None
+    block_rounds = 4
+
+    def blocks(self, rng):
+        yield Block([[1, 0], [0, 1]], [1, 0], [0.0] * 4, [3, 2, 1, 3])
+        while True:
+            yield Block([[1, 0], [0, 1]], [1, 0], [0.0] * 4)
+
+
+def test_lists_will_do_for_arrays_and_rewards_on_their_way_arrive_in_blocks_without_delays():
+    policy = Scripted()
+    environment = Plain(np.zeros((3, 2)))
+    results = simulate(policy, environment, 8, 1, workers=1, progress=False)
+    assert environment.name == "Plain(table of shape (3, 2))"
+    assert results.environment.to_dict() == {"environment": "Plain", "table": [[0.0, 0.0]] * 3}
+    assert len(policy.taught) == 8
+
+
+def test_a_block_without_rounds_is_refused():
+    empty = type("Empty", (Plain,), {"block_rounds": 0})
+    with pytest.raises(ValueError, match="block_rounds must be at least 1"):
+        simulate(LinMED(), empty(), 8, 1, progress=False)
+
+
+@pytest.mark.parametrize("arguments", [(0,), (-5,), (2.5,), (10**20,), (10, 0), (10, 1.5)])
+def test_checkpoints_of_no_horizon_are_refused(arguments):
+    with pytest.raises((ValueError, TypeError), match=r"horizon must|count must"):
+        checkpoints(*arguments)
+
+
+def test_the_blocks_of_many_films_are_short():
+    block = next(MovieLens(arms=300).blocks(np.random.default_rng(0)))
+    assert block.arms.nbytes <= 1 << 19
+    assert MovieLens(arms=10).block_rounds == 1024
 
 
 @pytest.mark.parametrize(
@@ -299,6 +387,8 @@ def test_a_faulty_environment_is_told_what_is_wrong(fault, message):
         ({"policies": [LinMED(), LinMED()]}, "2 policies are named"),
         ({"horizon": 0}, "horizon must be at least 1"),
         ({"trials": 0}, "trials must be at least 1"),
+        ({"trials": 10**20}, "trials must lie in"),
+        ({"horizon": 10**20}, "horizon must lie in"),
         ({"seed": -1}, "seed must be at least 0"),
         ({"batch": 0}, "batch must be at least 1"),
         ({"workers": 0}, "workers must be at least 1"),

@@ -1,5 +1,6 @@
 """The store: nothing computed twice, nothing half-written, nothing damaged believed."""
 
+import functools
 import json
 import os
 import signal
@@ -14,7 +15,7 @@ import pytest
 
 import linmed.simulation.store as store_module
 from linmed.environments import Delayed, FixedArms, LargeGap, MovieLens, UnitBall
-from linmed.policies import LinMED, LinMEDNoDesign
+from linmed.policies import LinMED, LinMEDNoDesign, LinTS
 from linmed.simulation import Store, StoreError, StoreWarning, simulate
 
 POLICIES = [LinMED(delta=0.05), LinMEDNoDesign()]
@@ -170,6 +171,55 @@ def test_half_written_files_of_killed_runs_are_swept_away_when_old(tmp_path):
 def test_a_delay_rule_without_a_name_cannot_be_stored(tmp_path):
     with pytest.raises(ValueError, match="define the function at the top of a module"):
         run(tmp_path / "s", environment=Delayed(LargeGap(), 1, lambda rng, t, rounds: t * 0))
+
+
+class Rule:
+    def __init__(self, delay):
+        self.delay = delay
+
+    def late(self, rng, t, rounds):
+        return np.full(len(t), self.delay)
+
+
+def test_a_method_as_a_delay_rule_cannot_be_stored(tmp_path):
+    """Its name is the same for every object, its delays are not."""
+    for rule in (Rule(1).late, functools.partial(Rule.late, Rule(1)), Rule.late):
+        with pytest.raises(ValueError, match="define the function at the top of a module"):
+            run(tmp_path / "s", environment=Delayed(LargeGap(), 1, rule))
+
+
+def test_a_file_under_the_name_of_another_configuration_is_set_aside(tmp_path):
+    right = run(tmp_path / "s", POLICIES[:1], batch=6)
+    (written,) = (tmp_path / "s" / "trials").iterdir()
+    run(tmp_path / "other", POLICIES[:1], environment=LargeGap(sigma=3.0), batch=6)
+    (other,) = (tmp_path / "other" / "trials").iterdir()
+    key, first, last, _ = written.stem.split("-")
+    written.unlink()
+    other.rename(written.with_name(f"{key}-{first}-{last}-{other.stem.split('-')[-1]}.parquet"))
+    with pytest.warns(StoreWarning, match="not under its own name"):
+        assert_same(right, run(tmp_path / "s", POLICIES[:1], batch=6))
+
+
+def test_parameters_that_no_column_can_hold_lose_no_result(tmp_path):
+    found = run(tmp_path / "s", [LinTS(horizon=2**70)])
+    assert_same(found, run(tmp_path / "s", [LinTS(horizon=2**70)]))
+    assert found.table()["policy.horizon"].null_count == found.table().num_rows
+
+
+def test_a_class_whose_annotations_cannot_be_read_harms_no_other(tmp_path):
+    program = (
+        "from __future__ import annotations\n"
+        "from dataclasses import dataclass\n"
+        "from linmed.policies import LinMED\n"
+        "from linmed.environments import LargeGap\n"
+        "from linmed.simulation import simulate\n"
+        "@dataclass(frozen=True)\n"
+        "class Odd(LinMED):\n"
+        "    path: Nowhere | None = None\n"
+        "results = simulate([LinMED(), Odd(label='odd')], LargeGap(), 5, 2, store='s', progress=False)\n"
+        "assert set(results.table()['policy.sigma'].to_pylist()) == {1.0}\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=tmp_path)
 
 
 PROGRAM = """

@@ -18,6 +18,9 @@ from linmed import checks
 from linmed.checks import Floats, Ints
 from linmed.registry import described
 
+LAST_ROUND = 1 << 53
+"""Rounds and delays are counted up to here, where floats still hold every whole number."""
+
 
 class Block(NamedTuple):
     """The next rounds of one trial. An array, once given away, must not be written to again."""
@@ -64,13 +67,17 @@ class Environment(ABC):
     def name(self) -> str:
         """Class name and parameters, for titles."""
         values = ((f.name, getattr(self, f.name), f.default) for f in dataclasses.fields(self) if f.repr)
-        shown = ", ".join(f"{key}={value}" for key, value, default in values if value != default)
-        return type(self).__name__ + (f"({shown})" if shown else "")
+        shown = [
+            f"{key} of shape {value.shape}" if isinstance(value, np.ndarray) else f"{key}={value}"
+            for key, value, default in values
+            if isinstance(value, np.ndarray) or value != default
+        ]
+        return type(self).__name__ + (f"({', '.join(shown)})" if shown else "")
 
     def to_dict(self) -> dict[str, Any]:
         """The configuration as JSON-ready values; `from_dict` is its inverse."""
         parameters = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.init}
-        return {"environment": type(self).__name__, **json.loads(json.dumps(parameters))}
+        return {"environment": type(self).__name__, **json.loads(json.dumps(parameters, default=_as_lists))}
 
     def identity(self) -> dict[str, Any]:
         """What the numbers depend on, and nothing else: stored results are found by it.
@@ -92,6 +99,12 @@ class Environment(ABC):
 
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
+
+
+def _as_lists(value: Any) -> Any:
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value.tolist()
+    raise TypeError(f"a parameter of {type(value).__name__} cannot be written down: {value!r}")
 
 
 NoiseName = Literal["gaussian", "student-t", "bernoulli"]

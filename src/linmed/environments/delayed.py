@@ -1,14 +1,16 @@
 """Rewards that arrive later than the decision they belong to."""
 
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 
 from linmed import checks
 from linmed.checks import Floats, Ints
-from linmed.environments.base import Block, Environment
+from linmed.environments.base import LAST_ROUND, Block, Environment
 
 DelayRule = Callable[[np.random.Generator, Ints, int], Any]
 """(generator, round numbers from 1 (m,), `rounds`) → delays (m,), whole numbers ≥ 0."""
@@ -36,6 +38,7 @@ class Delayed(Environment):
             raise ValueError("env is already delayed; give one Delayed the whole delay")
         smallest = 1 if self.mode == "batch" else 0
         self._set("rounds", checks.whole("rounds", self.rounds, at_least=smallest))
+        checks.between("rounds", self.rounds, smallest, LAST_ROUND)
         if not callable(self.mode):
             checks.option("mode", self.mode, ("constant", "batch"))
 
@@ -60,9 +63,10 @@ class Delayed(Environment):
             return -(t - 1) % self.rounds
         assert callable(self.mode)
         raw = np.asarray(self.mode(rng, t, self.rounds))
-        if raw.shape != t.shape or raw.dtype.kind not in "iu" or (raw.size and raw.min() < 0):
+        wrong = raw.shape != t.shape or raw.dtype.kind not in "iu"
+        if wrong or (raw.size and not 0 <= raw.min() <= raw.max() <= LAST_ROUND):
             raise ValueError(
-                f"mode must return {len(t)} whole numbers ≥ 0, one delay per round, "
+                f"mode must return {len(t)} whole numbers from 0 to {LAST_ROUND}, one delay per round, "
                 f"got {raw.dtype} of shape {raw.shape}"
             )
         return raw.astype(np.int64)
@@ -88,7 +92,7 @@ class Delayed(Environment):
 
     def identity(self) -> dict[str, Any]:
         """With the identity of `env`."""
-        if "<" in _rule_name(self.mode):
+        if not isinstance(self.mode, str) and not _is_found_by_name(self.mode):
             raise ValueError(
                 f"mode={_rule_name(self.mode)} has no name by which results could be found again; "
                 "define the function at the top of a module"
@@ -98,6 +102,13 @@ class Delayed(Environment):
     @classmethod
     def _from_parameters(cls, parameters: dict[str, Any]) -> "Environment":
         return cls(**{**parameters, "env": Environment.from_dict(parameters["env"])})
+
+
+def _is_found_by_name(mode: DelayRule) -> bool:
+    """Whether a module holds this very function under its name: two methods, or two lambdas, share theirs."""
+    if not isinstance(mode, FunctionType):
+        return False
+    return getattr(sys.modules.get(mode.__module__), mode.__qualname__, None) is mode
 
 
 def _rule_name(mode: str | DelayRule) -> str:

@@ -50,6 +50,10 @@ class MovieLens(NoisyEnvironment):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.noise == "bernoulli":
+            raise ValueError(
+                "noise='bernoulli' needs mean rewards in [0, 1]; with a random unit θ* they are in [-1, 1]"
+            )
         films, users = _generated() if self.path is None else _read(Path(self.path))
         self._set("arms", checks.whole("arms", self.arms))
         if self.arms > len(films):
@@ -65,6 +69,11 @@ class MovieLens(NoisyEnvironment):
         self._set("_users", users / np.linalg.norm(users, axis=1).max())
         self._set("source", "generated" if self.path is None else "ml-100k")
 
+    @property
+    def block_rounds(self) -> int:  # type: ignore[override]
+        """Shorter blocks for more films, so that the arms of many trials fit into memory."""
+        return max(1, min(1024, (1 << 16) // (4 * self.arms)))
+
     def blocks(self, rng: np.random.Generator) -> Iterator[Block]:
         """θ* and the films first, then users and noise."""
         theta = on_sphere(rng, 4)
@@ -72,7 +81,7 @@ class MovieLens(NoisyEnvironment):
         while True:
             users = self._users[rng.integers(len(self._users), size=self.block_rounds)]
             arms = np.einsum("ki,tj->tkij", films, users).reshape(self.block_rounds, self.arms, 4)
-            yield Block(arms, self._valid(arms @ theta), self._noise(rng))
+            yield Block(arms, arms @ theta, self._noise(rng))
 
     @property
     def name(self) -> str:

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from linmed import checks
 from linmed.checks import Ints
+from linmed.environments.base import LAST_ROUND
 from linmed.policies.base import Policy
 from linmed.simulation.columns import parameter_columns
 from linmed.simulation.jobs import Job, Outcome, Stage, Tick
@@ -93,7 +95,8 @@ def checkpoints(horizon: int, count: int = 200) -> Ints:
     >>> checkpoints(1_000_000)[[0, 1, 2, -2, -1]]
     array([      1,       2,       3,  990000, 1000000])
     """
-    half = max(count // 2, 1)
+    checks.between("horizon", checks.whole("horizon", horizon), 1, LAST_ROUND)
+    half = max(checks.whole("count", count) // 2, 1)
     even = np.linspace(horizon / half, horizon, half)
     logarithmic = np.geomspace(1, horizon, half)
     return np.unique(np.round(np.concatenate([even, logarithmic])).astype(np.int64).clip(1, horizon))

@@ -59,7 +59,10 @@ def _types(classes: list[Any]) -> dict[str, pa.DataType]:
     """Column types of all plain parameters, by name in alphabetical order."""
     allowed: dict[str, set[type]] = {}
     for cls in classes:
-        hints = typing.get_type_hints(cls)
+        try:
+            hints = typing.get_type_hints(cls)
+        except Exception:  # an annotation that only a type checker can read: no columns of its own
+            continue
         for field in dataclasses.fields(cls):
             if field.init:
                 allowed.setdefault(field.name, set()).update(_plain(hints[field.name]))
@@ -81,15 +84,18 @@ def _plain(hint: Any) -> set[type]:
         return {type(value) for value in typing.get_args(hint)}
     if origin in (typing.Union, types.UnionType):
         return set().union(*map(_plain, typing.get_args(hint)))
-    return {hint} & {str, float, int, bool}
+    return {plain for plain in (str, float, int, bool) if hint is plain}
 
 
 def _fit(value: Any, type_: pa.DataType) -> Any:
     """`value` for a column of this type, or None where it does not fit."""
     if value is None:
         return None
-    if pa.types.is_string(type_):
-        return value if isinstance(value, str) else json.dumps(value)
-    if pa.types.is_boolean(type_):
-        return value if isinstance(value, bool) else None
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+    if pa.types.is_string(type_) and not isinstance(value, str):
+        value = json.dumps(value)
+    if isinstance(value, bool) != pa.types.is_boolean(type_):
+        return None
+    try:
+        return value if pa.scalar(value, type_).as_py() == value else None
+    except (ValueError, TypeError, OverflowError):  # 2**70, or text for a number; it is in `configuration`
+        return None

@@ -6,6 +6,7 @@ import dataclasses
 import difflib
 import re
 import sys
+from pathlib import Path
 from typing import Any, TypeVar
 
 from linmed.environments import Delayed, Environment
@@ -62,6 +63,8 @@ def run(args: argparse.Namespace) -> int:
         environment = parse("problem", args.on, environment_makers())
         if args.delay:
             environment = Delayed(environment, rounds=args.delay)
+        if args.plot is not None:
+            _check_plot(Path(args.plot))
         sizes = args.horizon, args.trials, args.seed
         results = simulate(policies, environment, *sizes, store=args.store, workers=args.workers)
     except SimulationInterrupted as interrupt:
@@ -101,10 +104,15 @@ def parse(kind: str, text: str, makers: dict[str, tuple[type[T], dict[str, Any]]
         raise ValueError(f"no {kind} is named {name!r}; there are {', '.join(makers)}{hint}")
     cls, fixed = makers[name]
     parameters = {**fixed, **_parameters(kind, text, inside or "")}
-    known = [field.name for field in dataclasses.fields(cls) if field.init]  # type: ignore[arg-type]
+    fields = [field for field in dataclasses.fields(cls) if field.init]  # type: ignore[arg-type]
+    known = [field.name for field in fields]
     for parameter in parameters:
         if parameter not in known:
             raise ValueError(f"{name} has no parameter {parameter!r}; it has {', '.join(known)}")
+    needed = [field.name for field in fields if field.default is field.default_factory is dataclasses.MISSING]
+    missing = [field for field in needed if field not in parameters]
+    if missing:
+        raise ValueError(f"{name} needs {' and '.join(missing)}: write {name}({missing[0]}=…)")
     return cls(**parameters)
 
 
@@ -112,14 +120,27 @@ def _parameters(kind: str, text: str, inside: str) -> dict[str, Any]:
     """The keyword arguments written in brackets. Only literals: nothing is evaluated."""
     try:
         call = ast.parse(f"f({inside})", mode="eval").body
-        if not isinstance(call, ast.Call) or call.args or any(word.arg is None for word in call.keywords):
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.args:
+            raise ValueError
+        names = [word.arg for word in call.keywords]
+        if None in names or len(set(names)) < len(names):
             raise ValueError
         return {str(word.arg): ast.literal_eval(word.value) for word in call.keywords}
     except (SyntaxError, ValueError):
         raise ValueError(
-            f"the parameters of {kind} {text!r} cannot be read; write them as name=value, with numbers, "
-            "'text', True, False, None or [lists]"
+            f"the parameters of {kind} {text!r} cannot be read; write each once as name=value, with "
+            "numbers, 'text', True, False, None or [lists]"
         ) from None
+
+
+def _check_plot(path: Path) -> None:
+    """What would stop the figure is said before hours of simulation, not after."""
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    if path.suffix.lower().removeprefix(".") not in FigureCanvasBase.filetypes:
+        raise ValueError(f"--plot {path}: a figure's name ends in .png, .svg or .pdf")
+    if not path.parent.is_dir():
+        raise ValueError(f"--plot {path}: there is no directory {path.parent}")
 
 
 def _show(results: Results, plot: str | None) -> None:

@@ -101,7 +101,7 @@ class Results:
         )
 
     def table(self) -> Table:
-        """The curves in long form: policy, trial, round, regret, the policy's parameters."""
+        """The curves in long form: policy, trial, round, regret, parameters (`policy.sigma`, …)."""
         shown = set().union(*(run.policy.to_dict() for run in self.runs.values())) - {"label"}
         parts = []
         for name, run in self.runs.items():
@@ -114,7 +114,7 @@ class Results:
             }
             for key, (type_, value) in policy_columns(run.policy).items():
                 if key in shown:
-                    columns[key] = pa.array([value] * size, type_)
+                    columns[f"policy.{key}"] = pa.array([value] * size, type_)
             parts.append(pa.table(columns))
         return Table(pa.concat_tables(parts))
 

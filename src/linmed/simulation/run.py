@@ -15,12 +15,14 @@ from linmed.simulation.batch import Task, checkpoints
 from linmed.simulation.engine import Interrupted, compute, default_workers
 from linmed.simulation.results import Results, Run
 from linmed.simulation.store import Finished, Store
+from linmed.simulation.worlds import Worlds
 from linmed.streams import stream
 
 LARGEST_BATCH = 256
 """Replicas that go through the loop together; beyond this the cost of a round is all arithmetic."""
 UNKNOWN_BATCH = 32
 """The same for an executor of unknown size: enough to share a loop, few enough to spread over a cluster."""
+MOST_TRIALS = 10**8
 SMALLEST_ROUND = 1000
 """Replicas × arms × features in a round below which threads wait for the interpreter lock longer than
 they work, for policies that play round by round (benchmarks/simulation.py)."""
@@ -68,7 +70,7 @@ def simulate(
     if not isinstance(environment, Environment):
         raise TypeError(f"environment must be an Environment, got {environment!r}")
     horizon = checks.whole("horizon", horizon)
-    trials = checks.whole("trials", trials)
+    trials = int(checks.between("trials", checks.whole("trials", trials), 1, MOST_TRIALS))
     seed = checks.whole("seed", seed, at_least=0)
     points = checks.whole("points", points, at_least=2)
     if executor is not None and not isinstance(executor, Executor):
@@ -134,6 +136,7 @@ def _worthwhile_threads(environment: Environment, seed: int, trials: int, polici
     workers = default_workers()
     if all(policy.compiled_rounds for policy in policies):
         return workers  # the interpreter lock is seldom asked for
-    arms = next(environment.blocks(stream(seed, "environment", 0))).arms
+    worlds = Worlds(environment, [stream(seed, "environment", 0)])
+    worlds.advance()
     replicas = _batch_size(workers, trials, len(policies))
-    return workers if replicas * arms.shape[-2] * arms.shape[-1] >= SMALLEST_ROUND else 1
+    return workers if replicas * math.prod(worlds.shape) >= SMALLEST_ROUND else 1

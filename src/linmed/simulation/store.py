@@ -2,8 +2,8 @@
 
 Every file is `trials/<configuration>-<first trial>-<last trial>-<content>.parquet`: a hash of the
 whole configuration, the trials, and a hash of the file's own bytes. A file appears under its name complete
-or not at all, so a killed run loses only what it had not finished; a file whose bytes do not match
-its name is set aside and its trials are computed again.
+or not at all, so a killed run loses only what it had not finished; a file whose bytes or configuration do
+not match its name is set aside and its trials are computed again.
 """
 
 import hashlib
@@ -108,14 +108,17 @@ class Store:
         return _digest(_configuration(job).encode())
 
     def _read(self, file: Path) -> pa.Table | None:
-        """The file's table; None, and the file set aside, if its bytes are not those that were written."""
+        """The file's table; None, and the file set aside, if its name is not that of what it holds."""
         content = file.read_bytes()
         if _digest(content) == file.stem.rsplit("-", 1)[-1]:
-            return pq.read_table(pa.BufferReader(content))
+            table = pq.read_table(pa.BufferReader(content))
+            if pc.unique(table["key"]).to_pylist() == file.stem.split("-")[:1]:
+                return table
         aside = self.path / f"_{file.stem}.damaged"
         os.replace(file, aside)
         warnings.warn(
-            f"{file} is damaged: it is kept as {aside} and its trials will be computed again",
+            f"{file} is damaged or not under its own name: it is kept as {aside} and its trials will be "
+            "computed again",
             StoreWarning,
             stacklevel=4,
         )

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from linmed.checks import Floats, Ints, for_kernels
+from linmed.checks import BadType, BadValue, Floats, Ints, floats, whole
 from linmed.environments import Block, Environment
+from linmed.environments.base import LAST_ROUND
 
 
 class Worlds:
@@ -19,23 +20,26 @@ class Worlds:
 
     def __init__(self, environment: Environment, generators: list[np.random.Generator]) -> None:
         self.environment = environment
-        self.streams: list[Iterator[Block]] = [environment.blocks(rng) for rng in generators]
+        self.rounds = whole("block_rounds", environment.block_rounds)
+        self.streams: list[Iterator[Block]] = [iter(environment.blocks(rng)) for rng in generators]
         self.replicas = len(generators)
+        self.shape: tuple[int, ...] = ()  # (K, d), which the policy's state was made for
+        self.late = False  # whether rewards may be on their way
         self.changing = False  # whether every round has arms of its own
         self.blocks: list[Block] = []
 
     def advance(self) -> int:
         """Take the next block of every trial; returns its number of rounds."""
-        before, self.blocks = self.blocks, [next(stream) for stream in self.streams]
+        before, self.blocks = self.blocks, [self._next(stream) for stream in self.streams]
         if not before or any(new.arms is not old.arms for new, old in zip(self.blocks, before, strict=True)):
             self._stack_arms()
         elif any(new.means is not old.means for new, old in zip(self.blocks, before, strict=True)):
             self._stack_means()
-        rounds = self.environment.block_rounds
         # Contiguous rows: one round's noise is read in one piece.
-        self.noise = for_kernels(self._stack("noise", [block.noise for block in self.blocks], rounds))
-        self.delays = self._stack_delays(rounds)
-        return rounds
+        noise = self._stack("noise", [block.noise for block in self.blocks])
+        self.noise = self._numbers("noise", noise)
+        self.delays = self._stack_delays()
+        return self.rounds
 
     def arms(self, t: int) -> Floats:
         """The arms of round t of this block."""
@@ -46,13 +50,12 @@ class Worlds:
         arms = self._arms[first:last] if self.changing else self._arms[None]
         means = self.means[first:last] if len(self.means) > 1 else self.means
         noise = self.noise[first:last, :, None]
-        rewards = self.environment.rewards(means.reshape(-1, self.replicas, self.count), noise)
-        return arms, for_kernels(rewards)
+        return arms, self._rewards(means.reshape(-1, self.replicas, self.count), noise)
 
     def rewards(self, t: int, played: Ints) -> Floats:
         """What the arms played in round t pay.  played (R,) as indices r·K + arm → (R,)."""
         means = self.means[t if len(self.means) > 1 else 0].take(played)
-        return for_kernels(self.environment.rewards(means, self.noise[t]))
+        return self._rewards(means, self.noise[t])
 
     def gaps(self, played: Ints) -> Floats:
         """How much worse than the best each choice was.  played (m, R), as in `rewards` → (m, R)."""
@@ -63,51 +66,82 @@ class Worlds:
         gaps: Floats = self.best[: len(played)] - means
         return gaps
 
+    def _next(self, stream: Iterator[Block]) -> Block:
+        """One trial's next block, every part an array."""
+        block = next(stream, None)
+        if block is None:
+            raise ValueError(f"{self._owner} ended; it must go on for ever: yield blocks in a `while True`")
+        if not isinstance(block, Block):
+            raise TypeError(f"{self._owner} gave {type(block).__name__}; expected Block(arms, means, noise)")
+        # An array stays the same object: by that it is seen to be shared, or to be the one of the last block.
+        parts = ((name, getattr(block, name)) for name in ("arms", "means", "noise"))
+        lists: dict[str, Any] = {
+            name: self._numbers(name, value) for name, value in parts if type(value) is not np.ndarray
+        }
+        return block._replace(**lists)
+
+    def _rewards(self, means: Floats, noise: Floats) -> Floats:
+        """What the environment makes of means and noise, one number for every pair of them."""
+        owner = f"{type(self.environment).__name__}.rewards"
+        paid = self._numbers("rewards", self.environment.rewards(means, noise), owner)
+        shape = np.broadcast_shapes(means.shape, noise.shape)
+        if paid.shape != shape:
+            raise ValueError(
+                f"{owner} gave rewards of shape {paid.shape}; for means of shape {means.shape} and noise of "
+                f"shape {noise.shape}, which broadcast, expected {shape}"
+            )
+        return paid
+
     def _stack_arms(self) -> None:
         first = self.blocks[0].arms
         shared = all(block.arms is first for block in self.blocks)
         distinct = [first] if shared else [block.arms for block in self.blocks]
         for arms in distinct:
             self._check_arms(arms, first.shape)
+        self.shape = first.shape[-2:]
         self.changing = first.ndim == 3
         # (rounds,1,K,d) or (1,K,d) where all trials share them
-        self._arms = for_kernels(np.stack(distinct, axis=1 if self.changing else 0))
+        self._arms = self._numbers("arms", np.stack(distinct, axis=1 if self.changing else 0))
         self.count = first.shape[-2]
         self._stack_means()
 
     def _stack_means(self) -> None:
         shape = self.blocks[0].arms.shape[:-1]
         for block in self.blocks:
-            if block.means.shape != shape or not np.isfinite(block.means).all():
+            if block.means.shape != shape:
                 raise ValueError(
                     f"{self._owner} gave means of shape {block.means.shape} for arms of shape "
-                    f"{block.arms.shape}; expected finite numbers of shape {shape}"
+                    f"{block.arms.shape}; expected {shape}"
                 )
-        means = for_kernels(np.stack([block.means for block in self.blocks], axis=-2))  # (…, R, K)
+        stacked = np.stack([block.means for block in self.blocks], axis=-2)  # (…, R, K)
+        means = self._numbers("means", stacked)
         self.means: Floats = means.reshape(-1, self.replicas * self.count)
         self.best: Floats = means.max(axis=-1).reshape(-1, self.replicas)  # (rounds or 1, R)
 
-    def _stack_delays(self, rounds: int) -> Ints | None:
-        delays = [block.delays for block in self.blocks]
-        if all(series is None for series in delays):
+    def _stack_delays(self) -> Ints | None:
+        """None as long as no reward was ever late; then 0 where a block has no delays."""
+        given = [block.delays for block in self.blocks]
+        self.late = self.late or any(series is not None for series in given)
+        if not self.late:
             return None
-        every = [np.empty(0, dtype=np.int64) if series is None else series for series in delays]
-        stacked: Ints = self._stack("delays", every, rounds)
+        at_once = np.zeros(self.rounds, dtype=np.int64)
+        stacked = self._stack("delays", [at_once if one is None else np.asarray(one) for one in given])
+        if stacked.dtype.kind not in "iu" or stacked.min() < 0 or stacked.max() > LAST_ROUND:
+            wanted = f"whole numbers from 0 to {LAST_ROUND}"
+            raise ValueError(f"{self._owner} gave delays that are not {wanted}")
+        stacked = stacked.astype(np.int64)
         return stacked[:, :1] if (stacked == stacked[:, :1]).all() else stacked
 
-    def _stack(self, name: str, series: list[Any], rounds: int) -> NDArray[Any]:
+    def _stack(self, name: str, series: list[Any]) -> NDArray[Any]:
         """The series of all trials as columns (rounds, R)."""
         for one in series:
-            if one.shape != (rounds,):
-                wanted = f"block_rounds={rounds} asks for ({rounds},)"
+            if one.shape != (self.rounds,):
+                wanted = f"block_rounds={self.rounds} asks for ({self.rounds},)"
                 raise ValueError(f"{self._owner} gave {name} of shape {one.shape}; {wanted}")
-        stacked = np.stack(series, axis=1)
-        if not np.isfinite(stacked).all():
-            raise ValueError(f"{self._owner} gave {name} that are not finite")
-        return stacked
+        return np.stack(series, axis=1)
 
     def _check_arms(self, arms: Floats, shape: tuple[int, ...]) -> None:
-        rounds = self.environment.block_rounds
+        rounds = self.rounds
         if arms.ndim not in (2, 3) or 0 in arms.shape or (arms.ndim == 3 and len(arms) != rounds):
             raise ValueError(
                 f"{self._owner} gave arms of shape {arms.shape}; expected (K, d), or ({rounds}, K, d) "
@@ -117,8 +151,18 @@ class Worlds:
             raise ValueError(
                 f"{self._owner} gave arms of shape {shape} in one trial and {arms.shape} in another"
             )
-        if not np.isfinite(arms).all():
-            raise ValueError(f"{self._owner} gave arms that are not finite")
+        if self.shape and arms.shape[-2:] != self.shape:
+            raise ValueError(
+                f"{self._owner} gave arms of shape {self.shape} in one block and {arms.shape[-2:]} in a "
+                "later one; K and d must stay the same"
+            )
+
+    def _numbers(self, name: str, value: Any, owner: str = "") -> Floats:
+        """`value` as `checks.floats` has it; a complaint says who gave it."""
+        try:
+            return floats(name, value)
+        except (BadValue, BadType) as error:
+            raise type(error)(name, f"{owner or self._owner}: {error}") from None
 
     @property
     def _owner(self) -> str:
