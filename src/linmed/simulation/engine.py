@@ -60,9 +60,13 @@ def compute(
     with nullcontext(progress) if isinstance(progress, Bar) else Bar(progress, "rounds", title, total) as bar:
         try:
             for job, index, outcome in _execute(parts, executor, workers, bar):
-                if store:
-                    store.save(job, outcome)
                 finished[index].append(Finished(np.array(job.trials), outcome))
+                if store:
+                    try:
+                        store.save(job, outcome)
+                    except KeyboardInterrupt:
+                        store.save(job, outcome)  # the same bytes under the same name, whole this time
+                        raise
         except KeyboardInterrupt:
             interrupted = True
     whole = [Finished.together([part for part in found if len(part.trials)]) for found in finished]
