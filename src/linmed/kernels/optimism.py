@@ -11,7 +11,7 @@ from linmed.kernels.compile import kernel
 from linmed.kernels.linear import leverages, matvec
 
 TIE = 1e-12  # values this close, relative to the size of their terms, are equal: the lowest index wins
-LOOPS_DIM = 12  # below this dimension plain loops are faster than the calls that set up BLAS
+LOOPS_DIM = 12  # below this dimension plain loops are faster than the calls that set up tiles
 
 
 @kernel
