@@ -41,7 +41,8 @@ class Overlay:
             f"{self.measured[-1]:,.1f}. The regret lemma, minimised over L and never above B·n, allows "
             f"{self.lemma[-1]:,.0f}; the instance-dependent theorem {self.instance[-1]:,.0f}; and no policy "
             f"can do worse than {self.trivial[-1]:,.0f}. The best of the three is "
-            f"{self.looseness:,.0f} times the measured regret, which over the last decade grows like t to the power {self.exponent}."
+            f"{self.looseness:,.0f} times the measured regret, which over the last decade grows like t to "
+            f"the power {self.exponent}."
         )
 
 
