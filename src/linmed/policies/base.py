@@ -132,6 +132,10 @@ class Policy(ABC):
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """The parameters alone: what was made from them, kernels among it, is made again elsewhere."""
+        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+
     def noise_size(self, dim: int) -> int:
         """How many draws one decision takes."""
         return 1
