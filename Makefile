@@ -44,7 +44,7 @@ identity: $(DEV) $(FRESH)
 	  OPENBLAS_CORETYPE=$$core $(BIN)/python -m pytest -q -m identity || exit 1; \
 	done
 	@echo "identity tests, NUMBA_CPU_NAME=generic"
-	@NUMBA_CPU_NAME=generic NUMBA_CACHE_DIR=$(PLAIN) $(BIN)/python -m pytest -q -m identity
+	@NUMBA_CPU_NAME=generic NUMBA_CACHE_DIR=$(CURDIR)/$(PLAIN) $(BIN)/python -m pytest -q -m identity
 
 lint: $(DEV)
 	@$(BIN)/ruff check .
