@@ -38,7 +38,6 @@ class MedScratch(NamedTuple):
     log_f: Floats  # (K,)
     q: Floats  # (K,)
     weight: Floats  # (K,)
-    no_tiles: Floats  # (0,d,1)
     alpha_opt: float  # 0 where the design is uniform
     spread: float  # what every arm gets of q
 
@@ -60,7 +59,7 @@ class MedRule(NamedTuple):
         spread = (1.0 - self.alpha_emp - alpha_opt) / K
         if spread < 1e-12:  # α_emp + α_opt = 1
             spread = 0.0
-        return MedScratch(np.empty(K), np.empty(K), np.empty(K), np.empty((0, d, 1)), alpha_opt, spread)
+        return MedScratch(np.empty(K), np.empty(K), np.empty(K), alpha_opt, spread)
 
     def decide(self, belief, s, beta, arms, p, noise, t, r, scratch, log_p):
         """The arm that replica s draws from the p-th set by noise[t, r]; writes log_p[t, r] if there is one.
@@ -75,8 +74,7 @@ class MedRule(NamedTuple):
             if not intact:
                 repair(arms, p, theta, inverse, s, beta, best, log_f)
             if alpha_opt > 0.0:
-                no_tiles = scratch.no_tiles
-                augmented_design(arms[p], no_tiles, log_f, self.version, self.optimal, weight, q)
+                design_of_few(arms, p, log_f, self.version, self.optimal, weight, q)
         else:
             best, widest = weights_and_design(
                 arms, p, theta, inverse, s, beta,
@@ -226,6 +224,13 @@ def augmented_design(A, tiles, log_f, version, optimal, scale, q):
         uniform_over_members(log_scale, q)
     else:
         approx_design_of_many(A, log_scale, scale, tiles, q)
+
+
+@kernel
+def design_of_few(arms, p, log_f, version, optimal, scale, q):
+    """`augmented_design` of set p without tiles; its view, taken here, costs the loop over rounds nothing."""
+    apart()
+    augmented_design(arms[p], np.empty((0, arms.shape[2], 1)), log_f, version, optimal, scale, q)
 
 
 @kernel
