@@ -20,26 +20,23 @@ LARGEST = 1e100
 """Largest magnitude accepted for a feature or a reward: its square is still far from overflow."""
 
 
-class BadValue(ValueError):
+class _Named(Exception):
+    """An error that carries the name of the argument it is about."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.field, str(self))
+
+
+class BadValue(_Named, ValueError):
     """An argument of the right kind with a wrong value; `field` is its name."""
 
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(message)
-        self.field = field
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.field, str(self))
-
-
-class BadType(TypeError):
+class BadType(_Named, TypeError):
     """An argument of the wrong kind; `field` is its name."""
-
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(message)
-        self.field = field
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.field, str(self))
 
 
 def real(name: str, value: Any) -> float:

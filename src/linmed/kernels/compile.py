@@ -24,6 +24,7 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     `fastmath` stays off: the sums in twice the working precision rely on the order of operations.
     A kernel made for classes (see `by_class`) is kept only if another process would find them by name.
     """
+    # forceinline is said outright because kernels inherit it from the `@inlined` functions that call them.
     made_for = inspect.getclosurevars(function).nonlocals.values()
     keep = all(_found_by_name(value) for value in made_for if isinstance(value, type))
     compiled: Callable[..., Any] = numba.njit(cache=keep, forceinline=False, nogil=True, error_model="numpy")(
