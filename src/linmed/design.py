@@ -38,7 +38,7 @@ def optimal_design(arms: ArrayLike, tol: float = 1e-6) -> Floats:
     matrix = checks.arm_matrix(arms)
     checks.positive("tol", tol)
     weights = np.empty(len(matrix))
-    optimal.optimal_design(matrix, np.zeros(len(matrix)), tol, weights)
+    optimal.optimal_design_of(matrix, tol, weights)
     return weights
 
 

@@ -5,20 +5,31 @@ numbers: `Ridge`, `PaperSet`, `MedRule`. Their methods are written in Python and
 (`by_class`): a belief, a confidence set or a rule of one's own is a class and needs no copy of the others.
 """
 
+import ctypes
 import hashlib
 import inspect
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import llvmlite.binding
 import numba
-from numba import float64, types, void
-from numba.core import cgutils
+from llvmlite import ir
+from numba import _dynfunc, float64, types, void
+from numba.core import cgutils, sigutils, typing
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler_machinery import register_pass
+from numba.core.typed_passes import NativeLowering
 from numba.extending import intrinsic, overload
 
 
-def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
+_OPTIONS = {"nogil": True, "error_model": "numpy", "forceinline": False}
+_WITHOUT_WRAPPERS = {**_OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+
+
+def kernel(function: Callable[..., Any]) -> Any:
     """Compile `function` on its first call.
 
     `fastmath` stays off: the sums in twice the working precision rely on the order of operations.
@@ -27,10 +38,96 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     # forceinline is said outright because kernels inherit it from the `@inlined` functions that call them.
     made_for = inspect.getclosurevars(function).nonlocals.values()
     keep = all(_found_by_name(value) for value in made_for if isinstance(value, type))
-    compiled: Callable[..., Any] = numba.njit(cache=keep, forceinline=False, nogil=True, error_model="numpy")(
-        function
-    )
+    return _kept(numba.njit(cache=keep, **_OPTIONS)(function))
+
+
+def _contents(files: list[Path]) -> bytes:
+    """A number that changes with what stands in the files."""
+    seen = hashlib.sha256()
+    for file in files:
+        seen.update(file.read_bytes())
+    return seen.digest()
+
+
+_STAMP = _contents(sorted(Path(__file__).parent.glob("*.py")))
+
+
+def _kept(compiled: Any) -> Any:
+    """Have numba compile anew when any kernel has changed, not only one that stands in the same file."""
+    file = getattr(compiled._cache, "_cache_file", None)
+    if file is not None:
+        file._source_stamp = _STAMP
     return compiled
+
+
+_pointers: dict[int, tuple[Any, Any, Any]] = {}  # by their address: pointer, kernel, types of its arguments
+
+
+@ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)  # type: ignore[untyped-decorator]
+def _resolve(place: int) -> int:
+    """Compile, or load, the kernel that a pointer stands for. The caller cannot go on without it."""
+    pointer, compiled, arguments = _pointers[place]
+    interrupted = False
+    while not pointer.value:
+        try:
+            compiled.compile(arguments)
+            result = compiled.overloads[arguments]
+            pointer.value = result.library.get_pointer_to_function(result.fndesc.llvm_func_name)
+        except KeyboardInterrupt:
+            interrupted = True
+    if interrupted:
+        signal.raise_signal(signal.SIGINT)
+    return int(pointer.value)
+
+
+llvmlite.binding.add_symbol("linmed_resolve", ctypes.cast(_resolve, ctypes.c_void_p).value)
+
+
+def deferred(signature: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A kernel for kernels, which reach it through a pointer that is resolved when it is first followed.
+
+    numba copies every kernel into all that call it, directly or not, and optimises each copy. What is large,
+    or seldom needed, is deferred instead: it is compiled once, on its own, and only where it is needed.
+    """
+    arguments, result = sigutils.normalize_signature(signature)
+    declared = typing.signature(result, *arguments)
+    word = ir.IntType(64)
+
+    def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
+        compiled = _kept(numba.njit(cache=True, **_WITHOUT_WRAPPERS)(function))
+        pointer = ctypes.c_void_p(None)
+        name = f"{function.__module__}.{function.__qualname__} {declared}"
+        llvmlite.binding.add_symbol(name, ctypes.addressof(pointer))
+        _pointers[ctypes.addressof(pointer)] = pointer, compiled, arguments
+
+        def call(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+            place = builder.module.globals.get(name) or ir.GlobalVariable(builder.module, word, name)
+            address = cgutils.alloca_once_value(builder, builder.load(place))
+            with cgutils.if_unlikely(builder, cgutils.is_null(builder, builder.load(address))):
+                kind = ir.FunctionType(word, [word])
+                resolve = cgutils.get_or_insert_function(builder.module, kind, "linmed_resolve")
+                builder.store(builder.call(resolve, [builder.ptrtoint(place, word)]), address)
+            convention = context.call_conv
+            kind = convention.get_function_type(declared.return_type, declared.args)
+            target = builder.inttoptr(builder.load(address), kind.as_pointer())
+            status, value = convention.call_function(
+                builder, target, declared.return_type, declared.args, given
+            )
+            with cgutils.if_unlikely(builder, status.is_error):
+                convention.return_status_propagate(builder, status)
+            return value
+
+        def infer(context: Any, *given: Any) -> Any:
+            return declared, call
+
+        own = inspect.signature(function).parameters.values()
+        context = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        infer.__signature__ = inspect.Signature([context, *own])  # type: ignore[attr-defined]
+        infer.__name__, infer.__doc__ = function.__name__, function.__doc__
+        reached: Callable[..., Any] = intrinsic(infer)
+        return reached
+
+    return wrap
 
 
 def _found_by_name(cls: type) -> bool:
@@ -39,17 +136,57 @@ def _found_by_name(cls: type) -> bool:
     return cls.__module__ != "__main__" and getattr(module, cls.__qualname__, None) is cls
 
 
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _LowerForCallers(NativeLowering):  # type: ignore[misc]
+    """Lower a piece, and leave its optimisation and machine code to the kernels that it is copied into.
+
+    numba would do both for every function by itself, and again for each that calls it: half of the time that
+    a first decision takes.
+    """
+
+    _name = "linmed_lower_for_callers"
+
+    def run_pass(self, state: Any) -> bool:
+        library = state.targetctx.codegen().create_library(state.func_id.func_qualname)
+        library._optimize_functions = library._optimize_final_module = lambda *_: None
+        library._finalize_final_module = lambda: setattr(library, "_finalized", True)
+        state.library, state.flags.no_compile = library, True
+        super().run_pass(state)
+        lowered = state.cr
+        # What typing finds the piece by: a function object that nobody can call.
+        name = _dynfunc.make_function(
+            lowered.fndesc.lookup_module(), state.func_id.func_name, "", 0, lowered.env, (library,)
+        )
+        state.targetctx.insert_user_function(name, lowered.fndesc, [library])
+        state.reload_init.extend(library._reload_init)
+        state.cr = lowered._replace(cfunc=name)
+        return True
+
+
+class _ForCallers(CompilerBase):  # type: ignore[misc]
+    """numba's compiler with `_LowerForCallers` in its place."""
+
+    def define_pipelines(self) -> list[Any]:
+        pipeline = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        pipeline.passes = [
+            (_LowerForCallers if step is NativeLowering else step, why) for step, why in pipeline.passes
+        ]
+        pipeline._finalized = False
+        pipeline.finalize()
+        return [pipeline]
+
+
+_PIECE = {**_WITHOUT_WRAPPERS, "forceinline": True, "pipeline_class": _ForCallers}
+
+
 def version_of(*classes: type) -> int:
     """A number that changes with the files in which the classes stand.
 
     numba keeps a compiled kernel as long as the kernel's own file stays the same. One made for a class whose
     formula has changed since must not be found again: this number, a variable of the kernel, sees to that.
     """
-    seen = hashlib.sha256()
-    for cls in classes:
-        file = getattr(sys.modules.get(cls.__module__), "__file__", None)
-        seen.update(Path(file).read_bytes() if file is not None else b"")
-    return int.from_bytes(seen.digest()[:7])
+    files = (getattr(sys.modules.get(cls.__module__), "__file__", None) for cls in classes)
+    return int.from_bytes(_contents([Path(file) for file in files if file is not None])[:7])
 
 
 def by_class(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -63,35 +200,29 @@ def by_class(function: Callable[..., Any]) -> Callable[..., Any]:
         return getattr(first, name)(*others)
 
     method.__name__, method.__doc__ = name, function.__doc__
-    overload(method, strict=False, jit_options={"forceinline": True, "nogil": True, "error_model": "numpy"})(
+    overload(method, strict=False, jit_options=_PIECE)(
         lambda first, *others: getattr(first.instance_class, name)
     )
     return method
 
 
-def reordered(function: Callable[..., Any]) -> Callable[..., Any]:
+def reordered(function: Callable[..., Any]) -> Any:
     """As `kernel`, but sums may be taken in another order and in one rounding with their products.
 
     For inner products along a row, which vectorise only so. A row's sum depends on nothing but the row,
     so equal arms still get equal values wherever they stand.
     """
-    compiled: Callable[..., Any] = numba.njit(
-        cache=True,
-        forceinline=False,
-        nogil=True,
-        error_model="numpy",
-        fastmath={"reassoc", "contract", "nsz"},
-    )(function)
-    return compiled
+    return _kept(
+        numba.njit(cache=True, fastmath={"reassoc", "contract", "nsz"}, **_OPTIONS)(function)
+    )
 
 
 def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
-    """As `kernel`, copied into its callers: a call that passes many arrays costs more than a small case does.
+    """A piece of the kernels that call it, copied into them: calls that pass many arrays cost more than it does.
 
-    For leaves only: they index the arrays they are given, take no views of them and call nothing that does,
-    not even in a branch seldom run. What that adds to the loop around them costs more than a small case, too.
+    It can be called by kernels alone.
     """
-    compiled: Callable[..., Any] = numba.njit(nogil=True, error_model="numpy", forceinline=True)(function)
+    compiled: Callable[..., Any] = numba.njit(**_PIECE)(function)
     return compiled
 
 

@@ -1,36 +1,96 @@
-"""The paper's ApproxDesign (Algorithms 4 and 5), and the coordinates and inverses that designs are made with.
+"""The paper's ApproxDesign (Algorithms 4 and 5).
 
 A design is computed for the rows exp(log_scale_i)·a_i, because LinMED rescales its arms by √f and √f
 may lie far below the smallest float64. log_scale_i = −inf leaves arm i out.
 
 Designs do not change under an invertible map of the arms, so every quadratic form may be taken in the
 coordinates where it is accurate: the arms' own when they are well conditioned, and otherwise those of
-`span_coordinates`. Only the set chosen by BH depends on the coordinates; at full rank it is found in
-the arms' own.
+`span`. Only the set chosen by BH depends on the coordinates; at full rank it is found in the arms' own.
 """
 
 import math
 
 import numpy as np
 
-from linmed.kernels.compile import apart, kernel
-from linmed.kernels.linear import (
-    KEEP,
-    argmax,
-    extreme_products,
-    lower_lengths,
-    rescale,
-    squared_lengths,
-    squared_norm,
-    tile_inner,
-    tiles_of,
-)
-from linmed.kernels.screening import screened_extremes, single_precision
-
-NEGLIGIBLE = 1e-10  # a component this small relative to its own vector is rounding
-STOP = 1.0 + 1e-9  # the greedy loop ends when no leverage exceeds this
+from linmed.kernels.blocks import Held, block, block_room, held, pack, padded
+from linmed.kernels.compile import deferred, kernel
+from linmed.kernels.many import Streamed, single_precision
+from linmed.kernels.exchange import approx_design_of, desk_room
+from linmed.kernels.simd import LANES, load, multiply, store
+from linmed.kernels.span import approx_counts_in_span, span_coordinates  # noqa: F401
 
 
+@deferred("b1(f8[:,:,::1], intp, f8[:,::1], intp, f8[::1], f8[::1], f8[::1], f8[::1])")
+def approx_design_of_blocks(arms, p, blocks, n, scale, count, leverage, desk):
+    """`approx_design_of` set p of arms (·,K,d), whose blocks are in blocks[n]."""
+    view = Held(blocks, n, arms.shape[1], arms.shape[2])
+    return approx_design_of(arms, p, view, scale, count, leverage, desk)
+
+
+@deferred("b1(f8[:,:,::1], intp, f8[::1], f8[::1], f8[::1], f8[::1])")
+def approx_design_of_many(arms, p, scale, count, leverage, desk):
+    """`approx_design_of` set p of arms (·,K,d), too many to be held in blocks."""
+    K, d = arms.shape[1], arms.shape[2]
+    block = np.empty((1, block_room(1, d)))
+    for i in range(K):  # a zero arm informs of nothing and takes no part
+        if not np.any(arms[p, i]):
+            scale[i] = 0.0
+    view = Streamed(arms, p, block, single_precision(arms, p, scale), np.empty(K, np.float32), K, d)
+    return approx_design_of(arms, p, view, scale, count, leverage, desk)
+
+
+@deferred("f8(f8[:,:,::1], intp, f8[:,::1], intp, f8[::1], f8[::1], f8[::1], f8[::1], f8[::1])")
+def approx_counts(arms, p, blocks, n, log_scale, scale, count, leverage, desk):
+    """ApproxDesign of the arms times exp(log_scale) as counts of every arm, and their sum.
+
+    Set p of arms (·,K,d) and its blocks in blocks[n], which is empty where there are too many; scale is
+    exp(log_scale) up to a factor; log_scale, scale, count and leverage are padded to whole blocks, desk is as
+    large as `desk_room` says. scale, leverage and desk are used up.
+    """
+    K, d = arms.shape[1], arms.shape[2]
+    members = 0
+    for i in range(K):
+        count[i] = 1.0 if log_scale[i] > -math.inf else 0.0
+        members += int(count[i])
+    if members <= 2 * d:  # Algorithm 4, line 1: all arms, whose leverages then are at most 1
+        return float(members)
+    if held(K, d):
+        view = Held(blocks, n, K, d)
+        for first in range(0, K, LANES):  # neither zero arms nor the places past the last arm take part
+            present = load(blocks, block(view, first) + d * LANES)
+            store(scale, first, multiply(present, load(scale, first)))
+        solved = approx_design_of_blocks(arms, p, blocks, n, scale, count, leverage, desk)
+    else:
+        solved = approx_design_of_many(arms, p, scale, count, leverage, desk)
+    if not solved:
+        approx_counts_in_span(arms[p], log_scale, count)
+    total = 0.0
+    for i in range(K):
+        total += count[i]
+    return total
+
+
+@kernel
+def approx_design(A, log_scale, weights):
+    """ApproxDesign (Algorithm 5) of the rows exp(log_scale_i)·a_i.  A (K,d), log_scale, weights (K,)."""
+    K, d = A.shape
+    arms = A.reshape((1, K, d))
+    blocks = np.empty((1, block_room(K, d) if held(K, d) else 0))
+    if held(K, d):
+        pack(arms, 0, d, blocks, 0)
+    top = -math.inf
+    for i in range(K):
+        top = max(top, log_scale[i])
+    scale = np.zeros(padded(K))
+    for i in range(K):
+        scale[i] = math.exp(log_scale[i] - top) if log_scale[i] > -math.inf else 0.0
+    count, leverage, desk = np.empty(padded(K)), np.empty(padded(K)), np.empty(desk_room(d))
+    total = approx_counts(arms, 0, blocks, 0, log_scale, scale, count, leverage, desk)
+    for i in range(K):
+        weights[i] = count[i] / total
+
+
+# LEGACY
 @kernel
 def subtract_outer(M, x, factor):
     """M −= factor · x xᵀ.  M (d,d), x (d,)."""
@@ -38,45 +98,6 @@ def subtract_outer(M, x, factor):
         row, share = M[j], factor * x[j]
         for k in range(x.shape[0]):
             row[k] -= share * x[k]
-
-
-@kernel
-def betke_henk(A, rows, scale, tiles, count):
-    """Algorithm 4 for the set (A, rows, scale); sets count to 1 on the chosen members.  count (m,).
-
-    Where all arms have the same inner product with the new direction (a hyperplane off the origin), the
-    difference of the two extreme arms vanishes; one arm alone then takes its place.
-    """
-    apart()
-    m, d = rows.shape[0], A.shape[1]
-    P = np.zeros((d, d))  # projects onto the complement of the directions v⊥ found so far
-    for k in range(d):
-        P[k, k] = 1.0
-    b, v, rest = np.empty(d), np.empty(d), np.empty(d)
-    scratch = np.empty(m if tiles.shape[0] > 0 else 0)
-    screened = m * d > KEEP
-    single = single_precision(A, rows, scale) if screened else np.empty((0, d), np.float32)
-    score = np.empty(m if screened else 0, np.float32)
-    for axis in range(d):
-        for k in range(d):
-            b[k] = P[axis, k]
-        if squared_norm(b) < NEGLIGIBLE * NEGLIGIBLE:
-            continue  # the axis already lies in the span of the directions
-        if screened:
-            top, bottom, highest, lowest = screened_extremes(A, rows, scale, single, b, score)
-        else:
-            top, bottom, highest, lowest = extreme_products(A, rows, scale, tiles, b, scratch)
-        count[top] = 1.0
-        for k in range(d):
-            v[k] = scale[top] * A[rows[top], k]
-        if highest - lowest > NEGLIGIBLE * max(abs(highest), abs(lowest)):
-            count[bottom] = 1.0
-            for k in range(d):
-                v[k] -= scale[bottom] * A[rows[bottom], k]
-        tile_inner(P, v, rest)
-        length2 = squared_norm(rest)
-        if length2 > NEGLIGIBLE * NEGLIGIBLE * squared_norm(v):
-            subtract_outer(P, rest, 1.0 / length2)
 
 
 @kernel
@@ -101,7 +122,6 @@ def weighted_inverse(A, rows, scale, weight, smallest_pivot, M):
     The symmetric sweep (Gauss–Jordan on one triangle): after the k-th, the first k+1 rows and columns
     hold minus the inverse of the leading block.
     """
-    apart()
     d = A.shape[1]
     weighted_gram(A, rows, scale, weight, M)
     diagonal, column = np.empty(d), np.empty(d)
@@ -128,223 +148,3 @@ def weighted_inverse(A, rows, scale, weight, smallest_pivot, M):
         for j in range(i + 1):
             M[i, j] = M[j, i] = -M[i, j]
     return True
-
-
-@kernel
-def span_coordinates(A, log_scale, B, pivots, lift):
-    """Well-conditioned coordinates of exp(log_scale_i)·a_i in their span; returns the rank r.
-
-    A (K,d), log_scale (K,), B (K,d) of which the first r columns are filled, pivots (d,). lift (d,d),
-    unless it is empty, takes coordinates back: ⟨lift x, a_i⟩ = ⟨x, b_i⟩ where log_scale_i = 0.
-    Gram–Schmidt that always takes the arm with the largest remainder as the next direction and measures
-    along it in units of that remainder: all coordinates are at most 1, however far apart the scales are.
-    An arm's remainder counts as zero when it is below 1e-10 of the arm itself.
-    """
-    apart()
-    K, d = A.shape
-    rest = np.empty((K, d))  # unit arm minus what the directions so far explain
-    size = np.empty(K)  # its norm
-    log_norm = np.empty(K)
-    for i in range(K):
-        largest = 0.0
-        for k in range(d):
-            largest = max(largest, abs(A[i, k]))
-        if largest == 0.0 or log_scale[i] == -math.inf:
-            log_norm[i] = -math.inf
-            size[i] = 0.0
-            for k in range(d):
-                rest[i, k] = 0.0
-            continue
-        total = 0.0
-        for k in range(d):
-            rest[i, k] = A[i, k] / largest
-            total += rest[i, k] * rest[i, k]
-        norm = math.sqrt(total)
-        for k in range(d):
-            rest[i, k] /= norm
-        log_norm[i] = math.log(largest) + math.log(norm) + log_scale[i]
-        size[i] = 1.0
-    direction = np.empty((d, d))
-    for rank in range(d):
-        best = -1
-        log_unit = 0.0
-        for i in range(K):
-            if size[i] > NEGLIGIBLE:
-                value = log_norm[i] + math.log(size[i])
-                if best < 0 or value > log_unit:
-                    best, log_unit = i, value
-        if best < 0:
-            return rank
-        pivots[rank] = best
-        q = direction[rank]
-        for k in range(d):
-            q[k] = rest[best, k] / size[best]
-        for j in range(rank):  # once more, against the rounding of the first pass
-            share = 0.0
-            for k in range(d):
-                share += direction[j, k] * q[k]
-            for k in range(d):
-                q[k] -= share * direction[j, k]
-        total = 0.0
-        for k in range(d):
-            total += q[k] * q[k]
-        norm = math.sqrt(total)
-        for k in range(d):
-            q[k] /= norm
-            if lift.shape[0] > 0:
-                lift[k, rank] = q[k] * math.exp(-log_unit)
-        for i in range(K):
-            B[i, rank] = 0.0
-            if size[i] > 0.0:
-                along = 0.0
-                for k in range(d):
-                    along += rest[i, k] * q[k]
-                B[i, rank] = along * math.exp(log_norm[i] - log_unit)
-                total = 0.0
-                for k in range(d):
-                    rest[i, k] -= along * q[k]
-                    total += rest[i, k] * rest[i, k]
-                size[i] = math.sqrt(total)
-                if size[i] <= NEGLIGIBLE or i == best:
-                    size[i] = 0.0
-    return d
-
-
-@kernel
-def add_greedily(A, rows, scale, tiles, M, leverage, count):
-    """The loop of Algorithm 5: add the arm of largest leverage until none exceeds 1.
-
-    M = (Σ count_i v_i v_iᵀ)⁻¹ over the set, leverage_i = v_iᵀ M v_i. Each addition at least doubles
-    det V, so the loop ends.
-    """
-    apart()
-    d = A.shape[1]
-    u, v = np.empty(d), np.empty(d)
-    scratch = np.empty(rows.shape[0] if tiles.shape[0] > 0 else 0)
-    worst = argmax(leverage)
-    while leverage[worst] > STOP:
-        count[worst] += 1.0
-        for k in range(d):
-            v[k] = scale[worst] * A[rows[worst], k]
-        tile_inner(M, v, u)
-        shrink = 1.0 / (1.0 + leverage[worst])
-        subtract_outer(M, u, shrink)
-        worst = lower_lengths(A, rows, scale, tiles, u, shrink, leverage, scratch)
-
-
-@kernel
-def uniform_over_members(log_scale, weights):
-    """Equal weight on every arm that takes part."""
-    members = 0
-    for i in range(log_scale.shape[0]):
-        if log_scale[i] > -math.inf:
-            members += 1
-    for i in range(log_scale.shape[0]):
-        weights[i] = 1.0 / members if log_scale[i] > -math.inf else 0.0
-
-
-@kernel
-def start_in_span(A, log_scale, count):
-    """Coordinates B (K,r) of the span, a set of arms in `count` that spans it, and the inverse M (r,r).
-
-    `count` (K,) may come with a set found elsewhere, which is kept at full rank and completed if need be.
-    """
-    apart()
-    K, d = A.shape
-    everything = np.empty((K, d))
-    pivots = np.empty(d, np.int64)
-    rank = span_coordinates(A, log_scale, everything, pivots, np.empty((0, 0)))
-    B = np.ascontiguousarray(everything[:, :rank])
-    M = np.empty((rank, rank))
-    if rank == 0:
-        return B, M
-    given = 0.0
-    for i in range(K):
-        given += count[i]
-    rows, ones = np.arange(K), np.ones(K)
-    if rank < d or given == 0.0:
-        for i in range(K):
-            count[i] = 0.0
-        members = np.nonzero(log_scale > -math.inf)[0]
-        chosen = np.zeros(members.shape[0])
-        tiles = tiles_of(B, members, ones)
-        betke_henk(B, members, ones, tiles, chosen)
-        for i in range(members.shape[0]):
-            count[members[i]] = chosen[i]
-    if not weighted_inverse(B, rows, ones, count, 1e-9, M):
-        for k in range(rank):
-            count[pivots[k]] = 1.0
-        weighted_inverse(B, rows, ones, count, 0.0, M)
-    return B, M
-
-
-@kernel
-def approx_design(A, log_scale, weights):
-    """ApproxDesign (Algorithm 5) of the rows exp(log_scale_i)·a_i.  A (K,d), log_scale, weights (K,)."""
-    K, d = A.shape
-    members = 0
-    top = -math.inf
-    for i in range(K):
-        if log_scale[i] > -math.inf:
-            members += 1
-            top = max(top, log_scale[i])
-    if members <= 2 * d:  # Algorithm 4, line 1: all arms, whose leverages then are at most 1
-        uniform_over_members(log_scale, weights)
-        return
-    scale = np.empty(K)
-    for i in range(K):
-        scale[i] = math.exp(log_scale[i] - top)
-    approx_design_of_many(A, log_scale, scale, np.empty((0, d, 1)), weights)
-
-
-@kernel
-def approx_design_of_many(A, log_scale, all_scale, tiles, weights):
-    """The same for more than 2d arms, with all_scale = exp(log_scale) up to a factor.
-
-    tiles may hold all the arms unscaled; they are then used up. all_scale (K,).
-    """
-    apart()
-    K, d = A.shape
-    rows, scale = np.empty(K, np.int64), np.empty(K)
-    m = 0
-    for i in range(K):
-        weights[i] = 0.0
-        if all_scale[i] > 0.0:
-            for k in range(d):
-                if A[i, k] != 0.0:  # a zero arm informs of nothing and takes no part
-                    rows[m], scale[m] = i, all_scale[i]
-                    m += 1
-                    break
-    rows, scale = rows[:m], scale[:m]
-    count, leverage = np.zeros(m), np.empty(m)
-    M = np.empty((d, d))
-    solved = False
-    if m >= d:
-        if m == K and tiles.shape[0] > 0:
-            rescale(tiles, scale)
-        else:
-            tiles = tiles_of(A, rows, scale)
-        betke_henk(A, rows, scale, tiles, count)
-        if weighted_inverse(A, rows, scale, count, 1e-7, M):
-            squared_lengths(A, rows, scale, tiles, M, leverage)
-            if leverage[argmax(leverage)] < 1e6:
-                add_greedily(A, rows, scale, tiles, M, leverage, count)
-                solved = True
-    for i in range(m):
-        weights[rows[i]] = count[i]
-    if not solved:
-        B, M = start_in_span(A, log_scale, weights)
-        rank = B.shape[1]
-        if rank == 0:
-            uniform_over_members(log_scale, weights)
-            return
-        rows, scale = np.arange(K), np.ones(K)
-        leverage = np.empty(K)
-        tiles = tiles_of(B, rows, scale)
-        squared_lengths(B, rows, scale, tiles, M, leverage)
-        add_greedily(B, rows, scale, tiles, M, leverage, weights)
-    total = 0.0
-    for i in range(K):
-        total += weights[i]
-    for i in range(K):
-        weights[i] /= total

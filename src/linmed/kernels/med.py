@@ -6,23 +6,27 @@ from typing import NamedTuple
 import numpy as np
 
 from linmed.checks import Floats
-from linmed.kernels.compile import apart, inlined, kernel
-from linmed.kernels.design import approx_design_of_many, uniform_over_members
-from linmed.kernels.linear import (
-    FEW,
-    argmax,
-    fill_differences,
-    matvec,
-    squared_length,
-    subtract,
-    tile_inner,
-    tile_lengths,
-    tile_products,
-    tile_width,
-    tiles_of_all,
-)
+from linmed.kernels.blocks import Held, best_arm, block, held, inner, pack_block, padded, squared_length
+from linmed.kernels.compile import deferred, inlined
+from linmed.kernels.design import approx_counts
+from linmed.kernels.exchange import desk_room
+from linmed.kernels.lanes import exponential, larger, largest_lane
+from linmed.kernels.many import row_product
 from linmed.kernels.optimal import optimal_design
-from linmed.kernels.sampling import invert_cdf
+from linmed.kernels.simd import (
+    LANES,
+    add,
+    divide,
+    load,
+    multiply,
+    multiply_add,
+    splat,
+    spread,
+    store,
+    subtract,
+    sum_lanes,
+    where_greater,
+)
 
 EXPLORE = 1.0 + 1e-9  # B_t: leverages above 1; ‖a‖² = 1 must not count because of its last bit
 EQUAL = 1.0 + 1e-12  # leverages within this factor are equal
@@ -33,13 +37,21 @@ OPTIMAL_TOL = 1e-6
 
 
 class MedScratch(NamedTuple):
-    """What a decision writes on its way, and what holds for all decisions over K arms."""
+    """What a decision writes on its way, for every arm (padded to whole blocks) unless said otherwise."""
 
-    log_f: Floats  # (K,)
-    q: Floats  # (K,)
-    weight: Floats  # (K,)
+    log_f: Floats
+    root: Floats  # √f
+    leverage: Floats
+    even: Floats  # what every arm gets of q, 0 past the last arm
+    q: Floats
+    weight: Floats  # q f
+    sums: Floats  # (blocks,) of the weights
+    count: Floats  # the design
+    scale: Floats  # of the arms in the design
+    desk: Floats  # for the design
+    center: Floats  # (2d,) â and V⁻¹â
+    difference: Floats  # (8d,) a − â of one block
     alpha_opt: float  # 0 where the design is uniform
-    spread: float  # what every arm gets of q
 
 
 class MedRule(NamedTuple):
@@ -59,233 +71,216 @@ class MedRule(NamedTuple):
         spread = (1.0 - self.alpha_emp - alpha_opt) / K
         if spread < 1e-12:  # α_emp + α_opt = 1
             spread = 0.0
-        return MedScratch(np.empty(K), np.empty(K), np.empty(K), alpha_opt, spread)
+        n = padded(K)
+        even = np.zeros(n)
+        for i in range(K):
+            even[i] = spread
+        m, room = (n, desk_room(d)) if alpha_opt > 0.0 else (0, 0)
+        return MedScratch(
+            np.empty(n), np.empty(n), np.empty(n), even, np.empty(n), np.empty(n), np.empty(n // LANES),
+            np.zeros(m), np.empty(m), np.empty(room), np.empty(2 * d), np.empty(LANES * d), alpha_opt,
+        )  # fmt: skip
 
-    def decide(self, belief, s, beta, arms, p, noise, t, r, scratch, log_p):
+    def decide(self, belief, s, beta, arms, p, blocks, n, noise, t, r, scratch, log_p):
         """The arm that replica s draws from the p-th set by noise[t, r]; writes log_p[t, r] if there is one.
 
         While some leverage exceeds 1 (the event B_t), the arm of the largest gets as much mass again as all
-        arms together.  arms (R or 1,K,d), noise (T,R,1), log_p (T,R,K).
+        arms together.  arms (·,K,d), whose blocks are in blocks[n]; noise (T,R,1), log_p (T,R,K).
         """
+        K, d = arms.shape[1], arms.shape[2]
         theta, inverse = belief.theta, belief.inverse
-        log_f, q, weight, alpha_opt = scratch.log_f, scratch.q, scratch.weight, scratch.alpha_opt
-        if arms.shape[1] * arms.shape[2] <= FEW:
-            best, widest, intact = log_weights_few(arms, p, theta, inverse, s, beta, log_f)
-            if not intact:
-                repair(arms, p, theta, inverse, s, beta, best, log_f)
-            if alpha_opt > 0.0:
-                design_of_few(arms, p, log_f, self.version, self.optimal, weight, q)
+        log_f, root, leverage = scratch.log_f, scratch.root, scratch.leverage
+        center, difference, count = scratch.center, scratch.difference, scratch.count
+        if held(K, d):
+            view = Held(blocks, n, K, d)
+            best = best_arm(view, theta, s * d)
+            length = centre(arms, p, best, inverse, s, center)
+            widest, marked = splat(0.0), splat(LOWEST)
+            for first in range(0, K, LANES):
+                lengths, values = weigh(
+                    blocks, block(view, first), d, theta, inverse, s, beta, center, length, difference
+                )
+                widest, marked = larger(lengths, widest), larger(values, marked)
+                store(leverage, first, lengths)
+                store(log_f, first, values)
+                store(root, first, exponential(multiply(values, splat(0.5))))
+            largest, vanished = largest_lane(widest), largest_lane(marked) > 0.0
         else:
-            best, widest = weights_and_design(
-                arms, p, theta, inverse, s, beta,
-                alpha_opt > 0.0, self.version, self.optimal, log_f, weight, q,
+            best, largest, vanished = weigh_many(
+                arms, p, theta, inverse, s, beta, center, difference, log_f, root, leverage
+            )
+        if vanished:
+            repair(arms, p, theta, inverse, s, beta, best, log_f, root)
+        share = 0.0
+        if scratch.alpha_opt > 0.0:
+            total = augmented_counts(
+                arms, p, blocks, n, log_f, root, self.version, self.optimal, scratch.scale, count,
+                scratch.q, scratch.desk,
             )  # fmt: skip
-        total = unnormalised(best, scratch.spread, self.alpha_emp, alpha_opt, self.version, log_f, q, weight)
-        if q[best] == 0.0:
-            total = renormalise(log_f, q, weight)
-        if not self.explore:
-            widest = -1
-        if widest >= 0:
-            weight[widest] += total
+            share = scratch.alpha_opt / total
+        total = unnormalised(best, self.alpha_emp, share, K, scratch)
+        if scratch.q[best] == 0.0:
+            total = renormalise(K, log_f, scratch.q, scratch.weight, scratch.sums)
+        extra = -1
+        if self.explore and largest > EXPLORE:
+            extra = 0
+            while leverage[extra] * EQUAL < largest:
+                extra += 1
+            scratch.weight[extra] += total
+            scratch.sums[extra // LANES] += total
             total += total
         if log_p.shape[0] > 0:
-            logarithms(log_f, q, weight, total, widest, t, r, log_p)
-        return invert_cdf(weight, noise[t, r, 0] * total)
+            logarithms(log_f, scratch.q, scratch.weight, total, extra, t, r, log_p)
+        return draw(scratch.weight, scratch.sums, noise[t, r, 0] * total)
 
 
-@kernel
-def log_weight(gap, distance2, beta):
-    """log f_t(a) = −Δ̂² / (β ‖â − a‖²) with 0/0 = 0, never −inf; VANISHED where ‖â − a‖² is too small."""
-    if not gap > 0.0 or beta == math.inf:  # the best arm and its equals; or nothing is known yet
-        return 0.0
-    if not distance2 > TINY:
-        return VANISHED
-    value = -(gap / distance2) * (gap / beta)
-    return value if value > LOWEST else LOWEST
+@inlined
+def centre(arms, p, best, inverse, s, center):
+    """Writes â and V⁻¹â to center (2d,); returns ‖â‖² in V⁻¹."""
+    d = arms.shape[2]
+    for k in range(d):
+        center[k] = arms[p, best, k]
+        center[d + k] = 0.0
+    for k in range(d):
+        for j in range(d):
+            center[d + j] += center[k] * inverse[s, k, j]
+    length = 0.0
+    for k in range(d):
+        length += center[k] * center[d + k]
+    return length
 
 
-@kernel
-def repair(arms, p, theta, inverse, r, beta, best, log_f):
+@inlined
+def weigh(blocks, start, d, theta, inverse, s, beta, center, length, difference):
+    """‖a‖² in V⁻¹ and log f_t(a) of eq. (f_tm1) for the arms of the block at `start`.
+
+    With Δ̂ = ⟨θ̂, â − a⟩: log f = −Δ̂² / (β ‖â − a‖²) with 0/0 = 0, never −inf, and VANISHED where ‖â − a‖²
+    is too small. The lengths come from a = â + (a − â).
+    """
+    ahead, gap = splat(length), splat(0.0)
+    for k in range(d):
+        x = subtract(load(blocks, start + k * LANES), spread(center, k))
+        store(difference, k * LANES, x)
+        gap = multiply_add(x, splat(-theta[s, k]), gap)
+        ahead = multiply_add(x, splat(2.0 * center[d + k]), ahead)
+    distance2 = squared_length(difference, 0, d, inverse, s * d * d, d)
+    value = multiply(divide(gap, distance2), divide(gap, splat(-beta)))
+    value = larger(value, splat(LOWEST))
+    value = where_greater(distance2, splat(TINY), value, splat(VANISHED))
+    nothing = splat(0.0 if beta < math.inf else math.inf)  # the best arm and its equals; or nothing is known
+    return add(ahead, distance2), where_greater(gap, nothing, value, splat(0.0))
+
+
+@deferred(
+    "Tuple((intp, f8, b1))(f8[:,:,::1], intp, f8[:,::1], f8[:,:,::1], intp, f8, f8[::1], f8[::1], f8[::1],"
+    "f8[::1], f8[::1])"
+)
+def weigh_many(arms, p, theta, inverse, s, beta, center, difference, log_f, root, leverage):
+    """`weigh` for all of very many arms: the best one, the largest length, and whether some log f vanished."""
+    K, d = arms.shape[1], arms.shape[2]
+    flat = theta.reshape(-1)
+    best, highest = 0, -math.inf
+    for i in range(K):
+        value = row_product(arms, p, i, flat, s * d)
+        if value > highest:
+            best, highest = i, value
+    length = centre(arms, p, best, inverse, s, center)
+    one = np.empty((1, LANES * (d + 1)))
+    widest, marked = splat(0.0), splat(LOWEST)
+    for first in range(0, K, LANES):
+        pack_block(arms, p, d, first, one, 0, 0)
+        lengths, values = weigh(one, 0, d, theta, inverse, s, beta, center, length, difference)
+        widest, marked = larger(lengths, widest), larger(values, marked)
+        store(leverage, first, lengths)
+        store(log_f, first, values)
+        store(root, first, exponential(multiply(values, splat(0.5))))
+    return best, largest_lane(widest), largest_lane(marked) > 0.0
+
+
+@deferred("void(f8[:,:,::1], intp, f8[:,::1], f8[:,:,::1], intp, f8, intp, f8[::1], f8[::1])")
+def repair(arms, p, theta, inverse, s, beta, best, log_f, root):
     """Replace the marks VANISHED: the ratio does not depend on the length of â − a, so take it longer."""
-    apart()
-    A = arms[p]
-    K, d = A.shape
+    K, d = arms.shape[1], arms.shape[2]
+    x = np.empty(d)
     for i in range(K):
         if log_f[i] == VANISHED:
             longest = 0.0
             for k in range(d):
-                longest = max(longest, abs(A[best, k] - A[i, k]))
-            diff = ((A[best] - A[i]) / longest).reshape((1, d))
-            gap = 0.0
-            for k in range(d):
-                gap += theta[r, k] * diff[0, k]
-            log_f[i] = min(log_weight(gap, squared_length(diff, 0, inverse[r]), beta), 0.0)
+                longest = max(longest, abs(arms[p, best, k] - arms[p, i, k]))
+            gap, distance2 = 0.0, 0.0
+            for j in range(d):
+                x[j] = (arms[p, best, j] - arms[p, i, j]) / longest
+                gap += theta[s, j] * x[j]
+                cross = 0.0
+                for k in range(j):
+                    cross += inverse[s, j, k] * x[k]
+                distance2 += x[j] * (2.0 * cross + inverse[s, j, j] * x[j])
+            log_f[i] = 0.0
+            if gap > 0.0 and distance2 > TINY:
+                log_f[i] = max(-(gap / distance2) * (gap / beta), LOWEST)
+            root[i] = math.exp(0.5 * log_f[i])
 
 
-@inlined
-def log_weights_few(arms, p, theta, inverse, r, beta, log_f):
-    """`log_weights` of replica r and arm set p by plain loops, which win while there are few numbers."""
-    K, d = arms.shape[1], arms.shape[2]
-    best = 0
-    for i in range(K):
-        total = 0.0
-        for k in range(d):
-            total += arms[p, i, k] * theta[r, k]
-        log_f[i] = total
-        if total > log_f[best]:
-            best = i
-    widest, highest = -1, EXPLORE  # from the threshold on: below it nothing needs to be found
-    intact = True
-    for i in range(K):
-        leverage, distance2, gap = 0.0, 0.0, 0.0
-        for j in range(d):
-            diff = arms[p, best, j] - arms[p, i, j]
-            gap += theta[r, j] * diff
-            inner, inner_diff = 0.0, 0.0
-            for k in range(j):
-                inner += inverse[r, j, k] * arms[p, i, k]
-                inner_diff += inverse[r, j, k] * (arms[p, best, k] - arms[p, i, k])
-            leverage += arms[p, i, j] * (2.0 * inner + inverse[r, j, j] * arms[p, i, j])
-            distance2 += diff * (2.0 * inner_diff + inverse[r, j, j] * diff)
-        if leverage > highest * EQUAL:
-            widest, highest = i, leverage
-        log_f[i] = log_weight(gap, distance2, beta)
-        intact = intact and log_f[i] != VANISHED
-    return best, widest, intact
+@deferred(
+    "f8(f8[:,:,::1], intp, f8[:,::1], intp, f8[::1], f8[::1], intp, b1, f8[::1], f8[::1], f8[::1], f8[::1])"
+)
+def augmented_counts(arms, p, blocks, n, log_f, root, version, optimal, scale, count, log_scale, desk):
+    """ApproxDesignAugmented (Algorithm 2) as counts of every arm, and their sum.
 
-
-@kernel
-def log_weights(A, tiles, theta, M, beta, log_f):
-    """log f_t(a) of eq. (f_tm1); returns the empirically best arm, the arm of largest leverage ‖a‖² in
-    M = V⁻¹ if that exceeds 1 (else −1), and whether no weight is marked VANISHED.
-
-    A (K,d), tiles of all its arms or none, theta (d,), M (d,d), beta = β_{t−1}(δ_{t−1}), log_f (K,).
+    Version 0 rescales the arms by √f, version 1 drops those with f < 1/e. scale, log_scale are written.
     """
-    apart()
-    K, d = A.shape
-    width = tiles.shape[2]
-    kept = tiles.shape[0] > 0
-    if kept:
-        tile_products(tiles, theta, log_f)
-    else:
-        matvec(A, theta, log_f)
-        width = tile_width(K)
-    best = argmax(log_f)
-    center, toward = A[best].copy(), np.empty(d)
-    matvec(M, center, toward)
-    center_leverage = 0.0
-    for k in range(d):
-        center_leverage += center[k] * toward[k]
-    diff = np.empty((d, width))
-    gaps, inner, distances2 = np.empty(width), np.empty(width), np.empty(width)
-    widest, highest = -1, EXPLORE  # from the threshold on: below it nothing needs to be found
-    intact = True
-    for start in range(0, K, width):
-        n = min(width, K - start)
-        if kept:
-            subtract(tiles[start // width], center, diff)
-        else:
-            fill_differences(A, start, center, diff)
-        tile_inner(diff, theta, gaps[:n])
-        tile_inner(diff, toward, inner[:n])
-        tile_lengths(diff, M, distances2)
-        for i in range(n):
-            leverage = center_leverage + 2.0 * inner[i] + distances2[i]  # ‖a‖² with a = â + (a − â)
-            if leverage > highest * EQUAL:
-                widest, highest = start + i, leverage
-            value = log_weight(-gaps[i], distances2[i], beta)
-            intact = intact and value != VANISHED
-            log_f[start + i] = value
-    return best, widest, intact
-
-
-@kernel
-def augmented_design(A, tiles, log_f, version, optimal, scale, q):
-    """ApproxDesignAugmented (Algorithm 2): version 0 rescales the arms by √f, version 1 drops f < 1/e.
-
-    Writes the scales (K,) too. tiles are those of all arms, or empty.
-    """
-    apart()
-    K, d = A.shape
-    log_scale = np.empty(K)
-    members = K
+    K = arms.shape[1]
     for i in range(K):
         if version == 0:
-            log_scale[i] = 0.5 * log_f[i]
-            scale[i] = math.exp(log_scale[i]) if log_f[i] < 0.0 else 1.0
+            log_scale[i], scale[i] = 0.5 * log_f[i], root[i]
         elif log_f[i] >= -1.0:
             log_scale[i], scale[i] = 0.0, 1.0
         else:
             log_scale[i], scale[i] = -math.inf, 0.0
-            members -= 1
     if optimal:
-        optimal_design(A, log_scale, OPTIMAL_TOL, q)
-    elif members <= 2 * d:
-        uniform_over_members(log_scale, q)
-    else:
-        approx_design_of_many(A, log_scale, scale, tiles, q)
-
-
-@kernel
-def design_of_few(arms, p, log_f, version, optimal, scale, q):
-    """`augmented_design` of set p without tiles; its view, taken here, costs the loop over rounds nothing."""
-    apart()
-    augmented_design(arms[p], np.empty((0, arms.shape[2], 1)), log_f, version, optimal, scale, q)
-
-
-@kernel
-def weights_and_design(arms, p, theta, inverse, r, beta, designed, version, optimal, log_f, scale, q):
-    """log f_t and, if wanted, the design, for more than a few numbers; the arms are tiled once for both.
-
-    Returns the empirically best arm, and the arm of largest leverage or −1 as `log_weights` does.
-    """
-    apart()
-    A = arms[p]
-    tiles = tiles_of_all(A)
-    best, widest, intact = log_weights(A, tiles, theta[r], inverse[r], beta, log_f)
-    if not intact:
-        repair(arms, p, theta, inverse, r, beta, best, log_f)
-    if designed:
-        augmented_design(A, tiles, log_f, version, optimal, scale, q)
-    return best, widest
+        optimal_design(arms[p], log_scale, OPTIMAL_TOL, count)
+        return 1.0
+    return approx_counts(arms, p, blocks, n, log_scale, scale, count, np.empty(scale.shape[0]), desk)
 
 
 @inlined
-def unnormalised(best, spread, alpha_emp, alpha_opt, version, log_f, q, weight):
-    """Turns the design in q into q_t and writes weight = q_t f_t; returns the sum.  log_f, q, weight (K,).
-
-    q_t = α_opt·(design) + α_emp·1{best} + spread. Without a design (α_opt = 0) q need not be set; with one,
-    and version 0, weight comes with √f.
-    """
+def unnormalised(best, alpha_emp, share, K, scratch):
+    """Writes q_t = even + share·count + α_emp·1{best} and weight = q_t f_t; returns the sum of the weights."""
+    q, weight, sums = scratch.q, scratch.weight, scratch.sums
+    for first in range(0, K, LANES):
+        part = load(scratch.even, first)
+        if share > 0.0:
+            part = multiply_add(splat(share), load(scratch.count, first), part)
+        store(q, first, part)
+        root = load(scratch.root, first)
+        product = multiply(part, multiply(root, root))
+        store(weight, first, product)
+        sums[first // LANES] = sum_lanes(product)
+    q[best] += alpha_emp
+    weight[best] = q[best] * (scratch.root[best] * scratch.root[best])
+    sums[best // LANES] = sum_lanes(load(weight, best // LANES * LANES))
     total = 0.0
-    for i in range(q.shape[0]):
-        share = spread
-        if alpha_opt > 0.0:
-            share += alpha_opt * q[i]
-        if i == best:
-            share += alpha_emp
-        q[i] = share
-        if alpha_opt == 0.0 or version == 1:
-            weight[i] = share * math.exp(log_f[i])
-        else:
-            weight[i] *= share * weight[i]  # f = (√f)²
-        total += weight[i]
+    for i in range((K + LANES - 1) // LANES):
+        total += sums[i]
     return total
 
 
-@kernel
-def renormalise(log_f, q, weight):
+@deferred("f8(intp, f8[::1], f8[::1], f8[::1], f8[::1])")
+def renormalise(K, log_f, q, weight, sums):
     """Where q is 0 at the arm with f = 1, shift log f so that the sum of q f cannot vanish; returns it."""
-    apart()
     largest = -math.inf
-    for i in range(q.shape[0]):
+    for i in range(K):
         if q[i] > 0.0:
             largest = max(largest, log_f[i])
     total = 0.0
-    for i in range(q.shape[0]):
-        log_f[i] -= largest
-        weight[i] = q[i] * math.exp(log_f[i]) if q[i] > 0.0 else 0.0
-        total += weight[i]
+    for first in range(0, K, LANES):
+        part = 0.0
+        for i in range(first, min(first + LANES, K)):
+            log_f[i] -= largest
+            weight[i] = q[i] * math.exp(log_f[i]) if q[i] > 0.0 else 0.0
+            part += weight[i]
+        sums[first // LANES] = part
+        total += part
     return total
 
 
@@ -293,10 +288,35 @@ def renormalise(log_f, q, weight):
 def logarithms(log_f, q, weight, total, extra, t, r, out):
     """out[t, r] = log p_t; `extra` is the arm of the half-step, −1 without one.  out (T,R,K)."""
     log_total = math.log(total)
-    for i in range(q.shape[0]):
+    for i in range(out.shape[2]):
         if i == extra:
             out[t, r, i] = math.log(weight[i]) - log_total
         elif q[i] > 0.0:
             out[t, r, i] = math.log(q[i]) + log_f[i] - log_total
         else:
             out[t, r, i] = -math.inf
+
+
+@inlined
+def draw(weight, sums, target):
+    """The first arm whose running total exceeds `target`; arms of weight 0 are never drawn.
+
+    weight padded with zeros, sums those of every eight.
+    """
+    running, i = 0.0, 0
+    while i < sums.shape[0] - 1 and running + sums[i] <= target:
+        running += sums[i]
+        i += 1
+    last = -1
+    for j in range(LANES * i, LANES * i + LANES):
+        if weight[j] > 0.0:
+            running += weight[j]
+            last = j
+            if running > target:
+                break
+    while last < 0:  # rounding led past the last arm of positive weight
+        i -= 1
+        for j in range(LANES * i, LANES * i + LANES):
+            if weight[j] > 0.0:
+                last = j
+    return last

@@ -4,43 +4,48 @@ import math
 
 import numpy as np
 
-from linmed.kernels.compile import apart, kernel
-from linmed.kernels.design import span_coordinates, start_in_span, uniform_over_members, weighted_inverse
-from linmed.kernels.linear import argmax, inner_products, squared_lengths, tiles_of
+from linmed.kernels.blocks import Held, block_room, pack, padded, products, squared_lengths
+from linmed.kernels.compile import deferred, kernel
+from linmed.kernels.exchange import desk_room
+from linmed.kernels.matrices import times_line
+from linmed.kernels.simd import LANES, load, multiply, multiply_add, splat, spread, store
+from linmed.kernels.span import span_coordinates, start_in_span, weighted_inverse
 
 LONGEST = 1_000_000  # steps of Wolfe–Atwood; linear convergence needs thousands
 
 
-@kernel
+@deferred("f8(f8[:,::1], f8[::1], f8, f8[::1])")
 def optimal_design(A, log_scale, tol, weights):
     """G-optimal design of the rows exp(log_scale_i)·a_i: Frank–Wolfe with away steps (Todd 2016).
 
     Ends when max leverage ≤ (1 + tol)·rank and no arm of the support lies more than tol below: the
-    Kiefer–Wolfowitz certificate. Returns max leverage / rank. A (K,d), log_scale, weights (K,).
+    Kiefer–Wolfowitz certificate. Returns max leverage / rank. A (K,d); log_scale, weights (≥ K,).
     """
-    apart()
-    K = A.shape[0]
+    K, d = A.shape
     for i in range(K):
         weights[i] = 0.0
-    B, M = start_in_span(A, log_scale, weights)
-    rank = B.shape[1]
-    if rank == 0:
-        uniform_over_members(log_scale, weights)
-        return 1.0
+    B, blocks = np.empty((1, K, d)), np.empty((1, block_room(K, d)))
+    ones, desk = np.empty(padded(K)), np.empty(desk_room(d))
+    rank = start_in_span(A, log_scale, weights, B, blocks, ones, desk)
     total = 0.0
     for i in range(K):
+        if rank == 0:
+            weights[i] = 1.0 if log_scale[i] > -math.inf else 0.0
         total += weights[i]
     for i in range(K):
         weights[i] /= total
-    rows, ones = np.arange(K), np.ones(K)
-    tiles = tiles_of(B, rows, ones)
-    leverage, c, u = np.empty(K), np.empty(K), np.empty(rank)
-    step = 0
+    if rank == 0:
+        return 1.0
+    view = Held(blocks, 0, K, rank)
+    stride = padded(rank)
+    M, v, u = rank * stride, 2 * rank * stride, (2 * rank + 1) * stride
+    leverage, c = np.empty(padded(K)), np.empty(padded(K))
+    step, high = 0, 0
     while True:
         if step % 200 == 0:  # the rank-one updates below drift
-            weighted_inverse(B, rows, ones, weights, 0.0, M)
-            squared_lengths(B, rows, ones, tiles, M, leverage)
-        high, low = argmax(leverage), -1
+            weighted_inverse(B, 0, rank, ones, weights, 0.0, desk)
+            high = squared_lengths(view, ones, desk, M, stride, leverage)
+        low = -1
         for i in range(K):
             if weights[i] > 0.0 and (low < 0 or leverage[i] < leverage[low]):
                 low = i
@@ -57,20 +62,21 @@ def optimal_design(A, log_scale, tol, weights):
             if leverage[low] > 1.0:
                 tau = max(-under / (leverage[low] - 1.0), tau)
         dropped = tau < 0.0 and tau == -weights[arm] / (1.0 - weights[arm])
-        w = leverage[arm]
-        for j in range(rank):
-            u[j] = 0.0
         for k in range(rank):
-            for j in range(rank):
-                u[j] += B[arm, k] * M[k, j]
-        inner_products(B, rows, ones, tiles, u, c)
-        shrink = tau / (1.0 - tau + tau * w)
+            desk[v + k] = B[0, arm, k]
+        times_line(desk, M, rank, stride, desk, v, desk, u)
+        products(view, desk, u, c)
+        shrink = tau / (1.0 - tau + tau * leverage[arm])
+        high = 0
         for i in range(K):
             leverage[i] = (leverage[i] - shrink * c[i] * c[i]) / (1.0 - tau)
+            high = i if leverage[i] > leverage[high] else high
             weights[i] *= 1.0 - tau
         for j in range(rank):
-            for k in range(rank):
-                M[j, k] = (M[j, k] - shrink * u[j] * u[k]) / (1.0 - tau)
+            share = multiply(splat(-shrink), spread(desk, u + j))
+            for k in range(M + j * stride, M + (j + 1) * stride, LANES):
+                change = multiply_add(share, load(desk, u + (k - M) % stride), load(desk, k))
+                store(desk, k, multiply(change, splat(1.0 / (1.0 - tau))))
         weights[arm] = 0.0 if dropped else weights[arm] + tau
         step += 1
     if rank == 1:  # all weight on the longest arm
@@ -83,24 +89,29 @@ def optimal_design(A, log_scale, tol, weights):
         total += weights[i]
     for i in range(K):
         weights[i] /= total
-    weighted_inverse(B, rows, ones, weights, 0.0, M)
-    squared_lengths(B, rows, ones, tiles, M, leverage)
-    return leverage[argmax(leverage)] / rank
+    weighted_inverse(B, 0, rank, ones, weights, 0.0, desk)
+    return leverage[squared_lengths(view, ones, desk, M, stride, leverage)] / rank
+
+
+@kernel
+def optimal_design_of(A, tol, weights):
+    """`optimal_design` of the arms as they are.  A (K,d), weights (K,)."""
+    return optimal_design(A, np.zeros(A.shape[0]), tol, weights)
 
 
 @kernel
 def certificate(A, weights):
     """max_a ‖a‖² in V(π)⁻¹ / rank of the arms; inf if π does not span them.  A (K,d), weights (K,)."""
     K, d = A.shape
-    everything = np.empty((K, d))
-    rank = span_coordinates(A, np.zeros(K), everything, np.empty(d, np.int64), np.empty((0, 0)))
+    B = np.empty((1, K, d))
+    rank = span_coordinates(A, np.zeros(K), B[0], np.empty(d, np.int64), np.empty((0, 0)))
     if rank == 0:
         return 1.0
-    B = np.ascontiguousarray(everything[:, :rank])
-    M = np.empty((rank, rank))
-    rows, ones = np.arange(K), np.ones(K)
-    if not weighted_inverse(B, rows, ones, weights, 1e-13, M):
+    ones, desk, leverage = np.ones(padded(K)), np.empty(desk_room(d)), np.empty(padded(K))
+    if not weighted_inverse(B, 0, rank, ones, weights, 1e-13, desk):
         return math.inf
-    leverage = np.empty(K)
-    squared_lengths(B, rows, ones, tiles_of(B, rows, ones), M, leverage)
-    return leverage[argmax(leverage)] / rank
+    blocks = np.empty((1, block_room(K, rank)))
+    pack(B, 0, rank, blocks, 0)
+    stride = padded(rank)
+    view = Held(blocks, 0, K, rank)
+    return leverage[squared_lengths(view, ones, desk, rank * stride, stride, leverage)] / rank

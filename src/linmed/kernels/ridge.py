@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from linmed.checks import Floats, Ints
-from linmed.kernels.compile import apart, borrowed, by_class, fma, kernel
+from linmed.kernels.compile import borrowed, by_class, deferred, fma, inlined, kernel
 
 REFRESH = 1024
 NOTHING_NEW = 8.9e-16  # four units in the last place: leverages below their rounding errors
@@ -80,7 +80,9 @@ class Ridge(NamedTuple):
 
     def refresh(self, r):
         """Remove what rounding has left in replica r."""
-        newton_step(self, r)
+        newton_step(
+            self.gram, self.gram_low, self.inverse, self.moment, self.moment_low, self.theta, r
+        )
 
 
 def start(replicas: int, dim: int, lam: float) -> Ridge:
@@ -108,7 +110,7 @@ def refresh(belief, r):
     """Remove what rounding has left in replica r."""
 
 
-@kernel
+@inlined
 def add_product(high, low, x, y):
     """high + low + x·y in twice the working precision: the product's rounding error, and Knuth's sum."""
     product = x * y
@@ -119,13 +121,11 @@ def add_product(high, low, x, y):
     return total, low + lost
 
 
-@kernel
-def newton_step(belief, r):
+@deferred("void(f8[:,:,::1], f8[:,:,::1], f8[:,:,::1], f8[:,::1], f8[:,::1], f8[:,::1], intp)")
+def newton_step(V, V_low, inverse, b, b_low, theta, r):
     """One Newton step for V⁻¹ and one refinement of θ̂ in replica r of a `Ridge`."""
-    apart()
-    V, V_low, theta = belief.gram, belief.gram_low, belief.theta
     d = V.shape[1]
-    X = belief.inverse[r]
+    X = inverse[r]
     residual = np.empty((d, d))
     norm2 = 0.0
     for i in range(d):
@@ -150,7 +150,7 @@ def newton_step(belief, r):
             X[j, i] = X[i, j]
     lost = residual[0]
     for i in range(d):
-        high, low = belief.moment[r, i], belief.moment_low[r, i]
+        high, low = b[r, i], b_low[r, i]
         for k in range(d):
             row, column = (i, k) if i >= k else (k, i)
             high, low = add_product(high, low, -V[r, row, column], theta[r, k])

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from linmed.kernels.blocks import block_room, held, pack
 from linmed.kernels.compile import borrowed, by_class, keep, kernel, version_of
 from linmed.kernels.confidence import squared_radius
 from linmed.kernels.ridge import absorb, refresh
@@ -18,7 +19,7 @@ def workspace(rule, K, d):
 
 
 @by_class
-def decide(rule, belief, s, beta, arms, p, noise, t, r, scratch, log_p):
+def decide(rule, belief, s, beta, arms, p, blocks, n, noise, t, r, scratch, log_p):
     """The arm that replica s draws from the p-th set; writes log_p[t, r] unless its T is 0."""
 
 
@@ -44,15 +45,21 @@ def rounds(Belief: type, Set: type, Rule: type) -> Any:
         owned = workspace(rule_, K, d)
         scratch = borrowed(owned)
         a, u = np.empty((1, d)), np.empty(d)
-        together = max(1, TOGETHER // (K * d + 3 * d * d))
+        together = min(max(1, TOGETHER // (K * d + 3 * d * d)), R)
+        changing, shared, packed = arms.shape[0] > 1, arms.shape[1] == 1, held(K, d)
+        owned_blocks = np.empty((1 if changing or shared else together, block_room(K, d) if packed else 0))
+        blocks = borrowed(owned_blocks)
         for first in range(0, R, together):
             for t in range(T):
-                offered = arms[t if arms.shape[0] > 1 else 0]
+                offered = arms[t if changing else 0]
                 for r in range(first, min(first + together, R)):
-                    p = r if arms.shape[1] > 1 else 0
+                    p = 0 if shared else r
                     s = r if belief.count.shape[0] > 1 else 0
+                    n = 0 if changing or shared else r - first
+                    if packed and (r == first if shared else True) and (changing or t == 0):
+                        pack(offered, p, d, blocks, n)
                     beta = squared_radius(sure, belief, s)
-                    arm = decide(rule_, belief, s, beta, offered, p, noise, t, r, scratch, log_p)
+                    arm = decide(rule_, belief, s, beta, offered, p, blocks, n, noise, t, r, scratch, log_p)
                     played[t, r] = arm
                     if rewards.shape[0] > 0:
                         for k in range(d):
@@ -60,5 +67,6 @@ def rounds(Belief: type, Set: type, Rule: type) -> Any:
                         if absorb(belief, s, a, 0, rewards[t, r, arm], u):
                             refresh(belief, s)
         keep(owned)
+        keep(owned_blocks)
 
     return play

@@ -1,7 +1,7 @@
 """Eight float64 numbers at once: a vector that the compiler keeps in registers.
 
-Lanes are arms, so each arm's sum keeps its own order: the same digits wherever the arm stands, on every
-processor, whatever instructions (AVX-512, AVX2, SSE, NEON) the eight lanes become.
+Lanes are arms, or neighbouring entries of a row, so each sum keeps its own order: the same digits wherever
+an arm stands, on every processor, whatever instructions (AVX-512, AVX2, SSE, NEON) the eight lanes become.
 """
 
 from collections.abc import Callable
@@ -14,6 +14,7 @@ from numba.extending import intrinsic, models, register_model
 
 LANES = 8
 _LLVM = ir.VectorType(ir.DoubleType(), LANES)
+_WORDS = ir.VectorType(ir.IntType(64), LANES)
 _INT = ir.IntType(32)
 
 
@@ -33,13 +34,23 @@ class _VectorModel(models.PrimitiveModel):
         super().__init__(manager, type_, _LLVM)
 
 
+def _places(*numbers: int) -> Any:
+    return ir.Constant(ir.VectorType(_INT, len(numbers)), list(numbers))
+
+
 def _place(context: Any, builder: Any, type_: Any, array: Any, offset: Any) -> Any:
     data = context.make_array(type_)(context, builder, array).data
     return builder.bitcast(builder.gep(data, [offset]), _LLVM.as_pointer())
 
 
+def _spread_out(builder: Any, number: Any) -> Any:
+    nothing = ir.Constant(_LLVM, ir.Undefined)
+    first = builder.insert_element(nothing, number, ir.Constant(_INT, 0))
+    return builder.shuffle_vector(first, nothing, _places(*[0] * LANES))
+
+
 def _load(context: Any, array: Any, offset: Any) -> Any:
-    """Numbers offset … offset + 7 of a contiguous array."""
+    """Numbers offset … offset + 7 of a contiguous array, counted from its beginning."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.load(_place(context, builder, signature.args[0], *arguments), align=8)
@@ -60,12 +71,31 @@ def _store(context: Any, array: Any, offset: Any, value: Any) -> Any:
 def _splat(context: Any, x: Any) -> Any:
     """x in every lane."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        nothing = ir.Constant(_LLVM, ir.Undefined)
-        first = builder.insert_element(nothing, arguments[0], ir.Constant(_INT, 0))
-        return builder.shuffle_vector(first, nothing, ir.Constant(ir.VectorType(_INT, LANES), [0] * LANES))
+    return vector(float64), lambda context, builder, signature, arguments: _spread_out(builder, *arguments)
 
-    return vector(float64), generate
+
+def _spread(context: Any, array: Any, offset: Any) -> Any:
+    """The number at `offset` of a contiguous array in every lane."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        number = builder.load(builder.gep(data, [arguments[1]]))
+        return _spread_out(builder, number)
+
+    return vector(array, intp), generate
+
+
+def _steps(context: Any) -> Any:
+    """0, 1, …, 7."""
+    numbers = ir.Constant(_LLVM, [float(i) for i in range(LANES)])
+    return vector(), lambda context, builder, signature, arguments: numbers
+
+
+def _lane(context: Any, x: Any, i: Any) -> Any:
+    """The number in lane i."""
+    return float64(vector, intp), lambda context, builder, signature, arguments: builder.extract_element(
+        *arguments
+    )
 
 
 def _multiply_add(context: Any, x: Any, y: Any, z: Any) -> Any:
@@ -84,8 +114,71 @@ def _multiply(context: Any, x: Any, y: Any) -> Any:
     return vector(vector, vector), lambda context, builder, signature, arguments: builder.fmul(*arguments)
 
 
+def _divide(context: Any, x: Any, y: Any) -> Any:
+    """x/y in every lane."""
+    return vector(vector, vector), lambda context, builder, signature, arguments: builder.fdiv(*arguments)
+
+
+def _add(context: Any, x: Any, y: Any) -> Any:
+    """x + y in every lane."""
+    return vector(vector, vector), lambda context, builder, signature, arguments: builder.fadd(*arguments)
+
+
+def _subtract(context: Any, x: Any, y: Any) -> Any:
+    """x − y in every lane."""
+    return vector(vector, vector), lambda context, builder, signature, arguments: builder.fsub(*arguments)
+
+
+def _where_greater(context: Any, x: Any, y: Any, then: Any, otherwise: Any) -> Any:
+    """In every lane: `then` if x > y, else (or if either is NaN) `otherwise`."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        x, y, then, otherwise = arguments
+        return builder.select(builder.fcmp_ordered(">", x, y), then, otherwise)
+
+    return vector(vector, vector, vector, vector), generate
+
+
+def _sum_lanes(context: Any, x: Any) -> Any:
+    """The sum of the lanes, halves first."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        (whole,), width = arguments, LANES
+        while width > 1:
+            width //= 2
+            nothing = ir.Constant(whole.type, ir.Undefined)
+            low = builder.shuffle_vector(whole, nothing, _places(*range(width)))
+            high = builder.shuffle_vector(whole, nothing, _places(*range(width, 2 * width)))
+            whole = builder.fadd(low, high)
+        return builder.extract_element(whole, ir.Constant(_INT, 0))
+
+    return float64(vector), generate
+
+
+def _times_power_of_two(context: Any, x: Any, shifted: Any) -> Any:
+    """x·2ⁿ in every lane, for shifted = n + 1.5·2⁵² and n between −1022 and 1023."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        word = ir.IntType(64)
+        bits = builder.bitcast(arguments[1], _WORDS)
+        bias, places = (ir.Constant(_WORDS, [word(number)] * LANES) for number in (1023, 52))
+        power = builder.bitcast(builder.shl(builder.add(bits, bias), places), _LLVM)
+        return builder.fmul(arguments[0], power)
+
+    return vector(vector, vector), generate
+
+
 load: Callable[..., Any] = intrinsic(_load)
 store: Callable[..., Any] = intrinsic(_store)
 splat: Callable[..., Any] = intrinsic(_splat)
+spread: Callable[..., Any] = intrinsic(_spread)
+steps: Callable[..., Any] = intrinsic(_steps)
+lane: Callable[..., Any] = intrinsic(_lane)
 multiply_add: Callable[..., Any] = intrinsic(_multiply_add)
 multiply: Callable[..., Any] = intrinsic(_multiply)
+divide: Callable[..., Any] = intrinsic(_divide)
+add: Callable[..., Any] = intrinsic(_add)
+subtract: Callable[..., Any] = intrinsic(_subtract)
+where_greater: Callable[..., Any] = intrinsic(_where_greater)
+sum_lanes: Callable[..., Any] = intrinsic(_sum_lanes)
+times_power_of_two: Callable[..., Any] = intrinsic(_times_power_of_two)
