@@ -9,17 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from linmed.design import approx_design, certificate, optimal_design
-from linmed.kernels import design as kernels
-from linmed.kernels import linear, screening
-from linmed.kernels.linear import argmax, extremes, tiles_of
+from tests import probes
 
 GOLDEN = json.loads((Path(__file__).parent / "data" / "linmed.json").read_text())["designs"]
 TOY = [[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]]
 
 
 def bh_set(arms):
-    rows, ones, count = np.arange(len(arms)), np.ones(len(arms)), np.zeros(len(arms))
-    kernels.betke_henk(arms, rows, ones, tiles_of(arms, rows, ones), count)
+    count = np.zeros(len(arms))
+    probes.betke_henk_set(arms[None], count)
     return np.flatnonzero(count).tolist()
 
 
@@ -147,18 +145,18 @@ def test_sets_too_large_for_the_cache_are_streamed_alike():
     decades=st.sampled_from([0, 10, 200]),
     size=st.sampled_from([1e-90, 1.0, 1e90]),
 )
+@settings(deadline=None)  # kernels compile in the first example
 def test_a_look_in_single_precision_finds_the_extremes_of_double(seed, members, dim, spread, decades, size):
     """Arms that differ by less than single precision can tell, scales far apart, ties, any length."""
     rng = np.random.default_rng(seed)
     arms = size * (rng.standard_normal(dim) + spread * rng.integers(-3, 4, (members, dim)))
-    rows, scale = rng.integers(0, members, members), 10.0 ** rng.uniform(-decades, 0, members)
+    scale = np.zeros(-(-members // 8) * 8)
+    scale[:members] = 10.0 ** rng.uniform(-decades, 0, members)
     direction = rng.standard_normal(dim) * 10.0 ** rng.uniform(-8, 0)
-    single = screening.single_precision(arms, rows, scale)
-    score = np.empty(members, np.float32)
-    found = screening.screened_extremes(arms, rows, scale, single, direction, score)
-    top, bottom, highest, lowest = linear.extreme_row_products(arms, rows, scale, direction)
-    exact = scale * (arms[rows] @ direction)
-    rounding = 1e-12 * (scale * (np.abs(arms[rows]) @ np.abs(direction))).max()
+    found = probes.screened_extremes(arms[None], scale, direction)
+    top, bottom, highest, lowest = probes.row_extremes(arms[None], scale, direction)
+    exact = scale[:members] * (arms @ direction)
+    rounding = 1e-12 * (scale[:members] * (np.abs(arms) @ np.abs(direction))).max()
     assert max(abs(found[2] - highest), abs(found[3] - lowest)) <= rounding
     for mine, other in ((found[0], top), (found[1], bottom)):
         assert mine == other or abs(exact[mine] - exact[other]) <= rounding
@@ -169,10 +167,14 @@ def test_a_design_that_misses_a_direction_has_an_infinite_certificate():
 
 
 @given(st.lists(st.floats(-5, 5) | st.sampled_from([0.0, 1.0]), min_size=1, max_size=40))
+@settings(deadline=None)  # kernels compile in the first example
 def test_ties_go_to_the_lowest_index(values):
     array = np.array(values)
-    assert argmax(array) == int(np.argmax(array))
-    assert extremes(array) == (int(np.argmax(array)), int(np.argmin(array)))
+    scale = np.zeros(-(-len(values) // 8) * 8)
+    scale[: len(values)] = 1.0
+    top, bottom, highest, lowest = probes.held_extremes(array.reshape(1, -1, 1), scale, np.ones(1))
+    assert (top, bottom) == (int(np.argmax(array)), int(np.argmin(array)))
+    assert (highest, lowest) == (array.max(), array.min())
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from linmed import Agent, LinMED, LinMEDNoDesign, MaillardSampling
-from linmed.kernels import design, med
-from linmed.kernels.linear import tiles_of
+from tests import probes
 
 GOLDEN = json.loads((Path(__file__).parent.parent / "data" / "linmed.json").read_text())
 TOY_ARMS = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
@@ -23,8 +22,9 @@ def state_after(policy, features, rewards, dim):
     return state
 
 
-def all_tiles(arms):
-    return tiles_of(arms, np.arange(len(arms)), np.ones(len(arms)))
+def padded(arms):
+    """Zeros for every arm, in whole blocks."""
+    return np.zeros(-(-len(arms) // 8) * 8)
 
 
 @pytest.mark.parametrize("case", GOLDEN["steps"], ids=lambda case: str(np.shape(case["arms"])))
@@ -37,12 +37,13 @@ def test_golden_step(case):
     np.testing.assert_allclose(state.theta[0], want["theta"], atol=1e-8)
     beta = policy.radius(state)[0] ** 2
     np.testing.assert_allclose(beta, want["beta"], rtol=1e-8)
-    log_f, scratch, q = np.empty(len(arms)), np.empty(len(arms)), np.empty(len(arms))
-    tiles = all_tiles(arms)
-    best = med.log_weights(arms, tiles, state.theta[0], state.inverse[0], beta, log_f)[0]
+    log_f, root, count = padded(arms), padded(arms), padded(arms)
+    best = probes.weights_of_blocks(arms[None], state.theta, state.inverse, beta, log_f, root)
     assert best == want["best"]
+    total = probes.design_counts(arms[None], log_f, root, policy.version, count)
+    log_f, q = log_f[: len(arms)], count[: len(arms)] / total
     np.testing.assert_allclose(np.exp(log_f), want["weights"], rtol=1e-8)
-    med.augmented_design(arms, tiles, log_f, policy.version, False, scratch, q)
+    np.testing.assert_allclose(root[: len(arms)] ** 2, want["weights"], rtol=1e-8)
     survivors = np.exp(log_f) >= np.exp(-1) if policy.version == 1 else np.full(len(arms), True)
     np.testing.assert_allclose(q[survivors], want["design"], atol=1e-8)
     assert not q[~survivors].any()
@@ -61,41 +62,37 @@ def test_worked_numbers_of_the_toy_state():
     np.testing.assert_allclose(p / p[0], [1.0, 0.9773541, 0.9951710], atol=5e-8)
 
 
-def test_few_and_many_arms_are_computed_alike():
-    """The plain loops for few arms and the tiles for many are two routes to the same weights."""
-    rng = np.random.default_rng(0)
-    for K, d in ((3, 2), (9, 7), (5, 12), (16, 4)):
-        arms = rng.standard_normal((1, K, d))
-        policy = LinMED()
-        state = state_after(policy, rng.standard_normal((30, d)), rng.standard_normal(30), d)
-        few, many = np.empty(K), np.empty(K)
-        theta, inverse = state.theta, state.inverse
-        found = med.log_weights_few(arms, 0, theta, inverse, 0, 5.0, few)
-        assert found == med.log_weights(arms[0], all_tiles(arms[0]), theta[0], inverse[0], 5.0, many)
-        np.testing.assert_allclose(few, many, rtol=1e-11, atol=1e-13)
-
-
-@pytest.mark.parametrize(("K", "d"), [(100, 3), (200, 7), (300, 40)])
-def test_tiles_and_rows_are_computed_alike(K, d):
-    """Arms copied into tiles and arms read where they stand are two routes to the same weights and design."""
+@pytest.mark.parametrize(("K", "d"), [(3, 2), (100, 3), (200, 7), (300, 40)])
+def test_blocks_and_rows_are_computed_alike(K, d):
+    """Arms held in blocks and arms read where they stand are two routes to the same weights and design."""
     rng = np.random.default_rng(K)
     arms = rng.standard_normal((K, d))
     state = state_after(LinMED(), rng.standard_normal((30, d)), rng.standard_normal(30), d)
-    tiles, none = all_tiles(arms), np.empty((0, d, 1))
-    assert len(tiles) > 0
     found = []
-    for layout in (tiles, none):
-        log_f, scale, q = np.empty(K), np.empty(K), np.empty(K)
-        best = med.log_weights(arms, layout, state.theta[0], state.inverse[0], 5.0, log_f)
-        med.augmented_design(arms, layout, log_f, 0, False, scale, q)
-        count = np.zeros(K)
-        rows = tiles_of(arms, np.arange(K), scale) if len(layout) else none
-        design.betke_henk(arms, np.arange(K), scale, rows, count)
-        found.append((best, log_f, q, count))
-    (best, log_f, q, count), (other_best, *others) = found
-    assert best == other_best
-    for one, other in zip((log_f, q, count), others, strict=True):
+    for weights in (probes.weights_of_blocks, probes.weights_of_many):
+        log_f, root = padded(arms), padded(arms)
+        best = weights(arms[None], state.theta, state.inverse, 5.0, log_f, root)
+        found.append((best, log_f[:K], root[:K]))
+    assert found[0][0] == found[1][0]
+    for one, other in zip(*found, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-14)
+    if K > 2 * d:
+        scale, held, streamed = padded(arms), padded(arms), padded(arms)
+        scale[:K] = found[0][2]
+        assert probes.both_designs(arms[None], scale, held, streamed)
+        np.testing.assert_array_equal(held, streamed)
+
+
+def test_the_exponential_of_many_numbers_at_once():
+    """Within one unit in the last place, 1 at 0, and 0 where digits would be lost."""
+    x = -np.random.default_rng(0).exponential(60.0, 8000)
+    x[:8] = 0.0, -0.0, -np.inf, -1e300, -708.5, -707.9, -1e-300, -1.0
+    out = np.empty_like(x)
+    probes.exponentials(x, out)
+    assert out[:5].tolist() == [1.0, 1.0, 0.0, 0.0, 0.0]
+    normal = x > -708
+    exact = np.exp(x[normal].astype(np.longdouble))
+    assert (np.abs(out[normal] - exact) <= np.spacing(exact.astype(float))).all()
 
 
 def test_log_probability_is_finite_however_small_the_weight():

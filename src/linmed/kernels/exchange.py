@@ -11,6 +11,7 @@ from linmed.kernels.compile import inlined
 from linmed.kernels.matrices import add_outer, clear, dot, invert, times_line
 
 NEGLIGIBLE = 1e-10  # a component this small relative to its own vector is rounding
+LARGEST = 1e6  # leverages beyond this have lost the digits that additions to the set need
 STOP = 1.0 + 1e-9  # the greedy loop ends when no leverage exceeds this
 
 
@@ -91,7 +92,7 @@ def approx_design_of(arms, p, view, scale, count, leverage, desk):
     if not invert(desk, M, d, stride, 1e-7, (2 * d + 2) * stride, (2 * d + 3) * stride):
         return False
     worst = squared_lengths(view, scale, desk, M, stride, leverage)
-    if not leverage[worst] < 1e6:
+    if not leverage[worst] < LARGEST:
         return False
     add_greedily(arms, p, view, scale, worst, leverage, count, desk)
     return True

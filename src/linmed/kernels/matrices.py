@@ -44,10 +44,12 @@ def add_outer(M, at, d, stride, x, there, factor):
 
 
 @inlined
-def invert(M, at, d, stride, smallest_pivot, diagonal, line):
-    """M ← M⁻¹ by Gauss–Jordan; False if a pivot falls below its share of the diagonal.
+def invert(M, at, d, stride, smallest_pivot, diagonal, column):
+    """M ← M⁻¹ from its lower triangle; False if a pivot falls below its share of the diagonal.
 
-    M a flat array; diagonal, line: places of two lines in it, overwritten.
+    The symmetric sweep (Gauss–Jordan on one triangle): after the k-th, the first k+1 rows and columns hold
+    minus the inverse of the leading block. M is part of a flat array; `diagonal` and `column` are places of
+    two lines in it.
     """
     for k in range(d):
         M[diagonal + k] = M[at + k * stride + k]
@@ -56,16 +58,24 @@ def invert(M, at, d, stride, smallest_pivot, diagonal, line):
         pivot = M[row + k]
         if not pivot > smallest_pivot * M[diagonal + k]:
             return False
-        inverse = splat(1.0 / pivot)
-        for c in range(0, stride, LANES):
-            store(M, line + c, multiply(inverse, load(M, row + c)))
-        M[line + k] = 1.0 / pivot
+        for i in range(k):
+            M[column + i] = M[row + i]
+        for i in range(k, d):
+            M[column + i] = M[at + i * stride + k]
+        inverse = 1.0 / pivot
         for i in range(d):
             other = at + i * stride
-            share = splat(-M[other + k])
-            M[other + k] = 0.0
-            for c in range(0, stride, LANES):
-                store(M, other + c, multiply_add(share, load(M, line + c), load(M, other + c)))
-        for c in range(0, stride, LANES):
-            store(M, row + c, load(M, line + c))
+            share = splat(-(M[column + i] * inverse))
+            for c in range(0, i + 1, LANES):
+                store(M, other + c, multiply_add(share, load(M, column + c), load(M, other + c)))
+        for i in range(k):
+            M[row + i] = M[column + i] * inverse
+        for i in range(k + 1, d):
+            M[at + i * stride + k] = M[column + i] * inverse
+        M[row + k] = -inverse
+    for i in range(d):
+        for j in range(i + 1):
+            value = -M[at + i * stride + j]
+            M[at + i * stride + j] = value
+            M[at + j * stride + i] = value
     return True

@@ -9,7 +9,7 @@ from linmed.kernels.compile import deferred, kernel
 from linmed.kernels.exchange import desk_room
 from linmed.kernels.matrices import times_line
 from linmed.kernels.simd import LANES, load, multiply, multiply_add, splat, spread, store
-from linmed.kernels.span import span_coordinates, start_in_span, weighted_inverse
+from linmed.kernels.span import adds_up, span_coordinates, start_in_span, weighted_inverse
 
 LONGEST = 1_000_000  # steps of Wolfe–Atwood; linear convergence needs thousands
 
@@ -113,5 +113,5 @@ def certificate(A, weights):
     blocks = np.empty((1, block_room(K, rank)))
     pack(B, 0, rank, blocks, 0)
     stride = padded(rank)
-    view = Held(blocks, 0, K, rank)
-    return leverage[squared_lengths(view, ones, desk, rank * stride, stride, leverage)] / rank
+    worst = squared_lengths(Held(blocks, 0, K, rank), ones, desk, rank * stride, stride, leverage)
+    return leverage[worst] / rank if adds_up(weights, leverage, K, rank) else math.inf

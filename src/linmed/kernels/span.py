@@ -10,7 +10,7 @@ import numpy as np
 
 from linmed.kernels.blocks import Held, block, block_room, pack, padded, squared_lengths
 from linmed.kernels.compile import deferred, inlined
-from linmed.kernels.exchange import NEGLIGIBLE, add_greedily, betke_henk, desk_room
+from linmed.kernels.exchange import LARGEST, NEGLIGIBLE, add_greedily, betke_henk, desk_room
 from linmed.kernels.matrices import add_outer, clear, invert
 from linmed.kernels.simd import LANES
 
@@ -111,6 +111,15 @@ def weighted_inverse(arms, p, d, scale, weight, smallest_pivot, desk):
     return invert(desk, M, d, stride, smallest_pivot, v + 2 * stride, v + 3 * stride)
 
 
+@inlined
+def adds_up(weight, leverage, K, rank):
+    """Whether Σ weight_i leverage_i is the rank, as it is unless rounding has eaten the inverse."""
+    total = 0.0
+    for i in range(K):
+        total += weight[i] * leverage[i]
+    return abs(total - rank) <= 1e-6 * rank
+
+
 @deferred("intp(f8[:,::1], f8[::1], f8[::1], f8[:,:,::1], f8[:,::1], f8[::1], f8[::1])")
 def start_in_span(A, log_scale, count, coordinates, blocks, ones, desk):
     """Coordinates of the span, their blocks, and a set of arms in `count` that spans it; returns the rank r.
@@ -133,7 +142,12 @@ def start_in_span(A, log_scale, count, coordinates, blocks, ones, desk):
         given += count[i] if i < K else 0.0
     if rank < d or given == 0.0:
         betke_henk(coordinates, 0, view, ones, count, desk)
-    if not weighted_inverse(coordinates, 0, rank, ones, count, 1e-9, desk):
+    spanning = weighted_inverse(coordinates, 0, rank, ones, count, 1e-9, desk)
+    if spanning:  # a set found where rounding decides may span by its smallest arms alone
+        stride, leverage = padded(rank), np.empty(padded(K))
+        worst = squared_lengths(view, ones, desk, rank * stride, stride, leverage)
+        spanning = leverage[worst] < LARGEST and adds_up(count, leverage, K, rank)
+    if not spanning:
         for k in range(rank):
             count[pivots[k]] = 1.0
         weighted_inverse(coordinates, 0, rank, ones, count, 0.0, desk)
