@@ -6,7 +6,7 @@ import numpy as np
 
 from linmed.kernels.blocks import Held, best_arm, block, block_room, extreme_products, pack, padded
 from linmed.kernels.compile import kernel
-from linmed.kernels.design import approx_design_of_blocks, approx_design_of_many
+from linmed.kernels.design import approx_counts_of_blocks, approx_counts_of_many
 from linmed.kernels.exchange import betke_henk, desk_room
 from linmed.kernels.lanes import exponential
 from linmed.kernels.many import Streamed, row_product, single_precision
@@ -37,7 +37,16 @@ def weights_of_blocks(arms, theta, inverse, beta, log_f, root):
     length = centre(arms, 0, best, inverse, 0, center)
     for first in range(0, K, LANES):
         lengths, values = weigh(
-            blocks, block(view, first), d, theta, inverse, 0, beta, center, length, difference
+            blocks,
+            block(view, first),
+            d,
+            theta,
+            inverse,
+            0,
+            1.0 / math.sqrt(beta),
+            center,
+            length,
+            difference,
         )
         store(log_f, first, values)
         store(root, first, exponential(multiply(values, splat(0.5))))
@@ -50,7 +59,17 @@ def weights_of_many(arms, theta, inverse, beta, log_f, root):
     d = arms.shape[2]
     leverage = np.empty(log_f.shape[0])
     return weigh_many(
-        arms, 0, theta, inverse, 0, beta, np.empty(2 * d), np.empty(LANES * d), log_f, root, leverage
+        arms,
+        0,
+        theta,
+        inverse,
+        0,
+        1.0 / math.sqrt(beta),
+        np.empty(2 * d),
+        np.empty(LANES * d),
+        log_f,
+        root,
+        leverage,
     )[0]
 
 
@@ -58,10 +77,10 @@ def weights_of_many(arms, theta, inverse, beta, log_f, root):
 def design_counts(arms, log_f, root, version, count):
     """ApproxDesignAugmented of set 0 as counts (padded); returns their sum."""
     K, d = arms.shape[1], arms.shape[2]
-    blocks, scale, log_scale = np.empty((1, block_room(K, d))), np.empty(padded(K)), np.empty(padded(K))
+    blocks, scale, leverage = np.empty((1, block_room(K, d))), np.empty(padded(K)), np.empty(padded(K))
     pack(arms, 0, d, blocks, 0)
     desk = np.empty(desk_room(d))
-    return augmented_counts(arms, 0, blocks, 0, log_f, root, version, False, scale, count, log_scale, desk)
+    return augmented_counts(arms, 0, blocks, 0, log_f, root, version, False, scale, count, leverage, desk)
 
 
 @kernel
@@ -70,8 +89,8 @@ def both_designs(arms, scale, held, streamed):
     K, d = arms.shape[1], arms.shape[2]
     blocks, leverage, desk = np.empty((1, block_room(K, d))), np.empty(padded(K)), np.empty(desk_room(d))
     pack(arms, 0, d, blocks, 0)
-    one = approx_design_of_blocks(arms, 0, blocks, 0, scale, held, leverage, desk)
-    return one and approx_design_of_many(arms, 0, scale, streamed, leverage, desk)
+    total = approx_counts_of_blocks(arms, 0, blocks, 0, scale, held, leverage, desk)
+    return total > 0.0 and approx_counts_of_many(arms, 0, scale, streamed, leverage, desk) == total
 
 
 @kernel

@@ -24,7 +24,6 @@ from numba.core.compiler_machinery import register_pass
 from numba.core.typed_passes import NativeLowering
 from numba.extending import intrinsic, overload
 
-
 _OPTIONS = {"nogil": True, "error_model": "numpy", "forceinline": False}
 _WITHOUT_WRAPPERS = {**_OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
@@ -212,9 +211,7 @@ def reordered(function: Callable[..., Any]) -> Any:
     For inner products along a row, which vectorise only so. A row's sum depends on nothing but the row,
     so equal arms still get equal values wherever they stand.
     """
-    return _kept(
-        numba.njit(cache=True, fastmath={"reassoc", "contract", "nsz"}, **_OPTIONS)(function)
-    )
+    return _kept(numba.njit(cache=True, fastmath={"reassoc", "contract", "nsz"}, **_OPTIONS)(function))
 
 
 def inlined(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -13,81 +13,85 @@ import math
 import numpy as np
 
 from linmed.kernels.blocks import Held, block, block_room, held, pack, padded
-from linmed.kernels.compile import deferred, kernel
+from linmed.kernels.compile import borrowed, deferred, inlined, kernel
+from linmed.kernels.exchange import approx_counts_of, desk_room
 from linmed.kernels.many import Streamed, single_precision
-from linmed.kernels.exchange import approx_design_of, desk_room
 from linmed.kernels.simd import LANES, load, multiply, store
 from linmed.kernels.span import approx_counts_in_span, span_coordinates  # noqa: F401
 
 
-@deferred("b1(f8[:,:,::1], intp, f8[:,::1], intp, f8[::1], f8[::1], f8[::1], f8[::1])")
-def approx_design_of_blocks(arms, p, blocks, n, scale, count, leverage, desk):
-    """`approx_design_of` set p of arms (·,K,d), whose blocks are in blocks[n]."""
-    view = Held(blocks, n, arms.shape[1], arms.shape[2])
-    return approx_design_of(arms, p, view, scale, count, leverage, desk)
-
-
-@deferred("b1(f8[:,:,::1], intp, f8[::1], f8[::1], f8[::1], f8[::1])")
-def approx_design_of_many(arms, p, scale, count, leverage, desk):
-    """`approx_design_of` set p of arms (·,K,d), too many to be held in blocks."""
+@deferred("f8(f8[:,:,::1], intp, f8[:,::1], intp, f8[::1], f8[::1], f8[::1], f8[::1])")
+def approx_counts_of_blocks(arms, p, blocks, n, scale, count, leverage, desk):
+    """`approx_counts_of` set p of arms (·,K,d), whose blocks are in blocks[n]; zero arms take no part."""
+    arms, blocks, scale, count, leverage, desk = borrowed((arms, blocks, scale, count, leverage, desk))
     K, d = arms.shape[1], arms.shape[2]
-    block = np.empty((1, block_room(1, d)))
-    for i in range(K):  # a zero arm informs of nothing and takes no part
-        if not np.any(arms[p, i]):
+    view = Held(blocks, n, K, d)
+    for first in range(0, K, LANES):
+        present = load(blocks, block(view, first) + d * LANES)
+        store(scale, first, multiply(present, load(scale, first)))
+    return approx_counts_of(arms, p, view, scale, count, leverage, desk)
+
+
+@deferred("f8(f8[:,:,::1], intp, f8[::1], f8[::1], f8[::1], f8[::1])")
+def approx_counts_of_many(arms, p, scale, count, leverage, desk):
+    """`approx_counts_of` set p of arms (·,K,d), too many to be held in blocks; zero arms take no part."""
+    K, d = arms.shape[1], arms.shape[2]
+    for i in range(K):
+        present = False
+        for k in range(d):
+            present = present or arms[p, i, k] != 0.0
+        if not present:
             scale[i] = 0.0
-    view = Streamed(arms, p, block, single_precision(arms, p, scale), np.empty(K, np.float32), K, d)
-    return approx_design_of(arms, p, view, scale, count, leverage, desk)
+    room = np.empty((1, block_room(1, d)))
+    view = Streamed(arms, p, room, single_precision(arms, p, scale), np.empty(K, np.float32), K, d)
+    return approx_counts_of(arms, p, view, scale, count, leverage, desk)
 
 
-@deferred("f8(f8[:,:,::1], intp, f8[:,::1], intp, f8[::1], f8[::1], f8[::1], f8[::1], f8[::1])")
-def approx_counts(arms, p, blocks, n, log_scale, scale, count, leverage, desk):
-    """ApproxDesign of the arms times exp(log_scale) as counts of every arm, and their sum.
+@inlined
+def approx_counts(arms, p, blocks, n, scale, count, leverage, desk):
+    """ApproxDesign of more than 2d arms times `scale` as counts of every arm; returns their sum, or −1 where
+    they are ill-conditioned, for `approx_counts_in_span` to go on with.
 
-    Set p of arms (·,K,d) and its blocks in blocks[n], which is empty where there are too many; scale is
-    exp(log_scale) up to a factor; log_scale, scale, count and leverage are padded to whole blocks, desk is as
-    large as `desk_room` says. scale, leverage and desk are used up.
+    Set p of arms (·,K,d) and its blocks in blocks[n], unless there are too many; scale, count and leverage are
+    padded to whole blocks, desk has `desk_room`; all are written.
     """
-    K, d = arms.shape[1], arms.shape[2]
-    members = 0
+    if held(arms.shape[1], arms.shape[2]):
+        return approx_counts_of_blocks(arms, p, blocks, n, scale, count, leverage, desk)
+    return approx_counts_of_many(arms, p, scale, count, leverage, desk)
+
+
+@deferred("void(f8[:,::1], f8[::1], f8[::1])")
+def approx_design_of(A, log_scale, weights):
+    """ApproxDesign (Algorithm 5) of the rows exp(log_scale_i)·a_i.  A (K,d), log_scale, weights (K,)."""
+    K, d = A.shape
+    members, top = 0, -math.inf
     for i in range(K):
-        count[i] = 1.0 if log_scale[i] > -math.inf else 0.0
-        members += int(count[i])
+        members += log_scale[i] > -math.inf
+        top = max(top, log_scale[i])
+    count = np.zeros(padded(K))
     if members <= 2 * d:  # Algorithm 4, line 1: all arms, whose leverages then are at most 1
-        return float(members)
-    if held(K, d):
-        view = Held(blocks, n, K, d)
-        for first in range(0, K, LANES):  # neither zero arms nor the places past the last arm take part
-            present = load(blocks, block(view, first) + d * LANES)
-            store(scale, first, multiply(present, load(scale, first)))
-        solved = approx_design_of_blocks(arms, p, blocks, n, scale, count, leverage, desk)
+        for i in range(K):
+            count[i] = 1.0 if log_scale[i] > -math.inf else 0.0
+        total = float(members)
     else:
-        solved = approx_design_of_many(arms, p, scale, count, leverage, desk)
-    if not solved:
-        approx_counts_in_span(arms[p], log_scale, count)
-    total = 0.0
+        arms = A.reshape((1, K, d))
+        blocks = np.empty((1, block_room(K, d) if held(K, d) else 0))
+        if held(K, d):
+            pack(arms, 0, d, blocks, 0)
+        scale = np.zeros(padded(K))
+        for i in range(K):
+            scale[i] = math.exp(log_scale[i] - top)
+        total = approx_counts(arms, 0, blocks, 0, scale, count, np.empty(padded(K)), np.empty(desk_room(d)))
+        if total < 0.0:
+            total = approx_counts_in_span(A, log_scale, count)
     for i in range(K):
-        total += count[i]
-    return total
+        weights[i] = count[i] / total
 
 
 @kernel
 def approx_design(A, log_scale, weights):
-    """ApproxDesign (Algorithm 5) of the rows exp(log_scale_i)·a_i.  A (K,d), log_scale, weights (K,)."""
-    K, d = A.shape
-    arms = A.reshape((1, K, d))
-    blocks = np.empty((1, block_room(K, d) if held(K, d) else 0))
-    if held(K, d):
-        pack(arms, 0, d, blocks, 0)
-    top = -math.inf
-    for i in range(K):
-        top = max(top, log_scale[i])
-    scale = np.zeros(padded(K))
-    for i in range(K):
-        scale[i] = math.exp(log_scale[i] - top) if log_scale[i] > -math.inf else 0.0
-    count, leverage, desk = np.empty(padded(K)), np.empty(padded(K)), np.empty(desk_room(d))
-    total = approx_counts(arms, 0, blocks, 0, log_scale, scale, count, leverage, desk)
-    for i in range(K):
-        weights[i] = count[i] / total
+    """`approx_design_of` for Python and for other kernels."""
+    approx_design_of(A, log_scale, weights)
 
 
 # LEGACY

@@ -23,7 +23,7 @@ def desk_room(d):
 
 @inlined
 def betke_henk(arms, p, view, scale, count, desk):
-    """Algorithm 4: sets count to 1 on the chosen arms, and M = Σ v vᵀ over them.
+    """Algorithm 4: sets count to 1 on the chosen arms, M = Σ v vᵀ over them; returns how many they are.
 
     Where all arms have the same inner product with the new direction (a hyperplane off the origin), the
     difference of the two extreme arms vanishes; one arm alone then takes its place.
@@ -36,23 +36,26 @@ def betke_henk(arms, p, view, scale, count, desk):
         count[i] = 0.0
     for k in range(d):
         desk[k * stride + k] = 1.0  # P projects onto the complement of the directions v⊥ found so far
+    chosen = 0
     for axis in range(d):
         b = axis * stride
         if dot(desk, b, desk, b, stride) < NEGLIGIBLE * NEGLIGIBLE:
             continue  # the axis already lies in the span of the directions
         top, bottom, highest, lowest = extreme_products(view, scale, desk, b)
         if highest == -math.inf:
-            return  # no arm takes part
+            break  # no arm takes part
         for k in range(d):
             desk[v + k] = scale[top] * arms[p, top, k]
         if count[top] == 0.0:
             count[top] = 1.0
+            chosen += 1
             add_outer(desk, M, d, stride, desk, v, 1.0)
         if highest - lowest > NEGLIGIBLE * max(abs(highest), abs(lowest)):
             for k in range(d):
                 desk[rest + k] = scale[bottom] * arms[p, bottom, k]
             if count[bottom] == 0.0:
                 count[bottom] = 1.0
+                chosen += 1
                 add_outer(desk, M, d, stride, desk, rest, 1.0)
             for k in range(d):
                 desk[v + k] -= desk[rest + k]
@@ -61,6 +64,7 @@ def betke_henk(arms, p, view, scale, count, desk):
             length2 = dot(desk, rest, desk, rest, stride)
             if length2 > NEGLIGIBLE * NEGLIGIBLE * dot(desk, v, desk, v, stride):
                 add_outer(desk, 0, d, stride, desk, rest, -1.0 / length2)
+    return chosen
 
 
 @inlined
@@ -68,31 +72,34 @@ def add_greedily(arms, p, view, scale, worst, leverage, count, desk):
     """The loop of Algorithm 5: add the arm of largest leverage, `worst`, until none exceeds 1.
 
     M = (Σ count_i v_i v_iᵀ)⁻¹, leverage_i = v_iᵀ M v_i. Each addition at least doubles det V, so it ends.
+    Returns how many were added.
     """
+    added = 0
     d = view.d
     stride = padded(d)
     M, v, u = d * stride, 2 * d * stride, (2 * d + 1) * stride
     while leverage[worst] > STOP:
         count[worst] += 1.0
+        added += 1
         for k in range(d):
             desk[v + k] = scale[worst] * arms[p, worst, k]
         times_line(desk, M, d, stride, desk, v, desk, u)
         shrink = 1.0 / (1.0 + leverage[worst])
         add_outer(desk, M, d, stride, desk, u, -shrink)
         worst = lower_lengths(view, scale, desk, u, shrink, leverage)
+    return added
 
 
 @inlined
-def approx_design_of(arms, p, view, scale, count, leverage, desk):
-    """ApproxDesign of the vectors, as counts; False, with BH's set, where they are ill-conditioned."""
+def approx_counts_of(arms, p, view, scale, count, leverage, desk):
+    """ApproxDesign of the vectors as counts; returns their sum, or −1 where the vectors are ill-conditioned."""
     d = view.d
     stride = padded(d)
     M = d * stride
-    betke_henk(arms, p, view, scale, count, desk)
+    chosen = betke_henk(arms, p, view, scale, count, desk)
     if not invert(desk, M, d, stride, 1e-7, (2 * d + 2) * stride, (2 * d + 3) * stride):
-        return False
+        return -1.0
     worst = squared_lengths(view, scale, desk, M, stride, leverage)
     if not leverage[worst] < LARGEST:
-        return False
-    add_greedily(arms, p, view, scale, worst, leverage, count, desk)
-    return True
+        return -1.0
+    return float(chosen + add_greedily(arms, p, view, scale, worst, leverage, count, desk))

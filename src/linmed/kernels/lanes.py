@@ -1,12 +1,12 @@
 """Functions of a vector, lane by lane, and searches over vectors."""
 
+import math
 
 from linmed.kernels.compile import inlined
 from linmed.kernels.simd import (
-    LANES,
-    lane,
-    multiply,
+    largest_lane,
     multiply_add,
+    smallest_lane,
     splat,
     subtract,
     times_power_of_two,
@@ -56,29 +56,16 @@ def larger(x, y):
 
 
 @inlined
-def largest_lane(values):
-    """The largest number of a vector."""
-    highest = lane(values, 0)
-    for i in range(1, LANES):
-        value = lane(values, i)
-        if value > highest:
-            highest = value
-    return highest
-
-
-@inlined
 def first_of_largest(values, places):
     """The largest number of a vector and its place, the lowest where several are equal."""
-    highest, first = lane(values, 0), lane(places, 0)
-    for i in range(1, LANES):
-        value, place = lane(values, i), lane(places, i)
-        if value > highest or (value == highest and place < first):
-            highest, first = value, place
+    highest = largest_lane(values)
+    first = smallest_lane(where_greater(splat(highest), values, splat(math.inf), places))
     return highest, int(first)
 
 
 @inlined
 def first_of_smallest(values, places):
     """The smallest number of a vector and its place, the lowest where several are equal."""
-    highest, first = first_of_largest(multiply(values, splat(-1.0)), places)
-    return -highest, first
+    lowest = smallest_lane(values)
+    first = smallest_lane(where_greater(values, splat(lowest), splat(math.inf), places))
+    return lowest, int(first)

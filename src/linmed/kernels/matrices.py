@@ -3,8 +3,19 @@
 A matrix (d,d) stands `at` its place in an array, its rows `stride` apart, a multiple of the lanes.
 """
 
-from linmed.kernels.compile import inlined
-from linmed.kernels.simd import LANES, load, multiply, multiply_add, splat, spread, store, sum_lanes
+from linmed.kernels.compile import fma, inlined
+from linmed.kernels.simd import (
+    LANES,
+    load,
+    multiply,
+    multiply_add,
+    number,
+    put,
+    splat,
+    spread,
+    store,
+    sum_lanes,
+)
 
 
 @inlined
@@ -79,3 +90,19 @@ def invert(M, at, d, stride, smallest_pivot, diagonal, column):
             M[at + i * stride + j] = value
             M[at + j * stride + i] = value
     return True
+
+
+@inlined
+def combine_rows(x, at, M, there, d, out, to):
+    """out = Σ_k x_k · (row k of M) for rows of just d numbers; all three stand at their places."""
+    whole = d - d % LANES
+    for j in range(0, whole, LANES):
+        total = splat(0.0)
+        for k in range(d):
+            total = multiply_add(spread(x, at + k), load(M, there + k * d + j), total)
+        store(out, to + j, total)
+    for j in range(whole, d):
+        rest = 0.0
+        for k in range(d):
+            rest = fma(number(x, at + k), number(M, there + k * d + j), rest)
+        put(out, to + j, rest)

@@ -6,17 +6,19 @@ from typing import NamedTuple
 import numpy as np
 
 from linmed.checks import Floats
-from linmed.kernels.blocks import Held, best_arm, block, held, inner, pack_block, padded, squared_length
-from linmed.kernels.compile import deferred, inlined
+from linmed.kernels.blocks import Held, best_arm, block, held, pack_block, padded, squared_length
+from linmed.kernels.compile import borrowed, deferred, inlined
 from linmed.kernels.design import approx_counts
 from linmed.kernels.exchange import desk_room
-from linmed.kernels.lanes import exponential, larger, largest_lane
+from linmed.kernels.lanes import exponential, larger
 from linmed.kernels.many import row_product
+from linmed.kernels.matrices import combine_rows
 from linmed.kernels.optimal import optimal_design
 from linmed.kernels.simd import (
     LANES,
     add,
     divide,
+    largest_lane,
     load,
     multiply,
     multiply_add,
@@ -27,6 +29,7 @@ from linmed.kernels.simd import (
     sum_lanes,
     where_greater,
 )
+from linmed.kernels.span import approx_counts_in_span
 
 EXPLORE = 1.0 + 1e-9  # B_t: leverages above 1; ‖a‖² = 1 must not count because of its last bit
 EQUAL = 1.0 + 1e-12  # leverages within this factor are equal
@@ -88,6 +91,7 @@ class MedRule(NamedTuple):
         arms together.  arms (·,K,d), whose blocks are in blocks[n]; noise (T,R,1), log_p (T,R,K).
         """
         K, d = arms.shape[1], arms.shape[2]
+        sharpness = 1.0 / math.sqrt(beta)
         theta, inverse = belief.theta, belief.inverse
         log_f, root, leverage = scratch.log_f, scratch.root, scratch.leverage
         center, difference, count = scratch.center, scratch.difference, scratch.count
@@ -98,7 +102,7 @@ class MedRule(NamedTuple):
             widest, marked = splat(0.0), splat(LOWEST)
             for first in range(0, K, LANES):
                 lengths, values = weigh(
-                    blocks, block(view, first), d, theta, inverse, s, beta, center, length, difference
+                    blocks, block(view, first), d, theta, inverse, s, sharpness, center, length, difference
                 )
                 widest, marked = larger(lengths, widest), larger(values, marked)
                 store(leverage, first, lengths)
@@ -107,15 +111,15 @@ class MedRule(NamedTuple):
             largest, vanished = largest_lane(widest), largest_lane(marked) > 0.0
         else:
             best, largest, vanished = weigh_many(
-                arms, p, theta, inverse, s, beta, center, difference, log_f, root, leverage
+                arms, p, theta, inverse, s, sharpness, center, difference, log_f, root, leverage
             )
         if vanished:
-            repair(arms, p, theta, inverse, s, beta, best, log_f, root)
+            repair(arms, p, theta, inverse, s, sharpness, best, log_f, root)
         share = 0.0
         if scratch.alpha_opt > 0.0:
             total = augmented_counts(
                 arms, p, blocks, n, log_f, root, self.version, self.optimal, scratch.scale, count,
-                scratch.q, scratch.desk,
+                scratch.weight, scratch.desk,
             )  # fmt: skip
             share = scratch.alpha_opt / total
         total = unnormalised(best, self.alpha_emp, share, K, scratch)
@@ -140,10 +144,7 @@ def centre(arms, p, best, inverse, s, center):
     d = arms.shape[2]
     for k in range(d):
         center[k] = arms[p, best, k]
-        center[d + k] = 0.0
-    for k in range(d):
-        for j in range(d):
-            center[d + j] += center[k] * inverse[s, k, j]
+    combine_rows(center, 0, inverse, s * d * d, d, center, d)
     length = 0.0
     for k in range(d):
         length += center[k] * center[d + k]
@@ -151,8 +152,8 @@ def centre(arms, p, best, inverse, s, center):
 
 
 @inlined
-def weigh(blocks, start, d, theta, inverse, s, beta, center, length, difference):
-    """‖a‖² in V⁻¹ and log f_t(a) of eq. (f_tm1) for the arms of the block at `start`.
+def weigh(blocks, start, d, theta, inverse, s, sharpness, center, length, difference):
+    """‖a‖² in V⁻¹ and log f_t(a) of eq. (f_tm1) for the arms of the block at `start`; sharpness = 1/√β.
 
     With Δ̂ = ⟨θ̂, â − a⟩: log f = −Δ̂² / (β ‖â − a‖²) with 0/0 = 0, never −inf, and VANISHED where ‖â − a‖²
     is too small. The lengths come from a = â + (a − â).
@@ -164,18 +165,18 @@ def weigh(blocks, start, d, theta, inverse, s, beta, center, length, difference)
         gap = multiply_add(x, splat(-theta[s, k]), gap)
         ahead = multiply_add(x, splat(2.0 * center[d + k]), ahead)
     distance2 = squared_length(difference, 0, d, inverse, s * d * d, d)
-    value = multiply(divide(gap, distance2), divide(gap, splat(-beta)))
+    ratio = multiply(gap, splat(sharpness))
+    value = divide(multiply(ratio, ratio), multiply(distance2, splat(-1.0)))
     value = larger(value, splat(LOWEST))
     value = where_greater(distance2, splat(TINY), value, splat(VANISHED))
-    nothing = splat(0.0 if beta < math.inf else math.inf)  # the best arm and its equals; or nothing is known
-    return add(ahead, distance2), where_greater(gap, nothing, value, splat(0.0))
+    return add(ahead, distance2), where_greater(gap, splat(0.0), value, splat(0.0))
 
 
 @deferred(
     "Tuple((intp, f8, b1))(f8[:,:,::1], intp, f8[:,::1], f8[:,:,::1], intp, f8, f8[::1], f8[::1], f8[::1],"
     "f8[::1], f8[::1])"
 )
-def weigh_many(arms, p, theta, inverse, s, beta, center, difference, log_f, root, leverage):
+def weigh_many(arms, p, theta, inverse, s, sharpness, center, difference, log_f, root, leverage):
     """`weigh` for all of very many arms: the best one, the largest length, and whether some log f vanished."""
     K, d = arms.shape[1], arms.shape[2]
     flat = theta.reshape(-1)
@@ -189,7 +190,7 @@ def weigh_many(arms, p, theta, inverse, s, beta, center, difference, log_f, root
     widest, marked = splat(0.0), splat(LOWEST)
     for first in range(0, K, LANES):
         pack_block(arms, p, d, first, one, 0, 0)
-        lengths, values = weigh(one, 0, d, theta, inverse, s, beta, center, length, difference)
+        lengths, values = weigh(one, 0, d, theta, inverse, s, sharpness, center, length, difference)
         widest, marked = larger(lengths, widest), larger(values, marked)
         store(leverage, first, lengths)
         store(log_f, first, values)
@@ -198,7 +199,7 @@ def weigh_many(arms, p, theta, inverse, s, beta, center, difference, log_f, root
 
 
 @deferred("void(f8[:,:,::1], intp, f8[:,::1], f8[:,:,::1], intp, f8, intp, f8[::1], f8[::1])")
-def repair(arms, p, theta, inverse, s, beta, best, log_f, root):
+def repair(arms, p, theta, inverse, s, sharpness, best, log_f, root):
     """Replace the marks VANISHED: the ratio does not depend on the length of â − a, so take it longer."""
     K, d = arms.shape[1], arms.shape[2]
     x = np.empty(d)
@@ -217,30 +218,45 @@ def repair(arms, p, theta, inverse, s, beta, best, log_f, root):
                 distance2 += x[j] * (2.0 * cross + inverse[s, j, j] * x[j])
             log_f[i] = 0.0
             if gap > 0.0 and distance2 > TINY:
-                log_f[i] = max(-(gap / distance2) * (gap / beta), LOWEST)
+                log_f[i] = max(-((gap * sharpness) ** 2) / distance2, LOWEST)
             root[i] = math.exp(0.5 * log_f[i])
 
 
 @deferred(
     "f8(f8[:,:,::1], intp, f8[:,::1], intp, f8[::1], f8[::1], intp, b1, f8[::1], f8[::1], f8[::1], f8[::1])"
 )
-def augmented_counts(arms, p, blocks, n, log_f, root, version, optimal, scale, count, log_scale, desk):
+def augmented_counts(arms, p, blocks, n, log_f, root, version, optimal, scale, count, leverage, desk):
     """ApproxDesignAugmented (Algorithm 2) as counts of every arm, and their sum.
 
-    Version 0 rescales the arms by √f, version 1 drops those with f < 1/e. scale, log_scale are written.
+    Version 0 rescales the arms by √f, version 1 drops those with f < 1/e.
     """
-    K = arms.shape[1]
-    for i in range(K):
-        if version == 0:
-            log_scale[i], scale[i] = 0.5 * log_f[i], root[i]
-        elif log_f[i] >= -1.0:
-            log_scale[i], scale[i] = 0.0, 1.0
-        else:
-            log_scale[i], scale[i] = -math.inf, 0.0
-    if optimal:
-        optimal_design(arms[p], log_scale, OPTIMAL_TOL, count)
-        return 1.0
-    return approx_counts(arms, p, blocks, n, log_scale, scale, count, np.empty(scale.shape[0]), desk)
+    arms, blocks, log_f, root = borrowed((arms, blocks, log_f, root))
+    scale, count, leverage, desk = borrowed((scale, count, leverage, desk))
+    K, d = arms.shape[1], arms.shape[2]
+    members = K
+    if version == 0:
+        for first in range(0, K, LANES):
+            store(scale, first, load(root, first))
+    else:
+        for i in range(K):
+            scale[i] = 1.0 if log_f[i] >= -1.0 else 0.0
+            members -= log_f[i] < -1.0
+    total = -1.0
+    if members <= 2 * d and not optimal:  # all of them
+        for i in range(K):
+            count[i] = 1.0 if version == 0 else scale[i]
+        total = float(members)
+    elif not optimal:
+        total = approx_counts(arms, p, blocks, n, scale, count, leverage, desk)
+    if total < 0.0:
+        log_scale = np.empty(K)
+        for i in range(K):
+            log_scale[i] = 0.5 * log_f[i] if version == 0 else (0.0 if log_f[i] >= -1.0 else -math.inf)
+        if optimal:
+            optimal_design(arms[p], log_scale, OPTIMAL_TOL, count)
+            return 1.0
+        total = approx_counts_in_span(arms[p], log_scale, count)
+    return total
 
 
 @inlined

@@ -18,6 +18,8 @@ import numpy as np
 
 from linmed.checks import Floats, Ints
 from linmed.kernels.compile import borrowed, by_class, deferred, fma, inlined, kernel
+from linmed.kernels.matrices import combine_rows
+from linmed.kernels.simd import LANES, add, load, multiply, multiply_add, number, put, splat, store, subtract
 
 REFRESH = 1024
 NOTHING_NEW = 8.9e-16  # four units in the last place: leverages below their rounding errors
@@ -40,22 +42,18 @@ class Ridge(NamedTuple):
 
         Returns whether the replica is due for `refresh`.
         """
-        theta, inverse, V, V_low = self.theta, self.inverse, self.gram, self.gram_low
-        b, b_low = self.moment, self.moment_low
+        theta, inverse = self.theta, self.inverse
         d = u.shape[0]
-        for k in range(d):
-            u[k] = 0.0
-        for k in range(d):
-            for j in range(d):
-                u[j] += features[i, k] * inverse[r, k, j]
+        a, M = i * d, r * d * d
+        combine_rows(features, a, inverse, M, d, u, 0)
         q = 0.0  # ‖a‖² in V⁻¹, before this observation
         predicted = 0.0
         rounding = 0.0
         for k in range(d):
-            a = features[i, k]
-            q += a * u[k]
-            predicted += a * theta[r, k]
-            rounding += a * a * inverse[r, k, k]
+            x = features[i, k]
+            q += x * u[k]
+            predicted += x * theta[r, k]
+            rounding += x * x * inverse[r, k, k]
         if not q > NOTHING_NEW * d * rounding:  # nothing but rounding: this direction is known already
             q = 0.0
             for k in range(d):
@@ -64,25 +62,17 @@ class Ridge(NamedTuple):
         gain = (reward - predicted) * shrink
         for k in range(d):
             theta[r, k] += gain * u[k]
-            b[r, k], b_low[r, k] = add_product(b[r, k], b_low[r, k], features[i, k], reward)
+        add_products(self.moment, self.moment_low, r * d, d, features, a, reward)
         for j in range(d):
-            for k in range(d):
-                inverse[r, j, k] -= (
-                    u[j] * u[k]
-                ) * shrink  # in this order V⁻¹ stays symmetric to the last bit
-            for k in range(j + 1):
-                V[r, j, k], V_low[r, j, k] = add_product(
-                    V[r, j, k], V_low[r, j, k], features[i, j], features[i, k]
-                )
+            subtract_outer_row(inverse, M + j * d, d, u, u[j], shrink)
+            add_products(self.gram, self.gram_low, M + j * d, j + 1, features, a, features[i, j])
         self.logdet[r] += math.log1p(q)
         self.count[r] += 1
         return self.count[r] % REFRESH == 0
 
     def refresh(self, r):
         """Remove what rounding has left in replica r."""
-        newton_step(
-            self.gram, self.gram_low, self.inverse, self.moment, self.moment_low, self.theta, r
-        )
+        newton_step(self.gram, self.gram_low, self.inverse, self.moment, self.moment_low, self.theta, r)
 
 
 def start(replicas: int, dim: int, lam: float) -> Ridge:
@@ -119,6 +109,36 @@ def add_product(high, low, x, y):
     part = total - high
     lost += (high - (total - part)) + (product - part)
     return total, low + lost
+
+
+@inlined
+def add_products(high, low, at, n, x, there, y):
+    """`add_product` of y and n numbers of x to those of high and low, which all stand at their places."""
+    whole, times = n - n % LANES, splat(y)
+    for k in range(0, whole, LANES):
+        numbers, before = load(x, there + k), load(high, at + k)
+        product = multiply(numbers, times)
+        lost = multiply_add(numbers, times, multiply(product, splat(-1.0)))
+        total = add(before, product)
+        part = subtract(total, before)
+        lost = add(lost, add(subtract(before, subtract(total, part)), subtract(product, part)))
+        store(high, at + k, total)
+        store(low, at + k, add(load(low, at + k), lost))
+    for k in range(whole, n):
+        total, lost = add_product(number(high, at + k), number(low, at + k), number(x, there + k), y)
+        put(high, at + k, total)
+        put(low, at + k, lost)
+
+
+@inlined
+def subtract_outer_row(M, at, d, u, factor, shrink):
+    """A row of M −= shrink u uᵀ, the one where u is `factor`: in this order M stays symmetric to the last bit."""
+    whole = d - d % LANES
+    for k in range(0, whole, LANES):
+        product = multiply(multiply(splat(factor), load(u, k)), splat(shrink))
+        store(M, at + k, subtract(load(M, at + k), product))
+    for k in range(whole, d):
+        put(M, at + k, number(M, at + k) - (factor * u[k]) * shrink)
 
 
 @deferred("void(f8[:,:,::1], f8[:,:,::1], f8[:,:,::1], f8[:,::1], f8[:,::1], f8[:,::1], intp)")

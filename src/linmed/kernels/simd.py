@@ -74,6 +74,27 @@ def _splat(context: Any, x: Any) -> Any:
     return vector(float64), lambda context, builder, signature, arguments: _spread_out(builder, *arguments)
 
 
+def _number(context: Any, array: Any, offset: Any) -> Any:
+    """The number at `offset` of a contiguous array of any shape."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        return builder.load(builder.gep(data, [arguments[1]]))
+
+    return float64(array, intp), generate
+
+
+def _put(context: Any, array: Any, offset: Any, value: Any) -> Any:
+    """Write a number to `offset` of a contiguous array of any shape."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        builder.store(arguments[2], builder.gep(data, [arguments[1]]))
+        return context.get_dummy_value()
+
+    return void(array, intp, float64), generate
+
+
 def _spread(context: Any, array: Any, offset: Any) -> Any:
     """The number at `offset` of a contiguous array in every lane."""
 
@@ -89,13 +110,6 @@ def _steps(context: Any) -> Any:
     """0, 1, …, 7."""
     numbers = ir.Constant(_LLVM, [float(i) for i in range(LANES)])
     return vector(), lambda context, builder, signature, arguments: numbers
-
-
-def _lane(context: Any, x: Any, i: Any) -> Any:
-    """The number in lane i."""
-    return float64(vector, intp), lambda context, builder, signature, arguments: builder.extract_element(
-        *arguments
-    )
 
 
 def _multiply_add(context: Any, x: Any, y: Any, z: Any) -> Any:
@@ -139,20 +153,32 @@ def _where_greater(context: Any, x: Any, y: Any, then: Any, otherwise: Any) -> A
     return vector(vector, vector, vector, vector), generate
 
 
-def _sum_lanes(context: Any, x: Any) -> Any:
-    """The sum of the lanes, halves first."""
+def _folded(combine: Callable[[Any, Any, Any], Any], doc: str) -> Any:
+    """An intrinsic that makes one number of the lanes, halves first."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        (whole,), width = arguments, LANES
-        while width > 1:
-            width //= 2
-            nothing = ir.Constant(whole.type, ir.Undefined)
-            low = builder.shuffle_vector(whole, nothing, _places(*range(width)))
-            high = builder.shuffle_vector(whole, nothing, _places(*range(width, 2 * width)))
-            whole = builder.fadd(low, high)
-        return builder.extract_element(whole, ir.Constant(_INT, 0))
+    def fold(context: Any, x: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            (whole,), width = arguments, LANES
+            while width > 1:
+                width //= 2
+                nothing = ir.Constant(whole.type, ir.Undefined)
+                low = builder.shuffle_vector(whole, nothing, _places(*range(width)))
+                high = builder.shuffle_vector(whole, nothing, _places(*range(width, 2 * width)))
+                whole = combine(builder, low, high)
+            return builder.extract_element(whole, ir.Constant(_INT, 0))
 
-    return float64(vector), generate
+        return float64(vector), generate
+
+    fold.__doc__ = doc
+    return intrinsic(fold)
+
+
+def _greater(builder: Any, low: Any, high: Any) -> Any:
+    return builder.select(builder.fcmp_ordered(">", high, low), high, low)
+
+
+def _smaller(builder: Any, low: Any, high: Any) -> Any:
+    return builder.select(builder.fcmp_ordered("<", high, low), high, low)
 
 
 def _times_power_of_two(context: Any, x: Any, shifted: Any) -> Any:
@@ -171,14 +197,17 @@ def _times_power_of_two(context: Any, x: Any, shifted: Any) -> Any:
 load: Callable[..., Any] = intrinsic(_load)
 store: Callable[..., Any] = intrinsic(_store)
 splat: Callable[..., Any] = intrinsic(_splat)
+number: Callable[..., Any] = intrinsic(_number)
+put: Callable[..., Any] = intrinsic(_put)
 spread: Callable[..., Any] = intrinsic(_spread)
 steps: Callable[..., Any] = intrinsic(_steps)
-lane: Callable[..., Any] = intrinsic(_lane)
 multiply_add: Callable[..., Any] = intrinsic(_multiply_add)
 multiply: Callable[..., Any] = intrinsic(_multiply)
 divide: Callable[..., Any] = intrinsic(_divide)
 add: Callable[..., Any] = intrinsic(_add)
 subtract: Callable[..., Any] = intrinsic(_subtract)
 where_greater: Callable[..., Any] = intrinsic(_where_greater)
-sum_lanes: Callable[..., Any] = intrinsic(_sum_lanes)
+sum_lanes: Callable[..., Any] = _folded(lambda builder, low, high: builder.fadd(low, high), "Their sum.")
+largest_lane: Callable[..., Any] = _folded(_greater, "The largest of them.")
+smallest_lane: Callable[..., Any] = _folded(_smaller, "The smallest of them.")
 times_power_of_two: Callable[..., Any] = intrinsic(_times_power_of_two)

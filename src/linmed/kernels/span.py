@@ -154,18 +154,24 @@ def start_in_span(A, log_scale, count, coordinates, blocks, ones, desk):
     return rank
 
 
-@deferred("void(f8[:,::1], f8[::1], f8[::1])")
+@deferred("f8(f8[:,::1], f8[::1], f8[::1])")
 def approx_counts_in_span(A, log_scale, count):
-    """ApproxDesign of the rows exp(log_scale_i)·a_i as counts, for whatever arms; BH's set may be given."""
+    """ApproxDesign of the rows exp(log_scale_i)·a_i as counts, for whatever arms; returns their sum.
+
+    BH's set may be given in `count`.
+    """
     K, d = A.shape
     coordinates, blocks = np.empty((1, K, d)), np.empty((1, block_room(K, d)))
     ones, leverage, desk = np.empty(padded(K)), np.empty(padded(K)), np.empty(desk_room(d))
     rank = start_in_span(A, log_scale, count, coordinates, blocks, ones, desk)
-    if rank == 0:
-        for i in range(K):
+    total = 0.0
+    if rank > 0:
+        view = Held(blocks, 0, K, rank)
+        stride = padded(rank)
+        worst = squared_lengths(view, ones, desk, rank * stride, stride, leverage)
+        add_greedily(coordinates, 0, view, ones, worst, leverage, count, desk)
+    for i in range(K):
+        if rank == 0:
             count[i] = 1.0 if log_scale[i] > -math.inf else 0.0
-        return
-    view = Held(blocks, 0, K, rank)
-    stride = padded(rank)
-    worst = squared_lengths(view, ones, desk, rank * stride, stride, leverage)
-    add_greedily(coordinates, 0, view, ones, worst, leverage, count, desk)
+        total += count[i]
+    return total
