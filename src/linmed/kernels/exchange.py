@@ -91,15 +91,24 @@ def add_greedily(arms, p, view, scale, worst, leverage, count, desk):
 
 
 @inlined
-def approx_counts_of(arms, p, view, scale, count, leverage, desk):
-    """ApproxDesign of the vectors as counts; returns their sum, or −1 where the vectors are ill-conditioned."""
+def complete(arms, p, view, scale, chosen, count, leverage, desk):
+    """Greedy additions to a set of `chosen` vectors with M = Σ v vᵀ; returns how many they are in the end.
+
+    Returns −1 where the set is too ill-conditioned for that.
+    """
     d = view.d
     stride = padded(d)
     M = d * stride
-    chosen = betke_henk(arms, p, view, scale, count, desk)
     if not invert(desk, M, d, stride, 1e-7, (2 * d + 2) * stride, (2 * d + 3) * stride):
         return -1.0
     worst = squared_lengths(view, scale, desk, M, stride, leverage)
     if not leverage[worst] < LARGEST:
         return -1.0
     return float(chosen + add_greedily(arms, p, view, scale, worst, leverage, count, desk))
+
+
+@inlined
+def approx_counts_of(arms, p, view, scale, count, leverage, desk):
+    """ApproxDesign of the vectors as counts; returns their sum, or −1 where the vectors are ill-conditioned."""
+    chosen = betke_henk(arms, p, view, scale, count, desk)
+    return complete(arms, p, view, scale, chosen, count, leverage, desk)
