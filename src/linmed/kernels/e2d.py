@@ -15,14 +15,21 @@ import math
 
 import numpy as np
 
-from linmed.kernels.compile import kernel
-from linmed.kernels.design import span_coordinates, subtract_outer, weighted_inverse
+from linmed.kernels.compile import apart, kernel
+from linmed.kernels.design import span_coordinates, weighted_inverse
 from linmed.kernels.igw import normaliser
-from linmed.kernels.linear import argmax, matvec, row_product, squared_length
+from linmed.kernels.linear import argmax, leverages, matvec
+from linmed.kernels.simd import LANES, load, multiply, multiply_add, splat, store
+from linmed.kernels.simplex import climb_face, exchange, padded
 
-REFRESH = 50  # exchanges between fresh inverses
 ROUNDING = 1.8e-15  # of w and c for each coordinate: eight units in the last place
-MOST_STEPS = 100_000
+FIRST_STEPS = 10  # majorise–minimise
+MOST_STEPS = 200  # Newton; five or six are usual
+MOST_HALVINGS = 30
+MOST_EXCHANGES = 3000  # in one model …
+HANDOVER = 0.1  # … or until its excess is this share of the objective's: the rest is for equations to solve
+CLOSE = 1e-11  # Newton's estimate of twice what is still to be gained, from where no step need be shortened
+LARGEST = 2048  # arms in a model
 
 
 @kernel
@@ -55,7 +62,7 @@ def lift(A, theta, gamma, lifted, c):
 
 @kernel
 def excess(w, c, p, rank):
-    """max_a (w_a − c_a) − (rank − Σ p c), rounded up; the arm of the maximum and the lowest arm in use."""
+    """max_a (w_a − c_a) − (rank − Σ p c), rounded up; the arm of the maximum, the lowest arm in use, rank − Σ p c."""
     high, low = 0, -1
     cost, most = 0.0, -math.inf
     for i in range(w.shape[0]):
@@ -67,21 +74,7 @@ def excess(w, c, p, rank):
             high = i
         if p[i] > 0.0 and (low < 0 or w[i] - c[i] < w[low] - c[low]):
             low = i
-    return most - (rank - cost), high, low
-
-
-@kernel
-def add_outer(B, g, M, arm, amount, u, along, w):
-    """Sherman–Morrison for V + amount·ã ãᵀ, with w_i = ‖ã_i‖² in V⁻¹ brought up to date.
-
-    u (r,) and along (K,) are scratch.
-    """
-    matvec(M, B[arm], u)
-    matvec(B, u, along)
-    shrink = amount * g[arm] / (1.0 + amount * w[arm])
-    for i in range(B.shape[0]):
-        w[i] -= shrink * g[i] * along[i] * along[i]
-    subtract_outer(M, u, shrink)
+    return most - (rank - cost), high, low, rank - cost
 
 
 @kernel
@@ -90,59 +83,164 @@ def refresh(B, rows, ones, g, p, weight, M, w):
     for i in range(w.shape[0]):
         weight[i] = p[i] * g[i]
     spans = weighted_inverse(B, rows, ones, weight, 0.0, M)
+    leverages(B, M, w)
     for i in range(w.shape[0]):
-        w[i] = g[i] * squared_length(B, i, M)
+        w[i] *= g[i]
     return spans
+
+
+@kernel
+def level(x, number):
+    """Some t with at most `number` entries of x above it, and not many fewer where x has no ties."""
+    low, high = math.inf, -math.inf
+    for i in range(x.shape[0]):
+        low, high = min(low, x[i]), max(high, x[i])
+    for _ in range(60):
+        middle = low + 0.5 * (high - low)
+        above = 0
+        for i in range(x.shape[0]):
+            above += x[i] > middle
+        if above > number:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+@kernel
+def working_set(w, c, p, kappa):
+    """Arms in use and arms that should be, w − c > κ; of very many, those farthest from w − c = κ."""
+    K = w.shape[0]
+    members, height = np.empty(K, np.int64), np.empty(K)
+    m = 0
+    for i in range(K):
+        if p[i] > 0.0 or w[i] - c[i] > kappa:
+            members[m], height[m] = i, w[i] - c[i]
+            m += 1
+    if m <= LARGEST:
+        return members[:m]
+    top, bottom = level(height[:m], LARGEST // 2), level(-height[:m], LARGEST // 2)
+    few = 0
+    for i in range(m):
+        if height[i] > top or -height[i] > bottom:
+            members[few] = members[i]
+            few += 1
+    return members[:few]
+
+
+@kernel
+def curvature(B, g, M, members, H):
+    """H_ij = (ã_iᵀ Ṽ⁻¹ ã_j)² for the members: minus the second derivative of log det.  H (n,n), zero beyond them."""
+    apart()
+    m, n, rank = members.shape[0], H.shape[0], B.shape[1]
+    arms, images = np.zeros((n // LANES, rank, LANES)), np.zeros((n, rank))
+    for i in range(m):
+        root = math.sqrt(g[members[i]])
+        image = images[i]
+        for k in range(rank):
+            x, row = root * B[members[i], k], M[k]
+            arms[i // LANES, k, i % LANES] = x
+            for j in range(rank):
+                image[j] += x * row[j]
+    for block in range(n // LANES):
+        for i in range(0, n, 4):
+            s0, s1, s2, s3 = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
+            for k in range(rank):
+                x = load(arms, (block * rank + k) * LANES)
+                s0 = multiply_add(splat(images[i, k]), x, s0)
+                s1 = multiply_add(splat(images[i + 1, k]), x, s1)
+                s2 = multiply_add(splat(images[i + 2, k]), x, s2)
+                s3 = multiply_add(splat(images[i + 3, k]), x, s3)
+            store(H, i * n + block * LANES, multiply(s0, s0))
+            store(H, (i + 1) * n + block * LANES, multiply(s1, s1))
+            store(H, (i + 2) * n + block * LANES, multiply(s2, s2))
+            store(H, (i + 3) * n + block * LANES, multiply(s3, s3))
+
+
+@kernel
+def newton_direction(B, g, c, M, w, p, kappa, within, change):
+    """change = where the second-order model at p is largest over the working set, minus p."""
+    apart()
+    members = working_set(w, c, p, kappa)
+    m = members.shape[0]
+    n = padded(m)
+    H, G, x = np.empty((n, n)), np.full(n, -1e300), np.zeros(n)
+    curvature(B, g, M, members, H)
+    for i in range(m):
+        G[i], x[i] = w[members[i]] - c[members[i]] - kappa, p[members[i]]
+    exchange(H, G, x, within, MOST_EXCHANGES)
+    climb_face(H, G, x)
+    for i in range(change.shape[0]):
+        change[i] = 0.0
+    for i in range(m):
+        change[members[i]] = x[i] - p[members[i]]
+
+
+@kernel
+def slope(w, c, change):
+    """d/dt of log det Ṽ(p + t·change) − Σ (p + t·change) c at the p of w."""
+    total = 0.0
+    for i in range(change.shape[0]):
+        total += (w[i] - c[i]) * change[i]
+    return total
+
+
+@kernel
+def majorise_minimise(w, c, p, weight):
+    """p_a ∝ p_a w_a/(κ + c_a): log det Ṽ is convex in log p, so the objective rises."""
+    for i in range(p.shape[0]):
+        weight[i] = p[i] * w[i]
+    kappa = normaliser(weight, c)
+    for i in range(p.shape[0]):
+        p[i] = weight[i] / (kappa + c[i])
 
 
 @kernel
 def penalised_design(B, g, c, tol, p):
     """Maximise log det Σ p ã ãᵀ − Σ p c over the simplex until the excess is at most tol; returns the excess.
 
-    One majorise–minimise step from p_a ∝ 1/g_a, p_a ∝ p_a w_a/(κ + c_a), which is the answer for affinely
-    independent arms; then mass moves from the worst arm in use to the best one, as much as is best
-    (Böhning 1986). B (K,r) coordinates of ã_a/√g_a, g, c, p (K,).
+    Majorise–minimise steps from p_a ∝ 1/g_a, the first of which is the answer for affinely independent arms;
+    then Newton steps with the simplex kept: p goes where the second-order model is largest, or halfway there
+    as often as the objective has fallen again by then. B (K,r) coordinates of ã_a/√g_a, g, c, p (K,).
     """
     K, rank = B.shape
     rows, ones, weight, w = np.arange(K), np.ones(K), np.empty(K), np.empty(K)
-    M, u, along = np.empty((rank, rank)), np.empty(rank), np.empty(K)
+    M, change, start, best = np.empty((rank, rank)), np.empty(K), np.empty(K), np.empty(K)
     refresh(B, rows, ones, ones, ones, weight, M, w)
-    kappa = normaliser(w, c)
-    for i in range(K):
-        p[i] = w[i] / (kappa + c[i])
-    for step in range(MOST_STEPS):
-        fresh = step % REFRESH == 0
-        if fresh:
-            refresh(B, rows, ones, g, p, weight, M, w)
-        over, high, low = excess(w, c, p, rank)
-        if over <= tol and not fresh:  # confirm with fresh numbers
-            refresh(B, rows, ones, g, p, weight, M, w)
-            over, high, low = excess(w, c, p, rank)
-        if over <= tol:
+    p[:] = 1.0
+    for _ in range(FIRST_STEPS):
+        majorise_minimise(w, c, p, weight)
+        refresh(B, rows, ones, g, p, weight, M, w)
+        if excess(w, c, p, rank)[0] <= tol:
             break
-        # d/dδ of log(1 + (w_h − w_l)δ − (w_h w_l − s²)δ²) − (c_h − c_l)δ vanishes at the best δ
-        matvec(M, B[low], u)
-        cross = row_product(B, high, u)
-        rise = w[high] - w[low]
-        bend = max(w[high] * w[low] - g[high] * g[low] * cross * cross, 0.0)
-        price = c[high] - c[low]
-        gain = rise - price
-        if gain <= ROUNDING * rank * (w[high] + c[high] + w[low] + c[low]):
-            break  # float64 sees no better p
-        slope = 2.0 * bend + price * rise
-        root = slope + math.sqrt(max(slope * slope - 4.0 * price * bend * gain, 0.0))
-        amount = p[low]
-        if root > 0.0:
-            amount = min(2.0 * gain / root, p[low])
-        p[high] += amount
-        p[low] = p[low] - amount if amount < p[low] else 0.0
-        add_outer(B, g, M, high, amount, u, along, w)
-        add_outer(B, g, M, low, -amount, u, along, w)
+    least, rise = math.inf, math.inf
+    for _ in range(MOST_STEPS):
+        over, high, low, kappa = excess(w, c, p, rank)
+        if over < least:
+            least = over
+            best[:] = p
+        elif rise < CLOSE:
+            break  # so close to the optimum a Newton step improves until rounding is all there is
+        if over <= tol or w[high] - c[high] - (w[low] - c[low]) <= ROUNDING * rank * (
+            w[high] + c[high] + w[low] + c[low]
+        ):
+            break
+        newton_direction(B, g, c, M, w, p, kappa, HANDOVER * over, change)
+        rise = slope(w, c, change)
+        start[:] = p
+        share = 1.0
+        for _ in range(MOST_HALVINGS):
+            for i in range(K):
+                p[i] = max(start[i] + share * change[i], 0.0)
+            spans = refresh(B, rows, ones, g, p, weight, M, w)
+            if spans and (rise < CLOSE or slope(w, c, change) >= -0.5 * rise):
+                break
+            share *= 0.5
     total = 0.0
     for i in range(K):
-        total += p[i]
+        total += best[i]
     for i in range(K):
-        p[i] /= total
+        p[i] = best[i] / total
     return excess(w, c, p, rank)[0] if refresh(B, rows, ones, g, p, weight, M, w) else math.inf
 
 
