@@ -79,8 +79,12 @@ def excess(w, c, p, rank):
 
 @kernel
 def refresh(B, rows, ones, g, p, weight, M, w):
-    """M = (Σ p g b bᵀ)⁻¹ and w_i = g_i b_iᵀ M b_i afresh; False if the arms in use do not span."""
+    """Σ p = 1, M = (Σ p g b bᵀ)⁻¹ and w_i = g_i b_iᵀ M b_i afresh; False if the arms in use do not span."""
+    total = 0.0
     for i in range(w.shape[0]):
+        total += p[i]
+    for i in range(w.shape[0]):
+        p[i] /= total
         weight[i] = p[i] * g[i]
     spans = weighted_inverse(B, rows, ones, weight, 0.0, M)
     leverages(B, M, w)
@@ -206,17 +210,18 @@ def penalised_design(B, g, c, tol, p):
     K, rank = B.shape
     rows, ones, weight, w = np.arange(K), np.ones(K), np.empty(K), np.empty(K)
     M, change, start, best = np.empty((rank, rank)), np.empty(K), np.empty(K), np.empty(K)
-    refresh(B, rows, ones, ones, ones, weight, M, w)
     p[:] = 1.0
+    refresh(B, rows, ones, ones, p, weight, M, w)
+    spans = True
     for _ in range(FIRST_STEPS):
         majorise_minimise(w, c, p, weight)
-        refresh(B, rows, ones, g, p, weight, M, w)
+        spans = refresh(B, rows, ones, g, p, weight, M, w)
         if excess(w, c, p, rank)[0] <= tol:
             break
     least, rise = math.inf, math.inf
     for _ in range(MOST_STEPS):
         over, high, low, kappa = excess(w, c, p, rank)
-        if over < least:
+        if over < least and spans:
             least = over
             best[:] = p
         elif rise < CLOSE:
@@ -236,12 +241,8 @@ def penalised_design(B, g, c, tol, p):
             if spans and (rise < CLOSE or slope(w, c, change) >= -0.5 * rise):
                 break
             share *= 0.5
-    total = 0.0
-    for i in range(K):
-        total += best[i]
-    for i in range(K):
-        p[i] = best[i] / total
-    return excess(w, c, p, rank)[0] if refresh(B, rows, ones, g, p, weight, M, w) else math.inf
+    p[:] = best
+    return least
 
 
 @kernel
