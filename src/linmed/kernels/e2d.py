@@ -20,7 +20,7 @@ from linmed.kernels.design import span_coordinates, weighted_inverse
 from linmed.kernels.igw import normaliser
 from linmed.kernels.linear import argmax, leverages, matvec
 from linmed.kernels.simd import LANES, load, multiply, multiply_add, splat, store
-from linmed.kernels.simplex import climb_face, exchange, padded
+from linmed.kernels.simplex import climb_face, exchange, factor, padded
 
 ROUNDING = 1.8e-15  # of w and c for each coordinate: eight units in the last place
 FIRST_STEPS = 10  # majorise–minimise
@@ -134,18 +134,27 @@ def working_set(w, c, p, kappa):
 
 @kernel
 def curvature(B, g, M, members, H):
-    """H_ij = (ã_iᵀ Ṽ⁻¹ ã_j)² for the members: minus the second derivative of log det.  H (n,n), zero beyond them."""
+    """H_ij = (ã_iᵀ Ṽ⁻¹ ã_j)² for the members: minus the second derivative of log det.  H (n,n), zero beyond them.
+
+    With M = C Cᵀ the products are those of the vectors √g_i Cᵀ b_i, which lose no digits to cancellation
+    beyond their own lengths.
+    """
     apart()
     m, n, rank = members.shape[0], H.shape[0], B.shape[1]
+    C, inverse = np.zeros((padded(rank), padded(rank))), np.empty(padded(rank))
+    C[:rank, :rank] = M
+    factor(C, inverse)
     arms, images = np.zeros((n // LANES, rank, LANES)), np.zeros((n, rank))
     for i in range(m):
         root = math.sqrt(g[members[i]])
         image = images[i]
         for k in range(rank):
-            x, row = root * B[members[i], k], M[k]
-            arms[i // LANES, k, i % LANES] = x
-            for j in range(rank):
+            x, row = root * B[members[i], k], C[k]
+            for j in range(k):
                 image[j] += x * row[j]
+            image[k] += x / inverse[k] if inverse[k] > 0.0 else 0.0
+        for k in range(rank):
+            arms[i // LANES, k, i % LANES] = image[k]
     for block in range(n // LANES):
         for i in range(0, n, 4):
             s0, s1, s2, s3 = splat(0.0), splat(0.0), splat(0.0), splat(0.0)

@@ -15,7 +15,7 @@ from linmed.kernels.linear import argmax
 from linmed.kernels.simd import LANES, load, multiply_add, splat, store
 
 BETWEEN_CHECKS = 32  # exchanges
-SINGULAR = 1e-12  # a pivot this small relative to its diagonal is rounding
+SINGULAR = 1e-11  # a pivot this small relative to its diagonal is rounding
 MOST_LEAVERS = 128
 
 
@@ -104,21 +104,28 @@ def factor(L, inverse):
 
 
 @kernel
+def lane_sum(x):
+    """The eight lanes of a vector, added one after the other."""
+    lanes = np.empty(LANES)
+    store(lanes, 0, x)
+    total = 0.0
+    for lane in range(LANES):
+        total += lanes[lane]
+    return total
+
+
+@kernel
 def solve(L, inverse, start, x):
     """x ← (L Lᵀ)⁻¹ x for an x (n,) that is zero before `start`."""
     apart()
     n = L.shape[0]
-    lanes = np.empty(LANES)
     start -= start % LANES
     for i in range(start, n):
         whole = i - i % LANES
         s = splat(0.0)
         for k in range(start, whole, LANES):
             s = multiply_add(load(L, i * n + k), load(x, k), s)
-        store(lanes, 0, s)
-        inner = 0.0
-        for lane in range(LANES):
-            inner += lanes[lane]
+        inner = lane_sum(s)
         for k in range(whole, i):
             inner += L[i, k] * x[k]
         x[i] = (x[i] - inner) * inverse[i]
@@ -139,6 +146,18 @@ def balance(y, ones, d):
     nu = above / below if below > 0.0 else 0.0
     for i in range(d.shape[0]):
         d[i] = y[i] - nu * ones[i]
+
+
+@kernel
+def gained(H, G, change):
+    """Σ G_i Δ_i − ½ Δᵀ H Δ."""
+    total = 0.0
+    for i in np.nonzero(change)[0]:
+        bend = splat(0.0)
+        for k in range(0, change.shape[0], LANES):
+            bend = multiply_add(load(H, i * H.shape[0] + k), load(change, k), bend)
+        total += change[i] * (G[i] - 0.5 * lane_sum(bend))
+    return total
 
 
 @kernel
@@ -194,5 +213,9 @@ def climb_face(H, G, x):
             v[i] = stays[i] * (v[i] / root)
             y[i] = stays[i] * ((1.0 - share) * d[i] - to_y * v[i])
             ones[i] = stays[i] * (ones[i] - to_ones * v[i])
+    change = np.zeros(x.shape[0])
     for i in range(m):
-        x[face[i]] = z[i]
+        change[face[i]] = z[i] - x[face[i]]
+    if gained(H, G, change) > 0.0:  # no rounding of an ill-conditioned H may lead astray
+        for i in range(m):
+            x[face[i]] = z[i]
