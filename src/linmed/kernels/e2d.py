@@ -227,14 +227,15 @@ def penalised_design(B, g, c, tol, p):
         spans = refresh(B, rows, ones, g, p, weight, M, w)
         if excess(w, c, p, rank)[0] <= tol:
             break
-    least, rise = math.inf, math.inf
+    least, before, rise = math.inf, math.inf, math.inf
     for _ in range(MOST_STEPS):
         over, high, low, kappa = excess(w, c, p, rank)
         if over < least and spans:
             least = over
             best[:] = p
-        elif rise < CLOSE:
+        if over >= before and rise < CLOSE:
             break  # so close to the optimum a Newton step improves until rounding is all there is
+        before = over
         if over <= tol or w[high] - c[high] - (w[low] - c[low]) <= ROUNDING * rank * (
             w[high] + c[high] + w[low] + c[low]
         ):

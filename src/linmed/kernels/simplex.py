@@ -149,6 +149,21 @@ def balance(y, ones, d):
 
 
 @kernel
+def positive_entries(H, x):
+    """Indices of the positive x_i, those with the largest x_i √H_ii first."""
+    found = np.nonzero(x)[0]
+    for i in range(1, found.shape[0]):
+        new = found[i]
+        size = x[new] * x[new] * H[new, new]
+        k = i
+        while k > 0 and x[found[k - 1]] * x[found[k - 1]] * H[found[k - 1], found[k - 1]] < size:
+            found[k] = found[k - 1]
+            k -= 1
+        found[k] = new
+    return found
+
+
+@kernel
 def gained(H, G, change):
     """Σ G_i Δ_i − ½ Δᵀ H Δ."""
     total = 0.0
@@ -164,11 +179,11 @@ def gained(H, G, change):
 def climb_face(H, G, x):
     """Move x to the maximum on the face of its positive entries, or of those that are left.  G is read only.
 
-    With N = H⁻¹ on the face, Δ = N G − ν N 1. When entry j leaves, N loses v vᵀ for v = N e_j/√N_jj; the v
+    Where H is singular on the face, the smaller entries stay what they are. With N = H⁻¹, Δ = N G − ν N 1. When entry j leaves, N loses v vᵀ for v = N e_j/√N_jj; the v
     are kept, N is not.
     """
     apart()
-    face = np.nonzero(x)[0]
+    face = positive_entries(H, x)
     m = face.shape[0]
     n = padded(m)
     L, inverse = np.zeros((n, n)), np.empty(n)
