@@ -29,7 +29,7 @@ MOST_HALVINGS = 30
 MOST_EXCHANGES = 3000  # in one model …
 HANDOVER = 0.1  # … or until its excess is this share of the objective's: the rest is for equations to solve
 CLOSE = 1e-11  # Newton's estimate of twice what is still to be gained, from where no step need be shortened
-LARGEST = 2048  # arms in a model
+SMALLEST, LARGEST = 64, 2048  # arms in a model, if there are as many; between them rank (rank + 1)
 
 
 @kernel
@@ -94,12 +94,12 @@ def refresh(B, rows, ones, g, p, weight, M, w):
 
 
 @kernel
-def level(x, number):
-    """Some t with at most `number` entries of x above it, and not many fewer where x has no ties."""
+def mark_largest(x, number, marked):
+    """Mark the `number` largest entries of x, those of lower index among equals."""
     low, high = math.inf, -math.inf
     for i in range(x.shape[0]):
         low, high = min(low, x[i]), max(high, x[i])
-    for _ in range(60):
+    for _ in range(60):  # at most `number` are above `high`, at least as many are not below `low`
         middle = low + 0.5 * (high - low)
         above = 0
         for i in range(x.shape[0]):
@@ -108,12 +108,22 @@ def level(x, number):
             low = middle
         else:
             high = middle
-    return high
+    for i in range(x.shape[0]):
+        if x[i] > high:
+            marked[i] = True
+            number -= 1
+    for i in range(x.shape[0]):
+        if number > 0 and low <= x[i] <= high:
+            marked[i] = True
+            number -= 1
 
 
 @kernel
-def working_set(w, c, p, kappa):
-    """Arms in use and arms that should be, w − c > κ; of very many, those farthest from w − c = κ."""
+def working_set(w, c, p, kappa, most):
+    """Arms in use and arms that should be, w − c > κ; of more than `most`, the highest and the lowest.
+
+    Returns them and how many there were.
+    """
     K = w.shape[0]
     members, height = np.empty(K, np.int64), np.empty(K)
     m = 0
@@ -121,15 +131,17 @@ def working_set(w, c, p, kappa):
         if p[i] > 0.0 or w[i] - c[i] > kappa:
             members[m], height[m] = i, w[i] - c[i]
             m += 1
-    if m <= LARGEST:
-        return members[:m]
-    top, bottom = level(height[:m], LARGEST // 2), level(-height[:m], LARGEST // 2)
+    if m <= most:
+        return members[:m], m
+    marked = np.zeros(m, np.bool_)
+    mark_largest(height[:m], most // 2, marked)
+    mark_largest(-height[:m], most // 2, marked)
     few = 0
     for i in range(m):
-        if height[i] > top or -height[i] > bottom:
+        if marked[i]:
             members[few] = members[i]
             few += 1
-    return members[:few]
+    return members[:few], m
 
 
 @kernel
@@ -171,10 +183,9 @@ def curvature(B, g, M, members, H):
 
 
 @kernel
-def newton_direction(B, g, c, M, w, p, kappa, within, change):
-    """change = where the second-order model at p is largest over the working set, minus p."""
+def newton_direction(B, g, c, M, w, p, members, kappa, within, change):
+    """change = where the second-order model at p is largest, as far as the members can go, minus p."""
     apart()
-    members = working_set(w, c, p, kappa)
     m = members.shape[0]
     n = padded(m)
     H, G, x = np.empty((n, n)), np.full(n, -1e300), np.zeros(n)
@@ -228,19 +239,24 @@ def penalised_design(B, g, c, tol, p):
         if excess(w, c, p, rank)[0] <= tol:
             break
     least, before, rise = math.inf, math.inf, math.inf
+    most, wanted_before = min(max(SMALLEST, rank * (rank + 1)), LARGEST), K
     for _ in range(MOST_STEPS):
         over, high, low, kappa = excess(w, c, p, rank)
         if over < least and spans:
             least = over
             best[:] = p
-        if over >= before and rise < CLOSE:
+        members, wanted = working_set(w, c, p, kappa, most)
+        if over >= before and rise < CLOSE and (most >= wanted or most == LARGEST):
             break  # so close to the optimum a Newton step improves until rounding is all there is
-        before = over
+        if over > 0.5 * before and 4 * (wanted_before - wanted) < most:
+            most = min(2 * most, LARGEST)
+            members, wanted = working_set(w, c, p, kappa, most)
+        before, wanted_before = over, wanted
         if over <= tol or w[high] - c[high] - (w[low] - c[low]) <= ROUNDING * rank * (
             w[high] + c[high] + w[low] + c[low]
         ):
             break
-        newton_direction(B, g, c, M, w, p, kappa, HANDOVER * over, change)
+        newton_direction(B, g, c, M, w, p, members, kappa, HANDOVER * over, change)
         rise = slope(w, c, change)
         start[:] = p
         share = 1.0
