@@ -39,6 +39,7 @@ def lift(A, theta, gamma, lifted, c):
     The design depends on neither origin nor unit of the arms; seen from a*, arms and gaps keep the digits in
     which they differ. Returns what c may have lost. A (K,d), theta (d,), lifted (K,d+1), c (K,).
     """
+    apart()
     K, d = A.shape
     matvec(A, theta, c)
     best = argmax(c)
@@ -63,6 +64,7 @@ def lift(A, theta, gamma, lifted, c):
 @kernel
 def excess(w, c, p, rank):
     """max_a (w_a − c_a) − (rank − Σ p c), rounded up; the arm of the maximum, the lowest arm in use, rank − Σ p c."""
+    apart()
     high, low = 0, -1
     cost, most = 0.0, -math.inf
     for i in range(w.shape[0]):
@@ -80,6 +82,7 @@ def excess(w, c, p, rank):
 @kernel
 def refresh(B, rows, ones, g, p, weight, M, w):
     """Σ p = 1, M = (Σ p g b bᵀ)⁻¹ and w_i = g_i b_iᵀ M b_i afresh; False if the arms in use do not span."""
+    apart()
     total = 0.0
     for i in range(w.shape[0]):
         total += p[i]
@@ -94,26 +97,28 @@ def refresh(B, rows, ones, g, p, weight, M, w):
 
 
 @kernel
-def mark_largest(x, number, marked):
-    """Mark the `number` largest entries of x, those of lower index among equals."""
+def mark_largest(x, sign, number, marked):
+    """Mark the `number` largest of the first sign·x, those of lower index among equals.  marked (m,)."""
+    apart()
+    m = marked.shape[0]
     low, high = math.inf, -math.inf
-    for i in range(x.shape[0]):
-        low, high = min(low, x[i]), max(high, x[i])
+    for i in range(m):
+        low, high = min(low, sign * x[i]), max(high, sign * x[i])
     for _ in range(60):  # at most `number` are above `high`, at least as many are not below `low`
         middle = low + 0.5 * (high - low)
         above = 0
-        for i in range(x.shape[0]):
-            above += x[i] > middle
+        for i in range(m):
+            above += sign * x[i] > middle
         if above > number:
             low = middle
         else:
             high = middle
-    for i in range(x.shape[0]):
-        if x[i] > high:
+    for i in range(m):
+        if sign * x[i] > high:
             marked[i] = True
             number -= 1
-    for i in range(x.shape[0]):
-        if number > 0 and low <= x[i] <= high:
+    for i in range(m):
+        if number > 0 and low <= sign * x[i] <= high:
             marked[i] = True
             number -= 1
 
@@ -124,6 +129,7 @@ def working_set(w, c, p, kappa, most):
 
     Returns them and how many there were.
     """
+    apart()
     K = w.shape[0]
     members, height = np.empty(K, np.int64), np.empty(K)
     m = 0
@@ -134,8 +140,8 @@ def working_set(w, c, p, kappa, most):
     if m <= most:
         return members[:m], m
     marked = np.zeros(m, np.bool_)
-    mark_largest(height[:m], most // 2, marked)
-    mark_largest(-height[:m], most // 2, marked)
+    for sign in (1.0, -1.0):
+        mark_largest(height, sign, most // 2, marked)
     few = 0
     for i in range(m):
         if marked[i]:
@@ -154,7 +160,9 @@ def curvature(B, g, M, members, H):
     apart()
     m, n, rank = members.shape[0], H.shape[0], B.shape[1]
     C, inverse = np.zeros((padded(rank), padded(rank))), np.empty(padded(rank))
-    C[:rank, :rank] = M
+    for k in range(rank):
+        for j in range(k + 1):
+            C[k, j] = M[k, j]
     factor(C, inverse)
     arms, images = np.zeros((n // LANES, rank, LANES)), np.zeros((n, rank))
     for i in range(m):
@@ -183,21 +191,10 @@ def curvature(B, g, M, members, H):
 
 
 @kernel
-def newton_direction(B, g, c, M, w, p, members, kappa, within, change):
-    """change = where the second-order model at p is largest, as far as the members can go, minus p."""
-    apart()
-    m = members.shape[0]
-    n = padded(m)
-    H, G, x = np.empty((n, n)), np.full(n, -1e300), np.zeros(n)
-    curvature(B, g, M, members, H)
-    for i in range(m):
-        G[i], x[i] = w[members[i]] - c[members[i]] - kappa, p[members[i]]
-    exchange(H, G, x, within, MOST_EXCHANGES)
-    climb_face(H, G, x)
-    for i in range(change.shape[0]):
-        change[i] = 0.0
-    for i in range(m):
-        change[members[i]] = x[i] - p[members[i]]
+def copy(x, out):
+    """out = x."""
+    for i in range(x.shape[0]):
+        out[i] = x[i]
 
 
 @kernel
@@ -212,6 +209,7 @@ def slope(w, c, change):
 @kernel
 def majorise_minimise(w, c, p, weight):
     """p_a ∝ p_a w_a/(κ + c_a): log det Ṽ is convex in log p, so the objective rises."""
+    apart()
     for i in range(p.shape[0]):
         weight[i] = p[i] * w[i]
     kappa = normaliser(weight, c)
@@ -227,10 +225,12 @@ def penalised_design(B, g, c, tol, p):
     then Newton steps with the simplex kept: p goes where the second-order model is largest, or halfway there
     as often as the objective has fallen again by then. B (K,r) coordinates of ã_a/√g_a, g, c, p (K,).
     """
+    apart()
     K, rank = B.shape
     rows, ones, weight, w = np.arange(K), np.ones(K), np.empty(K), np.empty(K)
     M, change, start, best = np.empty((rank, rank)), np.empty(K), np.empty(K), np.empty(K)
-    p[:] = 1.0
+    for i in range(K):
+        p[i] = 1.0
     refresh(B, rows, ones, ones, p, weight, M, w)
     spans = True
     for _ in range(FIRST_STEPS):
@@ -244,7 +244,7 @@ def penalised_design(B, g, c, tol, p):
         over, high, low, kappa = excess(w, c, p, rank)
         if over < least and spans:
             least = over
-            best[:] = p
+            copy(p, best)
         members, wanted = working_set(w, c, p, kappa, most)
         if over >= before and rise < CLOSE and (most >= wanted or most == LARGEST):
             break  # so close to the optimum a Newton step improves until rounding is all there is
@@ -256,9 +256,22 @@ def penalised_design(B, g, c, tol, p):
             w[high] + c[high] + w[low] + c[low]
         ):
             break
-        newton_direction(B, g, c, M, w, p, members, kappa, HANDOVER * over, change)
+        m = members.shape[0]
+        n = padded(m)
+        H, G, x = np.empty((n, n)), np.empty(n), np.zeros(n)
+        curvature(B, g, M, members, H)
+        for i in range(m):
+            G[i], x[i] = w[members[i]] - c[members[i]] - kappa, p[members[i]]
+        for i in range(m, n):
+            G[i] = -1e300
+        exchange(H, G, x, HANDOVER * over, MOST_EXCHANGES)
+        climb_face(H, G, x)
+        for i in range(K):
+            change[i] = 0.0
+        for i in range(m):
+            change[members[i]] = x[i] - p[members[i]]
         rise = slope(w, c, change)
-        start[:] = p
+        copy(p, start)
         share = 1.0
         for _ in range(MOST_HALVINGS):
             for i in range(K):
@@ -267,26 +280,21 @@ def penalised_design(B, g, c, tol, p):
             if spans and (rise < CLOSE or slope(w, c, change) >= -0.5 * rise):
                 break
             share *= 0.5
-    p[:] = best
+    copy(best, p)
     return least
 
 
 @kernel
-def probabilities(arms, theta, gamma, tol, out, bound):
-    """p in every replica, with 4γ G(p) ≤ bound.
+def program(A, theta, gamma, lifted, everything, c, g):
+    """The penalised design of E2D for arms A (K,d): coordinates B (K,r) of ã_a/√g_a, and what c has lost.
 
-    arms (R,K,d), theta (R,d), gamma (R,), each with a 1 for R where all share it; out (R,K), bound (R,).
+    lifted, everything (K,d+1) are scratch; c, g (K,) are filled.
     """
-    R, K = out.shape
-    d = arms.shape[2]
-    lifted, everything, pivots = np.empty((K, d + 1)), np.empty((K, d + 1)), np.empty(d + 1, np.int64)
-    c, g, log_scale = np.empty(K), np.empty(K), np.empty(K)
-    for r in range(R):
-        s = r if theta.shape[0] > 1 else 0
-        lost = lift(arms[r if arms.shape[0] > 1 else 0], theta[s], gamma[s], lifted, c)
-        for i in range(K):
-            g[i] = d + 1.0 + c[i]
-            log_scale[i] = -0.5 * math.log(g[i])
-        rank = span_coordinates(lifted, log_scale, everything, pivots, np.empty((0, 0)))
-        over = penalised_design(np.ascontiguousarray(everything[:, :rank]), g, c, tol * d, out[r])
-        bound[r] = rank - 1 + max(over, 0.0) + 2.0 * lost
+    K, d = A.shape
+    lost = lift(A, theta, gamma, lifted, c)
+    log_scale = np.empty(K)
+    for i in range(K):
+        g[i] = d + 1.0 + c[i]
+        log_scale[i] = -0.5 * math.log(g[i])
+    rank = span_coordinates(lifted, log_scale, everything, np.empty(d + 1, np.int64), np.empty((0, 0)))
+    return np.ascontiguousarray(everything[:, :rank]), lost

@@ -139,6 +139,7 @@ def solve(L, inverse, start, x):
 @kernel
 def balance(y, ones, d):
     """d = y − ν·ones with Σ d = 0."""
+    apart()
     above, below = 0.0, 0.0
     for i in range(d.shape[0]):
         above += y[i]
@@ -151,6 +152,7 @@ def balance(y, ones, d):
 @kernel
 def positive_entries(H, x):
     """Indices of the positive x_i, those with the largest x_i √H_ii first."""
+    apart()
     found = np.nonzero(x)[0]
     for i in range(1, found.shape[0]):
         new = found[i]
@@ -166,6 +168,7 @@ def positive_entries(H, x):
 @kernel
 def gained(H, G, change):
     """Σ G_i Δ_i − ½ Δᵀ H Δ."""
+    apart()
     total = 0.0
     for i in np.nonzero(change)[0]:
         bend = splat(0.0)
