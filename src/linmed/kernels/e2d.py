@@ -9,6 +9,11 @@ For affinely independent arms w_a = 1/p_a and p_a = 1/(λ + c_a): inverse gap we
 At the optimum w_a ≤ r + c_a, and p_a is about 1/c_a: Ṽ(p) is as ill-conditioned as γ is large. The arms
 ã_a/√(d + 1 + c_a) with weights p_a (d + 1 + c_a) have the same Ṽ(p), and coordinates in which all is about 1.
 What remains is the rounding of w and c themselves, which the certificate counts in.
+
+The optimum keeps some hundred of a thousand arms. Newton steps on the simplex find which (the second-order
+model is maximised by `kernels/simplex.py`), and from there each doubles the digits; mass moved from arm to
+arm takes thousands of steps for as many. The start depends on the arms alone, so p is a function of θ̂, γ
+and the arms.
 """
 
 import math
@@ -18,7 +23,7 @@ import numpy as np
 from linmed.kernels.compile import apart, kernel
 from linmed.kernels.design import span_coordinates, weighted_inverse
 from linmed.kernels.igw import normaliser
-from linmed.kernels.linear import argmax, leverages, matvec
+from linmed.kernels.linear import argmax, leverages
 from linmed.kernels.simd import LANES, load, multiply, multiply_add, splat, store
 from linmed.kernels.simplex import climb_face, exchange, factor, padded
 
@@ -41,7 +46,10 @@ def lift(A, theta, gamma, lifted, c):
     """
     apart()
     K, d = A.shape
-    matvec(A, theta, c)
+    for i in range(K):
+        c[i] = 0.0
+        for k in range(d):
+            c[i] += A[i, k] * theta[k]
     best = argmax(c)
     largest, size = 0.0, 0.0
     for i in range(K):
@@ -63,7 +71,7 @@ def lift(A, theta, gamma, lifted, c):
 
 @kernel
 def excess(w, c, p, rank):
-    """max_a (w_a − c_a) − (rank − Σ p c), rounded up; the arm of the maximum, the lowest arm in use, rank − Σ p c."""
+    """max_a (w_a − c_a) − κ, rounded up; the arm of the maximum, the lowest arm in use, κ = rank − Σ p c."""
     apart()
     high, low = 0, -1
     cost, most = 0.0, -math.inf
@@ -152,7 +160,7 @@ def working_set(w, c, p, kappa, most):
 
 @kernel
 def curvature(B, g, M, members, H):
-    """H_ij = (ã_iᵀ Ṽ⁻¹ ã_j)² for the members: minus the second derivative of log det.  H (n,n), zero beyond them.
+    """H_ij = (ã_iᵀ Ṽ⁻¹ ã_j)² for the members, minus the second derivative of log det.  H (n,n), zero beyond.
 
     With M = C Cᵀ the products are those of the vectors √g_i Cᵀ b_i, which lose no digits to cancellation
     beyond their own lengths.
@@ -238,6 +246,7 @@ def penalised_design(B, g, c, tol, p):
         spans = refresh(B, rows, ones, g, p, weight, M, w)
         if excess(w, c, p, rank)[0] <= tol:
             break
+    copy(p, best)
     least, before, rise = math.inf, math.inf, math.inf
     most, wanted_before = min(max(SMALLEST, rank * (rank + 1)), LARGEST), K
     for _ in range(MOST_STEPS):
@@ -252,9 +261,7 @@ def penalised_design(B, g, c, tol, p):
             most = min(2 * most, LARGEST)
             members, wanted = working_set(w, c, p, kappa, most)
         before, wanted_before = over, wanted
-        if over <= tol or w[high] - c[high] - (w[low] - c[low]) <= ROUNDING * rank * (
-            w[high] + c[high] + w[low] + c[low]
-        ):
+        if over <= tol or w[high] - c[high] - w[low] + c[low] <= ROUNDING * rank * (w[high] + c[high]):
             break
         m = members.shape[0]
         n = padded(m)

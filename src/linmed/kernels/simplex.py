@@ -182,8 +182,8 @@ def gained(H, G, change):
 def climb_face(H, G, x):
     """Move x to the maximum on the face of its positive entries, or of those that are left.  G is read only.
 
-    Where H is singular on the face, the smaller entries stay what they are. With N = H⁻¹, Δ = N G − ν N 1. When entry j leaves, N loses v vᵀ for v = N e_j/√N_jj; the v
-    are kept, N is not.
+    Where H is singular on the face, the smaller entries stay what they are. With N = H⁻¹, Δ = N G − ν N 1.
+    When entry j leaves, N loses v vᵀ for v = N e_j/√N_jj; the v are kept, N is not.
     """
     apart()
     face = positive_entries(H, x)
