@@ -32,7 +32,7 @@ FIRST_STEPS = 10  # majorise–minimise
 MOST_STEPS = 200  # Newton; five or six are usual
 MOST_HALVINGS = 30
 MOST_EXCHANGES = 3000  # in one model …
-HANDOVER = 0.1  # … or until its excess is this share of the objective's: the rest is for equations to solve
+HANDOVER = 0.03  # … or until its excess is this share of the objective's: the rest is for equations to solve
 CLOSE = 1e-11  # Newton's estimate of twice what is still to be gained, from where no step need be shortened
 SMALLEST, LARGEST = 64, 2048  # arms in a model, if there are as many; between them rank (rank + 1)
 
