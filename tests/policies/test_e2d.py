@@ -1,5 +1,6 @@
 """E2D: the program's value, the solver's certificate and the cases with a known answer."""
 
+import itertools
 from fractions import Fraction
 
 import numpy as np
@@ -188,6 +189,71 @@ def test_awkward_sets():
     floored = E2D(gamma=1e5, floor=0.02)
     arms = sphere(20, 2)
     assert (probabilities(floored, arms) >= 0.001 - 1e-15).all()
+
+
+def sets_with_many_optima():
+    """Sets of which several designs are optimal, and sets of more arms than one model of the solver holds."""
+    cube = np.array(list(itertools.product((-1.0, 1.0), repeat=7)))
+    half = sphere(60, 6, seed=1)[0]
+    return {
+        "copies": np.repeat(sphere(20, 4, seed=2)[0], 30, axis=0),
+        "near copies": np.repeat(half, 5, axis=0) + 1e-7 * sphere(300, 6, seed=3)[0],
+        "opposite arms": np.concatenate([half, -half]),
+        "corners of a cube": cube,
+        "zeros among them": np.concatenate([half, np.zeros((20, 6))]),
+        "all alike": np.ones((30, 5)),
+        "a plane of nine": sphere(200, 2, seed=4)[0] @ sphere(2, 9, seed=5)[0],
+        "many on a circle": sphere(2500, 2, seed=6)[0],
+        "many in a ball": sphere(700, 3, seed=7)[0] * np.linspace(0.1, 1.0, 700)[:, None],
+        "one": half[:1],
+    }
+
+
+@pytest.mark.parametrize("name", sets_with_many_optima())
+@pytest.mark.parametrize("gamma", [1e-4, 3.0, 100.0, 1e8])
+@pytest.mark.parametrize("informed", [True, False], ids=["informed", "before any reward"])
+def test_ties_and_large_sets_are_certified(name, gamma, informed):
+    arms = sets_with_many_optima()[name][None]
+    policy = E2D(gamma=gamma)
+    state = random_state(policy, arms, 20) if informed else policy.start(1, arms.shape[2])
+    p = probabilities(policy, arms, state)
+    assert p.sum() == pytest.approx(1.0, abs=1e-12)
+    assert (p >= 0).all()
+    reach = 2.0 * (np.abs(arms[0]) @ np.abs(state.theta[0])).max()
+    assert policy.certificate(state, arms)[0] <= 1 + policy.tol + 1e-13 * gamma * reach
+
+
+@pytest.mark.parametrize("rounds", [0, 30, 300])
+def test_a_thousand_arms_of_32_features_are_certified(rounds):
+    arms = sphere(1000, 32, seed=1)
+    policy = E2D()
+    state = random_state(policy, arms, rounds) if rounds else policy.start(1, 32)
+    p = probabilities(policy, arms, state)
+    assert policy.certificate(state, arms)[0] <= 1 + 2 * policy.tol
+    value = objective(p, arms[0], state.theta[0], policy.exploration(state)[0]).max()
+    assert value * 4 * policy.exploration(state)[0] / 32 <= 1 + 1e-8
+
+
+@pytest.mark.parametrize(("K", "d", "gamma"), [(8, 2, 0.5), (40, 4, 5.0), (60, 3, 50.0)])
+def test_the_design_is_the_one_that_majorise_minimise_steps_approach(K, d, gamma):
+    """p ← p w/(κ + c) climbs slowly and never above the optimum of log det Ṽ(p) − Σ p c."""
+    arms = sphere(K, d, seed=K)
+    policy = E2D(gamma=gamma)
+    state = random_state(policy, arms)
+    lifted = np.column_stack([np.ones(K), arms[0]])
+    means = arms[0] @ state.theta[0]
+    c = 4 * gamma * (means.max() - means)
+
+    def value(p):
+        return np.linalg.slogdet((lifted.T * p) @ lifted)[1] - c @ p
+
+    p = np.full(K, 1 / K)
+    for _ in range(3000):
+        w = np.einsum("ij,ij->i", lifted @ np.linalg.inv((lifted.T * p) @ lifted), lifted)
+        p = p * w / (igw.normaliser(p * w, c) + c)
+    found = probabilities(policy, arms, state)
+    assert value(p) <= value(found) + 1e-12
+    assert value(p) == pytest.approx(value(found), abs=1e-3)
 
 
 @pytest.mark.parametrize("bad", [{"gamma": 0.0}, {"horizon": 0}, {"tol": 0.0}, {"tol": 2.0}])

@@ -77,7 +77,14 @@ class E2D(Floored, RulePolicy):
         return certificate
 
     def _solve(self, state: RidgeState, arms: Floats) -> tuple[Floats, Floats]:
-        n = decisions(state, arms)
-        p, bound = np.empty((n, arms.shape[1])), np.empty(n)
-        kernels.probabilities(arms, state.theta, self.exploration(state), self.tol, p, bound)
+        """p (R,K) and a bound (R,) on 4γ G(p)."""
+        n, (K, d) = decisions(state, arms), arms.shape[1:]
+        gamma = self.exploration(state)
+        p, bound = np.empty((n, K)), np.empty(n)
+        lifted, everything, c, g = np.empty((K, d + 1)), np.empty((K, d + 1)), np.empty(K), np.empty(K)
+        for r in range(n):  # two kernels that do not contain each other: the larger one is compiled once
+            A, s = arms[r if len(arms) > 1 else 0], r if len(gamma) > 1 else 0
+            B, lost = kernels.program(A, state.theta[s], gamma[s], lifted, everything, c, g)
+            over = kernels.penalised_design(B, g, c, self.tol * d, p[r])
+            bound[r] = B.shape[1] - 1 + max(over, 0.0) + 2.0 * lost
         return p, bound
