@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from linmed.kernels import simplex
 from linmed.kernels.blocks import Held, best_arm, block, block_room, extreme_products, pack, padded
 from linmed.kernels.compile import kernel
 from linmed.kernels.design import approx_counts_of_blocks, approx_counts_of_many
@@ -36,7 +37,7 @@ def weights_of_blocks(arms, theta, inverse, beta, log_f, root):
     center, difference = np.empty(2 * d), np.empty(LANES * d)
     length = centre(arms, 0, best, inverse, 0, center)
     for first in range(0, K, LANES):
-        lengths, values = weigh(
+        _, values = weigh(
             blocks,
             block(view, first),
             d,
@@ -129,3 +130,27 @@ def exponentials(x, out):
     """exp(x) lane by lane.  x, out (8n,)."""
     for i in range(0, x.shape[0], LANES):
         store(out, i, exponential(load(x, i)))
+
+
+@kernel
+def factor(L, inverse):
+    """`simplex.factor`."""
+    simplex.factor(L, inverse)
+
+
+@kernel
+def solve(L, inverse, start, x):
+    """`simplex.solve`."""
+    simplex.solve(L, inverse, start, x)
+
+
+@kernel
+def exchange(H, G, x, within, most):
+    """`simplex.exchange`."""
+    simplex.exchange(H, G, x, within, most)
+
+
+@kernel
+def climb_face(H, G, x):
+    """`simplex.climb_face`."""
+    simplex.climb_face(H, G, x)

@@ -10,6 +10,7 @@ import hashlib
 import inspect
 import signal
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -64,7 +65,7 @@ _pointers: dict[int, tuple[Any, Any, Any]] = {}  # by their address: pointer, ke
 
 @ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)  # type: ignore[untyped-decorator]
 def _resolve(place: int) -> int:
-    """Compile, or load, the kernel that a pointer stands for. The caller cannot go on without it."""
+    """Compile, or load, the kernel that a pointer stands for; 0, which its caller raises, if that fails."""
     pointer, compiled, arguments = _pointers[place]
     interrupted = False
     while not pointer.value:
@@ -74,6 +75,9 @@ def _resolve(place: int) -> int:
             pointer.value = result.library.get_pointer_to_function(result.fndesc.llvm_func_name)
         except KeyboardInterrupt:
             interrupted = True
+        except Exception:
+            traceback.print_exc()
+            return 0
     if interrupted:
         signal.raise_signal(signal.SIGINT)
     return int(pointer.value)
@@ -105,7 +109,11 @@ def deferred(signature: str) -> Callable[[Callable[..., Any]], Callable[..., Any
             with cgutils.if_unlikely(builder, cgutils.is_null(builder, builder.load(address))):
                 kind = ir.FunctionType(word, [word])
                 resolve = cgutils.get_or_insert_function(builder.module, kind, "linmed_resolve")
-                builder.store(builder.call(resolve, [builder.ptrtoint(place, word)]), address)
+                found = builder.call(resolve, [builder.ptrtoint(place, word)])
+                with cgutils.if_unlikely(builder, cgutils.is_null(builder, found)):
+                    message = f"{function.__name__} could not be compiled"
+                    context.call_conv.return_user_exc(builder, RuntimeError, (message,))
+                builder.store(found, address)
             convention = context.call_conv
             kind = convention.get_function_type(declared.return_type, declared.args)
             target = builder.inttoptr(builder.load(address), kind.as_pointer())
@@ -215,7 +223,7 @@ def reordered(function: Callable[..., Any]) -> Any:
 
 
 def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A piece of the kernels that call it, copied into them: calls that pass many arrays cost more than it does.
+    """A piece of the kernels that call it, copied into them: passing arrays may cost more than it does.
 
     It can be called by kernels alone.
     """

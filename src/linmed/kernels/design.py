@@ -52,8 +52,8 @@ def approx_counts(arms, p, blocks, n, scale, count, leverage, desk):
     """ApproxDesign of more than 2d arms times `scale` as counts of every arm; returns their sum, or −1 where
     they are ill-conditioned, for `approx_counts_in_span` to go on with.
 
-    Set p of arms (·,K,d) and its blocks in blocks[n], unless there are too many; scale, count and leverage are
-    padded to whole blocks, desk has `desk_room`; all are written.
+    Set p of arms (·,K,d) and its blocks in blocks[n], unless there are too many; scale, count and leverage
+    are padded to whole blocks, desk has `desk_room`; all are written.
     """
     if held(arms.shape[1], arms.shape[2]):
         return approx_counts_of_blocks(arms, p, blocks, n, scale, count, leverage, desk)

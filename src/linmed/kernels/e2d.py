@@ -20,12 +20,14 @@ import math
 
 import numpy as np
 
-from linmed.kernels.compile import apart, kernel
-from linmed.kernels.design import span_coordinates, weighted_inverse
+from linmed.kernels.blocks import Held, block_room, pack, padded, squared_lengths
+from linmed.kernels.compile import deferred, inlined, kernel
+from linmed.kernels.exchange import desk_room
 from linmed.kernels.igw import normaliser
-from linmed.kernels.linear import argmax, leverages
+from linmed.kernels.linear import argmax
 from linmed.kernels.simd import LANES, load, multiply, multiply_add, splat, store
-from linmed.kernels.simplex import climb_face, exchange, factor, padded
+from linmed.kernels.simplex import climb_face, exchange, factor
+from linmed.kernels.span import span_coordinates, weighted_inverse
 
 ROUNDING = 1.8e-15  # of w and c for each coordinate: eight units in the last place
 FIRST_STEPS = 10  # majorise–minimise
@@ -37,14 +39,13 @@ CLOSE = 1e-11  # Newton's estimate of twice what is still to be gained, from whe
 SMALLEST, LARGEST = 64, 2048  # arms in a model, if there are as many; between them rank (rank + 1)
 
 
-@kernel
+@deferred("f8(f8[:,::1], f8[::1], f8, f8[:,::1], f8[::1])")
 def lift(A, theta, gamma, lifted, c):
     """Rows (1, a − a*) with a* the arm of the best mean, in a unit of their own, and c_a = 4γ gap_a.
 
     The design depends on neither origin nor unit of the arms; seen from a*, arms and gaps keep the digits in
     which they differ. Returns what c may have lost. A (K,d), theta (d,), lifted (K,d+1), c (K,).
     """
-    apart()
     K, d = A.shape
     for i in range(K):
         c[i] = 0.0
@@ -69,13 +70,12 @@ def lift(A, theta, gamma, lifted, c):
     return ROUNDING * d * 4.0 * gamma * size
 
 
-@kernel
+@deferred("Tuple((f8, intp, intp, f8))(f8[::1], f8[::1], f8[::1], intp)")
 def excess(w, c, p, rank):
     """max_a (w_a − c_a) − κ, rounded up; the arm of the maximum, the lowest arm in use, κ = rank − Σ p c."""
-    apart()
     high, low = 0, -1
     cost, most = 0.0, -math.inf
-    for i in range(w.shape[0]):
+    for i in range(p.shape[0]):
         cost += p[i] * c[i]
         upper = w[i] - c[i] + ROUNDING * rank * (w[i] + c[i])
         if upper > most:
@@ -87,27 +87,30 @@ def excess(w, c, p, rank):
     return most - (rank - cost), high, low, rank - cost
 
 
-@kernel
-def refresh(B, rows, ones, g, p, weight, M, w):
-    """Σ p = 1, M = (Σ p g b bᵀ)⁻¹ and w_i = g_i b_iᵀ M b_i afresh; False if the arms in use do not span."""
-    apart()
+@deferred("b1(f8[:,:,::1], f8[:,::1], f8[::1], f8[::1], f8[::1], f8[::1], f8[::1], f8[::1])")
+def refresh(B, blocks, ones, g, p, weight, desk, w):
+    """Σ p = 1, M = (Σ p g b bᵀ)⁻¹ on the desk and w_i = g_i b_iᵀ M b_i afresh; False if too few are in use.
+
+    B (1,K,r), whose blocks are in `blocks`; g, p, weight (K,); ones, w padded to whole blocks.
+    """
+    K, rank = B.shape[1], B.shape[2]
     total = 0.0
-    for i in range(w.shape[0]):
+    for i in range(K):
         total += p[i]
-    for i in range(w.shape[0]):
+    for i in range(K):
         p[i] /= total
         weight[i] = p[i] * g[i]
-    spans = weighted_inverse(B, rows, ones, weight, 0.0, M)
-    leverages(B, M, w)
-    for i in range(w.shape[0]):
+    spans = weighted_inverse(B, 0, rank, ones, weight, 0.0, desk)
+    stride = padded(rank)
+    squared_lengths(Held(blocks, 0, K, rank), ones, desk, rank * stride, stride, w)
+    for i in range(K):
         w[i] *= g[i]
     return spans
 
 
-@kernel
+@deferred("void(f8[::1], f8, intp, b1[::1])")
 def mark_largest(x, sign, number, marked):
     """Mark the `number` largest of the first sign·x, those of lower index among equals.  marked (m,)."""
-    apart()
     m = marked.shape[0]
     low, high = math.inf, -math.inf
     for i in range(m):
@@ -131,14 +134,13 @@ def mark_largest(x, sign, number, marked):
             number -= 1
 
 
-@kernel
+@deferred("Tuple((i8[::1], intp))(f8[::1], f8[::1], f8[::1], f8, intp)")
 def working_set(w, c, p, kappa, most):
     """Arms in use and arms that should be, w − c > κ; of more than `most`, the highest and the lowest.
 
     Returns them and how many there were.
     """
-    apart()
-    K = w.shape[0]
+    K = p.shape[0]
     members, height = np.empty(K, np.int64), np.empty(K)
     m = 0
     for i in range(K):
@@ -158,26 +160,26 @@ def working_set(w, c, p, kappa, most):
     return members[:few], m
 
 
-@kernel
-def curvature(B, g, M, members, H):
+@deferred("void(f8[:,:,::1], f8[::1], f8[::1], i8[::1], f8[:,::1])")
+def curvature(B, g, desk, members, H):
     """H_ij = (ã_iᵀ Ṽ⁻¹ ã_j)² for the members, minus the second derivative of log det.  H (n,n), zero beyond.
 
     With M = C Cᵀ the products are those of the vectors √g_i Cᵀ b_i, which lose no digits to cancellation
     beyond their own lengths.
     """
-    apart()
-    m, n, rank = members.shape[0], H.shape[0], B.shape[1]
+    m, n, rank = members.shape[0], H.shape[0], B.shape[2]
+    stride = padded(rank)
     C, inverse = np.zeros((padded(rank), padded(rank))), np.empty(padded(rank))
     for k in range(rank):
         for j in range(k + 1):
-            C[k, j] = M[k, j]
+            C[k, j] = desk[(rank + k) * stride + j]
     factor(C, inverse)
     arms, images = np.zeros((n // LANES, rank, LANES)), np.zeros((n, rank))
     for i in range(m):
         root = math.sqrt(g[members[i]])
         image = images[i]
         for k in range(rank):
-            x, row = root * B[members[i], k], C[k]
+            x, row = root * B[0, members[i], k], C[k]
             for j in range(k):
                 image[j] += x * row[j]
             image[k] += x / inverse[k] if inverse[k] > 0.0 else 0.0
@@ -198,14 +200,14 @@ def curvature(B, g, M, members, H):
             store(H, (i + 3) * n + block * LANES, multiply(s3, s3))
 
 
-@kernel
+@inlined
 def copy(x, out):
     """out = x."""
     for i in range(x.shape[0]):
         out[i] = x[i]
 
 
-@kernel
+@inlined
 def slope(w, c, change):
     """d/dt of log det Ṽ(p + t·change) − Σ (p + t·change) c at the p of w."""
     total = 0.0
@@ -214,10 +216,9 @@ def slope(w, c, change):
     return total
 
 
-@kernel
+@deferred("void(f8[::1], f8[::1], f8[::1], f8[::1])")
 def majorise_minimise(w, c, p, weight):
     """p_a ∝ p_a w_a/(κ + c_a): log det Ṽ is convex in log p, so the objective rises."""
-    apart()
     for i in range(p.shape[0]):
         weight[i] = p[i] * w[i]
     kappa = normaliser(weight, c)
@@ -233,17 +234,18 @@ def penalised_design(B, g, c, tol, p):
     then Newton steps with the simplex kept: p goes where the second-order model is largest, or halfway there
     as often as the objective has fallen again by then. B (K,r) coordinates of ã_a/√g_a, g, c, p (K,).
     """
-    apart()
     K, rank = B.shape
-    rows, ones, weight, w = np.arange(K), np.ones(K), np.empty(K), np.empty(K)
-    M, change, start, best = np.empty((rank, rank)), np.empty(K), np.empty(K), np.empty(K)
+    arms, blocks = B.reshape((1, K, rank)), np.empty((1, block_room(K, rank)))
+    pack(arms, 0, rank, blocks, 0)
+    ones, weight, w, desk = np.ones(padded(K)), np.empty(K), np.empty(padded(K)), np.empty(desk_room(rank))
+    change, start, best = np.empty(K), np.empty(K), np.empty(K)
     for i in range(K):
         p[i] = 1.0
-    refresh(B, rows, ones, ones, p, weight, M, w)
+    refresh(arms, blocks, ones, ones, p, weight, desk, w)
     spans = True
     for _ in range(FIRST_STEPS):
         majorise_minimise(w, c, p, weight)
-        spans = refresh(B, rows, ones, g, p, weight, M, w)
+        spans = refresh(arms, blocks, ones, g, p, weight, desk, w)
         if excess(w, c, p, rank)[0] <= tol:
             break
     copy(p, best)
@@ -266,7 +268,7 @@ def penalised_design(B, g, c, tol, p):
         m = members.shape[0]
         n = padded(m)
         H, G, x = np.empty((n, n)), np.empty(n), np.zeros(n)
-        curvature(B, g, M, members, H)
+        curvature(arms, g, desk, members, H)
         for i in range(m):
             G[i], x[i] = w[members[i]] - c[members[i]] - kappa, p[members[i]]
         for i in range(m, n):
@@ -283,7 +285,7 @@ def penalised_design(B, g, c, tol, p):
         for _ in range(MOST_HALVINGS):
             for i in range(K):
                 p[i] = max(start[i] + share * change[i], 0.0)
-            spans = refresh(B, rows, ones, g, p, weight, M, w)
+            spans = refresh(arms, blocks, ones, g, p, weight, desk, w)
             if spans and (rise < CLOSE or slope(w, c, change) >= -0.5 * rise):
                 break
             share *= 0.5

@@ -109,6 +109,6 @@ def complete(arms, p, view, scale, chosen, count, leverage, desk):
 
 @inlined
 def approx_counts_of(arms, p, view, scale, count, leverage, desk):
-    """ApproxDesign of the vectors as counts; returns their sum, or −1 where the vectors are ill-conditioned."""
+    """ApproxDesign of the vectors as counts; returns their sum, or −1 where they are ill-conditioned."""
     chosen = betke_henk(arms, p, view, scale, count, desk)
     return complete(arms, p, view, scale, chosen, count, leverage, desk)

@@ -177,7 +177,7 @@ def weigh(blocks, start, d, theta, inverse, s, sharpness, center, length, differ
     "f8[::1], f8[::1])"
 )
 def weigh_many(arms, p, theta, inverse, s, sharpness, center, difference, log_f, root, leverage):
-    """`weigh` for all of very many arms: the best one, the largest length, and whether some log f vanished."""
+    """`weigh` for very many arms: the best one, the largest length, and whether some log f vanished."""
     K, d = arms.shape[1], arms.shape[2]
     flat = theta.reshape(-1)
     best, highest = 0, -math.inf
@@ -261,7 +261,7 @@ def augmented_counts(arms, p, blocks, n, log_f, root, version, optimal, scale, c
 
 @inlined
 def unnormalised(best, alpha_emp, share, K, scratch):
-    """Writes q_t = even + share·count + α_emp·1{best} and weight = q_t f_t; returns the sum of the weights."""
+    """Writes q_t = even + share·count + α_emp·1{best} and weight = q_t f_t; returns their sum."""
     q, weight, sums = scratch.q, scratch.weight, scratch.sums
     for first in range(0, K, LANES):
         part = load(scratch.even, first)

@@ -132,7 +132,7 @@ def add_products(high, low, at, n, x, there, y):
 
 @inlined
 def subtract_outer_row(M, at, d, u, factor, shrink):
-    """A row of M −= shrink u uᵀ, the one where u is `factor`: in this order M stays symmetric to the last bit."""
+    """The row of M −= shrink u uᵀ where u is `factor`: in this order M stays symmetric to the last bit."""
     whole = d - d % LANES
     for k in range(0, whole, LANES):
         product = multiply(multiply(splat(factor), load(u, k)), splat(shrink))

@@ -10,28 +10,22 @@ import math
 
 import numpy as np
 
-from linmed.kernels.compile import apart, kernel
+from linmed.kernels.blocks import padded
+from linmed.kernels.compile import deferred
 from linmed.kernels.linear import argmax
-from linmed.kernels.simd import LANES, load, multiply_add, splat, store
+from linmed.kernels.simd import LANES, load, multiply_add, splat, store, sum_lanes
 
 BETWEEN_CHECKS = 32  # exchanges
 SINGULAR = 1e-11  # a pivot this small relative to its diagonal is rounding
 MOST_LEAVERS = 128
 
 
-@kernel
-def padded(number):
-    """The next multiple of eight."""
-    return (number + LANES - 1) // LANES * LANES
-
-
-@kernel
+@deferred("void(f8[:,::1], f8[::1], f8[::1], f8, intp)")
 def exchange(H, G, x, within, most):
     """Exchanges until max G − Σ x G/Σ x ≤ within, `most` at the most; x and the gradient G follow.  H (n,n).
 
     Mass moves to the entry of largest G from the one that then gains most, as far as is best.
     """
-    apart()
     n = x.shape[0]
     own, gain = np.empty(n), np.empty(n)
     for i in range(n):
@@ -64,13 +58,12 @@ def exchange(H, G, x, within, most):
             G[i] -= amount * (to[i] - away[i])
 
 
-@kernel
+@deferred("void(f8[:,::1], f8[::1])")
 def factor(L, inverse):
     """Cholesky of the lower triangle of L in place, but for the diagonal: inverse_i = 1/L_ii.
 
     Where a pivot is rounding, inverse_i = 0: solutions leave entry i at 0. L (n,n), n a multiple of eight.
     """
-    apart()
     n = L.shape[0]
     panel = np.empty((n, LANES))
     for i in range(n):
@@ -103,21 +96,9 @@ def factor(L, inverse):
                     inverse[i] = 1.0 / math.sqrt(rest) if rest > inverse[i] else 0.0
 
 
-@kernel
-def lane_sum(x):
-    """The eight lanes of a vector, added one after the other."""
-    lanes = np.empty(LANES)
-    store(lanes, 0, x)
-    total = 0.0
-    for lane in range(LANES):
-        total += lanes[lane]
-    return total
-
-
-@kernel
+@deferred("void(f8[:,::1], f8[::1], intp, f8[::1])")
 def solve(L, inverse, start, x):
     """x ← (L Lᵀ)⁻¹ x for an x (n,) that is zero before `start`."""
-    apart()
     n = L.shape[0]
     start -= start % LANES
     for i in range(start, n):
@@ -125,7 +106,7 @@ def solve(L, inverse, start, x):
         s = splat(0.0)
         for k in range(start, whole, LANES):
             s = multiply_add(load(L, i * n + k), load(x, k), s)
-        inner = lane_sum(s)
+        inner = sum_lanes(s)
         for k in range(whole, i):
             inner += L[i, k] * x[k]
         x[i] = (x[i] - inner) * inverse[i]
@@ -136,10 +117,9 @@ def solve(L, inverse, start, x):
             x[k] -= xi * row[k]
 
 
-@kernel
+@deferred("void(f8[::1], f8[::1], f8[::1])")
 def balance(y, ones, d):
     """d = y − ν·ones with Σ d = 0."""
-    apart()
     above, below = 0.0, 0.0
     for i in range(d.shape[0]):
         above += y[i]
@@ -149,10 +129,9 @@ def balance(y, ones, d):
         d[i] = y[i] - nu * ones[i]
 
 
-@kernel
+@deferred("i8[::1](f8[:,::1], f8[::1])")
 def positive_entries(H, x):
     """Indices of the positive x_i, those with the largest x_i √H_ii first."""
-    apart()
     found = np.nonzero(x)[0]
     for i in range(1, found.shape[0]):
         new = found[i]
@@ -165,27 +144,25 @@ def positive_entries(H, x):
     return found
 
 
-@kernel
+@deferred("f8(f8[:,::1], f8[::1], f8[::1])")
 def gained(H, G, change):
     """Σ G_i Δ_i − ½ Δᵀ H Δ."""
-    apart()
     total = 0.0
     for i in np.nonzero(change)[0]:
         bend = splat(0.0)
         for k in range(0, change.shape[0], LANES):
             bend = multiply_add(load(H, i * H.shape[0] + k), load(change, k), bend)
-        total += change[i] * (G[i] - 0.5 * lane_sum(bend))
+        total += change[i] * (G[i] - 0.5 * sum_lanes(bend))
     return total
 
 
-@kernel
+@deferred("void(f8[:,::1], f8[::1], f8[::1])")
 def climb_face(H, G, x):
     """Move x to the maximum on the face of its positive entries, or of those that are left.  G is read only.
 
     Where H is singular on the face, the smaller entries stay what they are. With N = H⁻¹, Δ = N G − ν N 1.
     When entry j leaves, N loses v vᵀ for v = N e_j/√N_jj; the v are kept, N is not.
     """
-    apart()
     face = positive_entries(H, x)
     m = face.shape[0]
     n = padded(m)
