@@ -68,6 +68,27 @@ def betke_henk(arms, p, view, scale, count, desk):
 
 
 @inlined
+def gather(arms, p, view, scale, support, s, count, desk):
+    """Sets count to 1 on the arms in row s of `support` that take part, M = Σ v vᵀ; returns their number."""
+    K, d = view.K, view.d
+    stride = padded(d)
+    v = 2 * d * stride
+    clear(desk, 0, desk_room(d))
+    for i in range(K):
+        count[i] = 0.0
+    chosen = 0
+    for m in range(support.shape[1]):
+        i = support[s, m]
+        if 0 <= i < K and scale[i] > 0.0 and count[i] == 0.0:
+            for k in range(d):
+                desk[v + k] = scale[i] * arms[p, i, k]
+            count[i] = 1.0
+            chosen += 1
+            add_outer(desk, d * stride, d, stride, desk, v, 1.0)
+    return chosen
+
+
+@inlined
 def add_greedily(arms, p, view, scale, worst, leverage, count, desk):
     """The loop of Algorithm 5: add the arm of largest leverage, `worst`, until none exceeds 1.
 

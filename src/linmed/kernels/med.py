@@ -7,7 +7,7 @@ import numpy as np
 
 from linmed.checks import Floats
 from linmed.kernels.blocks import Held, best_arm, block, held, pack_block, padded, squared_length
-from linmed.kernels.compile import borrowed, deferred, inlined
+from linmed.kernels.compile import borrowed, by_class, deferred, inlined
 from linmed.kernels.design import approx_counts
 from linmed.kernels.exchange import desk_room
 from linmed.kernels.lanes import exponential, larger
@@ -94,7 +94,7 @@ class MedRule(NamedTuple):
         sharpness = 1.0 / math.sqrt(beta)
         theta, inverse = belief.theta, belief.inverse
         log_f, root, leverage = scratch.log_f, scratch.root, scratch.leverage
-        center, difference, count = scratch.center, scratch.difference, scratch.count
+        center, difference = scratch.center, scratch.difference
         if held(K, d):
             view = Held(blocks, n, K, d)
             best = best_arm(view, theta, s * d)
@@ -117,11 +117,7 @@ class MedRule(NamedTuple):
             repair(arms, p, theta, inverse, s, sharpness, best, log_f, root)
         share = 0.0
         if scratch.alpha_opt > 0.0:
-            total = augmented_counts(
-                arms, p, blocks, n, log_f, root, self.version, self.optimal, scratch.scale, count,
-                scratch.weight, scratch.desk,
-            )  # fmt: skip
-            share = scratch.alpha_opt / total
+            share = scratch.alpha_opt / counts(self, belief, s, arms, p, blocks, n, scratch)
         total = unnormalised(best, self.alpha_emp, share, K, scratch)
         if scratch.q[best] == 0.0:
             total = renormalise(K, log_f, scratch.q, scratch.weight, scratch.sums)
@@ -136,6 +132,18 @@ class MedRule(NamedTuple):
         if log_p.shape[0] > 0:
             logarithms(log_f, scratch.q, scratch.weight, total, extra, t, r, log_p)
         return draw(scratch.weight, scratch.sums, noise[t, r, 0] * total)
+
+    def counts(self, belief, s, arms, p, blocks, n, scratch):
+        """Writes the design as counts; returns their sum."""
+        return augmented_counts(
+            arms, p, blocks, n, scratch.log_f, scratch.root, self.version, self.optimal, scratch.scale,
+            scratch.count, scratch.weight, scratch.desk,
+        )  # fmt: skip
+
+
+@by_class
+def counts(rule, belief, s, arms, p, blocks, n, scratch):
+    """Writes the design as counts; returns their sum."""
 
 
 @inlined
