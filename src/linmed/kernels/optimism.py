@@ -4,42 +4,139 @@ Replicas are indexed, not sliced: taking a view of an array costs more than thes
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
-from linmed.kernels.compile import kernel
+from linmed.checks import Floats
+from linmed.kernels.compile import apart, kernel
 from linmed.kernels.linear import leverages, matvec
+from linmed.kernels.sampling import settle_on
 
 TIE = 1e-12  # values this close, relative to the size of their terms, are equal: the lowest index wins
 LOOPS_DIM = 12  # below this dimension plain loops are faster than the calls that set up tiles
 
 
-@kernel
-def means_and_leverages(arms, r, theta, inverse, mean, leverage):
-    """⟨θ̂, a⟩ and ‖a‖² in V⁻¹ of every arm of decision r; returns the replica that takes it.
+class ArmScratch(NamedTuple):
+    """What these rules write of every arm, (K,) each."""
 
-    arms (R,K,d) or (1,K,d), theta (R,d) or (1,d), inverse alike, mean, leverage (K,).
+    mean: Floats
+    leverage: Floats
+    score: Floats
+
+
+class OfulRule(NamedTuple):
+    """argmax_a ⟨θ̂, a⟩ + √β ‖a‖."""
+
+    floor: float
+
+    def workspace(self, K, d):
+        """Scratch for sets of K arms."""
+        return ArmScratch(np.empty(K), np.empty(K), np.empty(K))
+
+    def decide(self, belief, s, beta, arms, p, noise, t, r, scratch, log_p):
+        """See `rounds.decide`."""
+        mean, leverage, ucb = scratch.mean, scratch.leverage, scratch.score
+        means_and_leverages(arms, p, belief.theta, belief.inverse, s, mean, leverage)
+        arm = upper_bounds(mean, leverage, math.sqrt(beta), ucb)
+        return settle_on(arm, ucb, self.floor, noise[t, r, 0], t, r, log_p)
+
+
+class GreedyRule(NamedTuple):
+    """argmax_a ⟨θ̂, a⟩."""
+
+    epsilon: float
+
+    def workspace(self, K, d):
+        """Scratch for sets of K arms."""
+        return (np.empty(K),)
+
+    def decide(self, belief, s, beta, arms, p, noise, t, r, scratch, log_p):
+        """See `rounds.decide`."""
+        mean = scratch[0]
+        means(arms, p, belief.theta, s, mean)
+        size = 0.0
+        for i in range(mean.shape[0]):
+            size = max(size, abs(mean[i]))
+        arm = first_largest(mean, TIE * size)
+        return settle_on(arm, mean, self.epsilon, noise[t, r, 0], t, r, log_p)
+
+
+class ImedRule(NamedTuple):
+    """argmin_a I(a) with one of LinIMED's three indices."""
+
+    version: int
+    C: float
+    log_horizon: float  # negative stands for the current round
+    floor: float
+
+    def workspace(self, K, d):
+        """Scratch for sets of K arms."""
+        return ArmScratch(np.empty(K), np.empty(K), np.empty(K))
+
+    def decide(self, belief, s, beta, arms, p, noise, t, r, scratch, log_p):
+        """See `rounds.decide`."""
+        mean, leverage, index = scratch.mean, scratch.leverage, scratch.score
+        means_and_leverages(arms, p, belief.theta, belief.inverse, s, mean, leverage)
+        log_horizon = self.log_horizon
+        if log_horizon < 0.0:
+            log_horizon = math.log(belief.count[s] + 1.0)
+        imed_indices(mean, leverage, math.sqrt(beta), self.version, self.C, log_horizon, index)
+        arm = first_smallest(index)
+        return settle_on(arm, index, self.floor, noise[t, r, 0], t, r, log_p)
+
+
+@kernel
+def means(arms, p, theta, s, mean):
+    """⟨θ̂, a⟩ of every arm of set p in replica s.  arms (·,K,d), theta (·,d), mean (K,)."""
+    K, d = arms.shape[1], arms.shape[2]
+    if d >= LOOPS_DIM:
+        means_of_long(arms, p, theta, s, mean)
+        return
+    for i in range(K):
+        inner = 0.0
+        for k in range(d):
+            inner += arms[p, i, k] * theta[s, k]
+        mean[i] = inner
+
+
+@kernel
+def means_of_long(arms, p, theta, s, mean):
+    """`means` of arms with many features."""
+    apart()
+    matvec(arms[p], theta[s], mean)
+
+
+@kernel
+def means_and_leverages(arms, p, theta, inverse, s, mean, leverage):
+    """⟨θ̂, a⟩ and ‖a‖² in V⁻¹ of every arm of set p in replica s.
+
+    arms (·,K,d), theta (·,d), inverse (·,d,d), mean, leverage (K,).
     """
     K, d = arms.shape[1], arms.shape[2]
-    set_ = r if arms.shape[0] > 1 else 0
-    s = r if theta.shape[0] > 1 else 0
     if d >= LOOPS_DIM:
-        matvec(arms[set_], theta[s], mean)
-        leverages(arms[set_], inverse[s], leverage)
-        return s
+        means_and_leverages_of_long(arms, p, theta, inverse, s, mean, leverage)
+        return
     for i in range(K):
         inner = 0.0
         total = 0.0
         for j in range(d):
-            a = arms[set_, i, j]
+            a = arms[p, i, j]
             inner += a * theta[s, j]
             cross = 0.0
             for k in range(j):
-                cross += inverse[s, j, k] * arms[set_, i, k]
+                cross += inverse[s, j, k] * arms[p, i, k]
             total += a * (2.0 * cross + inverse[s, j, j] * a)
         mean[i] = inner
         leverage[i] = max(total, 0.0)
-    return s
+
+
+@kernel
+def means_and_leverages_of_long(arms, p, theta, inverse, s, mean, leverage):
+    """`means_and_leverages` of arms with many features."""
+    apart()
+    matvec(arms[p], theta[s], mean)
+    leverages(arms[p], inverse[s], leverage)
 
 
 @kernel
@@ -55,6 +152,19 @@ def first_largest(values, slack):
 
 
 @kernel
+def first_smallest(index):
+    """The lowest position whose index is the smallest but for rounding; +inf ties with itself alone."""
+    lowest = index[0]
+    for i in range(1, index.shape[0]):
+        lowest = min(lowest, index[i])
+    slack = TIE * (1.0 + abs(lowest)) if lowest < math.inf else 0.0
+    arm = 0
+    while index[arm] > lowest + slack:
+        arm += 1
+    return arm
+
+
+@kernel
 def upper_bounds(mean, leverage, radius, ucb):
     """ucb_a = ⟨θ̂, a⟩ + √β ‖a‖; returns the arm of the largest one.  All (K,)."""
     size = 0.0
@@ -63,16 +173,6 @@ def upper_bounds(mean, leverage, radius, ucb):
         ucb[i] = mean[i] + bonus
         size = max(size, abs(mean[i]) + bonus)
     return first_largest(ucb, TIE * size)
-
-
-@kernel
-def oful(arms, theta, inverse, radius, out):
-    """argmax_a ⟨θ̂, a⟩ + √β ‖a‖ in every replica; a zero radius is greed.  radius (R or 1,), out (R,)."""
-    K = arms.shape[1]
-    mean, leverage, ucb = np.empty(K), np.empty(K), np.empty(K)
-    for r in range(out.shape[0]):
-        s = means_and_leverages(arms, r, theta, inverse, mean, leverage)
-        out[r] = upper_bounds(mean, leverage, radius[s], ucb)
 
 
 @kernel
@@ -107,21 +207,3 @@ def imed_indices(mean, leverage, radius, version, C, log_horizon, index):
         index[best] = min(log_horizon, index[best])
     elif version == 3 and widest > 0.0:
         index[best] = min(math.log(C) - 2.0 * math.log(widest), index[best])
-
-
-@kernel
-def imed(arms, theta, inverse, radius, version, C, log_horizon, out):
-    """argmin_a I(a) in every replica.  radius, log_horizon (R or 1,), out (R,)."""
-    K = arms.shape[1]
-    mean, leverage, index = np.empty(K), np.empty(K), np.empty(K)
-    for r in range(out.shape[0]):
-        s = means_and_leverages(arms, r, theta, inverse, mean, leverage)
-        imed_indices(mean, leverage, radius[s], version, C, log_horizon[s], index)
-        lowest = index[0]
-        for i in range(1, K):
-            lowest = min(lowest, index[i])
-        slack = TIE * (1.0 + abs(lowest)) if lowest < math.inf else 0.0
-        arm = 0
-        while index[arm] > lowest + slack:
-            arm += 1
-        out[r] = arm

@@ -48,6 +48,31 @@ def floored(p, floor, K):
 
 
 @kernel
+def settle(p, floor, uniform, t, r, log_p):
+    """The arm that a uniform draws from the floored p (K,), which takes its place; writes log_p[t, r]
+    (T,R,K) unless its T is 0."""
+    K = p.shape[0]
+    if floor > 0.0:
+        for i in range(K):
+            p[i] = floored(p[i], floor, K)
+    if log_p.shape[0] > 0:
+        for i in range(K):
+            log_p[t, r, i] = math.log(p[i]) if p[i] > 0.0 else -math.inf
+    return invert_cdf(p, uniform)
+
+
+@kernel
+def settle_on(arm, p, floor, uniform, t, r, log_p):
+    """`settle` where a rule plays one arm; p (K,) is scratch."""
+    if floor == 0.0 and log_p.shape[0] == 0:
+        return arm
+    for i in range(p.shape[0]):
+        p[i] = 0.0
+    p[arm] = 1.0
+    return settle(p, floor, uniform, t, r, log_p)
+
+
+@kernel
 def draw(probabilities, floor, noise, out):
     """One arm per replica from the floored probabilities (R,K) by the uniforms in noise (R,1).  out (R,)."""
     K = probabilities.shape[1]
