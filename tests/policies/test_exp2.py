@@ -33,14 +33,14 @@ def test_the_worked_example():
 
 def test_rates_by_their_formulas():
     state = EXP2().start(1, 2)
-    eta, gamma = EXP2(horizon=1000).rates(state, 3, np.array([2]))
+    eta, gamma = EXP2(horizon=1000).rates(state, 3, 2)
     assert eta[0] == pytest.approx(0.0135315, abs=5e-8)
     assert gamma[0] == pytest.approx(0.0270630, abs=5e-8)
     state.count[:] = 9  # the tenth round
-    eta, gamma = EXP2().rates(state, 3, np.array([2]))
+    eta, gamma = EXP2().rates(state, 3, 2)
     assert eta[0] == pytest.approx(np.sqrt(np.log(3) / (3 * 2 * 11)))
     assert gamma[0] == 2 * eta[0]
-    assert EXP2(horizon=1).rates(state, 100, np.array([2]))[1][0] == 0.5
+    assert EXP2(horizon=1).rates(state, 100, 2)[1][0] == 0.5
 
 
 @pytest.mark.parametrize(("K", "d", "rank"), [(7, 3, 3), (12, 5, 2), (3, 6, 3), (40, 4, 4), (1, 3, 1)])

@@ -30,7 +30,7 @@ class CompiledPolicy(Policy):
     @property
     @abstractmethod
     def rule(self) -> NamedTuple:
-        """How the policy decides: a named tuple with methods `workspace` and `decide` that can be compiled."""
+        """How the policy decides: a named tuple with methods `workspace` and `decide`, to be compiled."""
 
     @cached_property
     def confidence_set(self) -> NamedTuple:

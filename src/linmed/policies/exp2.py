@@ -108,7 +108,7 @@ class EXP2(CompiledPolicy):
 
     def rates(self, state: Exp2State, arms: int, rank: int) -> tuple[Floats, Floats]:
         """η and γ of every replica, (R,) each, for so many arms of this rank."""
-        pairs = [self.rule.rates(count, rank, arms) for count in state.count]
+        pairs = [kernels.rates(self.rule, count, rank, arms) for count in state.count]
         eta, gamma = np.array(pairs).T
         return eta, gamma
 
@@ -149,9 +149,7 @@ class EXP2(CompiledPolicy):
             geometry.remember(state.arm_set)
 
     def _rule(self, geometry: Geometry) -> kernels.Exp2Rule:
-        return kernels.Exp2Rule(
-            float(self.horizon or 0), self.eta or 0.0, self.gamma or 0.0, *geometry[1:]
-        )
+        return kernels.Exp2Rule(float(self.horizon or 0), self.eta or 0.0, self.gamma or 0.0, *geometry[1:])
 
     def _geometry(self, state: Exp2State, arms: Floats) -> Geometry:
         """The geometry of the arms, remembered by the state; an error if they are not those it knows."""

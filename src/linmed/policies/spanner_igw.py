@@ -8,7 +8,7 @@ import numpy as np
 
 from linmed import checks
 from linmed.checks import Floats
-from linmed.kernels.igw import SpannerRule
+from linmed.kernels.igw import SpannerRule, exploration
 from linmed.policies.base import Properties, RidgeState
 from linmed.policies.compiled import CompiledPolicy
 from linmed.policies.rule import Floored
@@ -78,7 +78,7 @@ class SpannerIGW(Floored, CompiledPolicy):
     def exploration(self, state: RidgeState) -> Floats:
         """γ in every replica (R,)."""
         replicas, dim = state.theta.shape
-        return np.array([self.rule.exploration(state, r, 0, dim) for r in range(replicas)])
+        return np.array([exploration(self.rule, state, r, 0, dim) for r in range(replicas)])
 
     def derived_name(self) -> str:
         """SpannerIGW, or SpannerIGW-AT for the anytime version."""

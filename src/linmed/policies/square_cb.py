@@ -8,7 +8,7 @@ import numpy as np
 
 from linmed import checks
 from linmed.checks import Floats
-from linmed.kernels.igw import SquareRule
+from linmed.kernels.igw import SquareRule, exploration
 from linmed.policies.base import Properties, RidgePolicy, RidgeState
 from linmed.policies.compiled import CompiledPolicy
 
@@ -75,4 +75,4 @@ class SquareCB(RidgePolicy, CompiledPolicy):
     def exploration(self, state: RidgeState, arms: int) -> Floats:
         """γ in every replica (R,) when there are so many arms."""
         replicas, dim = state.theta.shape
-        return np.array([self.rule.exploration(state, r, arms, dim) for r in range(replicas)])
+        return np.array([exploration(self.rule, state, r, arms, dim) for r in range(replicas)])

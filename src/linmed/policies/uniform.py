@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from linmed.kernels.uniform import UniformRule
+from linmed.kernels.blind import UniformRule
 from linmed.policies.base import Properties, RidgePolicy
 from linmed.policies.compiled import CompiledPolicy
 
