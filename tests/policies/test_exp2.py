@@ -97,6 +97,21 @@ def test_another_set_of_arms_is_refused_once_it_has_decided():
     agent.decide(ARMS[0] * np.array([1.0, 1.0]) + -0.0)
 
 
+def test_rounds_with_other_arms_are_refused_before_any_is_played():
+    policy = EXP2()
+    state, played = policy.start(2, 2), np.full((3, 2), -1)
+    arms = np.stack([ARMS, ARMS, ARMS[:, ::-1]])
+    with pytest.raises(ValueError, match="arms differ"):
+        policy.play(state, arms, np.zeros((3, 2, 3)), np.zeros((3, 2, 1)), played)
+    assert (played == -1).all()
+    assert not state.count.any()
+    assert not state.arm_set.any()
+    policy.play(state, arms[:2], np.zeros((2, 2, 3)), np.zeros((2, 2, 1)), played[:2])
+    assert state.count.tolist() == [2, 2]
+    with pytest.raises(ValueError, match="arms differ"):
+        policy.choose(state, arms[2], np.zeros((2, 1)))
+
+
 @pytest.mark.identity
 def test_a_restored_state_still_knows_its_arms():
     policy = EXP2()

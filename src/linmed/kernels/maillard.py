@@ -54,9 +54,9 @@ class MaillardRule(NamedTuple):
         K, d = arms.shape[1], arms.shape[2]
         best, fresh = -math.inf, False
         for i in range(K):
-            k = 0
-            while k < d - 1 and arms[p, i, k] == 0.0:
-                k += 1
+            k = i % d  # where it stands if all arms are offered, in order
+            while arms[p, i, k] == 0.0:
+                k = (k + 1) % d
             where[i] = k
             best = max(best, belief.theta[s, k])
             fresh = fresh or belief.pulls[s, k] == 0.0

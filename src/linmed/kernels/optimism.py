@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from linmed.checks import Floats
-from linmed.kernels.compile import apart, kernel
+from linmed.kernels.compile import apart, inlined, kernel
 from linmed.kernels.linear import leverages, matvec
 from linmed.kernels.sampling import settle_on
 
@@ -86,7 +86,7 @@ class ImedRule(NamedTuple):
         return settle_on(arm, index, self.floor, noise[t, r, 0], t, r, log_p)
 
 
-@kernel
+@inlined
 def means(arms, p, theta, s, mean):
     """⟨θ̂, a⟩ of every arm of set p in replica s.  arms (·,K,d), theta (·,d), mean (K,)."""
     K, d = arms.shape[1], arms.shape[2]
@@ -107,7 +107,7 @@ def means_of_long(arms, p, theta, s, mean):
     matvec(arms[p], theta[s], mean)
 
 
-@kernel
+@inlined
 def means_and_leverages(arms, p, theta, inverse, s, mean, leverage):
     """⟨θ̂, a⟩ and ‖a‖² in V⁻¹ of every arm of set p in replica s.
 
@@ -139,7 +139,7 @@ def means_and_leverages_of_long(arms, p, theta, inverse, s, mean, leverage):
     leverages(arms[p], inverse[s], leverage)
 
 
-@kernel
+@inlined
 def first_largest(values, slack):
     """The lowest index whose value is within `slack` of the maximum."""
     highest = values[0]
@@ -151,7 +151,7 @@ def first_largest(values, slack):
     return i
 
 
-@kernel
+@inlined
 def first_smallest(index):
     """The lowest position whose index is the smallest but for rounding; +inf ties with itself alone."""
     lowest = index[0]
@@ -164,7 +164,7 @@ def first_smallest(index):
     return arm
 
 
-@kernel
+@inlined
 def upper_bounds(mean, leverage, radius, ucb):
     """ucb_a = ⟨θ̂, a⟩ + √β ‖a‖; returns the arm of the largest one.  All (K,)."""
     size = 0.0
@@ -175,7 +175,7 @@ def upper_bounds(mean, leverage, radius, ucb):
     return first_largest(ucb, TIE * size)
 
 
-@kernel
+@inlined
 def imed_indices(mean, leverage, radius, version, C, log_horizon, index):
     """The index of LinIMED-1, -2 or -3 of every arm, to be minimised.  mean, leverage, index (K,).
 

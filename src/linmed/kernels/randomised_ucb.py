@@ -78,8 +78,8 @@ def coupled(mean, width, grid, weights, score, out):
 def uncoupled(mean, width, grid, weights, below, scores, beaten, out):
     """A Z of its own for each arm: p_i = Σ_m w_m Π_{j≠i} P(score_j < score_im), ≤ for j > i.  out (K,).
 
-    below, scores and beaten as in `GridScratch`. Both score_im and the scores of arm j increase with m, so one
-    pass over the two grids suffices.
+    below, scores and beaten as in `GridScratch`. Both score_im and the scores of arm j increase with m, so
+    one pass over the two grids suffices.
     """
     apart()
     K, M = scores.shape

@@ -104,23 +104,31 @@ def spreads(Set: type) -> Any:
 def factor(gram, r, lam, L):
     """V = L Lᵀ by Cholesky, from the lower triangle of gram[r].  gram (R,d,d), L (d,d).
 
-    V ≥ λI, so no pivot is below λ: where rounding says otherwise, λ is right. Row j of the upper triangle is
-    column j of L while it is worked on: its numbers are neighbours.
+    V ≥ λI, so no pivot is below λ: where rounding says otherwise, λ is right. Four rows at a time, whose sums
+    do not wait for each other.
     """
     d = L.shape[0]
     for j in range(d):
-        for i in range(j, d):
-            L[j, i] = gram[r, i, j]
+        total = gram[r, j, j]
         for k in range(j):
-            share = L[k, j]
-            for i in range(j, d):
-                L[j, i] -= share * L[k, i]
-        L[j, j] = math.sqrt(max(L[j, j], lam))
-        for i in range(j + 1, d):
-            L[j, i] /= L[j, j]
-    for j in range(d):
-        for i in range(j):
-            L[j, i] = L[i, j]
+            total -= L[j, k] * L[j, k]
+        pivot = math.sqrt(max(total, lam))
+        L[j, j] = pivot
+        whole = d - (d - j - 1) % 4
+        for i in range(j + 1, whole, 4):
+            t0, t1, t2, t3 = gram[r, i, j], gram[r, i + 1, j], gram[r, i + 2, j], gram[r, i + 3, j]
+            for k in range(j):
+                share = L[j, k]
+                t0 -= L[i, k] * share
+                t1 -= L[i + 1, k] * share
+                t2 -= L[i + 2, k] * share
+                t3 -= L[i + 3, k] * share
+            L[i, j], L[i + 1, j], L[i + 2, j], L[i + 3, j] = t0 / pivot, t1 / pivot, t2 / pivot, t3 / pivot
+        for i in range(whole, d):
+            total = gram[r, i, j]
+            for k in range(j):
+                total -= L[i, k] * L[j, k]
+            L[i, j] = total / pivot
 
 
 @kernel
