@@ -11,6 +11,7 @@ import linmed.kernels
 from linmed import policies
 from linmed.checks import BadType, BadValue
 from linmed.policies import OFUL, EpsilonGreedy, Greedy, LinMED, LinUCB, MaillardSampling, Policy
+from tests.policies.toy import chosen
 
 
 @pytest.mark.parametrize("cls", policies.ALL, ids=lambda cls: cls.__name__)
@@ -67,11 +68,11 @@ def test_linucb_is_ofuls_index_with_ofuls_radius_or_a_fixed_one():
     oful, same, fixed = OFUL(), LinUCB(), LinUCB(alpha=0.3)
     state = oful.start(1, 3)
     oful.learn(state, rng.standard_normal((9, 3)), rng.standard_normal(9), np.zeros(9, dtype=np.int64))
-    np.testing.assert_array_equal(oful.best(state, arms), same.best(state, arms))
+    np.testing.assert_array_equal(chosen(oful, state, arms), chosen(same, state, arms))
     np.testing.assert_allclose(fixed.radius(state), 0.3, rtol=1e-15)
     width = np.sqrt(np.einsum("rki,ij,rkj->rk", arms, state.inverse[0], arms))
     index = np.einsum("rki,i->rk", arms, state.theta[0]) + 0.3 * width
-    np.testing.assert_array_equal(fixed.best(state, arms), index.argmax(axis=1))
+    np.testing.assert_array_equal(chosen(fixed, state, arms), index.argmax(axis=1))
     with pytest.raises(BadValue, match="alpha must be positive"):
         LinUCB(alpha=-1.0)
 

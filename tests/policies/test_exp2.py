@@ -33,14 +33,14 @@ def test_the_worked_example():
 
 def test_rates_by_their_formulas():
     state = EXP2().start(1, 2)
-    eta, gamma = EXP2(horizon=1000).rates(state, 3, np.array([2]))
+    eta, gamma = EXP2(horizon=1000).rates(state, 3, 2)
     assert eta[0] == pytest.approx(0.0135315, abs=5e-8)
     assert gamma[0] == pytest.approx(0.0270630, abs=5e-8)
     state.count[:] = 9  # the tenth round
-    eta, gamma = EXP2().rates(state, 3, np.array([2]))
+    eta, gamma = EXP2().rates(state, 3, 2)
     assert eta[0] == pytest.approx(np.sqrt(np.log(3) / (3 * 2 * 11)))
     assert gamma[0] == 2 * eta[0]
-    assert EXP2(horizon=1).rates(state, 100, np.array([2]))[1][0] == 0.5
+    assert EXP2(horizon=1).rates(state, 100, 2)[1][0] == 0.5
 
 
 @pytest.mark.parametrize(("K", "d", "rank"), [(7, 3, 3), (12, 5, 2), (3, 6, 3), (40, 4, 4), (1, 3, 1)])
@@ -95,6 +95,21 @@ def test_another_set_of_arms_is_refused_once_it_has_decided():
     for name, array in agent.state.arrays().items():
         np.testing.assert_array_equal(array, before[name])
     agent.decide(ARMS[0] * np.array([1.0, 1.0]) + -0.0)
+
+
+def test_rounds_with_other_arms_are_refused_before_any_is_played():
+    policy = EXP2()
+    state, played = policy.start(2, 2), np.full((3, 2), -1)
+    arms = np.stack([ARMS, ARMS, ARMS[:, ::-1]])
+    with pytest.raises(ValueError, match="arms differ"):
+        policy.play(state, arms, np.zeros((3, 2, 3)), np.zeros((3, 2, 1)), played)
+    assert (played == -1).all()
+    assert not state.count.any()
+    assert not state.arm_set.any()
+    policy.play(state, arms[:2], np.zeros((2, 2, 3)), np.zeros((2, 2, 1)), played[:2])
+    assert state.count.tolist() == [2, 2]
+    with pytest.raises(ValueError, match="arms differ"):
+        policy.choose(state, arms[2], np.zeros((2, 1)))
 
 
 @pytest.mark.identity

@@ -5,7 +5,7 @@ import pytest
 
 from linmed.kernels import optimism
 from linmed.policies import OFUL, Greedy, Uniform
-from tests.policies.toy import ARMS, ONE, probabilities, random_state, sphere, state_of
+from tests.policies.toy import ARMS, ONE, chosen, probabilities, random_state, sphere, state_of
 
 
 def test_upper_confidence_bounds_of_the_toy_state():
@@ -14,7 +14,7 @@ def test_upper_confidence_bounds_of_the_toy_state():
     radius = policy.radius(state)
     assert radius[0] == pytest.approx(3.5292152, abs=5e-8)
     mean, leverage, ucb = np.empty(3), np.empty(3), np.empty(3)
-    optimism.means_and_leverages(ARMS, 0, state.theta, state.inverse, mean, leverage)
+    optimism.means_and_leverages(ARMS, 0, state.theta, state.inverse, 0, mean, leverage)
     np.testing.assert_allclose(mean, [0.5333333, 0.1, 0.4], atol=5e-8)
     np.testing.assert_allclose(leverage, [1 / 3, 1 / 2, 0.44], atol=1e-12)
     assert optimism.upper_bounds(mean, leverage, radius[0], ucb) == 2
@@ -28,24 +28,24 @@ def test_many_dimensions_give_the_bounds_that_the_definition_gives():
     state = random_state(policy, arms, 100)
     width = np.sqrt(np.einsum("ij,jk,ik->i", arms[0], state.inverse[0], arms[0]))
     ucb = arms[0] @ state.theta[0] + policy.radius(state)[0] * width
-    assert policy.best(state, arms)[0] == ucb.argmax()
+    assert chosen(policy, state, arms)[0] == ucb.argmax()
 
 
 @pytest.mark.parametrize("policy", [OFUL(), Greedy()])
 def test_equal_arms_go_to_the_lowest_index(policy):
     state = state_of(policy)
-    best = policy.best(state, ARMS)[0]
+    best = chosen(policy, state, ARMS)[0]
     order = [0, best, 1, best, 2, best]
-    assert policy.best(state, ARMS[:, order])[0] == order.index(best)
+    assert chosen(policy, state, ARMS[:, order])[0] == order.index(best)
 
 
 def test_before_any_reward_the_longest_arm_is_played_and_ties_go_first():
     policy = OFUL()
     state = policy.start(1, 2)
-    assert policy.best(state, ARMS * [[[1.0], [2.0], [1.0]]])[0] == 1
+    assert chosen(policy, state, ARMS * [[[1.0], [2.0], [1.0]]])[0] == 1
     # All of norm 1, but for rounding.
-    assert policy.best(state, sphere(50, 2))[0] == 0
-    assert policy.best(state, np.zeros((1, 4, 2)))[0] == 0
+    assert chosen(policy, state, sphere(50, 2))[0] == 0
+    assert chosen(policy, state, np.zeros((1, 4, 2)))[0] == 0
 
 
 def test_a_floor_gives_every_arm_its_share():
@@ -60,7 +60,7 @@ def test_a_floor_gives_every_arm_its_share():
 def test_greed_plays_the_best_mean_and_explores_with_epsilon():
     np.testing.assert_array_equal(probabilities(Greedy()), [1, 0, 0])
     np.testing.assert_allclose(probabilities(Greedy(epsilon=0.3)), [0.8, 0.1, 0.1])
-    assert Greedy().best(Greedy().start(1, 2), ARMS)[0] == 0
+    assert chosen(Greedy(), Greedy().start(1, 2), ARMS)[0] == 0
 
 
 def test_uniform_play_still_estimates():

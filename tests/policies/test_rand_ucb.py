@@ -5,9 +5,12 @@ import itertools
 import numpy as np
 import pytest
 
-from linmed.kernels import randomised_ucb
+from linmed.kernels.confidence import FixedSet
+from linmed.kernels.randomised_ucb import RandomisedRule
+from linmed.kernels.ridge import Ridge
+from linmed.kernels.rounds import rounds
 from linmed.policies import OFUL, RandUCB
-from tests.policies.toy import ARMS, probabilities, random_state, sphere, state_of
+from tests.policies.toy import ARMS, ONE, probabilities, random_state, sphere, state_of
 
 
 def test_the_law_is_a_half_gaussian_with_a_little_mass_at_the_radius():
@@ -27,13 +30,12 @@ def test_probabilities_of_the_toy_state():
 
 @pytest.mark.parametrize(("coupled", "expected"), [(True, [0.6, 0, 0.4]), (False, [0.459, 0.198, 0.343])])
 def test_probabilities_of_a_law_of_three_points(coupled, expected):
-    policy = RandUCB(delta=0.1)
-    state = state_of(policy)
-    grid, weights, out = np.array([0, 0.5, 1]), np.array([0.6, 0.3, 0.1]), np.empty((1, 3))
-    randomised_ucb.probabilities(
-        ARMS, state.theta, state.inverse, policy.radius(state), grid, weights, coupled, out
-    )
-    np.testing.assert_allclose(out[0], expected, atol=1e-12)
+    state = state_of(RandUCB())
+    rule = RandomisedRule(np.array([0, 0.5, 1]), np.array([0.6, 0.3, 0.1]), coupled, 0.0)
+    play = rounds(Ridge, FixedSet, RandomisedRule)
+    beta, log_p, played = RandUCB(delta=0.1).radius(state)[0] ** 2, np.empty((1, 1, 3)), np.zeros((1, 1), int)
+    play(tuple(state), (beta,), tuple(rule), ARMS[None], np.empty((0, 0, 0)), ONE[None], played, log_p)
+    np.testing.assert_allclose(np.exp(log_p[0, 0]), expected, atol=1e-12)
 
 
 def test_uncoupled_probabilities_are_the_sum_over_all_outcomes():
@@ -48,7 +50,7 @@ def test_uncoupled_probabilities_are_the_sum_over_all_outcomes():
     expected = np.zeros(4)
     for outcome in itertools.product(range(4), repeat=4):
         expected[scores[range(4), outcome].argmax()] += weights[list(outcome)].prod()
-    np.testing.assert_allclose(policy.probabilities(state, arms)[0], expected, atol=1e-12)
+    np.testing.assert_allclose(probabilities(policy, arms, state), expected, atol=1e-12)
 
 
 def test_one_point_is_oful():

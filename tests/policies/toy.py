@@ -23,6 +23,11 @@ def probabilities(policy, arms=ARMS, state=None):
     return np.exp(policy.log_probabilities(state, np.asarray(arms, dtype=float)))[0]
 
 
+def chosen(policy, state, arms):
+    """The arms that a policy without noise plays, one for each replica or set."""
+    return policy.choose(state, arms, np.zeros((max(len(state.count), len(arms)), 1)))
+
+
 def random_state(policy, arms, rewards=30, seed=0):
     """One replica after rewards of arms drawn evenly.  arms (1,K,d)."""
     rng = np.random.default_rng(seed)

@@ -21,6 +21,7 @@ from linmed.environments import (
 )
 from linmed.policies import LinMED, LinMEDNoDesign, Policy, State
 from linmed.simulation import checkpoints, processes, simulate
+from tests.policies.configurations import DEFAULTS
 
 
 def late(rng, t, rounds):
@@ -52,6 +53,16 @@ def test_numbers_do_not_depend_on_batch_size_or_workers(environment):
     whole = simulate(POLICIES, environment, 1100, 6, seed=3, batch=6, workers=1, progress=False)
     assert_same(whole, simulate(POLICIES, environment, 1100, 6, seed=3, batch=1, workers=3, progress=False))
     assert_same(whole, simulate(POLICIES, environment, 1100, 6, seed=3, batch=4, workers=2, progress=False))
+
+
+@pytest.mark.identity
+def test_numbers_of_compiled_rounds_do_not_depend_on_batch_size_or_workers():
+    everyone = [policy for policy in DEFAULTS if policy.compiled_rounds]
+    assert len(everyone) >= len(DEFAULTS) - 1
+    arguments = (everyone, LargeGap(), 60, 5)  # arms e₁ and e₂, which Maillard sampling takes, too
+    whole = simulate(*arguments, batch=5, workers=1, progress=False)
+    assert_same(whole, simulate(*arguments, batch=1, workers=3, progress=False))
+    assert_same(whole, simulate(*arguments, batch=3, workers=2, progress=False))
 
 
 @pytest.mark.identity

@@ -4,12 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-import numpy as np
-
-from linmed.checks import Floats
+from linmed.kernels.blind import ArmZeroRule
 from linmed.policies import EXP2, LinMED, LinTS, Policy, RidgePolicy
-from linmed.policies.base import Properties, RidgeState
-from linmed.policies.rule import RulePolicy
+from linmed.policies.base import Properties
+from linmed.policies.compiled import CompiledPolicy
 from linmed.simulation.command import LEGENDS, policy_makers
 
 Variant = Literal["text", "as-run"]
@@ -18,7 +16,7 @@ DELTA = 0.01
 
 
 @dataclass(frozen=True)
-class ArmZero(RulePolicy):
+class ArmZero(RidgePolicy, CompiledPolicy):
     """A random arm in the first round and arm 0 for ever after: what LinIMED-3 of the public code plays."""
 
     properties: ClassVar[Properties] = Properties(
@@ -31,12 +29,10 @@ class ArmZero(RulePolicy):
     )
     index_free: ClassVar[bool] = False
 
-    def probabilities(self, state: RidgeState, arms: Floats) -> Floats:
-        """1/K before any reward, then 1 on arm 0.  arms → (R,K)."""
-        p = np.zeros((state.theta.shape[0], arms.shape[1]))
-        p[:, 0] = 1.0
-        p[state.count == 0] = 1.0 / arms.shape[1]
-        return p
+    @property
+    def rule(self) -> ArmZeroRule:
+        """1/K before any reward, then 1 on arm 0."""
+        return ArmZeroRule()
 
 
 LINMED = ("LinMED-99", "LinMED-90", "LinMED-50")

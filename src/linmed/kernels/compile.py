@@ -199,16 +199,17 @@ def version_of(*classes: type) -> int:
 def by_class(function: Callable[..., Any]) -> Callable[..., Any]:
     """`function(x, …)` stands in compiled code for the method of that name of x's class, a named tuple.
 
-    In Python it calls the method; in compiled code the method is compiled into its caller.
+    In Python it calls the method; in compiled code the method is compiled into its caller. A class without
+    such a method gets what the function itself does.
     """
     name = function.__name__
 
     def method(first: Any, *others: Any) -> Any:
-        return getattr(first, name)(*others)
+        return getattr(type(first), name, function)(first, *others)
 
     method.__name__, method.__doc__ = name, function.__doc__
     overload(method, strict=False, jit_options=_PIECE)(
-        lambda first, *others: getattr(first.instance_class, name)
+        lambda first, *others: getattr(first.instance_class, name, function)
     )
     return method
 

@@ -17,7 +17,7 @@ from linmed.kernels.compile import borrowed, deferred, inlined, kernel
 from linmed.kernels.exchange import approx_counts_of, desk_room
 from linmed.kernels.many import Streamed, single_precision
 from linmed.kernels.simd import LANES, load, multiply, store
-from linmed.kernels.span import approx_counts_in_span, span_coordinates  # noqa: F401
+from linmed.kernels.span import approx_counts_in_span
 
 
 @deferred("f8(f8[:,:,::1], intp, f8[:,::1], intp, f8[::1], f8[::1], f8[::1], f8[::1])")
@@ -92,63 +92,3 @@ def approx_design_of(A, log_scale, weights):
 def approx_design(A, log_scale, weights):
     """`approx_design_of` for Python and for other kernels."""
     approx_design_of(A, log_scale, weights)
-
-
-# LEGACY
-@kernel
-def subtract_outer(M, x, factor):
-    """M −= factor · x xᵀ.  M (d,d), x (d,)."""
-    for j in range(x.shape[0]):
-        row, share = M[j], factor * x[j]
-        for k in range(x.shape[0]):
-            row[k] -= share * x[k]
-
-
-@kernel
-def weighted_gram(A, rows, scale, weight, M):
-    """M = Σ weight_i v_i v_iᵀ over the set, lower triangle.  M (d,d)."""
-    d = A.shape[1]
-    for j in range(d):
-        for k in range(d):
-            M[j, k] = 0.0
-    for i in np.nonzero(weight)[0]:
-        a, square = rows[i], weight[i] * scale[i] * scale[i]
-        for j in range(d):
-            c = square * A[a, j]
-            for k in range(j + 1):
-                M[j, k] += c * A[a, k]
-
-
-@kernel
-def weighted_inverse(A, rows, scale, weight, smallest_pivot, M):
-    """M = (Σ weight_i v_i v_iᵀ)⁻¹ over the set; False if a pivot falls below its share of the diagonal.
-
-    The symmetric sweep (Gauss–Jordan on one triangle): after the k-th, the first k+1 rows and columns
-    hold minus the inverse of the leading block.
-    """
-    d = A.shape[1]
-    weighted_gram(A, rows, scale, weight, M)
-    diagonal, column = np.empty(d), np.empty(d)
-    for k in range(d):
-        diagonal[k] = M[k, k]
-    for k in range(d):
-        pivot = M[k, k]
-        if not pivot > smallest_pivot * diagonal[k]:
-            return False
-        for i in range(k):
-            column[i] = M[k, i]
-        for i in range(k, d):
-            column[i] = M[i, k]
-        for i in range(d):
-            share = column[i] / pivot
-            for j in range(i + 1):
-                M[i, j] -= share * column[j]
-        for i in range(k):
-            M[k, i] = column[i] / pivot
-        for i in range(k, d):
-            M[i, k] = column[i] / pivot
-        M[k, k] = -1.0 / pivot
-    for i in range(d):
-        for j in range(i + 1):
-            M[i, j] = M[j, i] = -M[i, j]
-    return True

@@ -1,34 +1,85 @@
 """RandUCB: a random width in place of the confidence radius, on a grid, so that its law can be summed."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
-from linmed.kernels.compile import kernel
-from linmed.kernels.optimism import TIE, first_largest, means_and_leverages
+from linmed.checks import Floats
+from linmed.kernels.compile import deferred, inlined
+from linmed.kernels.optimism import TIE, first_largest, means_and_leverages, per_arm
+from linmed.kernels.sampling import settle
 
 
-@kernel
-def coupled(mean, width, grid, weights, score, out, r):
-    """One Z for all arms: weight m goes to the arm of the largest mean + grid_m · width.  out (R,K)."""
+class GridScratch(NamedTuple):
+    """What a decision writes on its way."""
+
+    mean: Floats  # (K,)
+    width: Floats  # (K,)
+    score: Floats  # (K,)
+    p: Floats  # (K,)
+    below: Floats  # (M+1,) the running totals of the weights, the last of them 1
+    scores: Floats  # (K,M), or (0,M) where Z is coupled
+    beaten: Floats  # (M,)
+
+
+class RandomisedRule(NamedTuple):
+    """argmax_a ⟨θ̂, a⟩ + Z‖a‖, where Z takes the value grid_m · √β with probability weights_m."""
+
+    grid: Floats  # (M,) increasing
+    weights: Floats  # (M,)
+    coupled: bool
+    floor: float
+
+    def workspace(self, K, d):
+        """Scratch for sets of K arms."""
+        M = self.grid.shape[0]
+        below = np.zeros(M + 1)
+        for m in range(M):
+            below[m + 1] = below[m] + self.weights[m]
+        below[M] = 1.0
+        return GridScratch(
+            per_arm(K), per_arm(K), np.empty(K), np.empty(K),
+            below, np.empty((0 if self.coupled else K, M)), np.empty(M),
+        )  # fmt: skip
+
+    def decide(self, belief, s, beta, arms, p, blocks, n, noise, t, r, scratch, log_p):
+        """See `rounds.decide`."""
+        mean, width = scratch.mean, scratch.width
+        means_and_leverages(arms, p, blocks, n, belief.theta, belief.inverse, s, mean, width)
+        radius = math.sqrt(beta)
+        for i in range(width.shape[0]):
+            width[i] = radius * math.sqrt(width[i])
+        if self.coupled:
+            coupled(mean, width, self.grid, self.weights, scratch.score, scratch.p)
+        else:
+            uncoupled(
+                mean, width, self.grid, self.weights, scratch.below, scratch.scores, scratch.beaten, scratch.p
+            )
+        return settle(scratch.p, self.floor, noise[t, r, 0], t, r, log_p)
+
+
+@inlined
+def coupled(mean, width, grid, weights, score, out):
+    """One Z for all arms: weight m goes to the arm of the largest mean + grid_m · width.  out (K,)."""
     K = mean.shape[0]
     for i in range(K):
-        out[r, i] = 0.0
+        out[i] = 0.0
     for m in range(grid.shape[0]):
         size = 0.0
         for i in range(K):
             bonus = grid[m] * width[i]
             score[i] = mean[i] + bonus
             size = max(size, abs(mean[i]) + abs(bonus))
-        out[r, first_largest(score, TIE * size)] += weights[m]
+        out[first_largest(score, TIE * size)] += weights[m]
 
 
-@kernel
-def uncoupled(mean, width, grid, weights, below, scores, beaten, out, r):
-    """A Z of its own for each arm: p_i = Σ_m w_m Π_{j≠i} P(score_j < score_im), ≤ for j > i.  out (R,K).
+@deferred("void(f8[::1], f8[::1], f8[::1], f8[::1], f8[::1], f8[:,::1], f8[::1], f8[::1])")
+def uncoupled(mean, width, grid, weights, below, scores, beaten, out):
+    """A Z of its own for each arm: p_i = Σ_m w_m Π_{j≠i} P(score_j < score_im), ≤ for j > i.  out (K,).
 
-    below (M+1,): the running totals of the weights, the last of them 1; scores (K,M), beaten (M,) scratch.
-    Both score_im and the scores of arm j increase with m, so one pass over the two grids suffices.
+    below, scores and beaten as in `GridScratch`. Both score_im and the scores of arm j increase with m, so
+    one pass over the two grids suffices.
     """
     K, M = scores.shape
     size = 0.0
@@ -57,27 +108,4 @@ def uncoupled(mean, width, grid, weights, below, scores, beaten, out, r):
         total = 0.0
         for m in range(M):
             total += beaten[m]
-        out[r, i] = total
-
-
-@kernel
-def probabilities(arms, theta, inverse, radius, grid, weights, is_coupled, out):
-    """The probability of every arm.  arms (R,K,d) or (1,K,d), radius (R or 1,), out (R,K).
-
-    Z takes the value grid_m · radius with probability weights_m; grid increasing (M,), weights (M,).
-    """
-    R, K = out.shape
-    M = grid.shape[0]
-    mean, width, score = np.empty(K), np.empty(K), np.empty(K)
-    scores, beaten, below = np.empty((K, M)), np.empty(M), np.zeros(M + 1)
-    for m in range(M):
-        below[m + 1] = below[m] + weights[m]
-    below[M] = 1.0
-    for r in range(R):
-        s = means_and_leverages(arms, r, theta, inverse, mean, width)
-        for i in range(K):
-            width[i] = radius[s] * math.sqrt(width[i])
-        if is_coupled:
-            coupled(mean, width, grid, weights, score, out, r)
-        else:
-            uncoupled(mean, width, grid, weights, below, scores, beaten, out, r)
+        out[i] = total

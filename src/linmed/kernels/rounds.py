@@ -23,6 +23,16 @@ def decide(rule, belief, s, beta, arms, p, blocks, n, noise, t, r, scratch, log_
     """The arm that replica s draws from the p-th set; writes log_p[t, r] unless its T is 0."""
 
 
+@by_class
+def lesson(rule, arms, p, arm, scratch, a):
+    """Writes what is learned from the arm just decided for into a (1,d): its features.
+
+    A rule that learns something else of the moment has a `lesson` of its own.
+    """
+    for k in range(a.shape[1]):
+        a[0, k] = arms[p, arm, k]
+
+
 @cache
 def rounds(Belief: type, Set: type, Rule: type) -> Any:
     """The kernel that plays rounds with these three."""
@@ -38,7 +48,7 @@ def rounds(Belief: type, Set: type, Rule: type) -> Any:
         into a cache.
         """
         version  # noqa: B018
-        belief, sure, rule_ = Belief(*borrowed(state)), Set(*confidence), Rule(*rule)
+        belief, sure, rule_ = Belief(*borrowed(state)), Set(*confidence), Rule(*borrowed(rule))
         arms = borrowed(arms)
         T, R = played.shape
         K, d = arms.shape[2], arms.shape[3]
@@ -62,11 +72,28 @@ def rounds(Belief: type, Set: type, Rule: type) -> Any:
                     arm = decide(rule_, belief, s, beta, offered, p, blocks, n, noise, t, r, scratch, log_p)
                     played[t, r] = arm
                     if rewards.shape[0] > 0:
-                        for k in range(d):
-                            a[0, k] = offered[p, arm, k]
+                        lesson(rule_, offered, p, arm, scratch, a)
                         if absorb(belief, s, a, 0, rewards[t, r, arm], u):
                             refresh(belief, s)
         keep(owned)
         keep(owned_blocks)
 
     return play
+
+
+@cache
+def observing(Belief: type) -> Any:
+    """The kernel that absorbs observations into this belief."""
+    version = version_of(Belief)
+
+    @kernel
+    def observe(state, features, rewards, replicas):
+        """The i-th of m belongs to replica replicas[i].  features (m,d), rewards, replicas (m,)."""
+        version  # noqa: B018
+        belief = Belief(*borrowed(state))
+        u = np.empty(features.shape[1])
+        for i in range(features.shape[0]):
+            if absorb(belief, replicas[i], features, i, rewards[i], u):
+                refresh(belief, replicas[i])
+
+    return observe

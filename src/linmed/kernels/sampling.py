@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from linmed.kernels.compile import kernel
+from linmed.kernels.compile import inlined, kernel
 
 SUM_TOLERANCE = 1e-6  # an integral's error; a rule that forgot to normalise is further off
 
@@ -41,10 +41,35 @@ def sample(log_probabilities, noise, out):
     return 1.0
 
 
-@kernel
+@inlined
 def floored(p, floor, K):
     """(1 − floor)·p + floor/K."""
     return (1.0 - floor) * p + floor / K
+
+
+@inlined
+def settle(p, floor, uniform, t, r, log_p):
+    """The arm that a uniform draws from the floored p (K,), which takes its place; writes log_p[t, r]
+    (T,R,K) unless its T is 0."""
+    K = p.shape[0]
+    if floor > 0.0:
+        for i in range(K):
+            p[i] = floored(p[i], floor, K)
+    if log_p.shape[0] > 0:
+        for i in range(K):
+            log_p[t, r, i] = math.log(p[i]) if p[i] > 0.0 else -math.inf
+    return invert_cdf(p, uniform)
+
+
+@inlined
+def settle_on(arm, p, floor, uniform, t, r, log_p):
+    """`settle` where a rule plays one arm; p (K,) is scratch."""
+    if floor == 0.0 and log_p.shape[0] == 0:
+        return arm
+    for i in range(p.shape[0]):
+        p[i] = 0.0
+    p[arm] = 1.0
+    return settle(p, floor, uniform, t, r, log_p)
 
 
 @kernel

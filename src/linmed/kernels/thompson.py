@@ -1,81 +1,154 @@
 """Linear Thompson sampling: the draw θ̃ ~ N(θ̂, s² V⁻¹), and the pieces its probabilities are made of."""
 
 import math
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from linmed.kernels.compile import kernel
+from linmed.checks import Floats
+from linmed.kernels.blocks import block_room, held, pack
+from linmed.kernels.compile import by_class, inlined, kernel, version_of
+from linmed.kernels.confidence import squared_radius
 from linmed.kernels.gauss import log_cdf, lower_tail
-from linmed.kernels.linear import matvec, row_product
+from linmed.kernels.linear import argmax, matvec, row_product
+from linmed.kernels.optimism import means, per_arm
 from linmed.kernels.orthant import REACH, planar, principal_axes
+from linmed.kernels.ridge import Ridge
+
+TINY = np.finfo(float).tiny
+
+FREQUENTIST, SQUARED_RADIUS, NUMBER, AGRAWAL_GOYAL = range(4)
 
 
-@kernel
+@by_class
+def spread(rule, belief, s, beta):
+    """The scale of replica s."""
+
+
+class ThompsonScratch(NamedTuple):
+    """What a draw writes on its way."""
+
+    L: Floats  # (d,d)
+    z: Floats  # (d,)
+    draw: Floats  # (1,d)
+    value: Floats  # (K,)
+
+
+class ThompsonRule(NamedTuple):
+    """argmax_a ⟨θ̃, a⟩ with θ̃ ~ N(θ̂, s² V⁻¹), or with probability `floor` an arm drawn evenly.
+
+    The noise of a decision is d standard normals, and one more with a floor.
+    """
+
+    kind: int
+    """Which scale s: √β, β, a number, or σ√(9 d log(t/δ)), with a horizon σ√(24 d log(n) log(1/δ))."""
+    size: float  # the number, or σ
+    horizon: float  # 0 stands for t
+    log_inverse_delta: float  # negative stands for δ = 1/(n+1)
+    lam: float  # λ
+    floor: float
+
+    def spread(self, belief, s, beta):
+        """The scale s of a replica; t is the number of rewards absorbed, at least 1."""
+        if self.kind == FREQUENTIST:
+            return math.sqrt(beta)
+        if self.kind == SQUARED_RADIUS:
+            return beta
+        if self.kind == NUMBER:
+            return self.size
+        t = max(belief.count[s], 1.0)
+        n = self.horizon if self.horizon > 0.0 else t
+        log_inverse_delta = self.log_inverse_delta if self.log_inverse_delta >= 0.0 else math.log(n + 1.0)
+        d = belief.theta.shape[1]
+        if self.horizon > 0.0:
+            variance = 24.0 * d * math.log(n) * log_inverse_delta
+        else:
+            variance = 9.0 * d * (math.log(t) + log_inverse_delta)
+        return self.size * math.sqrt(max(variance, TINY))  # δ = 1 would leave no randomness at t = 1
+
+    def workspace(self, K, d):
+        """Scratch for sets of K arms in d dimensions."""
+        return ThompsonScratch(np.empty((d, d)), np.empty(d), np.empty((1, d)), per_arm(K))
+
+    def decide(self, belief, s, beta, arms, p, blocks, n, noise, t, r, scratch, log_p):
+        """See `rounds.decide`; the probabilities take longer than this and are computed elsewhere."""
+        K, d = arms.shape[1], arms.shape[2]
+        if self.floor > 0.0:
+            uniform = lower_tail(noise[t, r, d])
+            if uniform < self.floor:
+                return min(int(uniform / self.floor * K), K - 1)
+        for k in range(d):
+            scratch.z[k] = noise[t, r, k]
+        factor(belief.gram, s, self.lam, scratch.L)
+        perturb(belief.theta, s, scratch.L, spread(self, belief, s, beta), scratch.z, scratch.draw)
+        return winner(arms, p, blocks, n, scratch.draw, scratch.value)
+
+
+@cache
+def spreads(Set: type) -> Any:
+    """The kernel that writes the scale of every replica for this class of confidence sets."""
+    version = version_of(Set)
+
+    @kernel
+    def spreads_of_set(state, parameters, rule, out):
+        """state: a `Ridge`, then the set and the rule, as plain tuples; out (R,)."""
+        version  # noqa: B018
+        belief, confidence, rule_ = Ridge(*state), Set(*parameters), ThompsonRule(*rule)
+        for r in range(out.shape[0]):
+            out[r] = spread(rule_, belief, r, squared_radius(confidence, belief, r))
+
+    return spreads_of_set
+
+
+@inlined
 def factor(gram, r, lam, L):
     """V = L Lᵀ by Cholesky, from the lower triangle of gram[r].  gram (R,d,d), L (d,d).
 
-    V ≥ λI, so no pivot is below λ: where rounding says otherwise, λ is right.
+    V ≥ λI, so no pivot is below λ: where rounding says otherwise, λ is right. Four rows at a time, whose sums
+    do not wait for each other.
     """
     d = L.shape[0]
     for j in range(d):
-        for i in range(j, d):
+        total = gram[r, j, j]
+        for k in range(j):
+            total -= L[j, k] * L[j, k]
+        pivot = math.sqrt(max(total, lam))
+        L[j, j] = pivot
+        whole = d - (d - j - 1) % 4
+        for i in range(j + 1, whole, 4):
+            t0, t1, t2, t3 = gram[r, i, j], gram[r, i + 1, j], gram[r, i + 2, j], gram[r, i + 3, j]
+            for k in range(j):
+                share = L[j, k]
+                t0 -= L[i, k] * share
+                t1 -= L[i + 1, k] * share
+                t2 -= L[i + 2, k] * share
+                t3 -= L[i + 3, k] * share
+            L[i, j], L[i + 1, j], L[i + 2, j], L[i + 3, j] = t0 / pivot, t1 / pivot, t2 / pivot, t3 / pivot
+        for i in range(whole, d):
             total = gram[r, i, j]
             for k in range(j):
                 total -= L[i, k] * L[j, k]
-            if i == j:
-                L[j, j] = math.sqrt(max(total, lam))
-            else:
-                L[i, j] = total / L[j, j]
+            L[i, j] = total / pivot
 
 
-@kernel
+@inlined
 def perturb(theta, r, L, scale, z, draw):
-    """draw = θ̂ + s L⁻ᵀ z ~ N(θ̂, s² V⁻¹).  theta (R,d), z, draw (d,)."""
+    """draw = θ̂ + s L⁻ᵀ z ~ N(θ̂, s² V⁻¹).  theta (R,d), z (d,) is overwritten, draw (1,d)."""
     d = L.shape[0]
-    for j in range(d - 1, -1, -1):
-        total = z[j]
-        for k in range(j + 1, d):
-            total -= L[k, j] * draw[k]
-        draw[j] = total / L[j, j]
+    for k in range(d - 1, -1, -1):
+        z[k] /= L[k, k]
+        for j in range(k):
+            z[j] -= L[k, j] * z[k]
     for j in range(d):
-        draw[j] = theta[r, j] + scale * draw[j]
+        draw[0, j] = theta[r, j] + scale * z[j]
 
 
-@kernel
-def best_arm(arms, r, direction):
-    """argmax_a ⟨direction, a⟩, the lowest index among equals."""
-    set_ = r if arms.shape[0] > 1 else 0
-    best, highest = 0, 0.0
-    for i in range(arms.shape[1]):
-        inner = 0.0
-        for k in range(arms.shape[2]):
-            inner += arms[set_, i, k] * direction[k]
-        if i == 0 or inner > highest:
-            best, highest = i, inner
-    return best
-
-
-@kernel
-def choose(arms, theta, gram, lam, scale, floor, noise, out):
-    """argmax_a ⟨θ̃, a⟩ in every replica, or with probability `floor` an arm drawn evenly.
-
-    arms (R,K,d), theta (R,d), gram (R,d,d), scale (R,), each with a 1 for R where all share it; out (R,);
-    noise (R,d) standard normals, (R,d+1) with a floor.
-    """
-    K, d = arms.shape[1], arms.shape[2]
-    L, draw, z = np.empty((d, d)), np.empty(d), np.empty(d)
-    for r in range(out.shape[0]):
-        if floor > 0.0:
-            uniform = lower_tail(noise[r, d])
-            if uniform < floor:
-                out[r] = min(int(uniform / floor * K), K - 1)
-                continue
-        for k in range(d):
-            z[k] = noise[r, k]
-        s = r if theta.shape[0] > 1 else 0
-        factor(gram, s, lam, L)
-        perturb(theta, s, L, scale[s], z, draw)
-        out[r] = best_arm(arms, r, draw)
+@inlined
+def winner(arms, p, blocks, n, direction, value):
+    """argmax_a ⟨direction, a⟩ of set p, the lowest index among equals.  direction (1,d), value (K,) scratch."""
+    means(arms, p, blocks, n, direction, 0, value)
+    return argmax(value)
 
 
 @kernel
@@ -232,8 +305,12 @@ def count_repeats(arms, theta, gram, lam, scale, floor, noise_bits, played, draw
     that a replica's numbers depend on its own stream alone.
     """
     K, d = arms.shape[1], arms.shape[2]
-    L, draw, z = np.empty((d, d)), np.empty(d), np.empty(d + d % 2)
+    L, draw, z, value = np.empty((d, d)), np.empty((1, d)), np.empty(d + d % 2), per_arm(K)
+    blocks = np.empty((1, block_room(K, d) if held(K, d) else 0))
     for r in range(out.shape[0]):
+        p = r if arms.shape[0] > 1 else 0
+        if held(K, d):
+            pack(arms, p, d, blocks, 0)
         seed = np.uint64(0)
         for k in range(noise_bits.shape[1]):
             seed = split_mix(seed ^ noise_bits[r, k])[1]
@@ -255,5 +332,5 @@ def count_repeats(arms, theta, gram, lam, scale, floor, noise_bits, played, draw
                 z[k] = length * math.cos(angle)
                 z[k + 1] = length * math.sin(angle)
             perturb(theta, s, L, scale[s], z, draw)
-            hits += played[r] == best_arm(arms, r, draw)
+            hits += played[r] == winner(arms, p, blocks, 0, draw, value)
         out[r] = hits

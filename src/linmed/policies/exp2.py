@@ -1,6 +1,6 @@
 """EXP2 with Kiefer–Wolfowitz exploration (Bubeck, Cesa-Bianchi and Kakade 2012), in terms of rewards."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 from linmed import checks
 from linmed.checks import Floats, Ints
 from linmed.kernels import exp2 as kernels
-from linmed.kernels.sampling import draw
-from linmed.policies.base import Policy, Properties, State, decisions
+from linmed.kernels.rounds import observing
+from linmed.policies.base import Properties, State
+from linmed.policies.compiled import CompiledPolicy
 
 
 class Geometry(NamedTuple):
@@ -22,25 +23,30 @@ class Geometry(NamedTuple):
     rank: Ints  # (n,)
     lift: Floats  # (n,d,d) from coordinates back to vectors
 
+    def remember(self, arm_set: Ints) -> None:
+        """From here on the replicas know these sets by their fingerprints."""
+        arm_set[:] = self.key[: len(arm_set)]
 
-@dataclass(slots=True)
-class Exp2State(State):
+
+NOWHERE = Geometry(
+    np.empty(0, np.int64), np.empty((0, 0)), np.empty((0, 0, 0)), np.empty(0, np.int64), np.empty((0, 0, 0))
+)
+"""Before there are arms."""
+
+
+class Exp2State(kernels.Totals, State):
     """The sum of the estimates Q⁻¹a·y; theta is their mean. The arm set is remembered by a fingerprint."""
 
-    theta: Floats  # (R,d)
-    count: Ints  # (R,)
-    total: Floats  # (R,d) Θ
-    arm_set: Ints  # (R,) 0 before the first decision
-    geometry: Geometry | None = field(default=None, repr=False, compare=False)
+    geometry: Geometry | None = None
     """Made from the arms when needed; no part of what is saved."""
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays by name, not copied."""
-        return {"theta": self.theta, "count": self.count, "total": self.total, "arm_set": self.arm_set}
+        return self._asdict()
 
 
 @dataclass(frozen=True)
-class EXP2(Policy):
+class EXP2(CompiledPolicy):
     """P(a) = γ π(a) + (1 − γ) exp(η⟨Θ, a⟩)/Σ exp(η⟨Θ, ·⟩) with π the G-optimal design.
 
     Θ = Σ Q⁻¹a·y is the sum of unbiased estimates, Q = Σ P(a) a aᵀ. η = √(log K / (3 r n)) and γ = r η, where
@@ -70,6 +76,7 @@ class EXP2(Policy):
         paper_all_arms="yes",
     )
     learns_from_arms: ClassVar[bool] = False
+    belief: ClassVar[type] = kernels.Totals
 
     @property
     def scale_free(self) -> bool:
@@ -94,43 +101,28 @@ class EXP2(Policy):
             arm_set=np.zeros(replicas, dtype=np.int64),
         )
 
-    def rates(self, state: Exp2State, arms: int, rank: Ints) -> tuple[Floats, Floats]:
-        """η and γ of every decision, (R,) each, for so many arms of this rank (R or 1,)."""
-        r = rank + np.zeros(len(state.count))
-        n = state.count + 2.0 if self.horizon is None else float(self.horizon)
-        if self.eta is None:
-            eta = np.minimum(np.sqrt(np.log(arms) / (3.0 * r * n)), 0.5 / r)
-        else:
-            eta = np.full(len(r), self.eta)
-        gamma = np.minimum(r * eta, 0.5) if self.gamma is None else np.full(len(r), self.gamma)
+    @property
+    def rule(self) -> kernels.Exp2Rule:
+        """Exponential weights and a design, of arms yet to be given."""
+        return self._rule(NOWHERE)
+
+    def rates(self, state: Exp2State, arms: int, rank: int) -> tuple[Floats, Floats]:
+        """η and γ of every replica, (R,) each, for so many arms of this rank."""
+        pairs = [kernels.rates(self.rule, count, rank, arms) for count in state.count]
+        eta, gamma = np.array(pairs).T
         return eta, gamma
-
-    def log_probabilities(self, state: Exp2State, arms: Floats) -> Floats:
-        """log P(a), finite for every arm.  arms (R,K,d) or (1,K,d) → (R,K)."""
-        geometry = self._geometry(state, arms)
-        out = np.empty((decisions(state, arms), arms.shape[1]))
-        eta, gamma = self.rates(state, arms.shape[1], geometry.rank)
-        kernels.log_probabilities(arms, state.total, geometry.design, eta, gamma, out)
-        return out
-
-    def choose(self, state: Exp2State, arms: Floats, noise: Floats) -> Ints:
-        """Draw without taking logarithms."""
-        out = np.empty(len(noise), dtype=np.int64)
-        draw(self._probabilities(state, arms, self._geometry(state, arms)), 0.0, noise, out)
-        return out
 
     def features(self, state: Exp2State, arms: Floats, arm: Ints) -> Floats:
         """Q⁻¹a of the arms just played; the arm set is remembered from here on.  arm (R,) → (R,d)."""
         geometry = self._geometry(state, arms)
-        p = self._probabilities(state, arms, geometry)
         out = np.empty((len(arm), arms.shape[2]))
-        kernels.estimators(p, arm, geometry.coordinates, geometry.rank, geometry.lift, out)
-        state.arm_set[:] = geometry.key[: len(state.arm_set)]
+        kernels.estimators(tuple(state), tuple(self._rule(geometry)), arms, arm, out)
+        geometry.remember(state.arm_set)
         return out
 
     def learn(self, state: Exp2State, features: Floats, rewards: Floats, replicas: Ints) -> None:
         """Θ += Q⁻¹a·y with the Q⁻¹a that `features` gave when the arm was played."""
-        kernels.learn(state.total, state.theta, state.count, features, rewards, replicas)
+        observing(kernels.Totals)(tuple(state), features, rewards, replicas)
 
     def observe(self, state: Exp2State, features: Floats, rewards: Floats, replicas: Ints) -> None:
         """Always an error: the estimate Q⁻¹a·y is unbiased only if EXP2 drew the arm itself."""
@@ -143,25 +135,46 @@ class EXP2(Policy):
         """EXP2, or EXP2-AT for the anytime version."""
         return ("EXP2-AT" if self.horizon is None else "EXP2") + self.describe("horizon")
 
-    def _probabilities(self, state: Exp2State, arms: Floats, geometry: Geometry) -> Floats:
-        out = np.empty((decisions(state, arms), arms.shape[1]))
-        eta, gamma = self.rates(state, arms.shape[1], geometry.rank)
-        kernels.probabilities(arms, state.total, geometry.design, eta, gamma, out)
-        return out
+    def _rounds(
+        self, state: Exp2State, arms: Floats, rewards: Floats, noise: Floats, played: Ints, log_p: Floats
+    ) -> None:
+        kernel, confidence, _ = self._parts
+        if len(arms) > 1:
+            keys = [fingerprints(offered) for offered in arms]
+            require_same(bool((np.array(keys) == keys[0]).all()))
+        geometry = self._geometry(state, arms[0])
+        rule = tuple(self._rule(geometry))
+        kernel(tuple(state), confidence, rule, arms[:1], rewards, noise, played, log_p)
+        if len(rewards):
+            geometry.remember(state.arm_set)
+
+    def _rule(self, geometry: Geometry) -> kernels.Exp2Rule:
+        return kernels.Exp2Rule(float(self.horizon or 0), self.eta or 0.0, self.gamma or 0.0, *geometry[1:])
 
     def _geometry(self, state: Exp2State, arms: Floats) -> Geometry:
         """The geometry of the arms, remembered by the state; an error if they are not those it knows."""
-        key = np.empty(len(arms), dtype=np.int64)
-        kernels.fingerprint((arms + 0.0).view(np.uint64), key)  # + 0.0: −0 is 0
+        key = fingerprints(arms)
         known = state.arm_set if len(state.arm_set) > 1 or state.arm_set[0] else key[:1]
-        if ((known != 0) & (known != key)).any():
-            raise ValueError(
-                "arms differ from those of the first decision: EXP2 needs the same arms, in the same order, "
-                "in every round"
-            )
+        require_same(not ((known != 0) & (known != key)).any())
         if state.geometry is None or not np.array_equal(state.geometry.key, key):
             state.geometry = geometry_of(arms, key)
         return state.geometry
+
+
+def fingerprints(arms: Floats) -> Ints:
+    """One for each set.  arms (n,K,d) → (n,)."""
+    key = np.empty(len(arms), dtype=np.int64)
+    kernels.fingerprint((arms + 0.0).view(np.uint64), key)  # + 0.0: −0 is 0
+    return key
+
+
+def require_same(same: bool) -> None:
+    """An error unless the arms are those of the rounds before."""
+    if not same:
+        raise ValueError(
+            "arms differ from those of the first decision: EXP2 needs the same arms, in the same order, "
+            "in every round"
+        )
 
 
 def geometry_of(arms: Floats, key: Ints) -> Geometry:

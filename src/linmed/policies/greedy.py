@@ -3,17 +3,14 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from linmed import checks
-from linmed.checks import Floats, Ints
-from linmed.kernels import optimism
-from linmed.policies.base import Properties, RidgeState, decisions
-from linmed.policies.rule import DeterministicPolicy
+from linmed.kernels.optimism import GreedyRule
+from linmed.policies.base import Properties, RidgePolicy
+from linmed.policies.compiled import CompiledPolicy
 
 
 @dataclass(frozen=True)
-class Greedy(DeterministicPolicy):
+class Greedy(RidgePolicy, CompiledPolicy):
     """Play argmax_a ⟨θ̂, a⟩ with probability 1 − ε and a uniformly drawn arm with probability ε.
 
     Ties go to the lowest index, so with ε = 0 it starts with arm 0 and may never leave it.
@@ -36,15 +33,9 @@ class Greedy(DeterministicPolicy):
         self._set("epsilon", checks.between("epsilon", self.epsilon, 0.0, 1.0))
 
     @property
-    def evenly(self) -> float:
-        """ε."""
-        return self.epsilon
-
-    def best(self, state: RidgeState, arms: Floats) -> Ints:
-        """The empirically best arm: an upper confidence bound of radius 0."""
-        out = np.empty(decisions(state, arms), dtype=np.int64)
-        optimism.oful(arms, state.theta, state.inverse, np.zeros(len(state.count)), out)
-        return out
+    def rule(self) -> GreedyRule:
+        """The empirically best arm, and a share ε for all."""
+        return GreedyRule(self.epsilon)
 
 
 @dataclass(frozen=True)

@@ -1,19 +1,18 @@
 """LinIMED: indexed minimum empirical divergence (Bian and Tan 2024)."""
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-import numpy as np
-
 from linmed import checks
-from linmed.checks import Floats, Ints
-from linmed.kernels import optimism
-from linmed.policies.base import Properties, RidgeState, decisions
-from linmed.policies.rule import DeterministicPolicy, Floored
+from linmed.kernels.optimism import ImedRule
+from linmed.policies.base import Properties
+from linmed.policies.compiled import CompiledPolicy
+from linmed.policies.rule import Floored
 
 
 @dataclass(frozen=True)
-class LinIMED(Floored, DeterministicPolicy):
+class LinIMED(Floored, CompiledPolicy):
     """Play argmin_a I(a) with I(a) = D(a)² / (β‖a‖²_{V⁻¹}) − log(β‖a‖²_{V⁻¹}). Ties go to the lowest index.
 
     Version 1: D is the gap between the means. Version 2: the same, but the empirically best arm's index
@@ -51,16 +50,11 @@ class LinIMED(Floored, DeterministicPolicy):
         if self.horizon is not None:
             self._set("horizon", checks.whole("horizon", self.horizon))
 
-    def best(self, state: RidgeState, arms: Floats) -> Ints:
+    @property
+    def rule(self) -> ImedRule:
         """The arm of the smallest index."""
-        out = np.empty(decisions(state, arms), dtype=np.int64)
-        horizon = (
-            state.count + 1.0 if self.horizon is None else np.full(len(state.count), float(self.horizon))
-        )
-        optimism.imed(
-            arms, state.theta, state.inverse, self.radius(state), self.version, self.C, np.log(horizon), out
-        )
-        return out
+        log_horizon = -1.0 if self.horizon is None else math.log(self.horizon)
+        return ImedRule(self.version, self.C, log_horizon, self.floor)
 
     def derived_name(self) -> str:
         """LinIMED-1 and the like."""

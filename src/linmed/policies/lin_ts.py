@@ -1,14 +1,16 @@
 """Linear Thompson sampling (Agrawal and Goyal 2013; Abeille and Lazaric 2017; Russo and Van Roy 2014)."""
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
 
 from linmed import checks
-from linmed.checks import Floats, Ints
+from linmed.checks import Floats
 from linmed.kernels import thompson
 from linmed.policies.base import Choice, Noise, Properties, RidgeState, entries
+from linmed.policies.compiled import CompiledPolicy
 from linmed.policies.gaussian_argmax import log_best_arm_probabilities, with_played
 from linmed.policies.rule import Floored
 
@@ -21,7 +23,7 @@ SHORT = {
 
 
 @dataclass(frozen=True)
-class LinTS(Floored):
+class LinTS(Floored, CompiledPolicy):
     """Draw θ̃ ~ N(θ̂, s² V⁻¹) and play argmax_a ⟨θ̃, a⟩. Ties go to the lowest index.
 
     The scale s is √β, OFUL's radius ("frequentist"); σ, which with λ = σ²/S² is the posterior of the
@@ -85,34 +87,28 @@ class LinTS(Floored):
         """d normals, and one more that becomes a uniform where there is a floor."""
         return dim + 1 if self.floor > 0.0 else dim
 
+    @property
+    def rule(self) -> thompson.ThompsonRule:
+        """Draw θ̃ and play its best arm; no probability is computed."""
+        kinds = {
+            "frequentist": thompson.FREQUENTIST,
+            "squared-radius": thompson.SQUARED_RADIUS,
+            "agrawal-goyal": thompson.AGRAWAL_GOYAL,
+        }
+        return thompson.ThompsonRule(
+            kind=kinds.get(str(self.scale), thompson.NUMBER),
+            size=self.sigma if isinstance(self.scale, str) else self.scale,
+            horizon=float(self.horizon or 0),
+            log_inverse_delta=-1.0 if self.delta is None else -math.log(self.delta),
+            lam=self.lam,
+            floor=self.floor,
+        )
+
     def spread(self, state: RidgeState) -> Floats:
         """s in every replica (R,)."""
-        replicas, dim = state.theta.shape
-        if self.scale == "frequentist":
-            return self.radius(state)
-        if self.scale == "squared-radius":
-            return self.radius(state) ** 2
-        if self.scale == "bayes":
-            return np.full(replicas, self.sigma)
-        if self.scale == "agrawal-goyal":
-            t = np.maximum(state.count, 1).astype(np.float64)
-            n = t if self.horizon is None else np.full(replicas, float(self.horizon))
-            log_inverse_delta = np.log(n + 1.0) if self.delta is None else -np.log(self.delta)
-            if self.horizon is None:
-                variance = 9.0 * dim * (np.log(t) + log_inverse_delta)
-            else:
-                variance = 24.0 * dim * np.log(n) * log_inverse_delta
-            # δ = 1 would leave no randomness at t = 1
-            spread: Floats = self.sigma * np.sqrt(np.maximum(variance, np.finfo(float).tiny))
-            return spread
-        return np.full(replicas, float(self.scale))
-
-    def choose(self, state: RidgeState, arms: Floats, noise: Floats) -> Ints:
-        """Draw θ̃ and play its best arm; no probability is computed."""
-        out = np.empty(len(noise), dtype=np.int64)
-        thompson.choose(
-            arms, state.theta, state.gram, self.lam, self.spread(state), self.floor, noise, out
-        )  # fmt: skip
+        _, confidence, rule = self._parts
+        out = np.empty(len(state.count))
+        thompson.spreads(type(self.confidence_set))(tuple(state), confidence, rule, out)
         return out
 
     def log_probabilities(self, state: RidgeState, arms: Floats) -> Floats:

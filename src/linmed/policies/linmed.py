@@ -2,69 +2,22 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, ClassVar, Literal
-
-import numpy as np
+from typing import ClassVar, Literal
 
 from linmed import checks
-from linmed.checks import Floats, Ints
 from linmed.kernels.med import MedRule
-from linmed.kernels.ridge import Ridge
-from linmed.kernels.rounds import rounds
-from linmed.policies.base import Choice, Properties, RidgePolicy, RidgeState, decisions, entries
-
-_NO_REWARDS = _NO_LOGARITHMS = np.empty((0, 0, 0))
+from linmed.policies.base import Properties, RidgePolicy
+from linmed.policies.compiled import CompiledPolicy
 
 
 @dataclass(frozen=True)
-class MedPolicy(RidgePolicy):
+class MedPolicy(RidgePolicy, CompiledPolicy):
     """p_t(a) ∝ q_t(a) f_t(a) with f_t(a) = exp(−Δ̂² / (β ‖â − a‖²_{V⁻¹})); subclasses say what q_t is."""
-
-    compiled_rounds: ClassVar[bool] = True
 
     @property
     @abstractmethod
     def rule(self) -> MedRule:
         """q_t."""
-
-    def log_probabilities(self, state: RidgeState, arms: Floats) -> Floats:
-        """log p_t(a), finite for every arm whose q_t is positive.  arms (R,K,d) → (R,K)."""
-        log_p = np.empty((1, decisions(state, arms), arms.shape[1]))
-        arm = np.empty(log_p.shape[:2], dtype=np.int64)
-        self._rounds(state, arms[None], _NO_REWARDS, np.zeros((*arm.shape, 1)), arm, log_p)
-        result: Floats = log_p[0]
-        return result
-
-    def decide(self, state: RidgeState, arms: Floats, noise: Floats) -> Choice:
-        """Everything in one call of a kernel."""
-        arm, log_p = np.empty((1, len(noise)), dtype=np.int64), np.empty((1, len(noise), arms.shape[1]))
-        self._rounds(state, arms[None], _NO_REWARDS, noise[None], arm, log_p)
-        played, law = arm[0], log_p[0]
-        return Choice(played, entries(law, played), law, self.features(state, arms, played))
-
-    def choose(self, state: RidgeState, arms: Floats, noise: Floats) -> Ints:
-        """Draw from p_t without taking its logarithms."""
-        arm = np.empty((1, len(noise)), dtype=np.int64)
-        self._rounds(state, arms[None], _NO_REWARDS, noise[None], arm, _NO_LOGARITHMS)
-        return arm.reshape(-1)
-
-    def play(self, state: RidgeState, arms: Floats, rewards: Floats, noise: Floats, played: Ints) -> None:
-        """All rounds in one call of a kernel, without the interpreter and its lock."""
-        self._rounds(state, arms, rewards, noise, played, _NO_LOGARITHMS)
-
-    def _rounds(
-        self, state: RidgeState, arms: Floats, rewards: Floats, noise: Floats, played: Ints, log_p: Floats
-    ) -> None:
-        kernel, confidence, rule = self._parts
-        kernel(tuple(state), confidence, rule, arms, rewards, noise, played, log_p)
-
-    @cached_property
-    def _parts(self) -> tuple[Any, tuple[Any, ...], tuple[Any, ...]]:
-        """The kernel for this belief, confidence set and rule, and the last two as it takes them."""
-        sure, rule = self.confidence_set, self.rule
-        kinds: tuple[Any, ...] = Ridge, type(sure), type(rule)
-        return rounds(*kinds), tuple(sure), tuple(rule)
 
 
 @dataclass(frozen=True)

@@ -1,31 +1,31 @@
 """Maillard sampling, the K-armed rule that LinMED extends (the paper's section 3)."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from linmed import checks
 from linmed.checks import Floats, Ints
-from linmed.policies.base import Policy, Properties, State
+from linmed.kernels.maillard import MaillardRule, Pulls
+from linmed.kernels.rounds import observing
+from linmed.policies.base import Properties, State
+from linmed.policies.compiled import CompiledPolicy
 
 
-@dataclass(slots=True)
-class PullState(State):
+class PullState(Pulls, State):
     """Pulls and reward sums of each arm; theta holds the means (0 where there is no pull yet)."""
 
-    theta: Floats  # (R, d)
-    count: Ints  # (R,)
-    pulls: Floats  # (R, d)
-    totals: Floats  # (R, d)
+    __slots__ = ()
 
-    def arrays(self) -> dict[str, Floats | Ints]:
+    def arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays by name, not copied."""
-        return {"theta": self.theta, "count": self.count, "pulls": self.pulls, "totals": self.totals}
+        return self._asdict()
 
 
 @dataclass(frozen=True)
-class MaillardSampling(Policy):
+class MaillardSampling(CompiledPolicy):
     """p_t(a) ∝ exp(−N_a Δ̂_a² / (2σ²)) for independent arms, given as one-hot rows.
 
     Arm i is the row with a single 1 at position i, so `dim` is the number of arms there are; a round may
@@ -43,6 +43,7 @@ class MaillardSampling(Policy):
         all_arms="once each has a reward",
         randomised=True,
     )
+    belief: ClassVar[type] = Pulls
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -57,34 +58,24 @@ class MaillardSampling(Policy):
             totals=np.zeros((replicas, dim)),
         )
 
-    def log_probabilities(self, state: PullState, arms: Floats) -> Floats:
-        """log p_t(a).  arms one-hot, (R,K,d) or (1,K,d) → (R,K)."""
-        index = one_hot_indices("arms", arms)
-        rows = np.arange(state.theta.shape[0])[:, None]
-        pulls = state.pulls[rows, index]
-        means = state.theta[rows, index]
-        fresh = pulls == 0
-        gaps = means.max(axis=1, keepdims=True) - means
-        log_f = -0.5 * pulls * (gaps / self.sigma) ** 2
-        waiting = fresh.any(axis=1, keepdims=True)
-        log_f = np.where(waiting, np.where(fresh, 0.0, -np.inf), log_f)
-        result: Floats = log_f - np.log(np.exp(log_f).sum(axis=1, keepdims=True))
-        return result
+    @property
+    def rule(self) -> MaillardRule:
+        """The weights of the arms."""
+        return MaillardRule(self.sigma)
 
     def learn(self, state: PullState, features: Floats, rewards: Floats, replicas: Ints) -> None:
         """Count the pull and its reward."""
-        index = one_hot_indices("features", features)
-        np.add.at(state.pulls, (replicas, index), 1.0)
-        np.add.at(state.totals, (replicas, index), rewards)
-        np.add.at(state.count, replicas, 1)
-        state.theta[replicas, index] = state.totals[replicas, index] / state.pulls[replicas, index]
+        check_one_hot("features", features)
+        observing(Pulls)(tuple(state), features, rewards, replicas)
+
+    def _rounds(self, state: PullState, arms: Floats, *others: Any) -> None:
+        check_one_hot("arms", arms)
+        super()._rounds(state, arms, *others)
 
 
-def one_hot_indices(name: str, rows: Floats) -> Ints:
-    """The position of the 1 in every row of (..., d); anything but one-hot rows is an error."""
-    index: Ints = rows.argmax(axis=-1)
+def check_one_hot(name: str, rows: Floats) -> None:
+    """Anything but one-hot rows (..., d) is an error."""
     if not (((rows == 0) | (rows == 1)).all() and (rows.sum(axis=-1) == 1).all()):
         raise ValueError(
             f"{name} must be one-hot rows (a single 1, the rest 0); MaillardSampling knows no features"
         )
-    return index

@@ -4,18 +4,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, NamedTuple
 
-import numpy as np
-
 from linmed import checks
-from linmed.checks import Floats, Ints
-from linmed.kernels import optimism
 from linmed.kernels.confidence import FixedSet
-from linmed.policies.base import Properties, RidgeState, decisions
-from linmed.policies.rule import DeterministicPolicy, Floored
+from linmed.kernels.optimism import OfulRule
+from linmed.policies.base import Properties
+from linmed.policies.compiled import CompiledPolicy
+from linmed.policies.rule import Floored
 
 
 @dataclass(frozen=True)
-class OFUL(Floored, DeterministicPolicy):
+class OFUL(Floored, CompiledPolicy):
     """Play argmax_a ⟨θ̂, a⟩ + √β ‖a‖_{V⁻¹}. Ties go to the lowest index.
 
     √β = σ √(log(det V/det V₀) + 2 log(1/δ)) + √λ S. The rule is deterministic: without a `floor` its logs
@@ -33,11 +31,10 @@ class OFUL(Floored, DeterministicPolicy):
         paper_all_arms="no",
     )
 
-    def best(self, state: RidgeState, arms: Floats) -> Ints:
+    @property
+    def rule(self) -> OfulRule:
         """The arm of the largest upper confidence bound."""
-        out = np.empty(decisions(state, arms), dtype=np.int64)
-        optimism.oful(arms, state.theta, state.inverse, self.radius(state), out)
-        return out
+        return OfulRule(self.floor)
 
 
 @dataclass(frozen=True)

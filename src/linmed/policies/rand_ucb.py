@@ -8,13 +8,14 @@ import numpy as np
 
 from linmed import checks
 from linmed.checks import Floats
-from linmed.kernels import randomised_ucb
-from linmed.policies.base import Properties, RidgeState, decisions
-from linmed.policies.rule import Floored, RulePolicy
+from linmed.kernels.randomised_ucb import RandomisedRule
+from linmed.policies.base import Properties
+from linmed.policies.compiled import CompiledPolicy
+from linmed.policies.rule import Floored
 
 
 @dataclass(frozen=True)
-class RandUCB(Floored, RulePolicy):
+class RandUCB(Floored, CompiledPolicy):
     """Play argmax_a ⟨θ̂, a⟩ + Z ‖a‖_{V⁻¹} with a random Z on M equally spaced points between L and U = √β.
 
     Z is a discretised half-Gaussian: P(Z = α_m) ∝ exp(−α_m²/(2s²)) for m < M, together 1 − ε, and
@@ -58,14 +59,10 @@ class RandUCB(Floored, RulePolicy):
         """The values of Z/U, increasing, and their probabilities, (M,) each."""
         return half_gaussian(self.points, self.low, self.spread, self.top)
 
-    def probabilities(self, state: RidgeState, arms: Floats) -> Floats:
-        """The sum over the grid.  arms → (R,K)."""
-        out = np.empty((decisions(state, arms), arms.shape[1]))
-        grid, weights = self.law()
-        randomised_ucb.probabilities(
-            arms, state.theta, state.inverse, self.radius(state), grid, weights, self.coupled, out
-        )
-        return out
+    @property
+    def rule(self) -> RandomisedRule:
+        """The sum over the grid."""
+        return RandomisedRule(*self.law(), self.coupled, self.floor)
 
 
 @lru_cache(maxsize=64)

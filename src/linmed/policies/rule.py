@@ -12,7 +12,7 @@ import numpy as np
 from linmed import checks
 from linmed.checks import Floats, Ints
 from linmed.kernels import sampling
-from linmed.policies.base import RidgePolicy, RidgeState, decisions
+from linmed.policies.base import RidgePolicy, RidgeState
 
 
 @dataclass(frozen=True)
@@ -56,22 +56,3 @@ class Floored(RidgePolicy):
     def evenly(self) -> float:
         """ε."""
         return self.floor
-
-
-@dataclass(frozen=True)
-class DeterministicPolicy(RulePolicy):
-    """A rule that plays one arm: probability 1 on it, 0 on the others, before any even share."""
-
-    @abstractmethod
-    def best(self, state: RidgeState, arms: Floats) -> Ints:
-        """The arm the rule plays.  arms (R,K,d) or (1,K,d) → (R,)."""
-
-    def probabilities(self, state: RidgeState, arms: Floats) -> Floats:
-        """1 on the rule's arm."""
-        p = np.zeros((decisions(state, arms), arms.shape[1]))
-        p[np.arange(len(p)), self.best(state, arms)] = 1.0
-        return p
-
-    def choose(self, state: RidgeState, arms: Floats, noise: Floats) -> Ints:
-        """The rule's arm, or a draw where part of the mass is spread evenly."""
-        return super().choose(state, arms, noise) if self.evenly > 0.0 else self.best(state, arms)

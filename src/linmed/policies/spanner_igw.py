@@ -1,5 +1,6 @@
 """SpannerIGW: inverse gap weighting over a design (Zhu, Foster, Langford and Mineiro 2022)."""
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -7,13 +8,14 @@ import numpy as np
 
 from linmed import checks
 from linmed.checks import Floats
-from linmed.kernels import igw
-from linmed.policies.base import Properties, RidgeState, decisions
-from linmed.policies.rule import Floored, RulePolicy
+from linmed.kernels.igw import SpannerRule, exploration
+from linmed.policies.base import Properties, RidgeState
+from linmed.policies.compiled import CompiledPolicy
+from linmed.policies.rule import Floored
 
 
 @dataclass(frozen=True)
-class SpannerIGW(Floored, RulePolicy):
+class SpannerIGW(Floored, CompiledPolicy):
     """p(a) = q(a)/(λ + η gap(a)), q half on the best arm, half on a design of the arms a/√(1 + η gap(a)).
 
     η = γ/(C_opt d) and γ = √(C_opt d n / (Reg_Sq(n) + 32 log(2/δ))); λ in [1/2, 1] makes the sum 1.
@@ -60,23 +62,23 @@ class SpannerIGW(Floored, RulePolicy):
             self._set("regression_regret", checks.positive("regression_regret", self.regression_regret))
         self._set("design", checks.option("design", self.design, ("approx", "optimal")))
 
+    @property
+    def rule(self) -> SpannerRule:
+        """q(a) / (λ + η gap(a))."""
+        return SpannerRule(
+            C_opt=self.C_opt,
+            gamma=self.gamma or 0.0,
+            horizon=float(self.horizon or 0),
+            log_rate=-1.0 if self.delta is None else math.log(2.0 / self.delta),
+            regression_regret=self.regression_regret or 0.0,
+            optimal=self.design == "optimal",
+            floor=self.floor,
+        )
+
     def exploration(self, state: RidgeState) -> Floats:
         """γ in every replica (R,)."""
         replicas, dim = state.theta.shape
-        if self.gamma is not None:
-            return np.full(replicas, self.gamma)
-        n = state.count + 1.0 if self.horizon is None else np.full(replicas, float(self.horizon))
-        log_rate = np.log(2.0 / self.delta) if self.delta is not None else np.log(2.0 * (n + 1.0))
-        regret = dim * np.log(n) if self.regression_regret is None else self.regression_regret
-        gamma: Floats = np.sqrt(self.C_opt * dim * n / (regret + 32.0 * log_rate))
-        return gamma
-
-    def probabilities(self, state: RidgeState, arms: Floats) -> Floats:
-        """q(a) / (λ + η gap(a)).  arms → (R,K)."""
-        out = np.empty((decisions(state, arms), arms.shape[1]))
-        eta = self.exploration(state) / (self.C_opt * arms.shape[2])
-        igw.spanner_igw(arms, state.theta, eta, self.design == "optimal", out)
-        return out
+        return np.array([exploration(self.rule, state, r, 0, dim) for r in range(replicas)])
 
     def derived_name(self) -> str:
         """SpannerIGW, or SpannerIGW-AT for the anytime version."""

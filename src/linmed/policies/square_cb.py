@@ -1,5 +1,6 @@
 """SquareCB: inverse gap weighting over all arms (Foster and Rakhlin 2020)."""
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -7,13 +8,13 @@ import numpy as np
 
 from linmed import checks
 from linmed.checks import Floats
-from linmed.kernels import igw
-from linmed.policies.base import Properties, RidgeState, decisions
-from linmed.policies.rule import RulePolicy
+from linmed.kernels.igw import SquareRule, exploration
+from linmed.policies.base import Properties, RidgePolicy, RidgeState
+from linmed.policies.compiled import CompiledPolicy
 
 
 @dataclass(frozen=True)
-class SquareCB(RulePolicy):
+class SquareCB(RidgePolicy, CompiledPolicy):
     """p(a) = 1/(K + γ gap(a)) for every arm but the best, which has the rest.
 
     The gaps are between predictions of an online regression oracle: ridge, f(a) = ⟨θ̂, a⟩, or
@@ -56,26 +57,22 @@ class SquareCB(RulePolicy):
             self._set("horizon", checks.whole("horizon", self.horizon))
         self._set("form", checks.option("form", self.form, ("rest", "normalised")))
 
+    @property
+    def rule(self) -> SquareRule:
+        """Inverse gap weights."""
+        return SquareRule(
+            vaw=self.oracle == "vaw",
+            normalised=self.form == "normalised",
+            gamma=self.gamma or 0.0,
+            horizon=float(self.horizon or 0),
+            log_rate=-1.0 if self.delta is None else math.log(2.0 / self.delta),
+            lam=self.lam,
+            bias=self.lam * self.norm_bound**2,
+            variance=self.sigma**2,
+            unit=self.sigma**2 + self.norm_bound**2,
+        )
+
     def exploration(self, state: RidgeState, arms: int) -> Floats:
         """γ in every replica (R,) when there are so many arms."""
         replicas, dim = state.theta.shape
-        if self.gamma is not None:
-            return np.full(replicas, self.gamma)
-        if self.horizon is None:
-            n = state.count + 1.0
-            known = self.lam * self.norm_bound**2
-            regret = known + (self.sigma**2 + self.norm_bound**2) * state.logdet
-        else:
-            n = np.full(replicas, float(self.horizon))
-            regret = self.sigma**2 * dim * np.log1p(n / (dim * self.lam))
-        log_rate = np.log(2.0 / self.delta) if self.delta is not None else np.log(2.0 * (n + 1.0))
-        gamma: Floats = np.sqrt(arms * n / (regret + log_rate))
-        return gamma
-
-    def probabilities(self, state: RidgeState, arms: Floats) -> Floats:
-        """Inverse gap weights.  arms → (R,K)."""
-        out = np.empty((decisions(state, arms), arms.shape[1]))
-        gamma = self.exploration(state, arms.shape[1])
-        vaw, normalised = self.oracle == "vaw", self.form == "normalised"
-        igw.square_cb(arms, state.theta, state.inverse, gamma, vaw, normalised, out)
-        return out
+        return np.array([exploration(self.rule, state, r, arms, dim) for r in range(replicas)])

@@ -3,14 +3,13 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
-from linmed.checks import Floats, Ints
-from linmed.policies.base import Properties, RidgePolicy, RidgeState, decisions
+from linmed.kernels.blind import UniformRule
+from linmed.policies.base import Properties, RidgePolicy
+from linmed.policies.compiled import CompiledPolicy
 
 
 @dataclass(frozen=True)
-class Uniform(RidgePolicy):
+class Uniform(RidgePolicy, CompiledPolicy):
     """Play every arm with probability 1/K. θ̂ is kept up to date, so the estimate can be read off."""
 
     properties: ClassVar[Properties] = Properties(
@@ -22,11 +21,7 @@ class Uniform(RidgePolicy):
         randomised=True,
     )
 
-    def log_probabilities(self, state: RidgeState, arms: Floats) -> Floats:
-        """log(1/K)."""
-        return np.full((decisions(state, arms), arms.shape[1]), -np.log(arms.shape[1]))
-
-    def choose(self, state: RidgeState, arms: Floats, noise: Floats) -> Ints:
-        """⌊uK⌋."""
-        arm: Ints = np.minimum((noise[:, 0] * arms.shape[1]).astype(np.int64), arms.shape[1] - 1)
-        return arm
+    @property
+    def rule(self) -> UniformRule:
+        """1/K."""
+        return UniformRule()

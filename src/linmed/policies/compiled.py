@@ -1,0 +1,76 @@
+"""Policies whose rule is compiled into the one loop over rounds."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from linmed.checks import Floats, Ints
+from linmed.kernels.confidence import FixedSet
+from linmed.kernels.ridge import Ridge
+from linmed.kernels.rounds import rounds
+from linmed.policies.base import Choice, Policy, decisions, entries
+
+_NO_REWARDS = _NO_LOGARITHMS = np.empty((0, 0, 0))
+
+
+@dataclass(frozen=True)
+class CompiledPolicy(Policy):
+    """A belief, a confidence set and a rule; deciding and playing are the loop of `kernels.rounds`.
+
+    The state is a named tuple whose arrays are those of `belief`, in order.
+    """
+
+    compiled_rounds: ClassVar[bool] = True
+    belief: ClassVar[type] = Ridge
+    """The class that kernels know the state by."""
+
+    @property
+    @abstractmethod
+    def rule(self) -> NamedTuple:
+        """How the policy decides: a named tuple with methods `workspace` and `decide`, to be compiled."""
+
+    @cached_property
+    def confidence_set(self) -> NamedTuple:
+        """None, unless the belief is a ridge estimate: the rule then looks at no β."""
+        return FixedSet(0.0)
+
+    def log_probabilities(self, state: Any, arms: Floats) -> Floats:
+        """log p(a) of every arm; −inf where it is zero.  arms (R,K,d) or (1,K,d) → (R,K)."""
+        log_p = np.empty((1, decisions(state, arms), arms.shape[1]))
+        arm = np.empty(log_p.shape[:2], dtype=np.int64)
+        self._rounds(state, arms[None], _NO_REWARDS, np.zeros((*arm.shape, 1)), arm, log_p)
+        result: Floats = log_p[0]
+        return result
+
+    def decide(self, state: Any, arms: Floats, noise: Floats) -> Choice:
+        """Everything in one call of a kernel."""
+        arm, log_p = np.empty((1, len(noise)), dtype=np.int64), np.empty((1, len(noise), arms.shape[1]))
+        self._rounds(state, arms[None], _NO_REWARDS, noise[None], arm, log_p)
+        played, law = arm[0], log_p[0]
+        return Choice(played, entries(law, played), law, self.features(state, arms, played))
+
+    def choose(self, state: Any, arms: Floats, noise: Floats) -> Ints:
+        """Draw without taking logarithms."""
+        arm = np.empty((1, len(noise)), dtype=np.int64)
+        self._rounds(state, arms[None], _NO_REWARDS, noise[None], arm, _NO_LOGARITHMS)
+        return arm.reshape(-1)
+
+    def play(self, state: Any, arms: Floats, rewards: Floats, noise: Floats, played: Ints) -> None:
+        """All rounds in one call of a kernel, without the interpreter and its lock."""
+        self._rounds(state, arms, rewards, noise, played, _NO_LOGARITHMS)
+
+    def _rounds(
+        self, state: Any, arms: Floats, rewards: Floats, noise: Floats, played: Ints, log_p: Floats
+    ) -> None:
+        kernel, confidence, rule = self._parts
+        kernel(tuple(state), confidence, rule, arms, rewards, noise, played, log_p)
+
+    @cached_property
+    def _parts(self) -> tuple[Any, tuple[Any, ...], tuple[Any, ...]]:
+        """The kernel for this belief, confidence set and rule, and the last two as it takes them."""
+        sure, rule = self.confidence_set, self.rule
+        kinds: tuple[Any, ...] = self.belief, type(sure), type(rule)
+        return rounds(*kinds), tuple(sure), tuple(rule)
