@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from linmed.kernels import simplex
+from linmed.kernels import igw, optimal, optimism, simplex
 from linmed.kernels.blocks import Held, best_arm, block, block_room, extreme_products, pack, padded
 from linmed.kernels.compile import kernel
 from linmed.kernels.design import approx_counts_of_blocks, approx_counts_of_many
@@ -154,3 +154,57 @@ def exchange(H, G, x, within, most):
 def climb_face(H, G, x):
     """`simplex.climb_face`."""
     simplex.climb_face(H, G, x)
+
+
+@kernel
+def means_and_leverages(arms, theta, inverse, mean, leverage):
+    """⟨θ̂, a⟩ and ‖a‖² of set 0 for one replica.  mean, leverage (K,)."""
+    K, d = arms.shape[1], arms.shape[2]
+    blocks, m, w = np.empty((1, block_room(K, d))), optimism.per_arm(K), optimism.per_arm(K)
+    pack(arms, 0, d, blocks, 0)
+    optimism.means_and_leverages(arms, 0, blocks, 0, theta, inverse, 0, m, w)
+    mean[:] = m
+    leverage[:] = w
+
+
+@kernel
+def means_and_leverages_of_many(arms, theta, inverse, mean, leverage):
+    """The same by the kernels for very many arms; mean and leverage padded."""
+    optimism.means_and_leverages_of_many(arms, 0, theta, inverse, 0, mean, leverage)
+    by_rows = np.empty(arms.shape[1])
+    optimism.means_of_many(arms, 0, theta, 0, by_rows)
+    return by_rows
+
+
+@kernel
+def upper_bounds(mean, leverage, radius, ucb):
+    """`optimism.upper_bounds`."""
+    return optimism.upper_bounds(mean, leverage, radius, ucb)
+
+
+@kernel
+def imed_indices(mean, leverage, radius, version, C, log_horizon, index):
+    """`optimism.imed_indices`."""
+    optimism.imed_indices(mean, leverage, radius, version, C, log_horizon, index)
+
+
+@kernel
+def normaliser(q, gap):
+    """`igw.normaliser`."""
+    return igw.normaliser(q, gap)
+
+
+@kernel
+def vaw_predictions(arms, theta, inverse, mean):
+    """`igw.predictions` of set 0 for one replica."""
+    K, d = arms.shape[1], arms.shape[2]
+    blocks, m = np.empty((1, block_room(K, d))), optimism.per_arm(K)
+    pack(arms, 0, d, blocks, 0)
+    igw.predictions(arms, 0, blocks, 0, theta, inverse, 0, True, optimism.per_arm(K), m)
+    mean[:] = m
+
+
+@kernel
+def optimal_design(A, log_scale, tol, weights):
+    """`optimal.optimal_design`."""
+    return optimal.optimal_design(A, log_scale, tol, weights)

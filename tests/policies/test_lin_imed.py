@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from linmed.kernels import optimism
 from linmed.policies import LinIMED
+from tests import probes
 from tests.policies.toy import ARMS, chosen, probabilities, random_state, sphere, state_of
 
 MEAN, LEVERAGE, RADIUS = np.array([1.6 / 3, 0.1, 0.4]), np.array([1 / 3, 1 / 2, 0.44]), 3.52921522
@@ -14,7 +14,7 @@ MEAN, LEVERAGE, RADIUS = np.array([1.6 / 3, 0.1, 0.4]), np.array([1 / 3, 1 / 2, 
 
 def indices(version, mean=MEAN, leverage=LEVERAGE, radius=RADIUS, C=30.0, log_horizon=6.907755278982137):
     index = np.empty(len(mean))
-    optimism.imed_indices(mean, leverage, radius, version, C, log_horizon, index)
+    probes.imed_indices(mean, leverage, radius, version, C, log_horizon, index)
     return index
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from linmed.kernels import optimism
 from linmed.policies import OFUL, Greedy, Uniform
+from tests import probes
 from tests.policies.toy import ARMS, ONE, chosen, probabilities, random_state, sphere, state_of
 
 
@@ -14,12 +14,27 @@ def test_upper_confidence_bounds_of_the_toy_state():
     radius = policy.radius(state)
     assert radius[0] == pytest.approx(3.5292152, abs=5e-8)
     mean, leverage, ucb = np.empty(3), np.empty(3), np.empty(3)
-    optimism.means_and_leverages(ARMS, 0, state.theta, state.inverse, 0, mean, leverage)
+    probes.means_and_leverages(ARMS, state.theta, state.inverse, mean, leverage)
     np.testing.assert_allclose(mean, [0.5333333, 0.1, 0.4], atol=5e-8)
     np.testing.assert_allclose(leverage, [1 / 3, 1 / 2, 0.44], atol=1e-12)
-    assert optimism.upper_bounds(mean, leverage, radius[0], ucb) == 2
+    assert probes.upper_bounds(mean, leverage, radius[0], ucb) == 2
     np.testing.assert_allclose(ucb, [2.5709267, 2.5955320, 2.7410165], atol=5e-8)
     np.testing.assert_array_equal(probabilities(policy), [0, 0, 1])
+
+
+@pytest.mark.parametrize(("K", "d"), [(3, 2), (8, 5), (50, 31)])
+def test_arms_read_where_they_stand_give_the_same_means_and_lengths(K, d):
+    """Very many arms are not held in blocks."""
+    policy = OFUL()
+    arms = sphere(K, d)
+    state = random_state(policy, arms, 40)
+    mean, leverage, room = np.empty(K), np.empty(K), -(-K // 8) * 8
+    probes.means_and_leverages(arms, state.theta, state.inverse, mean, leverage)
+    means, leverages = np.empty(room), np.empty(room)
+    rows = probes.means_and_leverages_of_many(arms, state.theta, state.inverse, means, leverages)
+    np.testing.assert_array_equal(means[:K], mean)
+    np.testing.assert_array_equal(leverages[:K], leverage)
+    np.testing.assert_allclose(rows, mean, rtol=1e-12, atol=1e-14)
 
 
 def test_many_dimensions_give_the_bounds_that_the_definition_gives():

@@ -143,6 +143,13 @@ def _found_by_name(cls: type) -> bool:
     return cls.__module__ != "__main__" and getattr(module, cls.__qualname__, None) is cls
 
 
+@ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)  # type: ignore[untyped-decorator]
+def _refuse(*_: Any) -> None:
+    """What Python calls if it calls a piece."""
+    message = b"a piece of kernels can be called by kernels alone"
+    ctypes.pythonapi.PyErr_SetString(ctypes.py_object(TypeError), message)
+
+
 @register_pass(mutates_CFG=True, analysis_only=False)
 class _LowerForCallers(NativeLowering):  # type: ignore[misc]
     """Lower a piece, and leave its optimisation and machine code to the kernels that it is copied into.
@@ -160,10 +167,10 @@ class _LowerForCallers(NativeLowering):  # type: ignore[misc]
         state.library, state.flags.no_compile = library, True
         super().run_pass(state)
         lowered = state.cr
-        # What typing finds the piece by: a function object that nobody can call.
-        name = _dynfunc.make_function(
-            lowered.fndesc.lookup_module(), state.func_id.func_name, "", 0, lowered.env, (library,)
-        )
+        # What typing finds the piece by.
+        refuse = ctypes.cast(_refuse, ctypes.c_void_p).value
+        module, own_name = lowered.fndesc.lookup_module(), state.func_id.func_name
+        name = _dynfunc.make_function(module, own_name, "", refuse, lowered.env, (library,))
         state.targetctx.insert_user_function(name, lowered.fndesc, [library])
         state.reload_init.extend(library._reload_init)
         state.cr = lowered._replace(cfunc=name)

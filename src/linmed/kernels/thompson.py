@@ -146,7 +146,7 @@ def perturb(theta, r, L, scale, z, draw):
 
 @inlined
 def winner(arms, p, blocks, n, direction, value):
-    """argmax_a ⟨direction, a⟩ of set p, the lowest index among equals.  direction (1,d), value (K,) scratch."""
+    """argmax_a ⟨direction, a⟩ of set p, the lowest index among equals.  direction (1,d), value (K,)."""
     means(arms, p, blocks, n, direction, 0, value)
     return argmax(value)
 
