@@ -3,12 +3,11 @@
 import contextlib
 import io
 import json
-import math
 import os
 import secrets
 import threading
 import zipfile
-from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -17,9 +16,13 @@ from numpy.typing import ArrayLike
 
 from linmed import checks, streams
 from linmed.checks import Floats
+from linmed.decision import Decision
 from linmed.files import write_atomically
+from linmed.kernels.bound import bound
 from linmed.kernels.linear import all_within
-from linmed.policies import Choice, Policy, RidgePolicy, RidgeState
+from linmed.policies import Policy, RidgePolicy, RidgeState
+from linmed.policies.base import Drawn
+from linmed.policies.live import Live
 
 if TYPE_CHECKING:
     from linmed.log import LogWriter, Recorder
@@ -27,36 +30,18 @@ if TYPE_CHECKING:
 FORMAT = 1
 """Version of the file that `Agent.save` writes."""
 _BLOCK = 256  # decisions whose random numbers are drawn at once
-_ONE_REPLICA = np.zeros(1, dtype=np.int64)
+
+
+@cache
+def _within() -> Any:
+    """`all_within` for matrices that are in the kernels' form."""
+    return bound(all_within, (), (np.empty((0, 0)), 0.0))
 
 
 class UnknownDecision(ValueError, KeyError):
     """A reward for a decision that this agent is not waiting for."""
 
     __str__ = Exception.__str__  # a KeyError would quote its message
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Decision:
-    """What was played and how probable it was, before any random draw was made."""
-
-    id: str
-    arm: int
-    log_probability: float
-    features: Floats  # (d,) of the arm that was played
-    log_probabilities: Floats | None  # (K,); None where the policy computes only the played arm's
-    probability_error: float = 0.0
-    """Standard error of `probability`: 0 where it is a closed form, and not where it is an integral."""
-
-    @property
-    def probability(self) -> float:
-        """The probability with which this arm was to be played."""
-        return math.exp(self.log_probability)
-
-    @property
-    def probabilities(self) -> Floats | None:
-        """The probability of every arm (K,)."""
-        return None if self.log_probabilities is None else np.exp(self.log_probabilities)
 
 
 class Agent:
@@ -94,7 +79,7 @@ class Agent:
         self.max_pending = None if max_pending is None else checks.whole("max_pending", max_pending)
         if seed is not None:
             seed = checks.whole("seed", seed, at_least=0)
-        self.state = policy.start(1, self.dim)
+        self._live = Live(policy, policy.start(1, self.dim))
         self.dropped = 0
         self.log_arms = checks.flag("log_arms", log_arms)
         self._lock = threading.RLock()
@@ -104,7 +89,6 @@ class Agent:
         self._used = 0  # rows of _noise that decisions have used up
         self._run = secrets.token_hex(4)
         self._decisions = 0
-        self._reward = np.empty(1)
         self._pending: dict[str, Floats] = {}  # what learn() needs, by decision, oldest first
         self._open(log)
 
@@ -114,9 +98,10 @@ class Agent:
         with self._lock:
             # A rule whose learning needs more than the arm may note in its state what it has decided.
             before = None if self.log is None or self.policy.learns_from_arms else self.state.copy()
-            choice = self.policy.decide(self.state, matrix[None], self._noise_ahead(1))
+            drawn, features = self._live.decide(matrix, self._noise_ahead(1))
+            vector = matrix[drawn[0]].copy()
             try:
-                return self._settle(choice, 0, matrix)
+                return self._settle(drawn, vector, vector if features is None else features.copy(), matrix)
             except BaseException:
                 if before is not None:
                     self.state.restore(before.arrays())
@@ -128,20 +113,20 @@ class Agent:
         They are those that n calls of `decide` would take, in one call of the kernels for each K. Where the
         log refuses one of them, those before it stand, and wait in `pending`.
         """
-        matrices = self._matrices(sets)
-        alike: dict[int, list[int]] = {}  # by number of arms
-        for i, matrix in enumerate(matrices):
-            alike.setdefault(len(matrix), []).append(i)
+        stacks = self._stacks(sets)
+        count = sum(len(stack) for _, stack in stacks)
         with self._lock:
             if not self.policy.learns_from_arms:
-                return [self.decide(matrix) for matrix in matrices]
-            noise = self._noise_ahead(len(matrices))
-            found: dict[int, tuple[Choice, int]] = {}
-            for places in alike.values():
-                stack = np.stack([matrices[i] for i in places])
+                each = dict(pair for places, stack in stacks for pair in zip(places, stack, strict=True))
+                return [self.decide(each[i]) for i in range(count)]
+            noise = self._noise_ahead(count)
+            found: list[Any] = [None] * count
+            for places, stack in stacks:
                 choice = self.policy.decide(self.state, stack, noise[places])
-                found |= {i: (choice, row) for row, i in enumerate(places)}
-            return [self._settle(*found[i], matrix) for i, matrix in enumerate(matrices)]
+                vectors = stack[np.arange(len(stack)), choice.arm]
+                for i, *one in zip(places, choice.rows(), vectors, vectors, stack, strict=True):
+                    found[i] = one
+            return [self._settle(*one) for one in found]
 
     def learn(self, decision: Decision | str, reward: float) -> None:
         """Absorb the reward of one decision (or its id), now or much later, in any order."""
@@ -155,8 +140,7 @@ class Agent:
                 # A log opened after the decision was made has no row for the reward to join.
                 with contextlib.suppress(KeyError):
                     self.log.reward(identifier, value)
-            self._reward[0] = value
-            self.policy.learn(self.state, features[None], self._reward, _ONE_REPLICA)
+            self._live.learn(features, value)
             del self._pending[identifier]
 
     def observe(self, features: ArrayLike, reward: ArrayLike) -> None:
@@ -176,6 +160,11 @@ class Agent:
         with self._lock:
             result: Floats = np.exp(self.policy.log_probabilities(self.state, matrix[None])[0])
         return result
+
+    @property
+    def state(self) -> Any:
+        """What the policy has learned: arrays that every reward changes in place."""
+        return self._live.state
 
     @property
     def theta(self) -> Floats:
@@ -258,7 +247,7 @@ class Agent:
         agent._bits.state = meta["stream"]
         agent._noise_ahead(meta["used"])
         agent._used = meta["used"]
-        agent._pending = dict(zip(meta["pending"], pending, strict=True))
+        agent._pending = dict(zip(meta["pending"], checks.for_kernels(pending), strict=True))
         agent._open(log)
         return agent
 
@@ -281,55 +270,56 @@ class Agent:
 
     def _matrix(self, arms: ArrayLike) -> Floats:
         """`arms`, checked: in one compiled pass where they are as they should be."""
-        if type(arms) is np.ndarray and arms.dtype.kind == "f" and arms.ndim == 2:
+        if type(arms) is np.ndarray and arms.ndim == 2 and arms.dtype.kind == "f":
             matrix = checks.for_kernels(arms)
             count, dim = matrix.shape
-            if count > 0 and dim == self.dim and all_within(matrix, checks.LARGEST):
+            if count > 0 and dim == self.dim and _within()(matrix, checks.LARGEST):
                 return matrix
         return checks.arm_matrix(arms, self.dim)
 
-    def _matrices(self, sets: Any) -> list[Floats]:
-        """One checked matrix for each set."""
+    def _stacks(self, sets: Any) -> list[tuple[list[int], Floats]]:
+        """The sets, checked, by number of arms: the places of those with K, and all of them as (m,K,d)."""
         if isinstance(sets, np.ndarray) and sets.dtype != object and sets.ndim != 3:
             raise checks.BadValue("sets", f"sets must have shape (n, K, {self.dim}), got {sets.shape}")
         if not hasattr(sets, "__iter__"):
             raise checks.BadType("sets", f"sets must be matrices of arms, got {sets!r}")
-        matrices = []
+        if type(sets) is np.ndarray and sets.dtype.kind == "f":
+            stack = checks.for_kernels(sets)
+            count, arms, dim = stack.shape
+            if min(count, arms) > 0 and dim == self.dim and _within()(stack.reshape(-1, dim), checks.LARGEST):
+                return [(list(range(count)), stack)]
+        alike: dict[int, dict[int, Floats]] = {}
         for i, arms in enumerate(sets):
             try:
-                matrices.append(self._matrix(arms))
+                matrix = self._matrix(arms)
             except (ValueError, TypeError) as error:
                 raise checks.BadValue("sets", f"in sets[{i}]: {error}") from None
-        return matrices
+            alike.setdefault(len(matrix), {})[i] = matrix
+        return [(list(some), np.stack(list(some.values()))) for some in alike.values()]
 
-    def _settle(self, choice: Choice, row: int, matrix: Floats) -> Decision:
-        """The decision of one row; only when the log has taken it does anything change here."""
-        arm = int(choice.arm[row])
-        vector = matrix[arm].copy()
-        features = vector if self.policy.learns_from_arms else choice.features[row].copy()
-        decision = Decision(
-            f"{self._run}-{self._decisions}",
-            arm,
-            float(choice.log_probability[row]),
-            vector,
-            None if choice.log_probabilities is None else choice.log_probabilities[row],
-            0.0 if choice.error is None else float(choice.error[row]),
-        )
+    def _settle(self, drawn: Drawn, vector: Floats, kept: Floats, matrix: Floats) -> Decision:
+        """The decision for the arm `vector` of `matrix`; only when the log has taken it does anything change.
+
+        `kept` is what its reward will be learned with.
+        """
+        arm, log_probability, log_probabilities, error = drawn
+        identifier = f"{self._run}-{self._decisions}"
+        decision = Decision(identifier, arm, log_probability, vector, log_probabilities, error)
         if self.log is not None:
             self.log.record(
-                decision.id,
+                identifier,
                 arm=arm,
                 arm_count=len(matrix),
-                log_probability=decision.log_probability,
-                features=decision.features,
-                log_probabilities=decision.log_probabilities,
+                log_probability=log_probability,
+                features=vector,
+                log_probabilities=log_probabilities,
                 arms=matrix if self.log_arms else None,
                 policy=self.policy.name,
                 version=self.count,
             )
         self._used += 1
         self._decisions += 1
-        self._pending[decision.id] = features
+        self._pending[identifier] = kept
         if self.max_pending is not None and len(self._pending) > self.max_pending:
             del self._pending[next(iter(self._pending))]
             self.dropped += 1
@@ -345,7 +335,7 @@ class Agent:
             for _ in range(0, missing, _BLOCK):
                 self._starts.append(self._bits.state)
                 blocks.append(self.policy.draw_noise(stream, (_BLOCK,), self.dim))
-            self._noise = np.concatenate(blocks)
+            self._noise = checks.for_kernels(np.concatenate(blocks))
             self._used -= done * _BLOCK
         return self._noise[self._used : self._used + count]
 
@@ -367,10 +357,12 @@ class Agent:
         self.log = log
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+        """Without the lock, and without what is bound to the state where it lies in memory."""
+        return {**self.__dict__, "_lock": None, "_live": self.state}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _lock=threading.RLock())
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        live = Live(kept["policy"], kept["_live"])
+        self.__dict__.update(kept, _lock=threading.RLock(), _live=live)
 
     def _explain_missing(self, identifier: object) -> str:
         run, _, number = str(identifier).partition("-")

@@ -7,9 +7,10 @@ Arms are (R, K, d), or (1, K, d) when all replicas see the same set.
 import dataclasses
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import repeat
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from linmed import checks
 from linmed.checks import Floats, Ints
 from linmed.kernels import confidence, ridge
+from linmed.kernels.bound import OBSERVATIONS, bound
 from linmed.kernels.sampling import sample
 from linmed.registry import described
 
@@ -45,6 +47,16 @@ class Choice(NamedTuple):
     log_probabilities: Floats | None  # (R, K), None where only the played arm's is known
     features: Floats  # (R, d) what `learn` needs besides the reward
     error: Floats | None = None  # (R,) standard error of exp(log_probability); None where it is exact
+
+    def rows(self) -> "Iterator[Drawn]":
+        """The decisions one by one."""
+        laws = repeat(None) if self.log_probabilities is None else self.log_probabilities
+        errors = repeat(0.0) if self.error is None else self.error.tolist()
+        return zip(self.arm.tolist(), self.log_probability.tolist(), laws, errors, strict=False)
+
+
+Drawn = tuple[int, float, Floats | None, float]
+"""One of them: arm, log_probability, log_probabilities (K,), error."""
 
 
 class State:
@@ -171,6 +183,18 @@ class Policy(ABC):
         arm = self._draw(log_p, arms, noise)
         return Choice(arm, entries(log_p, arm), log_p, self.features(state, arms, arm))
 
+    def decider(self, state: Any) -> Callable[..., None] | None:
+        """The kernel `rounds` bound to a state of one replica: what an agent calls instead of `decide`.
+
+        A function of arms, rewards, noise, played and log_p, as `linmed.kernels.bound` makes it. None, as for
+        every rule written in Python, leaves the agent with `decide`.
+        """
+        return None
+
+    def learner(self, state: Any) -> Callable[..., None] | None:
+        """`learn` bound to a state in the same way: a function of features, rewards and replicas, or None."""
+        return None
+
     def _draw(self, log_p: Floats, arms: Floats, noise: Floats) -> Ints:
         """One arm per replica by inverting the CDF at noise[:, 0], if log_p (R,K) is a law."""
         stated = f"log_probabilities of {type(self).__name__} must be"
@@ -281,6 +305,12 @@ class RidgePolicy(Policy):
     def learn(self, state: RidgeState, features: Floats, rewards: Floats, replicas: Ints) -> None:
         """V += a aᵀ, b += a y."""
         ridge.observe(tuple(state), features, rewards, replicas)
+
+    def learner(self, state: RidgeState) -> Callable[..., None] | None:
+        """The kernel itself, unless a subclass learns in another way or from something else."""
+        if type(self).learn is not RidgePolicy.learn or not self.learns_from_arms:
+            return None
+        return bound(ridge.observe, (tuple(state),), OBSERVATIONS)
 
     def radius(self, state: RidgeState) -> Floats:
         """√β, one per replica (R,)."""

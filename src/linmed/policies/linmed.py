@@ -1,6 +1,7 @@
 """LinMED, the linear version of minimum empirical divergence (the paper's Algorithm 1)."""
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal
@@ -9,6 +10,7 @@ import numpy as np
 
 from linmed import checks
 from linmed.checks import Floats, Ints
+from linmed.kernels.bound import ROUND, bound
 from linmed.kernels.med import MedRule
 from linmed.kernels.ridge import Ridge
 from linmed.kernels.rounds import rounds
@@ -42,6 +44,13 @@ class MedPolicy(RidgePolicy):
         self._rounds(state, arms[None], _NO_REWARDS, noise[None], arm, log_p)
         played, law = arm[0], log_p[0]
         return Choice(played, entries(law, played), law, self.features(state, arms, played))
+
+    def decider(self, state: RidgeState) -> Callable[..., None] | None:
+        """That kernel itself, unless a subclass decides or learns in another way."""
+        if type(self).decide is not MedPolicy.decide or not self.learns_from_arms:
+            return None
+        kernel, confidence, rule = self._parts
+        return bound(kernel, (tuple(state), confidence, rule), ROUND)
 
     def choose(self, state: RidgeState, arms: Floats, noise: Floats) -> Ints:
         """Draw from p_t without taking its logarithms."""
