@@ -21,8 +21,7 @@ from linmed.files import write_atomically
 from linmed.kernels.bound import bound
 from linmed.kernels.linear import all_within
 from linmed.policies import Policy, RidgePolicy, RidgeState
-from linmed.policies.base import Drawn
-from linmed.policies.live import Live
+from linmed.policies.live import Drawn, Live
 
 if TYPE_CHECKING:
     from linmed.log import LogWriter, Recorder
@@ -84,7 +83,7 @@ class Agent:
         self.log_arms = checks.flag("log_arms", log_arms)
         self._lock = threading.RLock()
         self._bits = streams.bits(seed, "agent")
-        self._noise = np.empty((0, policy.noise_size(self.dim)))  # drawn for the next decisions, in blocks
+        self._noise = np.empty((0, 1, policy.noise_size(self.dim)))  # drawn for the next decisions, in blocks
         self._starts: list[Any] = []  # the stream before each block
         self._used = 0  # rows of _noise that decisions have used up
         self._run = secrets.token_hex(4)
@@ -98,10 +97,9 @@ class Agent:
         with self._lock:
             # A rule whose learning needs more than the arm may note in its state what it has decided.
             before = None if self.log is None or self.policy.learns_from_arms else self.state.copy()
-            drawn, features = self._live.decide(matrix, self._noise_ahead(1))
-            vector = matrix[drawn[0]].copy()
+            drawn = self._live.decide(matrix, self._noise_ahead(1))
             try:
-                return self._settle(drawn, vector, vector if features is None else features.copy(), matrix)
+                return self._settle(matrix, drawn)
             except BaseException:
                 if before is not None:
                     self.state.restore(before.arrays())
@@ -122,11 +120,10 @@ class Agent:
             noise = self._noise_ahead(count)
             found: list[Any] = [None] * count
             for places, stack in stacks:
-                choice = self.policy.decide(self.state, stack, noise[places])
-                vectors = stack[np.arange(len(stack)), choice.arm]
-                for i, *one in zip(places, choice.rows(), vectors, vectors, stack, strict=True):
-                    found[i] = one
-            return [self._settle(*one) for one in found]
+                decided = self._live.decide_each(stack, noise[places])
+                for i, matrix, drawn in zip(places, stack, decided, strict=True):
+                    found[i] = matrix, drawn
+            return [self._settle(matrix, drawn) for matrix, drawn in found]
 
     def learn(self, decision: Decision | str, reward: float) -> None:
         """Absorb the reward of one decision (or its id), now or much later, in any order."""
@@ -270,11 +267,10 @@ class Agent:
 
     def _matrix(self, arms: ArrayLike) -> Floats:
         """`arms`, checked: in one compiled pass where they are as they should be."""
-        if type(arms) is np.ndarray and arms.ndim == 2 and arms.dtype.kind == "f":
-            matrix = checks.for_kernels(arms)
-            count, dim = matrix.shape
-            if count > 0 and dim == self.dim and _within()(matrix, checks.LARGEST):
-                return matrix
+        if type(arms) is np.ndarray and arms.dtype is checks.FLOAT64 and arms.flags.carray and arms.ndim == 2:
+            count, dim = arms.shape
+            if count > 0 and dim == self.dim and _within()(arms, checks.LARGEST):
+                return arms
         return checks.arm_matrix(arms, self.dim)
 
     def _stacks(self, sets: Any) -> list[tuple[list[int], Floats]]:
@@ -297,12 +293,9 @@ class Agent:
             alike.setdefault(len(matrix), {})[i] = matrix
         return [(list(some), np.stack(list(some.values()))) for some in alike.values()]
 
-    def _settle(self, drawn: Drawn, vector: Floats, kept: Floats, matrix: Floats) -> Decision:
-        """The decision for the arm `vector` of `matrix`; only when the log has taken it does anything change.
-
-        `kept` is what its reward will be learned with.
-        """
-        arm, log_probability, log_probabilities, error = drawn
+    def _settle(self, matrix: Floats, drawn: Drawn) -> Decision:
+        """The decision drawn for `matrix`; only when the log has taken it does anything change here."""
+        arm, log_probability, log_probabilities, error, vector, kept = drawn
         identifier = f"{self._run}-{self._decisions}"
         decision = Decision(identifier, arm, log_probability, vector, log_probabilities, error)
         if self.log is not None:
@@ -326,7 +319,7 @@ class Agent:
         return decision
 
     def _noise_ahead(self, count: int) -> Floats:
-        """Random numbers of the next decisions (count, noise_size): drawn, but not used up."""
+        """Random numbers of the next decisions (count, 1, noise_size): drawn, but not used up."""
         missing = count - (len(self._noise) - self._used)
         if missing > 0:
             stream, done = np.random.Generator(self._bits), self._used // _BLOCK
@@ -334,7 +327,7 @@ class Agent:
             self._starts = self._starts[done:]
             for _ in range(0, missing, _BLOCK):
                 self._starts.append(self._bits.state)
-                blocks.append(self.policy.draw_noise(stream, (_BLOCK,), self.dim))
+                blocks.append(self.policy.draw_noise(stream, (_BLOCK, 1), self.dim))
             self._noise = checks.for_kernels(np.concatenate(blocks))
             self._used -= done * _BLOCK
         return self._noise[self._used : self._used + count]

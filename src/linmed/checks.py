@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_FLOAT64 = np.dtype(np.float64)
+FLOAT64 = np.dtype(np.float64)
 LARGEST = 1e100
 """Largest magnitude accepted for a feature or a reward: its square is still far from overflow."""
 
@@ -154,7 +154,7 @@ def for_kernels(array: NDArray[Any]) -> Floats:
     Any other (read-only memory of Arrow or a broadcast, another layout or byte order) is copied: numba would
     otherwise compile every kernel again for it, which takes longer than any copy. Nothing else decides this.
     """
-    if type(array) is np.ndarray and array.dtype is _FLOAT64 and array.flags.carray:
+    if type(array) is np.ndarray and array.dtype is FLOAT64 and array.flags.carray:
         return array
     return np.array(array, dtype=np.float64, order="C", subok=False)
 

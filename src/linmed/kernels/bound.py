@@ -11,8 +11,8 @@ from typing import Any
 import numba
 import numpy as np
 
-_PLACES = np.empty(0, dtype=np.int64)
-ROUND = tuple(np.empty((0,) * n) for n in (4, 3, 3)) + (_PLACES.reshape(0, 0), np.empty((0, 0, 0)))
+_PLACES, _CUBE = np.empty(0, dtype=np.int64), np.empty((0, 0, 0))
+ROUND = _CUBE[None], _CUBE, _CUBE, _PLACES[None], _CUBE
 """What the kernel `rounds` takes after state, confidence and rule: arms, rewards, noise, played, log_p."""
 OBSERVATIONS = np.empty((0, 0)), np.empty(0), _PLACES
 """What `observe` takes after the state: features, rewards, replicas."""
@@ -21,7 +21,7 @@ OBSERVATIONS = np.empty((0, 0)), np.empty(0), _PLACES
 def bound(kernel: Any, given: tuple[Any, ...], like: tuple[Any, ...]) -> Callable[..., Any]:
     """`kernel(*given, …)` for further arguments of the types that `like` has, compiled if need be.
 
-    Nothing looks at those types again: arrays must have passed `checks.for_kernels`, or be of one's own making.
+    Nothing looks at those types again: arrays must have passed `checks.for_kernels`, or be one's own.
     """
     compiled = kernel.compile(tuple(numba.typeof(argument) for argument in (*given, *like)))
     return partial(compiled, *given)

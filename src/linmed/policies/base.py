@@ -7,10 +7,9 @@ Arms are (R, K, d), or (1, K, d) when all replicas see the same set.
 import dataclasses
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import repeat
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
@@ -47,16 +46,6 @@ class Choice(NamedTuple):
     log_probabilities: Floats | None  # (R, K), None where only the played arm's is known
     features: Floats  # (R, d) what `learn` needs besides the reward
     error: Floats | None = None  # (R,) standard error of exp(log_probability); None where it is exact
-
-    def rows(self) -> "Iterator[Drawn]":
-        """The decisions one by one."""
-        laws = repeat(None) if self.log_probabilities is None else self.log_probabilities
-        errors = repeat(0.0) if self.error is None else self.error.tolist()
-        return zip(self.arm.tolist(), self.log_probability.tolist(), laws, errors, strict=False)
-
-
-Drawn = tuple[int, float, Floats | None, float]
-"""One of them: arm, log_probability, log_probabilities (K,), error."""
 
 
 class State:

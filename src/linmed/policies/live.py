@@ -1,12 +1,18 @@
-"""A policy and its state as a live user meets them: one decision or one reward at a time."""
+"""A policy and its state as a live user meets them: decisions and rewards one at a time."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
+from itertools import repeat
+from typing import Any
 
 import numpy as np
 
 from linmed.checks import Floats
-from linmed.policies.base import Drawn, Policy, State
+from linmed.policies.base import Policy
+
+Drawn = tuple[int, float, Floats | None, float, Floats, Floats]
+"""A decision: arm, log-probability, those of all arms (K,) where known, the probability's standard error,
+the arm's vector (d,), and what its reward will be learned with (d,)."""
 
 _NO_REWARDS = np.empty((0, 0, 0))
 _ONE_REPLICA = np.zeros(1, dtype=np.int64)
@@ -18,21 +24,31 @@ class Live:
     All arrays must have passed `checks.for_kernels`, and only one thread may call at a time.
     """
 
-    def __init__(self, policy: Policy, state: State) -> None:
+    def __init__(self, policy: Policy, state: Any) -> None:
         self.policy, self.state = policy, state
         self._played = np.empty((1, 1), dtype=np.int64)
         self._reward = np.empty(1)
 
-    def decide(self, arms: Floats, noise: Floats) -> tuple[Drawn, Floats | None]:
-        """Choose among arms (K,d) with noise (1,noise_size); what `learn` needs (d,) if it is not the arm."""
+    def decide(self, arms: Floats, noise: Floats) -> Drawn:
+        """Choose one of arms (K,d).  noise (1,1,noise_size)."""
         rounds = self._decider
         if rounds is None:
-            choice = self.policy.decide(self.state, arms[None], noise)
-            return next(choice.rows()), None if self.policy.learns_from_arms else choice.features[0]
+            return next(self.decide_each(arms[None], noise))
         law = np.empty((1, 1, len(arms)))
-        rounds(arms[None, None], _NO_REWARDS, noise[None], self._played, law)
+        rounds(arms[None, None], _NO_REWARDS, noise, self._played, law)
         arm = self._played.item()
-        return (arm, law.item(arm), law[0, 0], 0.0), None
+        vector = arms[arm].copy()
+        return arm, law.item(arm), law[0, 0], 0.0, vector, vector
+
+    def decide_each(self, sets: Floats, noise: Floats) -> Iterator[Drawn]:
+        """Choose one arm of each of n sets, in one call.  sets (n,K,d), noise (n,1,noise_size)."""
+        choice = self.policy.decide(self.state, sets, noise[:, 0])
+        laws = repeat(None) if choice.log_probabilities is None else choice.log_probabilities
+        errors = repeat(0.0) if choice.error is None else choice.error.tolist()
+        vectors = sets[np.arange(len(sets)), choice.arm]
+        kept = vectors if self.policy.learns_from_arms else choice.features.copy()
+        found = choice.arm.tolist(), choice.log_probability.tolist()
+        return zip(*found, laws, errors, vectors, kept, strict=False)
 
     def learn(self, features: Floats, reward: float) -> None:
         """Absorb the reward of one decision.  features (d,)."""
