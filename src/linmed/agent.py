@@ -7,7 +7,6 @@ import os
 import secrets
 import threading
 import zipfile
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -18,7 +17,6 @@ from linmed import checks, streams
 from linmed.checks import Floats
 from linmed.decision import Decision
 from linmed.files import write_atomically
-from linmed.kernels.bound import bound
 from linmed.kernels.linear import all_within
 from linmed.policies import Policy, RidgePolicy, RidgeState
 from linmed.policies.live import Drawn, Live
@@ -29,12 +27,6 @@ if TYPE_CHECKING:
 FORMAT = 1
 """Version of the file that `Agent.save` writes."""
 _BLOCK = 256  # decisions whose random numbers are drawn at once
-
-
-@cache
-def _within() -> Any:
-    """`all_within` for matrices that are in the kernels' form."""
-    return bound(all_within, (), (np.empty((0, 0)), 0.0))
 
 
 class UnknownDecision(ValueError, KeyError):
@@ -93,11 +85,12 @@ class Agent:
 
     def decide(self, arms: ArrayLike) -> Decision:
         """Choose one of `arms` (K, d). The set may change in size and content from call to call."""
-        matrix = self._matrix(arms)
+        matrix = self._formed(arms)
         with self._lock:
             # A rule whose learning needs more than the arm may note in its state what it has decided.
             before = None if self.log is None or self.policy.learns_from_arms else self.state.copy()
-            drawn = self._live.decide(matrix, self._noise_ahead(1))
+            self._draw_ahead(1)
+            drawn = self._live.decide(matrix, self._noise, self._used)
             try:
                 return self._settle(matrix, drawn)
             except BaseException:
@@ -117,7 +110,8 @@ class Agent:
             if not self.policy.learns_from_arms:
                 each = dict(pair for places, stack in stacks for pair in zip(places, stack, strict=True))
                 return [self.decide(each[i]) for i in range(count)]
-            noise = self._noise_ahead(count)
+            self._draw_ahead(count)
+            noise = self._noise[self._used :]
             found: list[Any] = [None] * count
             for places, stack in stacks:
                 decided = self._live.decide_each(stack, noise[places])
@@ -242,7 +236,7 @@ class Agent:
         agent.state.restore({name.removeprefix("state_"): array for name, array in arrays.items()})
         agent.dropped, agent._run, agent._decisions = meta["dropped"], meta["run"], meta["decisions"]
         agent._bits.state = meta["stream"]
-        agent._noise_ahead(meta["used"])
+        agent._draw_ahead(meta["used"])
         agent._used = meta["used"]
         agent._pending = dict(zip(meta["pending"], checks.for_kernels(pending), strict=True))
         agent._open(log)
@@ -266,10 +260,17 @@ class Agent:
         self.close()
 
     def _matrix(self, arms: ArrayLike) -> Floats:
-        """`arms`, checked: in one compiled pass where they are as they should be."""
+        """`arms`, checked."""
+        matrix = self._formed(arms)
+        if not all_within(matrix, checks.LARGEST):
+            raise checks.bad_entry("arms", matrix)
+        return matrix
+
+    def _formed(self, arms: ArrayLike) -> Floats:
+        """`arms` as kernels take them (K,d); if they were so already, nobody has looked at their entries."""
         if type(arms) is np.ndarray and arms.dtype is checks.FLOAT64 and arms.flags.carray and arms.ndim == 2:
             count, dim = arms.shape
-            if count > 0 and dim == self.dim and _within()(arms, checks.LARGEST):
+            if count > 0 and dim == self.dim:
                 return arms
         return checks.arm_matrix(arms, self.dim)
 
@@ -282,7 +283,11 @@ class Agent:
         if type(sets) is np.ndarray and sets.dtype.kind == "f":
             stack = checks.for_kernels(sets)
             count, arms, dim = stack.shape
-            if min(count, arms) > 0 and dim == self.dim and _within()(stack.reshape(-1, dim), checks.LARGEST):
+            if (
+                min(count, arms) > 0
+                and dim == self.dim
+                and all_within(stack.reshape(-1, dim), checks.LARGEST)
+            ):
                 return [(list(range(count)), stack)]
         alike: dict[int, dict[int, Floats]] = {}
         for i, arms in enumerate(sets):
@@ -318,8 +323,8 @@ class Agent:
             self.dropped += 1
         return decision
 
-    def _noise_ahead(self, count: int) -> Floats:
-        """Random numbers of the next decisions (count, 1, noise_size): drawn, but not used up."""
+    def _draw_ahead(self, count: int) -> None:
+        """Have the random numbers of the next decisions in _noise, from row _used on."""
         missing = count - (len(self._noise) - self._used)
         if missing > 0:
             stream, done = np.random.Generator(self._bits), self._used // _BLOCK
@@ -330,7 +335,6 @@ class Agent:
                 blocks.append(self.policy.draw_noise(stream, (_BLOCK, 1), self.dim))
             self._noise = checks.for_kernels(np.concatenate(blocks))
             self._used -= done * _BLOCK
-        return self._noise[self._used : self._used + count]
 
     def _open(self, log: "str | os.PathLike[str] | Recorder | None") -> None:
         """Log to `log` from now on."""

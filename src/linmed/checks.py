@@ -181,12 +181,17 @@ def floats(name: str, value: ArrayLike) -> Floats:
     array = real_array(name, value)
     # One pass without a temporary: NaN and infinities survive the minimum and maximum.
     if array.size and not (array.min() >= -LARGEST and array.max() <= LARGEST):
-        where = np.unravel_index(int(np.argmax(~(np.abs(array) <= LARGEST))), array.shape)
-        place = f"{name}[{', '.join(str(int(i)) for i in where)}]" if where else name
-        raise BadValue(
-            name, f"{place} is {array[where]}; every entry must be finite and at most {LARGEST:g} in size"
-        )
+        raise bad_entry(name, array)
     return array
+
+
+def bad_entry(name: str, array: Floats) -> BadValue:
+    """The error that tells the first entry of `array` which is not finite or too large."""
+    where = np.unravel_index(int(np.argmax(~(np.abs(array) <= LARGEST))), array.shape)
+    place = f"{name}[{', '.join(str(int(i)) for i in where)}]" if where else name
+    return BadValue(
+        name, f"{place} is {array[where]}; every entry must be finite and at most {LARGEST:g} in size"
+    )
 
 
 def arm_matrix(arms: ArrayLike, dim: int | None = None) -> Floats:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from linmed import checks
 from linmed.checks import Floats, Ints
 from linmed.kernels import confidence, ridge
-from linmed.kernels.bound import OBSERVATIONS, bound
+from linmed.kernels.bound import learning
 from linmed.kernels.sampling import sample
 from linmed.registry import described
 
@@ -172,16 +172,16 @@ class Policy(ABC):
         arm = self._draw(log_p, arms, noise)
         return Choice(arm, entries(log_p, arm), log_p, self.features(state, arms, arm))
 
-    def decider(self, state: Any) -> Callable[..., None] | None:
-        """The kernel `rounds` bound to a state of one replica: what an agent calls instead of `decide`.
+    def decider(self, state: Any) -> Callable[..., int] | None:
+        """What an agent calls instead of `decide`: compiled rounds bound to a state of one replica.
 
-        A function of arms, rewards, noise, played and log_p, as `linmed.kernels.bound` makes it. None, as for
-        every rule written in Python, leaves the agent with `decide`.
+        `linmed.kernels.bound.deciding` makes it. None, as for every rule written in Python, leaves the agent
+        with `decide`; so does a rule whose rounds do not write the probabilities of all arms.
         """
         return None
 
     def learner(self, state: Any) -> Callable[..., None] | None:
-        """`learn` bound to a state in the same way: a function of features, rewards and replicas, or None."""
+        """What an agent calls instead of `learn`, made by `linmed.kernels.bound.learning`, or None."""
         return None
 
     def _draw(self, log_p: Floats, arms: Floats, noise: Floats) -> Ints:
@@ -299,7 +299,7 @@ class RidgePolicy(Policy):
         """The kernel itself, unless a subclass learns in another way or from something else."""
         if type(self).learn is not RidgePolicy.learn or not self.learns_from_arms:
             return None
-        return bound(ridge.observe, (tuple(state),), OBSERVATIONS)
+        return learning(ridge.observe, tuple(state))
 
     def radius(self, state: RidgeState) -> Floats:
         """√β, one per replica (R,)."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from linmed import checks
 from linmed.checks import Floats, Ints
-from linmed.kernels.bound import ROUND, bound
+from linmed.kernels.bound import deciding
 from linmed.kernels.med import MedRule
 from linmed.kernels.ridge import Ridge
 from linmed.kernels.rounds import rounds
@@ -45,12 +45,12 @@ class MedPolicy(RidgePolicy):
         played, law = arm[0], log_p[0]
         return Choice(played, entries(law, played), law, self.features(state, arms, played))
 
-    def decider(self, state: RidgeState) -> Callable[..., None] | None:
+    def decider(self, state: RidgeState) -> Callable[..., int] | None:
         """That kernel itself, unless a subclass decides or learns in another way."""
         if type(self).decide is not MedPolicy.decide or not self.learns_from_arms:
             return None
         kernel, confidence, rule = self._parts
-        return bound(kernel, (tuple(state), confidence, rule), ROUND)
+        return deciding(kernel, tuple(state), confidence, rule)
 
     def choose(self, state: RidgeState, arms: Floats, noise: Floats) -> Ints:
         """Draw from p_t without taking its logarithms."""
