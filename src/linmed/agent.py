@@ -65,7 +65,6 @@ class Agent:
     ) -> None:
         if not isinstance(policy, Policy):
             raise TypeError(f"policy must be a Policy such as LinMED(), got {policy!r}")
-        self.policy = policy
         self.dim = checks.whole("dim", dim)
         self.max_pending = None if max_pending is None else checks.whole("max_pending", max_pending)
         if seed is not None:
@@ -108,15 +107,15 @@ class Agent:
         count = sum(len(stack) for _, stack in stacks)
         with self._lock:
             if not self.policy.learns_from_arms:
-                each = dict(pair for places, stack in stacks for pair in zip(places, stack, strict=True))
+                each = dict(pair for some, stack in stacks for pair in zip(some, stack, strict=True))
                 return [self.decide(each[i]) for i in range(count)]
             self._draw_ahead(count)
-            noise = self._noise[self._used :]
-            found: list[Any] = [None] * count
-            for places, stack in stacks:
-                decided = self._live.decide_each(stack, noise[places])
-                for i, matrix, drawn in zip(places, stack, decided, strict=True):
-                    found[i] = matrix, drawn
+            noise, decide = self._noise[self._used :], self._live.decide_each
+            found = [
+                pair for some, stack in stacks for pair in zip(stack, decide(stack, noise[some]), strict=True)
+            ]
+            if len(stacks) > 1:  # back into their order
+                found = [found[j] for j in np.argsort([i for some, _ in stacks for i in some])]
             return [self._settle(matrix, drawn) for matrix, drawn in found]
 
     def learn(self, decision: Decision | str, reward: float) -> None:
@@ -151,6 +150,11 @@ class Agent:
         with self._lock:
             result: Floats = np.exp(self.policy.log_probabilities(self.state, matrix[None])[0])
         return result
+
+    @property
+    def policy(self) -> Policy:
+        """The rule."""
+        return self._live.policy
 
     @property
     def state(self) -> Any:
@@ -355,11 +359,10 @@ class Agent:
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the lock, and without what is bound to the state where it lies in memory."""
-        return {**self.__dict__, "_lock": None, "_live": self.state}
+        return {**self.__dict__, "_lock": None, "_live": (self.policy, self.state)}
 
     def __setstate__(self, kept: dict[str, Any]) -> None:
-        live = Live(kept["policy"], kept["_live"])
-        self.__dict__.update(kept, _lock=threading.RLock(), _live=live)
+        self.__dict__.update(kept, _lock=threading.RLock(), _live=Live(*kept["_live"]))
 
     def _explain_missing(self, identifier: object) -> str:
         run, _, number = str(identifier).partition("-")

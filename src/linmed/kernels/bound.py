@@ -53,6 +53,7 @@ def _bound(caller: Any, like: tuple[Any, ...], kernel: Any, given: Any, others: 
     signature = _types(*given, *others)
     kernel.compile(signature)
     version = kernel.overloads[signature]
+    assert version.signature.return_type == types.none
     address = version.library.get_pointer_to_function(version.fndesc.llvm_func_name)
     kind = numba.typeof(given)
     compiled = cpu_target.target_context

@@ -175,8 +175,8 @@ class Policy(ABC):
     def decider(self, state: Any) -> Callable[..., int] | None:
         """What an agent calls instead of `decide`: compiled rounds bound to a state of one replica.
 
-        `linmed.kernels.bound.deciding` makes it. None, as for every rule written in Python, leaves the agent
-        with `decide`; so does a rule whose rounds do not write the probabilities of all arms.
+        `linmed.kernels.bound.deciding` makes it, for rounds that write the probabilities of all arms and
+        states whose arrays stay where they are. None, as for a rule written in Python, means `decide`.
         """
         return None
 
@@ -296,8 +296,8 @@ class RidgePolicy(Policy):
         ridge.observe(tuple(state), features, rewards, replicas)
 
     def learner(self, state: RidgeState) -> Callable[..., None] | None:
-        """The kernel itself, unless a subclass learns in another way or from something else."""
-        if type(self).learn is not RidgePolicy.learn or not self.learns_from_arms:
+        """The kernel itself, unless a subclass learns in another way or the state may change its arrays."""
+        if type(self).learn is not RidgePolicy.learn or not isinstance(state, tuple):
             return None
         return learning(ridge.observe, tuple(state))
 

@@ -46,8 +46,8 @@ class MedPolicy(RidgePolicy):
         return Choice(played, entries(law, played), law, self.features(state, arms, played))
 
     def decider(self, state: RidgeState) -> Callable[..., int] | None:
-        """That kernel itself, unless a subclass decides or learns in another way."""
-        if type(self).decide is not MedPolicy.decide or not self.learns_from_arms:
+        """That kernel itself, unless a subclass decides in another way or the state may change its arrays."""
+        if type(self).decide is not MedPolicy.decide or not isinstance(state, tuple):
             return None
         kernel, confidence, rule = self._parts
         return deciding(kernel, tuple(state), confidence, rule)

@@ -57,11 +57,11 @@ class Live:
         else:
             learn(features, reward)
 
-    # Bound when they are first needed: that is when a kernel is compiled.
+    # Bound when they are first needed: that is when a kernel is compiled. They know of nothing but the arm.
     @cached_property
     def _decider(self) -> Callable[..., int] | None:
-        return self.policy.decider(self.state)
+        return self.policy.decider(self.state) if self.policy.learns_from_arms else None
 
     @cached_property
     def _learner(self) -> Callable[..., None] | None:
-        return self.policy.learner(self.state)
+        return self.policy.learner(self.state) if self.policy.learns_from_arms else None
