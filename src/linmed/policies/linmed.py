@@ -47,7 +47,8 @@ class MedPolicy(RidgePolicy):
 
     def decider(self, state: RidgeState) -> Callable[..., int] | None:
         """That kernel itself, unless a subclass decides in another way or the state may change its arrays."""
-        if type(self).decide is not MedPolicy.decide or not isinstance(state, tuple):
+        own = type(self)
+        if (own.decide, own._rounds) != (MedPolicy.decide, MedPolicy._rounds) or not isinstance(state, tuple):
             return None
         kernel, confidence, rule = self._parts
         return deciding(kernel, tuple(state), confidence, rule)
