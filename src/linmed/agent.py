@@ -284,23 +284,25 @@ class Agent:
             raise checks.BadValue("sets", f"sets must have shape (n, K, {self.dim}), got {sets.shape}")
         if not hasattr(sets, "__iter__"):
             raise checks.BadType("sets", f"sets must be matrices of arms, got {sets!r}")
-        if type(sets) is np.ndarray and sets.dtype.kind == "f":
-            stack = checks.for_kernels(sets)
-            count, arms, dim = stack.shape
-            if (
-                min(count, arms) > 0
-                and dim == self.dim
-                and all_within(stack.reshape(-1, dim), checks.LARGEST)
-            ):
-                return [(list(range(count)), stack)]
-        alike: dict[int, dict[int, Floats]] = {}
-        for i, arms in enumerate(sets):
-            try:
-                matrix = self._matrix(arms)
-            except (ValueError, TypeError) as error:
-                raise checks.BadValue("sets", f"in sets[{i}]: {error}") from None
-            alike.setdefault(len(matrix), {})[i] = matrix
-        return [(list(some), np.stack(list(some.values()))) for some in alike.values()]
+        stacks: list[tuple[list[int], Floats]]
+        if type(sets) is np.ndarray and sets.dtype.kind == "f" and sets.size and sets.shape[2] == self.dim:
+            stacks = [(list(range(len(sets))), checks.for_kernels(sets))]
+        else:
+            alike: dict[int, dict[int, Floats]] = {}
+            for i, arms in enumerate(sets):
+                try:
+                    matrix = self._formed(arms)
+                except (ValueError, TypeError) as error:
+                    raise checks.BadValue("sets", f"in sets[{i}]: {error}") from None
+                alike.setdefault(len(matrix), {})[i] = matrix
+            stacks = [(list(some), np.array(list(some.values()))) for some in alike.values()]
+        for places, stack in stacks:
+            if not all_within(stack.reshape(-1, self.dim), checks.LARGEST):
+                i, matrix = next(
+                    p for p in zip(places, stack, strict=True) if not all_within(p[1], checks.LARGEST)
+                )
+                raise checks.BadValue("sets", f"in sets[{i}]: {checks.bad_entry('arms', matrix)}")
+        return stacks
 
     def _settle(self, matrix: Floats, drawn: Drawn) -> Decision:
         """The decision drawn for `matrix`; only when the log has taken it does anything change here."""
