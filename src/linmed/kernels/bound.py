@@ -45,22 +45,22 @@ def learning(observe: Any, state: tuple[Any, ...]) -> Bound:
     return _bound(learn_one, (_LINE, 0.0), observe, (state,), (_SQUARE, _LINE, _PLACES))
 
 
-def _bound(caller: Any, like: tuple[Any, ...], kernel: Any, given: Any, others: tuple[Any, ...]) -> Bound:
-    """`caller` of the kernel that takes `given` and others of these types, for arguments like `like`.
+def _bound(caller: Any, like: tuple[Any, ...], called: Any, given: Any, others: tuple[Any, ...]) -> Bound:
+    """`caller` of the kernel `called`, which takes `given` and `others`; its own arguments are like `like`.
 
     Nothing looks at the types of those again: arrays must be in the form of `checks.for_kernels`.
     """
     signature = _types(*given, *others)
-    kernel.compile(signature)
-    version = kernel.overloads[signature]
+    called.compile(signature)
+    version = called.overloads[signature]
     assert version.signature.return_type == types.none
     address = version.library.get_pointer_to_function(version.fndesc.llvm_func_name)
     kind = numba.typeof(given)
-    compiled = cpu_target.target_context
-    memory = np.empty(compiled.get_abi_sizeof(compiled.get_value_type(kind)), dtype=np.uint8)
+    target = cpu_target.target_context
+    memory = np.empty(target.get_abi_sizeof(target.get_value_type(kind)), dtype=np.uint8)
     hold(memory, given)
     bound = Bound(caller.compile(_types(kind, address, memory, *like)), kind, address, memory)
-    bound.owned = kernel, given
+    bound.owned = called, given
     return bound
 
 
