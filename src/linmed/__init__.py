@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 # Loaded on first use, so that `import linmed` is quick and compiles nothing; the rest are policies.
-_HOME = {"Agent": "linmed.agent", "Decision": "linmed.agent", "simulate": "linmed.simulation"}
+_HOME = {"Agent": "linmed.agent", "Decision": "linmed.decision", "simulate": "linmed.simulation"}
 
 if TYPE_CHECKING:
     from linmed.agent import Agent as Agent
-    from linmed.agent import Decision as Decision
+    from linmed.decision import Decision as Decision
     from linmed.policies import *  # noqa: F403
     from linmed.simulation import simulate as simulate
 else:

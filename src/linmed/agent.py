@@ -3,12 +3,10 @@
 import contextlib
 import io
 import json
-import math
 import os
 import secrets
 import threading
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -17,9 +15,11 @@ from numpy.typing import ArrayLike
 
 from linmed import checks, streams
 from linmed.checks import Floats
+from linmed.decision import Decision
 from linmed.files import write_atomically
 from linmed.kernels.linear import all_within
-from linmed.policies import Choice, Policy, RidgePolicy, RidgeState
+from linmed.policies import Policy, RidgePolicy, RidgeState
+from linmed.policies.live import Drawn, Live
 
 if TYPE_CHECKING:
     from linmed.log import LogWriter, Recorder
@@ -27,36 +27,12 @@ if TYPE_CHECKING:
 FORMAT = 1
 """Version of the file that `Agent.save` writes."""
 _BLOCK = 256  # decisions whose random numbers are drawn at once
-_ONE_REPLICA = np.zeros(1, dtype=np.int64)
 
 
 class UnknownDecision(ValueError, KeyError):
     """A reward for a decision that this agent is not waiting for."""
 
     __str__ = Exception.__str__  # a KeyError would quote its message
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Decision:
-    """What was played and how probable it was, before any random draw was made."""
-
-    id: str
-    arm: int
-    log_probability: float
-    features: Floats  # (d,) of the arm that was played
-    log_probabilities: Floats | None  # (K,); None where the policy computes only the played arm's
-    probability_error: float = 0.0
-    """Standard error of `probability`: 0 where it is a closed form, and not where it is an integral."""
-
-    @property
-    def probability(self) -> float:
-        """The probability with which this arm was to be played."""
-        return math.exp(self.log_probability)
-
-    @property
-    def probabilities(self) -> Floats | None:
-        """The probability of every arm (K,)."""
-        return None if self.log_probabilities is None else np.exp(self.log_probabilities)
 
 
 class Agent:
@@ -89,34 +65,33 @@ class Agent:
     ) -> None:
         if not isinstance(policy, Policy):
             raise TypeError(f"policy must be a Policy such as LinMED(), got {policy!r}")
-        self.policy = policy
         self.dim = checks.whole("dim", dim)
         self.max_pending = None if max_pending is None else checks.whole("max_pending", max_pending)
         if seed is not None:
             seed = checks.whole("seed", seed, at_least=0)
-        self.state = policy.start(1, self.dim)
+        self._live = Live(policy, policy.start(1, self.dim))
         self.dropped = 0
         self.log_arms = checks.flag("log_arms", log_arms)
         self._lock = threading.RLock()
         self._bits = streams.bits(seed, "agent")
-        self._noise = np.empty((0, policy.noise_size(self.dim)))  # drawn for the next decisions, in blocks
+        self._noise = np.empty((0, 1, policy.noise_size(self.dim)))  # drawn for the next decisions, in blocks
         self._starts: list[Any] = []  # the stream before each block
         self._used = 0  # rows of _noise that decisions have used up
         self._run = secrets.token_hex(4)
         self._decisions = 0
-        self._reward = np.empty(1)
         self._pending: dict[str, Floats] = {}  # what learn() needs, by decision, oldest first
         self._open(log)
 
     def decide(self, arms: ArrayLike) -> Decision:
         """Choose one of `arms` (K, d). The set may change in size and content from call to call."""
-        matrix = self._matrix(arms)
+        matrix = self._formed(arms)
         with self._lock:
             # A rule whose learning needs more than the arm may note in its state what it has decided.
             before = None if self.log is None or self.policy.learns_from_arms else self.state.copy()
-            choice = self.policy.decide(self.state, matrix[None], self._noise_ahead(1))
+            self._draw_ahead(1)
+            drawn = self._live.decide(matrix, self._noise, self._used)
             try:
-                return self._settle(choice, 0, matrix)
+                return self._settle(matrix, drawn)
             except BaseException:
                 if before is not None:
                     self.state.restore(before.arrays())
@@ -128,20 +103,20 @@ class Agent:
         They are those that n calls of `decide` would take, in one call of the kernels for each K. Where the
         log refuses one of them, those before it stand, and wait in `pending`.
         """
-        matrices = self._matrices(sets)
-        alike: dict[int, list[int]] = {}  # by number of arms
-        for i, matrix in enumerate(matrices):
-            alike.setdefault(len(matrix), []).append(i)
+        stacks = self._stacks(sets)
+        count = sum(len(stack) for _, stack in stacks)
         with self._lock:
             if not self.policy.learns_from_arms:
-                return [self.decide(matrix) for matrix in matrices]
-            noise = self._noise_ahead(len(matrices))
-            found: dict[int, tuple[Choice, int]] = {}
-            for places in alike.values():
-                stack = np.stack([matrices[i] for i in places])
-                choice = self.policy.decide(self.state, stack, noise[places])
-                found |= {i: (choice, row) for row, i in enumerate(places)}
-            return [self._settle(*found[i], matrix) for i, matrix in enumerate(matrices)]
+                each = dict(pair for some, stack in stacks for pair in zip(some, stack, strict=True))
+                return [self.decide(each[i]) for i in range(count)]
+            self._draw_ahead(count)
+            noise, decide = self._noise[self._used :], self._live.decide_each
+            found = [
+                pair for some, stack in stacks for pair in zip(stack, decide(stack, noise[some]), strict=True)
+            ]
+            if len(stacks) > 1:  # back into their order
+                found = [found[j] for j in np.argsort([i for some, _ in stacks for i in some])]
+            return [self._settle(matrix, drawn) for matrix, drawn in found]
 
     def learn(self, decision: Decision | str, reward: float) -> None:
         """Absorb the reward of one decision (or its id), now or much later, in any order."""
@@ -155,8 +130,7 @@ class Agent:
                 # A log opened after the decision was made has no row for the reward to join.
                 with contextlib.suppress(KeyError):
                     self.log.reward(identifier, value)
-            self._reward[0] = value
-            self.policy.learn(self.state, features[None], self._reward, _ONE_REPLICA)
+            self._live.learn(features, value)
             del self._pending[identifier]
 
     def observe(self, features: ArrayLike, reward: ArrayLike) -> None:
@@ -176,6 +150,16 @@ class Agent:
         with self._lock:
             result: Floats = np.exp(self.policy.log_probabilities(self.state, matrix[None])[0])
         return result
+
+    @property
+    def policy(self) -> Policy:
+        """The rule."""
+        return self._live.policy
+
+    @property
+    def state(self) -> Any:
+        """What the policy has learned: arrays that every reward changes in place."""
+        return self._live.state
 
     @property
     def theta(self) -> Floats:
@@ -256,9 +240,9 @@ class Agent:
         agent.state.restore({name.removeprefix("state_"): array for name, array in arrays.items()})
         agent.dropped, agent._run, agent._decisions = meta["dropped"], meta["run"], meta["decisions"]
         agent._bits.state = meta["stream"]
-        agent._noise_ahead(meta["used"])
+        agent._draw_ahead(meta["used"])
         agent._used = meta["used"]
-        agent._pending = dict(zip(meta["pending"], pending, strict=True))
+        agent._pending = dict(zip(meta["pending"], checks.for_kernels(pending), strict=True))
         agent._open(log)
         return agent
 
@@ -280,63 +264,73 @@ class Agent:
         self.close()
 
     def _matrix(self, arms: ArrayLike) -> Floats:
-        """`arms`, checked: in one compiled pass where they are as they should be."""
-        if type(arms) is np.ndarray and arms.dtype.kind == "f" and arms.ndim == 2:
-            matrix = checks.for_kernels(arms)
-            count, dim = matrix.shape
-            if count > 0 and dim == self.dim and all_within(matrix, checks.LARGEST):
-                return matrix
+        """`arms`, checked."""
+        matrix = self._formed(arms)
+        if not all_within(matrix, checks.LARGEST):
+            raise checks.bad_entry("arms", matrix)
+        return matrix
+
+    def _formed(self, arms: ArrayLike) -> Floats:
+        """`arms` as kernels take them (K,d); if they were so already, nobody has looked at their entries."""
+        if type(arms) is np.ndarray and arms.dtype is checks.FLOAT64 and arms.flags.carray and arms.ndim == 2:
+            count, dim = arms.shape
+            if count > 0 and dim == self.dim:
+                return arms
         return checks.arm_matrix(arms, self.dim)
 
-    def _matrices(self, sets: Any) -> list[Floats]:
-        """One checked matrix for each set."""
+    def _stacks(self, sets: Any) -> list[tuple[list[int], Floats]]:
+        """The sets, checked, by number of arms: the places of those with K, and all of them as (m,K,d)."""
         if isinstance(sets, np.ndarray) and sets.dtype != object and sets.ndim != 3:
             raise checks.BadValue("sets", f"sets must have shape (n, K, {self.dim}), got {sets.shape}")
         if not hasattr(sets, "__iter__"):
             raise checks.BadType("sets", f"sets must be matrices of arms, got {sets!r}")
-        matrices = []
-        for i, arms in enumerate(sets):
-            try:
-                matrices.append(self._matrix(arms))
-            except (ValueError, TypeError) as error:
-                raise checks.BadValue("sets", f"in sets[{i}]: {error}") from None
-        return matrices
+        stacks: list[tuple[list[int], Floats]]
+        if type(sets) is np.ndarray and sets.dtype.kind == "f" and sets.size and sets.shape[2] == self.dim:
+            stacks = [(list(range(len(sets))), checks.for_kernels(sets))]
+        else:
+            alike: dict[int, dict[int, Floats]] = {}
+            for i, arms in enumerate(sets):
+                try:
+                    matrix = self._formed(arms)
+                except (ValueError, TypeError) as error:
+                    raise checks.BadValue("sets", f"in sets[{i}]: {error}") from None
+                alike.setdefault(len(matrix), {})[i] = matrix
+            stacks = [(list(some), np.array(list(some.values()))) for some in alike.values()]
+        for places, stack in stacks:
+            if not all_within(stack.reshape(-1, self.dim), checks.LARGEST):
+                i, matrix = next(
+                    p for p in zip(places, stack, strict=True) if not all_within(p[1], checks.LARGEST)
+                )
+                raise checks.BadValue("sets", f"in sets[{i}]: {checks.bad_entry('arms', matrix)}")
+        return stacks
 
-    def _settle(self, choice: Choice, row: int, matrix: Floats) -> Decision:
-        """The decision of one row; only when the log has taken it does anything change here."""
-        arm = int(choice.arm[row])
-        vector = matrix[arm].copy()
-        features = vector if self.policy.learns_from_arms else choice.features[row].copy()
-        decision = Decision(
-            f"{self._run}-{self._decisions}",
-            arm,
-            float(choice.log_probability[row]),
-            vector,
-            None if choice.log_probabilities is None else choice.log_probabilities[row],
-            0.0 if choice.error is None else float(choice.error[row]),
-        )
+    def _settle(self, matrix: Floats, drawn: Drawn) -> Decision:
+        """The decision drawn for `matrix`; only when the log has taken it does anything change here."""
+        arm, log_probability, log_probabilities, error, vector, kept = drawn
+        identifier = f"{self._run}-{self._decisions}"
+        decision = Decision(identifier, arm, log_probability, vector, log_probabilities, error)
         if self.log is not None:
             self.log.record(
-                decision.id,
+                identifier,
                 arm=arm,
                 arm_count=len(matrix),
-                log_probability=decision.log_probability,
-                features=decision.features,
-                log_probabilities=decision.log_probabilities,
+                log_probability=log_probability,
+                features=vector,
+                log_probabilities=log_probabilities,
                 arms=matrix if self.log_arms else None,
                 policy=self.policy.name,
                 version=self.count,
             )
         self._used += 1
         self._decisions += 1
-        self._pending[decision.id] = features
+        self._pending[identifier] = kept
         if self.max_pending is not None and len(self._pending) > self.max_pending:
             del self._pending[next(iter(self._pending))]
             self.dropped += 1
         return decision
 
-    def _noise_ahead(self, count: int) -> Floats:
-        """Random numbers of the next decisions (count, noise_size): drawn, but not used up."""
+    def _draw_ahead(self, count: int) -> None:
+        """Have the random numbers of the next decisions in _noise, from row _used on."""
         missing = count - (len(self._noise) - self._used)
         if missing > 0:
             stream, done = np.random.Generator(self._bits), self._used // _BLOCK
@@ -344,10 +338,9 @@ class Agent:
             self._starts = self._starts[done:]
             for _ in range(0, missing, _BLOCK):
                 self._starts.append(self._bits.state)
-                blocks.append(self.policy.draw_noise(stream, (_BLOCK,), self.dim))
-            self._noise = np.concatenate(blocks)
+                blocks.append(self.policy.draw_noise(stream, (_BLOCK, 1), self.dim))
+            self._noise = checks.for_kernels(np.concatenate(blocks))
             self._used -= done * _BLOCK
-        return self._noise[self._used : self._used + count]
 
     def _open(self, log: "str | os.PathLike[str] | Recorder | None") -> None:
         """Log to `log` from now on."""
@@ -367,10 +360,11 @@ class Agent:
         self.log = log
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+        """Without the lock, and without what is bound to the state where it lies in memory."""
+        return {**self.__dict__, "_lock": None, "_live": (self.policy, self.state)}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _lock=threading.RLock())
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        self.__dict__.update(kept, _lock=threading.RLock(), _live=Live(*kept["_live"]))
 
     def _explain_missing(self, identifier: object) -> str:
         run, _, number = str(identifier).partition("-")

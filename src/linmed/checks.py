@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_FLOAT64 = np.dtype(np.float64)
+FLOAT64 = np.dtype(np.float64)
 LARGEST = 1e100
 """Largest magnitude accepted for a feature or a reward: its square is still far from overflow."""
 
@@ -154,7 +154,7 @@ def for_kernels(array: NDArray[Any]) -> Floats:
     Any other (read-only memory of Arrow or a broadcast, another layout or byte order) is copied: numba would
     otherwise compile every kernel again for it, which takes longer than any copy. Nothing else decides this.
     """
-    if type(array) is np.ndarray and array.dtype is _FLOAT64 and array.flags.carray:
+    if type(array) is np.ndarray and array.dtype is FLOAT64 and array.flags.carray:
         return array
     return np.array(array, dtype=np.float64, order="C", subok=False)
 
@@ -181,12 +181,17 @@ def floats(name: str, value: ArrayLike) -> Floats:
     array = real_array(name, value)
     # One pass without a temporary: NaN and infinities survive the minimum and maximum.
     if array.size and not (array.min() >= -LARGEST and array.max() <= LARGEST):
-        where = np.unravel_index(int(np.argmax(~(np.abs(array) <= LARGEST))), array.shape)
-        place = f"{name}[{', '.join(str(int(i)) for i in where)}]" if where else name
-        raise BadValue(
-            name, f"{place} is {array[where]}; every entry must be finite and at most {LARGEST:g} in size"
-        )
+        raise bad_entry(name, array)
     return array
+
+
+def bad_entry(name: str, array: Floats) -> BadValue:
+    """The error that tells the first entry of `array` which is not finite or too large."""
+    where = np.unravel_index(int(np.argmax(~(np.abs(array) <= LARGEST))), array.shape)
+    place = f"{name}[{', '.join(str(int(i)) for i in where)}]" if where else name
+    return BadValue(
+        name, f"{place} is {array[where]}; every entry must be finite and at most {LARGEST:g} in size"
+    )
 
 
 def arm_matrix(arms: ArrayLike, dim: int | None = None) -> Floats:

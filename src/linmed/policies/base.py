@@ -7,7 +7,7 @@ Arms are (R, K, d), or (1, K, d) when all replicas see the same set.
 import dataclasses
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple, Self
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from linmed import checks
 from linmed.checks import Floats, Ints
 from linmed.kernels import confidence, ridge
+from linmed.kernels.bound import learning
 from linmed.kernels.sampling import sample
 from linmed.registry import described
 
@@ -171,6 +172,18 @@ class Policy(ABC):
         arm = self._draw(log_p, arms, noise)
         return Choice(arm, entries(log_p, arm), log_p, self.features(state, arms, arm))
 
+    def decider(self, state: Any) -> Callable[..., int] | None:
+        """What an agent calls instead of `decide`: compiled rounds bound to a state of one replica.
+
+        `linmed.kernels.bound.deciding` makes it, for rounds that write the probabilities of all arms and
+        states whose arrays stay where they are. None, as for a rule written in Python, means `decide`.
+        """
+        return None
+
+    def learner(self, state: Any) -> Callable[..., None] | None:
+        """What an agent calls instead of `learn`, made by `linmed.kernels.bound.learning`, or None."""
+        return None
+
     def _draw(self, log_p: Floats, arms: Floats, noise: Floats) -> Ints:
         """One arm per replica by inverting the CDF at noise[:, 0], if log_p (R,K) is a law."""
         stated = f"log_probabilities of {type(self).__name__} must be"
@@ -281,6 +294,12 @@ class RidgePolicy(Policy):
     def learn(self, state: RidgeState, features: Floats, rewards: Floats, replicas: Ints) -> None:
         """V += a aᵀ, b += a y."""
         ridge.observe(tuple(state), features, rewards, replicas)
+
+    def learner(self, state: RidgeState) -> Callable[..., None] | None:
+        """The kernel itself, unless a subclass learns in another way or the state may change its arrays."""
+        if type(self).learn is not RidgePolicy.learn or not isinstance(state, tuple):
+            return None
+        return learning(ridge.observe, tuple(state))
 
     def radius(self, state: RidgeState) -> Floats:
         """√β, one per replica (R,)."""

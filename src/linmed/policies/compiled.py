@@ -1,6 +1,7 @@
 """Policies whose rule is compiled into the one loop over rounds."""
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
@@ -8,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from linmed.checks import Floats, Ints
+from linmed.kernels.bound import deciding
 from linmed.kernels.confidence import FixedSet
 from linmed.kernels.ridge import Ridge
 from linmed.kernels.rounds import rounds
@@ -51,6 +53,14 @@ class CompiledPolicy(Policy):
         self._rounds(state, arms[None], _NO_REWARDS, noise[None], arm, log_p)
         played, law = arm[0], log_p[0]
         return Choice(played, entries(law, played), law, self.features(state, arms, played))
+
+    def decider(self, state: Any) -> Callable[..., int] | None:
+        """That kernel itself, unless a subclass decides in another way or the state may change its arrays."""
+        own, ours = type(self), CompiledPolicy
+        if (own.decide, own._rounds) != (ours.decide, ours._rounds) or not isinstance(state, tuple):
+            return None
+        kernel, confidence, rule = self._parts
+        return deciding(kernel, tuple(state), confidence, rule)
 
     def choose(self, state: Any, arms: Floats, noise: Floats) -> Ints:
         """Draw without taking logarithms."""

@@ -1,0 +1,73 @@
+"""What an agent answers."""
+
+import math
+
+import numpy as np
+
+from linmed.checks import Floats
+
+
+class Decision:
+    """What was played and how probable it was, before any random draw was made. It cannot be changed."""
+
+    # Properties over slots: a frozen dataclass takes four times as long to make.
+    __slots__ = ("_arm", "_features", "_id", "_log_probabilities", "_log_probability", "_probability_error")
+
+    def __init__(
+        self,
+        id: str,
+        arm: int,
+        log_probability: float,
+        features: Floats,
+        log_probabilities: Floats | None,
+        probability_error: float = 0.0,
+    ) -> None:
+        self._id = id
+        self._arm = arm
+        self._log_probability = log_probability
+        self._features = features
+        self._log_probabilities = log_probabilities
+        self._probability_error = probability_error
+
+    @property
+    def id(self) -> str:
+        """What `learn` may be given instead of the decision."""
+        return self._id
+
+    @property
+    def arm(self) -> int:
+        """The row of the arm that was played."""
+        return self._arm
+
+    @property
+    def log_probability(self) -> float:
+        """The logarithm of `probability`."""
+        return self._log_probability
+
+    @property
+    def features(self) -> Floats:
+        """The arm that was played (d,)."""
+        return self._features
+
+    @property
+    def log_probabilities(self) -> Floats | None:
+        """Of every arm (K,); None where the policy computes only the played arm's."""
+        return self._log_probabilities
+
+    @property
+    def probability_error(self) -> float:
+        """Standard error of `probability`: 0 where it is a closed form, and not where it is an integral."""
+        return self._probability_error
+
+    @property
+    def probability(self) -> float:
+        """The probability with which this arm was to be played."""
+        return math.exp(self.log_probability)
+
+    @property
+    def probabilities(self) -> Floats | None:
+        """The probability of every arm (K,)."""
+        return None if self.log_probabilities is None else np.exp(self.log_probabilities)
+
+    def __repr__(self) -> str:
+        return f"Decision(id={self.id!r}, arm={self.arm}, probability={self.probability:.6g})"

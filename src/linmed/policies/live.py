@@ -1,0 +1,67 @@
+"""A policy and its state as a live user meets them: decisions and rewards one at a time."""
+
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+
+from linmed import checks
+from linmed.checks import Floats
+from linmed.kernels.linear import all_within
+from linmed.policies.base import Policy
+
+Drawn = tuple[int, float, Floats | None, float, Floats, Floats]
+"""A decision: arm, log-probability, those of all arms (K,) where known, the probability's standard error,
+the arm's vector (d,), and what its reward will be learned with (d,)."""
+
+
+class Live:
+    """A state of one replica, and the kernels bound to it where its policy has them: see `Policy.decider`.
+
+    All arrays must be in the form of `checks.for_kernels`, and only one thread may call at a time.
+    """
+
+    def __init__(self, policy: Policy, state: Any) -> None:
+        self.policy, self.state = policy, state
+
+    def decide(self, arms: Floats, noise: Floats, t: int) -> Drawn:
+        """Choose one of arms (K,d), whose entries are looked at here, with noise[t].  noise (T,1,size)."""
+        decide = self._decider
+        if decide is None:
+            if not all_within(arms, checks.LARGEST):
+                raise checks.bad_entry("arms", arms)
+            return next(self.decide_each(arms[None], noise[t : t + 1]))
+        law, vector = np.empty(len(arms)), np.empty(arms.shape[1])
+        arm = decide(arms, noise, t, law, vector)
+        if arm < 0:
+            raise checks.bad_entry("arms", arms)
+        return arm, law.item(arm), law, 0.0, vector, vector
+
+    def decide_each(self, sets: Floats, noise: Floats) -> Iterator[Drawn]:
+        """Choose one arm of each of n sets, in one call.  sets (n,K,d), noise (n,1,size)."""
+        choice = self.policy.decide(self.state, sets, noise[:, 0])
+        laws = repeat(None) if choice.log_probabilities is None else choice.log_probabilities
+        errors = repeat(0.0) if choice.error is None else choice.error.tolist()
+        vectors = sets[np.arange(len(sets)), choice.arm]
+        kept = vectors if self.policy.learns_from_arms else choice.features.copy()
+        found = choice.arm.tolist(), choice.log_probability.tolist()
+        return zip(*found, laws, errors, vectors, kept, strict=False)
+
+    def learn(self, features: Floats, reward: float) -> None:
+        """Absorb the reward of one decision.  features (d,)."""
+        learn = self._learner
+        if learn is None:
+            self.policy.learn(self.state, features[None], np.array([reward]), np.zeros(1, dtype=np.int64))
+        else:
+            learn(features, reward)
+
+    # Bound when they are first needed: that is when a kernel is compiled. They know of nothing but the arm.
+    @cached_property
+    def _decider(self) -> Callable[..., int] | None:
+        return self.policy.decider(self.state) if self.policy.learns_from_arms else None
+
+    @cached_property
+    def _learner(self) -> Callable[..., None] | None:
+        return self.policy.learner(self.state) if self.policy.learns_from_arms else None
