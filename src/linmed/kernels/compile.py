@@ -6,7 +6,6 @@ numbers: `Ridge`, `PaperSet`, `MedRule`. Their methods are written in Python and
 """
 
 import hashlib
-import inspect
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +16,8 @@ from numba import float64, types, void
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
+from linmed.kernels.cache import kept
+
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile `function` on its first call.
@@ -25,12 +26,15 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     A kernel made for classes (see `by_class`) is kept only if another process would find them by name.
     """
     # forceinline is said outright because kernels inherit it from the `@inlined` functions that call them.
-    made_for = inspect.getclosurevars(function).nonlocals.values()
-    keep = all(_found_by_name(value) for value in made_for if isinstance(value, type))
-    compiled: Callable[..., Any] = numba.njit(cache=keep, forceinline=False, nogil=True, error_model="numpy")(
-        function
-    )
-    return compiled
+    made_for = [cell.cell_contents for cell in function.__closure__ or ()]
+    classes = [value for value in made_for if isinstance(value, type)]
+    if classes:
+        # Kernels of one name are told apart by theirs, in messages, among files and by the linker.
+        numbers = [value for value in made_for if isinstance(value, int)]
+        whole = ".".join([*(cls.__name__ for cls in classes), *(f"{number:x}" for number in numbers)])
+        function.__qualname__ += f".{whole}"
+    compiled: Callable[..., Any] = numba.njit(forceinline=False, nogil=True, error_model="numpy")(function)
+    return kept(compiled) if all(map(_found_by_name, classes)) else compiled
 
 
 def _found_by_name(cls: type) -> bool:
@@ -76,13 +80,12 @@ def reordered(function: Callable[..., Any]) -> Callable[..., Any]:
     so equal arms still get equal values wherever they stand.
     """
     compiled: Callable[..., Any] = numba.njit(
-        cache=True,
         forceinline=False,
         nogil=True,
         error_model="numpy",
         fastmath={"reassoc", "contract", "nsz"},
     )(function)
-    return compiled
+    return kept(compiled)
 
 
 def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
