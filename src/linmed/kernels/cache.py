@@ -21,17 +21,21 @@ from numba.core.serialize import dumps
 
 from linmed.kernels.cold_start import announce_compilations, without_checking_blas
 
-LONGEST_WAIT = 120.0
+LONGEST_WAIT = 300.0
 """Seconds to wait for another process that compiles the same kernel, before it is compiled here as well."""
 
 
-def kept(compiled: Any) -> Any:
-    """The kernel, looked for on disk before it is compiled, and kept there afterwards."""
+def keep_on_disk(compiled: Any) -> None:
+    """Have the kernel looked for on disk before it is compiled, and kept there afterwards."""
     compiled._cache = KernelCache(compiled.py_func)
-    return compiled
 
 
-class KernelCache(FunctionCache):  # type: ignore[misc]
+def folder() -> str | None:
+    """Where linmed's own kernels are kept; None where no folder can be written."""
+    return KernelCache(folder).cache_path
+
+
+class KernelCache(FunctionCache):
     """numba asks `load_overload` before it compiles, and hands the result to `save_overload`."""
 
     def __init__(self, function: Callable[..., Any]) -> None:

@@ -21,7 +21,7 @@ def announce_compilations() -> None:
     event.register("numba:compile", _Announcer())
 
 
-class _Announcer(event.Listener):  # type: ignore[misc]
+class _Announcer(event.Listener):
     """Hears of every compilation. numba compiles one function at a time, and those it calls within it."""
 
     def __init__(self) -> None:
@@ -82,7 +82,7 @@ def _say(kernel: Any) -> None:
 
 @functools.cache
 def without_checking_blas() -> None:
-    """Load numba's arithmetic on arrays without all of scipy.linalg, which takes longer than a first decision.
+    """Load numba's arithmetic on arrays without scipy.linalg, which takes longer than a first decision.
 
     numba only asks whether there is a BLAS, and imports it anyway where one is called. linmed depends on
     scipy, so there is, and its kernels call none.

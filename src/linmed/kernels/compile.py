@@ -16,7 +16,7 @@ from numba import float64, types, void
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
-from linmed.kernels.cache import kept
+from linmed.kernels.cache import keep_on_disk
 
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -34,7 +34,9 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
         whole = ".".join([*(cls.__name__ for cls in classes), *(f"{number:x}" for number in numbers)])
         function.__qualname__ += f".{whole}"
     compiled: Callable[..., Any] = numba.njit(forceinline=False, nogil=True, error_model="numpy")(function)
-    return kept(compiled) if all(map(_found_by_name, classes)) else compiled
+    if all(map(_found_by_name, classes)):
+        keep_on_disk(compiled)
+    return compiled
 
 
 def _found_by_name(cls: type) -> bool:
@@ -80,12 +82,10 @@ def reordered(function: Callable[..., Any]) -> Callable[..., Any]:
     so equal arms still get equal values wherever they stand.
     """
     compiled: Callable[..., Any] = numba.njit(
-        forceinline=False,
-        nogil=True,
-        error_model="numpy",
-        fastmath={"reassoc", "contract", "nsz"},
+        forceinline=False, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"}
     )(function)
-    return kept(compiled)
+    keep_on_disk(compiled)
+    return compiled
 
 
 def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
