@@ -119,7 +119,7 @@ def evaluated(interval: str) -> None:
         warnings.simplefilter("ignore")  # the log is of no consequence
         evaluate(plain, ["uniform"], ["ipw", "dr"], interval)
         evaluate(whole, ["uniform"], list(ESTIMATORS), interval)
-        diagnose(whole, ["uniform"])
+        diagnose(whole, "uniform")
 
 
 def add_parser(subparsers: Any) -> None:
