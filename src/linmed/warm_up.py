@@ -7,6 +7,8 @@ for by the others (`linmed.kernels.cache`).
 
 import argparse
 import contextlib
+import hashlib
+import json
 import sys
 import time
 import warnings
@@ -15,15 +17,19 @@ from concurrent.futures import Future, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+import numba
 import numpy as np
 from numba.core import event
+from numba.core.registry import cpu_target
 
 from linmed import checks, design
 from linmed.agent import Agent
 from linmed.environments import Delayed, FixedArms, UnitBall
 from linmed.experiments.pool import workers_of
+from linmed.files import write_atomically
 from linmed.kernels import cache
 from linmed.log import DecisionLog
 from linmed.ope import ESTIMATORS, diagnose, evaluate
@@ -143,14 +149,46 @@ def run(args: argparse.Namespace) -> int:
             "there is no folder to keep compiled kernels in: the installed files cannot be written to, and "
             "neither can the user's own folder of caches; set NUMBA_CACHE_DIR to one that can"
         )
-    began = time.perf_counter()
-    compiled, failures = warm_up(parts(), workers)
+    began, todo = time.perf_counter(), parts()
+    record = Record(Path(folder), [part.name for part in todo])
+    compiled, failures = (0, []) if record.complete() else warm_up(todo, workers)
     for failure in failures:
         print(f"linmed warm-up: {failure}", file=sys.stderr)
-    took = f"{time.perf_counter() - began:.0f} s"
-    print(f"compiled {compiled} kernels in {took}" if compiled else f"everything was there ({took})", end="")
-    print(f", kept in {folder}")
+    if not failures:
+        record.write()
+    took = f"compiled {compiled} kernels in {time.perf_counter() - began:.0f} s"
+    print(f"{took if compiled or failures else 'everything is there'}, kept in {folder}")
     return 1 if failures else 0
+
+
+class Record:
+    """What a complete run has left in the folder: which files, for which source, processor and numba."""
+
+    def __init__(self, folder: Path, names: Sequence[str]) -> None:
+        self.folder, self.path = folder, folder / "warm-up.json"
+        seen = hashlib.sha256(repr((names, numba.__version__, _processor())).encode())
+        for file in sorted(Path(__file__).parent.rglob("*.py")):
+            seen.update(file.read_bytes())
+        self.key = seen.hexdigest()
+
+    def complete(self) -> bool:
+        """Whether all of it is still there."""
+        try:
+            found = json.loads(self.path.read_text())
+            return found["key"] == self.key and set(found["files"]) <= set(self._files())
+        except (OSError, ValueError, KeyError, TypeError):
+            return False
+
+    def write(self) -> None:
+        """Everything is compiled."""
+        write_atomically(self.path, json.dumps({"key": self.key, "files": self._files()}).encode())
+
+    def _files(self) -> list[str]:
+        return sorted(file.name for file in self.folder.glob("*.nbc"))
+
+
+def _processor() -> Any:
+    return cpu_target.target_context.codegen().magic_tuple()
 
 
 def warm_up(todo: Sequence[Part], workers: int) -> tuple[int, list[str]]:
