@@ -83,7 +83,7 @@ def test_processes_that_start_together_on_an_empty_cache_agree(tmp_path: Path) -
 
 
 def test_where_nothing_can_be_kept_kernels_still_run(tmp_path: Path) -> None:
-    nowhere = "import numba\nnumba.config.CACHE_LOCATOR_CLASSES = 'ZipCacheLocator'\n"
+    nowhere = "from linmed.kernels import cache\ncache._can_write = lambda folder: False\n"
     assert finish(begin(nowhere + COUNT + KERNELS, tmp_path, "1"))[0]
     assert not list(tmp_path.rglob("*.nbc"))
 
@@ -117,6 +117,17 @@ def test_only_a_whole_file_made_from_the_present_source_is_found(
         store.give_up()
     file.write_bytes(content)
     assert found(store, compiled)
+
+
+def test_a_folder_that_can_only_be_read_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    compiled = numba.njit(_double)
+    cache.keep_on_disk(compiled)
+    compiled(2.0)
+    monkeypatch.setattr(cache, "_can_write", lambda folder: False)
+    store = KernelCache(_double)
+    assert found(store, compiled)
+    assert store.cache_path is None
 
 
 def test_a_long_compilation_is_announced_on_a_terminal_while_it_lasts(tmp_path: Path) -> None:

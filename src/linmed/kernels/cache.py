@@ -1,4 +1,4 @@
-"""Where compiled kernels are kept: one file for each kernel and signature, in the folder that numba chooses.
+"""Where compiled kernels are kept: one file for each kernel and signature, in the folder that numba would use.
 
 numba's own cache has one index for each function. Two processes that add to it at once may leave an entry
 that leads to the other's code, and it does not notice a change in another file that the kernel calls. Here a
@@ -8,15 +8,24 @@ file's name says all that its content depends on, and processes agree on nothing
 import contextlib
 import functools
 import hashlib
+import inspect
 import os
 import pickle
+import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numba
-from numba.core.caching import CompileResultCacheImpl, FunctionCache
+from numba.core.caching import (
+    FunctionCache,
+    InTreeCacheLocator,
+    UserProvidedCacheLocator,
+    UserWideCacheLocator,
+)
+from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
 
 from linmed.kernels.cold_start import announce_compilations, without_checking_blas
@@ -41,79 +50,112 @@ class KernelCache(FunctionCache):
     def __init__(self, function: Callable[..., Any]) -> None:
         # Nothing is looked up before the kernel is called: there are many, and a program uses few.
         self._py_func = function
-        self._turns: dict[Path, contextlib.ExitStack] = {}
+        self._turns: list[contextlib.ExitStack] = []
         self.enable()
 
     @functools.cached_property
-    def _impl(self) -> Any:
-        """What knows the folder and the form; None where no folder can be written."""
-        try:
-            return CompileResultCacheImpl(self._py_func)
-        except RuntimeError:  # neither beside the source nor in the user's own folder of caches
-            return None
+    def _folders(self) -> list[Path]:
+        """Where to look, in this order; the last is the first that can be written to, if there is one.
+
+        As numba has it: $NUMBA_CACHE_DIR, then beside the source, then the user's own folder of caches. But a
+        folder that can only be read, as in an image, is read.
+        """
+        file = inspect.getfile(self._py_func)
+        if not os.path.exists(file):
+            return []
+        chosen = [UserProvidedCacheLocator] if numba.config.CACHE_DIR else []
+        folders = []
+        for locator in (*chosen, InTreeCacheLocator, UserWideCacheLocator):
+            folders.append(Path(locator(self._py_func, file).get_cache_path()))
+            if _can_write(folders[-1]):
+                break
+        return folders
 
     @property
     def cache_path(self) -> str | None:
-        """The folder."""
-        return None if self._impl is None else str(self._impl.locator.get_cache_path())
+        """The folder that is written to; None where there is none."""
+        return str(self._folders[-1]) if self._folders and _can_write(self._folders[-1]) else None
 
     def load_overload(self, signature: Any, context: Any) -> Any:
         """The kernel from disk. Where it is not there, the caller is the one to compile it."""
         without_checking_blas()
         announce_compilations()
         context.refresh()
-        if self._impl is None:
-            return None
-        path, key = self._place(signature, context.codegen())
-        data = _read(path, key)
-        if data is None:
+        name, key = self._file(signature, context.codegen())
+        data = self._read(name, key)
+        if data is None and self.cache_path is not None:
             self.give_up()
             turn = contextlib.ExitStack()
-            turn.enter_context(_turn(path.with_suffix(".lock")))
-            data = _read(path, key)
-            if data is None:
-                self._turns[path] = turn
-            else:
-                turn.close()
-        return None if data is None else self._impl.rebuild(context, data)
+            turn.enter_context(_turn(Path(self.cache_path, name).with_suffix(".lock")))
+            self._turns.append(turn)
+            data = self._read(name, key)
+            if data is not None:
+                self.give_up()
+        return None if data is None else CompileResult._rebuild(context, *data)
 
     def save_overload(self, signature: Any, result: Any) -> None:
         """Keep what was compiled. A disk that is full is no reason to fail."""
-        if self._impl is None:
-            return
-        path, key = self._place(signature, result.codegen)
         try:
-            if self._impl.check_cachable(result):
+            if self.cache_path is not None and not result.library.has_dynamic_globals:
+                name, key = self._file(signature, result.codegen)
                 with contextlib.suppress(OSError):
-                    self._write(path, pickle.dumps((key, dumps(self._impl.reduce(result)))))
+                    self._write(Path(self.cache_path, name), pickle.dumps((key, dumps(result._reduce()))))
         finally:
             self.give_up()
 
     def give_up(self) -> None:
         """Others may compile it: it is kept now, or this process has failed to."""
         while self._turns:
-            self._turns.popitem()[1].close()
+            self._turns.pop().close()
 
-    def _place(self, signature: Any, codegen: Any) -> tuple[Path, str]:
-        """The file, and what it is for: kernel, source, signature, processor, version of numba."""
-        stamp = hashlib.sha256(self._impl.locator.get_source_stamp() + _sources()).hexdigest()[:12]
+    def _file(self, signature: Any, codegen: Any) -> tuple[str, str]:
+        """Its name, and what it is for: kernel, source, signature, processor, version of numba."""
+        source = Path(inspect.getfile(self._py_func))
+        stamp = hashlib.sha256((source.read_bytes() if source.exists() else b"") + _sources()).hexdigest()[
+            :12
+        ]
         key = repr((stamp, numba.__version__, *self._index_key(signature, codegen)))
         own = hashlib.sha256(key.encode()).hexdigest()[:16]
-        return Path(self.cache_path or "") / f"{self._impl.filename_base}-{stamp}-{own}.nbc", key
+        return f"{self._base()}-{stamp}-{own}.nbc", key
+
+    def _base(self) -> str:
+        module = Path(inspect.getfile(self._py_func)).stem
+        name = self._py_func.__qualname__.replace("<", "").replace(">", "")
+        return f"{module}.{name}.{sys.implementation.cache_tag}"
+
+    def _read(self, name: str, key: str) -> Any:
+        """What is kept under this name, if it is whole and for this key."""
+        for folder in self._folders:
+            # Whatever is wrong with a file, the kernel can be compiled again.
+            with contextlib.suppress(Exception):
+                found, data = pickle.loads((folder / name).read_bytes())
+                if found == key:
+                    return pickle.loads(data)
+        return None
 
     def _write(self, path: Path, content: bytes) -> None:
         """Whole or not at all; what was made from another state of the source goes."""
         mine = path.with_suffix(f".{os.getpid()}")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
             mine.write_bytes(content)
             os.replace(mine, path)
         finally:
             mine.unlink(missing_ok=True)
         present = path.name.rpartition("-")[0]
-        for old in path.parent.glob(f"{self._impl.filename_base}-*"):
+        for old in path.parent.glob(f"{self._base()}-*"):
             if not old.name.startswith(present):
                 old.unlink(missing_ok=True)
+
+
+@functools.cache
+def _can_write(folder: Path) -> bool:
+    """Whether a file can be made there, tried out."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError:
+        return False
+    return True
 
 
 @functools.cache
@@ -125,15 +167,6 @@ def _sources() -> bytes:
     return seen.digest()
 
 
-def _read(path: Path, key: str) -> Any:
-    """What is kept there, if it is whole and for this key."""
-    try:
-        found, data = pickle.loads(path.read_bytes())
-        return pickle.loads(data) if found == key else None
-    except Exception:  # whatever is wrong with a file, the kernel can be compiled again
-        return None
-
-
 @contextlib.contextmanager
 def _turn(path: Path) -> Iterator[None]:
     """Until this ends, no other process has its turn.
@@ -143,7 +176,6 @@ def _turn(path: Path) -> Iterator[None]:
     try:
         import fcntl
 
-        path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("wb")
     except (ImportError, OSError):  # where nothing can be locked, the same may be compiled twice
         yield
