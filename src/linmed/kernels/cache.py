@@ -1,4 +1,4 @@
-"""Where compiled kernels are kept: one file for each kernel and signature, in the folder that numba would use.
+"""Where compiled kernels are kept: one file for each kernel and signature, where numba would keep them.
 
 numba's own cache has one index for each function. Two processes that add to it at once may leave an entry
 that leads to the other's code, and it does not notice a change in another file that the kernel calls. Here a
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numba
+from numba.core import config
 from numba.core.caching import (
     FunctionCache,
     InTreeCacheLocator,
@@ -63,9 +64,9 @@ class KernelCache(FunctionCache):
         file = inspect.getfile(self._py_func)
         if not os.path.exists(file):
             return []
-        chosen = [UserProvidedCacheLocator] if numba.config.CACHE_DIR else []
-        folders = []
-        for locator in (*chosen, InTreeCacheLocator, UserWideCacheLocator):
+        locators: list[Any] = [InTreeCacheLocator, UserWideCacheLocator]
+        folders: list[Path] = []
+        for locator in [UserProvidedCacheLocator, *locators] if config.CACHE_DIR else locators:
             folders.append(Path(locator(self._py_func, file).get_cache_path()))
             if _can_write(folders[-1]):
                 break
@@ -111,9 +112,8 @@ class KernelCache(FunctionCache):
     def _file(self, signature: Any, codegen: Any) -> tuple[str, str]:
         """Its name, and what it is for: kernel, source, signature, processor, version of numba."""
         source = Path(inspect.getfile(self._py_func))
-        stamp = hashlib.sha256((source.read_bytes() if source.exists() else b"") + _sources()).hexdigest()[
-            :12
-        ]
+        content = source.read_bytes() if source.exists() else b""
+        stamp = hashlib.sha256(content + _sources()).hexdigest()[:12]
         key = repr((stamp, numba.__version__, *self._index_key(signature, codegen)))
         own = hashlib.sha256(key.encode()).hexdigest()[:16]
         return f"{self._base()}-{stamp}-{own}.nbc", key
