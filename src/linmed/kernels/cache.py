@@ -65,8 +65,10 @@ class KernelCache(FunctionCache):
         if not os.path.exists(file):
             return []
         locators: list[Any] = [InTreeCacheLocator, UserWideCacheLocator]
+        if getattr(config, "CACHE_DIR", ""):
+            locators.insert(0, UserProvidedCacheLocator)
         folders: list[Path] = []
-        for locator in [UserProvidedCacheLocator, *locators] if config.CACHE_DIR else locators:
+        for locator in locators:
             folders.append(Path(locator(self._py_func, file).get_cache_path()))
             if _can_write(folders[-1]):
                 break
