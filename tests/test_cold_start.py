@@ -4,6 +4,9 @@ import os
 import pty
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +139,20 @@ def test_a_long_compilation_is_announced_on_a_terminal_while_it_lasts(tmp_path: 
     said = on_terminal(SLOW + call, tmp_path).splitlines()
     assert said == ["linmed: compiling for this machine, once: sampling.take_logs …", "compiled"]
     assert on_terminal(SLOW + call, tmp_path).splitlines() == ["compiled"]  # from the cache
+
+
+def test_waiting_for_another_process_is_announced_too(tmp_path: Path, monkeypatch, caplog) -> None:
+    monkeypatch.setattr(cache, "PATIENCE", 0.0)
+    caplog.set_level("INFO", "linmed")
+    lock = tmp_path / "kernel.lock"
+    with ExitStack() as theirs:
+        theirs.enter_context(cache._turn(lock, _double))
+        ours = ThreadPoolExecutor(1).submit(lambda: cache._turn(lock, _double).__enter__())
+        while not caplog.messages:
+            assert not ours.done()
+            time.sleep(0.01)
+    ours.result(timeout=60)
+    assert caplog.messages == ["waiting for another process that compiles tests.test_cold_start._double"]
 
 
 def test_elsewhere_it_is_a_record_of_the_log(tmp_path: Path) -> None:

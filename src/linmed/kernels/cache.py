@@ -29,7 +29,13 @@ from numba.core.caching import (
 from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
 
-from linmed.kernels.cold_start import announce_compilations, without_checking_blas
+from linmed.kernels.cold_start import (
+    PATIENCE,
+    announce_compilations,
+    tell,
+    title,
+    without_checking_blas,
+)
 
 LONGEST_WAIT = 300.0
 """Seconds to wait for another process that compiles the same kernel, before it is compiled here as well."""
@@ -89,7 +95,7 @@ class KernelCache(FunctionCache):
         if data is None and self.cache_path is not None:
             self.give_up()
             turn = contextlib.ExitStack()
-            turn.enter_context(_turn(Path(self.cache_path, name).with_suffix(".lock")))
+            turn.enter_context(_turn(Path(self.cache_path, name).with_suffix(".lock"), self._py_func))
             self._turns.append(turn)
             data = self._read(name, key)
             if data is not None:
@@ -170,8 +176,8 @@ def _sources() -> bytes:
 
 
 @contextlib.contextmanager
-def _turn(path: Path) -> Iterator[None]:
-    """Until this ends, no other process has its turn.
+def _turn(path: Path, function: Callable[..., Any]) -> Iterator[None]:
+    """Until this ends, no other process has its turn at compiling `function`.
 
     Kernels wait for those that they call and never the other way round, so nobody waits in a circle.
     """
@@ -183,13 +189,16 @@ def _turn(path: Path) -> Iterator[None]:
         yield
         return
     with file:
-        deadline = time.monotonic() + LONGEST_WAIT
+        began, told = time.monotonic(), False
         with contextlib.suppress(OSError):
-            while time.monotonic() < deadline:
+            while (waited := time.monotonic() - began) < LONGEST_WAIT:
                 try:
                     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     break
                 except BlockingIOError:
+                    if waited > PATIENCE and not told:
+                        tell(f"waiting for another process that compiles {title(function)}")
+                        told = True
                     time.sleep(0.02)
         try:
             yield

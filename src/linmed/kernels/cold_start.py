@@ -67,13 +67,20 @@ def _is_ours(event: Any) -> bool:
 
 
 def _say(kernel: Any) -> None:
-    """One line on a terminal; a record where nobody watches, and in processes that work for another."""
-    module, name = kernel.py_func.__module__.removeprefix("linmed.kernels."), kernel.py_func.__qualname__
     often = "once" if kernel._cache.cache_path else "in every process, for there is no place to keep it"
-    what = f"compiling for this machine, {often}: {module}.{name.rpartition('<locals>.')[2]}"
-    helper = "multiprocessing.process" in sys.modules and (
-        sys.modules["multiprocessing.process"].parent_process() is not None
-    )
+    tell(f"compiling for this machine, {often}: {title(kernel.py_func)}")
+
+
+def title(function: Any) -> str:
+    """How messages call a kernel: `rounds.play`."""
+    module, name = function.__module__.removeprefix("linmed.kernels."), function.__qualname__
+    return f"{module}.{name.rpartition('<locals>.')[2]}"
+
+
+def tell(what: str) -> None:
+    """One line on a terminal; a record where nobody watches, and in processes that work for another."""
+    processes = sys.modules.get("multiprocessing.process")
+    helper = processes is not None and processes.parent_process() is not None
     if sys.stderr is not None and sys.stderr.isatty() and not helper:
         print(f"linmed: {what} …", file=sys.stderr, flush=True)
     else:
