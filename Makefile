@@ -4,9 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEV := $(VENV)/.ready-dev
-FRESH := $(VENV)/.kernels
 PLAIN := $(VENV)/kernels-for-any-processor
+# Bytecode is written when a module is first imported, of which most of what is installed never is.
+INSTALL := $(BIN)/python -m pip install --prefer-binary --no-compile
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test identity lint bench setup clean
 
@@ -15,30 +17,28 @@ setup: $(DEV)
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "linmed needs Python 3.11 or newer; try: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
-	@echo "installing linmed into $(VENV) ..."
+	@echo "making $(VENV) ..."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --editable .
+	@echo "installing linmed and what it needs, about 150 MB, into $(VENV) ..."
+	@$(INSTALL) --editable .
 	@touch $(READY)
 
 $(DEV): $(READY)
 	@echo "installing the tools for tests into $(VENV) ..."
-	@$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@$(INSTALL) --quiet --editable '.[dev]'
 	@touch $(DEV)
 
-# numba's cache of a kernel does not notice a change in another file that the kernel calls.
-$(FRESH): $(READY) $(wildcard src/linmed/kernels/*.py)
-	@rm -rf src/linmed/kernels/__pycache__/*.nb[ci] $(PLAIN)
-	@touch $(FRESH)
-
-demo: $(FRESH)
+demo: $(READY)
+	@echo "running the paper's experiments at a small scale; what they need is compiled first, once ..."
 	@$(BIN)/linmed reproduce --scale quick --out out/demo
 
-test: $(DEV) $(FRESH)
+test: $(DEV)
+	@$(BIN)/linmed warm-up
 	@$(BIN)/python -m pytest
 
 # What is promised to the last bit, as other processors would compute it: OpenBLAS with the instructions of
 # two older ones, numba with none but those that all have (its kernels are kept apart).
-identity: $(DEV) $(FRESH)
+identity: $(DEV)
 	@for core in Haswell Nehalem; do \
 	  echo "identity tests, OPENBLAS_CORETYPE=$$core"; \
 	  OPENBLAS_CORETYPE=$$core $(BIN)/python -m pytest -q -m identity || exit 1; \
@@ -52,7 +52,7 @@ lint: $(DEV)
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-bench: $(FRESH)
+bench: $(READY)
 	@$(BIN)/linmed bench $(ARGS)
 
 clean:

@@ -17,6 +17,7 @@ COMMANDS = {
     "policies": ("linmed.policies.command", "the table of policies and their properties"),
     "ope": ("linmed.ope.command", "what would another policy have earned on this log?"),
     "serve": ("linmed.serve.command", "the decision service"),
+    "warm-up": ("linmed.warm_up", "compile everything now, so that no first decision waits for it"),
     "data": ("linmed.environments.command", "fetch the data sets that may not be shipped"),
     "bench": ("linmed.cli", "measure the speed of linmed and of its peers (from a source checkout)"),
 }

@@ -25,6 +25,8 @@ from numba.core.compiler_machinery import register_pass
 from numba.core.typed_passes import NativeLowering
 from numba.extending import intrinsic, overload
 
+from linmed.kernels.cache import keep_on_disk
+
 _OPTIONS = {"nogil": True, "error_model": "numpy", "forceinline": False}
 _WITHOUT_WRAPPERS = {**_OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
@@ -36,27 +38,16 @@ def kernel(function: Callable[..., Any]) -> Any:
     A kernel made for classes (see `by_class`) is kept only if another process would find them by name.
     """
     # forceinline is said outright because kernels inherit it from the `@inlined` functions that call them.
-    made_for = inspect.getclosurevars(function).nonlocals.values()
-    keep = all(_found_by_name(value) for value in made_for if isinstance(value, type))
-    return _kept(numba.njit(cache=keep, **_OPTIONS)(function))
-
-
-def _contents(files: list[Path]) -> bytes:
-    """A number that changes with what stands in the files."""
-    seen = hashlib.sha256()
-    for file in files:
-        seen.update(file.read_bytes())
-    return seen.digest()
-
-
-_STAMP = _contents(sorted(Path(__file__).parent.glob("*.py")))
-
-
-def _kept(compiled: Any) -> Any:
-    """Have numba compile anew when any kernel has changed, not only one that stands in the same file."""
-    file = getattr(compiled._cache, "_cache_file", None)
-    if file is not None:
-        file._source_stamp = _STAMP
+    made_for = [cell.cell_contents for cell in function.__closure__ or ()]
+    classes = [value for value in made_for if isinstance(value, type)]
+    if classes:
+        # Kernels of one name are told apart by theirs, in messages, among files and by the linker.
+        numbers = [value for value in made_for if isinstance(value, int)]
+        whole = ".".join([*(cls.__name__ for cls in classes), *(f"{number:x}" for number in numbers)])
+        function.__qualname__ += f".{whole}"
+    compiled: Any = numba.njit(**_OPTIONS)(function)
+    if all(map(_found_by_name, classes)):
+        keep_on_disk(compiled)
     return compiled
 
 
@@ -97,7 +88,8 @@ def deferred(signature: str) -> Callable[[Callable[..., Any]], Callable[..., Any
     word = ir.IntType(64)
 
     def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
-        compiled = _kept(numba.njit(cache=True, **_WITHOUT_WRAPPERS)(function))
+        compiled: Any = numba.njit(**_WITHOUT_WRAPPERS)(function)
+        keep_on_disk(compiled)
         pointer = ctypes.c_void_p(None)
         name = f"{function.__module__}.{function.__qualname__} {declared}"
         llvmlite.binding.add_symbol(name, ctypes.addressof(pointer))
@@ -199,8 +191,11 @@ def version_of(*classes: type) -> int:
     numba keeps a compiled kernel as long as the kernel's own file stays the same. One made for a class whose
     formula has changed since must not be found again: this number, a variable of the kernel, sees to that.
     """
-    files = (getattr(sys.modules.get(cls.__module__), "__file__", None) for cls in classes)
-    return int.from_bytes(_contents([Path(file) for file in files if file is not None])[:7])
+    seen = hashlib.sha256()
+    for cls in classes:
+        file = getattr(sys.modules.get(cls.__module__), "__file__", None)
+        seen.update(Path(file).read_bytes() if file is not None else b"")
+    return int.from_bytes(seen.digest()[:7])
 
 
 def by_class(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -227,7 +222,9 @@ def reordered(function: Callable[..., Any]) -> Any:
     For inner products along a row, which vectorise only so. A row's sum depends on nothing but the row,
     so equal arms still get equal values wherever they stand.
     """
-    return _kept(numba.njit(cache=True, fastmath={"reassoc", "contract", "nsz"}, **_OPTIONS)(function))
+    compiled: Callable[..., Any] = numba.njit(fastmath={"reassoc", "contract", "nsz"}, **_OPTIONS)(function)
+    keep_on_disk(compiled)
+    return compiled
 
 
 def inlined(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -145,9 +145,9 @@ def add_operation(app: FastAPI, server: Server) -> None:
 
     @app.get("/readyz", include_in_schema=False)
     async def readyz() -> Response:
-        """Decisions can be taken."""
-        able = await server.able()
-        return Json({"status": "ready" if able else "not ready"}, 200 if able else 503)
+        """Whether decisions of every bandit can be taken."""
+        status = await server.status()
+        return Json({"status": status}, 200 if status == "ready" else 503)
 
     @app.get("/metrics", include_in_schema=False)
     async def metrics(request: Request) -> Response:

@@ -22,6 +22,8 @@ from numpy.typing import ArrayLike
 P = ParamSpec("P")
 T = TypeVar("T")
 RETRIED = frozenset({429, 502, 503, 504})
+PREPARING = 300.0
+"""Seconds to wait for a bandit whose policy the service may have to compile first."""
 
 
 class ServiceError(RuntimeError):
@@ -56,6 +58,8 @@ class Call(Generic[T]):
     body: dict[str, Any] | None = None
     slow: bool = False
     """Whether `read` waits for a disk, which nothing in an event loop should."""
+    timeout: Any = httpx.USE_CLIENT_DEFAULT
+    """Seconds to wait for the answer."""
 
 
 class Requests:
@@ -80,7 +84,7 @@ class Requests:
             body["catalogue"] = _catalogue(catalogue)
         if reward_range is not None:
             body["reward_range"] = [float(bound) for bound in reward_range]
-        return Call("POST", "/v1/bandits", _object, body)
+        return Call("POST", "/v1/bandits", _object, body, timeout=PREPARING)
 
     def bandit(self, name: str) -> Call[dict[str, Any]]:
         """Its settings."""
@@ -90,7 +94,7 @@ class Requests:
         """Change policy, catalogue, reward_range or archived."""
         if changes.get("catalogue") is not None:
             changes["catalogue"] = _catalogue(changes["catalogue"])
-        return Call("PATCH", f"/v1/bandits/{name}", _object, changes)
+        return Call("PATCH", f"/v1/bandits/{name}", _object, changes, timeout=PREPARING)
 
     def decide(
         self,
@@ -304,7 +308,9 @@ class Client(_Sender):
         attempt = 0
         while True:
             try:
-                outcome: Any = self._http.request(call.method, call.path, json=call.body)
+                outcome: Any = self._http.request(
+                    call.method, call.path, json=call.body, timeout=call.timeout
+                )
             except httpx.TransportError as error:
                 outcome = error
             pause = self._pause(attempt, outcome)
@@ -348,7 +354,9 @@ class AsyncClient(_Sender):
         attempt = 0
         while True:
             try:
-                outcome: Any = await self._http.request(call.method, call.path, json=call.body)
+                outcome: Any = await self._http.request(
+                    call.method, call.path, json=call.body, timeout=call.timeout
+                )
             except httpx.TransportError as error:
                 outcome = error
             pause = self._pause(attempt, outcome)

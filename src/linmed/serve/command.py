@@ -150,7 +150,7 @@ def log_to_stderr(level: str) -> None:
     """Send the service's and the web server's logs to stderr as JSON lines."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
-    for name in ("linmed.serve", "uvicorn"):
+    for name in ("linmed", "uvicorn"):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False
         logger.setLevel(level.upper())

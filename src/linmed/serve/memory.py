@@ -8,12 +8,13 @@ import contextlib
 import functools
 import logging
 import zipfile
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
+from linmed.policies import Policy
 from linmed.serve import store
 from linmed.serve.bandit import Bandit
 from linmed.serve.database import Database
@@ -24,8 +25,16 @@ logger = logging.getLogger("linmed.serve")
 class Memory:
     """Bandits by name and by number."""
 
-    def __init__(self, database: Database, snapshot_every: int, submit: Callable[[Callable[[], None]], bool]):
-        self.database, self.snapshot_every, self.submit = database, snapshot_every, submit
+    def __init__(
+        self,
+        database: Database,
+        snapshot_every: int,
+        submit: Callable[[Callable[[], None]], bool],
+        prepare: Callable[[Policy], Awaitable[None]],
+    ):
+        self.database, self.snapshot_every, self.submit, self.prepare = (
+            database, snapshot_every, submit, prepare,
+        )  # fmt: skip
         self.by_name: dict[str, Bandit] = {}
         self.by_number: dict[int, Bandit] = {}
         self._one_load = asyncio.Lock()
@@ -33,7 +42,8 @@ class Memory:
         self._reloads: dict[int, asyncio.Task[None]] = {}
 
     async def load(self, name: str, revision: int = 0) -> Bandit:
-        """The bandit called `name` from the log, at least at `revision`."""
+        """The bandit called `name` from the log, at least at `revision`, its policy compiled."""
+        await self.prepare(await asyncio.to_thread(self._policy, name))  # while others are loaded
         async with self._one_load:
             known = self.by_name.get(name)
             if known is not None and known.revision >= max(revision, 1):
@@ -47,9 +57,15 @@ class Memory:
             finally:
                 self._missed = None
 
+    def _policy(self, name: str) -> Policy:
+        with self.database.reader.begin() as connection:
+            return store.policy_of(store.the_bandit(connection, name))
+
     def _read(self, name: str) -> Bandit:
         with self.database.reader.begin() as connection:
-            return recovered(connection, store.the_bandit(connection, name))
+            bandit = recovered(connection, store.the_bandit(connection, name))
+        bandit.warm_up()
+        return bandit
 
     def fold(self, rows: store.Rows) -> None:
         """Rewards of the log, in order, each exactly once."""
@@ -112,5 +128,4 @@ def recovered(connection: Connection, row: Row[Any]) -> Bandit:
         except (ValueError, KeyError, EOFError, OSError, zipfile.BadZipFile) as error:
             logger.warning("snapshot %d of bandit %s is unreadable (%s)", snapshot.seq, bandit.name, error)
     store.fold_log(connection, bandit)
-    bandit.warm_up()
     return bandit

@@ -1,12 +1,14 @@
 """One server: its parts and their life, and what it does for a request.
 
-Three kinds of threads. The event loop's reads requests, draws decisions (`draw`) and folds rewards
+Four kinds of threads. The event loop's reads requests, draws decisions (`draw`) and folds rewards
 (`Memory.fold`): short work on the bandits in memory, which no other thread touches. The engine's alone
-writes (`Engine.submit`). Whatever else reads the log does so in a thread of its own (`reading`).
+writes (`Engine.submit`). The compiler's makes policies ready before a bandit is served (`Compiler.ready`).
+Whatever else reads the log does so in a thread of its own (`reading`).
 """
 
 import asyncio
 import contextlib
+import functools
 import json
 import logging
 from collections.abc import AsyncIterator, Callable
@@ -20,6 +22,7 @@ from linmed.policies import Policy
 from linmed.serve import store
 from linmed.serve.bandit import Bandit, Catalogue, Map, as_catalogue, as_policy
 from linmed.serve.bodies import BanditChange, CatalogueBody, DecideRequest, NewBandit
+from linmed.serve.compiling import Compiler
 from linmed.serve.database import Database
 from linmed.serve.decisions import Drawer, view
 from linmed.serve.engine import Call, Decide, Engine, Reward
@@ -35,6 +38,9 @@ T = TypeVar("T")
 
 logger = logging.getLogger("linmed.serve")
 
+PATIENCE = 5.0
+"""Seconds that a request waits for a bandit that is not loaded yet; clients give up after 10."""
+
 
 class Server:
     """One process over a log."""
@@ -46,37 +52,57 @@ class Server:
         self.reports = Reports(database)
         self.drawer = Drawer()
         self.engine = Engine(database, staleness=settings.staleness, max_waiting=settings.max_waiting)
-        self.memory = Memory(database, settings.snapshot_every, self._write_later)
+        self.compiler = Compiler()
+        self.memory = Memory(database, settings.snapshot_every, self._write_later, self.compiler.ready)
         self.engine.committed = self.metrics.committed
         self.engine.fold = self.memory.fold
         self.engine.changed = self.memory.changed
         self.metrics.waiting.set_function(lambda: self.engine.waiting)
         self.ready = False
+        self._loading = False
         self._gathered: list[Decide | Reward] = []
+        self._loads: dict[str, asyncio.Task[Bandit]] = {}
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Load every bandit, serve, and at the end finish what was accepted."""
+        """Serve, each bandit as soon as it is loaded, and at the end finish what was accepted."""
         self._loop = asyncio.get_running_loop()
         self.engine.deliver = self._loop.call_soon_threadsafe
         self.tokens.refresh()
         self.engine.start()
         try:
             with self.database.reader.begin() as connection:
-                names = [row.name for row in store.list_bandits(connection)]
-            for name in names:
-                await self.memory.load(name)
-            refreshing = asyncio.create_task(self._refresh_tokens())
-            self.ready = True
-            logger.info("ready", extra={"database": self.database.shown, "bandits": len(names)})
+                rows = store.list_bandits(connection)
+            for row in rows:
+                store.policy_of(row)  # a policy that nobody knows here is better found out at once
+            beside = [
+                asyncio.create_task(self._load_all([row.name for row in rows])),
+                asyncio.create_task(self._refresh_tokens()),
+            ]
             yield
             self.ready = False
-            refreshing.cancel()
+            for task in beside:
+                task.cancel()
         finally:
+            await asyncio.to_thread(self.compiler.stop)
             await asyncio.to_thread(self.engine.stop)
             await asyncio.to_thread(self.memory.save)
             self.database.close()
             logger.info("stopped")
+
+    async def _load_all(self, names: list[str]) -> None:
+        """Bandits whose policies were compiled on this machine before take a moment."""
+        self._loading = True
+        try:
+            for name in names:
+                await self.memory.load(name)
+        except Exception:
+            logger.exception("a bandit cannot be loaded; start the server again")
+            return
+        finally:
+            self._loading = False
+        self.ready = True
+        logger.info("ready", extra={"database": self.database.shown, "bandits": len(names)})
 
     def _write_later(self, write: Callable[[], None]) -> bool:
         """Whether the engine takes it; at the end, when it does not, `Memory.save` writes."""
@@ -105,26 +131,48 @@ class Server:
 
         return await asyncio.to_thread(run)
 
-    async def able(self) -> bool:
-        """Whether decisions can be taken: bandits are loaded, the engine runs, the database answers."""
+    async def status(self) -> str:
+        """`ready` where bandits are loaded, the engine runs and the database answers; else `not ready`.
+
+        `compiling` while all is well but for bandits that are still being loaded.
+        """
         try:
             await self.reading(lambda connection: connection.execute(sa.select(1)).scalar_one())
         except sa.exc.DBAPIError:
-            return False
-        return self.ready and self.engine.alive
+            return "not ready"
+        if not self.engine.alive:
+            return "not ready"
+        return "ready" if self.ready else "compiling" if self._loading else "not ready"
 
     # Bandits
 
     async def bandit(self, name: str) -> Bandit:
-        """The bandit called `name`, loaded if another server made it."""
-        return self.memory.by_name.get(name) or await self.memory.load(name)
+        """The bandit called `name`, loaded if another server made it or this one has just begun."""
+        known = self.memory.by_name.get(name)
+        if known is not None:
+            return known
+        load = self._loads.get(name)
+        if load is None:
+            load = self._loads[name] = asyncio.create_task(self.memory.load(name))
+            load.add_done_callback(functools.partial(self._loaded, name))
+        done, _ = await asyncio.wait({load}, timeout=PATIENCE)
+        if not done:
+            text = f"the policy of bandit {name!r} is being compiled for this machine: try again"
+            raise Refused("unavailable", text, retry_after=2)
+        return load.result()
+
+    def _loaded(self, name: str, load: "asyncio.Task[Bandit]") -> None:
+        del self._loads[name]
+        if not load.cancelled():
+            load.exception()  # those who waited have it, and there may be none left
 
     async def create(self, new: NewBandit) -> tuple[bool, Row[Any]]:
         """Make a bandit; whether it is new, and its row. The same request again changes nothing."""
         with refusing():
             policy = as_policy(new.policy)
             check_range(new.reward_range)
-            try_bandit(new.dim, policy, catalogue_of(new.catalogue, new.map, new.dim))
+            catalogue = catalogue_of(new.catalogue, new.map, new.dim)
+            await self._try(new.dim, policy, catalogue)
         text = json.dumps(new.model_dump(include={"catalogue", "map", "reward_range", "log_arms"}))
 
         def write(connection: Connection) -> tuple[bool, Row[Any]]:
@@ -147,9 +195,10 @@ class Server:
         bandit = await self.bandit(name)
         with refusing():
             policy = None if change.policy is None else as_policy(change.policy)
-            catalogue = catalogue_of(change.catalogue, bandit.map, bandit.dim) or bandit.catalogue
-            try_bandit(bandit.dim, policy or bandit.policy, catalogue)
             check_range(change.reward_range)
+            catalogue = catalogue_of(change.catalogue, bandit.map, bandit.dim) or bandit.catalogue
+            await self._try(bandit.dim, policy or bandit.policy, catalogue)
+        bandit = await self.bandit(name)  # as it is by now
 
         def write(connection: Connection) -> Row[Any]:
             row = store.the_bandit(connection, name)
@@ -167,6 +216,11 @@ class Server:
         row = await self._writing(write)
         await self.memory.load(name, row.revision)
         return row
+
+    async def _try(self, dim: int, policy: Policy, catalogue: Catalogue | None) -> None:
+        """Refuse what could not serve, once the policy is compiled; other bandits are served meanwhile."""
+        await self.compiler.ready(policy)
+        await asyncio.to_thread(try_bandit, dim, policy, catalogue)
 
     async def _writing(self, write: Callable[[Connection], T]) -> T:
         """write(connection) in a transaction of the engine's."""

@@ -68,6 +68,11 @@ def revisions(connection: Connection) -> dict[int, int]:
     return {row.id: row.revision for row in rows}
 
 
+def policy_of(row: Row[Any]) -> Policy:
+    """The present policy of the bandit of this row."""
+    return Policy.from_dict(json.loads(row.config))
+
+
 def as_bandit(row: Row[Any]) -> Bandit:
     """The bandit in memory, before any reward."""
     settings = json.loads(row.settings)
@@ -76,7 +81,7 @@ def as_bandit(row: Row[Any]) -> Bandit:
         id=row.id,
         name=row.name,
         dim=row.dim,
-        policy=Policy.from_dict(json.loads(row.config)),
+        policy=policy_of(row),
         version=row.version,
         revision=row.revision,
         archived=row.archived,

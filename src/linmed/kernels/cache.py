@@ -1,0 +1,206 @@
+"""Where compiled kernels are kept: one file for each kernel and signature, where numba would keep them.
+
+numba's own cache has one index for each function. Two processes that add to it at once may leave an entry
+that leads to the other's code, and it does not notice a change in another file that the kernel calls. Here a
+file's name says all that its content depends on, and processes agree on nothing but who compiles.
+"""
+
+import contextlib
+import functools
+import hashlib
+import inspect
+import os
+import pickle
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba.core import config
+from numba.core.caching import (
+    FunctionCache,
+    InTreeCacheLocator,
+    UserProvidedCacheLocator,
+    UserWideCacheLocator,
+)
+from numba.core.compiler import CompileResult
+from numba.core.serialize import dumps
+
+from linmed.kernels.cold_start import (
+    PATIENCE,
+    announce_compilations,
+    tell,
+    title,
+    without_checking_blas,
+)
+
+LONGEST_WAIT = 300.0
+"""Seconds to wait for another process that compiles the same kernel, before it is compiled here as well."""
+
+
+def keep_on_disk(compiled: Any) -> None:
+    """Have the kernel looked for on disk before it is compiled, and kept there afterwards."""
+    compiled._cache = KernelCache(compiled.py_func)
+
+
+def folder() -> str | None:
+    """Where linmed's own kernels are kept; None where no folder can be written."""
+    return KernelCache(folder).cache_path
+
+
+class KernelCache(FunctionCache):
+    """numba asks `load_overload` before it compiles, and hands the result to `save_overload`."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        # Nothing is looked up before the kernel is called: there are many, and a program uses few.
+        self._py_func = function
+        self._turns: list[contextlib.ExitStack] = []
+        self.enable()
+
+    @functools.cached_property
+    def _folders(self) -> list[Path]:
+        """Where to look, in this order; the last is the first that can be written to, if there is one.
+
+        As numba has it: $NUMBA_CACHE_DIR, then beside the source, then the user's own folder of caches. But a
+        folder that can only be read, as in an image, is read.
+        """
+        file = inspect.getfile(self._py_func)
+        if not os.path.exists(file):
+            return []
+        locators: list[Any] = [InTreeCacheLocator, UserWideCacheLocator]
+        if getattr(config, "CACHE_DIR", ""):
+            locators.insert(0, UserProvidedCacheLocator)
+        folders: list[Path] = []
+        for locator in locators:
+            folders.append(Path(locator(self._py_func, file).get_cache_path()))
+            if _can_write(folders[-1]):
+                break
+        return folders
+
+    @property
+    def cache_path(self) -> str | None:
+        """The folder that is written to; None where there is none."""
+        return str(self._folders[-1]) if self._folders and _can_write(self._folders[-1]) else None
+
+    def load_overload(self, signature: Any, context: Any) -> Any:
+        """The kernel from disk. Where it is not there, the caller is the one to compile it."""
+        without_checking_blas()
+        announce_compilations()
+        context.refresh()
+        name, key = self._file(signature, context.codegen())
+        data = self._read(name, key)
+        if data is None and self.cache_path is not None:
+            self.give_up()
+            turn = contextlib.ExitStack()
+            turn.enter_context(_turn(Path(self.cache_path, name).with_suffix(".lock"), self._py_func))
+            self._turns.append(turn)
+            data = self._read(name, key)
+            if data is not None:
+                self.give_up()
+        return None if data is None else CompileResult._rebuild(context, *data)
+
+    def save_overload(self, signature: Any, result: Any) -> None:
+        """Keep what was compiled. A disk that is full is no reason to fail."""
+        try:
+            if self.cache_path is not None and not result.library.has_dynamic_globals:
+                name, key = self._file(signature, result.codegen)
+                with contextlib.suppress(OSError):
+                    self._write(Path(self.cache_path, name), pickle.dumps((key, dumps(result._reduce()))))
+        finally:
+            self.give_up()
+
+    def give_up(self) -> None:
+        """Others may compile it: it is kept now, or this process has failed to."""
+        while self._turns:
+            self._turns.pop().close()
+
+    def _file(self, signature: Any, codegen: Any) -> tuple[str, str]:
+        """Its name, and what it is for: kernel, source, signature, processor, version of numba."""
+        source = Path(inspect.getfile(self._py_func))
+        content = source.read_bytes() if source.exists() else b""
+        stamp = hashlib.sha256(content + _sources()).hexdigest()[:12]
+        key = repr((stamp, numba.__version__, *self._index_key(signature, codegen)))
+        own = hashlib.sha256(key.encode()).hexdigest()[:16]
+        return f"{self._base()}-{stamp}-{own}.nbc", key
+
+    def _base(self) -> str:
+        module = Path(inspect.getfile(self._py_func)).stem
+        name = self._py_func.__qualname__.replace("<", "").replace(">", "")
+        return f"{module}.{name}.{sys.implementation.cache_tag}"
+
+    def _read(self, name: str, key: str) -> Any:
+        """What is kept under this name, if it is whole and for this key."""
+        for folder in self._folders:
+            # Whatever is wrong with a file, the kernel can be compiled again.
+            with contextlib.suppress(Exception):
+                found, data = pickle.loads((folder / name).read_bytes())
+                if found == key:
+                    return pickle.loads(data)
+        return None
+
+    def _write(self, path: Path, content: bytes) -> None:
+        """Whole or not at all; what was made from another state of the source goes."""
+        mine = path.with_suffix(f".{os.getpid()}")
+        try:
+            mine.write_bytes(content)
+            os.replace(mine, path)
+        finally:
+            mine.unlink(missing_ok=True)
+        present = path.name.rpartition("-")[0]
+        for old in path.parent.glob(f"{self._base()}-*"):
+            if not old.name.startswith(present):
+                old.unlink(missing_ok=True)
+
+
+@functools.cache
+def _can_write(folder: Path) -> bool:
+    """Whether a file can be made there, tried out."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError:
+        return False
+    return True
+
+
+@functools.cache
+def _sources() -> bytes:
+    """A digest of all kernels: each may be compiled into any other."""
+    seen = hashlib.sha256()
+    for file in sorted(Path(__file__).parent.glob("*.py")):
+        seen.update(file.read_bytes())
+    return seen.digest()
+
+
+@contextlib.contextmanager
+def _turn(path: Path, function: Callable[..., Any]) -> Iterator[None]:
+    """Until this ends, no other process has its turn at compiling `function`.
+
+    Kernels wait for those that they call and never the other way round, so nobody waits in a circle.
+    """
+    try:
+        import fcntl
+
+        file = path.open("wb")
+    except (ImportError, OSError):  # where nothing can be locked, the same may be compiled twice
+        yield
+        return
+    with file:
+        began, told = time.monotonic(), False
+        with contextlib.suppress(OSError):
+            while (waited := time.monotonic() - began) < LONGEST_WAIT:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if waited > PATIENCE and not told:
+                        tell(f"waiting for another process that compiles {title(function)}")
+                        told = True
+                    time.sleep(0.02)
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)

@@ -1,0 +1,48 @@
+"""Policies made ready beside the event loop: the first call of a kernel compiles it, which takes seconds."""
+
+import asyncio
+import json
+import logging
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+from linmed.policies import Policy
+from linmed.policies.paths import walk_all
+
+logger = logging.getLogger("linmed.serve")
+
+SWITCH = 0.0005
+"""Seconds after which a thread that compiles gives way to others; Python's own 5 ms make requests wait."""
+
+
+class Compiler:
+    """One thread that goes through every path of a policy's kernels, once for each policy."""
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="linmed-compiler")
+        self._begun: dict[str, asyncio.Future[None]] = {}
+        self._stopping = False
+
+    async def ready(self, policy: Policy) -> None:
+        """Returns when decisions and rewards of this policy compile nothing more."""
+        key = json.dumps(policy.to_dict(), sort_keys=True, default=repr)
+        if key not in self._begun:
+            self._begun[key] = asyncio.wrap_future(self._thread.submit(self._walk, policy))
+        await asyncio.shield(self._begun[key])
+
+    def stop(self) -> None:
+        """Begin nothing more; what is being compiled is finished first, for it cannot be interrupted."""
+        self._stopping = True
+        self._thread.shutdown(cancel_futures=True)
+
+    def _walk(self, policy: Policy) -> None:
+        usual = sys.getswitchinterval()
+        sys.setswitchinterval(SWITCH)
+        try:
+            for _ in walk_all(policy):
+                if self._stopping:
+                    return
+        except Exception as error:  # a policy of someone's own need not take every shape
+            logger.info("cannot compile all of a policy beforehand", extra={"error": str(error)})
+        finally:
+            sys.setswitchinterval(usual)
