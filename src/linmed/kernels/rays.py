@@ -1,0 +1,264 @@
+"""Probabilities that an arm is the best one: each arm's own ray through every point of a low-discrepancy set.
+
+The value of arm i is v_i(x) = mean_i + ⟨b_i, x⟩ with x ~ N(0, I_r). Through a point x we draw for every arm a
+line in its own direction u_i = (b_i − c)/‖b_i − c‖, where c is the mean of the arm that is best. Along it all
+values are straight lines, arm i is best between two crossings, and the probability of that piece given the
+rest of x is exact: Φ(to) − Φ(from). It is the arm's chance to win wherever x lies, small but smooth, where a
+single line for all arms says 0 to most of them; its mean over the points is the arm's probability.
+
+Lanes are points. A replica's numbers depend on nothing but its own data.
+"""
+
+import math
+
+import numpy as np
+
+from linmed.kernels.compile import apart, kernel
+from linmed.kernels.lanes import add, divide, larger, subtract, upper_tail
+from linmed.kernels.simd import LANES, load, multiply, multiply_add, splat, store
+
+BLOCKS = 16  # consecutive parts of the points: their spread gives an error estimate on the safe side
+TOGETHER = 16  # arms that share the points in a cache
+HELD = 1 << 14  # values that such a cache holds
+SMALL = 1e-14  # an arm so close to c, a mean of arms, is no corner of their hull
+
+
+@kernel
+def values(mean, coordinates, normals, start, out):
+    """out[g, i] = the values of arm i at the points start + LANES g, ….
+
+    mean (n,), coordinates (r,n), normals (r,N), out (groups,n,LANES).
+    """
+    rank, points = normals.shape
+    groups, n, _ = out.shape
+    for i in range(n):
+        for g in range(0, groups, 4):
+            a = b = c = d = splat(mean[i])
+            place = start + g * LANES
+            for k in range(rank):
+                share = splat(coordinates[k, i])
+                a = multiply_add(share, load(normals, place), a)
+                b = multiply_add(share, load(normals, place + LANES), b)
+                c = multiply_add(share, load(normals, place + 2 * LANES), c)
+                d = multiply_add(share, load(normals, place + 3 * LANES), d)
+                place += points
+            place = (g * n + i) * LANES
+            store(out, place, a)
+            store(out, place + n * LANES, b)
+            store(out, place + 2 * n * LANES, c)
+            store(out, place + 3 * n * LANES, d)
+
+
+@kernel
+def mean_winner(value, coordinates, centre):
+    """centre = the mean of b_i over the arms that are best at the points, and of all arms with the weight of one
+    point.  value (groups,n,LANES), coordinates (r,n) with mean 0, centre (r,)."""
+    groups, n, some = value.shape
+    best, winner = np.empty(some), np.empty(some, np.int64)
+    wins = np.zeros(n)
+    for g in range(groups):
+        best[:] = -math.inf
+        for i in range(n):
+            row = value[g, i]
+            for s in range(some):
+                if row[s] > best[s]:
+                    best[s] = row[s]
+                    winner[s] = i
+        for s in range(some):
+            wins[winner[s]] += 1.0
+    for k in range(centre.shape[0]):
+        total = 0.0
+        for i in range(n):
+            total += wins[i] * coordinates[k, i]
+        centre[k] = total / (groups * some + 1.0)
+
+
+@kernel
+def gains(padded, across, row, rising):
+    """How fast four arms gain on every other along their rays: rising[row + a, j] = 1/⟨u_a, b_a − b_j⟩.
+
+    padded (r,w) are the coordinates with columns up to whole vectors, across (4,r+1) the u_a and, at the end,
+    ⟨u_a, b_a⟩.
+    """
+    apart()
+    rank, width = padded.shape
+    one = splat(1.0)
+    for j in range(0, width, LANES):
+        e, f, g, h = splat(across[0, rank]), splat(across[1, rank]), splat(across[2, rank]), splat(across[3, rank])
+        for k in range(rank):
+            column = load(padded, k * width + j)
+            e = multiply_add(splat(-across[0, k]), column, e)
+            f = multiply_add(splat(-across[1, k]), column, f)
+            g = multiply_add(splat(-across[2, k]), column, g)
+            h = multiply_add(splat(-across[3, k]), column, h)
+        place = row * width + j
+        store(rising, place, divide(one, e))
+        store(rising, place + width, divide(one, f))
+        store(rising, place + 2 * width, divide(one, g))
+        store(rising, place + 3 * width, divide(one, h))
+
+
+@kernel
+def split(rising, falling, a, i, n):
+    """Move the negative rates in row a, of arm i, to `falling`; returns whether there are any.
+
+    Arms that overtake arm i end its piece. What is not there is NaN, and so is the rate of i itself.
+    """
+    rising[a, i] = falling[a, i] = math.nan
+    negative = 0
+    for j in range(n):
+        negative += rising[a, j] < 0.0
+    for j in range(n):
+        rate = rising[a, j]
+        falling[a, j] = -rate if rate < 0.0 else math.nan
+    if negative > 0:
+        for j in range(n):
+            rate = rising[a, j]
+            rising[a, j] = math.nan if rate < 0.0 else rate
+    return negative > 0
+
+
+@kernel
+def chances(mean, length, overtaken, value, inner, begin, end, i, rising, falling, a, first, block, total):
+    """Add the chances of the arms i and i + 1 at the points of groups begin … end − 1 to `total`.
+
+    Their rates are in rows a and a + 1; `overtaken` tells whether the falling ones count. If i is the last arm,
+    row a + 1 is a copy, and the result is not used.
+    """
+    apart()
+    n = value.shape[1]
+    second = min(i + 1, n - 1)
+    mean_0, mean_1 = splat(mean[i]), splat(mean[second])
+    unit_0, unit_1 = splat(1.0 / length[i]), splat(1.0 / length[second])
+    for g in range(begin, end):
+        place = g * n * LANES
+        here_0, here_1 = load(value, place + i * LANES), load(value, place + second * LANES)
+        low_0 = low_1 = splat(-math.inf)
+        for j in range(n):  # the last crossing: max_j (v_j − v_i)/⟨u_i, b_i − b_j⟩
+            column = load(value, place + j * LANES)
+            low_0 = larger(multiply(subtract(column, here_0), splat(rising[a, j])), low_0)
+            low_1 = larger(multiply(subtract(column, here_1), splat(rising[a + 1, j])), low_1)
+        across = load(inner, g * LANES)
+        own_0 = multiply(subtract(subtract(here_0, mean_0), across), unit_0)  # ⟨u_i, x⟩
+        own_1 = multiply(subtract(subtract(here_1, mean_1), across), unit_1)
+        chance_0, chance_1 = upper_tail(add(low_0, own_0)), upper_tail(add(low_1, own_1))
+        if overtaken:
+            high_0 = high_1 = splat(-math.inf)  # minus the first crossing with an arm that overtakes
+            for j in range(n):
+                column = load(value, place + j * LANES)
+                high_0 = larger(multiply(subtract(column, here_0), splat(falling[a, j])), high_0)
+                high_1 = larger(multiply(subtract(column, here_1), splat(falling[a + 1, j])), high_1)
+            chance_0 = larger(subtract(chance_0, upper_tail(subtract(own_0, high_0))), splat(0.0))
+            chance_1 = larger(subtract(chance_1, upper_tail(subtract(own_1, high_1))), splat(0.0))
+        place = (i * BLOCKS + first + g * LANES // block) * LANES
+        store(total, place, add(chance_0, load(total, place)))
+        if second > i:
+            place += BLOCKS * LANES
+            store(total, place, add(chance_1, load(total, place)))
+
+
+@kernel
+def gather(mean, coordinates, centre, value, inner, first, block, total):
+    """Add every arm's chances at the points of `value` to total[:, first:], `block` points to each.
+
+    inner (groups,1,LANES) = ⟨c, x⟩, total (n,BLOCKS,LANES).
+    """
+    groups, n, _ = value.shape
+    rank = coordinates.shape[0]
+    width = (n + LANES - 1) // LANES * LANES
+    padded = np.empty((rank, width))
+    padded[:, :n] = coordinates
+    padded[:, n:] = coordinates[:, n - 1 : n]
+    rising, falling = np.empty((TOGETHER, width)), np.empty((TOGETHER, width))
+    across, length, overtaken = np.empty((4, rank + 1)), np.empty(n), np.empty(TOGETHER, np.bool_)
+    for i in range(n):
+        length[i] = 0.0
+        for k in range(rank):
+            length[i] += (coordinates[k, i] - centre[k]) ** 2
+        length[i] = math.sqrt(length[i])
+    shortest = SMALL * np.max(length)
+    held = max(1, HELD // (n * LANES))
+    for start in range(0, n, TOGETHER):
+        some = min(TOGETHER, n - start)
+        for a in range(0, some, 4):
+            for b in range(4):
+                i = min(start + a + b, n - 1)
+                across[b, rank] = 0.0
+                for k in range(rank):
+                    across[b, k] = (coordinates[k, i] - centre[k]) / max(length[i], shortest)
+                    across[b, rank] += across[b, k] * coordinates[k, i]
+            gains(padded, across, a, rising)
+        for a in range((some + 1) // 2 * 2):
+            overtaken[a] = split(rising, falling, a, min(start + a, n - 1), n)
+        for begin in range(0, groups, held):
+            end = min(begin + held, groups)
+            for a in range(0, some, 2):
+                ends = overtaken[a] or overtaken[a + 1]
+                chances(
+                    mean, length, ends, value, inner, begin, end, start + a, rising, falling, a, first, block, total
+                )
+    for i in range(n):
+        if length[i] <= shortest:
+            total[i] = 0.0
+
+
+@kernel
+def summary(total, p, error):
+    """Probabilities and their standard errors from the sums of the blocks; returns the largest error.
+
+    The chances are divided by their sum, which is 1 in the mean: what moves all of them alike cancels.
+    """
+    n = p.shape[0]
+    block, sums, everything = np.zeros(BLOCKS), np.empty((n, BLOCKS)), 0.0
+    for i in range(n):
+        p[i] = 0.0
+        for b in range(BLOCKS):
+            sums[i, b] = 0.0
+            for lane in range(LANES):
+                sums[i, b] += total[i, b, lane]
+            block[b] += sums[i, b]
+            p[i] += sums[i, b]
+        everything += p[i]
+    largest = 0.0
+    for i in range(n):
+        p[i] /= everything
+        squares = 0.0
+        for b in range(BLOCKS):
+            squares += (sums[i, b] - p[i] * block[b]) ** 2
+        error[i] = math.sqrt(squares * BLOCKS / (BLOCKS - 1)) / everything
+        largest = max(largest, error[i])
+    return largest
+
+
+@kernel
+def ray_average(mean, coordinates, normals, start, enough, p, error):
+    """Probabilities and standard errors; returns how many points were taken.
+
+    The points are doubled from `start` until the largest error is at most `enough` or all are taken.
+    mean (n,), coordinates (r,n) with mean 0, normals (r,N), p, error (n,); start and N are powers of two
+    times BLOCKS · LANES.
+    """
+    rank, n = coordinates.shape
+    centre, total = np.zeros(rank), np.zeros((n, BLOCKS, LANES))
+    taken, more = 0, start
+    while True:
+        value = np.empty((more // LANES, n, LANES))
+        values(mean, coordinates, normals, taken, value)
+        if taken == 0:
+            mean_winner(value, coordinates, centre)
+        inner = np.empty((more // LANES, 1, LANES))
+        values(np.zeros(1), centre.reshape(rank, 1), normals, taken, inner)
+        if taken > 0:  # two blocks become one, and the other half is for the points that come
+            for i in range(n):
+                for b in range(BLOCKS // 2):
+                    for lane in range(LANES):
+                        total[i, b, lane] = total[i, 2 * b, lane] + total[i, 2 * b + 1, lane]
+                for b in range(BLOCKS // 2, BLOCKS):
+                    for lane in range(LANES):
+                        total[i, b, lane] = 0.0
+        first = BLOCKS // 2 if taken > 0 else 0
+        gather(mean, coordinates, centre, value, inner, first, more // (BLOCKS - first), total)
+        taken += more
+        if summary(total, p, error) <= enough or 2 * taken > normals.shape[1]:
+            return taken
+        more = taken
