@@ -20,6 +20,7 @@ from linmed.kernels.simd import LANES, load, multiply, multiply_add, splat, stor
 BLOCKS = 16  # consecutive parts of the points: their spread gives an error estimate on the safe side
 TOGETHER = 16  # arms that share the points in a cache
 HELD = 1 << 14  # values that such a cache holds
+MANY = 1 << 14  # values that are computed at a time, if that is enough points
 SMALL = 1e-14  # an arm so close to c, a mean of arms, is no corner of their hull
 
 
@@ -119,11 +120,11 @@ def split(rising, falling, a, i, n):
 
 
 @kernel
-def chances(mean, length, overtaken, value, inner, begin, end, i, rising, falling, a, first, block, total):
+def chances(mean, length, value, inner, begin, end, i, rising, falling, a, ending, count, first, block, total):
     """Add the chances of the arms i and i + 1 at the points of groups begin … end − 1 to `total`.
 
-    Their rates are in rows a and a + 1; `overtaken` tells whether the falling ones count. If i is the last arm,
-    row a + 1 is a copy, and the result is not used.
+    Their rates are in rows a and a + 1; ending[a, :count] lists the arms that overtake one of them. If i is the
+    last arm, row a + 1 is a copy and not added. first and block (see `gather`) tell where to.
     """
     apart()
     n = value.shape[1]
@@ -131,26 +132,27 @@ def chances(mean, length, overtaken, value, inner, begin, end, i, rising, fallin
     mean_0, mean_1 = splat(mean[i]), splat(mean[second])
     unit_0, unit_1 = splat(1.0 / length[i]), splat(1.0 / length[second])
     for g in range(begin, end):
-        place = g * n * LANES
-        here_0, here_1 = load(value, place + i * LANES), load(value, place + second * LANES)
+        origin = g * n * LANES
+        here_0, here_1 = load(value, origin + i * LANES), load(value, origin + second * LANES)
         low_0 = low_1 = splat(-math.inf)
         for j in range(n):  # the last crossing: max_j (v_j − v_i)/⟨u_i, b_i − b_j⟩
-            column = load(value, place + j * LANES)
+            column = load(value, origin + j * LANES)
             low_0 = larger(multiply(subtract(column, here_0), splat(rising[a, j])), low_0)
             low_1 = larger(multiply(subtract(column, here_1), splat(rising[a + 1, j])), low_1)
         across = load(inner, g * LANES)
         own_0 = multiply(subtract(subtract(here_0, mean_0), across), unit_0)  # ⟨u_i, x⟩
         own_1 = multiply(subtract(subtract(here_1, mean_1), across), unit_1)
         chance_0, chance_1 = upper_tail(add(low_0, own_0)), upper_tail(add(low_1, own_1))
-        if overtaken:
+        if count > 0:
             high_0 = high_1 = splat(-math.inf)  # minus the first crossing with an arm that overtakes
-            for j in range(n):
-                column = load(value, place + j * LANES)
+            for e in range(count):
+                j = ending[a, e]
+                column = load(value, origin + j * LANES)
                 high_0 = larger(multiply(subtract(column, here_0), splat(falling[a, j])), high_0)
                 high_1 = larger(multiply(subtract(column, here_1), splat(falling[a + 1, j])), high_1)
             chance_0 = larger(subtract(chance_0, upper_tail(subtract(own_0, high_0))), splat(0.0))
             chance_1 = larger(subtract(chance_1, upper_tail(subtract(own_1, high_1))), splat(0.0))
-        place = (i * BLOCKS + first + g * LANES // block) * LANES
+        place = (i * BLOCKS + (first + g * LANES) // block) * LANES
         store(total, place, add(chance_0, load(total, place)))
         if second > i:
             place += BLOCKS * LANES
@@ -159,9 +161,10 @@ def chances(mean, length, overtaken, value, inner, begin, end, i, rising, fallin
 
 @kernel
 def gather(mean, coordinates, centre, value, inner, first, block, total):
-    """Add every arm's chances at the points of `value` to total[:, first:], `block` points to each.
+    """Add every arm's chances at the points of `value` to `total` (n,BLOCKS,LANES).
 
-    inner (groups,1,LANES) = ⟨c, x⟩, total (n,BLOCKS,LANES).
+    The points have the numbers first, first + 1, …, and a block has `block` of them. inner (groups,1,LANES) is
+    ⟨c, x⟩.
     """
     groups, n, _ = value.shape
     rank = coordinates.shape[0]
@@ -170,7 +173,8 @@ def gather(mean, coordinates, centre, value, inner, first, block, total):
     padded[:, :n] = coordinates
     padded[:, n:] = coordinates[:, n - 1 : n]
     rising, falling = np.empty((TOGETHER, width)), np.empty((TOGETHER, width))
-    across, length, overtaken = np.empty((4, rank + 1)), np.empty(n), np.empty(TOGETHER, np.bool_)
+    ending, count = np.empty((TOGETHER, n), np.int64), np.zeros(TOGETHER, np.int64)
+    across, length = np.empty((4, rank + 1)), np.empty(n)
     for i in range(n):
         length[i] = 0.0
         for k in range(rank):
@@ -188,15 +192,20 @@ def gather(mean, coordinates, centre, value, inner, first, block, total):
                     across[b, k] = (coordinates[k, i] - centre[k]) / max(length[i], shortest)
                     across[b, rank] += across[b, k] * coordinates[k, i]
             gains(padded, across, a, rising)
-        for a in range((some + 1) // 2 * 2):
-            overtaken[a] = split(rising, falling, a, min(start + a, n - 1), n)
+        for a in range(0, some, 2):
+            i = start + a
+            overtaken = split(rising, falling, a, i, n) + split(rising, falling, a + 1, min(i + 1, n - 1), n)
+            count[a] = 0
+            for j in range(n if overtaken else 0):
+                ending[a, count[a]] = j
+                count[a] += falling[a, j] > 0.0 or falling[a + 1, j] > 0.0
         for begin in range(0, groups, held):
             end = min(begin + held, groups)
             for a in range(0, some, 2):
-                ends = overtaken[a] or overtaken[a + 1]
                 chances(
-                    mean, length, ends, value, inner, begin, end, start + a, rising, falling, a, first, block, total
-                )
+                    mean, length, value, inner, begin, end, start + a,
+                    rising, falling, a, ending, count[a], first, block, total,
+                )  # fmt: skip
     for i in range(n):
         if length[i] <= shortest:
             total[i] = 0.0
@@ -239,15 +248,13 @@ def ray_average(mean, coordinates, normals, start, enough, p, error):
     times BLOCKS · LANES.
     """
     rank, n = coordinates.shape
-    centre, total = np.zeros(rank), np.zeros((n, BLOCKS, LANES))
+    centre, total, nothing = np.zeros(rank), np.zeros((n, BLOCKS, LANES)), np.zeros(1)
+    batch = start
+    while batch * n < MANY and 2 * batch <= normals.shape[1]:
+        batch *= 2
+    value, inner = np.empty((batch // LANES, n, LANES)), np.empty((batch // LANES, 1, LANES))
     taken, more = 0, start
     while True:
-        value = np.empty((more // LANES, n, LANES))
-        values(mean, coordinates, normals, taken, value)
-        if taken == 0:
-            mean_winner(value, coordinates, centre)
-        inner = np.empty((more // LANES, 1, LANES))
-        values(np.zeros(1), centre.reshape(rank, 1), normals, taken, inner)
         if taken > 0:  # two blocks become one, and the other half is for the points that come
             for i in range(n):
                 for b in range(BLOCKS // 2):
@@ -256,8 +263,15 @@ def ray_average(mean, coordinates, normals, start, enough, p, error):
                 for b in range(BLOCKS // 2, BLOCKS):
                     for lane in range(LANES):
                         total[i, b, lane] = 0.0
-        first = BLOCKS // 2 if taken > 0 else 0
-        gather(mean, coordinates, centre, value, inner, first, more // (BLOCKS - first), total)
+        block = (taken + more) // BLOCKS
+        for first in range(taken, taken + more, batch):
+            groups = min(batch, more) // LANES
+            some, projected = value[:groups], inner[:groups]
+            values(mean, coordinates, normals, first, some)
+            if first == 0:
+                mean_winner(some, coordinates, centre)
+            values(nothing, centre.reshape(rank, 1), normals, first, projected)
+            gather(mean, coordinates, centre, some, projected, first, block, total)
         taken += more
         if summary(total, p, error) <= enough or 2 * taken > normals.shape[1]:
             return taken
