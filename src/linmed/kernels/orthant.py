@@ -1,8 +1,9 @@
 """Probabilities that an arm is the best one under a Gaussian draw: P(⟨b_i, z⟩ = max_j ⟨b_j, z⟩), z ~ N(m, I).
 
 In two dimensions the best arm depends only on the angle of z, whose density is known: one integral over
-the arm's normal cone. In more dimensions all coordinates but one are averaged over a low-discrepancy
-set, and along the last one, where every arm's value is a straight line, the answer is exact.
+the arm's normal cone. In more dimensions `rays` and `own_rays` are for all but very many arms; for these
+all coordinates but one are averaged over a low-discrepancy set, and along the last one, where every arm's
+value is a straight line, the answer is exact.
 
 Coordinates stand in rows, B (r,K), so that loops run over the arms. Nothing goes to BLAS: the answer of
 a replica is the same in any company, and a decision starts no threads.
@@ -22,7 +23,6 @@ SQRT_TWO_PI = math.sqrt(2.0 * math.pi)
 RANK_TOLERANCE = 1e-10
 ORTHOGONAL = 1e-14  # cosine of two rows that need no further turn
 NOISE = 1e-14  # a row so much shorter than the longest one is rounding
-FEW = 256  # so many lines are not worth thinning out
 HELD = 1 << 16  # heights of arms above lines that are held at a time
 
 
@@ -161,7 +161,7 @@ def products(x, y):
 
 @kernel
 def principal_axes(B, m):
-    """Turn the coordinates until the arms are uncorrelated in them, the widest first; returns the rank.
+    """See the arms from their mean, turned until they are uncorrelated, the widest first; returns the rank.
 
     One-sided Jacobi on the rows of B (d,K), which small rows keep their own accuracy through; m (d,) turns
     along. Rows beyond the rank, RANK_TOLERANCE of the longest, are set to zero.
@@ -169,6 +169,7 @@ def principal_axes(B, m):
     d, K = B.shape
     longest = 0.0
     for j in range(d):
+        B[j] -= np.mean(B[j])
         longest = max(longest, products(B[j], B[j])[0])
     turned = True
     sweep = 0
@@ -262,26 +263,24 @@ def thin_out(value, n, slope, chosen):
 
 
 @inlined
-def along_line(value, n, slope, known, run, index, count, out):
-    """Add to out the probabilities that value_ni + slope_i x is the highest line at x ~ N(0, 1).
+def along_line(height, slope, run, index, count, out):
+    """Add to out the probabilities that height_i + slope_i x is the highest line at x ~ N(0, 1).
 
     Lines 0 … count − 1 in increasing order of their slopes, which belong to out[index_i]: we walk along
-    the highest one from one crossing to the next. run (count,count) holds 1/(slope_i − slope_a) for i > a if
-    they are known, and otherwise is one row to write them to.
+    the highest one from one crossing to the next. run (count,) is scratch.
     """
     a, highest = 0, -math.inf
     for i in range(count):
-        if value[n, i] - REACH * slope[i] > highest:
-            a, highest = i, value[n, i] - REACH * slope[i]
+        if height[i] - REACH * slope[i] > highest:
+            a, highest = i, height[i] - REACH * slope[i]
     x, before, before_left = -REACH, 0.0, True
     while True:
-        here, row = value[n, a], a if known else 0
-        if not known:
-            for i in range(a + 1, count):
-                run[0, i] = 1.0 / (slope[i] - slope[a])
+        here = height[a]
+        for i in range(a + 1, count):
+            run[i] = 1.0 / (slope[i] - slope[a])
         start, x, b = x, REACH, -1
         for i in range(a + 1, count):
-            crossing = (here - value[n, i]) * run[row, i]
+            crossing = (here - height[i]) * run[i]
             if crossing < x:
                 x, b = crossing, i
         # A piece from x to y has probability Φ(y) − Φ(x), taken from the nearer tails.
@@ -314,24 +313,16 @@ def line_average(mean, coordinates, normals, out):
         across[k - 1, :K] = coordinates[k][order]
     lines = min(points, max(HELD // K, 8) // 4 * 4)
     value, total = np.empty((lines, width)), np.empty(K)
-    chosen, height, rise = np.arange(K), np.empty((1, K)), np.empty(K)
-    run = np.empty((K if K <= FEW else 1, K))
-    if K <= FEW:
-        for a in range(K):
-            for i in range(a + 1, K):
-                run[a, i] = 1.0 / (slope[i] - slope[a])
+    chosen, height, rise, run = np.empty(K, np.int64), np.empty(K), np.empty(K), np.empty(K)
     for block in range(blocks):
         total[:] = 0.0
         for start in range(0, points, lines):
             some = value[: min(lines, points - start)]
             heights(base, across, normals[block, start : start + some.shape[0]], some)
             for n in range(some.shape[0]):
-                if K <= FEW:
-                    along_line(value, n, slope, True, run, chosen, K, total)
-                    continue
                 count = thin_out(value, n, slope, chosen)
                 for c in range(count):
-                    height[0, c], rise[c] = value[n, chosen[c]], slope[chosen[c]]
-                along_line(height, 0, rise, False, run, chosen, count, total)
+                    height[c], rise[c] = value[n, chosen[c]], slope[chosen[c]]
+                along_line(height, rise, run, chosen, count, total)
         for i in range(K):
             out[block, order[i]] = total[i] / points

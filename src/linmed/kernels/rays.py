@@ -6,7 +6,8 @@ values are straight lines, arm i is best between two crossings, and the probabil
 rest of x is exact: Φ(to) − Φ(from). It is the arm's chance to win wherever x lies, small but smooth, where a
 single line for all arms says 0 to most of them; its mean over the points is the arm's probability.
 
-Lanes are points. A replica's numbers depend on nothing but its own data.
+Here all arms share the points; `own_rays` gives each arm points of its own, in one dimension less. Lanes are
+points, and a replica's numbers depend on nothing but its own data.
 """
 
 import math
@@ -20,6 +21,7 @@ from linmed.kernels.simd import LANES, load, multiply, multiply_add, splat, stor
 BLOCKS = 16  # consecutive parts of the points: their spread gives an error estimate on the safe side
 TOGETHER = 16  # arms that share the points in a cache
 HELD = 1 << 14  # values that such a cache holds
+PILOT = BLOCKS * LANES  # points that tell which arm tends to be best
 MANY = 1 << 14  # values that are computed at a time, if that is enough points
 SMALL = 1e-14  # an arm so close to c, a mean of arms, is no corner of their hull
 
@@ -52,8 +54,10 @@ def values(mean, coordinates, normals, start, out):
 
 @kernel
 def mean_winner(value, coordinates, centre):
-    """centre = the mean of b_i over the arms that are best at the points, and of all arms with the weight of one
-    point.  value (groups,n,LANES), coordinates (r,n) with mean 0, centre (r,)."""
+    """centre = the mean of the best arm over the points, and of all arms with the weight of one point.
+
+    value (groups,n,LANES), coordinates (r,n) with mean 0, centre (r,).
+    """
     groups, n, some = value.shape
     best, winner = np.empty(some), np.empty(some, np.int64)
     wins = np.zeros(n)
@@ -85,7 +89,12 @@ def gains(padded, across, row, rising):
     rank, width = padded.shape
     one = splat(1.0)
     for j in range(0, width, LANES):
-        e, f, g, h = splat(across[0, rank]), splat(across[1, rank]), splat(across[2, rank]), splat(across[3, rank])
+        e, f, g, h = (
+            splat(across[0, rank]),
+            splat(across[1, rank]),
+            splat(across[2, rank]),
+            splat(across[3, rank]),
+        )
         for k in range(rank):
             column = load(padded, k * width + j)
             e = multiply_add(splat(-across[0, k]), column, e)
@@ -120,11 +129,13 @@ def split(rising, falling, a, i, n):
 
 
 @kernel
-def chances(mean, length, value, inner, begin, end, i, rising, falling, a, ending, count, first, block, total):
+def chances(
+    mean, length, value, inner, begin, end, i, rising, falling, a, ending, count, first, block, total
+):
     """Add the chances of the arms i and i + 1 at the points of groups begin … end − 1 to `total`.
 
-    Their rates are in rows a and a + 1; ending[a, :count] lists the arms that overtake one of them. If i is the
-    last arm, row a + 1 is a copy and not added. first and block (see `gather`) tell where to.
+    Their rates are in rows a and a + 1; ending[a, :count] lists the arms that overtake one of them. If i is
+    the last arm, row a + 1 is a copy and not added. first and block (see `gather`) tell where to.
     """
     apart()
     n = value.shape[1]
@@ -163,8 +174,8 @@ def chances(mean, length, value, inner, begin, end, i, rising, falling, a, endin
 def gather(mean, coordinates, centre, value, inner, first, block, total):
     """Add every arm's chances at the points of `value` to `total` (n,BLOCKS,LANES).
 
-    The points have the numbers first, first + 1, …, and a block has `block` of them. inner (groups,1,LANES) is
-    ⟨c, x⟩.
+    The points have the numbers first, first + 1, …, and a block has `block` of them. inner (·,1,LANES)
+    is ⟨c, x⟩.
     """
     groups, n, _ = value.shape
     rank = coordinates.shape[0]
@@ -212,67 +223,84 @@ def gather(mean, coordinates, centre, value, inner, first, block, total):
 
 
 @kernel
-def summary(total, p, error):
+def summary(total, points, again, p, error):
     """Probabilities and their standard errors from the sums of the blocks; returns the largest error.
 
-    The chances are divided by their sum, which is 1 in the mean: what moves all of them alike cancels.
+    The chances are divided by their sum, which is 1 in the mean: what moves all of them alike cancels. What
+    all blocks have in common their spread does not show: the error is no less than one point's share and, if
+    p holds what half as many points said (`again`), than the change.
     """
     n = p.shape[0]
-    block, sums, everything = np.zeros(BLOCKS), np.empty((n, BLOCKS)), 0.0
+    block, sums, everything = np.zeros(BLOCKS), np.zeros((n, BLOCKS)), 0.0
     for i in range(n):
-        p[i] = 0.0
         for b in range(BLOCKS):
-            sums[i, b] = 0.0
             for lane in range(LANES):
                 sums[i, b] += total[i, b, lane]
             block[b] += sums[i, b]
-            p[i] += sums[i, b]
-        everything += p[i]
+    for b in range(BLOCKS):
+        everything += block[b]
     largest = 0.0
     for i in range(n):
-        p[i] /= everything
+        before, own = p[i], 0.0
+        for b in range(BLOCKS):
+            own += sums[i, b]
+        p[i] = own / everything
         squares = 0.0
         for b in range(BLOCKS):
             squares += (sums[i, b] - p[i] * block[b]) ** 2
         error[i] = math.sqrt(squares * BLOCKS / (BLOCKS - 1)) / everything
+        error[i] = max(error[i], p[i] * (1.0 - p[i]) / points)
+        if again:
+            error[i] = max(error[i], abs(p[i] - before))
         largest = max(largest, error[i])
     return largest
 
 
 @kernel
-def ray_average(mean, coordinates, normals, start, enough, p, error):
-    """Probabilities and standard errors; returns how many points were taken.
+def merge(total):
+    """Two blocks become one; the other half is for the points that come."""
+    for i in range(total.shape[0]):
+        for b in range(BLOCKS):
+            for lane in range(LANES):
+                both = total[i, 2 * b, lane] + total[i, 2 * b + 1, lane] if 2 * b < BLOCKS else 0.0
+                total[i, b, lane] = both
 
-    The points are doubled from `start` until the largest error is at most `enough` or all are taken.
-    mean (n,), coordinates (r,n) with mean 0, normals (r,N), p, error (n,); start and N are powers of two
-    times BLOCKS · LANES.
+
+@kernel
+def centre_of(mean, coordinates, pilot):
+    """The mean of the arm that is best, by the first PILOT points of `pilot` (r,·)."""
+    rank, n = coordinates.shape
+    value, centre = np.empty((PILOT // LANES, n, LANES)), np.empty(rank)
+    values(mean, coordinates, pilot, 0, value)
+    mean_winner(value, coordinates, centre)
+    return centre
+
+
+@kernel
+def shared_points(mean, coordinates, normals, start, enough, p, error):
+    """Probabilities and standard errors (n,) by points that all arms share; returns how many were taken.
+
+    The points are doubled from `start`, once at least, until the largest error is at most `enough` or all are
+    taken.
+    mean (n,), coordinates (r,n) with mean 0, normals (r,N); start and N are PILOT times powers of two.
     """
     rank, n = coordinates.shape
-    centre, total, nothing = np.zeros(rank), np.zeros((n, BLOCKS, LANES)), np.zeros(1)
+    total, nothing = np.zeros((n, BLOCKS, LANES)), np.zeros(1)
+    centre = centre_of(mean, coordinates, normals)
     batch = start
     while batch * n < MANY and 2 * batch <= normals.shape[1]:
         batch *= 2
     value, inner = np.empty((batch // LANES, n, LANES)), np.empty((batch // LANES, 1, LANES))
     taken, more = 0, start
     while True:
-        if taken > 0:  # two blocks become one, and the other half is for the points that come
-            for i in range(n):
-                for b in range(BLOCKS // 2):
-                    for lane in range(LANES):
-                        total[i, b, lane] = total[i, 2 * b, lane] + total[i, 2 * b + 1, lane]
-                for b in range(BLOCKS // 2, BLOCKS):
-                    for lane in range(LANES):
-                        total[i, b, lane] = 0.0
-        block = (taken + more) // BLOCKS
         for first in range(taken, taken + more, batch):
             groups = min(batch, more) // LANES
-            some, projected = value[:groups], inner[:groups]
-            values(mean, coordinates, normals, first, some)
-            if first == 0:
-                mean_winner(some, coordinates, centre)
-            values(nothing, centre.reshape(rank, 1), normals, first, projected)
-            gather(mean, coordinates, centre, some, projected, first, block, total)
+            values(mean, coordinates, normals, first, value[:groups])
+            values(nothing, centre.reshape(rank, 1), normals, first, inner[:groups])
+            gather(mean, coordinates, centre, value[:groups], inner, first, (taken + more) // BLOCKS, total)
         taken += more
-        if summary(total, p, error) <= enough or 2 * taken > normals.shape[1]:
+        largest = summary(total, taken, taken > start, p, error)
+        if (largest <= enough and taken > start) or 2 * taken > normals.shape[1]:
             return taken
+        merge(total)
         more = taken
