@@ -228,13 +228,15 @@ def summary(total, points, again, p, error):
 
     The chances are divided by their sum, which is 1 in the mean: what moves all of them alike cancels. What
     all blocks have in common their spread does not show: the error is no less than one point's share and, if
-    p holds what half as many points said (`again`), than the change.
+    p holds what half as many points said (`again`), than the change. Where that is missing, smaller parts are
+    compared, which leaves less of the points' evenness in each.
     """
     n = p.shape[0]
-    block, sums, everything = np.zeros(BLOCKS), np.zeros((n, BLOCKS)), 0.0
+    cell, block, sums, everything = np.zeros((BLOCKS, LANES)), np.zeros(BLOCKS), np.zeros((n, BLOCKS)), 0.0
     for i in range(n):
         for b in range(BLOCKS):
             for lane in range(LANES):
+                cell[b, lane] += total[i, b, lane]
                 sums[i, b] += total[i, b, lane]
             block[b] += sums[i, b]
     for b in range(BLOCKS):
@@ -246,12 +248,17 @@ def summary(total, points, again, p, error):
             own += sums[i, b]
         p[i] = own / everything
         squares = 0.0
-        for b in range(BLOCKS):
-            squares += (sums[i, b] - p[i] * block[b]) ** 2
-        error[i] = math.sqrt(squares * BLOCKS / (BLOCKS - 1)) / everything
-        error[i] = max(error[i], p[i] * (1.0 - p[i]) / points)
         if again:
+            for b in range(BLOCKS):
+                squares += (sums[i, b] - p[i] * block[b]) ** 2
+            error[i] = math.sqrt(squares * BLOCKS / (BLOCKS - 1)) / everything
             error[i] = max(error[i], abs(p[i] - before))
+        else:
+            for b in range(BLOCKS):
+                for lane in range(LANES):
+                    squares += (total[i, b, lane] - p[i] * cell[b, lane]) ** 2
+            error[i] = math.sqrt(squares * PILOT / (PILOT - 1)) / everything
+        error[i] = max(error[i], p[i] * (1.0 - p[i]) / points)
         largest = max(largest, error[i])
     return largest
 

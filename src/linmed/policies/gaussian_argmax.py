@@ -20,7 +20,7 @@ ANGULAR_ERROR = 1e-9
 ENOUGH = 1e-4  # an error that asks for no more points
 WORK = 100_000  # points are doubled up to so many times the arms …
 MOST_POINTS = 8192  # … and to this number
-FLAT = 6  # up to so many dimensions an arm's points are its own
+FLAT, FEW = 6, 64  # up to so many dimensions and arms, an arm's points are its own
 NEGLIGIBLE = 1e-5  # the arms that have so much together may be left out for more points on the others
 MOST_ARMS = 2048  # beyond, lines that all arms share: the rays take the square of their number
 BLOCKS, POINTS = 8, 2048  # consecutive parts of the Sobol set for the lines, and lines in each
@@ -117,12 +117,12 @@ def _of_contenders(B: Floats, mean: Floats, m: Floats, bound: Floats) -> tuple[F
 def _by_rays(B: Floats, mean: Floats, p: Floats, error: Floats) -> None:
     """Probabilities and errors (n,) of arms with coordinates B (rank,n), by points whose number fits n."""
     rank, n = B.shape
-    least = rays.PILOT if rank > FLAT else 2 * rays.PILOT
-    most = least
+    shared = rank > FLAT or n > FEW
+    most = least = rays.PILOT if shared else 2 * rays.PILOT
     while most < min(MOST_POINTS, WORK / n):
         most *= 2
     start = max(least, most // 16)
-    if rank > FLAT:
+    if shared:
         rays.shared_points(mean, B, sobol_normals(rank, most), start, ENOUGH, p, error)
     else:
         pilot = sobol_normals(rank, rays.PILOT)
