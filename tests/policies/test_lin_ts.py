@@ -12,8 +12,8 @@ from scipy.stats import binom, multivariate_normal, norm
 
 from linmed.kernels import thompson
 from linmed.kernels.gauss import log_cdf, mills_deficit
-from linmed.policies import LinTS, gaussian_argmax
-from tests.policies.toy import ARMS, probabilities, random_state, sphere, state_of
+from linmed.policies import LinTS
+from tests.policies.toy import ARMS, probabilities, random_state, sphere, state_of, with_more_points
 
 RADIUS = 3.5292152
 
@@ -146,13 +146,6 @@ def test_arms_in_a_plane_of_a_larger_space_are_integrated_as_a_plane():
         probabilities(policy, flat @ turn, large), probabilities(policy, flat, small), atol=1e-9
     )
     np.testing.assert_array_equal(policy.propensity_error(large, flat @ turn), np.full((1, 8), 1e-9))
-
-
-def with_more_points(monkeypatch, factor):
-    """All points are taken, `factor` times as many."""
-    for name in ("WORK", "MOST_POINTS"):
-        monkeypatch.setattr(gaussian_argmax, name, factor * getattr(gaussian_argmax, name))
-    monkeypatch.setattr(gaussian_argmax, "ENOUGH", 0.0)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ BLOCKS = 16  # consecutive parts of the points: their spread gives an error esti
 TOGETHER = 16  # arms that share the points in a cache
 HELD = 1 << 14  # values that such a cache holds
 PILOT = BLOCKS * LANES  # points that tell which arm tends to be best
-MANY = 1 << 14  # values that are computed at a time, if that is enough points
+MANY = 1 << 15  # values that are computed at a time, if that is enough points
 SMALL = 1e-14  # an arm so close to c, a mean of arms, is no corner of their hull
 
 
@@ -109,23 +109,21 @@ def gains(padded, across, row, rising):
 
 
 @kernel
-def split(rising, falling, a, i, n):
-    """Move the negative rates in row a, of arm i, to `falling`; returns whether there are any.
-
-    Arms that overtake arm i end its piece. What is not there is NaN, and so is the rate of i itself.
-    """
-    rising[a, i] = falling[a, i] = math.nan
+def overtaken(rising, a, n):
+    """Whether another arm gains on that of row a."""
     negative = 0
     for j in range(n):
         negative += rising[a, j] < 0.0
+    return negative > 0
+
+
+@kernel
+def split(rising, falling, a, n):
+    """Move the negative rates in row a to `falling`: such arms end the piece. What is not there is NaN."""
     for j in range(n):
         rate = rising[a, j]
         falling[a, j] = -rate if rate < 0.0 else math.nan
-    if negative > 0:
-        for j in range(n):
-            rate = rising[a, j]
-            rising[a, j] = math.nan if rate < 0.0 else rate
-    return negative > 0
+        rising[a, j] = math.nan if rate < 0.0 else rate
 
 
 @kernel
@@ -204,12 +202,14 @@ def gather(mean, coordinates, centre, value, inner, first, block, total):
                     across[b, rank] += across[b, k] * coordinates[k, i]
             gains(padded, across, a, rising)
         for a in range(0, some, 2):
-            i = start + a
-            overtaken = split(rising, falling, a, i, n) + split(rising, falling, a + 1, min(i + 1, n - 1), n)
+            rising[a, start + a] = rising[a + 1, min(start + a + 1, n - 1)] = math.nan  # an arm and itself
             count[a] = 0
-            for j in range(n if overtaken else 0):
-                ending[a, count[a]] = j
-                count[a] += falling[a, j] > 0.0 or falling[a + 1, j] > 0.0
+            if overtaken(rising, a, n) or overtaken(rising, a + 1, n):
+                split(rising, falling, a, n)
+                split(rising, falling, a + 1, n)
+                for j in range(n):
+                    ending[a, count[a]] = j
+                    count[a] += falling[a, j] > 0.0 or falling[a + 1, j] > 0.0
         for begin in range(0, groups, held):
             end = min(begin + held, groups)
             for a in range(0, some, 2):

@@ -99,7 +99,7 @@ def _of_contenders(B: Floats, mean: Floats, m: Floats, bound: Floats) -> tuple[F
     else:
         _by_rays(B, mean, p, error)
     # What is hardly ever met may have as much as RARE, if the leader leaves it that.
-    error = np.maximum(error, np.minimum(bound, RARE - p))
+    told = np.maximum(error, np.minimum(bound, RARE - p))
     if error.max() > ENOUGH and n <= MOST_ARMS:
         rare = np.empty(n, dtype=np.bool_)
         order = p.argsort(kind="stable")
@@ -108,10 +108,10 @@ def _of_contenders(B: Floats, mean: Floats, m: Floats, bound: Floats) -> tuple[F
         if 2 * np.count_nonzero(kept) <= n:  # their number of points at least doubles
             rest = p[rare].sum()
             some = np.ascontiguousarray(B[:, kept])
-            p[kept], error[kept] = _of_contenders(some, mean[kept], m[:rank], bound[kept])
+            p[kept], told[kept] = _of_contenders(some, mean[kept], m[:rank], bound[kept])
             p[kept] *= 1.0 - rest
-            error[kept] += rest + math.hypot(*error[rare])
-    return p, error
+            told[kept] += rest + math.hypot(*error[rare])
+    return p, told
 
 
 def _by_rays(B: Floats, mean: Floats, p: Floats, error: Floats) -> None:
@@ -121,12 +121,13 @@ def _by_rays(B: Floats, mean: Floats, p: Floats, error: Floats) -> None:
     most = least = rays.PILOT if shared else 2 * rays.PILOT
     while most < min(MOST_POINTS, WORK / n):
         most *= 2
-    start = max(least, most // 16)
     if shared:
-        rays.shared_points(mean, B, sobol_normals(rank, most), start, ENOUGH, p, error)
+        normals = sobol_normals(rank, most)
+        rays.shared_points(mean, B, normals, max(least, most // 4), ENOUGH, p, error)
     else:
         pilot = sobol_normals(rank, rays.PILOT)
-        own_rays.own_points(mean, B, pilot, sobol_normals(rank - 1, most), start, ENOUGH, p, error)
+        normals = sobol_normals(rank - 1, most)
+        own_rays.own_points(mean, B, pilot, normals, max(least, most // 16), ENOUGH, p, error)
 
 
 @lru_cache(maxsize=32)
