@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from linmed.kernels.compile import inlined, kernel, reordered
+from linmed.kernels.compile import inlined, kernel
 from linmed.kernels.gauss import lower_tail, mills_deficit
 from linmed.kernels.simd import LANES, load, multiply_add, splat, store
 
@@ -148,15 +148,29 @@ def planar(B, m, out):
         out[i] /= total
 
 
-@reordered
-def products(x, y):
-    """‖x‖², ⟨x, y⟩ and ‖y‖²."""
-    xx, xy, yy = 0.0, 0.0, 0.0
-    for i in range(x.shape[0]):
-        xx += x[i] * x[i]
-        xy += x[i] * y[i]
-        yy += y[i] * y[i]
-    return xx, xy, yy
+@kernel
+def products(B, j, k, sums):
+    """‖x‖², ⟨x, y⟩ and ‖y‖² of the rows x = B_j, y = B_k.  B (d,K), sums (3,LANES) is scratch.
+
+    Eight partial sums each, which are added up in order: the same digits on every processor.
+    """
+    K = B.shape[1]
+    whole = K - K % LANES
+    xx = xy = yy = splat(0.0)
+    for i in range(0, whole, LANES):
+        x, y = load(B, j * K + i), load(B, k * K + i)
+        xx, xy, yy = multiply_add(x, x, xx), multiply_add(x, y, xy), multiply_add(y, y, yy)
+    store(sums, 0, xx)
+    store(sums, LANES, xy)
+    store(sums, 2 * LANES, yy)
+    for lane in range(1, LANES):
+        for n in range(3):
+            sums[n, 0] += sums[n, lane]
+    for i in range(whole, K):
+        sums[0, 0] += B[j, i] * B[j, i]
+        sums[1, 0] += B[j, i] * B[k, i]
+        sums[2, 0] += B[k, i] * B[k, i]
+    return sums[0, 0], sums[1, 0], sums[2, 0]
 
 
 @kernel
@@ -167,10 +181,10 @@ def principal_axes(B, m):
     along. Rows beyond the rank, RANK_TOLERANCE of the longest, are set to zero.
     """
     d, K = B.shape
-    longest = 0.0
+    longest, sums = 0.0, np.empty((3, LANES))
     for j in range(d):
         B[j] -= np.mean(B[j])
-        longest = max(longest, products(B[j], B[j])[0])
+        longest = max(longest, products(B, j, j, sums)[0])
     turned = True
     sweep = 0
     while turned and sweep < 40:
@@ -179,7 +193,7 @@ def principal_axes(B, m):
         for j in range(d - 1):
             for k in range(j + 1, d):
                 x, y = B[j], B[k]
-                xx, xy, yy = products(x, y)
+                xx, xy, yy = products(B, j, k, sums)
                 if abs(xy) <= ORTHOGONAL * math.sqrt(xx * yy) or min(xx, yy) <= NOISE * NOISE * longest:
                     continue
                 turned = True
@@ -192,7 +206,7 @@ def principal_axes(B, m):
                 m[j], m[k] = cosine * m[j] - sine * m[k], sine * m[j] + cosine * m[k]
     size = np.empty(d)
     for j in range(d):
-        size[j] = math.sqrt(products(B[j], B[j])[0])
+        size[j] = math.sqrt(products(B, j, j, sums)[0])
     order = np.argsort(-size, kind="mergesort")
     B[:], m[:] = B[order], m[order]
     rank = 0

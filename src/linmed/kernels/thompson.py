@@ -6,7 +6,7 @@ import numpy as np
 
 from linmed.kernels.compile import kernel
 from linmed.kernels.gauss import log_cdf, lower_tail
-from linmed.kernels.linear import matvec, row_product
+from linmed.kernels.linear import matvec
 from linmed.kernels.orthant import REACH, planar
 
 
@@ -134,7 +134,9 @@ def whiten(A, rows, theta, gram, s, lam, scale, B, mean, m):
     factor(gram, s, lam, L)
     leader, highest = 0, -math.inf
     for i in range(n):
-        value = row_product(A, rows[i], theta[s])
+        value = 0.0
+        for k in range(d):
+            value += A[rows[i], k] * theta[s, k]
         if value > highest:
             leader, highest = rows[i], value
         mean[i] = 0.0
