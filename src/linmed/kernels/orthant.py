@@ -22,6 +22,7 @@ REACH = 9.0  # beyond ±9 a standard normal has mass 2e-19
 SQRT_TWO_PI = math.sqrt(2.0 * math.pi)
 RANK_TOLERANCE = 1e-10
 ORTHOGONAL = 1e-14  # cosine of two rows that need no further turn
+NEARLY = 1e-7  # what is so near to orthogonal before its turn is orthogonal after it
 NOISE = 1e-14  # a row so much shorter than the longest one is rounding
 HELD = 1 << 16  # heights of arms above lines that are held at a time
 
@@ -196,7 +197,7 @@ def principal_axes(B, m):
                 xx, xy, yy = products(B, j, k, sums)
                 if abs(xy) <= ORTHOGONAL * math.sqrt(xx * yy) or min(xx, yy) <= NOISE * NOISE * longest:
                     continue
-                turned = True
+                turned = turned or abs(xy) > NEARLY * math.sqrt(xx * yy)
                 half = 0.5 * (yy - xx) / xy
                 tangent = math.copysign(1.0 / (abs(half) + math.hypot(1.0, half)), half)
                 cosine = 1.0 / math.hypot(1.0, tangent)

@@ -100,7 +100,7 @@ def _of_contenders(B: Floats, mean: Floats, m: Floats, bound: Floats) -> tuple[F
         _by_rays(B, mean, p, error)
     # What is hardly ever met may have as much as RARE, if the leader leaves it that.
     told = np.maximum(error, np.minimum(bound, RARE - p))
-    if error.max() > ENOUGH and n <= MOST_ARMS:
+    if error.max() > ENOUGH and 2 * np.count_nonzero(p > NEGLIGIBLE) <= n <= MOST_ARMS:
         rare = np.empty(n, dtype=np.bool_)
         order = p.argsort(kind="stable")
         rare[order] = p[order].cumsum() <= NEGLIGIBLE
@@ -123,11 +123,11 @@ def _by_rays(B: Floats, mean: Floats, p: Floats, error: Floats) -> None:
         most *= 2
     if shared:
         normals = sobol_normals(rank, most)
-        rays.shared_points(mean, B, normals, max(least, most // 4), ENOUGH, p, error)
+        rays.shared_points(mean, B, normals, max(least, min(most // 2, 512)), ENOUGH, p, error)
     else:
         pilot = sobol_normals(rank, rays.PILOT)
         normals = sobol_normals(rank - 1, most)
-        own_rays.own_points(mean, B, pilot, normals, max(least, most // 16), ENOUGH, p, error)
+        own_rays.own_points(mean, B, pilot, normals, max(least, most // 8), ENOUGH, p, error)
 
 
 @lru_cache(maxsize=32)
