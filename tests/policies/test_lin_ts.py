@@ -12,8 +12,8 @@ from scipy.stats import binom, multivariate_normal, norm
 
 from linmed.kernels import thompson
 from linmed.kernels.gauss import log_cdf, mills_deficit
-from linmed.policies import LinTS, gaussian_argmax
-from tests.policies.toy import ARMS, probabilities, random_state, sphere, state_of
+from linmed.policies import LinTS
+from tests.policies.toy import ARMS, probabilities, random_state, sphere, state_of, with_more_points
 
 RADIUS = 3.5292152
 
@@ -157,24 +157,22 @@ def test_arms_in_a_plane_of_a_larger_space_are_integrated_as_a_plane():
         (10, 8, 40, "bayes", 2e-3),
     ],
 )
-def test_lines_agree_with_a_much_finer_set_of_lines_and_with_their_error(
+def test_rays_agree_with_a_much_finer_set_of_points_and_with_their_error(
     K, d, rewards, scale, atol, monkeypatch
 ):
     arms = sphere(K, d, seed=K)
     policy = LinTS(scale=scale)
     state = random_state(policy, arms, rewards)
     p, error = probabilities(policy, arms, state), policy.propensity_error(state, arms)[0]
-    monkeypatch.setattr(gaussian_argmax, "POINTS", 32 * gaussian_argmax.POINTS)
-    gaussian_argmax.sobol_normals.cache_clear()
+    with_more_points(monkeypatch, 32)
     fine = probabilities(policy, arms, state)
-    gaussian_argmax.sobol_normals.cache_clear()
     assert p.sum() == pytest.approx(1.0, abs=1e-12)
     np.testing.assert_allclose(p, fine, atol=atol)
     assert (np.abs(p - fine) <= 5 * error + 1e-9).all()
     assert error.max() <= 2 * atol
 
 
-def test_lines_agree_with_orthant_integrals():
+def test_rays_agree_with_orthant_integrals():
     arms = sphere(6, 4, seed=2)
     policy = LinTS(scale="bayes")
     state = random_state(policy, arms, 25)
@@ -231,17 +229,15 @@ def test_an_affine_plane_off_the_origin_is_integrated_as_a_plane():
 
 @pytest.mark.parametrize("seed", range(6))
 def test_the_stated_error_is_honest(seed, monkeypatch):
-    """Against 16 times as many lines: hardly ever beyond 3 standard errors, never beyond 6."""
+    """Against 16 times as many points: hardly ever beyond 3 standard errors, never beyond 6."""
     rng = np.random.default_rng(seed)
     K, d = int(rng.integers(4, 30)), int(rng.integers(3, 9))
     arms = sphere(K, d, seed) * rng.uniform(0.5, 1.0, (K, 1))
     policy = LinTS(scale=float(rng.choice([0.3, 1.0, 4.0])))
     state = random_state(policy, arms, int(rng.integers(5, 80)), seed)
     p, error = probabilities(policy, arms, state), policy.propensity_error(state, arms)[0]
-    monkeypatch.setattr(gaussian_argmax, "POINTS", 16 * gaussian_argmax.POINTS)
-    gaussian_argmax.sobol_normals.cache_clear()
+    with_more_points(monkeypatch, 16)
     off = np.abs(p - probabilities(policy, arms, state))
-    gaussian_argmax.sobol_normals.cache_clear()
     assert (off <= 6 * error + 1e-12).all()
     assert (off > 3 * error + 1e-12).mean() <= 0.1
 
@@ -393,8 +389,8 @@ def test_the_logged_probability_is_before_the_draw():
         assert choice.error[0] == policy.propensity_error(state, ARMS)[0, choice.arm[0]] == 1e-9
 
 
-def test_an_arm_too_rare_for_the_lines_is_still_reported_as_possible():
-    """Drawn on purpose: 8 standard deviations towards an arm that no line meets."""
+def test_an_arm_too_rare_to_be_met_is_still_reported_as_possible():
+    """Drawn on purpose: 8 standard deviations towards an arm that the leader leaves no chance."""
     arms = np.concatenate([sphere(5, 4, seed=0), 1e-3 * np.ones((1, 1, 4))], axis=1)
     policy = LinTS(scale="bayes")
     state = policy.start(1, 4)
@@ -437,7 +433,7 @@ def test_names_for_legends():
 
 
 def test_a_played_arms_probability_is_not_below_its_own_error():
-    """60 arms in 20 dimensions: some play is of an arm whose integral is noise (seen: 4e-12 ± 4e-5)."""
+    """60 arms in 20 dimensions: some play is of an arm that is rarer than its error."""
     rng = np.random.default_rng(9)
     arms = rng.normal(size=(60, 20))
     arms /= np.linalg.norm(arms, axis=1, keepdims=True)
@@ -449,6 +445,6 @@ def test_a_played_arms_probability_is_not_below_its_own_error():
     played = policy.choose(state, np.repeat(arms[None], 1, axis=0), noise)
     rarest = noise[p[played].argsort()[:1]]
     choice = policy.decide(state, arms[None], rarest)
-    assert p[choice.arm[0]] < 1e-5
+    assert p[choice.arm[0]] < 3e-5 < choice.error[0]
     assert np.exp(choice.log_probability[0]) >= min(choice.error[0], 3e-5)
     assert abs(np.exp(choice.log_probabilities).sum() - 1.0) <= 1e-12

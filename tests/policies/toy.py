@@ -6,6 +6,8 @@ radius is 3.5292152.
 
 import numpy as np
 
+from linmed.policies import gaussian_argmax
+
 ARMS = np.array([[[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]]])
 ROWS = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
 REWARDS = np.array([1.0, 0.2, 0.6])
@@ -42,3 +44,10 @@ def random_state(policy, arms, rewards=30, seed=0):
 def sphere(K, d, seed=0):
     arms = np.random.default_rng(seed).standard_normal((1, K, d))
     return arms / np.linalg.norm(arms, axis=2, keepdims=True)
+
+
+def with_more_points(monkeypatch, factor):
+    """LinTS's probabilities by all points, `factor` times as many."""
+    for name in ("WORK", "MOST_POINTS"):
+        monkeypatch.setattr(gaussian_argmax, name, factor * getattr(gaussian_argmax, name))
+    monkeypatch.setattr(gaussian_argmax, "ENOUGH", 0.0)

@@ -1,8 +1,9 @@
 """Probabilities that an arm is the best one under a Gaussian draw: P(⟨b_i, z⟩ = max_j ⟨b_j, z⟩), z ~ N(m, I).
 
 In two dimensions the best arm depends only on the angle of z, whose density is known: one integral over
-the arm's normal cone. In more dimensions all coordinates but one are averaged over a low-discrepancy
-set, and along the last one, where every arm's value is a straight line, the answer is exact.
+the arm's normal cone. In more dimensions `rays` and `own_rays` are for all but very many arms; for these
+all coordinates but one are averaged over a low-discrepancy set, and along the last one, where every arm's
+value is a straight line, the answer is exact.
 
 Coordinates stand in rows, B (r,K), so that loops run over the arms. Nothing goes to BLAS: the answer of
 a replica is the same in any company, and a decision starts no threads.
@@ -12,7 +13,7 @@ import math
 
 import numpy as np
 
-from linmed.kernels.compile import inlined, kernel, reordered
+from linmed.kernels.compile import inlined, kernel
 from linmed.kernels.gauss import lower_tail, mills_deficit
 from linmed.kernels.simd import LANES, load, multiply_add, splat, store
 
@@ -21,12 +22,12 @@ REACH = 9.0  # beyond ±9 a standard normal has mass 2e-19
 SQRT_TWO_PI = math.sqrt(2.0 * math.pi)
 RANK_TOLERANCE = 1e-10
 ORTHOGONAL = 1e-14  # cosine of two rows that need no further turn
+NEARLY = 1e-7  # what is so near to orthogonal before its turn is orthogonal after it
 NOISE = 1e-14  # a row so much shorter than the longest one is rounding
-FEW = 256  # so many lines are not worth thinning out
 HELD = 1 << 16  # heights of arms above lines that are held at a time
 
 
-@kernel
+@inlined
 def angle_density(t, length):
     """Density of the angle between z and m, |m| = length, for z ~ N(m, I₂)."""
     along = length * math.cos(t)
@@ -37,7 +38,7 @@ def angle_density(t, length):
     return near + math.exp(-0.5 * length * length) / (2.0 * math.pi)
 
 
-@kernel
+@inlined
 def panel_edges(length, edges):
     """Edges in [−π, π] between which the density is smooth enough for 16 Gauss–Legendre nodes; their number.
 
@@ -59,7 +60,7 @@ def panel_edges(length, edges):
     return 2 * half + 1
 
 
-@kernel
+@inlined
 def angle_integral(low, high, length, edges, count):
     """∫ of the density from low to high, both in [−π, π]."""
     total = 0.0
@@ -73,13 +74,13 @@ def angle_integral(low, high, length, edges, count):
     return total
 
 
-@kernel
+@inlined
 def turn(P, i, j, k):
     """Twice the area of the triangle i, j, k; positive if it turns to the left.  P (2,K)."""
     return (P[0, j] - P[0, i]) * (P[1, k] - P[1, i]) - (P[1, j] - P[1, i]) * (P[0, k] - P[0, i])
 
 
-@kernel
+@inlined
 def convex_hull(P, hull):
     """Indices of the hull's corners, counterclockwise, the lowest of equal points; returns how many.
 
@@ -148,28 +149,43 @@ def planar(B, m, out):
         out[i] /= total
 
 
-@reordered
-def products(x, y):
-    """‖x‖², ⟨x, y⟩ and ‖y‖²."""
-    xx, xy, yy = 0.0, 0.0, 0.0
-    for i in range(x.shape[0]):
-        xx += x[i] * x[i]
-        xy += x[i] * y[i]
-        yy += y[i] * y[i]
-    return xx, xy, yy
+@inlined
+def products(B, j, k, sums):
+    """‖x‖², ⟨x, y⟩ and ‖y‖² of the rows x = B_j, y = B_k.  B (d,K), sums (3,LANES) is scratch.
+
+    Eight partial sums each, which are added up in order: the same digits on every processor.
+    """
+    K = B.shape[1]
+    whole = K - K % LANES
+    xx = xy = yy = splat(0.0)
+    for i in range(0, whole, LANES):
+        x, y = load(B, j * K + i), load(B, k * K + i)
+        xx, xy, yy = multiply_add(x, x, xx), multiply_add(x, y, xy), multiply_add(y, y, yy)
+    store(sums, 0, xx)
+    store(sums, LANES, xy)
+    store(sums, 2 * LANES, yy)
+    for lane in range(1, LANES):
+        for n in range(3):
+            sums[n, 0] += sums[n, lane]
+    for i in range(whole, K):
+        sums[0, 0] += B[j, i] * B[j, i]
+        sums[1, 0] += B[j, i] * B[k, i]
+        sums[2, 0] += B[k, i] * B[k, i]
+    return sums[0, 0], sums[1, 0], sums[2, 0]
 
 
 @kernel
 def principal_axes(B, m):
-    """Turn the coordinates until the arms are uncorrelated in them, the widest first; returns the rank.
+    """See the arms from their mean, turned until they are uncorrelated, the widest first; returns the rank.
 
     One-sided Jacobi on the rows of B (d,K), which small rows keep their own accuracy through; m (d,) turns
     along. Rows beyond the rank, RANK_TOLERANCE of the longest, are set to zero.
     """
     d, K = B.shape
-    longest = 0.0
+    longest, sums = 0.0, np.empty((3, LANES))
     for j in range(d):
-        longest = max(longest, products(B[j], B[j])[0])
+        B[j] -= np.mean(B[j])
+        longest = max(longest, products(B, j, j, sums)[0])
     turned = True
     sweep = 0
     while turned and sweep < 40:
@@ -178,10 +194,10 @@ def principal_axes(B, m):
         for j in range(d - 1):
             for k in range(j + 1, d):
                 x, y = B[j], B[k]
-                xx, xy, yy = products(x, y)
+                xx, xy, yy = products(B, j, k, sums)
                 if abs(xy) <= ORTHOGONAL * math.sqrt(xx * yy) or min(xx, yy) <= NOISE * NOISE * longest:
                     continue
-                turned = True
+                turned = turned or abs(xy) > NEARLY * math.sqrt(xx * yy)
                 half = 0.5 * (yy - xx) / xy
                 tangent = math.copysign(1.0 / (abs(half) + math.hypot(1.0, half)), half)
                 cosine = 1.0 / math.hypot(1.0, tangent)
@@ -191,7 +207,7 @@ def principal_axes(B, m):
                 m[j], m[k] = cosine * m[j] - sine * m[k], sine * m[j] + cosine * m[k]
     size = np.empty(d)
     for j in range(d):
-        size[j] = math.sqrt(products(B[j], B[j])[0])
+        size[j] = math.sqrt(products(B, j, j, sums)[0])
     order = np.argsort(-size, kind="mergesort")
     B[:], m[:] = B[order], m[order]
     rank = 0
@@ -201,7 +217,7 @@ def principal_axes(B, m):
     return rank
 
 
-@kernel
+@inlined
 def heights(mean, coordinates, normals, out):
     """out_{n,i} = mean_i + ⟨coordinates_i, normals_n⟩, eight arms above four lines at a time.
 
@@ -262,26 +278,24 @@ def thin_out(value, n, slope, chosen):
 
 
 @inlined
-def along_line(value, n, slope, known, run, index, count, out):
-    """Add to out the probabilities that value_ni + slope_i x is the highest line at x ~ N(0, 1).
+def along_line(height, slope, run, index, count, out):
+    """Add to out the probabilities that height_i + slope_i x is the highest line at x ~ N(0, 1).
 
     Lines 0 … count − 1 in increasing order of their slopes, which belong to out[index_i]: we walk along
-    the highest one from one crossing to the next. run (count,count) holds 1/(slope_i − slope_a) for i > a if
-    they are known, and otherwise is one row to write them to.
+    the highest one from one crossing to the next. run (count,) is scratch.
     """
     a, highest = 0, -math.inf
     for i in range(count):
-        if value[n, i] - REACH * slope[i] > highest:
-            a, highest = i, value[n, i] - REACH * slope[i]
+        if height[i] - REACH * slope[i] > highest:
+            a, highest = i, height[i] - REACH * slope[i]
     x, before, before_left = -REACH, 0.0, True
     while True:
-        here, row = value[n, a], a if known else 0
-        if not known:
-            for i in range(a + 1, count):
-                run[0, i] = 1.0 / (slope[i] - slope[a])
+        here = height[a]
+        for i in range(a + 1, count):
+            run[i] = 1.0 / (slope[i] - slope[a])
         start, x, b = x, REACH, -1
         for i in range(a + 1, count):
-            crossing = (here - value[n, i]) * run[row, i]
+            crossing = (here - height[i]) * run[i]
             if crossing < x:
                 x, b = crossing, i
         # A piece from x to y has probability Φ(y) − Φ(x), taken from the nearer tails.
@@ -314,24 +328,16 @@ def line_average(mean, coordinates, normals, out):
         across[k - 1, :K] = coordinates[k][order]
     lines = min(points, max(HELD // K, 8) // 4 * 4)
     value, total = np.empty((lines, width)), np.empty(K)
-    chosen, height, rise = np.arange(K), np.empty((1, K)), np.empty(K)
-    run = np.empty((K if K <= FEW else 1, K))
-    if K <= FEW:
-        for a in range(K):
-            for i in range(a + 1, K):
-                run[a, i] = 1.0 / (slope[i] - slope[a])
+    chosen, height, rise, run = np.empty(K, np.int64), np.empty(K), np.empty(K), np.empty(K)
     for block in range(blocks):
         total[:] = 0.0
         for start in range(0, points, lines):
             some = value[: min(lines, points - start)]
             heights(base, across, normals[block, start : start + some.shape[0]], some)
             for n in range(some.shape[0]):
-                if K <= FEW:
-                    along_line(value, n, slope, True, run, chosen, K, total)
-                    continue
                 count = thin_out(value, n, slope, chosen)
                 for c in range(count):
-                    height[0, c], rise[c] = value[n, chosen[c]], slope[chosen[c]]
-                along_line(height, 0, rise, False, run, chosen, count, total)
+                    height[c], rise[c] = value[n, chosen[c]], slope[chosen[c]]
+                along_line(height, rise, run, chosen, count, total)
         for i in range(K):
             out[block, order[i]] = total[i] / points

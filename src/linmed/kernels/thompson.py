@@ -11,9 +11,9 @@ from linmed.kernels.blocks import block_room, held, pack
 from linmed.kernels.compile import by_class, inlined, kernel, version_of
 from linmed.kernels.confidence import squared_radius
 from linmed.kernels.gauss import log_cdf, lower_tail
-from linmed.kernels.linear import argmax, matvec, row_product
+from linmed.kernels.linear import argmax, matvec
 from linmed.kernels.optimism import means, per_arm
-from linmed.kernels.orthant import REACH, planar, principal_axes
+from linmed.kernels.orthant import REACH, planar
 from linmed.kernels.ridge import Ridge
 
 TINY = np.finfo(float).tiny
@@ -207,7 +207,9 @@ def whiten(A, rows, theta, gram, s, lam, scale, B, mean, m):
     factor(gram, s, lam, L)
     leader, highest = 0, -math.inf
     for i in range(n):
-        value = row_product(A, rows[i], theta[s])
+        value = 0.0
+        for k in range(d):
+            value += A[rows[i], k] * theta[s, k]
         if value > highest:
             leader, highest = rows[i], value
         mean[i] = 0.0
@@ -234,8 +236,8 @@ def contenders(A, rows, theta, gram, s, lam, scale):
     """The arms of `rows` that can win, in the coordinates of their differences.
 
     Arm i beats the leader with probability bound_i = Φ(mean_i/‖b_i‖), and is best with no more. Where that
-    is less than Φ(−REACH), it is left out. Returns who is left, their coordinates on principal axes (d,n)
-    with the means of the values (n,) and of z (d,), the rank, and bound (len(rows),).
+    is less than Φ(−REACH), it is left out. Returns who is left, their coordinates (d,n), the means of their
+    values (n,) and of z (d,), and their bounds (n,).
     """
     d, n = A.shape[1], rows.shape[0]
     B, mean, m, bound = np.empty((d, n)), np.empty(n), np.empty(d), np.empty(n)
@@ -250,11 +252,7 @@ def contenders(A, rows, theta, gram, s, lam, scale):
             norm2 += B[j, i] * B[j, i]
         bound[i] = lower_tail(mean[i] / math.sqrt(norm2)) if norm2 > 0.0 else 1.0
     left = np.nonzero(bound >= lower_tail(-REACH))[0]
-    B = B[:, left]
-    for j in range(d):
-        B[j] -= np.mean(B[j])
-    rank = principal_axes(B, m)
-    return rows[left], B, mean[left], m, rank, bound
+    return rows[left], B[:, left], mean[left], m, bound[left]
 
 
 @kernel

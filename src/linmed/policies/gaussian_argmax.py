@@ -1,10 +1,10 @@
 """Which arm is best under θ̃ ~ N(θ̂, s² V⁻¹)? The probabilities behind linear Thompson sampling.
 
 The best method that fits is taken: two arms by the normal CDF (exact, also in the tails), arms whose
-differences span at most a plane by the angular integral, and the others by line integration over a Sobol
-set. An arm that duplicates an earlier one or lies inside the hull of the others has probability 0; so has,
-in more than two dimensions, one that beats the leader with less than Φ(−9) = 1e-19. Line integration says 0,
-with an error, also of an arm too rare for any of its lines to meet.
+differences span at most a plane by the angular integral, and the others by the chance that each has on its
+own ray through the points of a Sobol set; very many arms by lines that all share. An arm that duplicates an
+earlier one or lies inside the hull of the others has probability 0; so has, in more than two dimensions, one
+that beats the leader with less than Φ(−9) = 1e-19, and among very many one too rare for any line to meet.
 """
 
 import math
@@ -13,12 +13,18 @@ from functools import lru_cache
 import numpy as np
 
 from linmed.checks import Floats, Ints
-from linmed.kernels import orthant, thompson
+from linmed.kernels import orthant, own_rays, rays, thompson
 from linmed.policies.base import RidgeState, decisions
 
 ANGULAR_ERROR = 1e-9
-BLOCKS = 8  # consecutive parts of one Sobol set: their spread gives an error estimate on the safe side
-POINTS = 2048  # lines in each
+ENOUGH = 1e-4  # an error that asks for no more points
+WORK = 100_000  # points are doubled up to so many times the arms …
+MOST_POINTS = 8192  # … and to this number
+FLAT, FEW = 6, 64  # up to so many dimensions and arms, an arm's points are its own
+NEGLIGIBLE = 1e-5  # the arms that have so much together may be left out for more points on the others
+MOST_ARMS = 2048  # beyond, lines that all arms share: the rays take the square of their number
+BLOCKS, POINTS = 8, 2048  # consecutive parts of the Sobol set for the lines, and lines in each
+RARE = 1.0 / 16384  # nothing is said with more certainty about an arm that has less
 
 
 def log_best_arm_probabilities(
@@ -52,14 +58,13 @@ def log_best_arm_probabilities(
 def with_played(log_p: Floats, error: Floats, arm: Ints) -> None:
     """Turn log_p (R,K) into the law that a decision reports, in place.  error (R,K), arm (R,).
 
-    An arm that was played is possible. Where line integration has not seen it, it gets half a line's share;
-    where its number is below its own error, that error, half a line's share at the most; and the others that
-    much less: a weight 1/p must not come from digits that nobody knows.
+    An arm that was played is possible. Where its number is zero, it gets half of RARE; where that is below
+    its own error, that error, half of RARE at the most; and the others that much less: a weight 1/p must not
+    come from digits that nobody knows.
     """
-    half_a_line = 0.5 / (BLOCKS * POINTS)
     for r, played in enumerate(arm):
         p = math.exp(log_p[r, played])
-        least = min(error[r, played], half_a_line) if p > 0.0 else half_a_line
+        least = min(error[r, played], 0.5 * RARE) if p > 0.0 else 0.5 * RARE
         if p < least:
             log_p[r] += math.log1p(-least) - math.log1p(-p)
             log_p[r, played] = math.log(least)
@@ -71,27 +76,66 @@ def _in_space(
 ) -> tuple[Floats, Floats]:
     """Probabilities and errors in more than two dimensions.  A (K,d), rows the distinct arms → (K,) twice."""
     p, error = np.zeros(len(A)), np.zeros(len(A))
-    left, B, mean, m, rank, bound = thompson.contenders(A, rows, state.theta, state.gram, s, lam, scale)
+    left, B, mean, m, bound = thompson.contenders(A, rows, state.theta, state.gram, s, lam, scale)
+    p[left], error[left] = _of_contenders(B, mean, m, bound)
+    return p, error
+
+
+def _of_contenders(B: Floats, mean: Floats, m: Floats, bound: Floats) -> tuple[Floats, Floats]:
+    """Probabilities and errors (n,) from what `thompson.contenders` says of the arms that are left."""
+    n = B.shape[1]
+    p, error = np.empty(n), np.full(n, ANGULAR_ERROR)
+    rank = orthant.principal_axes(B, m)
     if rank <= 2:
-        inside = np.empty(len(left))
-        orthant.planar(B[:2], m[:2], inside)
-        p[left], error[left] = inside, ANGULAR_ERROR
+        orthant.planar(B[:2], m[:2], p)
         return p, error
-    estimates = np.empty((BLOCKS, len(left)))
-    orthant.line_average(mean, B[:rank], sobol_normals(rank - 1), estimates)
-    p[left] = estimates.mean(axis=0)
-    error[left] = estimates.std(axis=0, ddof=1) / math.sqrt(BLOCKS)
-    # What the lines have hardly met may have as much as one line's share, if the leader leaves it that.
-    error[rows] = np.maximum(error[rows], np.minimum(bound, 1.0 / (BLOCKS * POINTS) - p[rows]))
-    return p / p.sum(), error
+    B = B[:rank]
+    if n > MOST_ARMS:
+        estimates = np.empty((BLOCKS, n))
+        normals = sobol_normals(rank - 1, BLOCKS * POINTS).T.reshape(BLOCKS, POINTS, rank - 1)
+        orthant.line_average(mean, B, np.ascontiguousarray(normals), estimates)
+        p, error = estimates.mean(axis=0), estimates.std(axis=0, ddof=1) / math.sqrt(BLOCKS)
+        p /= p.sum()
+    else:
+        _by_rays(B, mean, p, error)
+    # What is hardly ever met may have as much as RARE, if the leader leaves it that.
+    told = np.maximum(error, np.minimum(bound, RARE - p))
+    if error.max() > ENOUGH and 2 * np.count_nonzero(p > NEGLIGIBLE) <= n <= MOST_ARMS:
+        rare = np.empty(n, dtype=np.bool_)
+        order = p.argsort(kind="stable")
+        rare[order] = p[order].cumsum() <= NEGLIGIBLE
+        kept = ~rare
+        if 2 * np.count_nonzero(kept) <= n:  # their number of points at least doubles
+            rest = p[rare].sum()
+            some = np.ascontiguousarray(B[:, kept])
+            p[kept], told[kept] = _of_contenders(some, mean[kept], m[:rank], bound[kept])
+            p[kept] *= 1.0 - rest
+            told[kept] += rest + math.hypot(*error[rare])
+    return p, told
 
 
-@lru_cache(maxsize=16)
-def sobol_normals(dim: int) -> Floats:
-    """Standard normals at a scrambled Sobol set (blocks, points, dim)."""
+def _by_rays(B: Floats, mean: Floats, p: Floats, error: Floats) -> None:
+    """Probabilities and errors (n,) of arms with coordinates B (rank,n), by points whose number fits n."""
+    rank, n = B.shape
+    shared = rank > FLAT or n > FEW
+    most = least = rays.PILOT if shared else 2 * rays.PILOT
+    while most < min(MOST_POINTS, WORK / n):
+        most *= 2
+    if shared:
+        normals = sobol_normals(rank, most)
+        rays.shared_points(mean, B, normals, max(least, min(most // 2, 512)), ENOUGH, p, error)
+    else:
+        pilot = sobol_normals(rank, rays.PILOT)
+        normals = sobol_normals(rank - 1, most)
+        own_rays.own_points(mean, B, pilot, normals, max(least, most // 8), ENOUGH, p, error)
+
+
+@lru_cache(maxsize=32)
+def sobol_normals(dim: int, points: int) -> Floats:
+    """Standard normals at a scrambled Sobol set (dim, points)."""
     from scipy.special import ndtri  # both take longer to import than all the rest together
     from scipy.stats import qmc
 
-    uniforms = qmc.Sobol(dim, scramble=True, seed=np.random.default_rng(0)).random(BLOCKS * POINTS)
+    uniforms = qmc.Sobol(dim, scramble=True, seed=np.random.default_rng(0)).random(points)
     normals: Floats = ndtri(uniforms + 2.0**-31)  # the points are multiples of 2⁻³⁰, zero among them
-    return normals.reshape(BLOCKS, POINTS, dim)
+    return np.ascontiguousarray(normals.T)

@@ -32,9 +32,9 @@ class LinTS(Floored, CompiledPolicy):
     or a number. In "agrawal-goyal" t is the number of rewards absorbed, at least 1.
 
     The probability that is logged is the marginal one, before the draw. It is computed for two arms by
-    the normal CDF, for arms in a plane by an integral over the angle (1e-9), and otherwise by line
-    integration over a Sobol set, whose standard error `propensity_error` tells. `choose` computes none.
-    An arm too rare for the lines has probability 0, and once it is played half a line's share, 3e-5.
+    the normal CDF, for arms in a plane by an integral over the angle (1e-9), and otherwise by the chance that
+    each arm has on a ray of its own through the points of a Sobol set; `propensity_error` tells the standard
+    error. `choose` computes none. An arm that is played has at least its error or 3e-5, whichever is less.
 
     >>> LinTS().name, LinTS(scale="bayes", sigma=0.1).name, LinTS(scale=2.0).name
     ('LinTS-Freq', 'LinTS-Bayes (sigma=0.1)', 'LinTS (scale=2.0)')
@@ -52,7 +52,7 @@ class LinTS(Floored, CompiledPolicy):
         reference="Agrawal & Goyal 2014; Abeille & Lazaric 2017",
         minimax="d √(d n)",
         instance="unknown",
-        computable="normal CDF (K = 2), angular integral (plane), line integration otherwise",
+        computable="normal CDF (K = 2), angular integral (plane), ray integration otherwise",
         all_arms="corners of the hull (all with floor > 0)",
         randomised=True,
         paper_computable="no",
