@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from linmed.kernels.lanes import upper_tail
+from linmed.kernels.normal import upper_tail
 from linmed.kernels.simd import LANES, load, store
 from linmed.policies import LinTS, gaussian_argmax
 from tests.policies.toy import probabilities, random_state, sphere, with_more_points
