@@ -18,7 +18,7 @@ from linmed.checks import Floats
 from linmed.decision import Decision
 from linmed.files import write_atomically
 from linmed.kernels.linear import all_within
-from linmed.policies import Policy, RidgePolicy, RidgeState
+from linmed.policies import Policy, RidgePolicy
 from linmed.policies.live import Drawn, Live
 
 if TYPE_CHECKING:
@@ -86,8 +86,7 @@ class Agent:
         """Choose one of `arms` (K, d). The set may change in size and content from call to call."""
         matrix = self._formed(arms)
         with self._lock:
-            # A rule whose learning needs more than the arm may note in its state what it has decided.
-            before = None if self.log is None or self.policy.learns_from_arms else self.state.copy()
+            before = self.state.copy() if self.log is not None and self.policy.remembers else None
             self._draw_ahead(1)
             drawn = self._live.decide(matrix, self._noise, self._used)
             try:
@@ -106,7 +105,7 @@ class Agent:
         stacks = self._stacks(sets)
         count = sum(len(stack) for _, stack in stacks)
         with self._lock:
-            if not self.policy.learns_from_arms:
+            if self.policy.remembers:
                 each = dict(pair for some, stack in stacks for pair in zip(some, stack, strict=True))
                 return [self.decide(each[i]) for i in range(count)]
             self._draw_ahead(count)
@@ -171,7 +170,7 @@ class Agent:
     @property
     def covariance(self) -> Floats:
         """σ² V⁻¹ (d, d), the covariance of θ̂ given the arms played."""
-        if not (isinstance(self.state, RidgeState) and isinstance(self.policy, RidgePolicy)):
+        if not isinstance(self.policy, RidgePolicy):
             raise AttributeError(f"{type(self.policy).__name__} keeps no covariance")
         with self._lock:
             covariance: Floats = self.policy.sigma**2 * self.state.inverse[0]

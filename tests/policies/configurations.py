@@ -40,6 +40,7 @@ CONFIGURATIONS = [
     *DEFAULTS,
     LinMED(version=1),
     LinMED(design="optimal"),
+    LinMED(design="warm"),
     LinMED(version=1, design="optimal"),
     LinMED(explore=False),
     LinMED(alpha_emp=0.99, alpha_opt=0.005),

@@ -88,6 +88,9 @@ class RidgeState(ridge.Ridge, State):
         return self._asdict()
 
 
+RIDGE = len(RidgeState._fields)
+"""A state may keep more arrays behind those of the ridge estimate."""
+
 Noise = Literal["uniform", "normal"]
 
 
@@ -115,6 +118,11 @@ class Policy(ABC):
     """`play` runs whole rounds outside the interpreter and its lock."""
     learns_from_arms: ClassVar[bool] = True
     """What `learn` needs of a decision is the arm that was played, and nothing else of the moment."""
+
+    @property
+    def remembers(self) -> bool:
+        """Whether a decision notes something in the state, from which the next one starts."""
+        return not self.learns_from_arms
 
     @property
     def tells_probability(self) -> bool:
@@ -293,19 +301,19 @@ class RidgePolicy(Policy):
 
     def learn(self, state: RidgeState, features: Floats, rewards: Floats, replicas: Ints) -> None:
         """V += a aᵀ, b += a y."""
-        ridge.observe(tuple(state), features, rewards, replicas)
+        ridge.observe(tuple(state)[:RIDGE], features, rewards, replicas)
 
     def learner(self, state: RidgeState) -> Callable[..., None] | None:
         """The kernel itself, unless a subclass learns in another way or the state may change its arrays."""
         if type(self).learn is not RidgePolicy.learn or not isinstance(state, tuple):
             return None
-        return learning(ridge.observe, tuple(state))
+        return learning(ridge.observe, tuple(state)[:RIDGE])
 
     def radius(self, state: RidgeState) -> Floats:
         """√β, one per replica (R,)."""
         out = np.empty(len(state.count))
         sure = self.confidence_set
-        confidence.radii(type(sure))(tuple(state), tuple(sure), out)
+        confidence.radii(type(sure))(tuple(state)[:RIDGE], tuple(sure), out)
         return out
 
 
