@@ -249,6 +249,8 @@ def augmented_counts(arms, p, blocks, n, log_f, root, version, optimal, scale, c
         for i in range(K):
             scale[i] = 1.0 if log_f[i] >= -1.0 else 0.0
             members -= log_f[i] < -1.0
+    for i in range(K, scale.shape[0]):  # places past the last arm
+        scale[i] = 0.0
     total = -1.0
     if members <= 2 * d and not optimal:  # all of them
         for i in range(K):

@@ -76,6 +76,8 @@ def warm_counts(arms, p, blocks, n, root, scale, count, leverage, desk, support,
     K, d = arms.shape[1], arms.shape[2]
     for first in range(0, K, LANES):
         store(scale, first, load(root, first))
+    for i in range(K, scale.shape[0]):  # places past the last arm
+        scale[i] = 0.0
     if held(K, d):
         view = Held(blocks, n, K, d)
         for first in range(0, K, LANES):
