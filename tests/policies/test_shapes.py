@@ -138,15 +138,16 @@ def test_a_state_of_one_replica_serves_many_arm_sets(policy, shape):
         arms = np.repeat(arms[:1], len(arms), axis=0)
     one = rows_of(state, policy, [0])
     noise = noise_for(policy, arms.shape[2], np.random.default_rng(8), len(arms))
-    together = policy.decide(one, arms, noise)
+    together = policy.decide(one.copy(), arms, noise)
     log_p = policy.log_probabilities(one, arms)
-    chosen = policy.choose(one, arms, noise)
+    chosen = policy.choose(one.copy(), arms, noise)
     features = policy.features(one, arms, chosen)
+    deciding, choosing = one.copy(), one.copy()  # a decision may note something for the next
     for r in range(len(arms)):
         row, offered = [r], arms[r : r + 1]
-        alone = policy.decide(one, offered, noise[row])
+        alone = policy.decide(deciding, offered, noise[row])
         for mine, theirs in zip(together, alone, strict=True):
             np.testing.assert_array_equal(mine if mine is None else mine[row], theirs)
         np.testing.assert_array_equal(log_p[row], policy.log_probabilities(one, offered))
-        np.testing.assert_array_equal(chosen[row], policy.choose(one, offered, noise[row]))
+        np.testing.assert_array_equal(chosen[row], policy.choose(choosing, offered, noise[row]))
         np.testing.assert_array_equal(features[row], policy.features(one, offered, chosen[row]))

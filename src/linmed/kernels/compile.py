@@ -17,18 +17,20 @@ from typing import Any
 
 import llvmlite.binding
 import numba
+import numba._dynfunc as native
 from llvmlite import ir
-from numba import _dynfunc, float64, types, void
-from numba.core import cgutils, sigutils, typing
+from numba import float64, types, void
+from numba.core import cgutils, sigutils
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
 from numba.core.typed_passes import NativeLowering
+from numba.core.typing.templates import signature as typed
 from numba.extending import intrinsic, overload
 
 from linmed.kernels.cache import keep_on_disk
 
-_OPTIONS = {"nogil": True, "error_model": "numpy", "forceinline": False}
-_WITHOUT_WRAPPERS = {**_OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "forceinline": False}
+_WITHOUT_WRAPPERS: dict[str, Any] = {**_OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
 def kernel(function: Callable[..., Any]) -> Any:
@@ -84,7 +86,7 @@ def deferred(signature: str) -> Callable[[Callable[..., Any]], Callable[..., Any
     or seldom needed, is deferred instead: it is compiled once, on its own, and only where it is needed.
     """
     arguments, result = sigutils.normalize_signature(signature)
-    declared = typing.signature(result, *arguments)
+    declared = typed(result, *arguments)
     word = ir.IntType(64)
 
     def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -143,7 +145,7 @@ def _refuse(*_: Any) -> None:
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
-class _LowerForCallers(NativeLowering):  # type: ignore[misc]
+class _LowerForCallers(NativeLowering):
     """Lower a piece, and leave its optimisation and machine code to the kernels that it is copied into.
 
     numba would do both for every function by itself, and again for each that calls it: half of the time that
@@ -162,14 +164,14 @@ class _LowerForCallers(NativeLowering):  # type: ignore[misc]
         # What typing finds the piece by.
         refuse = ctypes.cast(_refuse, ctypes.c_void_p).value
         module, own_name = lowered.fndesc.lookup_module(), state.func_id.func_name
-        name = _dynfunc.make_function(module, own_name, "", refuse, lowered.env, (library,))
+        name = native.make_function(module, own_name, "", refuse, lowered.env, (library,))
         state.targetctx.insert_user_function(name, lowered.fndesc, [library])
         state.reload_init.extend(library._reload_init)
         state.cr = lowered._replace(cfunc=name)
         return True
 
 
-class _ForCallers(CompilerBase):  # type: ignore[misc]
+class _ForCallers(CompilerBase):
     """numba's compiler with `_LowerForCallers` in its place."""
 
     def define_pipelines(self) -> list[Any]:
@@ -182,7 +184,7 @@ class _ForCallers(CompilerBase):  # type: ignore[misc]
         return [pipeline]
 
 
-_PIECE = {**_WITHOUT_WRAPPERS, "forceinline": True, "pipeline_class": _ForCallers}
+_PIECE: Any = {**_WITHOUT_WRAPPERS, "forceinline": True, "pipeline_class": _ForCallers}
 
 
 def version_of(*classes: type) -> int:

@@ -49,7 +49,7 @@ class MedScratch(NamedTuple):
     q: Floats
     weight: Floats  # q f
     sums: Floats  # (blocks,) of the weights
-    count: Floats  # the design
+    design: Floats  # counts
     scale: Floats  # of the arms in the design
     desk: Floats  # for the design
     center: Floats  # (2d,) â and V⁻¹â
@@ -137,7 +137,7 @@ class MedRule(NamedTuple):
         """Writes the design as counts; returns their sum."""
         return augmented_counts(
             arms, p, blocks, n, scratch.log_f, scratch.root, self.version, self.optimal, scratch.scale,
-            scratch.count, scratch.weight, scratch.desk,
+            scratch.design, scratch.weight, scratch.desk,
         )  # fmt: skip
 
 
@@ -276,7 +276,7 @@ def unnormalised(best, alpha_emp, share, K, scratch):
     for first in range(0, K, LANES):
         part = load(scratch.even, first)
         if share > 0.0:
-            part = multiply_add(splat(share), load(scratch.count, first), part)
+            part = multiply_add(splat(share), load(scratch.design, first), part)
         store(q, first, part)
         root = load(scratch.root, first)
         product = multiply(part, multiply(root, root))

@@ -36,10 +36,10 @@ class WarmRidge(NamedTuple):
     moment_low: Floats
     logdet: Floats
     support: Ints  # (R,4d), −1 where there is none
-    size: Floats  # (R,) τ: counts of the last design
+    size: Floats  # (R,) τ: counts of the last design, 0 before the first
 
-    absorb = Ridge.absorb
-    refresh = Ridge.refresh
+
+WarmRidge.absorb, WarmRidge.refresh = Ridge.absorb, Ridge.refresh  # type: ignore[attr-defined]
 
 
 class WarmRule(MedRule):
@@ -50,15 +50,16 @@ class WarmRule(MedRule):
     def counts(self, belief, s, arms, p, blocks, n, scratch):
         """Writes the design as counts; returns their sum."""
         total = warm_counts(
-            arms, p, blocks, n, scratch.root, scratch.scale, scratch.count, scratch.weight, scratch.desk,
+            arms, p, blocks, n, scratch.root, scratch.scale, scratch.design, scratch.weight, scratch.desk,
             belief.support, s,
         )  # fmt: skip
-        if total < 0.0:
+        warm = total >= 0.0
+        if not warm:
             total = augmented_counts(
-                arms, p, blocks, n, scratch.log_f, scratch.root, 0, False, scratch.scale, scratch.count,
+                arms, p, blocks, n, scratch.log_f, scratch.root, 0, False, scratch.scale, scratch.design,
                 scratch.weight, scratch.desk,
             )  # fmt: skip
-        remember(arms.shape[1], scratch.count, scratch.weight, belief.support, s)
+        remember(arms.shape[1], scratch.design, scratch.weight, warm, belief.support, s)
         belief.size[s] = total
         return total
 
@@ -100,12 +101,12 @@ def warm_counts_of_many(arms, p, scale, count, leverage, desk, support, s):
     return complete(arms, p, view, scale, chosen, count, leverage, desk) if chosen >= d else -1.0
 
 
-@deferred("void(intp, f8[::1], f8[::1], i8[:,::1], intp)")
-def remember(K, count, leverage, support, s):
-    """Note in row s of `support` the arms of a design that carry it."""
+@deferred("void(intp, f8[::1], f8[::1], b1, i8[:,::1], intp)")
+def remember(K, count, leverage, warm, support, s):
+    """Note in row s of `support` the arms of a design; of one that was warm, those that carry it."""
     m = 0
     for i in range(K):
-        if count[i] > 0.0 and leverage[i] >= REMEMBERED and m < support.shape[1]:
+        if count[i] > 0.0 and (not warm or leverage[i] >= REMEMBERED) and m < support.shape[1]:
             support[s, m] = i
             m += 1
     while m < support.shape[1]:

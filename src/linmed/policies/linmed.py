@@ -114,13 +114,16 @@ class LinMED(MedPolicy):
         if self.design != "warm":
             return state
         support = np.full((replicas, ROOM * dim), -1, dtype=np.int64)
-        return WarmState(*state, support=support, size=np.full(replicas, np.nan))
+        return WarmState(*state, support=support, size=np.zeros(replicas))
 
     def log_probabilities(self, state: Any, arms: Floats) -> Floats:
-        """log p_t(a); asking changes nothing."""
-        if self.design == "warm":
-            state = state._replace(support=state.support.copy(), size=state.size.copy())
-        return super().log_probabilities(state, arms)
+        """log p_t(a); asking changes nothing, and sets asked for together do not learn from each other."""
+        if self.design != "warm":
+            return super().log_probabilities(state, arms)
+        if len(state.count) == 1 and len(arms) > 1:
+            return np.concatenate([self.log_probabilities(state, one[None]) for one in arms])
+        apart = state._replace(support=state.support.copy(), size=state.size.copy())
+        return super().log_probabilities(apart, arms)
 
     def optimality(self, state: Any) -> Floats:
         """C_opt of the last design in every replica (R,), for design="warm"; NaN before the first.
@@ -130,8 +133,8 @@ class LinMED(MedPolicy):
         if self.design != "warm":
             raise checks.BadValue("design", f"design must be 'warm' for this, got {self.design!r}")
         dim = state.theta.shape[1]
-        quality: Floats = state.size / (dim * math.log(dim) if dim > 1 else 1.0)
-        return quality
+        unit = dim * math.log(dim) if dim > 1 else 1.0
+        return np.where(state.size > 0.0, state.size / unit, np.nan)
 
     def derived_name(self) -> str:
         """LinMED-90 and the like where alpha_opt = (1 − alpha_emp)/2."""
