@@ -3,6 +3,7 @@
 python benchmarks/growth.py [--quick]
 """
 
+import json
 import os
 import subprocess
 import sys
@@ -26,14 +27,17 @@ ARMS_AT_D8 = (1_000, 10_000, 100_000, 1_000_000)
 ARMS_AT_D64 = (100_000, 300_000, 1_000_000)  # none of which fits a cache
 DIMS_AT_K4096 = (16, 32, 64, 128, 256, 512)
 THREADS = ((3, 2), (10, 4), (100, 20))
+WARM = "fixed, warm design"
 
 START_UP = """
-import time
+import sys, time
 began = time.perf_counter()
+import numpy as np
 from linmed import Agent, LinMED
 agent = Agent(LinMED(), dim=4, seed=1)
+arms = np.random.default_rng(0).standard_normal((int(sys.argv[1]), 4))
 imported = time.perf_counter()
-agent.learn(agent.decide([[1.0, 0.0, 0.5, 0.2]] * 3 + [[0.0, 1.0, 0.1, 0.3]] * 7), 1.0)
+agent.learn(agent.decide(arms), 1.0)
 print(imported - began, time.perf_counter() - imported, time.process_time())
 """
 
@@ -48,7 +52,7 @@ def resident(name):
 
 K, d = int(sys.argv[1]), int(sys.argv[2])
 now = time.process_time if sys.argv[4] == "cpu" else time.perf_counter
-agent = Agent(LinMED(), dim=d, seed=1)
+agent = Agent(LinMED(design=sys.argv[5]), dim=d, seed=1)
 agent.learn(agent.decide(np.random.default_rng(0).standard_normal((3 * d, d))), 1.0)  # compiled
 before = resident("VmRSS")
 arms = np.random.default_rng(1).standard_normal((K, d))
@@ -56,6 +60,7 @@ for k in range(0, K, 1000):
     arms[k : k + 1000] /= np.linalg.norm(arms[k : k + 1000], axis=1, keepdims=True)
 open("/proc/self/clear_refs", "w").write("5")  # the peak starts from here
 spent = []
+agent.learn(agent.decide(arms), 1.0)
 for _ in range(int(sys.argv[3])):
     began = now()
     decision = agent.decide(arms)
@@ -71,11 +76,12 @@ def directions(rng: np.random.Generator, arms: int, dim: int) -> np.ndarray:
     return rows
 
 
-def seconds_per_round(arms: int, dim: int, changing: bool, rounds: int, clock: str) -> float:
+def seconds_per_round(arms: int, dim: int, kind: str, rounds: int, clock: str) -> float:
     """`Agent.decide` and `learn`; arm sets that change are drawn outside the time."""
+    changing = kind == "changing"
     rng = np.random.default_rng(1)
     theta = directions(rng, 1, dim)[0]
-    agent = Agent(LinMED(), dim=dim, seed=1)
+    agent = Agent(LinMED(design="warm" if kind == WARM else "approx"), dim=dim, seed=1)
     offered = directions(rng, arms, dim)
     now = CLOCKS[clock]
     spent = 0.0
@@ -108,11 +114,9 @@ def grow(repeats: int, quick: bool, clock: str) -> dict[str, Any]:
         ("features, K = 4096", dims, lambda n: (4096, n)),
     ):
         found: dict[str, list[float]] = {}
-        for changing in (False, True):
-            found["changing" if changing else "fixed"] = [
-                median(
-                    seconds_per_round(*shape(n), changing, _rounds(*shape(n)), clock) for _ in range(repeats)
-                )
+        for kind in ("fixed", "changing", WARM):
+            found[kind] = [
+                median(seconds_per_round(*shape(n), kind, _rounds(*shape(n)), clock) for _ in range(repeats))
                 for n in sizes
             ]
         slopes = {kind: exponent(sizes, times) for kind, times in found.items()}
@@ -142,22 +146,24 @@ def memory() -> dict[str, int]:
 
 def start_up(repeats: int) -> dict[str, list[float]]:
     """Import and first decision in a fresh process, with the kernels not yet compiled and compiled."""
-    with tempfile.TemporaryDirectory() as cache:
-        environment = {**os.environ, "NUMBA_CACHE_DIR": cache}
+    found = {}
+    for arms in (4, 10):
+        with tempfile.TemporaryDirectory() as cache:
+            environment = {**os.environ, "NUMBA_CACHE_DIR": cache}
+            words = [sys.executable, "-c", START_UP, str(arms)]
 
-        def launch() -> list[float]:
-            words = [sys.executable, "-c", START_UP]
-            done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
-            return [float(word) for word in done.stdout.split()]
+            def launch() -> list[float]:
+                done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)  # noqa: B023
+                return [float(word) for word in done.stdout.split()]
 
-        cold = launch()
-        warm = [launch() for _ in range(max(repeats, 3))]
-    found = {"cold": cold, "warm": [median(column) for column in zip(*warm, strict=True)]}
+            found[f"{arms} × 4, empty"] = launch()
+            warm = [launch() for _ in range(max(repeats, 3))]
+        found[f"{arms} × 4, filled"] = [median(column) for column in zip(*warm, strict=True)]
     rows = [
         [kind, f"{imported:.2f}", f"{decided:.2f}", f"{imported + decided:.2f}", f"{processor:.2f}"]
         for kind, (imported, decided, processor) in found.items()
     ]
-    header = ["cache of kernels", "import", "first decision", "both", "processor time of the process"]
+    header = ["arms, cache of kernels", "import", "first decision", "both", "processor time of the process"]
     show(table("Start-up, seconds (wall clock but for the last column)", header, rows))
     return found
 
@@ -165,13 +171,13 @@ def start_up(repeats: int) -> dict[str, list[float]]:
 def million(repeats: int, quick: bool, clock: str) -> dict[str, float]:
     """One decision over a million arms of 64 features: time, memory, share of the bandwidth bound."""
     arms, dim = (100_000 if quick else 1_000_000), 64
-    done = subprocess.run(
-        [sys.executable, "-c", MILLION, str(arms), str(dim), str(max(2, repeats // 2)), clock],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    seconds, before, peak, size = map(float, done.stdout.split())
+    found = {}
+    for design in ("approx", "warm"):
+        words = ["-c", MILLION, str(arms), str(dim), str(max(2, repeats // 2)), clock, design]
+        done = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=True)
+        found[design] = [float(word) for word in done.stdout.split()]
+    seconds, before, peak, size = found["approx"]
+    warm = found["warm"][0]
     read = bandwidth(1.0)["read"]
     steps = additions(arms, dim)
     passes = 2 + 1 + dim + steps
@@ -179,20 +185,29 @@ def million(repeats: int, quick: bool, clock: str) -> dict[str, float]:
     rows = [
         ["arms", f"{arms:,} × {dim}, {size / 2**20:.0f} MiB"],
         ["one decision", f"{seconds:.2f} s"],
+        ['the second and later with design="warm"', f"{warm:.2f} s"],
         ["peak memory with the arms / the arms", f"{(peak - before) / size:.2f}"],
         ["passes: means, distances, leverages, directions, additions", f"1 + 1 + 1 + {dim} + {steps}"],
         ["bandwidth bound of so many passes", f"{floor:.2f} s at {read / 1e9:.1f} GB/s"],
         ["share of the bound", f"{floor / seconds:.2f}"],
     ]
     show(table("One decision over very many arms", ["", ""], rows))
-    return {"arms": arms, "dim": dim, "s": seconds, "before": before, "peak": peak, "bound": floor}
+    return {
+        "arms": arms,
+        "dim": dim,
+        "s": seconds,
+        "warm s": warm,
+        "before": before,
+        "peak": peak,
+        "bound": floor,
+    }
 
 
 def additions(arms: int, dim: int) -> int:
     """Greedy additions in the design of the first decision, when every f is 1."""
     from plain import PlainLinMED
 
-    plain = PlainLinMED(1, dim, 0.01)
+    plain = PlainLinMED(1, dim)
     plain.design(directions(np.random.default_rng(1), arms, dim)[None])
     return plain.steps
 
@@ -205,10 +220,10 @@ def simulated(arms: int, dim: int, horizon: int, workers: int) -> float:
 
 
 def side_by_side(program: Path, arms: int, dim: int, rounds: int, copies: int) -> float:
-    """Seconds until `copies` of the C++ loop, started together, have all finished."""
-    words = [str(program), str(arms), str(dim), "90", str(rounds)]
+    """Seconds per round of the slowest of `copies` of the C++ loop that run at the same time."""
+    words = [str(program), str(arms), str(dim), str(rounds), "R", "1"]
     running = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(copies)]
-    return max(float(process.communicate()[0].split()[0]) for process in running)
+    return max(1.0 / float(json.loads(process.communicate()[0])["median"]) for process in running)
 
 
 def threads(repeats: int, quick: bool) -> dict[str, Any]:
@@ -225,8 +240,8 @@ def threads(repeats: int, quick: bool) -> dict[str, Any]:
             "two": partial(simulated, arms, dim, horizon, 2),
         }
         if program is not None:
-            tasks["alone"] = partial(side_by_side, program, arms, dim, 2 * horizon, 1)
-            tasks["beside"] = partial(side_by_side, program, arms, dim, 2 * horizon, 2)
+            tasks["alone"] = partial(side_by_side, program, arms, dim, min(2 * horizon, 2000), 1)
+            tasks["beside"] = partial(side_by_side, program, arms, dim, min(2 * horizon, 2000), 2)
         found = interleaved(repeats, tasks)
         gain = median(one / two for one, two in zip(found["one"], found["two"], strict=True))
         cells = [f"({arms},{dim})", short(median(found["one"]) / (horizon * 180) * 1e6), f"{gain:.2f}"]

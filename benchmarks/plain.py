@@ -8,21 +8,21 @@ import numpy as np
 
 
 class PlainLinMED:
-    """LinMED-90 (version 0, approximate design) with σ = S = λ = 1 and fixed δ, in R replicas."""
+    """LinMED-90 (version 0, approximate design) with σ = S = λ = 1 and δ = 1/(t+1), in R replicas."""
 
-    def __init__(self, replicas: int, dim: int, delta: float) -> None:
+    def __init__(self, replicas: int, dim: int) -> None:
         self.inverse = np.tile(np.eye(dim), (replicas, 1, 1))  # V⁻¹ (R,d,d)
         self.moment = np.zeros((replicas, dim))  # b
         self.theta = np.zeros((replicas, dim))
         self.logdet = np.zeros(replicas)
-        self.log_inverse_delta = -np.log(delta)
+        self.count = 0  # t
         self.steps = 0  # greedy additions in the last round, the most over replicas
 
     def probabilities(self, arms: np.ndarray) -> np.ndarray:
         """p_t (R,K) for arms (R,K,d)."""
         R, K, d = arms.shape
         rows = np.arange(R)
-        beta = (np.sqrt(self.logdet + 2.0 * self.log_inverse_delta) + 1.0) ** 2
+        beta = (np.sqrt(self.logdet + 2.0 * np.log(self.count + 1.0)) + 1.0) ** 2
         best = np.argmax(np.einsum("rkd,rd->rk", arms, self.theta), axis=1)
         diff = arms[rows, best][:, None] - arms
         gaps = np.einsum("rkd,rd->rk", diff, self.theta)
@@ -91,3 +91,4 @@ class PlainLinMED:
         self.moment += features * rewards[:, None]
         self.theta = np.einsum("rij,rj->ri", self.inverse, self.moment)
         self.logdet += np.log1p(leverage)
+        self.count += 1

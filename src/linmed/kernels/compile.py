@@ -76,6 +76,14 @@ def _resolve(place: int) -> int:
     return int(pointer.value)
 
 
+def compile_neighbours() -> None:
+    """Compile also what stands in one file with a kernel that has been reached: rare cases of its rule."""
+    reached = {compiled.py_func.__module__ for pointer, compiled, _ in _pointers.values() if pointer.value}
+    for place, (_, compiled, _) in _pointers.items():
+        if compiled.py_func.__module__ in reached:
+            _resolve(place)
+
+
 llvmlite.binding.add_symbol("linmed_resolve", ctypes.cast(_resolve, ctypes.c_void_p).value)
 
 
@@ -248,22 +256,6 @@ def _fma(context: Any, x: Any, y: Any, z: Any) -> Any:
 
 
 fma: Callable[..., Any] = intrinsic(_fma)
-
-
-def _apart(context: Any) -> Any:
-    """Keeps the kernel that says it a function of its own instead of copying it into every caller.
-
-    Without it a large kernel is optimised again wherever it is called, and a first decision takes minutes.
-    """
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        builder.function.attributes.add("noinline")
-        return context.get_dummy_value()
-
-    return void(), generate
-
-
-apart: Callable[..., Any] = intrinsic(_apart)
 
 
 def _borrowed(context: Any, value: Any) -> Any:

@@ -14,7 +14,9 @@ from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_ty
 import numpy as np
 
 from linmed.checks import Floats
+from linmed.kernels.compile import compile_neighbours
 from linmed.policies.base import Policy
+from linmed.policies.live import Live
 
 TOO_SLOW = 0.003
 """Seconds of a decision beyond which larger sets are left to those who want them."""
@@ -81,6 +83,8 @@ def walk(policy: Policy, shape: Shape) -> float:
     policy.log_probabilities(state, arms)
     if policy.learns_from_arms:
         policy.decide(state, np.concatenate([arms, arms]), noise)
+    live = Live(policy, policy.start(1, dim))
+    live.learn(live.decide(arms[0], noise[:, None], 0)[-1], 0.5)
     played = np.empty((1, 1), dtype=np.int64)
     policy.play(state, arms[None], np.zeros((1, 1, count)), noise[None, :1], played)
     began = time.thread_time()
@@ -94,7 +98,8 @@ def walk_all(policy: Policy) -> Iterator[Shape]:
         seconds = walk(policy, shape)
         yield shape
         if seconds > TOO_SLOW:
-            return
+            break
+    compile_neighbours()
 
 
 def _arms(policy: Policy, shape: Shape) -> Floats:
