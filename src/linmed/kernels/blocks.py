@@ -22,6 +22,7 @@ from linmed.kernels.simd import (
     load,
     multiply,
     multiply_add,
+    put,
     splat,
     spread,
     steps,
@@ -52,26 +53,35 @@ def held(K, d):
 
 @inlined
 def pack_block(arms, p, d, first, blocks, n, base):
-    """The block of the arms from `first` on of the p-th set, to blocks[n, base:].
+    """The features in the block of the arms from `first` on of the p-th set, to blocks[n, base:].
 
     arms (·,K,≥ d), of which the first d features count.
     """
     K = arms.shape[1]
+    start = n * blocks.shape[1] + base
     for i in range(LANES):
         a = first + i if first + i < K else 0
-        size = 0.0
         for k in range(d):
-            x = arms[p, a, k]
-            blocks[n, base + k * LANES + i] = x
-            size = max(size, abs(x))
-        blocks[n, base + d * LANES + i] = 1.0 if first + i < K and size > 0.0 else 0.0
+            put(blocks, start + k * LANES + i, arms[p, a, k])
 
 
 @inlined
 def pack(arms, p, d, blocks, n):
-    """All blocks of the p-th set to blocks[n].  arms (·,K,≥ d)."""
-    for first in range(0, arms.shape[1], LANES):
-        pack_block(arms, p, d, first, blocks, n, first * (d + 1))
+    """All blocks of the p-th set to blocks[n], with what tells arms from zero vectors.  arms (·,K,≥ d)."""
+    K = arms.shape[1]
+    here = steps()
+    for first in range(0, K, LANES):
+        base = first * (d + 1)
+        pack_block(arms, p, d, first, blocks, n, base)
+        start = n * blocks.shape[1] + base
+        largest = splat(0.0)
+        for k in range(d):
+            x = load(blocks, start + k * LANES)
+            largest = larger(larger(x, multiply(x, splat(-1.0))), largest)
+        present = where_greater(largest, splat(0.0), splat(1.0), splat(0.0))
+        present = where_greater(splat(float(K)), here, present, splat(0.0))
+        store(blocks, start + d * LANES, present)
+        here = add(here, splat(float(LANES)))
 
 
 @inlined

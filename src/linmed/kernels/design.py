@@ -37,10 +37,10 @@ def approx_counts_of_many(arms, p, scale, count, leverage, desk):
     """`approx_counts_of` set p of arms (·,K,d), too many to be held in blocks; zero arms take no part."""
     K, d = arms.shape[1], arms.shape[2]
     for i in range(K):
-        present = False
-        for k in range(d):
-            present = present or arms[p, i, k] != 0.0
-        if not present:
+        k = 0
+        while k < d and arms[p, i, k] == 0.0:
+            k += 1
+        if k == d:
             scale[i] = 0.0
     room = np.empty((1, block_room(1, d)))
     view = Streamed(arms, p, room, single_precision(arms, p, scale), np.empty(K, np.float32), K, d)
