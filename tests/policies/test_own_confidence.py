@@ -73,7 +73,8 @@ def test_a_set_that_knows_nothing_leaves_q_alone():
     log_p, played = np.empty((1, 3, 6)), np.empty((1, 3), dtype=np.int64)
     play = rounds(Ridge, FixedSet, MedRule)
     rule = tuple(MedRule(0.7, 0.0, 0, False, False))
-    play(tuple(state), (math.inf,), rule, arms, np.empty((0, 0, 0)), np.zeros((1, 3, 1)), played, log_p)
+    nothing, none = np.empty((0, 0, 0)), np.empty((0, 0))
+    play(tuple(state), (math.inf,), rule, arms, nothing, none, np.zeros((1, 3, 1)), played, log_p)
     np.testing.assert_allclose(np.sort(np.exp(log_p[0]), axis=1)[:, :5], 0.05, rtol=1e-12)
     assert np.isfinite(log_p).all()
 

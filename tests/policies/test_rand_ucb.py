@@ -34,7 +34,17 @@ def test_probabilities_of_a_law_of_three_points(coupled, expected):
     rule = RandomisedRule(np.array([0, 0.5, 1]), np.array([0.6, 0.3, 0.1]), coupled, 0.0)
     play = rounds(Ridge, FixedSet, RandomisedRule)
     beta, log_p, played = RandUCB(delta=0.1).radius(state)[0] ** 2, np.empty((1, 1, 3)), np.zeros((1, 1), int)
-    play(tuple(state), (beta,), tuple(rule), ARMS[None], np.empty((0, 0, 0)), ONE[None], played, log_p)
+    play(
+        tuple(state),
+        (beta,),
+        tuple(rule),
+        ARMS[None],
+        np.empty((0, 0, 0)),
+        np.empty((0, 0)),
+        ONE[None],
+        played,
+        log_p,
+    )
     np.testing.assert_allclose(np.exp(log_p[0, 0]), expected, atol=1e-12)
 
 

@@ -64,6 +64,11 @@ class Environment(ABC):
         return means + noise
 
     @property
+    def additive(self) -> bool:
+        """Whether `rewards` is the sum of the two, which need then be taken for the arm played alone."""
+        return type(self).rewards is Environment.rewards
+
+    @property
     def name(self) -> str:
         """Class name and parameters, for titles."""
         values = ((f.name, getattr(self, f.name), f.default) for f in dataclasses.fields(self) if f.repr)
@@ -130,6 +135,11 @@ class NoisyEnvironment(Environment):
         self._set("degrees", checks.between("degrees", self.degrees, 2.0, checks.LARGEST))
         if self.degrees <= 2.0:
             raise ValueError(f"degrees must be above 2 for the noise to have a variance, got {self.degrees}")
+
+    @property
+    def additive(self) -> bool:
+        """All but coin flips."""
+        return type(self).rewards is NoisyEnvironment.rewards and self.noise != "bernoulli"
 
     def rewards(self, means: Floats, noise: Floats) -> Floats:
         """mean + noise; with coin flips 1 where a uniform falls below the mean."""

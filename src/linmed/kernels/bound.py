@@ -36,7 +36,7 @@ def deciding(
     rounds: Any, state: tuple[Any, ...], confidence: tuple[Any, ...], rule: tuple[Any, ...]
 ) -> Bound:
     """The kernel `rounds` of these three for one decision: `decide_one` from arms on."""
-    round_ = _CUBE[None], _CUBE, _CUBE, _PLACES[None], _CUBE
+    round_ = _CUBE[None], _CUBE, _SQUARE, _CUBE, _PLACES[None], _CUBE
     return _bound(decide_one, (_SQUARE, _CUBE, 0, _LINE, _LINE), rounds, (state, confidence, rule), round_)
 
 
@@ -139,8 +139,8 @@ def decide_one(kind, address, memory, arms, noise, t, log_p, vector):
     """
     if not all_within(arms, LARGEST):
         return -1
-    nothing, played = np.empty((0, 0, 0)), np.empty((1, 1), np.int64)
-    round_ = lifted(lifted(arms)), nothing, noise[t : t + 1], played, lifted(lifted(log_p))
+    nothing, none, played = np.empty((0, 0, 0)), np.empty((0, 0)), np.empty((1, 1), np.int64)
+    round_ = lifted(lifted(arms)), nothing, none, noise[t : t + 1], played, lifted(lifted(log_p))
     call(kind, address, memory, round_)
     arm = played[0, 0]
     for k in range(vector.shape[0]):

@@ -39,13 +39,14 @@ def rounds(Belief: type, Set: type, Rule: type) -> Any:
     version = version_of(Belief, Set, Rule)
 
     @kernel
-    def play(state, confidence, rule, arms, rewards, noise, played, log_p):
+    def play(state, confidence, rule, arms, rewards, errors, noise, played, log_p):
         """Decide and, where there are rewards, learn.
 
-        state, confidence, rule: the three as plain tuples. arms (T or 1, R or 1, K, d); rewards (T,R,K), what
-        each arm would pay, or T = 0; noise (T,R,·). Writes played (T,R) and log_p (T,R,K) unless its T is 0.
-        A state of one replica may decide for R sets. As many replicas go through the rounds together as fit
-        into a cache.
+        state, confidence, rule: the three as plain tuples. arms (T or 1, R or 1, K, d); rewards (T or 1,R,K),
+        what each arm would pay, or T = 0; errors (T,R) to be added to that, or T = 0; noise (T,R,·). Writes
+        played (T,R) and log_p (T,R,K) unless its T is 0. A state of one replica may decide for R sets, round
+        by round. Replicas go through all rounds one after the other, unless every round has a set of its own
+        that all share: then as many go together as fit into a cache.
         """
         version  # noqa: B018
         belief, sure, rule_ = Belief(*borrowed(state)), Set(*confidence), Rule(*borrowed(rule))
@@ -55,8 +56,10 @@ def rounds(Belief: type, Set: type, Rule: type) -> Any:
         owned = workspace(rule_, K, d)
         scratch = borrowed(owned)
         a, u = np.empty((1, d)), np.empty(d)
-        together = min(max(1, TOGETHER // (K * d + 3 * d * d)), R)
         changing, shared, packed = arms.shape[0] > 1, arms.shape[1] == 1, held(K, d)
+        together = 1
+        if (changing and shared) or belief.count.shape[0] < R:
+            together = min(max(1, TOGETHER // (K * d + 3 * d * d)), R)
         owned_blocks = np.empty((1 if changing or shared else together, block_room(K, d) if packed else 0))
         blocks = borrowed(owned_blocks)
         for first in range(0, R, together):
@@ -73,7 +76,10 @@ def rounds(Belief: type, Set: type, Rule: type) -> Any:
                     played[t, r] = arm
                     if rewards.shape[0] > 0:
                         lesson(rule_, offered, p, arm, scratch, a)
-                        if absorb(belief, s, a, 0, rewards[t, r, arm], u):
+                        reward = rewards[t if rewards.shape[0] > 1 else 0, r, arm]
+                        if errors.shape[0] > 0:
+                            reward += errors[t, r]
+                        if absorb(belief, s, a, 0, reward, u):
                             refresh(belief, s)
         keep(owned)
         keep(owned_blocks)

@@ -16,6 +16,7 @@ from linmed.kernels.rounds import rounds
 from linmed.policies.base import Choice, Policy, decisions, entries
 
 _NO_REWARDS = _NO_LOGARITHMS = np.empty((0, 0, 0))
+_NO_ERRORS = np.empty((0, 0))
 
 
 @dataclass(frozen=True)
@@ -43,14 +44,14 @@ class CompiledPolicy(Policy):
         """log p(a) of every arm; −inf where it is zero.  arms (R,K,d) or (1,K,d) → (R,K)."""
         log_p = np.empty((1, decisions(state, arms), arms.shape[1]))
         arm = np.empty(log_p.shape[:2], dtype=np.int64)
-        self._rounds(state, arms[None], _NO_REWARDS, np.zeros((*arm.shape, 1)), arm, log_p)
+        self._rounds(state, arms[None], _NO_REWARDS, _NO_ERRORS, np.zeros((*arm.shape, 1)), arm, log_p)
         result: Floats = log_p[0]
         return result
 
     def decide(self, state: Any, arms: Floats, noise: Floats) -> Choice:
         """Everything in one call of a kernel."""
         arm, log_p = np.empty((1, len(noise)), dtype=np.int64), np.empty((1, len(noise), arms.shape[1]))
-        self._rounds(state, arms[None], _NO_REWARDS, noise[None], arm, log_p)
+        self._rounds(state, arms[None], _NO_REWARDS, _NO_ERRORS, noise[None], arm, log_p)
         played, law = arm[0], log_p[0]
         return Choice(played, entries(law, played), law, self.features(state, arms, played))
 
@@ -65,18 +66,26 @@ class CompiledPolicy(Policy):
     def choose(self, state: Any, arms: Floats, noise: Floats) -> Ints:
         """Draw without taking logarithms."""
         arm = np.empty((1, len(noise)), dtype=np.int64)
-        self._rounds(state, arms[None], _NO_REWARDS, noise[None], arm, _NO_LOGARITHMS)
+        self._rounds(state, arms[None], _NO_REWARDS, _NO_ERRORS, noise[None], arm, _NO_LOGARITHMS)
         return arm.reshape(-1)
 
     def play(self, state: Any, arms: Floats, rewards: Floats, noise: Floats, played: Ints) -> None:
         """All rounds in one call of a kernel, without the interpreter and its lock."""
-        self._rounds(state, arms, rewards, noise, played, _NO_LOGARITHMS)
+        self._rounds(state, arms, rewards, _NO_ERRORS, noise, played, _NO_LOGARITHMS)
 
-    def _rounds(
-        self, state: Any, arms: Floats, rewards: Floats, noise: Floats, played: Ints, log_p: Floats
+    def play_with_errors(
+        self, state: Any, arms: Floats, means: Floats, errors: Floats, noise: Floats, played: Ints
     ) -> None:
+        """`play` where an arm pays its mean and an error, which need not be added for every arm.
+
+        means (T,R,K), a 1 for T where they stay the same; errors (T,R).
+        """
+        self._rounds(state, arms, means, errors, noise, played, _NO_LOGARITHMS)
+
+    def _rounds(self, state: Any, arms: Floats, *others: Any) -> None:
+        """others: rewards, errors, noise, played, log_p, as the kernel takes them."""
         kernel, confidence, rule = self._parts
-        kernel(tuple(state), confidence, rule, arms, rewards, noise, played, log_p)
+        kernel(tuple(state), confidence, rule, arms, *others)
 
     @cached_property
     def _parts(self) -> tuple[Any, tuple[Any, ...], tuple[Any, ...]]:

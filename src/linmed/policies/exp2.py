@@ -135,16 +135,14 @@ class EXP2(CompiledPolicy):
         """EXP2, or EXP2-AT for the anytime version."""
         return ("EXP2-AT" if self.horizon is None else "EXP2") + self.describe("horizon")
 
-    def _rounds(
-        self, state: Exp2State, arms: Floats, rewards: Floats, noise: Floats, played: Ints, log_p: Floats
-    ) -> None:
+    def _rounds(self, state: Exp2State, arms: Floats, rewards: Floats, *others: Any) -> None:
         kernel, confidence, _ = self._parts
         if len(arms) > 1:
             keys = [fingerprints(offered) for offered in arms]
             require_same(bool((np.array(keys) == keys[0]).all()))
         geometry = self._geometry(state, arms[0])
         rule = tuple(self._rule(geometry))
-        kernel(tuple(state), confidence, rule, arms[:1], rewards, noise, played, log_p)
+        kernel(tuple(state), confidence, rule, arms[:1], rewards, *others)
         if len(rewards):
             geometry.remember(state.arm_set)
 

@@ -1,6 +1,7 @@
 """One policy, one environment, a batch of trials: the loop over rounds."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,12 +12,15 @@ from linmed import checks
 from linmed.checks import Ints
 from linmed.environments.base import LAST_ROUND
 from linmed.policies.base import Policy
+from linmed.policies.compiled import CompiledPolicy
 from linmed.simulation.columns import parameter_columns
 from linmed.simulation.jobs import Job, Outcome, Stage, Tick
 from linmed.simulation.pending import Observation, Pending
 
 REWARDS_AT_ONCE = 1 << 16
 """Rewards, one for every arm of every replica and round, that a policy is handed at once (512 KiB)."""
+SUMS_AT_ONCE = 1 << 20
+"""The same where only those of the arms played are made: it bounds how long one call takes."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,7 @@ class Task(Job):
         R, policy = len(self.trials), self.policy
         stage = Stage(policy, self.environment, self.horizon, self.seed, self.trials)
         worlds = stage.worlds
+        add_errors = self._adding()
         pending = Pending()
         total = np.zeros(R)  # regret so far
         regret = np.empty((R, len(self.checkpoints)))
@@ -58,11 +63,15 @@ class Task(Job):
                 pulls = np.zeros(R * worlds.count, dtype=np.int64)
             played = np.empty((size, R), dtype=np.int64)
             if worlds.delays is None:
-                few = max(1, REWARDS_AT_ONCE // len(pulls))
+                few = max(1, (REWARDS_AT_ONCE if add_errors is None else SUMS_AT_ONCE) // len(pulls))
                 for first in range(0, size, few):
                     last = min(first + few, size)
-                    arms, rewards = worlds.between(first, last)
-                    policy.play(stage.state, arms, rewards, noise[first:last], played[first:last])
+                    arms, means, errors = worlds.between(first, last)
+                    drawn, out = noise[first:last], played[first:last]
+                    if add_errors is None:
+                        policy.play(stage.state, arms, worlds.payments(means, errors), drawn, out)
+                    else:
+                        add_errors(stage.state, arms, means, errors, drawn, out)
                     tick((last - first) * R)
                 played += stage.offset  # as flat indices r·K + arm
             else:
@@ -87,6 +96,13 @@ class Task(Job):
         seconds = np.full(R, (time.perf_counter() - began) / R)
         pulled = pulls.reshape(R, -1)
         return {"final_regret": regret[:, -1], "seconds": seconds, "regret": regret, "pulls": pulled}
+
+    def _adding(self) -> Callable[..., None] | None:
+        """How the policy plays where errors are added for the arm played alone; None if it cannot."""
+        own = self.policy
+        if not (isinstance(own, CompiledPolicy) and type(own).play is CompiledPolicy.play):
+            return None
+        return own.play_with_errors if self.environment.additive else None
 
 
 def checkpoints(horizon: int, count: int = 200) -> Ints:

@@ -45,12 +45,15 @@ class Worlds:
         """The arms of round t of this block."""
         return self._arms[t] if self.changing else self._arms
 
-    def between(self, first: int, last: int) -> tuple[Floats, Floats]:
-        """Arms (T,R,K,d), a 1 for T or R where they are shared, and what each would pay (T,R,K)."""
+    def between(self, first: int, last: int) -> tuple[Floats, Floats, Floats]:
+        """Arms (T,R,K,d), a 1 for T or R where they are shared, their means (T or 1,R,K) and noise (T,R)."""
         arms = self._arms[first:last] if self.changing else self._arms[None]
         means = self.means[first:last] if len(self.means) > 1 else self.means
-        noise = self.noise[first:last, :, None]
-        return arms, self._rewards(means.reshape(-1, self.replicas, self.count), noise)
+        return arms, means.reshape(-1, self.replicas, self.count), self.noise[first:last]
+
+    def payments(self, means: Floats, noise: Floats) -> Floats:
+        """What every arm would pay (T,R,K), from what `between` gives."""
+        return self._rewards(means, noise[:, :, None])
 
     def rewards(self, t: int, played: Ints) -> Floats:
         """What the arms played in round t pay.  played (R,) as indices r·K + arm → (R,)."""
