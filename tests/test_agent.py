@@ -6,6 +6,7 @@ import importlib
 import pkgutil
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -406,3 +407,40 @@ def test_a_class_of_a_users_with_our_name_does_not_take_our_place(tmp_path):
     own = dataclasses.dataclass(frozen=True)(type("LinMED", (LinMED,), {"__module__": "mine"}))
     assert type(Agent.load(tmp_path / "agent").policy) is LinMED
     assert own().name == "LinMED-90"
+
+
+def test_copies_of_an_agent_that_threads_share_are_whole():
+    agent = Agent(LinMED(), dim=3, seed=1)
+    arms = np.eye(3)
+    for _ in range(200):
+        agent.decide(arms)
+    stop = threading.Event()
+
+    def work():
+        while not stop.is_set():
+            agent.learn(agent.decide(arms), 1.0)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        for _ in range(40):
+            other = copy.deepcopy(agent)
+            assert other._decisions == other.count + len(other.pending)
+    finally:
+        stop.set()
+        thread.join()
+    shallow = copy.copy(agent)
+    shallow.decide(arms)
+    assert len(shallow.pending) == len(agent.pending) + 1
+
+
+def test_a_decision_cannot_be_changed():
+    agent = Agent(LinMED(), dim=2, seed=1)
+    decision = agent.decide(np.eye(2))
+    for array in (decision.features, decision.log_probabilities):
+        with pytest.raises(ValueError, match="read-only"):
+            array[:] = np.nan
+    with pytest.raises(AttributeError):
+        agent.dim = 40
+    agent.learn(decision, 1.0)
+    assert np.isfinite(agent.theta).all()

@@ -180,3 +180,22 @@ def test_closing_closes_a_log_of_ones_own_and_leaves_anothers_open(tmp_path):
         one.close()
     assert DecisionLog.open(tmp_path / "shared").table().num_rows == 2
     shared.close()
+
+
+@pytest.mark.parametrize(
+    "pending", [np.zeros((2, 1)), np.zeros((2, 3, 3)), np.full((2, 3), np.nan), np.zeros((1, 3))]
+)
+def test_pending_decisions_that_cannot_be_are_refused(tmp_path, pending):
+    agent = Agent(LinMED(), dim=3, seed=1)
+    agent.decide(np.eye(3))
+    agent.decide(np.eye(3))
+    agent.save(tmp_path / "whole.npz")
+    with np.load(tmp_path / "whole.npz") as file:
+        arrays = dict(file)
+    np.savez(tmp_path / "other.npz", **{**arrays, "pending": pending})
+    with pytest.raises(ValueError, match="pending decisions of shape"):
+        Agent.load(tmp_path / "other.npz")
+    del arrays["pending"]
+    np.savez(tmp_path / "other.npz", **arrays)
+    with pytest.raises(ValueError, match="is not a linmed agent, or it is damaged"):
+        Agent.load(tmp_path / "other.npz")

@@ -172,3 +172,62 @@ def test_a_first_decision_needs_no_linear_algebra_of_scipy() -> None:
     call = "import sys, numpy as np\nfrom linmed import Agent, Uniform\n"
     call += "Agent(Uniform(), dim=2).decide(np.eye(2))\nprint('scipy.linalg' in sys.modules)"
     assert finish(begin(call, None)) == ["False"]
+
+
+DECIDE = """
+import numpy as np
+from linmed import Agent, LinMED
+agent = Agent(LinMED(), dim=3, seed=1)
+arms = np.random.default_rng(0).normal(size=(20, 3))
+"""
+INTERRUPTED = (
+    """
+import os, signal, threading, time
+from numba.core import event
+
+class Interrupt(event.Listener):
+    fired = False
+
+    def on_start(self, what):
+        if what.data["dispatcher"].py_func.__name__ == "augmented_counts" and not self.fired:
+            self.fired = True
+            threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+
+    def on_end(self, what):
+        pass
+
+event.register("numba:compile", Interrupt())
+"""
+    + DECIDE
+    + """
+try:
+    agent.decide(arms)
+    time.sleep(5)
+except KeyboardInterrupt:
+    print("interrupted")
+print(round(sum(agent.probabilities(arms)), 12), len(agent.pending))
+"""
+)
+
+
+def test_an_interrupt_while_a_kernel_needs_another_is_raised_when_python_goes_on(tmp_path):
+    process = begin(INTERRUPTED, tmp_path)
+    out, err = process.communicate(timeout=240)
+    assert process.returncode == 0, err
+    assert out.split()[:2] == ["interrupted", "1.0"]
+
+
+def test_a_file_with_a_damaged_block_is_compiled_again(tmp_path):
+    code = DECIDE + "print(agent.probabilities(arms).sum().round(12), agent.decide(arms).arm)"
+    first, err = begin(code, tmp_path).communicate(timeout=240)
+    files = [*tmp_path.rglob("*.nbc")]
+    assert files, err
+    for file in files:
+        content = bytearray(file.read_bytes())
+        middle = len(content) // 2
+        content[middle : middle + 64] = bytes(64)
+        file.write_bytes(content)
+    process = begin(code, tmp_path)
+    again, err = process.communicate(timeout=240)
+    assert process.returncode == 0, err
+    assert again == first

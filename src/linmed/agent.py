@@ -1,6 +1,7 @@
 """A policy, its state and its random stream: one live decision maker."""
 
 import contextlib
+import copy
 import io
 import json
 import os
@@ -65,7 +66,7 @@ class Agent:
     ) -> None:
         if not isinstance(policy, Policy):
             raise TypeError(f"policy must be a Policy such as LinMED(), got {policy!r}")
-        self.dim = checks.whole("dim", dim)
+        self._dim = checks.whole("dim", dim)
         self.max_pending = None if max_pending is None else checks.whole("max_pending", max_pending)
         if seed is not None:
             seed = checks.whole("seed", seed, at_least=0)
@@ -100,7 +101,8 @@ class Agent:
         """One decision for each of n sets: an array (n, K, d), or n matrices whose K may differ.
 
         They are those that n calls of `decide` would take, in one call of the kernels for each K. Where the
-        log refuses one of them, those before it stand, and wait in `pending`.
+        log refuses one of them, or a policy that remembers its decisions does, those before it stand, and
+        wait in `pending`.
         """
         stacks = self._stacks(sets)
         count = sum(len(stack) for _, stack in stacks)
@@ -149,6 +151,11 @@ class Agent:
         with self._lock:
             result: Floats = np.exp(self.policy.log_probabilities(self.state, matrix[None])[0])
         return result
+
+    @property
+    def dim(self) -> int:
+        """d: features of an arm."""
+        return self._dim
 
     @property
     def policy(self) -> Policy:
@@ -231,17 +238,24 @@ class Agent:
             raise ValueError(f"{path} is not a linmed agent, or it is damaged ({error})") from None
         if version != FORMAT:
             raise ValueError(f"{path} has format {version}; this release of linmed reads format {FORMAT}")
-        keep = meta.get("log_arms", True) if log_arms is None else log_arms
-        agent = cls(
-            Policy.from_dict(meta["policy"]), meta["dim"], max_pending=meta["max_pending"], log_arms=keep
-        )
-        pending = arrays.pop("pending")
-        agent.state.restore({name.removeprefix("state_"): array for name, array in arrays.items()})
-        agent.dropped, agent._run, agent._decisions = meta["dropped"], meta["run"], meta["decisions"]
-        agent._bits.state = meta["stream"]
-        agent._draw_ahead(meta["used"])
-        agent._used = meta["used"]
-        agent._pending = dict(zip(meta["pending"], checks.for_kernels(pending), strict=True))
+        keep = checks.flag("log_arms", meta.get("log_arms", True) if log_arms is None else log_arms)
+        try:
+            agent = cls(
+                Policy.from_dict(meta["policy"]), meta["dim"], max_pending=meta["max_pending"], log_arms=keep
+            )
+            pending = checks.for_kernels(arrays.pop("pending"))
+            if pending.shape != (len(meta["pending"]), agent.dim) or not all_within(pending, checks.LARGEST):
+                raise ValueError(f"pending decisions of shape {pending.shape}")
+            agent.state.restore({name.removeprefix("state_"): array for name, array in arrays.items()})
+            agent.dropped, agent._run, agent._decisions = meta["dropped"], meta["run"], meta["decisions"]
+            agent._bits.state = meta["stream"]
+            if checks.whole("used", meta["used"], at_least=0) > _BLOCK:
+                raise ValueError(f"{meta['used']} random numbers used of a block of {_BLOCK}")
+            agent._draw_ahead(meta["used"])
+            agent._used = meta["used"]
+            agent._pending = dict(zip(meta["pending"], pending, strict=True))
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"{path} is not a linmed agent, or it is damaged ({error})") from None
         agent._open(log)
         return agent
 
@@ -273,7 +287,7 @@ class Agent:
         """`arms` as kernels take them (K,d); if they were so already, nobody has looked at their entries."""
         if type(arms) is np.ndarray and arms.dtype is checks.FLOAT64 and arms.flags.carray and arms.ndim == 2:
             count, dim = arms.shape
-            if count > 0 and dim == self.dim:
+            if count > 0 and dim == self._dim:
                 return arms
         return checks.arm_matrix(arms, self.dim)
 
@@ -359,8 +373,20 @@ class Agent:
         self.log = log
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the lock, and without what is bound to the state where it lies in memory."""
-        return {**self.__dict__, "_lock": None, "_live": (self.policy, self.state)}
+        """Copies made while nobody decides, without the lock and what is bound to the state's memory."""
+        if self._own_log is not None:
+            raise TypeError("an agent with an open log cannot be copied or pickled: use save, or close it")
+        with self._lock:
+            return {
+                **self.__dict__,
+                "_lock": None,
+                "_live": (self.policy, self.state.copy()),
+                "_pending": dict(self._pending),
+                "_bits": copy.deepcopy(self._bits),
+            }
+
+    def __copy__(self) -> "Agent":
+        return copy.deepcopy(self)
 
     def __setstate__(self, kept: dict[str, Any]) -> None:
         self.__dict__.update(kept, _lock=threading.RLock(), _live=Live(*kept["_live"]))

@@ -7,6 +7,13 @@ import numpy as np
 from linmed.checks import Floats
 
 
+def read_only(array: Floats) -> Floats:
+    """The same numbers, not to be written to: an agent will learn from them."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
 class Decision:
     """What was played and how probable it was, before any random draw was made. It cannot be changed."""
 
@@ -47,12 +54,12 @@ class Decision:
     @property
     def features(self) -> Floats:
         """The arm that was played (d,)."""
-        return self._features
+        return read_only(self._features)
 
     @property
     def log_probabilities(self) -> Floats | None:
         """Of every arm (K,); None where the policy computes only the played arm's."""
-        return self._log_probabilities
+        return None if self._log_probabilities is None else read_only(self._log_probabilities)
 
     @property
     def probability_error(self) -> float:
@@ -67,7 +74,7 @@ class Decision:
     @property
     def probabilities(self) -> Floats | None:
         """The probability of every arm (K,)."""
-        return None if self.log_probabilities is None else np.exp(self.log_probabilities)
+        return None if self._log_probabilities is None else np.exp(self._log_probabilities)
 
     def __repr__(self) -> str:
         return f"Decision(id={self.id!r}, arm={self.arm}, probability={self.probability:.6g})"

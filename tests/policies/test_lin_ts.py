@@ -448,3 +448,12 @@ def test_a_played_arms_probability_is_not_below_its_own_error():
     assert p[choice.arm[0]] < 3e-5 < choice.error[0]
     assert np.exp(choice.log_probability[0]) >= min(choice.error[0], 3e-5)
     assert abs(np.exp(choice.log_probabilities).sum() - 1.0) <= 1e-12
+
+
+@pytest.mark.parametrize("ratio", [1e3, 1e9, 1e11])
+def test_features_in_units_far_apart_leave_no_arm_out(ratio):
+    """The first feature is so long that the others are small beside it; they decide between three arms."""
+    arms = np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0], [ratio, 0.0, 0.0]])
+    policy = LinTS()
+    p = np.exp(policy.log_probabilities(policy.start(1, 3), arms[None])[0])
+    np.testing.assert_allclose(p, [0.1875, 0.1875, 0.125, 0.5], atol=2e-3)

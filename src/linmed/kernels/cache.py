@@ -91,16 +91,16 @@ class KernelCache(FunctionCache):
         announce_compilations()
         context.refresh()
         name, key = self._file(signature, context.codegen())
-        data = self._read(name, key)
-        if data is None and self.cache_path is not None:
+        found = self._read(name, key, context)
+        if found is None and self.cache_path is not None:
             self.give_up()
             turn = contextlib.ExitStack()
             turn.enter_context(_turn(Path(self.cache_path, name).with_suffix(".lock"), self._py_func))
             self._turns.append(turn)
-            data = self._read(name, key)
-            if data is not None:
+            found = self._read(name, key, context)
+            if found is not None:
                 self.give_up()
-        return None if data is None else CompileResult._rebuild(context, *data)
+        return found
 
     def save_overload(self, signature: Any, result: Any) -> None:
         """Keep what was compiled. A disk that is full is no reason to fail."""
@@ -108,7 +108,9 @@ class KernelCache(FunctionCache):
             if self.cache_path is not None and not result.library.has_dynamic_globals:
                 name, key = self._file(signature, result.codegen)
                 with contextlib.suppress(OSError):
-                    self._write(Path(self.cache_path, name), pickle.dumps((key, dumps(result._reduce()))))
+                    data = dumps(result._reduce())
+                    whole = pickle.dumps((key, hashlib.sha256(data).digest(), data))
+                    self._write(Path(self.cache_path, name), whole)
         finally:
             self.give_up()
 
@@ -131,14 +133,14 @@ class KernelCache(FunctionCache):
         name = self._py_func.__qualname__.replace("<", "").replace(">", "")
         return f"{module}.{name}.{sys.implementation.cache_tag}"
 
-    def _read(self, name: str, key: str) -> Any:
-        """What is kept under this name, if it is whole and for this key."""
+    def _read(self, name: str, key: str, context: Any) -> Any:
+        """The kernel that is kept under this name, if the file is whole and for this key."""
         for folder in self._folders:
             # Whatever is wrong with a file, the kernel can be compiled again.
             with contextlib.suppress(Exception):
-                found, data = pickle.loads((folder / name).read_bytes())
-                if found == key:
-                    return pickle.loads(data)
+                found, digest, data = pickle.loads((folder / name).read_bytes())
+                if found == key and hashlib.sha256(data).digest() == digest:
+                    return CompileResult._rebuild(context, *pickle.loads(data))
         return None
 
     def _write(self, path: Path, content: bytes) -> None:

@@ -72,9 +72,11 @@ def _say(kernel: Any) -> None:
 
 
 def title(function: Any) -> str:
-    """How messages call a kernel: `rounds.play`."""
+    """How messages call a kernel: `rounds.play`, and for which rule."""
     module, name = function.__module__.removeprefix("linmed.kernels."), function.__qualname__
-    return f"{module}.{name.rpartition('<locals>.')[2]}"
+    name, _, made_for = name.rpartition("<locals>.")[2].partition(".")
+    kinds = [word for word in made_for.split(".") if word and not word[0].isdigit() and word[0].isupper()]
+    return f"{module}.{name}" + (f" for {', '.join(kinds)}" if kinds else "")
 
 
 def tell(what: str) -> None:

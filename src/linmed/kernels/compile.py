@@ -5,11 +5,13 @@ numbers: `Ridge`, `PaperSet`, `MedRule`. Their methods are written in Python and
 (`by_class`): a belief, a confidence set or a rule of one's own is a class and needs no copy of the others.
 """
 
+import contextlib
 import ctypes
 import hashlib
 import inspect
-import signal
 import sys
+import threading
+import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -56,24 +58,43 @@ def kernel(function: Callable[..., Any]) -> Any:
 _pointers: dict[int, tuple[Any, Any, Any]] = {}  # by their address: pointer, kernel, types of its arguments
 
 
-@ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)  # type: ignore[untyped-decorator]
-def _resolve(place: int) -> int:
-    """Compile, or load, the kernel that a pointer stands for; 0, which its caller raises, if that fails."""
-    pointer, compiled, arguments = _pointers[place]
-    interrupted = False
-    while not pointer.value:
-        try:
-            compiled.compile(arguments)
-            result = compiled.overloads[arguments]
-            pointer.value = result.library.get_pointer_to_function(result.fndesc.llvm_func_name)
-        except KeyboardInterrupt:
-            interrupted = True
-        except Exception:
-            traceback.print_exc()
-            return 0
-    if interrupted:
-        signal.raise_signal(signal.SIGINT)
-    return int(pointer.value)
+@ctypes.CFUNCTYPE(None, ctypes.c_void_p)  # type: ignore[untyped-decorator]
+def _resolve(place: int) -> None:
+    """Compile, or load, the kernel that a pointer stands for; if that fails, it stays null.
+
+    The kernel in whose middle this happens cannot be interrupted: what a signal's handler raises meanwhile is
+    raised again as soon as Python goes on.
+    """
+    with contextlib.suppress(BaseException):
+        pointer, compiled, arguments = _pointers[place]
+        raised: list[BaseException] = []
+        while not pointer.value and len(raised) < 10:
+            try:
+                compiled.compile(arguments)
+                result = compiled.overloads[arguments]
+                pointer.value = result.library.get_pointer_to_function(result.fndesc.llvm_func_name)
+            except BaseException as error:
+                if raised and isinstance(error, Exception) and str(error) == str(raised[-1]):
+                    break  # the same again: it is the compiler's
+                raised.append(error)
+        if raised and not pointer.value:
+            traceback.print_exception(raised[-1])
+        elif raised:
+            threading.Thread(
+                target=_raise_again, args=(raised[0], threading.get_ident()), daemon=True
+            ).start()
+
+
+def _raise_again(error: BaseException, thread: int) -> None:
+    """Raise the error in that thread, once it has left the callback."""
+
+    class Again(type(error)):  # type: ignore[misc]
+        def __init__(self, *_: Any) -> None:
+            super().__init__(*error.args)
+
+    Again.__name__ = Again.__qualname__ = type(error).__name__
+    time.sleep(0.02)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(Again))
 
 
 def compile_neighbours() -> None:
@@ -109,9 +130,10 @@ def deferred(signature: str) -> Callable[[Callable[..., Any]], Callable[..., Any
             place = builder.module.globals.get(name) or ir.GlobalVariable(builder.module, word, name)
             address = cgutils.alloca_once_value(builder, builder.load(place))
             with cgutils.if_unlikely(builder, cgutils.is_null(builder, builder.load(address))):
-                kind = ir.FunctionType(word, [word])
+                kind = ir.FunctionType(ir.VoidType(), [word])
                 resolve = cgutils.get_or_insert_function(builder.module, kind, "linmed_resolve")
-                found = builder.call(resolve, [builder.ptrtoint(place, word)])
+                builder.call(resolve, [builder.ptrtoint(place, word)])
+                found = builder.load(place)
                 with cgutils.if_unlikely(builder, cgutils.is_null(builder, found)):
                     message = f"{function.__name__} could not be compiled"
                     context.call_conv.return_user_exc(builder, RuntimeError, (message,))

@@ -20,7 +20,7 @@ from linmed.kernels.simd import LANES, load, multiply_add, splat, store
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(16)
 REACH = 9.0  # beyond ±9 a standard normal has mass 2e-19
 SQRT_TWO_PI = math.sqrt(2.0 * math.pi)
-RANK_TOLERANCE = 1e-10
+RANK_TOLERANCE = 1e-13  # axes shorter than this share of the longest are rounding
 ORTHOGONAL = 1e-14  # cosine of two rows that need no further turn
 NEARLY = 1e-7  # what is so near to orthogonal before its turn is orthogonal after it
 NOISE = 1e-14  # a row so much shorter than the longest one is rounding

@@ -24,6 +24,7 @@ TOGETHER = 16  # arms that share the points in a cache
 HELD = 1 << 14  # values that such a cache holds
 PILOT = BLOCKS * LANES  # points that tell which arm tends to be best
 MANY = 1 << 15  # values that are computed at a time, if that is enough points
+SKEW = 3.0  # a cell so many times its share, and so many times what it has beyond, counts as error
 SMALL = 1e-14  # an arm so close to c, a mean of arms, is no corner of their hull
 
 
@@ -230,8 +231,10 @@ def summary(total, points, again, p, error):
 
     The chances are divided by their sum, which is 1 in the mean: what moves all of them alike cancels. What
     all blocks have in common their spread does not show: the error is no less than one point's share and, if
-    p holds what half as many points said (`again`), than the change. Where that is missing, smaller parts are
-    compared, which leaves less of the points' evenness in each.
+    p holds what half as many points said (`again`), than the change; nor less than what one cell of points
+    has far beyond its share, for an arm that few points carry may have as much where no point is. Where half
+    as many points have said nothing, smaller parts are compared, which leaves less of the points' evenness in
+    each.
     """
     n = p.shape[0]
     cell, block, sums, everything = np.zeros((BLOCKS, LANES)), np.zeros(BLOCKS), np.zeros((n, BLOCKS)), 0.0
@@ -245,9 +248,11 @@ def summary(total, points, again, p, error):
         everything += block[b]
     largest = 0.0
     for i in range(n):
-        before, own = p[i], 0.0
+        before, own, biggest = p[i], 0.0, 0.0
         for b in range(BLOCKS):
             own += sums[i, b]
+            for lane in range(LANES):
+                biggest = max(biggest, total[i, b, lane])
         p[i] = own / everything
         squares = 0.0
         if again:
@@ -261,6 +266,7 @@ def summary(total, points, again, p, error):
                     squares += (total[i, b, lane] - p[i] * cell[b, lane]) ** 2
             error[i] = math.sqrt(squares * PILOT / (PILOT - 1)) / everything
         error[i] = max(error[i], p[i] * (1.0 - p[i]) / points)
+        error[i] = max(error[i], SKEW * (biggest - SKEW * own / PILOT) / everything)
         largest = max(largest, error[i])
     return largest
 

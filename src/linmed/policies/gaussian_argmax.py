@@ -24,7 +24,8 @@ FLAT, FEW = 6, 64  # up to so many dimensions and arms, an arm's points are its 
 NEGLIGIBLE = 1e-5  # the arms that have so much together may be left out for more points on the others
 MOST_ARMS = 2048  # beyond, lines that all arms share: the rays take the square of their number
 BLOCKS, POINTS = 8, 2048  # consecutive parts of the Sobol set for the lines, and lines in each
-RARE = 1.0 / 16384  # nothing is said with more certainty about an arm that has less
+RARE = 1.0 / 16384  # nothing is said with more certainty about an arm that has less …
+SHARE = 0.1  # … nor than this part of a point
 
 
 def log_best_arm_probabilities(
@@ -90,6 +91,7 @@ def _of_contenders(B: Floats, mean: Floats, m: Floats, bound: Floats) -> tuple[F
         orthant.planar(B[:2], m[:2], p)
         return p, error
     B = B[:rank]
+    rare = RARE
     if n > MOST_ARMS:
         estimates = np.empty((BLOCKS, n))
         normals = sobol_normals(rank - 1, BLOCKS * POINTS).T.reshape(BLOCKS, POINTS, rank - 1)
@@ -97,37 +99,38 @@ def _of_contenders(B: Floats, mean: Floats, m: Floats, bound: Floats) -> tuple[F
         p, error = estimates.mean(axis=0), estimates.std(axis=0, ddof=1) / math.sqrt(BLOCKS)
         p /= p.sum()
     else:
-        _by_rays(B, mean, p, error)
-    # What is hardly ever met may have as much as RARE, if the leader leaves it that.
-    told = np.maximum(error, np.minimum(bound, RARE - p))
+        rare = max(rare, SHARE / _by_rays(B, mean, p, error))
+    # What is hardly ever met may have as much as that, if the leader leaves it that.
+    told = np.maximum(error, np.minimum(bound, rare - p))
     if error.max() > ENOUGH and 2 * np.count_nonzero(p > NEGLIGIBLE) <= n <= MOST_ARMS:
-        rare = np.empty(n, dtype=np.bool_)
+        left_out = np.empty(n, dtype=np.bool_)
         order = p.argsort(kind="stable")
-        rare[order] = p[order].cumsum() <= NEGLIGIBLE
-        kept = ~rare
+        left_out[order] = p[order].cumsum() <= NEGLIGIBLE
+        kept = ~left_out
         if 2 * np.count_nonzero(kept) <= n:  # their number of points at least doubles
-            rest = p[rare].sum()
+            rest = p[left_out].sum()
             some = np.ascontiguousarray(B[:, kept])
             p[kept], told[kept] = _of_contenders(some, mean[kept], m[:rank], bound[kept])
             p[kept] *= 1.0 - rest
-            told[kept] += rest + math.hypot(*error[rare])
+            told[kept] += rest + math.hypot(*error[left_out])
     return p, told
 
 
-def _by_rays(B: Floats, mean: Floats, p: Floats, error: Floats) -> None:
-    """Probabilities and errors (n,) of arms with coordinates B (rank,n), by points whose number fits n."""
+def _by_rays(B: Floats, mean: Floats, p: Floats, error: Floats) -> int:
+    """Probabilities and errors (n,) of arms with coordinates B (rank,n), by points whose number fits n.
+
+    Returns how many points were taken.
+    """
     rank, n = B.shape
     shared = rank > FLAT or n > FEW
     most = least = rays.PILOT if shared else 2 * rays.PILOT
     while most < min(MOST_POINTS, WORK / n):
         most *= 2
     if shared:
-        normals = sobol_normals(rank, most)
-        rays.shared_points(mean, B, normals, max(least, min(most // 2, 512)), ENOUGH, p, error)
-    else:
-        pilot = sobol_normals(rank, rays.PILOT)
-        normals = sobol_normals(rank - 1, most)
-        own_rays.own_points(mean, B, pilot, normals, max(least, most // 8), ENOUGH, p, error)
+        normals, start = sobol_normals(rank, most), max(least, min(most // 2, 512))
+        return int(rays.shared_points(mean, B, normals, start, ENOUGH, p, error))
+    pilot, normals = sobol_normals(rank, rays.PILOT), sobol_normals(rank - 1, most)
+    return int(own_rays.own_points(mean, B, pilot, normals, max(least, most // 8), ENOUGH, p, error))
 
 
 @lru_cache(maxsize=32)

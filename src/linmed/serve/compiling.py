@@ -5,6 +5,7 @@ import json
 import logging
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from linmed.policies import Policy
 from linmed.policies.paths import walk_all
@@ -13,6 +14,19 @@ logger = logging.getLogger("linmed.serve")
 
 SWITCH = 0.0005
 """Seconds after which a thread that compiles gives way to others; Python's own 5 ms make requests wait."""
+
+
+def path_of(policy: Policy) -> str:
+    """What tells which kernels a policy reaches: its class and options, and which numbers are 0."""
+
+    def kind(value: Any) -> Any:
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return value if value in range(10) else "number"
+        return value
+
+    return json.dumps(
+        {name: kind(value) for name, value in policy.to_dict().items() if name != "label"}, default=repr
+    )
 
 
 class Compiler:
@@ -25,7 +39,7 @@ class Compiler:
 
     async def ready(self, policy: Policy) -> None:
         """Returns when decisions and rewards of this policy compile nothing more."""
-        key = json.dumps(policy.to_dict(), sort_keys=True, default=repr)
+        key = path_of(policy)
         if key not in self._begun:
             self._begun[key] = asyncio.wrap_future(self._thread.submit(self._walk, policy))
         await asyncio.shield(self._begun[key])
