@@ -21,7 +21,7 @@ from plain import PlainLinMED
 from report import CLOCKS, SHAPES, interleaved, short, show, spread, table
 
 from linmed import Agent, LinMED
-from linmed.simulation.batch import REWARDS_AT_ONCE
+from linmed.simulation.batch import SUMS_AT_ONCE
 
 REPLICAS = (1, 20, 180)
 POLICY = LinMED()
@@ -59,12 +59,12 @@ def simulated(trials: Trials) -> None:
     """The loop of `linmed.simulate`, without its random streams and book-keeping."""
     R, K, dim = trials.arms.shape
     state = POLICY.start(R, dim)
-    few = max(1, REWARDS_AT_ONCE // (R * K))
+    few = max(1, SUMS_AT_ONCE // (R * K))
     played = np.empty((trials.rounds, R), dtype=np.int64)
     for t in range(0, trials.rounds, few):
         now = slice(t, t + few)
-        rewards = trials.means + trials.noise[now, :, None]
-        POLICY.play(state, trials.arms[None], rewards, trials.uniforms[now], played[now])
+        errors, uniforms = trials.noise[now], trials.uniforms[now]
+        POLICY.play_with_errors(state, trials.arms[None], trials.means[None], errors, uniforms, played[now])
 
 
 def live(trials: Trials) -> None:

@@ -105,13 +105,17 @@ def squared_length(blocks, start, d, M, at, stride):
     few = d % 4
     two = splat(2.0)
     total = splat(0.0)
-    for j in range(few):
-        row = at + j * stride
-        s0 = splat(0.0)
-        for k in range(j):
-            s0 = multiply_add(spread(M, row + k), load(blocks, start + k * LANES), s0)
-        x0 = load(blocks, start + j * LANES)
-        total = multiply_add(x0, multiply_add(two, s0, multiply(spread(M, row + j), x0)), total)
+    if few > 0:  # without loops: where d is small, they are all there is
+        x0 = load(blocks, start)
+        total = multiply(x0, multiply(spread(M, at), x0))
+        if few > 1:
+            x1, row = load(blocks, start + LANES), at + stride
+            s1 = multiply(spread(M, row), x0)
+            total = multiply_add(x1, multiply_add(two, s1, multiply(spread(M, row + 1), x1)), total)
+            if few > 2:
+                x2, row = load(blocks, start + 2 * LANES), at + 2 * stride
+                s2 = multiply_add(spread(M, row + 1), x1, multiply(spread(M, row), x0))
+                total = multiply_add(x2, multiply_add(two, s2, multiply(spread(M, row + 2), x2)), total)
     for j in range(few, d, 4):
         r0 = at + j * stride
         r1, r2, r3 = r0 + stride, r0 + 2 * stride, r0 + 3 * stride
