@@ -126,7 +126,7 @@ def test_the_greedy_loop_leaves_no_leverage_above_one():
 
 
 def test_sets_too_large_for_the_cache_are_streamed_alike():
-    """More numbers than are kept in tiles at once: the same design as when they are kept."""
+    """More numbers than are held in blocks: the same design as when they are held."""
     rng = np.random.default_rng(3)
     arms = rng.standard_normal((30_000, 10))
     weights = approx_design(arms)

@@ -1,4 +1,4 @@
-"""Inner products and quadratic forms, row by row, where no blocks are at hand."""
+"""Searches and inner products row by row, where no blocks are at hand."""
 
 from linmed.kernels.compile import kernel, reordered
 
@@ -48,36 +48,8 @@ def row_product(A, i, x):
     return total
 
 
-@reordered
-def squared_norm(x):
-    """‖x‖²."""
-    total = 0.0
-    for k in range(x.shape[0]):
-        total += x[k] * x[k]
-    return total
-
-
 @kernel
 def matvec(A, x, out):
     """out = A x, row by row.  A (K,d), x (d,), out (K,)."""
     for i in range(A.shape[0]):
         out[i] = row_product(A, i, x)
-
-
-@kernel
-def squared_length(A, i, M):
-    """a_iᵀ M a_i for one arm and a symmetric M, by plain loops.  A (K,d), M (d,d)."""
-    total = 0.0
-    for j in range(M.shape[0]):
-        inner = 0.0
-        for k in range(j):
-            inner += M[j, k] * A[i, k]
-        total += A[i, j] * (2.0 * inner + M[j, j] * A[i, j])
-    return max(total, 0.0)
-
-
-@kernel
-def leverages(A, M, out):
-    """out_i = a_iᵀ M a_i for every arm and a symmetric M (d,d).  A (K,d), out (K,)."""
-    for i in range(A.shape[0]):
-        out[i] = squared_length(A, i, M)
