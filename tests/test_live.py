@@ -12,6 +12,7 @@ import pytest
 
 from linmed import OFUL, Agent, Decision, LinMED, LinMEDNoDesign, LinTS
 from linmed.kernels import bound, ridge
+from linmed.kernels.rounds import observing
 from linmed.policies.live import Live
 
 ARMS = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
@@ -100,7 +101,7 @@ def test_a_confidence_set_of_ones_own_is_bound_too(monkeypatch):
 
 
 def test_what_is_bound_keeps_what_it_works_on():
-    learn = bound.learning(ridge.observe, tuple(ridge.start(1, 3, 1.0)))
+    learn = bound.learning(observing(ridge.Ridge), tuple(ridge.start(1, 3, 1.0)))
     gc.collect()
     rest = [np.ones((1, 3, 3)) for _ in range(50)]
     learn(np.ones(3), 2.0)

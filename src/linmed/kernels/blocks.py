@@ -239,3 +239,11 @@ def squared_lengths(view, scale, M, at, stride, out):
         highest = larger(length, highest)
         here = add(here, splat(float(LANES)))
     return first_of_largest(highest, longest)[1]
+
+
+@inlined
+def leave_out_zero_arms(view, scale):
+    """scale becomes 0 for zero arms, and past the last arm."""
+    for first in range(0, view.K, LANES):
+        present = load(view.blocks, block(view, first) + view.d * LANES)
+        store(scale, first, multiply(present, load(scale, first)))

@@ -41,7 +41,7 @@ def deciding(
 
 
 def learning(observe: Any, state: tuple[Any, ...]) -> Bound:
-    """A kernel such as `ridge.observe` for one reward: `learn_one` from vector on."""
+    """A kernel of `rounds.observing` for one reward: `learn_one` from vector on."""
     return _bound(learn_one, (_LINE, 0.0), observe, (state,), (_SQUARE, _LINE, _PLACES))
 
 

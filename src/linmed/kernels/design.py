@@ -12,11 +12,10 @@ import math
 
 import numpy as np
 
-from linmed.kernels.blocks import Held, block, block_room, held, pack, padded
+from linmed.kernels.blocks import Held, block_room, held, leave_out_zero_arms, pack, padded
 from linmed.kernels.compile import borrowed, deferred, inlined, kernel
 from linmed.kernels.exchange import approx_counts_of, desk_room
 from linmed.kernels.many import Streamed, single_precision
-from linmed.kernels.simd import LANES, load, multiply, store
 from linmed.kernels.span import approx_counts_in_span
 
 
@@ -24,11 +23,8 @@ from linmed.kernels.span import approx_counts_in_span
 def approx_counts_of_blocks(arms, p, blocks, n, scale, count, leverage, desk):
     """`approx_counts_of` set p of arms (·,K,d), whose blocks are in blocks[n]; zero arms take no part."""
     arms, blocks, scale, count, leverage, desk = borrowed((arms, blocks, scale, count, leverage, desk))
-    K, d = arms.shape[1], arms.shape[2]
-    view = Held(blocks, n, K, d)
-    for first in range(0, K, LANES):
-        present = load(blocks, block(view, first) + d * LANES)
-        store(scale, first, multiply(present, load(scale, first)))
+    view = Held(blocks, n, arms.shape[1], arms.shape[2])
+    leave_out_zero_arms(view, scale)
     return approx_counts_of(arms, p, view, scale, count, leverage, desk)
 
 
@@ -90,5 +86,5 @@ def approx_design_of(A, log_scale, weights):
 
 @kernel
 def approx_design(A, log_scale, weights):
-    """`approx_design_of` for Python and for other kernels."""
+    """`approx_design_of` for Python."""
     approx_design_of(A, log_scale, weights)

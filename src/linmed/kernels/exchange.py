@@ -22,6 +22,18 @@ def desk_room(d):
 
 
 @inlined
+def join(arms, p, d, i, scale, count, desk, line):
+    """Vector i to a line of the desk and, if it is new, into the set: count and M; returns 1 if it joined."""
+    for k in range(d):
+        desk[line + k] = scale[i] * arms[p, i, k]
+    if count[i] > 0.0:
+        return 0
+    count[i] = 1.0
+    add_outer(desk, d * padded(d), d, padded(d), desk, line, 1.0)
+    return 1
+
+
+@inlined
 def betke_henk(arms, p, view, scale, count, desk):
     """Algorithm 4: sets count to 1 on the chosen arms, M = Σ v vᵀ over them; returns how many they are.
 
@@ -30,7 +42,7 @@ def betke_henk(arms, p, view, scale, count, desk):
     """
     K, d = view.K, view.d
     stride = padded(d)
-    M, v, rest = d * stride, 2 * d * stride, (2 * d + 1) * stride
+    v, rest = 2 * d * stride, (2 * d + 1) * stride
     clear(desk, 0, desk_room(d))
     for i in range(K):
         count[i] = 0.0
@@ -44,19 +56,9 @@ def betke_henk(arms, p, view, scale, count, desk):
         top, bottom, highest, lowest = extreme_products(view, scale, desk, b)
         if highest == -math.inf:
             break  # no arm takes part
-        for k in range(d):
-            desk[v + k] = scale[top] * arms[p, top, k]
-        if count[top] == 0.0:
-            count[top] = 1.0
-            chosen += 1
-            add_outer(desk, M, d, stride, desk, v, 1.0)
+        chosen += join(arms, p, d, top, scale, count, desk, v)
         if highest - lowest > NEGLIGIBLE * max(abs(highest), abs(lowest)):
-            for k in range(d):
-                desk[rest + k] = scale[bottom] * arms[p, bottom, k]
-            if count[bottom] == 0.0:
-                count[bottom] = 1.0
-                chosen += 1
-                add_outer(desk, M, d, stride, desk, rest, 1.0)
+            chosen += join(arms, p, d, bottom, scale, count, desk, rest)
             for k in range(d):
                 desk[v + k] -= desk[rest + k]
         if axis < d - 1:
@@ -71,20 +73,14 @@ def betke_henk(arms, p, view, scale, count, desk):
 def gather(arms, p, view, scale, support, s, count, desk):
     """Sets count to 1 on the arms in row s of `support` that take part, M = Σ v vᵀ; returns their number."""
     K, d = view.K, view.d
-    stride = padded(d)
-    v = 2 * d * stride
     clear(desk, 0, desk_room(d))
     for i in range(K):
         count[i] = 0.0
     chosen = 0
     for m in range(support.shape[1]):
         i = support[s, m]
-        if 0 <= i < K and scale[i] > 0.0 and count[i] == 0.0:
-            for k in range(d):
-                desk[v + k] = scale[i] * arms[p, i, k]
-            count[i] = 1.0
-            chosen += 1
-            add_outer(desk, d * stride, d, stride, desk, v, 1.0)
+        if 0 <= i < K and scale[i] > 0.0:
+            chosen += join(arms, p, d, i, scale, count, desk, 2 * d * padded(d))
     return chosen
 
 

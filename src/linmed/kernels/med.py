@@ -105,9 +105,7 @@ class MedRule(NamedTuple):
                     blocks, block(view, first), d, theta, inverse, s, sharpness, center, length, difference
                 )
                 widest, marked = larger(lengths, widest), larger(values, marked)
-                store(leverage, first, lengths)
-                store(log_f, first, values)
-                store(root, first, exponential(multiply(values, splat(0.5))))
+                note(first, lengths, values, leverage, log_f, root)
             largest, vanished = largest_lane(widest), largest_lane(marked) > 0.0
         else:
             best, largest, vanished = weigh_many(
@@ -180,6 +178,14 @@ def weigh(blocks, start, d, theta, inverse, s, sharpness, center, length, differ
     return add(ahead, distance2), where_greater(gap, splat(0.0), value, splat(0.0))
 
 
+@inlined
+def note(first, lengths, values, leverage, log_f, root):
+    """Write what `weigh` says of the arms from `first` on, and √f."""
+    store(leverage, first, lengths)
+    store(log_f, first, values)
+    store(root, first, exponential(multiply(values, splat(0.5))))
+
+
 @deferred(
     "Tuple((intp, f8, b1))(f8[:,:,::1], intp, f8[:,::1], f8[:,:,::1], intp, f8, f8[::1], f8[::1], f8[::1],"
     "f8[::1], f8[::1])"
@@ -200,9 +206,7 @@ def weigh_many(arms, p, theta, inverse, s, sharpness, center, difference, log_f,
         pack_block(arms, p, d, first, one, 0, 0)
         lengths, values = weigh(one, 0, d, theta, inverse, s, sharpness, center, length, difference)
         widest, marked = larger(lengths, widest), larger(values, marked)
-        store(leverage, first, lengths)
-        store(log_f, first, values)
-        store(root, first, exponential(multiply(values, splat(0.5))))
+        note(first, lengths, values, leverage, log_f, root)
     return best, largest_lane(widest), largest_lane(marked) > 0.0
 
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from linmed.checks import Floats, Ints
-from linmed.kernels.compile import borrowed, by_class, deferred, fma, inlined, kernel
+from linmed.kernels.compile import by_class, deferred, fma, inlined
 from linmed.kernels.matrices import combine_rows
 from linmed.kernels.simd import LANES, add, load, multiply, multiply_add, number, put, splat, store, subtract
 
@@ -179,16 +179,3 @@ def newton_step(V, V_low, inverse, b, b_low, theta, r):
     for k in range(d):
         for i in range(d):
             theta[r, i] += X[k, i] * lost[k]
-
-
-@kernel
-def observe(state, features, rewards, replicas):
-    """Absorb m observations into a `Ridge` as a plain tuple; the i-th belongs to replica replicas[i].
-
-    features (m,d); rewards, replicas (m,).
-    """
-    belief = Ridge(*borrowed(state))
-    u = np.empty(features.shape[1])
-    for i in range(features.shape[0]):
-        if absorb(belief, replicas[i], features, i, rewards[i], u):
-            refresh(belief, replicas[i])

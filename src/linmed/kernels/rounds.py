@@ -69,7 +69,7 @@ def rounds(Belief: type, Set: type, Rule: type) -> Any:
                     p = 0 if shared else r
                     s = r if belief.count.shape[0] > 1 else 0
                     n = 0 if changing or shared else r - first
-                    if packed and (r == first if shared else True) and (changing or t == 0):
+                    if packed and (changing or t == 0) and (r == first or not shared):
                         pack(offered, p, d, blocks, n)
                     beta = squared_radius(sure, belief, s)
                     arm = decide(rule_, belief, s, beta, offered, p, blocks, n, noise, t, r, scratch, log_p)

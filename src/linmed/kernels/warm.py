@@ -12,13 +12,13 @@ from typing import NamedTuple
 import numpy as np
 
 from linmed.checks import Floats, Ints
-from linmed.kernels.blocks import Held, block, block_room, held
+from linmed.kernels.blocks import Held, block_room, held, leave_out_zero_arms
 from linmed.kernels.compile import borrowed, deferred
 from linmed.kernels.exchange import complete, gather
 from linmed.kernels.many import Streamed
 from linmed.kernels.med import MedRule, augmented_counts
 from linmed.kernels.ridge import Ridge
-from linmed.kernels.simd import LANES, load, multiply, store
+from linmed.kernels.simd import LANES, load, store
 
 REMEMBERED = 0.1  # leverage from which on an arm of a design is worth starting the next one with
 ROOM = 4  # arms to remember for each dimension, and counts of a design
@@ -81,9 +81,7 @@ def warm_counts(arms, p, blocks, n, root, scale, count, leverage, desk, support,
         scale[i] = 0.0
     if held(K, d):
         view = Held(blocks, n, K, d)
-        for first in range(0, K, LANES):
-            present = load(blocks, block(view, first) + d * LANES)
-            store(scale, first, multiply(present, load(scale, first)))
+        leave_out_zero_arms(view, scale)
         chosen = gather(arms, p, view, scale, support, s, count, desk)
         total = complete(arms, p, view, scale, chosen, count, leverage, desk) if chosen >= d else -1.0
     else:

@@ -19,6 +19,7 @@ from linmed import checks
 from linmed.checks import Floats, Ints
 from linmed.kernels import confidence, ridge
 from linmed.kernels.bound import learning
+from linmed.kernels.rounds import observing
 from linmed.kernels.sampling import sample
 from linmed.registry import described
 
@@ -301,13 +302,13 @@ class RidgePolicy(Policy):
 
     def learn(self, state: RidgeState, features: Floats, rewards: Floats, replicas: Ints) -> None:
         """V += a aᵀ, b += a y."""
-        ridge.observe(tuple(state)[:RIDGE], features, rewards, replicas)
+        observing(ridge.Ridge)(tuple(state)[:RIDGE], features, rewards, replicas)
 
     def learner(self, state: RidgeState) -> Callable[..., None] | None:
         """The kernel itself, unless a subclass learns in another way or the state may change its arrays."""
         if type(self).learn is not RidgePolicy.learn or not isinstance(state, tuple):
             return None
-        return learning(ridge.observe, tuple(state)[:RIDGE])
+        return learning(observing(ridge.Ridge), tuple(state)[:RIDGE])
 
     def radius(self, state: RidgeState) -> Floats:
         """√β, one per replica (R,)."""
