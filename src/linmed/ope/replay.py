@@ -10,8 +10,10 @@ from linmed.checks import BadType, BadValue, Floats
 from linmed.log import DecisionLog
 from linmed.ope.intervals import VALID
 from linmed.ope.request import CONFIDENCE, INTERVAL, Log, as_log
-from linmed.ope.rounds import Reader, possible_rewards, require
+from linmed.ope.reader import Reader, possible_rewards
+from linmed.ope.rounds import require
 from linmed.ope.sequences import ValueSequence
+from linmed.ope.sides import value_sides
 from linmed.policies.base import Policy, State
 from linmed.streams import stream
 
@@ -64,7 +66,7 @@ class Replay:
         interval: str = INTERVAL,
         confidence: float = CONFIDENCE,
         reward_range: tuple[float, float] | None = None,
-        missing: str = "skip",
+        missing: str | float = "stop",
     ) -> ReplayResult:
         """Play the log through; the arguments are those of `evaluate`, the interval "betting" or "mixture".
 
@@ -110,8 +112,8 @@ class Replay:
         rewards = np.array(kept)
         unit = (rewards - low) / (high - low)
         # What the policy has to expect changes as it learns: the average so far, as under drift.
-        bounds = ValueSequence(interval, confidence, (low, high), drift=True)
-        bounds.add(rewards, unit, 1.0 - unit)
+        bounds = ValueSequence(interval, confidence, (low, high))
+        bounds.add(rewards, *value_sides(np.ones(unit.size), unit))
         lower, upper = bounds.bounds
         return ReplayResult(
             estimate=float(rewards.mean()),
