@@ -226,7 +226,15 @@ def folded(text: str, width: int) -> list[str]:
 
 
 def render(table: Table, width: int = 80, encoding: str = "utf-8") -> str:
-    """`table` as text of at most `width` characters a line, in signs that the encoding has."""
+    """`table` as text of at most `width` characters a line, in signs that the encoding has.
+
+    >>> values = {"estimate": [0.41, 0.58], "lower": [0.25, 0.52], "upper": [0.62, 0.64]}
+    >>> print(render(Table({"target": ["uniform", "greedy"], **values, "n": [900, 900]}), 60))
+    target   estimate  lower  upper  0.25                   0.65
+    uniform     0.410  0.250  0.620  ├─────────●─────────────┤
+    greedy      0.580  0.520  0.640                    ├──●───┤
+    all rows: n 900
+    """
     glyphs, width = UNICODE if can_say("".join(UNICODE), encoding) else ASCII, max(width, SMALLEST)
     if not len(table):
         return "(an empty table)"

@@ -5,7 +5,8 @@ import json
 import math
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -132,7 +133,7 @@ def run(args: argparse.Namespace) -> int:
         asked=_asked(args, facts),
         tables=tables,
         meaning=meaning(args.interval, args.confidence, facts["reward_range"], constant),
-        warnings=[*dict.fromkeys([*found, *_unexplained(args.interval, tables, found)])],
+        warnings=[*found, *unexplained(args.interval, tables.values(), found)],
         notes=_notes(log) if args.skip_malformed else [],
         traces=traces,
         traced=f"The {kind} sequence of each target's IPW estimate, confidence {args.confidence:.6g}.",
@@ -145,7 +146,7 @@ def run(args: argparse.Namespace) -> int:
         results = dict(zip(("results", "differences"), map(_plain, tables.values()), strict=False))
         print(json.dumps({**facts, **results, "warnings": report.warnings, "notes": report.notes}, indent=2))
     else:
-        print(report.text(shutil.get_terminal_size().columns, sys.stdout.encoding))
+        print(report.text(shutil.get_terminal_size().columns, sys.stdout.encoding or "utf-8"))
     return 0
 
 
@@ -184,15 +185,12 @@ def _asked(args: argparse.Namespace, facts: Mapping[str, Any]) -> dict[str, str]
     return asked
 
 
-def _unexplained(interval: str, tables: Mapping[str, Table], found: list[str]) -> Iterator[str]:
+def unexplained(interval: str, tables: Iterable[Table], found: Sequence[str]) -> Iterator[str]:
     """For every target without an interval of which no doubt speaks: that it has none."""
-    if interval == "none":
-        return
-    for table in tables.values():
-        for row in table.to_pylist():
-            name = row["target"]
-            if not has_interval(row) and not any(repr(name) in doubt for doubt in found):
-                yield f"target {name!r} has no interval: nothing tells how far off its estimate may be"
+    rows = chain.from_iterable(table.to_pylist() for table in tables if interval != "none")
+    for name in dict.fromkeys(row["target"] for row in rows if not has_interval(row)):
+        if not any(repr(name) in doubt for doubt in found):
+            yield f"target {name!r} has no interval: nothing tells how far off its estimate may be"
 
 
 def _notes(log: DecisionLog) -> list[str]:

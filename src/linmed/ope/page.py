@@ -7,10 +7,9 @@ import html
 import itertools
 import math
 from collections.abc import Iterator, Mapping
-from importlib import resources
+from importlib import metadata, resources
 from typing import Any
 
-from linmed import __version__
 from linmed.ope.bars import NONE, NUMBERS, Columns, Scale, has_interval, told
 from linmed.ope.plot import Traces, Window, window
 from linmed.ope.report import Report
@@ -47,7 +46,7 @@ def page(report: Report) -> str:
     crossing = any(Scale.of(table.to_pylist()).crosses_zero for table in report.tables.values())
     reading = "".join(f"<li>{_text(words)}</li>" for words in (*READING, *([ZERO] if crossing else [])))
     parts.append(f"<section><h2>How to read this</h2><ul>{reading}</ul></section>")
-    parts.append(f"<footer>linmed {__version__}</footer>")
+    parts.append(f"<footer>Made by linmed {metadata.version('linmed')}.</footer>")
     css = (resources.files("linmed.ope") / "page.css").read_text(encoding="utf-8")
     body = "\n".join(parts)
     return (
@@ -129,8 +128,8 @@ def _bar(row: dict[str, Any], scale: Scale, label: str) -> str:
     lines.append(_line("reach", low, 10, high, 10))
     lines += [_line("end", x, 5, x, 15) for x in (low, high)]
     if middle < -1e-6 or middle > 1000 + 1e-6:  # beyond the scale: an arrow to where it lies
-        tip, back = (0, 12) if middle < 0 else (1000, 988)
-        lines.append(f'<polyline class="mark" points="{back},4 {tip},10 {back},16"/>')
+        tip, back = (0, 20) if middle < 0 else (1000, 980)
+        lines.append(f'<polyline class="beyond" points="{back},3 {tip},10 {back},17"/>')
     elif math.isfinite(middle):
         lines.append(_line("mark", middle, 3, middle, 17))
     return (

@@ -55,17 +55,17 @@ def meaning(interval: str, confidence: float, rewards: Sequence[float] | None, c
     sure = f"{100 * confidence:.6g} %"
     value = "the target's value, taken to be constant," if constant else "the target's average value so far"
     exact = "the logged probabilities are exact"
+    if interval == "asymptotic":
+        return (
+            f"With probability about {sure} the interval holds {value} at every look at once, however the "
+            f"logging policy learned, if decisions are many and {exact}."
+        )
     if VALID[interval] == "any time":
         low, high = rewards or (0.0, 1.0)
         return (
             f"With probability {sure} or more the interval holds {value} at every look at once, however "
             f"often one looked and however the logging policy learned, if {exact} and every possible reward "
             f"lies in [{low:g}, {high:g}]."
-        )
-    if interval == "asymptotic":
-        return (
-            f"With probability about {sure} the interval holds {value} at every look at once, however the "
-            f"logging policy learned, if decisions are many and {exact}."
         )
     policy = "learned slowly" if interval == "adaptive" else "did not learn"
     return (
