@@ -75,7 +75,9 @@ def test_a_scale_holds_all_values_between_round_ends(values, size):
 
 
 def test_the_scale_follows_the_intervals_and_not_a_wild_estimate():
-    assert Scale.of([row(50.0, 0.2, 0.8), row(0.9, 0.3, 0.4)])[:2] == pytest.approx((0.2, 0.9))
+    assert Scale.of([row(0.1, 0.03, 0.2)])[:2] == pytest.approx((0.0, 0.2))  # zero is near
+    assert Scale.of([row(-0.1, -0.2, -0.03)])[:2] == pytest.approx((-0.2, 0.0))
+    assert Scale.of([row(50.0, 0.4, 0.8), row(0.9, 0.5, 0.6)])[:2] == pytest.approx((0.4, 0.9))
     assert Scale.of([row(0.5, NAN, NAN), row(0.7, NAN, NAN)])[:2] == pytest.approx((0.5, 0.7))
 
 

@@ -10,6 +10,8 @@ import sys
 import warnings
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from linmed.agent import Agent
@@ -226,6 +228,9 @@ def test_wrong_input_is_one_line_and_exit_code_2(logged, capsys):
     assert "ends in .png, .svg or .pdf" in capsys.readouterr().err
     assert command(logged / "log", "--html", "nowhere/x.html") == 2
     assert "there is no directory nowhere" in capsys.readouterr().err
+    pq.write_table(pa.table({"item": [0], "click": [1.0]}), logged / "shop.parquet")
+    assert command(logged / "shop.parquet") == 2
+    assert "say where they are with --columns reward=click,arm=item" in capsys.readouterr().err
     assert command(logged / "log", "--diff", "uniform") == 2
     assert "--diff uniform needs another --target" in capsys.readouterr().err
 

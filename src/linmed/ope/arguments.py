@@ -31,7 +31,7 @@ def add_log(parser: argparse.ArgumentParser) -> None:
     add("log", metavar="LOG", help="a log's directory or Parquet file, CSV, DSJSON or VW text")
     add("--format", choices=FORMATS, help="of LOG; guessed from its name unless given")
     add(
-        "--columns", metavar="NAME=COLUMN,…",
+        "--columns", metavar="NAME=COLUMN,...",
         help="where a CSV or Parquet file has the log's columns: reward=click,arm=item",
     )  # fmt: skip
     add("--arms", type=int, help="number of arms, where the log does not say")
@@ -60,9 +60,14 @@ def open_log(
     if kind == "vw":
         return DecisionLog.from_vw(place, arm_count=arms, errors=errors)
     mapping = _columns(columns, arms)
-    if kind == "csv":
-        return DecisionLog.from_csv(place, columns=mapping, errors=errors)  # type: ignore[attr-defined,no-any-return]
-    return DecisionLog.open(place, columns=mapping) if mapping else DecisionLog.open(place)  # type: ignore[call-arg]
+    try:
+        if kind == "csv":
+            return DecisionLog.from_csv(place, columns=mapping, errors=errors)  # type: ignore[attr-defined,no-any-return]
+        return DecisionLog.open(place, columns=mapping) if mapping else DecisionLog.open(place)  # type: ignore[call-arg]
+    except ValueError as error:
+        if columns is None and "needs the columns" in str(error):
+            raise ValueError(f"{error}: say where they are with --columns reward=click,arm=item") from None
+        raise
 
 
 def _columns(text: str | None, arms: int | None) -> dict[str, Any]:

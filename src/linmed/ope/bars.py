@@ -79,13 +79,14 @@ class Scale(NamedTuple):
 
     @classmethod
     def of(cls, rows: Sequence[dict[str, Any]]) -> Self:
-        """For the intervals of a table, and for its estimates unless they lie far from all intervals."""
+        """For the intervals of a table, its estimates and zero unless they lie far from all intervals."""
         bounds = [row[end] for row in rows for end in ("lower", "upper") if has_interval(row)]
         estimates = [row["estimate"] for row in rows]
         if bounds:
             low, high = min(bounds), max(bounds)
             reach = high - low
             estimates = [value for value in estimates if low - reach <= value <= high + reach]
+            bounds += [0.0] if low - reach / 4 <= 0.0 <= high + reach / 4 else []
         return cls.over([*bounds, *estimates])
 
     def share(self, value: float) -> float:

@@ -6,7 +6,6 @@ import math
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -186,11 +185,12 @@ def _asked(args: argparse.Namespace, facts: Mapping[str, Any]) -> dict[str, str]
 
 
 def unexplained(interval: str, tables: Iterable[Table], found: Sequence[str]) -> Iterator[str]:
-    """For every target without an interval of which no doubt speaks: that it has none."""
-    rows = chain.from_iterable(table.to_pylist() for table in tables if interval != "none")
-    for name in dict.fromkeys(row["target"] for row in rows if not has_interval(row)):
-        if not any(repr(name) in doubt for doubt in found):
-            yield f"target {name!r} has no interval: nothing tells how far off its estimate may be"
+    """For every row without an interval of which no doubt speaks: that it has none."""
+    for table in tables if interval != "none" else ():
+        kind = table.column_names[0]
+        for name in dict.fromkeys(row[kind] for row in table.to_pylist() if not has_interval(row)):
+            if not any(repr(name) in doubt for doubt in found):
+                yield f"{kind} {name!r} has no interval: nothing tells how far off its estimate may be"
 
 
 def _notes(log: DecisionLog) -> list[str]:
