@@ -99,9 +99,10 @@ def test_without_a_sequence_the_page_has_no_plot_unless_one_is_asked_for(logged,
     words = (logged / "log", "--interval", "adaptive", "--html", tmp_path / "report.html")
     assert command(*words) == 0
     assert "<polygon" not in (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert command(*words, "--plot", tmp_path / "plot.svg") == 0
+    assert "More than" not in capsys.readouterr().out
+    assert command(*words, "--plot", tmp_path / "plot.svg", "--diff", "arm:0") == 0
+    assert "More than arm 0 (betting interval):" in capsys.readouterr().out
     assert "The betting sequence" in (tmp_path / "report.html").read_text(encoding="utf-8")
-    capsys.readouterr()
 
 
 @pytest.fixture

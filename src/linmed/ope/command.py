@@ -113,9 +113,8 @@ def run(args: argparse.Namespace) -> int:
         if baseline is not None:
             bar.begin("differences")
             gains = [difference(log, target, baseline, interval=kind, **asked) for target in others]
-            tables[f"More than {baseline.name}"] = Table(
-                pa.concat_tables([gain.to_arrow() for gain in gains])
-            )
+            heading = f"More than {baseline.name}" + ("" if kind == args.interval else f" ({kind} interval)")
+            tables[heading] = Table(pa.concat_tables([gain.to_arrow() for gain in gains]))
         if args.plot or (args.html and args.interval in KINDS):
             for target in targets:
                 bar.begin(target.name)
