@@ -136,7 +136,7 @@ def sequence(
     `estimator` is "ipw" or "dr"; `interval` one of the sequences. The rest is as `evaluate` takes it.
     """
     log = as_log(log)
-    request = _one_estimator(
+    request = one_estimator(
         log, target, estimator, checks.option("interval", interval, KINDS),
         confidence=confidence, reward_range=reward_range, regressor=regressor, missing=missing, mature=mature,
         drift=drift, smallest_probability=smallest_probability,
@@ -176,7 +176,7 @@ def difference(
     log, one, other = as_log(log), as_target(target), as_target(baseline)
     if one.name == other.name:
         other = as_target(other, f"{other.name} (baseline)")
-    request = _one_estimator(
+    request = one_estimator(
         log, (one, other), estimator, checks.option("interval", interval, COMPARABLE), paired=True,
         confidence=confidence, reward_range=reward_range, regressor=regressor, adaptive=adaptive,
         missing=missing, mature=mature, drift=drift, smallest_probability=smallest_probability, batch=batch,
@@ -319,7 +319,7 @@ def workers(executor: Executor) -> int:
     return int(getattr(executor, "_max_workers", None) or os.cpu_count() or 1)
 
 
-def _one_estimator(log: DecisionLog, targets: Any, estimator: Any, interval: str, **rest: Any) -> Request:
+def one_estimator(log: DecisionLog, targets: Any, estimator: Any, interval: str, **rest: Any) -> Request:
     """A request for one estimator, whose interval is its own."""
     request = Request(log=log, targets=targets, estimators=estimator, interval=interval, **rest)
     if len(request.estimators) > 1:

@@ -109,7 +109,7 @@ class StableVariance:
     """
 
     def __init__(self) -> None:
-        self._state = np.array([0.0, 1.0, 1.0])
+        self._state = np.array([0.0, 1.0, 1.0, 1.0])
         self._sums = np.zeros(5)
 
     def add(self, score: Floats, proxy: Floats) -> None:
@@ -118,8 +118,8 @@ class StableVariance:
 
     @property
     def growth(self) -> float:
-        """How many times larger than after a hundred decisions m_t is now."""
-        return float(self._state[1] / max(self._state[2], 1e-300))
+        """How many times larger than after a hundred decisions m_t became."""
+        return float(self._state[3] / max(self._state[2], 1e-300))
 
     @property
     def estimate(self) -> float:

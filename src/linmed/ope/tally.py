@@ -213,14 +213,17 @@ class Tally:
 class Contrast:
     """What is left of two targets' answers: how much more the first one earns. Merges as a tally does."""
 
-    def __init__(self, request: Request):
+    def __init__(self, request: Request, confidence: float | None = None):
         self.request = request
+        self.confidence = request.confidence if confidence is None else confidence
         (self.asked,) = request.estimators
         self.gain = Moments()
         self.reach = Moments()  # of |w₁ − w₂|
         sequenced = request.interval in KINDS
         form = self.asked.form
-        self.sequence = value_sequence(request, form, difference=True) if sequenced else None
+        self.sequence = (
+            value_sequence(request, form, self.confidence, difference=True) if sequenced else None
+        )
 
     def add(self, ours: Answer, theirs: Answer) -> None:
         """Absorb one batch."""
@@ -247,7 +250,7 @@ class Contrast:
         if self.request.interval == "none":
             return math.nan, math.nan
         low, high = (asymptotic if self.request.interval == "asymptotic" else normal)(
-            self.gain, self.request.confidence
+            self.gain, self.confidence
         )
         return (low, high) if low < high else (math.nan, math.nan)
 
@@ -264,13 +267,18 @@ class Contrast:
 
 
 def value_sequence(
-    request: Request, form: Form, *, difference: bool = False, trace: bool = False
+    request: Request,
+    form: Form,
+    confidence: float | None = None,
+    *,
+    difference: bool = False,
+    trace: bool = False,
 ) -> ValueSequence:
     """The confidence sequence that was asked for, before any decision."""
     assert request.possible is not None
     low, high, _ = request.possible
     assert request.drift is not None
     return ValueSequence(
-        request.interval, request.confidence, (low, high),
+        request.interval, request.confidence if confidence is None else confidence, (low, high),
         shares=request.stakes(form), difference=difference, drift=request.drift, trace=trace,
     )  # fmt: skip
