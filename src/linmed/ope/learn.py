@@ -64,19 +64,18 @@ def learn_from(
         columns=() if own else ("arms",), extra=("features",) if own else (), missing=missing, batch=batch
     )
     agent: Agent | None = None
-    reading = Reading()
+    reading, wrong = Reading(), Problems()
     for rounds in reader.scan(log, reading):
-        wrong = reading.problems
         vectors = (_features if own else _played)(rounds, dim, wrong)
-        if not wrong:
-            _require_small("features", rounds, vectors, wrong)
-            _require_small("reward", rounds, rounds.reward[:, None], wrong)
+        _require_small("features", rounds, vectors, wrong)
+        _require_small("reward", rounds, rounds.reward[:, None], wrong)
         if not wrong:
             dim = vectors.shape[1]
             agent = agent or Agent(policy, dim, seed)
             _observe(agent, vectors, rounds.reward, log)
         if progress is not None:
             progress(reading.decisions)
+    reading.problems.merge(wrong, 0)
     reading.finish(log)
     assert agent is not None
     return agent
@@ -97,13 +96,12 @@ def _features(rounds: Rounds, dim: int | None, problems: Problems) -> Floats:
     if kind is None or not (pa.types.is_floating(kind) or pa.types.is_integer(kind)):
         raise BadValue("log", f"the column 'features' must hold lists of numbers, got {column.type}")
     length = pc.list_value_length(column).fill_null(-1).to_numpy().astype(np.int64)
+    size = dim or max(int(length[0]), 1)
     problems.add("features must be given in every row", rounds.row, length < 0, "none")
-    problems.add("features must have an entry", rounds.row, length == 0, "none")
-    size = dim or int(length[0])
     problems.add(
-        f"features must have dimension {size}", rounds.row, (length > 0) & (length != size), length.item
+        f"features must have dimension {size}", rounds.row, (length >= 0) & (length != size), length.item
     )
-    if problems:
+    if (length != size).any():
         return np.empty((0, size))
     return checks.for_kernels(column.flatten().to_numpy(zero_copy_only=False)).reshape(-1, size)
 
@@ -119,7 +117,7 @@ def _played(rounds: Rounds, dim: int | None, problems: Problems) -> Floats:
 
 def _require_small(name: str, rounds: Rounds, values: Floats, problems: Problems) -> None:
     """A problem where a row of values (n, m) has an entry that is not finite, or too large."""
-    if not (values.min() >= -checks.LARGEST and values.max() <= checks.LARGEST):
+    if values.size and not (values.min() >= -checks.LARGEST and values.max() <= checks.LARGEST):
         largest = np.abs(values).max(axis=1)  # NaN where one is
         rule = f"{name} must be finite and at most {checks.LARGEST:g} in size"
         problems.add(rule, rounds.row, ~(largest <= checks.LARGEST), largest.item)

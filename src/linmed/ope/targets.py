@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from linmed.checks import BadType, BadValue, Floats, Ints
 from linmed.log import DecisionLog
@@ -194,21 +195,22 @@ def distinct(sets: Floats) -> tuple[Index, Index]:
     are alike, all are taken to be different.
     """
     n, everything = len(sets), slice(None)
-    rows = sets.reshape(n, -1)
-    some = _keys(rows[:: max(1, n // LOOKED_AT)])
+    bits = sets.reshape(n, -1).view(np.uint64)
+    some = _keys(bits[:: max(1, n // LOOKED_AT)])
     if np.unique(some).size == some.size:
         return everything, everything
-    _, first, which = np.unique(_keys(rows), return_index=True, return_inverse=True)
-    bits = rows.view(np.uint64)
-    if (bits != bits[first][which]).any():  # two different sets have one key
+    _, first, which = np.unique(_keys(bits), return_index=True, return_inverse=True)
+    if (bits != bits[first][which]).any():  # two sets that differ have one key
         return everything, everything
     return first, which
 
 
-def _keys(rows: Floats) -> Floats:
+def _keys(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """(n, m) → (n,): equal for equal rows, and hardly ever for others."""
-    weights = np.random.default_rng(rows.shape[1]).random(rows.shape[1])
-    keys: Floats = np.einsum("nm,m->n", rows, weights)
+    factors = np.random.default_rng(0).integers(1 << 63, size=bits.shape[1], dtype=np.uint64) * 2 + 1
+    mixed = bits >> np.uint64(32)  # the lower half of a number such as 0.5 is zero
+    mixed ^= bits
+    keys: NDArray[np.uint64] = mixed @ factors
     return keys
 
 
@@ -311,7 +313,8 @@ class ColumnTarget(Target):
 
 def is_list(column: pa.Array) -> bool:
     """Whether the entries of a column are lists."""
-    return bool(pa.types.is_list(column.type) or pa.types.is_large_list(column.type))
+    kinds = pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list
+    return any(is_kind(column.type) for is_kind in kinds)
 
 
 def as_target(target: Any, name: str | None = None) -> Target:
