@@ -1,11 +1,12 @@
-"""Replay: what it keeps, what it refuses, and that its draws are its own."""
+"""Replay: what it keeps, what it refuses, and that its draws (and the bootstrap's) are its own."""
 
 import numpy as np
 import pytest
 from scipy.stats import binom
 
+from linmed import Agent
 from linmed.checks import BadValue
-from linmed.ope import DecisionLog, OPEWarning, Replay
+from linmed.ope import DecisionLog, OPEWarning, Replay, evaluate
 from linmed.ope import replay as module
 from linmed.ope.replay import log_evidence
 from linmed.policies import EXP2, OFUL, Greedy, LinMED, LinTS, MaillardSampling, Uniform
@@ -233,6 +234,15 @@ def test_a_replay_does_not_draw_what_a_user_drew(monkeypatch):
     assert Replay(Uniform(), bound=2).run(log).estimate == 1.0  # what sharing them would do
 
 
+def test_the_bootstrap_does_not_draw_what_a_user_drew():
+    """Rewards from default_rng(0): sharing them, the first resample takes each reward r just r times."""
+    n = 1000
+    reward = np.random.default_rng(0).poisson(1.0, n).astype(float)
+    log = DecisionLog.from_table({"arm": [0] * n, "probability": [0.5] * n, "reward": reward})
+    (row,) = evaluate(log, "logged", "ipw", interval="bootstrap", samples=2, seed=0).to_pylist()
+    assert 0.8 < row["lower"] < row["upper"] < 1.2 < (reward**2).sum() / reward.sum()
+
+
 def test_no_seed_of_a_users_draws_the_numbers_of_replay():
     """With K = 2 and M = 2 a uniform log and policy accept where the uniform draw is below 1/2."""
     n = 30
@@ -256,6 +266,17 @@ def test_a_log_ends_at_its_first_missing_reward_unless_told_otherwise():
     assert Replay(LinMED(), bound=20).run(log, missing="skip").offered == 401
     with pytest.raises(BadValue, match="missing"):
         Replay(LinMED(), bound=20).run(log, missing="drop")
+
+
+def test_an_agents_log_without_every_arms_probability_is_replayed(tmp_path):
+    """Its column `probabilities` is there, and empty."""
+    with Agent(LinTS(propensity=50, floor=0.5), dim=2, seed=0, log=tmp_path) as agent:
+        for _ in range(200):
+            agent.learn(agent.decide(np.eye(2)), 1.0)
+    assert DecisionLog.open(tmp_path).table(["probabilities"])["probabilities"].null_count == 200
+    found = Replay(Uniform()).run(tmp_path)
+    assert found.offered == 200
+    assert found.estimate == 1.0
 
 
 def test_arms_beyond_any_size_are_named():

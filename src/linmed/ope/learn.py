@@ -12,7 +12,7 @@ from linmed.checks import BadType, BadValue, Floats
 from linmed.log import BATCH, DecisionLog
 from linmed.ope.request import Log, as_log
 from linmed.ope.rounds import Problems, Reader, Reading, Rounds, require
-from linmed.ope.targets import is_list
+from linmed.ope.targets import is_list, tells
 from linmed.policies.base import Policy
 
 
@@ -57,7 +57,7 @@ def learn_from(
     if seed is not None:
         checks.whole("seed", seed, at_least=0)
     log = as_log(log)
-    own = _has_features(log)
+    own = tells(log, "features")
     if not own:
         require(log, ["arms"], "learning without the column 'features'", "log")
     reader = Reader(
@@ -79,14 +79,6 @@ def learn_from(
     reading.finish(log)
     assert agent is not None
     return agent
-
-
-def _has_features(log: DecisionLog) -> bool:
-    """Whether the log's first row has features."""
-    if "features" not in log.columns:
-        return False
-    first = next(log.batches(["features"], 1), None)
-    return first is None or first.column(0).null_count == 0
 
 
 def _features(rounds: Rounds, dim: int | None, problems: Problems) -> Floats:

@@ -15,7 +15,7 @@ from linmed.ope.intervals import VALID, warn
 from linmed.ope.request import CONFIDENCE, INTERVAL, Log, as_log
 from linmed.ope.rounds import Mask, Reader, Reading, Rounds, possible_rewards, require
 from linmed.ope.sequences import ValueSequence
-from linmed.ope.targets import log_law
+from linmed.ope.targets import log_law, tells
 from linmed.policies.base import Policy, State
 from linmed.policies.live import Live
 from linmed.streams import stream
@@ -95,7 +95,7 @@ class Replay:
         low, high, _ = possible
         log = as_log(log)
         require(log, ["arms"], "replay", "log")
-        known = ("probabilities",) if "probabilities" in log.columns else ()
+        known = ("probabilities",) if tells(log, "probabilities") else ()
         reader = Reader(columns=("arms", *known), possible=possible, missing=missing)
         # What the policy has to expect changes as it learns: the average so far, as under drift.
         bounds = ValueSequence(interval, confidence, (low, high), drift=True)
