@@ -69,7 +69,7 @@ class Target(ABC):
 
 
 def tells(log: DecisionLog, column: str) -> bool:
-    """Whether the log has `column`, and its first row something in it: writers leave empty what is not known."""
+    """Whether the log has `column`, and its first row something in it: what is not known is left empty."""
     if column not in log.columns:
         return False
     first = next(log.batches([column], 1), None)
