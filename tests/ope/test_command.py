@@ -1,14 +1,27 @@
 """`linmed ope`: what it prints, its JSON, its plot and its errors."""
 
+import argparse
 import json
+import math
+import os
+import re
+import subprocess
+import sys
+import warnings
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from linmed.agent import Agent
 from linmed.cli import main
-from linmed.ope import DecisionLog, evaluate
+from linmed.ope import DecisionLog, OPEWarning, difference, evaluate
+from linmed.ope import command as ope_command
+from linmed.ope.arguments import doubts, duration, missing, open_log
+from linmed.ope.command import unexplained
 from linmed.policies.linmed import LinMED
+from linmed.tables import Table
 
 
 def command(*words: object) -> int:
@@ -35,20 +48,142 @@ def test_json_holds_what_evaluate_returns(logged, capsys):
     table = evaluate(DecisionLog.open(logged / "log"), ["uniform", 1], "dr", reward_range=(0, 1))
     assert printed["results"] == table.to_pylist()
     assert printed["waiting"] == 10
-    assert any("10 of 120 decisions have no reward yet" in note for note in printed["notes"])
+    assert printed["warnings"] == printed["notes"] == []
 
 
-def test_the_table_and_the_plot(logged, capsys, tmp_path):
-    code = command(
-        logged / "log", "--target", "uniform", "--target", f"agent:{logged / 'agent'}", "--diagnose",
-        "--plot", tmp_path / "plot.png",
-    )  # fmt: skip
+@pytest.mark.parametrize("width", [80, 40])
+def test_the_table_has_bars_at_every_width(logged, capsys, monkeypatch, width):
+    monkeypatch.setenv("COLUMNS", str(width))
+    assert command(logged / "log", "--target", "uniform", "--target", f"agent:{logged / 'agent'}") == 0
     out = capsys.readouterr().out
-    assert code == 0
-    assert "uniform" in out
-    assert "LinMED-90" in out
-    assert "any time" in out
+    lines = out.splitlines()
+    assert max(map(len, lines)) <= width
+    for told in (
+        "120, 10 of them",
+        "betting, confidence 95 %",
+        "in [0, 1]",
+        "uniform",
+        "LinMED-90",
+        "any time",
+    ):
+        assert told in out
+    assert sum("●" in line and line.endswith("┤") for line in lines) == 6
+
+
+def test_the_plot_the_page_and_the_differences(logged, capsys, tmp_path):
+    words = (
+        "--target",
+        "uniform",
+        "--target",
+        f"agent:{logged / 'agent'}",
+        "--diff",
+        "uniform",
+        "--diagnose",
+    )
+    files = ("--plot", tmp_path / "plot.png", "--html", tmp_path / "report.html")
+    assert command(logged / "log", *words, *files) == 0
+    out = capsys.readouterr().out
+    assert "More than uniform:" in out
+    assert "LinMED-90 (sigma=0.5) − uniform" in out
     assert (tmp_path / "plot.png").stat().st_size > 1000
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    for told in ("LinMED-90 (sigma=0.5) − uniform", "More than uniform", "<polygon", str(logged / "log")):
+        assert told in page
+    assert command(logged / "log", *words, "--json") == 0
+    printed = json.loads(capsys.readouterr().out)
+    agent = Agent.load(logged / "agent")
+    assert printed["differences"] == difference(logged / "log", agent, "uniform").to_pylist()
+
+
+def test_without_a_sequence_the_page_has_no_plot_unless_one_is_asked_for(logged, capsys, tmp_path):
+    words = (logged / "log", "--interval", "adaptive", "--html", tmp_path / "report.html")
+    assert command(*words) == 0
+    assert "<polygon" not in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "More than" not in capsys.readouterr().out
+    assert command(*words, "--plot", tmp_path / "plot.svg", "--diff", "arm:0") == 0
+    assert "More than arm 0 (betting interval):" in capsys.readouterr().out
+    assert "The betting sequence" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def silent(tmp_path):
+    """A log in which arm 1 is never played."""
+    rows = {"arm": [0] * 40, "probability": [0.5] * 40, "reward": [0.0, 1.0] * 20, "arm_count": [2] * 40}
+    DecisionLog.from_table(rows).save(tmp_path / "silent")
+    return tmp_path / "silent"
+
+
+def test_every_doubt_is_told_once_in_words(silent, capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    words = (silent, "--target", "arm:0", "--target", "arm:1", "--estimator", "ipw", "--diff", "arm:0")
+    assert command(*words, "--html", tmp_path / "report.html") == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    assert " ".join(captured.out.split()).count("warning: target 'arm 1' never agrees with") == 1
+    assert max(map(len, captured.out.splitlines())) <= 60
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert page.count("<li>target &#x27;arm 1&#x27; never agrees with") == 1
+    assert command(*words, "--json") == 0
+    (doubt,) = [
+        one for one in json.loads(capsys.readouterr().out)["warnings"] if "'arm 1' never agrees" in one
+    ]
+    assert "the rewards say nothing of its value" in doubt
+
+
+def test_a_target_without_an_interval_is_shown_as_such_with_the_reason(silent, capsys, tmp_path):
+    words = ("--target", "arm:0", "--target", "arm:1", "--estimator", "ipw", "--interval", "normal")
+    assert command(silent, *words, "--html", tmp_path / "report.html") == 0
+    out = capsys.readouterr().out
+    (row,) = [line for line in out.splitlines() if line.startswith("arm 1")]
+    assert "no interval" in row
+    assert "warning: target 'arm 1'" in out
+    reason = re.search(
+        '<td class="bar none">(.*?)</td>', (tmp_path / "report.html").read_text(encoding="utf-8")
+    )
+    assert "target &#x27;arm 1&#x27; never agrees" in reason[1]
+
+
+def test_a_missing_interval_that_nobody_explains_is_explained():
+    table = Table(
+        {"target": ["a", "b"], "estimate": [0.1, 0.2], "lower": [math.nan] * 2, "upper": [math.nan] * 2}
+    )
+    (words,) = unexplained("normal", [table], ["target 'a' is silent"])
+    assert words.startswith("target 'b' has no interval")
+    assert list(unexplained("none", [table], [])) == []
+
+
+def speak() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        for kind in (OPEWarning, OPEWarning, DeprecationWarning):
+            warnings.warn(f"a {kind.__name__}", kind, stacklevel=1)
+
+
+def overhear() -> list[str]:
+    with doubts() as found:
+        speak()
+    return found
+
+
+def test_other_warnings_go_their_usual_way():
+    with pytest.warns(DeprecationWarning, match="a DeprecationWarning") as usual:
+        found = overhear()
+    assert found == ["a OPEWarning"]
+    assert len(usual) == 1
+
+
+def test_a_terminal_that_knows_ascii_alone_gets_ascii(logged):
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii", "COLUMNS": "72"}
+    words = ("ope", logged / "log", "--target", "arm:1", "--diff", "uniform", "--estimator", "ipw")
+    done = subprocess.run(
+        [sys.executable, "-m", "linmed.cli", *words], env=environment, capture_output=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == b""
+    lines = done.stdout.decode("ascii").splitlines()
+    assert max(map(len, lines)) <= 72
+    assert any(line.startswith("arm 1 - uniform") for line in lines)
+    assert sum("o" in line and line.endswith("|") for line in lines) == 2
 
 
 def test_no_interval_is_null_in_json(logged, capsys):
@@ -88,3 +223,83 @@ def test_wrong_input_is_one_line_and_exit_code_2(logged, capsys):
     assert "target must be" in capsys.readouterr().err
     assert command(logged / "log", "--reward-range", 0, 0.5) == 2
     assert "reward must lie in reward_range [0, 0.5]" in capsys.readouterr().err
+    assert command(logged / "log", "--plot", "nowhere/x.png") == 2
+    assert "there is no directory nowhere" in capsys.readouterr().err
+    assert command(logged / "log", "--plot", "x.wav") == 2
+    assert "ends in .png, .svg or .pdf" in capsys.readouterr().err
+    assert command(logged / "log", "--html", "nowhere/x.html") == 2
+    assert "there is no directory nowhere" in capsys.readouterr().err
+    pq.write_table(pa.table({"item": [0], "click": [1.0]}), logged / "shop.parquet")
+    assert command(logged / "shop.parquet") == 2
+    assert "say where they are with --columns reward=click,arm=item" in capsys.readouterr().err
+    assert command(logged / "log", "--diff", "uniform") == 2
+    assert "--diff uniform needs another --target" in capsys.readouterr().err
+
+
+def test_what_was_not_said_is_left_to_evaluate(logged, monkeypatch, capsys):
+    asked = []
+
+    def listening(*args, **options):
+        asked.append(options)
+        return evaluate(*args, interval="none")
+
+    monkeypatch.setattr(
+        ope_command, "evaluate", lambda log, targets, *_, **options: listening(log, targets, **options)
+    )
+    assert command(logged / "log") == 0
+    said = ("--missing", "0", "--mature", "6h", "--no-drift", "--smallest-probability", "0.01")
+    assert command(logged / "log", *said) == 0
+    plain, full = ({k: v for k, v in one.items() if k not in ("progress", "executor")} for one in asked)
+    assert plain == {"confidence": 0.95}
+    assert full == plain | {"missing": 0.0, "mature": 21600.0, "drift": False, "smallest_probability": 0.01}
+    out = capsys.readouterr().out
+    for told in ("after 21,600 s", "one that does not change", "0.01"):
+        assert told in out
+
+
+def test_durations_and_missing_rewards_are_read():
+    assert [duration(text) for text in ("90s", "15m", "6h", "2d", "45", "1.5 h")] == [
+        90, 900, 21600, 172800, 45, 5400
+    ]  # fmt: skip
+    assert [missing(text) for text in ("stop", "skip", "0", "-1.5")] == ["stop", "skip", 0.0, -1.5]
+    for read, text in (
+        (duration, "soon"),
+        (duration, "-3s"),
+        (duration, "5 weeks"),
+        (missing, "nan"),
+        (missing, "no"),
+    ):
+        with pytest.raises(argparse.ArgumentTypeError, match=text):
+            read(text)
+
+
+OPEN_BANDIT = "timestamp,item_id,position,click,propensity_score\n2020-01-01,0,1,1,0.5\n"
+
+
+def test_a_csv_file_is_known_by_its_header(tmp_path, monkeypatch):
+    calls = []
+    monkeypatch.setattr(DecisionLog, "from_csv", lambda path, **said: calls.append(said), raising=False)
+    monkeypatch.setattr(
+        "linmed.log.parse_columns",
+        lambda text: dict(one.split("=") for one in text.split(",")),
+        raising=False,
+    )
+    (tmp_path / "ours.csv").write_text("arm,probability,reward\n0,0.5,1\n")
+    (tmp_path / "theirs.csv").write_text(OPEN_BANDIT)
+    assert open_log(tmp_path / "theirs.csv", arms=2).columns[:2] == ["time", "arm"]
+    open_log(tmp_path / "ours.csv")
+    open_log(tmp_path / "theirs.csv", columns="reward=click,arm=item_id", arms=3, errors="skip")
+    open_log(tmp_path / "theirs.csv", "csv")
+    mapped = {"reward": "click", "arm": "item_id", "arm_count": 3}
+    assert calls == [
+        {"columns": {}, "errors": "raise"},
+        {"columns": mapped, "errors": "skip"},
+        {"columns": {}, "errors": "raise"},
+    ]
+    monkeypatch.setattr(DecisionLog, "open", lambda path, **said: calls.append(said))
+    open_log(tmp_path / "table.parquet", columns="reward=click")
+    assert calls[-1] == {"columns": {"reward": "click"}}
+    with pytest.raises(ValueError, match="--columns is for CSV and Parquet files"):
+        open_log(tmp_path / "log.json", columns="reward=click")
+    with pytest.raises(FileNotFoundError, match="there is no log at"):
+        open_log(tmp_path / "none.csv")

@@ -172,6 +172,7 @@ def test_a_frozen_policy_does_not_follow_its_state():
     assert target.state.count[0] == 0
 
 
+@pytest.mark.filterwarnings("ignore:target .* the mean weight is:linmed.ope.OPEWarning")
 def test_a_frozen_policy_answers_every_round_as_it_would_alone(monkeypatch):
     """Sets of several sizes, in pieces smaller than the log, at one state that is handed on as it is."""
     rng = np.random.default_rng(2)
@@ -201,6 +202,7 @@ def test_a_frozen_policy_answers_every_round_as_it_would_alone(monkeypatch):
     assert max(sets.size for _, _, sets in seen) <= 50
 
 
+@pytest.mark.filterwarnings("ignore:target .* the mean weight is:linmed.ope.OPEWarning")
 def test_a_frozen_policy_of_high_dimension_needs_the_memory_of_one_state():
     n, d = 300, 400
     columns = {"arm": [0] * n, "probability": [0.5] * n, "reward": [1.0] * n, "arms": np.ones((n, 2, d))}
@@ -352,12 +354,16 @@ def test_an_empty_log_is_said_to_be_empty():
         DecisionLog.from_table({"arm": [], "probability": [], "reward": []})
 
 
-def test_waiting_decisions_are_left_out_or_end_the_log():
+def test_the_log_ends_at_the_first_waiting_decision_or_they_are_left_out():
     log = table(reward=[1.0, None, 1.0, None])
-    skipped = evaluate(log, "logged", "ipw", reward_range=(0, 1))
+    with pytest.warns(OPEWarning, match=r"^3 of 4 decisions \(75%\) were not judged: 2 have .* is row 1 of table"):
+        stopped = evaluate(log, "logged", "ipw")
+    assert stopped["n"][0].as_py() == 1
+    assert (stopped.schema.metadata[b"waiting"], stopped.schema.metadata[b"judged"]) == (b"2", b"1")
+    with pytest.warns(OPEWarning, match=r"2 have no reward, which is harmless only if"):
+        skipped = evaluate(log, "logged", "ipw", missing="skip")
     assert skipped["n"][0].as_py() == 2
     assert skipped.schema.metadata[b"waiting"] == b"2"
-    assert evaluate(log, "logged", "ipw", reward_range=(0, 1), missing="stop")["n"][0].as_py() == 1
 
 
 def test_progress_counts_the_decisions(small):
@@ -386,16 +392,27 @@ def test_an_executor_gives_the_same_table(tmp_path, small):
             writer.reward(i, c["reward"][i])
     log = DecisionLog.open(tmp_path)
     assert len(log.pieces()) == 6
-    options = {"targets": ["uniform", 2], "estimators": ["ipw", "snipw", "dr"], "reward_range": (0, 1)}
+    options = {"targets": ["uniform", 2], "reward_range": (0, 1)}
     with ThreadPoolExecutor(2) as pool:
-        spread = evaluate(log, **options, executor=pool)
-        assert spread == evaluate(log, **options, batch=90)
-        assert spread.schema.metadata[b"waiting"] == b"100"
-        with pytest.warns(OPEWarning, match="independent"):
-            evaluate(log, "uniform", "ipw", interval="normal", executor=pool)
+        for estimators in (["ipw", "snipw", "dr"], ["ipw", "snipw"]):
+            for interval in ("betting", "asymptotic", "mixture"):
+                ask = options | {"estimators": estimators, "interval": interval}
+                with pytest.warns(OPEWarning, match="100 of 500 decisions"):
+                    spread = evaluate(log, **ask, executor=pool)
+                with pytest.warns(OPEWarning, match="100 of 500 decisions"):
+                    assert spread == evaluate(log, **ask)
+                assert spread.schema.metadata[b"waiting"] == b"100"
+                assert spread["n"][0].as_py() == 400
+        with pytest.warns(OPEWarning, match="100 of 500 decisions"):
+            apart = difference(log, 1, 0, executor=pool)
+        with pytest.warns(OPEWarning, match="100 of 500 decisions"):
+            assert apart == difference(log, 1, 0)
+        with pytest.warns(OPEWarning) as caught:
+            evaluate(log, "uniform", "ipw", interval="normal", missing="skip", executor=pool)
+        words = [str(one.message) for one in caught]
+        assert "100 have no reward, which is harmless only if" in words[0]
+        assert "independent decisions" in words[1]
         with pytest.raises(ValueError, match=r"sum to one, .*row 0 has a sum of 0\.4"):
             evaluate(log, lambda arms: np.full(4, 0.1), "ipw", interval="none", executor=pool)
         with pytest.raises(ValueError, match=r"reward_range \[0, 0.5\]: row \d+ has 1.0"):
             evaluate(log, "uniform", "ipw", reward_range=(0, 0.5), executor=pool)
-        with pytest.raises(ValueError, match="cannot be spread"):
-            evaluate(log, "uniform", "ipw", interval="none", missing="stop", executor=pool)

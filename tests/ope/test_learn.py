@@ -134,6 +134,19 @@ def test_decisions_without_a_reward_are_left_out_or_end_the_log():
     assert e.value.field == "missing"
 
 
+def test_no_reward_by_then_can_mean_a_number():
+    """Only clicks are told, and the decisions are a second apart: all but the last ten are ten seconds old."""
+    full = columns()
+    clicks = [1.0 if reward > 0.7 else None for reward in full["reward"]]
+    time = pa.array(np.arange(60) * 1_000_000, pa.timestamp("us", "UTC"))
+    found = learn_from(log(reward=clicks, time=time), LinMED(), missing=0.0, mature=10)
+    expected = Agent(LinMED(), 2)
+    expected.observe(full["features"][:50], (full["reward"][:50] > 0.7).astype(float))
+    assert_same(found, expected)
+    with pytest.raises(BadValue, match="mature must be given where missing is a number"):
+        learn_from(log(), LinMED(), missing=0.0)
+
+
 def test_progress_is_told(small):
     seen = []
     learn_from(small.log, LinMED(), batch=200, progress=seen.append)

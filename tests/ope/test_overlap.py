@@ -25,6 +25,9 @@ from linmed.ope import (
 )
 from linmed.policies.linmed import LinMED
 
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:target 'uniform'. the mean weight is 0.6667:linmed.ope.OPEWarning"
+)
 SILENT = r"target 'arm 2' never agrees with table: every weight is zero"
 
 
@@ -97,7 +100,7 @@ def test_a_model_alone_gives_doubly_robust_estimates_no_interval(interval):
 def test_one_target_without_overlap_leaves_the_others_their_rows():
     with pytest.warns(OPEWarning, match=SILENT) as caught:
         rows = evaluate(log(), ["uniform", 0, 2]).to_pylist()
-    assert len(caught) == 1
+    assert sum("never agrees" in str(one.message) for one in caught) == 1
     assert rows[:6] == evaluate(log(), ["uniform", 0]).to_pylist()
     ipw, snipw, dr = rows[6:]
     assert (ipw["estimate"], ipw["lower"], ipw["upper"], ipw["valid"]) == (0.0, 0.0, 1.0, "any time")
@@ -127,10 +130,10 @@ def test_sequences_and_differences_name_the_target_without_overlap():
 
 
 def test_resamples_without_any_weight_do_not_count():
-    """One decision of the target, rewarded with 1: resamples that have it say 1, the others nothing."""
-    one = DecisionLog.from_table({"arm": [1, 0, 0, 0], "probability": [0.5] * 4, "reward": [1.0] * 4})
+    """Two decisions of the target, rewarded with 1 and 0: resamples that have neither say nothing."""
+    one = DecisionLog.from_table({"arm": [1, 0, 0, 1], "probability": [0.5] * 4, "reward": [1.0, 1, 1, 0.0]})
     (row,) = evaluate(one, 1, "snipw", interval="bootstrap").to_pylist()
-    assert (row["estimate"], row["lower"], row["upper"]) == (1.0, 1.0, 1.0)
+    assert (row["estimate"], row["lower"], row["upper"]) == (0.5, 0.0, 1.0)
 
 
 def test_a_self_normalised_estimate_of_no_weight_is_not_a_number():

@@ -1,6 +1,7 @@
 """Replay: what it keeps, what it refuses, and that its draws (and the bootstrap's) are its own."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from scipy.stats import binom
 
@@ -259,13 +260,26 @@ def test_a_log_ends_at_its_first_missing_reward_unless_told_otherwise():
     reward = [*whole.columns["reward"][:400], *[None] * 50, 1.0, *[None] * 49]
     log = DecisionLog.from_table(whole.columns | {"reward": reward})
     with pytest.warns(
-        OPEWarning, match=r"table was replayed up to its first decision without a reward.* 400 "
+        OPEWarning, match=r"20%\) were not judged: 99 have no reward yet, the first is row 400"
     ):
         found = Replay(LinMED(), bound=20).run(log)
     assert found.offered == 400
-    assert Replay(LinMED(), bound=20).run(log, missing="skip").offered == 401
+    with pytest.warns(OPEWarning, match="harmless only if lateness has nothing to do with the reward"):
+        assert Replay(LinMED(), bound=20).run(log, missing="skip").offered == 401
     with pytest.raises(BadValue, match="missing"):
         Replay(LinMED(), bound=20).run(log, missing="drop")
+
+
+def test_no_reward_by_then_can_mean_a_number():
+    """Ten decisions a second, of which only clicks are told; the last hundred are not yet ten seconds old."""
+    whole = synthetic(500)
+    seconds = pa.array(np.arange(500) * 100_000, pa.timestamp("us", "UTC"))
+    clicks = [1.0 if reward else None for reward in whole.columns["reward"]]
+    log = DecisionLog.from_table(whole.columns | {"reward": clicks, "time": seconds})
+    known = DecisionLog.from_table({name: column[:400] for name, column in whole.columns.items()})
+    expected = Replay(LinMED(), bound=20).run(known)
+    found = Replay(LinMED(), bound=20).run(log, missing=0.0, mature=10)
+    assert (found.offered, found.estimate) == (400, expected.estimate)
 
 
 def test_an_agents_log_without_every_arms_probability_is_replayed(tmp_path):

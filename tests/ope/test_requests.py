@@ -51,7 +51,7 @@ def test_a_target_is_all_that_must_be_said(small):
 
 
 def test_every_function_has_the_same_defaults(small, tmp_path, capsys):
-    options = ("interval", "confidence", "reward_range", "missing")
+    options = ("interval", "confidence", "reward_range", "missing", "mature")
     for one in (sequence, difference, Replay.run):
         for name in options:
             default = inspect.signature(one).parameters[name].default
@@ -193,7 +193,7 @@ class Watching(Executor):
         return future
 
 
-@pytest.mark.parametrize("interval", ["normal", "none"])
+@pytest.mark.parametrize("interval", ["betting", "asymptotic", "normal", "none"])
 def test_where_order_does_not_matter_workers_send_sums_instead_of_decisions(tmp_path, interval):
     one = synthetic(3000)
     c = one.columns
@@ -209,22 +209,19 @@ def test_where_order_does_not_matter_workers_send_sums_instead_of_decisions(tmp_
     assert max(watching.sizes) < 8_000  # a thousand decisions take 24,000 bytes and more
     assert (len(seen), seen[-1]) == (len(log.pieces()), 3000)
     here = evaluate(log, **ask)
-    for column in ("estimate", "lower", "upper", "effective_n"):
-        np.testing.assert_allclose(spread[column], here[column], rtol=1e-12)
+    assert spread == here if interval != "none" else spread["estimate"] == here["estimate"]
     assert spread.schema.metadata == here.schema.metadata
 
 
 def test_targets_of_one_name_can_be_compared_with_each_other(small):
     row = difference(small.log, "uniform", as_target("uniform")).to_pylist()[0]
     assert row["target"] == "uniform − uniform (baseline)"
-    assert row["estimate"] == 0.0
-    assert row["lower"] < 0 < row["upper"]
+    assert (row["estimate"], row["lower"], row["upper"]) == (0.0, 0.0, 0.0)
 
 
 def test_a_doubly_robust_sequence_is_refused_where_there_is_none(small):
-    for options in ({"interval": "mixture"}, {"drift": True}):
-        with pytest.raises(ValueError, match="doubly robust sequence needs interval='betting'"):
-            sequence(small.log, "uniform", "dr", **options)
+    with pytest.raises(ValueError, match="doubly robust sequence needs interval='betting'"):
+        sequence(small.log, "uniform", "dr", interval="mixture")
     with pytest.raises(ValueError, match="estimator must be one"):
         sequence(small.log, "uniform", ["ipw", "dr"])
     with pytest.raises(ValueError, match="doubly robust sequence needs the column 'probabilities'"):

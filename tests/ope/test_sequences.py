@@ -3,6 +3,7 @@
 import itertools
 import math
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,74 +12,130 @@ from scipy.integrate import quad
 
 from linmed.kernels import sequences as kernels
 from linmed.ope import DecisionLog, difference, evaluate, sequence
-from linmed.ope.rounds import Reader
-from linmed.ope.sequences import (
-    BernsteinLower,
-    BettingLower,
-    MixtureLower,
-    ValueSequence,
-    dr_terms,
-    log_mixture,
-    lower_sequence,
-)
+from linmed.ope.sequences import BernsteinLower, BettingLower, ValueSequence, log_mixture, lower_sequence
+from linmed.ope.sides import CONSTANTS, SHARES, Arms, Side, difference_sides, unpaired_sides, value_sides
 
 KINDS = ["betting", "bernstein", "mixture"]
 
 
+def plain(x, shift=0.0) -> Side:
+    x = np.asarray(x, dtype=float)
+    return Side(x, np.full(x.size, float(shift)))
+
+
+def choices(n: int, arms: int, rng: np.random.Generator):
+    """Logged probabilities, a target, another one, and the arms played, all flat."""
+    p, pi, other = (rng.dirichlet(np.ones(arms), size=n) for _ in range(3))
+    arm = (p.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1).clip(max=arms - 1)
+    offsets = np.arange(n + 1) * arms
+    return p.ravel(), pi.ravel(), other.ravel(), offsets, offsets[:-1] + arm
+
+
 def test_betting_wealth_is_the_average_of_products():
-    x, mean = np.array([0.0, 3.0, 0.5, 1.0]), 0.4
+    x, shift, mean = np.array([0.0, 3.0, 0.5, 1.0]), np.array([0.0, 0.02, 0.01, 0.0]), 0.4
     lower = BettingLower(0.05)
-    lower.add(x[:2])
-    lower.add(x[2:], floor=2.0)
-    bets = BettingLower.BETS
-    products = np.prod((1 + bets[:, None] * x[:2]) / (1 + bets[:, None] * mean), axis=1)
-    products *= np.prod((1 + bets[:, None] * (x[2:] + 2)) / (1 + bets[:, None] * (mean + 2)), axis=1)
-    assert lower.log_wealth(mean) == pytest.approx(math.log(products.mean()), abs=1e-10)
+    lower.add(Side(x[:2], shift[:2]))
+    lower.add(Side(x[2:], shift[2:]))
+    bets, prior = BettingLower.BETS, BettingLower.PRIOR / BettingLower.PRIOR.sum()
+    products = np.prod((1 + bets[:, None] * (x - shift)) / (1 + bets[:, None] * mean), axis=1)
+    assert lower.log_wealth(mean) == pytest.approx(math.log(prior @ products), abs=1e-10)
 
 
-@pytest.mark.parametrize("floor", [0.0, 1.5])
-def test_the_betting_bound_is_where_the_wealth_meets_the_level(floor):
-    x = np.random.default_rng(0).exponential(size=300) * 0.6 - floor * 0.1
-    lower = BettingLower(0.025)
-    lower.add(x, floor)
-    assert 0 < lower.lower < x.mean()
+def test_bets_that_could_lose_too_much_end_with_nothing():
+    x, shift, mean = np.array([1.0, 0.0, 2.0, 0.3]), np.array([0.1, 0.2, 0.05, 0.2]), 0.1
+    lower = BettingLower(0.05)
+    lower.add(Side(x, shift))
+    bets, prior = BettingLower.BETS, BettingLower.PRIOR / BettingLower.PRIOR.sum()
+    alive = bets * 0.2 < 0.45
+    assert 0 < alive.sum() < bets.size
+    products = np.prod((1 + bets[alive, None] * (x - shift)) / (1 + bets[alive, None] * mean), axis=1)
+    assert lower.log_wealth(mean) == pytest.approx(math.log(prior[alive] @ products), abs=1e-10)
+
+
+def test_a_model_is_cut_so_that_no_bet_loses_more_than_it_may_and_the_mean_stays():
+    """Terms of every bet written out: their conditional mean, over arms and rewards, is the value."""
+    rng = np.random.default_rng(0)
+    n, arms = 40, 3
+    p, pi, _, offsets, chosen = choices(n, arms, rng)
+    q, means = rng.random(n * arms), rng.random(n * arms)
+    guard = p * rng.uniform(0.5, 1.0, size=p.size)
+    for bet in (0.05, 0.9, 14.0):
+        k = kernels.CUT / bet
+        kept = np.minimum(pi * q, k * guard)
+        total, lowest = np.zeros(n), np.inf
+        for a in range(arms):
+            place = offsets[:-1] + a
+            w = pi[place] / p[place]
+            for reward, chance in ((1.0, means[place]), (0.0, 1 - means[place])):
+                y = w * reward - kept[place] / p[place] + kept.reshape(n, arms).sum(axis=1)
+                lowest = min(lowest, y.min())
+                total += p[place] * chance * y
+        assert 1 + bet * lowest >= 1 - kernels.CUT - 1e-12
+        np.testing.assert_allclose(total, (pi * means).reshape(n, arms).sum(axis=1), atol=1e-12)
+
+
+@pytest.mark.parametrize("shifted", [False, True])
+def test_the_kernel_of_cut_models_equals_the_terms_written_out(shifted):
+    rng = np.random.default_rng(1)
+    n, arms = 300, 4
+    p, pi, _, offsets, chosen = choices(n, arms, rng)
+    mass = pi * rng.random(pi.size)
+    guard = np.where(rng.random(p.size) < 0.1, 0.0, p * 0.7)
+    shift = rng.uniform(0, 0.3, size=n) if shifted else np.zeros(n)
+    x = pi[chosen] / p[chosen] * rng.integers(2, size=n)
+    lower = BettingLower(0.05)
+    lower.add(Side(x, shift, (mass,), Arms(guard, p[chosen], offsets, chosen)))
+    for j, bet in enumerate(BettingLower.BETS):
+        if shifted and bet * shift.max() >= kernels.CUT / 2:
+            assert lower._gains[0, j] == -math.inf
+            continue
+        kept = np.minimum(mass, np.repeat(kernels.CUT / bet - shift, arms) * guard)
+        y = x - shift - kept[chosen] / p[chosen] + kept.reshape(n, arms).sum(axis=1)
+        assert lower._gains[0, j] == pytest.approx(np.log1p(bet * y).sum(), abs=1e-9)
+
+
+def test_the_betting_bound_is_where_the_wealth_meets_the_level():
+    lower = BettingLower(0.025, SHARES)
+    rng = np.random.default_rng(0)
+    p, pi, _, offsets, chosen = choices(300, 3, rng)
+    reward = (rng.random(300) < 0.6).astype(float)
+    side, _ = value_sides(
+        pi[chosen] / p[chosen], reward, pi, CONSTANTS, Arms(p, p[chosen], offsets, chosen)
+    )
+    lower.add(side)
+    assert 0 < lower.lower < 0.6
     assert lower.log_wealth(lower.lower) == pytest.approx(math.log(40), abs=1e-8)
 
 
 def test_many_rounds_and_huge_terms_neither_overflow_nor_lose_digits():
     x = np.tile([0.0, 1e200, 1e-3, 5.0], 4000)
     lower = BettingLower(0.05)
-    lower.add(np.minimum(x, 1e6))
+    lower.add(plain(np.minimum(x, 1e6)))
     bets = BettingLower.BETS
     gains = np.log1p(bets[:, None] * np.minimum(x, 1e6)).sum(axis=1)
-    np.testing.assert_allclose(lower._gains, gains, rtol=1e-12)
+    np.testing.assert_allclose(lower._gains[0], gains, rtol=1e-12)
     huge = BettingLower(0.05)
-    huge.add(x)
-    assert huge.lower == 1.0
+    huge.add(plain(x))
+    assert huge.lower > 1.0
 
 
 def test_bernstein_equals_its_formula_written_out():
     x, level = np.array([0.0, 2.0, 0.3, 0.9, 0.0]), 0.05
-    for floor in (0.0, 1.0):
-        top = bottom = penalty = 0.0
-        for t in range(1, 6):
-            past = x[: t - 1]
-            means = [(0.5 + x[:i].sum()) / (1 + i) for i in range(1, t)]
-            variance = (0.25 + sum((past[i] - means[i]) ** 2 for i in range(t - 1))) / t
-            rate = math.sqrt(2 * math.log(1 / level) / (variance * t * math.log(1 + t)))
-            rate = min(rate * (1 + floor), 0.5)
-            guess = min((0.5 + past.sum()) / t, 1.0) / (1 + floor)
-            xi = x[t - 1] / (1 + floor)
-            top += rate * xi
-            bottom += rate / (1 + floor)
-            penalty += (-math.log(1 - rate) - rate) * (xi - guess) ** 2
-        lower = BernsteinLower(level)
-        lower.add(x, floor)
-        expected = (top - math.log(1 / level) - penalty) / bottom
-        assert lower.lower == pytest.approx(min(max(expected, 0), 1), abs=1e-10)
-        state = lower._state
-        assert state[kernels.CENTRE] == pytest.approx(top, abs=1e-12)
-        assert state[kernels.PENALTY] == pytest.approx(penalty, abs=1e-12)
+    top = bottom = penalty = 0.0
+    for t in range(1, 6):
+        past = x[: t - 1]
+        means = [(0.5 + x[:i].sum()) / (1 + i) for i in range(1, t)]
+        variance = (0.25 + sum((past[i] - means[i]) ** 2 for i in range(t - 1))) / t
+        rate = min(math.sqrt(2 * math.log(1 / level) / (variance * t * math.log(1 + t))), 0.5)
+        guess = min((0.5 + past.sum()) / t, 1.0)
+        top += rate * x[t - 1]
+        bottom += rate
+        penalty += (-math.log(1 - rate) - rate) * (x[t - 1] - guess) ** 2
+    lower = BernsteinLower(level, difference=False)
+    lower.add(plain(x))
+    assert lower.lower == pytest.approx(max((top - math.log(1 / level) - penalty) / bottom, 0), abs=1e-10)
+    assert lower._state[kernels.CENTRE] == pytest.approx(top, abs=1e-12)
+    assert lower._state[kernels.PENALTY] == pytest.approx(penalty, abs=1e-12)
 
 
 @pytest.mark.parametrize(("s", "v"), [(0.0, 1.0), (3.0, 2.0), (10.0, 40.0)])
@@ -89,21 +146,39 @@ def test_the_gamma_mixture_equals_its_integral(s, v):
     assert log_mixture(s, v) == pytest.approx(math.log(total / norm), abs=1e-9)
 
 
-def test_the_mixture_refuses_negative_terms():
-    with pytest.raises(ValueError, match="non-negative"):
-        MixtureLower(0.05).add(np.array([1.0]), floor=0.5)
+@pytest.mark.parametrize("v", [3.0, 999.0, 1e4, 1e8, 1e14, 1e16, 1e18])
+@pytest.mark.parametrize("deviations", [0.01, 1.0, 4.0, 8.0])
+def test_the_gamma_mixture_keeps_its_digits_however_large_the_variance(v, deviations):
+    """Against its formula in 60 digits; s is so many standard deviations √v."""
+    s = deviations * math.sqrt(v)
+    with mpmath.workdps(60):
+        a, b = mpmath.mpf(v) + 1, mpmath.mpf(v) + 1 + mpmath.mpf(s)
+        # P(a, b) = 1 − Q(a, b) with Q by Legendre's continued fraction where a is out of mpmath's reach.
+        tail = mpmath.gammainc(a, 0, b, regularized=True) if v < 1e5 else None
+        if tail is None:
+            u = (b - a) / a
+            eta = mpmath.sqrt(2 * (u - mpmath.log1p(u)))
+            first = 1 / u - 1 / eta  # Temme's uniform expansion, to 1/a of its leading term
+            second = 1 / eta**3 - 1 / u**3 - 1 / u**2 - 1 / (12 * u)
+            rest = mpmath.exp(-a * eta**2 / 2) / mpmath.sqrt(2 * mpmath.pi * a) * (first + second / a)
+            tail = 1 - mpmath.erfc(eta * mpmath.sqrt(a / 2)) / 2 - rest
+        value = b - 1 - a * mpmath.log(b) + mpmath.loggamma(a) + mpmath.log(tail)
+        value -= mpmath.log(1 - mpmath.exp(-1))
+        expected = float(value)
+    assert log_mixture(s, v) == pytest.approx(expected, abs=2e-8)
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.sampled_from(KINDS), st.integers(1, 60), st.integers(0, 2**32 - 1))
-def test_bounds_do_not_depend_on_how_terms_are_grouped_and_stay_in_order(kind, size, seed):
+@given(st.sampled_from(KINDS), st.booleans(), st.integers(1, 60), st.integers(0, 2**32 - 1))
+def test_bounds_do_not_depend_on_how_terms_are_grouped_and_stay_in_order(kind, drift, size, seed):
     rng = np.random.default_rng(seed)
     weight, reward = rng.exponential(size=size), rng.random(size)
-    whole = ValueSequence(kind, 0.9, (0, 1))
-    whole.add(weight * reward, weight * reward, weight * (1 - reward))
-    single = ValueSequence(kind, 0.9, (0, 1))
+    options = {"drift": drift and kind != "bernstein"}
+    whole = ValueSequence(kind, 0.9, (0, 1), **options)
+    whole.add(weight * reward, *value_sides(weight, reward))
+    single = ValueSequence(kind, 0.9, (0, 1), **options)
     for w, r in zip(weight, reward, strict=True):
-        single.add(np.array([w * r]), np.array([w * r]), np.array([w * (1 - r)]))
+        single.add(np.array([w * r]), *value_sides(np.array([w]), np.array([r])))
     np.testing.assert_allclose(whole.bounds, single.bounds, atol=1e-9)
     low, high = whole.bounds
     assert math.isnan(low) or 0 <= low <= high <= 1
@@ -112,12 +187,12 @@ def test_bounds_do_not_depend_on_how_terms_are_grouped_and_stay_in_order(kind, s
 @pytest.mark.parametrize("kind", KINDS)
 def test_sequences_start_at_the_whole_range_and_narrow(kind):
     rng = np.random.default_rng(0)
-    bounds = ValueSequence(kind, 0.95, (-1, 3))
+    bounds = ValueSequence(kind, 0.95, (-1, 3), drift=False)
     assert bounds.bounds == (-1, 3)
     reward = (rng.random(4000) < 0.3).astype(float)
     widths = []
     for part in np.split(reward, 4):
-        bounds.add(4 * part - 1, part, 1 - part)
+        bounds.add(4 * part - 1, *value_sides(np.ones(part.size), part))
         widths.append(np.diff(bounds.bounds)[0])
     assert all(a >= b for a, b in itertools.pairwise(widths))
     assert widths[-1] < 0.5
@@ -126,55 +201,68 @@ def test_sequences_start_at_the_whole_range_and_narrow(kind):
     assert bounds.estimate == pytest.approx(4 * reward.mean() - 1)
 
 
-def crossing(kind: str, x: np.ndarray, mean: float, level: float) -> bool:
-    """Whether a lower sequence ever passes the mean, looked at after every term."""
-    if kind == "betting":
-        bets = BettingLower.BETS
-        worst = kernels.largest_wealth(bets, np.full(bets.size, 1 / bets.size), x, np.zeros(x.size), mean)
-        return bool(worst >= 1 / level)
-    lower = lower_sequence(kind, level)
-    for i in range(x.size):
-        lower.add(x[i : i + 1])
-        if lower.lower > mean:
+def test_parts_of_a_log_add_up_in_any_order():
+    rng = np.random.default_rng(3)
+    weight, reward = rng.exponential(size=900), (rng.random(900) < 0.2).astype(float)
+    whole = ValueSequence("betting", 0.95, (0, 1))
+    whole.add(weight * reward, *value_sides(weight, reward))
+    merged = ValueSequence("betting", 0.95, (0, 1))
+    for part in (slice(500, 900), slice(0, 100), slice(100, 500)):
+        one = ValueSequence("betting", 0.95, (0, 1))
+        one.add((weight * reward)[part], *value_sides(weight[part], reward[part]))
+        merged.merge(one)
+    assert merged.bounds == pytest.approx(whole.bounds, abs=1e-12)
+    assert (merged.count, merged.estimate) == (900, pytest.approx(whole.estimate, abs=1e-14))
+
+
+def crossing(kind: str, side: Side, mean: float, level: float, shares=(1.0,)) -> bool:
+    """Whether a lower sequence ever passes the mean, looked at after every tenth term."""
+    lower = lower_sequence(kind, level, shares)
+    for i in range(0, side.x.size, 10):
+        lower.add(side.part(i, i + 10))
+        if kind == "betting":
+            if lower.log_wealth(mean) >= -math.log(level):
+                return True
+        elif lower.lower > mean:
             return True
     return False
 
 
-def test_the_largest_wealth_is_the_largest_over_time():
-    x, floor = np.random.default_rng(2).exponential(size=60), np.repeat([0.0, 0.4, 1.0], 20)
-    bets, seen = BettingLower.BETS, []
-    lower = BettingLower(0.05)
-    for value, k in zip(x, floor, strict=True):
-        lower.add(np.array([value]), k)
-        seen.append(math.exp(lower.log_wealth(0.7)))
-    worst = kernels.largest_wealth(bets, np.full(bets.size, 1 / bets.size), x, floor, 0.7)
-    assert worst == pytest.approx(max(seen), rel=1e-9)
-
-
-def heavy_terms(rng: np.random.Generator, n: int) -> np.ndarray:
-    """w·r of a logging policy that adapts: the better the last rewards, the rarer the arm in question."""
-    x, run = np.zeros(n), 0.0
+def heavy_log(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A logging policy that adapts: the better the last rewards, the rarer the first of two arms."""
+    p, arm, reward, run = np.zeros((n, 2)), np.zeros(n, dtype=int), np.zeros(n), 0.0
     for t in range(n):
-        p = 0.5 / (1.0 + run)  # known before the draw
-        if rng.random() < p:
-            reward = float(rng.random() < 0.4)
-            x[t] = reward / p
-            run = 0.9 * run + 3 * reward
-        else:
-            run *= 0.9
-    return x
+        rare = 0.5 / (1.0 + run)  # known before the draw
+        p[t] = rare, 1 - rare
+        arm[t] = rng.random() >= rare
+        reward[t] = rng.random() < (0.4, 0.7)[arm[t]]
+        run = 0.9 * run + 3 * reward[t] * (arm[t] == 0)
+    return p, arm, reward
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_lower_sequences_cover_at_all_times_simultaneously(kind):
-    """300 adaptive logs, level 0.1: more than 48 misses has probability below 1e-3 if the level holds."""
+def first_arm(p: np.ndarray, arm: np.ndarray, reward: np.ndarray, models) -> tuple[Side, Side]:
+    n = len(arm)
+    offsets = np.arange(n + 1) * 2
+    chosen = offsets[:-1] + arm
+    pi = np.tile([1.0, 0.0], n)
+    played = p[np.arange(n), arm]
+    arms = None if models is None else Arms(p.ravel(), played, offsets, chosen)
+    return value_sides(pi[chosen] / played, reward, pi, models or (0.0,), arms)
+
+
+@pytest.mark.parametrize(("kind", "models"), [*((kind, None) for kind in KINDS), ("betting", CONSTANTS)])
+def test_sequences_cover_at_all_times_simultaneously(kind, models):
+    """Adaptive logs, level 0.1 for each side: more misses than allowed has probability below 1e-3."""
     rng = np.random.default_rng(7)
-    logs = 300 if kind == "betting" else 100
-    allowed = 48 if kind == "betting" else 21
-    missed = sum(crossing(kind, heavy_terms(rng, 400), 0.4, 0.1) for _ in range(logs))
-    assert missed <= allowed
+    logs, allowed = (300, 48) if kind == "betting" else (100, 21)
+    shares = SHARES if models else (1.0,)
+    missed = np.zeros(2, dtype=int)
+    for _ in range(logs):
+        sides = first_arm(*heavy_log(rng, 400), models)
+        missed += [crossing(kind, side, mean, 0.1, shares) for side, mean in zip(sides, (0.4, 0.6), strict=True)]
+    assert (missed <= allowed).all()
     if kind == "betting":
-        assert missed >= 1  # a bound that never misses at 10 % would not be worth its name
+        assert missed.sum() >= 1  # a bound that never misses at 10 % would not be worth its name
 
 
 def test_a_fixed_size_interval_fails_where_sequences_hold():
@@ -182,7 +270,7 @@ def test_a_fixed_size_interval_fails_where_sequences_hold():
     rng = np.random.default_rng(7)
     missed = 0
     for _ in range(100):
-        x = heavy_terms(rng, 400)
+        x = first_arm(*heavy_log(rng, 400), None)[0].x
         n = np.arange(20, 401)
         mean = np.cumsum(x)[19:] / n
         spread = np.sqrt(np.maximum(np.cumsum(x**2)[19:] / n - mean**2, 0) / n)
@@ -190,27 +278,54 @@ def test_a_fixed_size_interval_fails_where_sequences_hold():
     assert missed > 21
 
 
-def test_doubly_robust_terms_respect_their_floor_and_keep_the_mean(small):
-    (rounds,) = Reader(columns=("probabilities", "arms")).read(small.log)
-    rng = np.random.default_rng(0)
-    target = np.tile([0.0, 0.7, 0.3, 0.0], 500)
-    model, floor = rng.random(2000), np.full(500, 0.3)
-    p = rounds.logged.reshape(500, 4)
-    means = small.means
-    expected = np.zeros((2, 500))
-    for arm in range(4):  # the conditional mean, over the arm that might have been played and both rewards
-        rounds.arm = np.full(500, arm)
-        weight = target.reshape(500, 4)[:, arm] / p[:, arm]
-        for reward, chance in ((np.ones(500), means[:, arm]), (np.zeros(500), 1 - means[:, arm])):
-            terms = np.array(dr_terms(rounds, target, weight, reward, model, floor))
-            assert (terms >= -0.3 - 1e-12).all()
-            expected += p[:, arm] * chance * terms
-    value = (target.reshape(500, 4) * means).sum(axis=1)
-    np.testing.assert_allclose(expected, [value, 1 - value], atol=1e-12)
+def test_sequences_hold_for_values_that_drift():
+    """200 logs of a declining and of a seasonal value, 90 % intervals: over 35 misses has probability 1e-3."""
+    rng = np.random.default_rng(11)
+    n = 2000
+    t = np.arange(n)
+    for means in (0.9 - 0.8 * t / n, 0.5 + 0.4 * np.sin(t / 100), np.where(t < 700, 0.8, 0.1)):
+        missed = 0
+        average = np.cumsum(means) / (t + 1)
+        for _ in range(200):
+            weight = np.where(rng.random(n) < 0.25, 4.0, 0.0)
+            reward = (rng.random(n) < means).astype(float)
+            bounds = ValueSequence("betting", 0.9, (0, 1))
+            for i in range(0, n, 250):
+                part = slice(i, i + 250)
+                bounds.add((weight * reward)[part], *value_sides(weight[part], reward[part]))
+                low, high = bounds.bounds
+                if not low <= average[i + 249] <= high:
+                    missed += 1
+                    break
+        assert missed <= 35
 
 
-@pytest.mark.parametrize("estimator", ["ipw", "dr"])
-@pytest.mark.parametrize("interval", ["betting", "bernstein"])
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 40), st.integers(2, 5), st.integers(0, 2**32 - 1))
+def test_the_sides_of_a_difference_have_the_difference_as_their_mean(n, arms, seed):
+    rng = np.random.default_rng(seed)
+    p, ours, theirs, offsets, _ = choices(n, arms, rng)
+    means = rng.random(n * arms)
+    total = np.zeros((2, n))
+    for a in range(arms):
+        chosen = offsets[:-1] + a
+        for reward, chance in ((np.ones(n), means[chosen]), (np.zeros(n), 1 - means[chosen])):
+            sides = difference_sides(ours, theirs, reward, p[chosen], offsets, chosen)
+            for i, side in enumerate(sides):
+                assert (side.x >= 0).all()
+                total[i] += p[chosen] * chance * (side.x - side.shift)
+    truth = ((ours - theirs) * means).reshape(n, arms).sum(axis=1)
+    np.testing.assert_allclose(total, [truth, -truth], atol=1e-10)
+
+
+def test_unpaired_sides_have_the_same_mean():
+    weight, other, reward = np.array([2.0, 0.0]), np.array([0.5, 1.0]), np.array([1.0, 0.25])
+    below, above = unpaired_sides(weight, other, reward)
+    np.testing.assert_allclose(below.x - below.shift, [2.0 - 1, 0.75 - 1])
+    np.testing.assert_allclose(above.x - above.shift, [0.5 - 1, 0.25 - 1])
+
+
+@pytest.mark.parametrize(("interval", "estimator"), [("betting", "ipw"), ("betting", "dr"), ("bernstein", "ipw")])
 def test_the_difference_of_two_policies_is_bracketed_and_antisymmetric(small, estimator, interval):
     truth = small.means[:, 3].mean() - small.means.mean()
     one = difference(small.log, 3, "uniform", estimator, interval).to_pylist()[0]
@@ -231,29 +346,37 @@ def test_the_difference_of_rewards_on_another_range_scales_with_it(small):
     assert wide["upper"] == pytest.approx(10 * unit["upper"], abs=1e-8)
 
 
-def test_the_trace_ends_with_what_evaluate_reports(small):
+@pytest.mark.parametrize("drift", [True, False])
+def test_the_trace_ends_with_what_evaluate_reports(small, drift):
     for estimator in ("ipw", "dr"):
-        trace = sequence(small.log, "uniform", estimator).to_pylist()
-        row = evaluate(small.log, "uniform", estimator, reward_range=(0, 1)).to_pylist()[0]
+        trace = sequence(small.log, "uniform", estimator, drift=drift).to_pylist()
+        row = evaluate(small.log, "uniform", estimator, reward_range=(0, 1), drift=drift).to_pylist()[0]
         for key in ("n", "estimate", "lower", "upper"):
             assert trace[-1][key] == pytest.approx(row[key], abs=1e-12)
         assert trace[0]["n"] == 1
-        assert [r["lower"] for r in trace] == sorted(r["lower"] for r in trace)
+        if not drift:
+            assert [r["lower"] for r in trace] == sorted(r["lower"] for r in trace)
 
 
-def test_under_drift_the_average_value_so_far_is_covered():
+def test_the_average_value_so_far_is_covered_unless_one_value_is_promised():
     """Rewards 1 for 500 decisions, then 0: one value fits no log, the average so far is 1/2."""
     reward = np.repeat([1.0, 0.0], 500)
     log = DecisionLog.from_table(
         {"arm": [0] * 1000, "probability": [1.0] * 1000, "reward": reward, "arm_count": [1] * 1000}
     )
-    with pytest.warns(UserWarning, match="no value of target 'uniform' is compatible.*drift"):
-        table = evaluate(log, "uniform", "ipw", reward_range=(0, 1))
-    assert math.isnan(table["lower"][0].as_py())
     for interval in ("betting", "mixture"):
-        table = evaluate(log, "uniform", "ipw", interval=interval, reward_range=(0, 1), drift=True)
-        row = table.to_pylist()[0]
+        row = evaluate(log, "uniform", "ipw", interval=interval).to_pylist()[0]
         assert row["lower"] < 0.5 < row["upper"]
         assert row["upper"] - row["lower"] < 0.2
+        assert row["valid"] == "any time"
+    with pytest.warns(UserWarning, match="no value of target 'uniform' is compatible.*drift=False"):
+        table = evaluate(log, "uniform", "ipw", drift=False)
+    assert math.isnan(table["lower"][0].as_py())
+    assert table["valid"][0].as_py() == "—"
     with pytest.raises(ValueError, match="needs one value"):
-        evaluate(log, "uniform", "ipw", interval="bernstein", reward_range=(0, 1), drift=True)
+        evaluate(log, "uniform", "ipw", interval="bernstein", drift=True)
+
+
+def test_bernstein_says_that_it_is_about_one_value(small):
+    assert evaluate(small.log, "uniform", interval="bernstein")["valid"][0].as_py() == "any time, one value"
+    assert evaluate(small.log, "uniform", drift=False)["valid"][0].as_py() == "any time, one value"

@@ -42,7 +42,8 @@ def means_predict_learn(sums, counts, lam, offsets, arm, rewards, out):
 def stable_sums(state, sums, score, proxy):
     """Weights h_t = m_t^{−1/2}, m_t the average of proxies before t, over about the last hundred, from 1 on.
 
-    Adds Σh, ΣhΓ, Σh², Σh²Γ, Σh²Γ² to sums (5,).  state (2,) = count, m; score Γ, proxy (n,).
+    Adds Σh, ΣhΓ, Σh², Σh²Γ, Σh²Γ² to sums (5,).  state (3,) = count, m, and m after a hundred decisions;
+    score Γ, proxy (n,).
     """
     count, average = state[0], state[1]
     for t in range(score.shape[0]):
@@ -55,4 +56,6 @@ def stable_sums(state, sums, score, proxy):
         sums[4] += h * h * g * g
         count += 1.0
         average += (proxy[t] - average) * max(1.0 / (count + 1.0), 0.01)
+        if count <= 100.0:
+            state[2] = average
     state[0], state[1] = count, average

@@ -1,4 +1,4 @@
-"""Lower confidence sequences for the mean of x_t ≥ −k_t with mean in [0, 1], one observation at a time.
+"""Confidence sequences for a mean, one observation at a time: the sums that bounds are made from.
 
 Lower bounds only: upper bounds are lower bounds of the reflected rewards.
 """
@@ -7,103 +7,176 @@ import math
 
 import numpy as np
 
-from linmed.kernels.compile import kernel
+from linmed.kernels.compile import inlined, kernel
 
-LARGEST_FACTOR = 1e30  # one round's gain is cut here, which only makes the bound more cautious
-RENORM = 8  # rounds between logarithms: products of so many factors stay within a float64
+LARGEST_GAIN = 1e29  # one round's gain is cut here, which only makes the bound more cautious
+RENORM = 1e250  # logarithms are taken before a product of factors could leave the range of a float64
+CUT = 0.9  # of its stake, the most that a bet may lose in a round where a model is cut
 
 # Fields of the state of the Bernstein and mixture sequences.
 COUNT = 0  # t
 SUM = 1  # Σ x
 SPREAD = 2  # Σ (x_i − x̄_i)², for the bets
-WEIGHT = 3  # Σ λ_i / (1 + k_i)
-CENTRE = 4  # Σ λ_i ξ_i
-PENALTY = 5  # Σ ψ(λ_i)(ξ_i − ξ̂_{i−1})²
+WEIGHT = 3  # Σ λ_i
+CENTRE = 4  # Σ λ_i x_i
+PENALTY = 5  # Σ ψ(λ_i)(x_i − x̂_{i−1})²
 SQUARES = 6  # Σ (x_i − x̂_{i−1})²
 FIELDS = 7
 
 
 @kernel
-def betting(gains, bets, x, floor):
-    """gains[j] += Σ_t log(1 + γ_j (x_t + k)).  gains, bets γ (J,); x (n,); floor k one number."""
+def betting(gains, bets, x, shift):
+    """gains[j] += Σ_t log(1 + γ_j (x_t − s_t)).  gains, bets γ (J,) falling; x ≥ 0, shift s ≥ 0 (n,).
+
+    A bet that could lose CUT/2 of its stake or more ends with nothing, for good: its gain is −∞.
+    """
     size = bets.shape[0]
     factor = np.ones(size)
+    first = _alive(gains)
+    largest = 1.0  # no factor is larger, nor smaller than its inverse
     for t in range(x.shape[0]):
-        y = x[t] + floor
+        y = min(x[t] - shift[t], LARGEST_GAIN)
+        if shift[t] > 0.0:
+            while first < size and bets[first] * shift[t] >= 0.5 * CUT:
+                gains[first] = -math.inf
+                first += 1
+            if first == size:
+                return
+        if y == 0.0:
+            continue
+        step = 1.0 + bets[first] * y
+        largest *= step if y > 0.0 else 1.0 / step
         for j in range(size):
-            factor[j] *= min(1.0 + bets[j] * y, LARGEST_FACTOR)
-        if t % RENORM == RENORM - 1:
-            for j in range(size):
-                gains[j] += math.log(factor[j])
-                factor[j] = 1.0
-    for j in range(size):
-        gains[j] += math.log(factor[j])
+            factor[j] *= 1.0 + bets[j] * y
+        if largest > RENORM:
+            _bank(gains, factor, first)
+            largest = 1.0
+    _bank(gains, factor, first)
 
 
 @kernel
-def log_wealth(gains, bets, log_prior, counts, floors, mean):
-    """log Σ_j prior_j Π_t (1 + γ_j (x_t + k_t)) / (1 + γ_j (m + k_t)), and its derivative in m.
+def cut_betting(gains, bets, x, shift, mass, guard, probability, offsets, chosen):
+    """The same with a reward model q: y = x − s + Σ_a m(a) − m(a_t)/p_t,  m(a) = min(π(a) q(a), k c(a)).
 
-    counts, floors (L,): how often k was what.
+    k = CUT/γ − s cuts the model where its weight is large: m(a_t)/p_t ≤ k, so no bet loses more than CUT of
+    its stake. c(a) > 0 is at most the logged probability of a; Σ_a m(a) is the mean of m(a_t)/p_t, so the
+    model changes the variance of y and not its mean. x, shift s, probability p, chosen (n,); offsets (n+1,);
+    mass π q, guard c (ΣK,).
     """
+    size = bets.shape[0]
+    factor = np.ones(size)
+    first = _alive(gains)
+    largest = 1.0
+    for t in range(x.shape[0]):
+        begin, end = offsets[t], offsets[t + 1]
+        while first < size and bets[first] * shift[t] >= 0.5 * CUT:
+            gains[first] = -math.inf
+            first += 1
+        if first == size:
+            return
+        expected = 0.0
+        ratio = 0.0  # the largest π q / c
+        for i in range(begin, end):
+            expected += mass[i]
+            if mass[i] > ratio * guard[i]:
+                ratio = mass[i] / guard[i] if guard[i] > 0.0 else math.inf
+        base = x[t] - shift[t]
+        played = mass[chosen[t]]
+        j = first
+        highest = 0.0
+        while j < size and CUT / bets[j] - shift[t] < ratio:
+            k = CUT / bets[j] - shift[t]
+            kept = 0.0
+            for i in range(begin, end):
+                kept += min(mass[i], k * guard[i])
+            y = min(base + kept - min(played, k * guard[chosen[t]]) / probability[t], LARGEST_GAIN)
+            factor[j] *= 1.0 + bets[j] * y
+            highest = max(highest, y)
+            j += 1
+        y = min(base + expected - played / probability[t], LARGEST_GAIN)
+        highest = max(highest, y)
+        for i in range(j, size):
+            factor[i] *= 1.0 + bets[i] * y
+        largest *= max(1.0 + bets[first] * highest, 1.0 / (1.0 - CUT))
+        if largest > RENORM:
+            _bank(gains, factor, first)
+            largest = 1.0
+    _bank(gains, factor, first)
+
+
+@inlined
+def _alive(gains):
+    """The first bet that still has something to stake."""
+    first = 0
+    while first < gains.shape[0] and gains[first] == -math.inf:
+        first += 1
+    return first
+
+
+@inlined
+def _bank(gains, factor, first):
+    """Turn the factors of the bets that are alive into gains."""
+    for j in range(first, gains.shape[0]):
+        gains[j] += math.log(factor[j])
+    for j in range(gains.shape[0]):
+        factor[j] = 1.0
+
+
+@kernel
+def log_wealth(gains, bets, log_prior, count, mean):
+    """log Σ_j prior_j Π_t (1 + γ_j y_t) / (1 + γ_j m), and its derivative in m.  gains, log_prior (J,)."""
     largest = -math.inf
-    terms = np.empty(bets.shape[0])
-    slopes = np.zeros(bets.shape[0])
     for j in range(bets.shape[0]):
-        value = log_prior[j] + gains[j]
-        for i in range(counts.shape[0]):
-            value -= counts[i] * math.log1p(bets[j] * (mean + floors[i]))
-            slopes[j] -= counts[i] * bets[j] / (1.0 + bets[j] * (mean + floors[i]))
-        terms[j] = value
-        largest = max(largest, value)
+        if gains[j] > -math.inf:
+            largest = max(largest, log_prior[j] + gains[j] - count * math.log1p(bets[j] * mean))
+    if largest == -math.inf:
+        return largest, 0.0
     total = 0.0
     slope = 0.0
     for j in range(bets.shape[0]):
-        share = math.exp(terms[j] - largest)
-        total += share
-        slope += share * slopes[j]
+        if gains[j] > -math.inf:
+            value = log_prior[j] + gains[j] - count * math.log1p(bets[j] * mean)
+            share = math.exp(value - largest)
+            total += share
+            slope -= share * count * bets[j] / (1.0 + bets[j] * mean)
     return largest + math.log(total), slope / total
 
 
 @kernel
-def betting_lower(gains, bets, log_prior, counts, floors, log_level):
-    """The smallest mean in [0, 1] with wealth below 1/α.
+def betting_lower(gains, bets, log_prior, count, log_level, lowest):
+    """The smallest mean from `lowest` on with wealth below 1/α; above 1 it is not looked for exactly.
 
-    The log-wealth is convex and decreasing in the mean, so Newton's steps from 0 approach from the left:
-    stopping early only makes the bound more cautious.
+    The log-wealth is convex and decreasing in the mean, so Newton's steps from the left approach from the
+    left: stopping early only makes the bound more cautious.
     """
-    mean = 0.0
-    for _ in range(100):
-        value, slope = log_wealth(gains, bets, log_prior, counts, floors, mean)
+    mean = lowest
+    for _ in range(200):
+        value, slope = log_wealth(gains, bets, log_prior, count, mean)
         if value < log_level or slope >= 0.0:
             break
         step = (value - log_level) / -slope
         mean += step
-        if mean >= 1.0:
-            return 1.0
-        if step < 1e-13:
+        if mean > 1.0 or step < 1e-13:
             break
     return mean
 
 
 @kernel
-def bernstein(state, x, floor, log_level, largest_rate):
+def bernstein(state, x, log_level, largest_rate):
     """Sums of the empirical-Bernstein sequence with predictable plug-in bets.
 
-    λ_t = √(2 log(1/α) / (σ̂²_{t−1} t log(1 + t))) knows only the past. ξ = x/(1 + k) and ξ̂_{t−1}, a
-    running mean cut to [0, 1/(1 + k)], differ by at least −1.  state (FIELDS,); x (n,); floor k.
+    λ_t = √(2 log(1/α) / (σ̂²_{t−1} t log(1 + t))) knows only the past, and so does x̂_{t−1}, a running mean cut
+    to [0, 1].  state (FIELDS,); x ≥ 0 (n,).
     """
-    scale = 1.0 + floor
     for j in range(x.shape[0]):
         t = state[COUNT] + 1.0
         variance = (0.25 + state[SPREAD]) / t
         rate = math.sqrt(2.0 * log_level / (variance * t * math.log(1.0 + t)))
-        rate = min(rate * scale, largest_rate)
-        guess = min(max((0.5 + state[SUM]) / t, 0.0), 1.0) / scale
-        scaled = x[j] / scale
-        state[WEIGHT] += rate / scale
-        state[CENTRE] += rate * scaled
-        state[PENALTY] += (-math.log1p(-rate) - rate) * (scaled - guess) ** 2
+        rate = min(rate, largest_rate)
+        guess = min((0.5 + state[SUM]) / t, 1.0)
+        state[WEIGHT] += rate
+        state[CENTRE] += rate * x[j]
+        state[PENALTY] += (-math.log1p(-rate) - rate) * (x[j] - guess) ** 2
         state[COUNT] = t
         state[SUM] += x[j]
         state[SPREAD] += (x[j] - (0.5 + state[SUM]) / (1.0 + t)) ** 2
@@ -117,27 +190,3 @@ def mixture(state, x):
         state[COUNT] += 1.0
         state[SUM] += x[j]
         state[SQUARES] += (x[j] - guess) ** 2
-
-
-@kernel
-def largest_wealth(bets, prior, x, floor, mean):
-    """The largest betting wealth against `mean` at any time: if it is ≥ 1/α the sequence left the mean out.
-
-    bets γ, prior (J,); x, floor k_t (n,).
-    """
-    size = bets.shape[0]
-    wealth = prior.copy()
-    stake = np.empty(size)
-    largest = 0.0
-    for t in range(x.shape[0]):
-        if t == 0 or floor[t] != floor[t - 1]:
-            for j in range(size):
-                stake[j] = 1.0 / (1.0 + bets[j] * (mean + floor[t]))
-        y = x[t] + floor[t]
-        total = 0.0
-        for j in range(size):
-            # Kept below overflow; what has sunk to zero had no hope of coming back.
-            wealth[j] = min(wealth[j] * min(1.0 + bets[j] * y, LARGEST_FACTOR) * stake[j], 1e250)
-            total += wealth[j]
-        largest = max(largest, total)
-    return largest

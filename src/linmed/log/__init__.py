@@ -4,9 +4,9 @@ Nothing here knows a policy: a log is rows of what was decided, how probable it 
 """
 
 from linmed.log.decisions import BATCH, DecisionLog
-from linmed.log.parquet import AT_ONCE, write_parquet
+from linmed.log.parquet import AT_ONCE, ParquetSource, write_parquet
 from linmed.log.schema import ENTRY_ERROR, SCHEMA, SUM_ERROR, ragged
-from linmed.log.source import Malformed, Source
+from linmed.log.source import Malformed, Source, TableSource
 from linmed.log.writer import LogWriter, Recorder
 
 __all__ = [
@@ -18,8 +18,10 @@ __all__ = [
     "DecisionLog",
     "LogWriter",
     "Malformed",
+    "ParquetSource",
     "Recorder",
     "Source",
+    "TableSource",
     "ragged",
     "write_parquet",
 ]

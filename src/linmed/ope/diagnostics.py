@@ -1,6 +1,7 @@
 """Is this log fit to answer for this target? Weights, overlap, and whether its probabilities are true."""
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,11 @@ import pyarrow.compute as pc
 from linmed import checks
 from linmed.checks import Floats
 from linmed.log import DecisionLog
-from linmed.ope.request import Log, Scan, as_log
-from linmed.ope.rounds import Problems, Reader, Reading, given
-from linmed.ope.sums import Moments
+from linmed.ope.doubts import of_waiting, of_weights
+from linmed.ope.reader import Reader, Reading
+from linmed.ope.request import MISSING, Log, Scan, as_log
+from linmed.ope.rounds import Problems, given
+from linmed.ope.sums import Weights
 from linmed.ope.targets import as_target
 from linmed.tables import Table
 
@@ -35,54 +38,39 @@ class Diagnosis:
     no_overlap: float | None
     """Mean target probability of arms that could not be logged; None if only played arms' p was logged."""
 
-    @property
-    def warnings(self) -> list[str]:
-        """What should make one hesitate, in words; empty if nothing does."""
-        found = []
-        gap = abs(self.mean_weight - 1.0 + (self.no_overlap or 0.0))
-        if gap > 4.0 * self.mean_weight_error + 1e-9:
-            found.append(
-                f"the mean weight is {self.mean_weight:.4g} ± {self.mean_weight_error:.2g} where it should "
-                "be 1: logged probabilities are wrong, or the target plays arms that could not be logged"
-            )
-        if self.no_overlap:
-            found.append(f"{self.no_overlap:.2%} of the target's mass lies on arms that were never logged")
-        if self.effective_n < 100:
-            found.append(f"the {self.n} decisions are worth only {self.effective_n:.1f} of the target's own")
-        if self.n and self.largest_weight > 0.1 * self.n * self.mean_weight > 0:
-            found.append(
-                f"one decision carries {self.largest_weight / (self.n * self.mean_weight):.0%} of the weight"
-            )
-        return found
+    warnings: list[str]
+    """What should make one hesitate, in words; empty if nothing does."""
 
 
-def diagnose(log: Log, target: Any, missing: str = "skip") -> Diagnosis:
+def diagnose(
+    log: Log, target: Any, missing: str | float = MISSING, mature: float | timedelta | None = None
+) -> Diagnosis:
     """Weights and overlap of one target. Impossible probabilities are an error that names the rows."""
     log, chosen = as_log(log), as_target(target)
     whole = "probabilities" in log.columns and chosen.knows_all_arms(log)
     needed = (*chosen.reads(log, whole), *(["probabilities"] if whole else []))
-    reading, weights = Reading(), Moments()
-    largest, smallest, lost = 0.0, 1.0, 0.0
-    scan = Scan(Reader(columns=needed, extra=chosen.extra, missing=missing), (chosen,), whole)
-    for rounds, (chance,) in scan.parts(log, reading):
+    reading, weights, lost = Reading(), Weights(), 0.0
+    reader = Reader(columns=needed, extra=chosen.extra, missing=missing, mature=mature).settled(log)
+    for rounds, (chance,) in Scan(reader, (chosen,), whole).parts(log, reading):
         if whole:
             assert rounds.logged is not None
             lost += float(chance[rounds.logged <= 0].sum())
-        weight = (chance[rounds.chosen] if whole else chance) / rounds.probability
-        weights.add(weight)
-        largest = max(largest, float(weight.max()))
-        smallest = min(smallest, float(rounds.probability.min()))
+        played = chance[rounds.chosen] if whole else chance
+        weights.add(played / rounds.probability, rounds.probability, rounds.reward)
     reading.finish(log)
+    moments = weights.moments
+    no_overlap = lost / moments.n if whole else None
     return Diagnosis(
         target=chosen.name,
-        n=weights.n,
+        n=moments.n,
         waiting=reading.waiting,
-        effective_n=weights.effective,
-        largest_weight=largest,
-        smallest_probability=smallest,
-        mean_weight=weights.estimate,
-        mean_weight_error=weights.standard_error,
-        no_overlap=lost / weights.n if whole else None,
+        effective_n=moments.effective,
+        largest_weight=weights.largest,
+        smallest_probability=weights.smallest_probability,
+        mean_weight=weights.mean,
+        mean_weight_error=moments.standard_error,
+        no_overlap=no_overlap,
+        warnings=[*of_waiting(missing, reading, log), *of_weights(weights, no_overlap, long=1.0)],
     )
 
 

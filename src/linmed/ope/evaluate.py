@@ -2,25 +2,27 @@
 
 import json
 import math
+import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future
+from datetime import timedelta
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
-import numpy as np
 import pyarrow as pa
 
 from linmed import checks
 from linmed.checks import BadValue
 from linmed.log import BATCH, DecisionLog
-from linmed.ope.intervals import VALID, warn
+from linmed.ope.doubts import no_value, of_request, of_result
+from linmed.ope.intervals import warn
+from linmed.ope.reader import Reading
 from linmed.ope.regression import as_model
-from linmed.ope.request import CONFIDENCE, INTERVAL, Log, Request, as_log
-from linmed.ope.rounds import Reading, require
+from linmed.ope.request import CONFIDENCE, INTERVAL, MISSING, Log, Request, as_log
+from linmed.ope.rounds import require
 from linmed.ope.sequences import KINDS
-from linmed.ope.sums import Moments
-from linmed.ope.tally import Answer, Tally, value_sequence
+from linmed.ope.tally import Answer, Contrast, Tally
 from linmed.ope.targets import as_target
 from linmed.tables import Table
 
@@ -31,8 +33,8 @@ RESULT = pa.schema(
         "n": pa.int64(), "effective_n": _NUMBER, "valid": _TEXT,
     }
 )  # fmt: skip
-AHEAD = 8
-"""Parts of the log that an executor may work on at once."""
+COMPARABLE = (*KINDS, "asymptotic", "normal", "none")
+"""Intervals that differences have."""
 
 Progress = Callable[[int], object]
 Found = TypeVar("Found")
@@ -48,8 +50,10 @@ def evaluate(
     *,
     regressor: Any = None,
     adaptive: bool | None = None,
-    missing: str = "skip",
-    drift: bool = False,
+    missing: str | float = MISSING,
+    mature: float | timedelta | None = None,
+    drift: bool | None = None,
+    smallest_probability: float | None = None,
     samples: int = 200,
     seed: int = 0,
     batch: int = BATCH,
@@ -61,8 +65,8 @@ def evaluate(
     `log`: a `DecisionLog`, or the path of one. `targets`: one, a sequence or a {name: target} mapping; see
     `as_target`. `estimators`: the same, of names of `ESTIMATORS` or instances; ipw, snipw and dr unless
     given, dr only where the log and the targets tell of every arm.
-    `interval`: "betting", "bernstein", "mixture" (valid at any time), "adaptive" (logging policy learned),
-    "normal", "bootstrap" (it did not), "none". `reward_range`: the lowest and highest reward that are
+    `interval`: "betting", "mixture", "bernstein" (valid at any time), "asymptotic" (at any large time),
+    "adaptive" (logging policy learned), "normal", "bootstrap" (it did not), "none". `reward_range`: the lowest and highest reward that are
     possible, which the first three need; [0, 1] unless given, and then a log with other rewards is refused.
 
     A target must not have been chosen or trained on this very log: no interval accounts for that.
@@ -73,53 +77,43 @@ def evaluate(
     by the stabilised one its interval is centred on.
 
     `regressor`: reward model, ridge by default; see `Refitted`. `adaptive`: whether the logging policy
-    learned; None asks the log's `version` and `policy` columns. `missing`: decisions without a reward are
-    left out ("skip": right if lateness does not depend on the reward) or end the log ("stop"). `drift`:
-    contexts may change over time, so sequences are about the average value so far (IPW terms only).
+    learned; None asks the log's `version` and `policy` columns.
+
+    `missing`: what becomes of decisions without a reward. "stop" judges the log up to the first of them and
+    assumes nothing; "skip" leaves them out, which is right if lateness has nothing to do with the reward; a number
+    is the reward that none after `mature` seconds means (and rewards that came later do not count). `mature`: only
+    decisions at least so many seconds (or a timedelta) old when the log ended are judged.
+
+    `drift`: a sequence is about the average value so far, which nothing need hold constant; False is the promise
+    that there is one value, and keeps the best bounds so far ("bernstein" has that reading only).
+    `smallest_probability`: the promise that no arm a target may play was logged with less. With it, or with every
+    arm's probability in the log, betting sequences use reward models: much narrower for rare rewards.
+
     `progress` is called with the number of decisions read so far. `executor` (a pool, or
     `dask.distributed.Client(...).get_executor()`) reads the log's files and asks the targets on its workers;
-    where order does not matter ("normal" or "none", no reward model) they also sum up.
+    where order does not matter ("betting", "asymptotic", "normal" or "none", no reward model that learns) they also
+    sum up, and send sums.
 
     Returns one row per target × estimator: target, estimator, estimate, lower, upper, n, effective_n
-    ((Σw)²/Σw²), valid ("independent", "adaptive" or "any time": what the interval needs). A target whose
-    weights are all zero is named in a warning: snipw and sndr are NaN, and so is its interval unless it is
-    a sequence, which says the whole range.
+    ((Σw)²/Σw²), valid ("independent", "adaptive", "asymptotic" or "any time": what the interval needs). Every
+    doubt is an `OPEWarning` that names the target. An interval is NaN, and valid "—", where the probabilities are
+    proved wrong, where no value is compatible with the log, and where a limit theorem has nothing to work on. A
+    target whose weights are all zero has no snipw or sndr; its sequence is the whole range.
     """
     log = as_log(log)
     request = Request(
         log=log, targets=targets, estimators=estimators, interval=interval, confidence=confidence,
-        reward_range=reward_range, regressor=regressor, adaptive=adaptive, missing=missing, drift=drift,
-        samples=samples, seed=seed, batch=batch,
+        reward_range=reward_range, regressor=regressor, adaptive=adaptive, missing=missing, mature=mature,
+        drift=drift, smallest_probability=smallest_probability, samples=samples, seed=seed, batch=batch,
     )  # fmt: skip
-    if executor is not None and request.missing == "stop":
-        raise BadValue(
-            "missing", "missing='stop' reads the log in order and cannot be spread over an executor"
-        )
     reading = Reading()
-    if executor is None or request.ordered:
-        tallies = _tallies(request, answers(request, log, reading, progress, executor))
-    else:
-        tallies = _tallies(request, ())
-        for parts in _spread(partial(_sums, request), log, reading, executor):
-            for tally, sums in zip(tallies, parts, strict=True):
-                tally.merge(sums)
-            if progress is not None:
-                progress(reading.decisions)
+    tallies = collect(request, log, reading, partial(_tallies, request), progress, executor)
     reading.finish(log, request.possible)
-    for doubt in (
-        *_doubts(request, reading, log),
-        *_silences(request, [tally.overlaps for tally in tallies], log),
-    ):
+    found = doubts(request, reading, log, tallies)
+    for doubt in found:
         warn(doubt)
     named = zip(request.targets, tallies, strict=True)
-    rows = [row for target, tally in named for row in tally.rows(target.name)]
-    impossible = [row[0] for row in rows if math.isnan(row[3])] if request.interval in KINDS else []
-    if impossible:
-        warn(
-            f"no value of target {impossible[0]!r} is compatible with {log.name} at confidence "
-            f"{confidence:g}: its probabilities are wrong, or the value changed over time (drift=True)"
-        )
-    return _table(request, reading, rows)
+    return table(request, reading, [row for target, tally in named for row in tally.rows(target.name)])
 
 
 def sequence(
@@ -131,8 +125,10 @@ def sequence(
     reward_range: tuple[float, float] | None = None,
     *,
     regressor: Any = None,
-    missing: str = "skip",
-    drift: bool = False,
+    missing: str | float = MISSING,
+    mature: float | timedelta | None = None,
+    drift: bool | None = None,
+    smallest_probability: float | None = None,
     progress: Progress | None = None,
 ) -> Table:
     """The estimate and its confidence sequence over time: n, estimate, lower, upper at growing n.
@@ -140,16 +136,17 @@ def sequence(
     `estimator` is "ipw" or "dr"; `interval` one of the sequences. The rest is as `evaluate` takes it.
     """
     log = as_log(log)
-    request = _sequence_request(
-        log, target, estimator, interval,
-        confidence=confidence, reward_range=reward_range, regressor=regressor, missing=missing, drift=drift,
+    request = _one_estimator(
+        log, target, estimator, checks.option("interval", interval, KINDS),
+        confidence=confidence, reward_range=reward_range, regressor=regressor, missing=missing, mature=mature,
+        drift=drift, smallest_probability=smallest_probability,
     )  # fmt: skip
     reading = Reading()
-    (tally,) = _tallies(request, answers(request, log, reading, progress))
+    tallies = _tallies(request, answers(request, log, reading, progress), trace=True)
     reading.finish(log, request.possible)
-    for doubt in _silences(request, [tally.overlaps], log):
+    for doubt in doubts(request, reading, log, tallies):
         warn(doubt)
-    return tally.sequences[request.estimators[0].form].table()
+    return tallies[0].sequences[request.estimators[0].form].table()
 
 
 def difference(
@@ -162,45 +159,93 @@ def difference(
     reward_range: tuple[float, float] | None = None,
     *,
     regressor: Any = None,
-    missing: str = "skip",
+    adaptive: bool | None = None,
+    missing: str | float = MISSING,
+    mature: float | timedelta | None = None,
+    drift: bool | None = None,
+    smallest_probability: float | None = None,
+    batch: int = BATCH,
+    progress: Progress | None = None,
+    executor: Executor | None = None,
 ) -> Table:
-    """How much more would `target` have earned than `baseline`? One row like `evaluate`'s, valid at any time.
+    """How much more would `target` have earned than `baseline`? One row like `evaluate`'s.
 
-    With rewards scaled to [0, 1] and weights w, v of the two, (w r + v (1 − r))/2 ≥ 0 has mean (1 + Δ)/2
-    for the difference Δ of the values, and the reverse (1 − Δ)/2: the same sequences apply.
+    The two are paired: what both would have done cancels, so equal targets differ by exactly zero and nearby ones
+    narrowly. `estimator` is "ipw" or "dr"; the rest is as `evaluate` takes it, without "bootstrap" and "adaptive".
     """
     log, one, other = as_log(log), as_target(target), as_target(baseline)
     if one.name == other.name:
         other = as_target(other, f"{other.name} (baseline)")
-    request = _sequence_request(
-        log, (one, other), estimator, interval,
-        confidence=confidence, reward_range=reward_range, regressor=regressor, missing=missing,
+    request = _one_estimator(
+        log, (one, other), estimator, checks.option("interval", interval, COMPARABLE), paired=True,
+        confidence=confidence, reward_range=reward_range, regressor=regressor, adaptive=adaptive,
+        missing=missing, mature=mature, drift=drift, smallest_probability=smallest_probability, batch=batch,
     )  # fmt: skip
-    (asked,) = request.estimators
-    form, reading, weights = asked.form, Reading(), Moments()
-    bounds = value_sequence(request, difference=True)
-    reached = np.zeros(2)
-    for ours, theirs in answers(request, log, reading):
-        floor = bounds.floors(len(ours.rounds)) if form.kind == "dr" else None
-        (below, above), (their_below, their_above) = ours.outcomes(form, floor), theirs.outcomes(form, floor)
-        gain = ours.terms(form) - theirs.terms(form)
-        bounds.add(gain, 0.5 * (below + their_above), 0.5 * (above + their_below), floor)
-        weights.add(np.abs(ours.weight - theirs.weight))
-        reached += ours.weight.sum(), theirs.weight.sum()
+    reading = Reading()
+    contrast, *tallies = collect(request, log, reading, partial(_pair, request), progress, executor)
     reading.finish(log, request.possible)
-    for doubt in _silences(request, reached > 0, log):
+    name = f"{one.name} − {other.name}"
+    row = contrast.row(name) if not any(tally.refuted for tally in tallies) else contrast.no_row(name)
+    for doubt in doubts(request, reading, log, tallies):
         warn(doubt)
-    name = " − ".join(chosen.name for chosen in request.targets)
-    row = (
-        name,
-        asked.label,
-        bounds.estimate,
-        *bounds.bounds,
-        bounds.count,
-        weights.effective,
-        VALID[interval],
-    )
-    return _table(request, reading, [row])
+    if math.isnan(row[3]) and request.interval in KINDS and not any(tally.refuted for tally in tallies):
+        warn(no_value(name, log, request))
+    return table(request, reading, [row])
+
+
+def doubts(request: Request, reading: Reading, log: DecisionLog, tallies: Sequence[Tally]) -> list[str]:
+    """All that should make one hesitate over a result."""
+    found = list(of_request(request, reading, log))
+    for target, tally in zip(request.targets, tallies, strict=True):
+        found += of_result(request, target.name, tally, log)
+    return found
+
+
+class Merging(Protocol):
+    """What one part of a log leaves, which absorbs what the next one leaves."""
+
+    def merge(self, other: Any) -> None:
+        """Absorb what another part left."""
+
+
+Summary = TypeVar("Summary", bound=Merging)
+
+
+def collect(
+    request: Request,
+    log: DecisionLog,
+    reading: Reading,
+    summarise: Callable[[Iterable[list[Answer]]], list[Summary]],
+    progress: Progress | None = None,
+    executor: Executor | None = None,
+) -> list[Summary]:
+    """The answers to a request summed up: part by part where order does not matter, else in the log's order.
+
+    Parts are the log's own, and their sums are added in its order: with an executor and without, on however many
+    workers, the same numbers come out.
+    """
+    if request.ordered:
+        return summarise(answers(request, log, reading, progress, executor))
+    whole = summarise(())
+    told = progress if executor is None else None  # by whoever reads
+    here = None if told is None else lambda done: told(reading.decisions + done)
+    for parts in _spread(partial(_summary, request, summarise, progress=here), log, reading, executor):
+        for one, part in zip(whole, parts, strict=True):
+            one.merge(part)
+        if progress is not None and executor is not None:
+            progress(reading.decisions)
+    return whole
+
+
+def _summary(
+    request: Request,
+    summarise: Callable[[Iterable[list[Answer]]], Found],
+    log: DecisionLog,
+    progress: Progress | None = None,
+) -> tuple[Found, Reading]:
+    """What a worker sends of a part of the log where order does not matter."""
+    reading = Reading()
+    return summarise(answers(request, log, reading, progress)), reading
 
 
 def answers(
@@ -224,92 +269,82 @@ def answers(
             progress(reading.decisions)
 
 
-def _tallies(request: Request, batches: Iterable[list[Answer]]) -> list[Tally]:
+def _tallies(request: Request, batches: Iterable[list[Answer]], *, trace: bool = False) -> list[Tally]:
     """The answers summed up, one tally a target."""
-    tallies = [Tally(request) for _ in request.targets]
+    tallies = [Tally(request, trace=trace) for _ in request.targets]
     for batch in batches:
         for tally, answer in zip(tallies, batch, strict=True):
             tally.add(answer)
     return tallies
 
 
-def _sums(request: Request, log: DecisionLog) -> tuple[list[list[Moments]], Reading]:
-    """What a worker sends of a part of the log where order does not matter."""
-    reading = Reading()
-    return [tally.sums for tally in _tallies(request, answers(request, log, reading))], reading
+def _pair(request: Request, batches: Iterable[list[Answer]]) -> list[Any]:
+    """Two targets' difference, and what was seen of each."""
+    contrast, tallies = Contrast(request), [Tally(request, weights_only=True) for _ in request.targets]
+    for ours, theirs in batches:
+        contrast.add(ours, theirs)
+        tallies[0].add(ours)
+        tallies[1].add(theirs)
+    return [contrast, *tallies]
 
 
 def _spread(
     work: Callable[[DecisionLog], tuple[Found, Reading]],
     log: DecisionLog,
     reading: Reading,
-    executor: Executor,
+    executor: Executor | None,
 ) -> Iterator[Found]:
-    """The log's parts worked on by an executor, a few at a time, given back in order."""
+    """The log's parts worked on here or by an executor, a few ahead of each worker, given back in order."""
     waiting: deque[Future[tuple[Found, Reading]]] = deque()
     pieces = deque(log.pieces())
+    ahead = 2 * workers(executor) if executor is not None else 0
     while pieces or waiting:
-        while pieces and len(waiting) < AHEAD:
-            waiting.append(executor.submit(work, pieces.popleft()))
-        found, seen = waiting.popleft().result()
+        if executor is None:
+            found, seen = work(pieces.popleft())
+        else:
+            while pieces and len(waiting) < ahead:
+                waiting.append(executor.submit(work, pieces.popleft()))
+            found, seen = waiting.popleft().result()
+        judged = reading.stopped is None
         reading.merge(seen)
-        if not reading.problems:
+        if judged and not reading.problems:
             yield found
 
 
-def _sequence_request(log: DecisionLog, targets: Any, estimator: Any, interval: str, **rest: Any) -> Request:
-    """A request for one sequence, of an estimator that has one of its own."""
-    interval = checks.option("interval", interval, KINDS)
+def workers(executor: Executor) -> int:
+    """How many parts an executor works on at once."""
+    client = getattr(executor, "_client", None)
+    if client is not None:  # Dask's: its cluster may have grown or shrunk since
+        return max(1, int(sum(client.nthreads().values())))
+    return int(getattr(executor, "_max_workers", None) or os.cpu_count() or 1)
+
+
+def _one_estimator(log: DecisionLog, targets: Any, estimator: Any, interval: str, **rest: Any) -> Request:
+    """A request for one estimator, whose interval is its own."""
     request = Request(log=log, targets=targets, estimators=estimator, interval=interval, **rest)
     if len(request.estimators) > 1:
         raise BadValue("estimator", "estimator must be one, 'ipw' or 'dr': `evaluate` takes several")
     (asked,) = request.estimators
     checks.option("estimator", asked.estimator.name, ("ipw", "dr"))
-    if asked.form != asked.source:
-        require(log, ["probabilities"], "a doubly robust sequence", "estimator")
+    if asked.form != asked.source and interval in KINDS:
+        if interval == "betting":
+            require(log, ["probabilities"], "a doubly robust sequence", "estimator")
         raise BadValue(
             "interval",
-            "a doubly robust sequence needs interval='betting' or 'bernstein' and a value without drift, got "
-            f"interval={interval!r}, drift={request.drift}: use estimator='ipw'",
+            f"a doubly robust sequence needs interval='betting', got {interval!r}: use estimator='ipw'",
         )
     return request
 
 
-def _doubts(request: Request, reading: Reading, log: DecisionLog) -> Iterator[str]:
-    """What was asked for that does not hold here."""
-    if VALID[request.interval] != "independent":
-        return
-    asked = f"interval={request.interval!r}"
-    if reading.adaptive if request.adaptive is None else request.adaptive:
-        yield (
-            f"{asked} holds for independent decisions, but the logging policy changed along {log.name}: use "
-            "'adaptive', or 'betting' with a reward_range"
-        )
-    if any(one.estimator.name == "dm" for one in request.estimators):
-        yield (
-            f"{asked} of the direct method shows how the model's predictions vary, not how wrong the model "
-            "is: use 'dr'"
-        )
-
-
-def _silences(request: Request, overlaps: Iterable[bool], log: DecisionLog) -> Iterator[str]:
-    """The targets of whose value the rewards say nothing."""
-    for target, overlap in zip(request.targets, overlaps, strict=True):
-        if not overlap:
-            yield (
-                f"target {target.name!r} never agrees with {log.name}: every weight is zero, so the rewards "
-                "say nothing of its value"
-            )
-
-
-def _table(request: Request, reading: Reading, rows: list[tuple[Any, ...]]) -> Table:
+def table(request: Request, reading: Reading, rows: list[tuple[Any, ...]]) -> Table:
     """The rows, with what they rest on as metadata."""
-    table = pa.table(dict(zip(RESULT.names, zip(*rows, strict=True), strict=True)), schema=RESULT)
+    found = pa.table(dict(zip(RESULT.names, zip(*rows, strict=True), strict=True)), schema=RESULT)
     about = {
         "decisions": str(reading.decisions),
         "waiting": str(reading.waiting),
+        "judged": str(reading.rewarded),
         "interval": request.interval,
         "confidence": repr(request.confidence),
         "reward_range": json.dumps(request.possible and request.possible[:2]),
     }
-    return Table(table.replace_schema_metadata(about))
+    return Table(found.replace_schema_metadata(about))

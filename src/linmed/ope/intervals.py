@@ -1,5 +1,6 @@
-"""Intervals at one sample size. What makes each valid is said with it; `sequences` holds at all sizes."""
+"""Intervals by the central limit theorem. What makes each valid is said with it; `sequences` needs no limit."""
 
+import math
 import warnings
 from statistics import NormalDist
 
@@ -12,7 +13,7 @@ from linmed.streams import stream
 
 
 class OPEWarning(UserWarning):
-    """An interval was asked for where it does not hold."""
+    """A number that should not be taken at its face: why, and what to do."""
 
 
 VALID = {
@@ -22,14 +23,35 @@ VALID = {
     "betting": "any time",
     "bernstein": "any time",
     "mixture": "any time",
+    "asymptotic": "asymptotic",
     "none": "—",
 }
 """Interval → when it holds, as the `valid` column says."""
+PLANNED = 100_000
+"""Decisions at which the asymptotic sequence is narrowest."""
 
 
 def quantile(confidence: float) -> float:
     """z with P(|N(0,1)| ≤ z) = confidence."""
     return NormalDist().inv_cdf(0.5 + confidence / 2)
+
+
+def asymptotic_quantile(n: int, confidence: float) -> float:
+    """z_n with |mean − truth| ≤ z_n SE at every large n at once, with probability `confidence`.
+
+    Robbins' mixture: a Brownian motion W leaves ±√((n + 1/ρ²)(log(1 + nρ²) + 2 log(1/α))) ever with probability α;
+    the mean of the terms follows one as n grows. ρ² makes it narrowest at PLANNED. Waudby-Smith, Arbour,
+    Sinha, Kennedy & Ramdas (2021).
+    """
+    level = -2.0 * math.log(1.0 - confidence)
+    rho2 = (level + math.log1p(level)) / PLANNED
+    return math.sqrt((1.0 + 1.0 / (n * rho2)) * (math.log1p(n * rho2) + level))
+
+
+def asymptotic(moments: Moments, confidence: float) -> tuple[float, float]:
+    """estimate ± z_n·SE: for any n that is large, and all of them at once; also where the value drifts."""
+    half = asymptotic_quantile(moments.n, confidence) * moments.standard_error
+    return moments.estimate - half, moments.estimate + half
 
 
 def normal(moments: Moments, confidence: float) -> tuple[float, float]:
@@ -87,12 +109,17 @@ class StableVariance:
     """
 
     def __init__(self) -> None:
-        self._state = np.array([0.0, 1.0])
+        self._state = np.array([0.0, 1.0, 1.0])
         self._sums = np.zeros(5)
 
     def add(self, score: Floats, proxy: Floats) -> None:
         """Absorb n decisions in order.  score Γ (n,), proxy (n,)."""
         online.stable_sums(self._state, self._sums, score, proxy)
+
+    @property
+    def growth(self) -> float:
+        """How many times larger than after a hundred decisions m_t is now."""
+        return float(self._state[1] / max(self._state[2], 1e-300))
 
     @property
     def estimate(self) -> float:

@@ -1,6 +1,7 @@
 """`learn_from`: an agent that begins with what a log has to teach."""
 
 from collections.abc import Callable
+from datetime import timedelta
 
 import numpy as np
 import pyarrow as pa
@@ -10,9 +11,10 @@ from linmed import checks
 from linmed.agent import Agent
 from linmed.checks import BadType, BadValue, Floats
 from linmed.log import BATCH, DecisionLog
+from linmed.ope.reader import Reader, Reading, holds
 from linmed.ope.request import Log, as_log
-from linmed.ope.rounds import Problems, Reader, Reading, Rounds, require
-from linmed.ope.targets import is_list, tells
+from linmed.ope.rounds import Problems, Rounds, require
+from linmed.ope.targets import is_list
 from linmed.policies.base import Policy
 
 
@@ -22,20 +24,22 @@ def learn_from(
     *,
     dim: int | None = None,
     seed: int | None = None,
-    missing: str = "skip",
+    missing: str | float = "skip",
+    mature: float | timedelta | None = None,
     batch: int = BATCH,
     progress: Callable[[int], object] | None = None,
 ) -> Agent:
     """An agent with `policy` that has observed every rewarded decision of a log: the arm played, its reward.
 
     One pass, in the log's order. What was played is the column `features`, or the entry `arm` of `arms` where
-    the first row has no features. `dim` need not be given; another one in the log is then refused. `seed` is
+    features are not in every row. `dim` need not be given; another one in the log is then refused. `seed` is
     the agent's. Wrong rows are named, and then there is no agent.
 
     Decisions without a reward are left out ("skip"): right if lateness, given the arm, does not depend on the
     reward. Where clicks are known at once and their absence only after a timeout, the agent would believe
-    that everybody clicks; `missing` has the other ways that `evaluate` has. The log's probabilities play no
-    part. The agent may be judged on decisions that came later, never on those it has learned from.
+    that everybody clicks: `missing=0.0` with `mature`, as in `evaluate`, says what none by then means. The
+    log's probabilities play no part. The agent may be judged on other decisions, never on those it has
+    learned from.
 
     >>> from linmed import LinMED
     >>> from linmed.ope import DecisionLog
@@ -57,12 +61,11 @@ def learn_from(
     if seed is not None:
         checks.whole("seed", seed, at_least=0)
     log = as_log(log)
-    own = tells(log, "features")
+    own = holds(log, "features") or ("features" in log.columns and not holds(log, "arms"))
     if not own:
         require(log, ["arms"], "learning without the column 'features'", "log")
-    reader = Reader(
-        columns=() if own else ("arms",), extra=("features",) if own else (), missing=missing, batch=batch
-    )
+    columns, extra = ((), ("features",)) if own else (("arms",), ())
+    reader = Reader(columns=columns, extra=extra, missing=missing, mature=mature, batch=batch).settled(log)
     agent: Agent | None = None
     reading, wrong = Reading(), Problems()
     for rounds in reader.scan(log, reading):

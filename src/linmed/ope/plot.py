@@ -2,14 +2,53 @@
 
 import os
 from collections.abc import Mapping
+from itertools import chain
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from linmed.ope.bars import Scale, has_interval
+from linmed.tables import Table
+
+Traces = Mapping[str, pa.Table | Table]
+"""Name → n, estimate, lower, upper at growing n, as `sequence` tells them."""
+
+
+class Window(NamedTuple):
+    """The part of the picture that is worth looking at."""
+
+    first: int
+    last: int
+    scale: Scale
+
+
+def window(traces: Traces, truth: float | None = None) -> Window:
+    """Rewards around the bounds at the end, and n from where the first bound comes into sight.
+
+    A sequence begins with the whole range of the rewards and ends with a small part of it: drawn in full, the
+    part that matters would be a thin line.
+    """
+    courses = [table.to_pylist() for table in traces.values()]
+    rows = list(chain.from_iterable(courses))
+    known = [row for row in rows if has_interval(row)]
+    last = [[row for row in course if has_interval(row)][-1:] for course in courses]
+    ends = [row[end] for row in chain.from_iterable(last) for end in ("lower", "upper")]
+    ends += [] if truth is None else [truth]
+    if known:
+        low, high = min(ends), max(ends)
+        room = (high - low) / 2
+        lowest, highest = min(row["lower"] for row in known), max(row["upper"] for row in known)
+        ends = [max(low - room, min(lowest, low)), min(high + room, max(highest, high))]
+    scale = Scale.over(ends or [row["estimate"] for row in rows])
+    inside = [row["n"] for row in known if row["lower"] > scale.low or row["upper"] < scale.high]
+    longest = max([1, *(row["n"] for row in rows)])
+    return Window(max(min([*inside, longest // 10]), 1), longest, scale)
+
 
 def plot_sequences(
-    sequences: Mapping[str, pa.Table],
+    sequences: Traces,
     path: str | os.PathLike[str],
     title: str = "",
     truth: float | None = None,
@@ -19,7 +58,7 @@ def plot_sequences(
         raise ValueError("sequences is empty: nothing to draw")
     figure = Figure(figsize=(7.0, 4.2), layout="constrained")
     FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
+    axes: Any = figure.add_subplot()
     for i, (name, table) in enumerate(sequences.items()):
         n = table["n"].to_numpy()
         axes.plot(n, table["estimate"].to_numpy(), color=f"C{i}", label=name)
@@ -28,6 +67,8 @@ def plot_sequences(
         )
     if truth is not None:
         axes.axhline(truth, color="black", lw=1, ls="--", label="truth")
+    shown = window(sequences, truth)
     axes.set(xscale="log", xlabel="decisions", ylabel="reward per decision", title=title)
+    axes.set(ylim=shown.scale[:2], xlim=(shown.first, shown.last) if shown.first < shown.last else None)
     axes.legend()
     figure.savefig(path, dpi=150)

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,14 @@ from scipy.special import betaln, xlog1py
 from linmed import checks
 from linmed.checks import BadType, BadValue, Floats, Ints
 from linmed.log import DecisionLog
+from linmed.ope.doubts import of_waiting
 from linmed.ope.intervals import VALID, warn
-from linmed.ope.request import CONFIDENCE, INTERVAL, Log, as_log
-from linmed.ope.rounds import Mask, Reader, Reading, Rounds, possible_rewards, require
+from linmed.ope.reader import Reader, Reading, holds, possible_rewards
+from linmed.ope.request import CONFIDENCE, INTERVAL, MISSING, Log, as_log
+from linmed.ope.rounds import Mask, Rounds, require
 from linmed.ope.sequences import ValueSequence
-from linmed.ope.targets import log_law, tells
+from linmed.ope.sides import value_sides
+from linmed.ope.targets import log_law
 from linmed.policies.base import Policy, State
 from linmed.policies.live import Live
 from linmed.streams import stream
@@ -80,7 +84,8 @@ class Replay:
         interval: str = INTERVAL,
         confidence: float = CONFIDENCE,
         reward_range: tuple[float, float] | None = None,
-        missing: str = "stop",
+        missing: str | float = MISSING,
+        mature: float | timedelta | None = None,
     ) -> ReplayResult:
         """Play the log through; the arguments are those of `evaluate`, the interval "betting" or "mixture".
 
@@ -95,10 +100,11 @@ class Replay:
         low, high, _ = possible
         log = as_log(log)
         require(log, ["arms"], "replay", "log")
-        known = ("probabilities",) if tells(log, "probabilities") else ()
-        reader = Reader(columns=("arms", *known), possible=possible, missing=missing)
+        known = ("probabilities",) if holds(log, "probabilities") else ()
+        reader = Reader(columns=("arms", *known), possible=possible, missing=missing, mature=mature)
+        reader = reader.settled(log)
         # What the policy has to expect changes as it learns: the average so far, as under drift.
-        bounds = ValueSequence(interval, confidence, (low, high), drift=True)
+        bounds = ValueSequence(interval, confidence, (low, high))
         if self.bound is None:
             bound = _largest_inverse(log, dataclasses.replace(reader, columns=known, possible=None))
         else:
@@ -120,15 +126,11 @@ class Replay:
         if not accepted:
             reason = f"the log is too short for bound={bound:g}"
             raise BadValue("bound", f"none of the {offered} decisions was accepted: {reason}")
-        if reading.waiting and missing == "stop":
-            warn(
-                f"{log.name} was replayed up to its first decision without a reward, which are "
-                f"{offered:,} decisions; missing='skip' leaves such decisions out instead, which is right "
-                "if lateness does not depend on the reward"
-            )
+        for doubt in of_waiting(missing, reading, log):
+            warn(doubt)
         rewards = np.concatenate(kept)
         unit = (rewards - low) / (high - low)
-        bounds.add(rewards, unit, 1.0 - unit)
+        bounds.add(rewards, *value_sides(np.ones(accepted), unit))
         lower, upper = bounds.bounds
         return ReplayResult(
             estimate=float(rewards.mean()),

@@ -4,6 +4,7 @@ import dataclasses
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import InitVar, dataclass, field
+from datetime import timedelta
 from typing import Any, NamedTuple
 
 from linmed import checks
@@ -11,14 +12,17 @@ from linmed.checks import BadType, BadValue, Floats
 from linmed.log import BATCH, DecisionLog
 from linmed.ope.estimators import Estimator, MarginalIPW, as_estimators
 from linmed.ope.intervals import VALID
-from linmed.ope.rounds import Reader, Reading, RewardRange, Rounds, possible_rewards, require
+from linmed.ope.reader import Reader, Reading, RewardRange, fixed_shares, holds, possible_rewards
+from linmed.ope.rounds import Rounds, require
 from linmed.ope.sequences import KINDS
+from linmed.ope.sides import SHARES
 from linmed.ope.targets import Target, as_targets
 
 USUAL = ("ipw", "snipw", "dr")
 """Estimators where none is named; `dr` only where the log and the targets tell of every arm."""
 INTERVAL = "betting"
 CONFIDENCE = 0.95
+MISSING = "stop"
 ARM_COUNTED = frozenset({"arm_count", "probabilities", "arms"})
 """Columns of a log that tell the number of arms."""
 
@@ -100,12 +104,22 @@ class Request:
     reward_range: tuple[float, float] | None = None
     regressor: Any = None
     adaptive: bool | None = None
-    missing: str = "skip"
-    drift: bool = False
+    missing: str | float = MISSING
+    mature: float | timedelta | None = None
+    drift: bool | None = None
+    smallest_probability: float | None = None
+    paired: bool = False
+    """Whether targets are compared with each other, for which all arms' probabilities are wanted."""
     samples: int = 200
     seed: int = 0
     batch: int = BATCH
     possible: RewardRange | None = field(init=False)
+    guarded: bool = field(init=False)
+    """Whether every arm's logged probability is known, or bounded: then sequences may use reward models."""
+    logged: bool = field(init=False)
+    """Whether the log holds every arm's probability."""
+    whole: bool = field(init=False)
+    """Whether every target's probability of every arm is known."""
     models: tuple[Any, ...] = field(init=False)
     """The regressors of the estimators, each once."""
     scan: Scan = field(init=False)
@@ -115,35 +129,45 @@ class Request:
         self._set("interval", checks.option("interval", self.interval, tuple(VALID)))
         self._set("confidence", checks.strictly_between("confidence", self.confidence, 0.0, 1.0))
         self._set("possible", possible_rewards(self.reward_range, needed=self.interval in KINDS))
+        if self.drift is None:
+            self._set("drift", self.interval != "bernstein")
         checks.flag("drift", self.drift)
         checks.whole("samples", self.samples, at_least=2)
         checks.whole("seed", self.seed, at_least=0)
         if self.adaptive is not None:
             checks.flag("adaptive", self.adaptive)
-        self._ask(self._usual(log) if self.estimators is None else self.estimators, log.columns)
+        counted = not ARM_COUNTED.isdisjoint(log.columns)
+        self._set("whole", counted and all(target.knows_all_arms(log) for target in self.targets))
+        betting = self.whole and self.interval == "betting"
+        self._set("logged", holds(log, "probabilities"))
+        shares = fixed_shares(log) if betting and not self.logged else None
+        known = self.smallest_probability is not None or self.logged or shares is not None
+        if self.smallest_probability is not None and not self.whole:
+            raise BadValue(
+                "smallest_probability",
+                f"smallest_probability is of use only where {log.name} and the targets tell of every arm",
+            )
+        self._set("guarded", betting and known)
+        self._ask(self._usual() if self.estimators is None else self.estimators)
         extra = dict.fromkeys(name for target in self.targets for name in target.extra)
         reader = Reader(
-            columns=self._columns(log), extra=tuple(extra),
-            possible=self.possible, missing=self.missing, batch=self.batch,
-        )  # fmt: skip
+            columns=self._columns(log), extra=tuple(extra), possible=self.possible, missing=self.missing,
+            mature=self.mature, smallest_probability=self.smallest_probability, shares=shares, batch=self.batch,
+        ).settled(log)  # fmt: skip
         self._set("scan", Scan(reader, self.targets, self.all_arms))
 
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
 
-    def _usual(self, log: DecisionLog) -> Sequence[str]:
+    def _usual(self) -> Sequence[str]:
         """The estimators that need no naming."""
-        counted = not ARM_COUNTED.isdisjoint(log.columns)
-        whole = counted and all(target.knows_all_arms(log) for target in self.targets)
-        return USUAL if whole else USUAL[:2]
+        return USUAL if self.whole else USUAL[:2]
 
-    def _ask(self, estimators: Any, have: Sequence[str]) -> None:
+    def _ask(self, estimators: Any) -> None:
         """Every estimator with what it is made from and what carries its interval."""
         models: list[Any] = []
         asked: list[Asked] = []
-        robust = self.interval == "adaptive" or (
-            "probabilities" in have and not self.drift and self.interval in ("betting", "bernstein")
-        )
+        robust = self.interval == "adaptive" or self.guarded
         for label, estimator in as_estimators(estimators).items():
             source = PLAIN
             if estimator.model:
@@ -162,31 +186,49 @@ class Request:
     @property
     def all_arms(self) -> bool:
         """Whether every arm's probability is needed, not only the played one's."""
-        return any(asked.source != PLAIN for asked in self.estimators)
+        modelled = any(asked.source != PLAIN for asked in self.estimators)
+        return modelled or self.guarded or (self.paired and self.whole)
 
     @property
     def ordered(self) -> bool:
-        """Whether decisions must be absorbed in the log's order: models and sequences know only the past."""
-        return bool(self.models) or self.interval not in ("normal", "none")
+        """Whether decisions must be absorbed in the log's order: models and running means know only the past."""
+        any_order = self.interval in ("normal", "asymptotic", "none") or (
+            self.interval == "betting" and self.drift
+        )
+        return bool(self.models) or not any_order
+
+    @property
+    def valid(self) -> str:
+        """When its intervals hold, in words."""
+        one_value = self.interval in KINDS and not self.drift
+        return VALID[self.interval] + (", one value" if one_value else "")
+
+    def stakes(self, form: Form) -> tuple[float, ...]:
+        """Shares of the stake of a betting sequence: on constant reward models, and on the one that learns."""
+        if not self.guarded or form.kind == "mips":
+            return (1.0,)
+        return (*(0.5 * share for share in SHARES), 0.5) if form.kind == "dr" else SHARES
 
     def _columns(self, log: DecisionLog) -> tuple[str, ...]:
-        have, everything = log.columns, self.all_arms
+        everything = self.all_arms
         columns: dict[str, None] = {}
         for target in self.targets:
             columns.update(dict.fromkeys(target.reads(log, everything)))
-        if everything:
-            columns.update(dict.fromkeys(name for name in ("arm_count", "arms") if name in have))
+        if everything and "arm_count" in log.columns:
+            columns["arm_count"] = None
+        if self.models and holds(log, "arms"):
+            columns["arms"] = None
         kinds = {asked.form.kind for asked in self.estimators}
         if "mips" in kinds:
             require(log, ["probabilities", "arms"], "mips", "estimators")
-        # Every arm's logged probability makes DR sequences possible, and stabilised weights less noisy.
+        # Every arm's logged probability lets sequences use models, and makes stabilised weights less noisy.
         if "mips" in kinds or (
-            everything and "probabilities" in have and ("dr" in kinds or self.interval == "adaptive")
+            everything and self.logged and (self.guarded or self.interval == "adaptive")
         ):
             columns["probabilities"] = None
         if self.models and ARM_COUNTED.isdisjoint(columns):
             message = f"a reward model needs the number of arms: {log.name} has no column arm_count"
             raise BadValue("estimators", message)
         if self.adaptive is None and VALID[self.interval] == "independent":
-            columns.update(dict.fromkeys(name for name in ("policy", "version") if name in have))
+            columns.update(dict.fromkeys(name for name in ("policy", "version") if name in log.columns))
         return tuple(columns)

@@ -2,23 +2,23 @@
 
 So a log may be looked at after every decision and stopped whenever one likes. They need the range of the
 rewards and exact probabilities; nothing is assumed of how the logging policy learned, nor of how large
-weights become. With rewards scaled to [0, 1], x_t = w_t r_t is non-negative with the value ν as
-conditional mean, and w_t (1 − r_t) has mean 1 − ν: each gives a lower bound at level α/2, the second,
-reflected, the upper one. Where the target plays arms the log never could, both means shrink and the
-bounds stay true. Waudby-Smith, Wu, Ramdas, Karampatziakis & Mineiro (2022).
+weights become. `sides` has the terms: a lower bound at level α/2 for each of two sides is an interval. Where the
+target plays arms the log never could, both means shrink and the bounds stay true. Waudby-Smith, Wu, Ramdas,
+Karampatziakis & Mineiro (2022).
 
 - betting: values against which a gambler has not multiplied his stake by 2/α. Usually the tightest.
-- bernstein: the empirical-Bernstein bound with predictable plug-in bets, a closed form.
 - mixture: the empirical-Bernstein bound averaged over a gamma prior of bets (Howard, Ramdas, McAuliffe &
-  Sekhon 2021), also a closed form.
+  Sekhon 2021), a closed form.
+- bernstein: the empirical-Bernstein bound with predictable plug-in bets, also a closed form.
 
-While the value is one number (arms and contexts of one distribution) a bound once true stays true, so the
-largest lower and smallest upper bound so far are reported: intervals never widen. If contexts drift, the
-bounds *at n* of betting (IPW terms) and mixture still hold, for the average of the values so far.
+Contexts, items and tastes drift, so what betting and mixture bound is the average of the values so far. Who knows
+that the value is one number (`drift=False`) may keep the largest lower and the smallest upper bound so far: a bound
+once true stays true. `bernstein`, whose bets weigh decisions unequally, has that reading only.
 """
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 import numpy as np
 from scipy.optimize import brentq
@@ -27,7 +27,7 @@ from scipy.special import gammainc, gammaln
 from linmed import checks
 from linmed.checks import BadValue, Floats
 from linmed.kernels import sequences as kernels
-from linmed.ope.rounds import Rounds
+from linmed.ope.sides import Side
 from linmed.tables import Table
 
 KINDS = ("betting", "bernstein", "mixture")
@@ -37,108 +37,144 @@ TRACE_GROWTH = 1.1
 
 
 class LowerSequence(ABC):
-    """Lower confidence sequence for the mean ν ∈ [0, 1] of x_t ≥ −k_t."""
+    """Lower confidence sequence for the mean of a side's terms."""
 
     def __init__(self, level: float):
         self.log_level = -math.log(level)
         self.count = 0
-        self._state = np.zeros(kernels.FIELDS)
-
-    def add(self, x: Floats, floor: float = 0.0) -> None:
-        """Absorb x (n,) in order, all at least −floor."""
-        self.count += x.size
-        self._add(np.ascontiguousarray(x), floor)
 
     @abstractmethod
-    def _add(self, x: Floats, floor: float) -> None: ...
+    def add(self, side: Side) -> None:
+        """Absorb n decisions in order."""
 
     @property
     @abstractmethod
     def lower(self) -> float:
-        """The bound now."""
+        """The bound now; above the largest possible mean where the terms are larger than they can be."""
 
 
 class BettingLower(LowerSequence):
-    """Wealth K_t(m) = Σ_j prior_j Π_i (1 + γ_j (x_i + k_i)) / (1 + γ_j (m + k_i)) against the mean m.
+    """Wealth K_t(m) = Σ_j prior_j Π_i (1 + γ_j y_i) / (1 + γ_j m) against the mean m of y ≥ −1/γ_j.
 
-    Each factor is non-negative and has mean one if m = ν, so K_t(ν) is a martingale that starts at 1 and
-    exceeds 1/α ever with probability at most α (Ville). It decreases in m: the bound is where it meets
-    1/α. In the usual form the bet is λ = γ/(1 + γ(m + k)) of 1 + λ(x − m); with γ fixed the x_i enter
-    through Σ log(1 + γ_j (x_i + k_i)) alone, so memory is J numbers and m needs no grid. By concavity of
-    the logarithm, with k = 0, K_t(average of the values so far) is no larger than the martingale.
+    Each factor is non-negative and has mean one if m is the mean of y_i, so K_t is a martingale that starts at 1
+    and exceeds 1/α ever with probability at most α (Ville). It decreases in m: the bound is where it meets 1/α.
+    In the usual form the bet is λ = γ/(1 + γm) of 1 + λ(y − m); with γ fixed the y_i enter through
+    Σ log(1 + γ_j y_i) alone: memory is J numbers, m needs no grid, and parts of a log may be added up in any
+    order. By concavity of the logarithm K_t at the *average* of means that differ is no larger than the
+    martingale: that is why the sequence holds under drift.
+
+    Several reward models (see `Side`) are as many gamblers; `shares` of the stake go to each, so the bound is
+    never worse than the best one's by more than log(1/share) in log-wealth.
     """
 
     BETS = 16.0 * 1.6 ** -np.arange(32.0)
-    """γ from 16 to 8e-6, equally likely on the logarithmic scale: the best bet shrinks like 1/√n."""
+    """γ from 16 to 8e-6: the best bet shrinks like 1/√n."""
+    PRIOR = 1.0 / (3.0 + np.abs(np.arange(32.0) - 15.0))
+    """Most on bets that are good from a thousand to a million decisions; the extremes lose little by it."""
 
-    def __init__(self, level: float):
+    def __init__(self, level: float, shares: Sequence[float] = (1.0,)):
         super().__init__(level)
-        self._gains = np.zeros(self.BETS.size)
-        self._log_prior = np.full(self.BETS.size, -math.log(self.BETS.size))
-        self._seen: dict[float, int] = {}
+        self._gains = np.zeros((len(shares), self.BETS.size))
+        self._prior = np.log(np.outer(shares, self.PRIOR / self.PRIOR.sum())).ravel()
+        self._bets = np.tile(self.BETS, len(shares))
+        self._shift = 0.0
 
-    def _add(self, x: Floats, floor: float) -> None:
-        kernels.betting(self._gains, self.BETS, x, floor)
-        self._seen[floor] = self._seen.get(floor, 0) + x.size
+    def add(self, side: Side) -> None:
+        """Absorb n decisions; the order is of no account."""
+        self.count += side.x.size
+        self._shift += float(side.shift.sum())
+        for gains, mass in zip(self._gains, side.masses, strict=True):
+            if mass is None:
+                kernels.betting(gains, self.BETS, side.x, side.shift)
+            else:
+                assert side.arms is not None
+                guard, probability, offsets, chosen = side.arms
+                kernels.cut_betting(
+                    gains, self.BETS, side.x, side.shift, mass, guard, probability, offsets, chosen
+                )
 
-    def _past(self) -> tuple[Floats, Floats]:
-        counts, floors = self._seen.values(), self._seen
-        return np.array(list(counts), dtype=np.float64), np.array(list(floors), dtype=np.float64)
+    def merge(self, other: "BettingLower") -> None:
+        """Absorb what was seen elsewhere."""
+        self.count += other.count
+        self._shift += other._shift
+        self._gains += other._gains
+
+    @property
+    def _lowest(self) -> float:
+        """No term is smaller than −shift."""
+        return -self._shift / max(self.count, 1)
 
     def log_wealth(self, mean: float) -> float:
         """log K_t(mean)."""
-        return float(kernels.log_wealth(self._gains, self.BETS, self._log_prior, *self._past(), mean)[0])
+        return float(
+            kernels.log_wealth(self._gains.ravel(), self._bets, self._prior, float(self.count), mean)[0]
+        )
 
     @property
     def lower(self) -> float:
         """Where the wealth is 1/α."""
-        return float(
-            kernels.betting_lower(self._gains, self.BETS, self._log_prior, *self._past(), self.log_level)
-        )
+        past = self._gains.ravel(), self._bets, self._prior, float(self.count)
+        return float(kernels.betting_lower(*past, self.log_level, self._lowest))
 
 
-class BernsteinLower(LowerSequence):
-    """L_t = (Σ λ ξ − log(1/α) − Σ ψ(λ)(ξ − ξ̂)²) / Σ λ/(1 + k),  ψ(λ) = −log(1 − λ) − λ,  ξ = x/(1 + k).
+class UnitLower(LowerSequence):
+    """A sequence for x ≥ 0 with mean in [0, 1]; differences, at least −1, are moved and halved for it."""
+
+    def __init__(self, level: float, difference: bool):
+        super().__init__(level)
+        self._difference = difference
+        self._state = np.zeros(kernels.FIELDS)
+
+    def add(self, side: Side) -> None:
+        """Absorb n decisions."""
+        self.count += side.x.size
+        self._add(0.5 * (side.x - side.shift + 1.0) if self._difference else np.ascontiguousarray(side.x))
+
+    @property
+    def lower(self) -> float:
+        """The bound on the scale of the terms."""
+        bound = self._unit_lower() if self.count else 0.0
+        return 2.0 * bound - 1.0 if self._difference else bound
+
+    @abstractmethod
+    def _add(self, x: Floats) -> None: ...
+
+    @abstractmethod
+    def _unit_lower(self) -> float: ...
+
+
+class BernsteinLower(UnitLower):
+    """L_t = (Σ λ x − log(1/α) − Σ ψ(λ)(x − x̂)²) / Σ λ,  ψ(λ) = −log(1 − λ) − λ.
 
     exp(λy − ψ(λ)y²) ≤ 1 + λy for y ≥ −1 and λ in [0, 1) (Fan, Grama & Liu 2015) makes
-    exp(Σ λ(ξ − ν/(1 + k)) − ψ(λ)(ξ − ξ̂)²) a supermartingale. Waudby-Smith & Ramdas (2024).
+    exp(Σ λ(x − ν) − ψ(λ)(x − x̂)²) a supermartingale. Waudby-Smith & Ramdas (2024).
     """
 
-    def _add(self, x: Floats, floor: float) -> None:
-        kernels.bernstein(self._state, x, floor, self.log_level, LARGEST_RATE)
+    def _add(self, x: Floats) -> None:
+        kernels.bernstein(self._state, x, self.log_level, LARGEST_RATE)
 
-    @property
-    def lower(self) -> float:
-        """L_t, cut to [0, 1]."""
-        if self.count == 0:
-            return 0.0
+    def _unit_lower(self) -> float:
         s = self._state
         bound = (s[kernels.CENTRE] - self.log_level - s[kernels.PENALTY]) / s[kernels.WEIGHT]
-        return float(min(max(bound, 0.0), 1.0))
+        return max(float(bound), 0.0)
 
 
-class MixtureLower(LowerSequence):
+class MixtureLower(UnitLower):
     """∫ exp(λS − ψ(λ)V) dF(λ) < 1/α with S = Σ (x_i − m), V = Σ (x_i − x̂_{i−1})², F a gamma density in 1 − λ.
 
-    For non-negative x only. Howard, Ramdas, McAuliffe & Sekhon (2021), Proposition 9.
+    Howard, Ramdas, McAuliffe & Sekhon (2021), Proposition 9.
     """
 
-    def _add(self, x: Floats, floor: float) -> None:
-        if floor != 0:
-            raise ValueError("the mixture sequence is for non-negative terms: use betting or bernstein")
+    def _add(self, x: Floats) -> None:
         kernels.mixture(self._state, x)
 
-    @property
-    def lower(self) -> float:
-        """The smallest mean whose mixture is below 1/α."""
-        if self.count == 0:
-            return 0.0
+    def _unit_lower(self) -> float:
         total, squares = float(self._state[kernels.SUM]), float(self._state[kernels.SQUARES])
 
         def excess(mean: float) -> float:
             return log_mixture(total - self.count * mean, squares) - self.log_level
 
-        highest = min(1.0, total / self.count)
+        highest = total / self.count
         if excess(0.0) <= 0:
             return 0.0
         if excess(highest) >= 0:
@@ -147,26 +183,45 @@ class MixtureLower(LowerSequence):
 
 
 def log_mixture(s: float, v: float, rho: float = 1.0) -> float:
-    """log ∫ exp(λs − ψ(λ)v) dF(λ), F with density ∝ (1 − λ)^{ρ−1} e^{−ρ(1−λ)} on [0, 1); s ≥ 0."""
-    a, b = v + rho, s + v + rho
-    normaliser = math.log(gammainc(rho, rho)) + gammaln(rho)
-    return float(
-        rho * math.log(rho) - normaliser + s + v - a * math.log(b) + math.log(gammainc(a, b)) + gammaln(a)
-    )
+    """log ∫ exp(λs − ψ(λ)v) dF(λ), F with density ∝ (1 − λ)^{ρ−1} e^{−ρ(1−λ)} on [0, 1); s ≥ 0.
+
+    With a = v + ρ and b = a + s it is the logarithm of e^{b−ρ} b^{−a} γ(a, b), but for F's own constants. The three
+    factors are huge and nearly cancel: their product is e^{a (u − log(1 + u)) − ρ} Γ(a) (e/a)^a P(a, b), u = s/a.
+    """
+    a = v + rho
+    excess = a * _log_gap(s / a)
+    if a > 1e3:
+        # Γ(a) (e/a)^a by Stirling's series.
+        gamma = 0.5 * math.log(2.0 * math.pi / a) + (1.0 - 1.0 / (30.0 * a * a)) / (12.0 * a)
+    else:
+        gamma = float(gammaln(a)) + a - a * math.log(a)
+    own = math.log(gammainc(rho, rho)) + float(gammaln(rho)) - rho * math.log(rho)
+    return excess - rho + gamma + math.log(gammainc(a, a + s)) - own
 
 
-def lower_sequence(kind: str, level: float) -> LowerSequence:
+def _log_gap(u: float) -> float:
+    """u − log(1 + u) without cancellation."""
+    if u > 0.1:
+        return u - math.log1p(u)
+    z = u / (2.0 + u)  # log(1 + u) = 2 (z + z³/3 + z⁵/5 + …), and u − 2z = u z
+    return u * z - 2.0 * sum(z**k / k for k in range(3, 23, 2))
+
+
+def lower_sequence(
+    kind: str, level: float, shares: Sequence[float] = (1.0,), *, difference: bool = False
+) -> LowerSequence:
     """The sequence of that name with error probability `level`."""
     checks.option("interval", kind, KINDS)
-    if kind == "mixture":
-        return MixtureLower(level)
-    return BettingLower(level) if kind == "betting" else BernsteinLower(level)
+    if kind == "betting":
+        return BettingLower(level, shares)
+    return (MixtureLower if kind == "mixture" else BernsteinLower)(level, difference)
 
 
 class ValueSequence:
     """Two-sided confidence sequence for a value, or for the difference of two.
 
-    With `drift` it is about the average value so far, and only the bounds at n count.
+    With `drift` it is about the average value so far, and only the bounds at n count; without, about one value,
+    and the best bounds so far count. `trace` notes the bounds at growing n.
     """
 
     def __init__(
@@ -175,16 +230,23 @@ class ValueSequence:
         confidence: float,
         reward_range: tuple[float, float],
         *,
+        shares: Sequence[float] = (1.0,),
         difference: bool = False,
-        drift: bool = False,
+        drift: bool = True,
+        trace: bool = False,
     ):
         if drift and kind == "bernstein":
             message = "interval='bernstein' needs one value that does not change: use betting or mixture"
             raise BadValue("interval", message)
-        self._below, self._above = (lower_sequence(kind, (1.0 - confidence) / 2.0) for _ in range(2))
+        level = (1.0 - confidence) / 2.0
+        self._below, self._above = (
+            lower_sequence(kind, level, shares, difference=difference) for _ in range(2)
+        )
         self._range, self._difference, self._drift = reward_range, difference, drift
-        self._best = (0.0, 0.0)
+        self._top = 0.0 if difference else 1.0  # the means of the two sides add up to this
+        self._best = (-math.inf, -math.inf)
         self._sum = 0.0
+        self._watched = trace or not drift
         self._next = 1
         self._trace: list[tuple[int, float, float, float]] = []
 
@@ -193,35 +255,36 @@ class ValueSequence:
         """Decisions absorbed."""
         return self._below.count
 
-    def floors(self, n: int) -> Floats:
-        """k_t of the next n doubly robust terms, (n,).
-
-        The reward model is cut where its weight exceeds k_t/q̂. k_t = 0.2 √(t log(1 + t) / 2 log(1/α)) grows
-        as bets shrink, so the cut vanishes; it changes where t is a power of two, and is known beforehand.
-        """
-        t = 2.0 ** np.floor(np.log2(np.arange(self.count + 1, self.count + n + 1)))
-        floor: Floats = 0.2 * np.sqrt(t * np.log1p(t) / (2.0 * self._below.log_level))
-        return floor
-
-    def add(self, value: Floats, below: Floats, above: Floats, floor: Floats | None = None) -> None:
+    def add(self, value: Floats, below: Side, above: Side) -> None:
         """Absorb n decisions in order.
 
-        value: the estimator's terms, whose mean is the estimate; below, above: terms with means ν and
-        1 − ν scaled to [0, 1], which are at least −floor.
+        value: the estimator's terms, whose mean is the estimate; below, above: the two sides of the value.
         """
-        k = np.zeros(below.size) if floor is None else floor
+        if not self._watched:
+            self._below.add(below)
+            self._above.add(above)
+            self._sum += float(value.sum())
+            return
         total = self._sum + np.cumsum(value)
         start, done = self.count, 0
-        while done < below.size:
-            same = np.flatnonzero(k[done:] != k[done])
-            stop = min(self._next - start, below.size, done + (int(same[0]) if same.size else below.size))
-            self._below.add(below[done:stop], float(k[done]))
-            self._above.add(above[done:stop], float(k[done]))
+        while done < value.size:
+            stop = min(self._next - start, value.size)
+            self._below.add(below.part(done, stop))
+            self._above.add(above.part(done, stop))
             done = stop
             if self.count == self._next:
                 self._trace.append((self.count, float(total[done - 1]) / self.count, *self.bounds))
                 self._next = max(self._next + 1, int(self._next * TRACE_GROWTH))
         self._sum = float(total[-1])
+
+    def merge(self, other: "ValueSequence") -> None:
+        """Absorb another part of the log: a betting sequence under drift knows no order."""
+        assert not self._watched
+        for own, theirs in ((self._below, other._below), (self._above, other._above)):
+            assert isinstance(own, BettingLower)
+            assert isinstance(theirs, BettingLower)
+            own.merge(theirs)
+        self._sum += other._sum
 
     @property
     def estimate(self) -> float:
@@ -234,45 +297,20 @@ class ValueSequence:
         now = self._below.lower, self._above.lower
         if not self._drift:
             self._best = now = max(self._best[0], now[0]), max(self._best[1], now[1])
-        low, high = now[0], 1.0 - now[1]
+        low, high = now[0], self._top - now[1]
+        if self.count == 0:
+            low, high = (-1.0, 1.0) if self._difference else (0.0, 1.0)
         if low > high:
             return math.nan, math.nan
         return self._scale(low), self._scale(high)
 
     def _scale(self, value: float) -> float:
         low, high = self._range
-        if self._difference:
-            return (2.0 * value - 1.0) * (high - low)
-        return low + value * (high - low)
+        # Adding zero makes of a negative zero a plain one.
+        return value * (high - low) + 0.0 if self._difference else low + value * (high - low)
 
     def table(self) -> Table:
         """n, estimate, lower, upper at growing n, and now."""
         rows = {row[0]: row for row in (*self._trace, (self.count, self.estimate, *self.bounds))}
         columns = zip(*rows.values(), strict=True)
         return Table(dict(zip(("n", "estimate", "lower", "upper"), columns, strict=True)))
-
-
-def ipw_terms(weight: Floats, reward: Floats) -> tuple[Floats, Floats]:
-    """(w r, w (1 − r)) for rewards scaled to [0, 1]."""
-    return weight * reward, weight * (1.0 - reward)
-
-
-def dr_terms(
-    rounds: Rounds, target: Floats, weight: Floats, reward: Floats, model: Floats, floor: Floats
-) -> tuple[Floats, Floats]:
-    """Doubly robust terms that never fall below −k_t, with means ν and 1 − ν.
-
-    w (r − q) + Σ_a π(a) q(a) with the model q(a) = min(q̂(a), k/w(a)) cut where its weight is large; it is
-    the same q in both places, so the mean does not change. Reflected: r → 1 − r, q̂ → 1 − q̂.
-    reward and model are scaled to [0, 1]; target, model (ΣK,); weight, reward, floor (n,).
-    """
-    assert rounds.logged is not None
-    assert rounds.arm_count is not None
-    # π(a) q(a) = min(π(a) q̂(a), k p(a)) needs no division, and is right where p(a) or π(a) is zero.
-    cap = np.repeat(floor, rounds.arm_count) * rounds.logged
-    terms = []
-    for q, r in ((model, reward), (1.0 - model, 1.0 - reward)):
-        expected = rounds.sum_over_arms(np.minimum(target * q, cap))
-        played = np.minimum(weight * q[rounds.chosen], floor)
-        terms.append(weight * r - played + expected)
-    return terms[0], terms[1]

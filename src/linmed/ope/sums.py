@@ -69,3 +69,89 @@ class Moments:
         """(Σx)²/Σx²: of weights, how many decisions of the target's own these are worth."""
         squares = self.scatter[0, 0] + self.n * self.mean[0] ** 2
         return float((self.n * self.mean[0]) ** 2 / squares) if squares else 0.0
+
+
+class Weights:
+    """What is to be known of a target's weights, and of the rewards that they fell on; merges."""
+
+    BETS = 4.0 * 0.5 ** np.arange(24.0)
+    REFUTED = 1e-3
+    """How probable it is, ever, that true probabilities are called wrong."""
+
+    def __init__(self) -> None:
+        self.moments = Moments()
+        self.largest = 0.0
+        self.smallest_probability = 1.0
+        self.rewards = Extremes()
+
+    def add(self, weight: Floats, probability: Floats, reward: Floats) -> None:
+        """Absorb n decisions."""
+        self.moments.add(weight)
+        self.largest = max(self.largest, float(weight.max()))
+        self.smallest_probability = min(self.smallest_probability, float(probability.min()))
+        self.rewards.add(reward if float(weight.min()) > 0 else reward[weight > 0])
+
+    def merge(self, other: "Weights") -> None:
+        """Absorb another summary."""
+        self.moments.merge(other.moments)
+        self.largest = max(self.largest, other.largest)
+        self.smallest_probability = min(self.smallest_probability, other.smallest_probability)
+        self.rewards.merge(other.rewards)
+
+    @property
+    def mean(self) -> float:
+        """Mean weight: one, less the target's mass on arms that could not be logged."""
+        return float(self.moments.mean[0])
+
+    @property
+    def refuted(self) -> bool:
+        """Whether the logged probabilities, or the target's own, cannot be true."""
+        return self.moments.n > 0 and self.log_evidence >= -math.log(self.REFUTED)
+
+    @property
+    def log_evidence(self) -> float:
+        """Logarithm of an e-value against a mean weight of at most one, valid at any time.
+
+        Σ_j prior_j Π_i (1 + γ_j w_i)/(1 + γ_j) exceeds 1/α ever with probability at most α if no weight has a
+        larger conditional mean than one (Ville), as with true probabilities. log(1 + x) ≥ x − x²/2 for x ≥ 0
+        bounds it from below by the sums of w and of w².
+        """
+        n = self.moments.n
+        total = n * self.mean
+        squares = float(self.moments.scatter[0, 0]) + total * self.mean
+        gains = self.BETS * total - 0.5 * self.BETS**2 * squares - n * np.log1p(self.BETS)
+        return float(np.logaddexp.reduce(gains)) - math.log(self.BETS.size)
+
+
+class Extremes:
+    """How many rewards there are besides those at the lowest, and besides those at the highest, seen; merges."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.low, self.at_low = math.inf, 0
+        self.high, self.at_high = -math.inf, 0
+
+    def add(self, reward: Floats) -> None:
+        """Absorb n rewards."""
+        if reward.size:
+            other = Extremes()
+            other.count = reward.size
+            other.low, other.high = float(reward.min()), float(reward.max())
+            other.at_low = int(np.count_nonzero(reward == other.low))
+            other.at_high = int(np.count_nonzero(reward == other.high))
+            self.merge(other)
+
+    def merge(self, other: "Extremes") -> None:
+        """Absorb another summary."""
+        self.count += other.count
+        if other.low <= self.low:
+            self.at_low = other.at_low + (self.at_low if other.low == self.low else 0)
+            self.low = other.low
+        if other.high >= self.high:
+            self.at_high = other.at_high + (self.at_high if other.high == self.high else 0)
+            self.high = other.high
+
+    @property
+    def telling(self) -> int:
+        """The number that differ from the more frequent of the two ends: of clicks, the fewer kind."""
+        return self.count - max(self.at_low, self.at_high)

@@ -2,17 +2,19 @@
 
 import math
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from linmed.checks import Floats
 from linmed.ope.estimators import DR, IPW, Estimator, MarginalIPW, Sample
-from linmed.ope.intervals import VALID, Bootstrap, StableVariance, normal
+from linmed.ope.intervals import Bootstrap, StableVariance, asymptotic, normal
 from linmed.ope.request import PLAIN, Asked, Form, Request
 from linmed.ope.rounds import Rounds
-from linmed.ope.sequences import KINDS, ValueSequence, dr_terms, ipw_terms
-from linmed.ope.sums import Moments
+from linmed.ope.sequences import KINDS, ValueSequence
+from linmed.ope.sides import CONSTANTS, Arms, Model, Side, difference_sides, unpaired_sides, value_sides
+from linmed.ope.sums import Moments, Weights
 
 UNBIASED: dict[str, Estimator] = {"ipw": IPW(), "dr": DR(), "mips": MarginalIPW()}
 
@@ -53,17 +55,50 @@ class Answer:
         assert x is not None
         return x
 
-    def outcomes(self, form: Form, floor: Floats | None) -> tuple[Floats, Floats]:
-        """Terms with means ν and 1 − ν on the unit range."""
+    def sides(self, form: Form) -> tuple[Side, Side]:
+        """The two sides of the target's value."""
+        arms = None
+        if self.request.guarded and form.kind != "mips":
+            rounds = self.rounds
+            arms = Arms(self.guard, rounds.probability, rounds.offsets, rounds.chosen)
+        return value_sides(
+            self.weights(form), self._reward, self.probabilities, self._models(form), arms
+        )
+
+    def sides_against(self, other: "Answer", form: Form) -> tuple[Side, Side]:
+        """The two sides of what the target earns more than another one."""
+        rounds = self.rounds
+        if self.probabilities is None or other.probabilities is None:
+            return unpaired_sides(self.weight, other.weight, self._reward)
+        guarded = self.request.guarded
+        return difference_sides(
+            self.probabilities, other.probabilities, self._reward, rounds.probability, rounds.offsets,
+            rounds.chosen, self._models(form) if guarded else (), self.guard if guarded else None,
+        )  # fmt: skip
+
+    def _models(self, form: Form) -> list[Model]:
+        """The reward models of the form's sequence, as `Request.stakes` has them."""
+        if not self.request.guarded or form.kind == "mips":
+            return [0.0]
+        learned = [np.clip(self._unit(self.models[form.number]), 0.0, 1.0)] if form.kind == "dr" else []
+        return [*CONSTANTS, *learned]
+
+    @property
+    def _reward(self) -> Floats:
+        """On the unit range."""
+        return self._unit(self.rounds.reward)
+
+    def _unit(self, values: Floats) -> Floats:
         assert self.request.possible is not None
         low, high, _ = self.request.possible
-        reward = (self.rounds.reward - low) / (high - low)
-        if form.kind == "dr":
-            assert self.probabilities is not None
-            assert floor is not None
-            model = np.clip((self.models[form.number] - low) / (high - low), 0.0, 1.0)
-            return dr_terms(self.rounds, self.probabilities, self.weight, reward, model, floor)
-        return ipw_terms(self.weights(form), reward)
+        return values if (low, high) == (0.0, 1.0) else (values - low) / (high - low)
+
+    @cached_property
+    def guard(self) -> Floats:
+        """What every arm's logged probability is at least, flat (ΣK,)."""
+        if self.rounds.logged is not None:
+            return self.rounds.logged
+        return np.full(int(self.rounds.offsets[-1]), self.request.smallest_probability)
 
     def weights(self, form: Form) -> Floats:
         """w of the arm that was played, or of its embedding."""
@@ -81,23 +116,27 @@ class Answer:
 
 
 class Tally:
-    """All that the results of one target need. Moments and weights merge; the rest keeps the log's order."""
+    """All that the results of one target need. Where the request knows no order, all of it merges."""
 
-    def __init__(self, request: Request):
+    def __init__(self, request: Request, *, trace: bool = False, weights_only: bool = False):
         self.request = request
         interval, asked = request.interval, request.estimators
+        self.has_interval = interval != "none" and not weights_only
+        interval = interval if self.has_interval else "none"
         forms = sorted({one.form for one in asked})
         self.moments = [Moments() for _ in asked]
-        self.weights = {PLAIN: Moments()} | {form: Moments() for form in forms if form.kind == "mips"}
+        self.weights = {PLAIN: Weights()} | {form: Weights() for form in forms if form.kind == "mips"}
         bootstrapped = asked if interval == "bootstrap" else ()
         self.bootstraps = [Bootstrap(request.samples, request.seed) for _ in bootstrapped]
         self.stable = {form: StableVariance() for form in forms} if interval == "adaptive" else {}
-        self.sequences = {form: value_sequence(request) for form in forms} if interval in KINDS else {}
+        sequenced = forms if interval in KINDS else ()
+        self.sequences = {form: value_sequence(request, form, trace=trace) for form in sequenced}
 
     def add(self, answer: Answer) -> None:
         """Absorb one batch."""
+        rounds = answer.rounds
         for form, weights in self.weights.items():
-            weights.add(answer.weights(form))
+            weights.add(answer.weights(form), rounds.probability, rounds.reward)
         for i, asked in enumerate(self.request.estimators):
             terms = asked.estimator.terms(answer.samples[asked.source])
             self.moments[i].add(*terms)
@@ -106,19 +145,17 @@ class Tally:
         for form, stable in self.stable.items():
             stable.add(answer.terms(form), answer.proxy(form))
         for form, bounds in self.sequences.items():
-            floor = bounds.floors(len(answer.rounds)) if form.kind == "dr" else None
-            bounds.add(answer.terms(form), *answer.outcomes(form, floor), floor)
+            bounds.add(answer.terms(form), *answer.sides(form))
 
-    @property
-    def sums(self) -> list[Moments]:
-        """All there is where order does not matter."""
-        return [*self.moments, *self.weights.values()]
-
-    def merge(self, sums: list[Moments]) -> None:
-        """Absorb the sums of another part of the log."""
+    def merge(self, other: "Tally") -> None:
+        """Absorb what another part of the log left."""
         assert not self.request.ordered
-        for own, other in zip(self.sums, sums, strict=True):
-            own.merge(other)
+        for own, theirs in zip(self.moments, other.moments, strict=True):
+            own.merge(theirs)
+        for form, weights in self.weights.items():
+            weights.merge(other.weights[form])
+        for form, bounds in self.sequences.items():
+            bounds.merge(other.sequences[form])
 
     def rows(self, target: str) -> Iterator[tuple[Any, ...]]:
         """One result row per estimator."""
@@ -126,41 +163,114 @@ class Tally:
             moments, estimator = self.moments[i], asked.estimator
             stabilised = self.stable and estimator.unbiased
             estimate = self.stable[asked.form].estimate if stabilised else moments.estimate
-            weights = self._weights(asked)
-            effective = float(moments.n) if estimator.name == "dm" else weights.effective
-            # Terms that are all zero do not vary, which is no knowledge; sequences say the whole range.
-            silent = weights.mean[0] == 0 and not self.sequences
-            silent &= estimator.name != "dm" or self.request.interval == "adaptive"
-            low, high = (math.nan, math.nan) if silent else self._interval(i, asked)
-            valid = VALID["none" if silent else self.request.interval]
+            weights = self.weights_of(asked)
+            effective = float(moments.n) if estimator.name == "dm" else weights.moments.effective
+            low, high = self._interval(i, asked)
+            valid = "—" if math.isnan(low) else self.request.valid
             yield target, asked.label, estimate, low, high, moments.n, effective, valid
+
+    @property
+    def refuted(self) -> bool:
+        """Whether the probabilities behind some weights cannot be true."""
+        return any(weights.refuted for weights in self.weights.values())
 
     @property
     def overlaps(self) -> bool:
         """Whether each estimator that weighs the rewards gave one of them some weight."""
         weighing = (asked for asked in self.request.estimators if asked.estimator.name != "dm")
-        return all(self._weights(asked).mean[0] > 0 for asked in weighing)
+        return all(self.weights_of(asked).mean > 0 for asked in weighing)
 
-    def _weights(self, asked: Asked) -> Moments:
+    def weights_of(self, asked: Asked) -> Weights:
+        """The weights that an estimator gives to rewards."""
         return self.weights.get(asked.form, self.weights[PLAIN])
 
     def _interval(self, i: int, asked: Asked) -> tuple[float, float]:
+        if asked.estimator.name != "dm" and self.weights_of(asked).refuted:
+            return math.nan, math.nan  # no interval holds for probabilities that are wrong
+        if self.sequences:
+            return self.sequences[asked.form].bounds
+        # Terms that are all zero do not vary, which is no knowledge.
+        silent = self.weights_of(asked).mean == 0
+        if silent and (asked.estimator.name != "dm" or self.request.interval == "adaptive"):
+            return math.nan, math.nan
+        low, high = self._limit(i, asked)
+        return (low, high) if low < high else (math.nan, math.nan)
+
+    def _limit(self, i: int, asked: Asked) -> tuple[float, float]:
+        """An interval by a limit theorem: of no use where nothing varies."""
         interval, confidence = self.request.interval, self.request.confidence
         if interval == "normal":
             return normal(self.moments[i], confidence)
+        if interval == "asymptotic":
+            return asymptotic(self.moments[i], confidence)
         if interval == "bootstrap":
             return self.bootstraps[i].interval(confidence)
         if interval == "adaptive":
             return self.stable[asked.form].interval(confidence)
-        if interval == "none":
+        return math.nan, math.nan
+
+
+class Contrast:
+    """What is left of two targets' answers: how much more the first one earns. Merges as a tally does."""
+
+    def __init__(self, request: Request):
+        self.request = request
+        (self.asked,) = request.estimators
+        self.gain = Moments()
+        self.reach = Moments()  # of |w₁ − w₂|
+        sequenced = request.interval in KINDS
+        form = self.asked.form
+        self.sequence = value_sequence(request, form, difference=True) if sequenced else None
+
+    def add(self, ours: Answer, theirs: Answer) -> None:
+        """Absorb one batch."""
+        form = self.asked.source
+        gain = ours.terms(form) - theirs.terms(form)
+        self.gain.add(gain)
+        self.reach.add(np.abs(ours.weight - theirs.weight))
+        if self.sequence is not None:
+            self.sequence.add(gain, *ours.sides_against(theirs, self.asked.form))
+
+    def merge(self, other: "Contrast") -> None:
+        """Absorb what another part of the log left."""
+        self.gain.merge(other.gain)
+        self.reach.merge(other.reach)
+        if self.sequence is not None:
+            assert other.sequence is not None
+            self.sequence.merge(other.sequence)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """(lower, upper) of the difference."""
+        if self.sequence is not None:
+            return self.sequence.bounds
+        if self.request.interval == "none":
             return math.nan, math.nan
-        return self.sequences[asked.form].bounds
+        low, high = (asymptotic if self.request.interval == "asymptotic" else normal)(
+            self.gain, self.request.confidence
+        )
+        return (low, high) if low < high else (math.nan, math.nan)
+
+    def no_row(self, name: str) -> tuple[Any, ...]:
+        """The same where the probabilities are wrong, so that no interval holds."""
+        target, label, estimate, _, _, n, effective, _ = self.row(name)
+        return target, label, estimate, math.nan, math.nan, n, effective, "—"
+
+    def row(self, name: str) -> tuple[Any, ...]:
+        """A result row."""
+        low, high = self.bounds
+        valid = "—" if math.isnan(low) else self.request.valid
+        return name, self.asked.label, self.gain.estimate, low, high, self.gain.n, self.reach.effective, valid
 
 
-def value_sequence(request: Request, *, difference: bool = False) -> ValueSequence:
+def value_sequence(
+    request: Request, form: Form, *, difference: bool = False, trace: bool = False
+) -> ValueSequence:
     """The confidence sequence that was asked for, before any decision."""
     assert request.possible is not None
     low, high, _ = request.possible
+    assert request.drift is not None
     return ValueSequence(
-        request.interval, request.confidence, (low, high), difference=difference, drift=request.drift
-    )
+        request.interval, request.confidence, (low, high),
+        shares=request.stakes(form), difference=difference, drift=request.drift, trace=trace,
+    )  # fmt: skip

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from linmed.checks import BadType, BadValue, Floats, Ints
 from linmed.log import DecisionLog
+from linmed.ope.reader import holds
 from linmed.ope.rounds import Problems, Rounds, given, require
 from linmed.policies.base import Policy, State
 
@@ -68,19 +69,11 @@ class Target(ABC):
         object.__setattr__(self, "name", self.name or default)
 
 
-def tells(log: DecisionLog, column: str) -> bool:
-    """Whether the log has `column`, and its first row something in it: what is not known is left empty."""
-    if column not in log.columns:
-        return False
-    first = next(log.batches([column], 1), None)
-    return first is None or bool(first.column(0).null_count == 0)
-
-
 def _told(log: DecisionLog, columns: tuple[str, ...]) -> tuple[str, ...]:
     """`columns`, where another that tells the number of arms stands in for an arm_count that is not there."""
     if "arm_count" not in columns or "arm_count" in log.columns:
         return columns
-    instead = next((name for name in COUNTED if tells(log, name)), "arm_count")
+    instead = next((name for name in COUNTED if holds(log, name)), "arm_count")
     return tuple(instead if name == "arm_count" else name for name in columns)
 
 
@@ -123,7 +116,7 @@ class ArmTarget(Target):
     def silence(self, log: DecisionLog) -> str:
         """Also that there may be no such arm, where the log leaves that open."""
         words = super().silence(log)
-        if any(tells(log, name) for name in COUNTED):
+        if any(holds(log, name) for name in COUNTED):
             return words
         return (
             f"{words}, and there may be no such arm: the log does not tell how many arms there are (it has "

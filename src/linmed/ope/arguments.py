@@ -1,0 +1,154 @@
+"""What the commands on a log share: how logs, targets, times and rewards are said."""
+
+import argparse
+import math
+import re
+import warnings
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from linmed.agent import Agent
+from linmed.log import DecisionLog
+from linmed.ope.intervals import OPEWarning
+from linmed.ope.targets import Target, as_target
+
+FORMATS = ("parquet", "csv", "open-bandit", "dsjson", "vw")
+SUFFIXES = {
+    ".csv": "csv", ".json": "dsjson", ".dsjson": "dsjson", ".vw": "vw", ".txt": "vw", ".dat": "vw"
+}  # fmt: skip
+"""What the name of a file says of its format; others are Parquet."""
+OPEN_BANDIT = {"timestamp", "item_id", "position", "click"}
+"""Columns by which a CSV file is known as one of the Open Bandit Dataset."""
+UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def add_log(parser: argparse.ArgumentParser) -> None:
+    """Add what every command on a log takes: the log, and how to read it."""
+    add = parser.add_argument
+    add("log", metavar="LOG", help="a log's directory or Parquet file, CSV, DSJSON or VW text")
+    add("--format", choices=FORMATS, help="of LOG; guessed from its name unless given")
+    add(
+        "--columns", metavar="NAME=COLUMN,...",
+        help="where a CSV or Parquet file has the log's columns: reward=click,arm=item",
+    )  # fmt: skip
+    add("--arms", type=int, help="number of arms, where the log does not say")
+    add("--skip-malformed", action="store_true", help="count unreadable lines instead of stopping")
+
+
+def open_log(
+    path: str,
+    kind: str | None = None,
+    arms: int | None = None,
+    errors: str = "raise",
+    columns: str | None = None,
+) -> DecisionLog:
+    """The log at `path`. Its format is guessed from its name, and for CSV from its header, unless given."""
+    place = Path(path)
+    if kind is None:
+        kind = "parquet" if place.is_dir() else SUFFIXES.get(place.suffix, "parquet")
+        if kind == "csv" and columns is None and _is_open_bandit(place):
+            kind = "open-bandit"
+    if columns is not None and kind not in ("csv", "parquet"):
+        raise ValueError(f"--columns is for CSV and Parquet files, {path} is read as {kind}")
+    if kind == "open-bandit":
+        return DecisionLog.from_open_bandit(place, arms, errors)
+    if kind == "dsjson":
+        return DecisionLog.from_dsjson(place, errors=errors)
+    if kind == "vw":
+        return DecisionLog.from_vw(place, arm_count=arms, errors=errors)
+    mapping = _columns(columns, arms)
+    try:
+        if kind == "csv":
+            return DecisionLog.from_csv(place, columns=mapping, errors=errors)  # type: ignore[attr-defined,no-any-return]
+        return DecisionLog.open(place, columns=mapping) if mapping else DecisionLog.open(place)  # type: ignore[call-arg]
+    except ValueError as error:
+        if columns is None and "needs the columns" in str(error):
+            raise ValueError(f"{error}: say where they are with --columns reward=click,arm=item") from None
+        raise
+
+
+def _columns(text: str | None, arms: int | None) -> dict[str, Any]:
+    """Where the log's columns are, the number of arms among them."""
+    mapping: dict[str, Any] = {}
+    if text is not None:
+        from linmed.log import parse_columns  # type: ignore[attr-defined]
+
+        mapping.update(parse_columns(text))
+    return mapping if arms is None else {**mapping, "arm_count": arms}
+
+
+def _is_open_bandit(path: Path) -> bool:
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no log at {path}")
+    with path.open(encoding="utf-8", errors="replace") as file:
+        return {name.strip('"') for name in file.readline().strip().split(",")} >= OPEN_BANDIT
+
+
+def parse_target(text: str) -> Target:
+    """The target that an argument names; an agent is loaded from its file."""
+    return as_target(Agent.load(text.removeprefix("agent:")) if text.startswith("agent:") else text)
+
+
+def missing(text: str) -> str | float:
+    """What --missing says: stop, skip or a reward."""
+    if text in ("stop", "skip"):
+        return text
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise argparse.ArgumentTypeError(f"it must be stop, skip or a number, got {text!r}")
+    return number
+
+
+def duration(text: str) -> float:
+    """Seconds of "90s", "15m", "6h", "2d" or a plain number of seconds."""
+    match = re.fullmatch(r"(\d+\.?\d*|\.\d+)\s*([smhd]?)", text.strip())
+    if match is None:
+        raise argparse.ArgumentTypeError(f"it must be a time like 90s, 15m, 6h, 2d or seconds, got {text!r}")
+    return float(match[1]) * UNITS[match[2]]
+
+
+def check_place(path: str | None, endings: tuple[str, ...] | None = None) -> None:
+    """Whether a file can be written there, before any work is done for it."""
+    if path is None:
+        return
+    place = Path(path)
+    if not place.parent.is_dir():
+        raise ValueError(f"there is no directory {place.parent} to write {place.name} into")
+    if endings is not None and place.suffix.lower() not in endings:
+        raise ValueError(f"a plot's name ends in {', '.join(endings[:-1])} or {endings[-1]}, got {path}")
+
+
+@contextmanager
+def doubts() -> Iterator[list[str]]:
+    """The doubts that are uttered inside, once each when it ends; other warnings go their usual way."""
+    found: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", OPEWarning)
+        yield found
+    for one in caught:
+        if issubclass(one.category, OPEWarning):
+            found.append(str(one.message))
+        else:
+            warnings.showwarning(one.message, one.category, one.filename, one.lineno)
+    found[:] = dict.fromkeys(found)
+
+
+@contextmanager
+def executor(address: str | None) -> Iterator[Executor | None]:
+    """That of a Dask cluster, if an address is given."""
+    if address is None:
+        yield None
+        return
+    try:
+        from distributed import Client
+    except ImportError:
+        raise ValueError("--cluster needs the package distributed: pip install 'linmed[cluster]'") from None
+    client = Client(address, timeout=10)  # type: ignore[no-untyped-call]
+    with client, client.get_executor() as found:  # type: ignore[no-untyped-call]
+        yield found

@@ -1,0 +1,134 @@
+"""What should make one hesitate over a result, in words: each function yields a sentence for each doubt.
+
+The thresholds are conventions, and the same for every estimator and interval.
+"""
+
+import math
+from collections.abc import Iterator
+
+from linmed.log import DecisionLog
+from linmed.ope.intervals import VALID
+from linmed.ope.reader import Reading
+from linmed.ope.request import Request
+from linmed.ope.sequences import KINDS
+from linmed.ope.sums import Weights
+from linmed.ope.tally import Tally
+
+FEW = 100
+"""Decisions of the target's own below which what a long log is worth is called little."""
+FEW_REWARDS = 50
+"""Rewards of the rarer kind below which they are called few."""
+LONG = 10
+"""A log is long against what it is worth from this factor on: of short logs everyone expects little."""
+DOMINATES = 0.1
+"""Share of all weight with which one decision is named."""
+ERRORS = 4.0
+"""Standard errors from one at which a mean weight is named."""
+FADING, SETTLED = 10.0, 10_000
+"""Growth of the weights' spread, and the number of decisions below which stabilised weights cannot keep up."""
+UNJUDGED = 0.01
+"""Share of decisions left out that is worth a word."""
+
+
+def of_weights(weights: Weights, no_overlap: float | None = None, long: float = LONG) -> Iterator[str]:
+    """Doubts about a target's weights; `no_overlap` is its mass on arms that could not be logged, if known."""
+    moments, n = weights.moments, weights.moments.n
+    mean, error = weights.mean, moments.standard_error
+    gap = mean - 1.0 + (no_overlap or 0.0)
+    if weights.refuted:
+        yield (
+            f"the mean weight is {mean:.4g} where it should be 1, and by chance is so large in at most one of "
+            f"{round(1 / weights.REFUTED):,} logs: the logged probabilities or the target's own are wrong, and "
+            "no interval holds"
+        )
+    elif abs(gap) > ERRORS * error + 1e-9:
+        yield (
+            f"the mean weight is {mean:.4g} ± {error:.2g} where it should be 1: logged probabilities are "
+            "wrong, the target plays arms that could not be logged, or a few decisions would carry all the "
+            "weight"
+        )
+    if no_overlap:
+        yield f"{no_overlap:.2%} of the target's mass lies on arms that were never logged"
+    effective = moments.effective
+    if 0 < effective < FEW and n > long * effective:
+        yield f"the {n:,} decisions are worth only {effective:.1f} of the target's own"
+    if n >= long / DOMINATES and weights.largest > DOMINATES * n * mean > 0:
+        yield f"one decision carries {weights.largest / (n * mean):.0%} of the weight"
+    telling = weights.rewards.telling
+    if telling < FEW_REWARDS and n > long * FEW_REWARDS and mean > 0:
+        common = weights.rewards.low if weights.rewards.at_low > weights.rewards.at_high else weights.rewards.high
+        yield f"only {telling} of the {weights.rewards.count:,} rewards that count differ from {common:g}"
+
+
+def of_result(request: Request, target: str, tally: Tally, log: DecisionLog) -> Iterator[str]:
+    """Doubts about one target's rows."""
+    if not tally.overlaps:
+        yield (
+            f"target {target!r} never agrees with {log.name}: every weight is zero, so the rewards "
+            "say nothing of its value"
+        )
+        return
+    for weights in tally.weights.values():
+        yield from (f"target {target!r}: {doubt}" for doubt in of_weights(weights))
+    if tally.refuted or not tally.has_interval:
+        return
+    fading = max((stable.growth for stable in tally.stable.values()), default=0.0)
+    if fading > FADING and tally.moments[0].n < SETTLED:
+        yield (
+            f"target {target!r}: its weights' spread grew {fading:.0f}-fold over {tally.moments[0].n:,} decisions, "
+            "too fast for interval='adaptive' to hold its level: use 'betting'"
+        )
+    empty = any(math.isnan(row[3]) for row in tally.rows(target))
+    if empty and request.interval in KINDS:
+        yield no_value(target, log, request)
+    elif empty:
+        yield (
+            f"target {target!r}: what its estimate is a mean of does not vary, from which interval="
+            f"{request.interval!r} would conclude that there is no uncertainty: use 'betting'"
+        )
+
+
+def no_value(target: str, log: DecisionLog, request: Request) -> str:
+    """That an interval is empty."""
+    changed = "" if request.drift else ", or the value changed over time (leave out drift=False)"
+    return (
+        f"no value of target {target!r} is compatible with {log.name} at confidence "
+        f"{request.confidence:g}: its probabilities are wrong{changed}"
+    )
+
+
+def of_request(request: Request, reading: Reading, log: DecisionLog) -> Iterator[str]:
+    """What was asked for that does not hold here."""
+    yield from of_waiting(request.missing, reading, log)
+    asked = f"interval={request.interval!r}"
+    if VALID[request.interval] == "independent":
+        if reading.adaptive if request.adaptive is None else request.adaptive:
+            yield (
+                f"{asked} holds for independent decisions, but the logging policy changed along {log.name}: "
+                "use 'adaptive', or 'betting' with a reward_range"
+            )
+        if any(one.estimator.name == "dm" for one in request.estimators):
+            yield (
+                f"{asked} of the direct method shows how the model's predictions vary, not how wrong the "
+                "model is: use 'dr'"
+            )
+
+
+def of_waiting(missing: str | float, reading: Reading, log: DecisionLog) -> Iterator[str]:
+    """What became of decisions without a reward."""
+    left = reading.unused
+    if left <= UNJUDGED * reading.decisions:
+        return
+    share = f"{left:,} of {reading.decisions:,} decisions ({left / reading.decisions:.0%}) were not judged"
+    if missing == "stop" and reading.stopped is not None:
+        yield (
+            f"{share}: {reading.waiting:,} have no reward yet, the first is row {reading.stopped} of {log.name}, "
+            "and the log is judged up to it, since late rewards may differ from early ones. Give mature (and "
+            "missing=0 if no reward by then means 0), or missing='skip' if lateness has nothing to do with "
+            "the reward"
+        )
+    elif missing == "skip" and reading.waiting > UNJUDGED * reading.decisions:
+        yield (
+            f"{share}: {reading.waiting:,} have no reward, which is harmless only if lateness has nothing to "
+            "do with the reward (missing='stop' assumes nothing)"
+        )

@@ -1,0 +1,436 @@
+"""Reading a log: batches as checked arrays, of the decisions that can be judged.
+
+Wrong rows are counted to the log's end, then named together.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from linmed import checks
+from linmed.checks import BadValue, Floats, Ints
+from linmed.log import BATCH, ENTRY_ERROR, SUM_ERROR, DecisionLog, ParquetSource, TableSource
+from linmed.ope.rounds import Mask, Problems, Rounds, given, require
+
+SMALLEST, LARGEST = np.finfo(np.float64).smallest_subnormal, np.finfo(np.float64).max
+MANY = np.iinfo(np.int64).max
+CERTAIN = 14.0
+"""e^−14 is about one in a million."""
+
+
+class RewardRange(NamedTuple):
+    """Which rewards are possible."""
+
+    low: float
+    high: float
+    given: bool = True
+    """False where nobody said: a log that has others is refused."""
+
+    def contains(self, lowest: float, highest: float) -> bool:
+        """Whether rewards seen between these are possible; those of a given range are checked one by one."""
+        return self.given or (self.low <= lowest and highest <= self.high)
+
+
+def possible_rewards(reward_range: Any, needed: bool) -> RewardRange | None:
+    """The range as it was given; where it is needed and was not, [0, 1]; otherwise None for any reward."""
+    if reward_range is not None:
+        return RewardRange(*checks.interval("reward_range", reward_range))
+    return RewardRange(0.0, 1.0, given=False) if needed else None
+
+
+@dataclass
+class Reading:
+    """What one pass over the log has seen, and what was wrong."""
+
+    decisions: int = 0
+    rewarded: int = 0  # and used
+    waiting: int = 0  # old enough, but without a reward
+    young: int = 0  # not old enough
+    assumed: int = 0  # given the reward that none by then means
+    stopped: int | None = None  # the row at which the log was judged no further
+    lowest: float = np.inf  # reward
+    highest: float = -np.inf
+    policies: set[str | None] = field(default_factory=set)
+    versions: set[int] = field(default_factory=set)  # the lowest and the highest
+    problems: Problems = field(default_factory=Problems)
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether the logging policy changed along the log, as far as the log tells."""
+        return len(self.policies) > 1 or len(self.versions) > 1
+
+    def merge(self, later: "Reading") -> None:
+        """Absorb what another pass saw of the rows that follow."""
+        self.problems.merge(later.problems, self.decisions)
+        if self.stopped is None:
+            self.rewarded += later.rewarded
+            self.assumed += later.assumed
+            self.stopped = None if later.stopped is None else later.stopped + self.decisions
+        self.decisions += later.decisions
+        self.waiting += later.waiting
+        self.young += later.young
+        self.lowest, self.highest = min(self.lowest, later.lowest), max(self.highest, later.highest)
+        self.policies |= later.policies
+        self._note_versions(later.versions)
+
+    def note(self, batch: pa.RecordBatch) -> None:
+        """The policies and versions of a batch, where the log has them."""
+        names = batch.schema.names
+        if "policy" in names:
+            self.policies.update(batch.column("policy").unique().to_pylist())
+        if "version" in names:
+            low_high = pc.min_max(batch.column("version")).as_py().values()
+            self._note_versions({version for version in low_high if version is not None})
+
+    def _note_versions(self, versions: set[int]) -> None:
+        both = self.versions | versions
+        self.versions = {min(both), max(both)} if both else set()
+
+    @property
+    def unused(self) -> int:
+        """Decisions that were not judged."""
+        return self.decisions - self.rewarded
+
+    @property
+    def _unusable(self) -> str:
+        """Why not one decision can be used."""
+        if self.young == self.decisions:
+            return f"all its {self.decisions} decisions are younger than mature"
+        if self.stopped is not None and self.waiting < self.decisions - self.young:
+            return (
+                f"its decision {self.stopped} still waits for one, and missing='stop' goes no further; give "
+                "mature, and missing=0 if no reward by then means 0, or missing='skip' if lateness has "
+                "nothing to do with the reward"
+            )
+        return f"none of its {self.decisions} decisions can be used"
+
+    def finish(self, log: DecisionLog, possible: RewardRange | None = None) -> None:
+        """Raise what the pass found wrong."""
+        self.problems.raise_any()
+        if self.decisions == 0:
+            raise BadValue("log", f"{log.name} is empty: it holds no decisions")
+        if self.rewarded == 0:
+            raise BadValue("log", f"{log.name} has no rewards yet: {self._unusable}")
+        if possible is not None and not possible.contains(self.lowest, self.highest):
+            raise BadValue(
+                "reward_range",
+                f"reward_range must be given: it may be left out only where every reward lies in [0, 1], and "
+                f"{log.name} has rewards from {self.lowest:g} to {self.highest:g}; give the lowest and the "
+                "highest reward that are possible, not only those seen",
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reader:
+    """What is read of a log: the columns besides arm, probability and reward, and what is done on the way."""
+
+    columns: tuple[str, ...] = ()
+    extra: tuple[str, ...] = ()
+    """Columns outside the log's schema, handed on as they are."""
+    possible: RewardRange | None = None
+    missing: str | float = "stop"
+    """Of decisions without a reward: "stop" judges the log up to the first of them, which assumes nothing; "skip"
+    leaves them out, which is right if lateness has nothing to do with the reward; a number is the reward that
+    none after `mature` seconds means."""
+    mature: float | timedelta | None = None
+    """Seconds after which a reward is in; younger decisions are not judged."""
+    smallest_probability: float | None = None
+    """No arm of a decision was less probable: a promise, to which the played arms are held."""
+    shares: tuple[float, ...] | None = None
+    """Every arm's probability, where all decisions have the same (`fixed_shares`)."""
+    batch: int = BATCH
+    horizon: int | None = None
+    """Microseconds since 1970: decisions after it are too young. Known when the log is (`settled`)."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.missing, str):
+            checks.option("missing", self.missing, ("stop", "skip"))
+        else:
+            object.__setattr__(self, "missing", checks.real("missing", self.missing))
+            if self.mature is None:
+                raise BadValue(
+                    "mature",
+                    f"mature must be given where missing is a number: the seconds after which no reward "
+                    f"means {self.missing:g}",
+                )
+        if self.mature is not None:
+            length = self.mature.total_seconds() if isinstance(self.mature, timedelta) else self.mature
+            seconds = checks.real("mature", length)
+            if seconds < 0:
+                raise BadValue("mature", f"mature must be at least 0 seconds, got {seconds:g}")
+            object.__setattr__(self, "mature", seconds)
+        if self.smallest_probability is not None:
+            p = checks.positive("smallest_probability", self.smallest_probability)
+            if p > 1.0:
+                raise BadValue("smallest_probability", f"smallest_probability must be at most 1, got {p:g}")
+        checks.whole("batch", self.batch)
+
+    def settled(self, log: DecisionLog) -> "Reader":
+        """This reader for `log`, whose end tells how old its decisions are."""
+        if self.mature is None:
+            return self
+        require(log, ["time"], "mature", "mature")
+        return dataclasses.replace(self, horizon=_ended(log) - round(self._seconds * 1e6))
+
+    @property
+    def _seconds(self) -> float:
+        assert isinstance(self.mature, (int, float))
+        return self.mature
+
+    def read(self, log: DecisionLog) -> Iterator[Rounds]:
+        """The judged decisions of a log in batches; raises at the end if a row was wrong or none of use."""
+        reading = Reading()
+        yield from self.settled(log).scan(log, reading)
+        reading.finish(log, self.possible)
+
+    def scan(self, log: DecisionLog, reading: Reading) -> Iterator[Rounds]:
+        """The same of a part of a log. After a wrong row nothing more is yielded, only checked."""
+        times = ["time"] if self.horizon is not None else []
+        if times and not isinstance(self.missing, str) and "reward_time" in log.columns:
+            times.append("reward_time")
+        wanted = list(dict.fromkeys(["arm", "probability", "reward", *times, *self.columns, *self.extra]))
+        check = _Check(reading, self.possible, self.smallest_probability)
+        for batch in log.batches(wanted, self.batch):
+            row = np.arange(reading.decisions, reading.decisions + batch.num_rows)
+            reading.decisions += batch.num_rows
+            reading.note(batch)
+            if times:
+                batch, row = self._old(batch, row, reading)
+            if batch.column("reward").null_count:
+                batch, row = self._rewarded(batch, row, reading)
+            if reading.stopped is not None and (row.size == 0 or row[0] > reading.stopped):
+                continue  # only counted
+            rounds = check.convert(batch, row)
+            rounds.extra = {name: batch.column(name) for name in self.extra}
+            if self.shares is not None:
+                rounds.logged = np.tile(self.shares, len(rounds))
+            reading.rewarded += len(rounds)
+            if not reading.problems and check.in_range and len(rounds):
+                yield rounds
+
+    def _old(
+        self, batch: pa.RecordBatch, row: Ints, reading: Reading
+    ) -> tuple[pa.RecordBatch, Ints]:
+        """The decisions that are old enough; rewards that came later than `mature` came too late for them."""
+        taken = given(batch.column("time"), "time", row, reading.problems, 0, "mature")
+        time = _microseconds(taken)
+        assert self.horizon is not None
+        old = time <= self.horizon
+        reading.young += int(np.count_nonzero(~old))
+        if not old.all():
+            batch, row, time = batch.filter(pa.array(old)), row[old], time[old]
+        if isinstance(self.missing, str):
+            return batch, row
+        place = batch.schema.get_field_index("reward")
+        reward = batch.column(place)
+        if "reward_time" in batch.schema.names:
+            came = _microseconds(batch.column("reward_time").fill_null(0))
+            late = (came - time > self._seconds * 1e6) & reward.is_valid().to_numpy(zero_copy_only=False)
+            reward = pc.if_else(pa.array(late), pa.scalar(None, reward.type), reward)
+        reading.assumed += reward.null_count
+        return batch.set_column(place, "reward", reward.fill_null(self.missing)), row
+
+    def _rewarded(
+        self, batch: pa.RecordBatch, row: Ints, reading: Reading
+    ) -> tuple[pa.RecordBatch, Ints]:
+        """The decisions that have a reward, up to the first that has none where that ends the log."""
+        present = batch.column("reward").is_valid().to_numpy(zero_copy_only=False)
+        gaps = np.flatnonzero(~present)
+        reading.waiting += gaps.size
+        keep = np.flatnonzero(present)
+        if self.missing == "stop":
+            if reading.stopped is None:
+                reading.stopped = int(row[gaps[0]])
+            keep = np.flatnonzero(row < reading.stopped)
+        return batch.take(pa.array(keep)), row[keep]
+
+
+def holds(log: DecisionLog, column: str) -> bool:
+    """Whether the log has `column` in every row, as far as can be told without reading it.
+
+    A log of ours has all columns of the schema, and nulls where nothing was recorded.
+    """
+    if column not in log.columns:
+        return False
+    source = log.source
+    if isinstance(source, TableSource):
+        return bool(source.table[column].null_count == 0)
+    if isinstance(source, ParquetSource):
+        return all(_filled(file, column) for file in source.files)
+    first = next(log.batches([column], 1), None)
+    return first is not None and bool(first.column(0).null_count == 0)
+
+
+def _filled(file: Path, column: str) -> bool:
+    """Whether a Parquet file's statistics know of no null in a column, however deep."""
+    metadata = pq.read_metadata(file)
+    for leaf in range(metadata.num_columns):
+        if metadata.schema.column(leaf).path.split(".")[0] == column:
+            known = [metadata.row_group(i).column(leaf).statistics for i in range(metadata.num_row_groups)]
+            return all(one is not None and one.null_count == 0 for one in known)
+    return False
+
+
+def fixed_shares(log: DecisionLog) -> tuple[float, ...] | None:
+    """Every arm's probability in a log that holds only the played arm's, if it was always the same; or None.
+
+    So it is in a randomised experiment: whenever an arm was played it had one probability, and these sum to one.
+    If at some decision another arm's had differed, the arms with a wrong one would have held at least the smallest
+    share of that decision; that none of them was ever played has a probability below e^−CERTAIN if it was so all
+    along, and a log too short for that to count is not believed.
+    """
+    if "arm_count" not in log.columns:
+        return None
+    seen: dict[int, float] = {}
+    decisions, counts = 0, set()
+    for batch in log.batches(["arm", "probability", "arm_count"]):
+        if any(column.null_count for column in batch.columns):
+            return None
+        decisions += batch.num_rows
+        counts |= set(batch.column("arm_count").unique().to_pylist())
+        pairs = pa.Table.from_batches([batch.select(["arm", "probability"])]).group_by(["arm", "probability"])
+        for row in pairs.aggregate([]).to_pylist() if len(counts) == 1 else [{}]:
+            if not row or seen.setdefault(row["arm"], row["probability"]) != row["probability"]:
+                return None
+    if len(counts) != 1 or set(seen) != set(range(counts.pop())):
+        return None
+    shares = [seen[arm] for arm in sorted(seen)]
+    total = sum(shares)
+    if not (min(shares) > 0 and abs(total - 1.0) <= SUM_ERROR and decisions * min(shares) >= CERTAIN):
+        return None
+    return tuple(share / total for share in shares)
+
+
+def _ended(log: DecisionLog) -> int:
+    """The time of the last decision or reward in the log, in microseconds since 1970."""
+    last = None
+    names = [name for name in ("time", "reward_time") if name in log.columns]
+    for batch in log.batches(names):
+        for column in batch.columns:
+            largest = pc.max(column.cast(pa.int64())).as_py()
+            last = largest if last is None else max(last, last if largest is None else largest)
+    if last is None:
+        raise BadValue("mature", f"mature needs the times of decisions, {log.name} has none")
+    return int(last)
+
+
+def _microseconds(column: pa.Array) -> Ints:
+    whole: Ints = column.cast(pa.int64()).to_numpy(zero_copy_only=False)
+    return whole
+
+
+class _Check:
+    """Turns batches into rounds; remembers the dimension across batches."""
+
+    def __init__(self, reading: Reading, possible: RewardRange | None, smallest: float | None):
+        self.reading, self.problems, self.possible = reading, reading.problems, possible
+        self.smallest = smallest
+        self.in_range = True  # false after a reward outside a range that nobody gave
+        self.dim: int | None = None
+
+    def convert(self, batch: pa.RecordBatch, row: Ints) -> Rounds:
+        names = batch.schema.names
+        # No kernel sees probability and arm_count themselves: they may stay where Arrow has them.
+        chance = given(batch.column("probability"), "probability", row, self.problems, 1)
+        p: Floats = np.asarray(chance.to_numpy(zero_copy_only=False), np.float64)
+        reward = _floats(batch.column("reward"))
+        arm = _ints(given(batch.column("arm"), "arm", row, self.problems, 0), 0)
+        self._within("probability must lie in (0, 1]", row, p, SMALLEST, 1.0)
+        if self.smallest is not None:
+            rule = f"probability must be at least smallest_probability={self.smallest:g}"
+            self._within(rule, row, p, self.smallest, 1.0, "smallest_probability")
+        self._rewards(row, reward)
+        self._within("arm must be a non-negative index", row, arm, 0, np.inf)
+        rounds = Rounds(row, arm, p, reward)
+        if "arm_count" in names:
+            count = given(batch.column("arm_count"), "arm_count", row, self.problems, MANY)
+            rounds.arm_count = _ints(count, 0, copy=False)
+            self.problems.add("arm must be smaller than arm_count", row, arm >= rounds.arm_count, arm.item)
+        if "probabilities" in names:
+            rounds.logged = self._logged(batch.column("probabilities"), rounds)
+        if "arms" in names:
+            rounds.arms = self._arms(batch.column("arms"), rounds)
+        return rounds
+
+    def _rewards(self, row: Ints, reward: Floats) -> None:
+        if self.possible is not None and self.possible.given:
+            low, high, _ = self.possible
+            self._within(f"reward must lie in reward_range [{low:g}, {high:g}]", row, reward, low, high)
+            return
+        self._within("reward must be finite", row, reward, -LARGEST, LARGEST)
+        if self.possible is not None and reward.size:
+            seen = self.reading
+            seen.lowest = min(seen.lowest, float(reward.min()))
+            seen.highest = max(seen.highest, float(reward.max()))
+            self.in_range = self.possible.contains(seen.lowest, seen.highest)
+
+    def _within(
+        self, rule: str, row: Ints, values: Floats | Ints, low: float, high: float, field: str = "log"
+    ) -> None:
+        # The extremes first: they need no temporary array, and a NaN is neither above nor below.
+        if values.size and not (values.min() >= low and values.max() <= high):
+            self.problems.add(rule, row, ~((values >= low) & (values <= high)), values.item, field)
+
+    def _fits(self, column: pa.Array, name: str, rounds: Rounds) -> bool:
+        """Whether a list column is given in every row with one entry per arm, and nothing else is wrong."""
+        row, length = rounds.row, _ints(column.value_lengths(), -1)
+        self.problems.add(f"{name} must be given in every row", row, length < 0, "none")
+        if rounds.arm_count is None and not self.problems:
+            rounds.arm_count = length
+            few = rounds.arm >= length
+            self.problems.add("arm must be smaller than the number of arms", row, few, rounds.arm.item)
+        if not self.problems:
+            wrong = length != rounds.arm_count
+            self.problems.add(f"{name} must have one entry per arm (arm_count)", row, wrong, length.item)
+        return not self.problems
+
+    def _logged(self, column: pa.Array, rounds: Rounds) -> Floats | None:
+        if not self._fits(column, "probabilities", rounds):
+            return None
+        flat = _floats(column.flatten())
+        own, played = flat[rounds.chosen], rounds.probability
+        same = np.abs(own - played) <= np.maximum(ENTRY_ERROR, SUM_ERROR * played)
+        self.problems.add("probability must be the arm's entry of probabilities", rounds.row, ~same, own.item)
+        return rounds.probabilities(flat, "probabilities", self.problems)
+
+    def _arms(self, column: pa.Array, rounds: Rounds) -> Floats | None:
+        if not self._fits(column, "arms", rounds):
+            return None
+        vectors = column.flatten()
+        length = _ints(vectors.value_lengths(), -1)
+        if not length.size:
+            return None
+        self.dim = self.dim or int(length[0])
+        other = length != self.dim
+        if other.any():
+            self._arm(f"arms must all have dimension {self.dim}", rounds, other, length.item)
+            return None
+        flat = _floats(vectors.flatten()).reshape(-1, self.dim)
+        endless: Mask = np.logical_not(np.isfinite(flat).all(axis=1))
+        self._arm("arms must be finite", rounds, endless, lambda i: "a NaN or an infinity")
+        return flat
+
+    def _arm(self, rule: str, rounds: Rounds, wrong: Mask, value: Callable[[int], object]) -> None:
+        """The same of single arms: wrong (ΣK,), value(i) what the i-th arm has."""
+        if wrong.any():
+            rows = np.logical_or.reduceat(wrong, rounds.offsets[:-1])
+            self.problems.add(rule, rounds.row, rows, str(value(int(np.argmax(wrong)))))
+
+
+def _floats(column: pa.Array) -> Floats:
+    """A copy where Arrow gave a read-only view: kernels see one layout only."""
+    return checks.for_kernels(column.to_numpy(zero_copy_only=False))
+
+
+def _ints(column: pa.Array, missing: int, copy: bool = True) -> Ints:
+    filled = column.fill_null(missing) if column.null_count else column
+    array: Ints = filled.to_numpy(zero_copy_only=False)
+    return np.require(array, np.int64, ["C", "W"] if copy else ["C"])
