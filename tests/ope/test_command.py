@@ -45,10 +45,12 @@ def test_json_holds_what_evaluate_returns(logged, capsys):
     code = command(logged / "log", "--target", "uniform", "--target", "arm:1", "--estimator", "dr", "--json")
     printed = json.loads(capsys.readouterr().out)
     assert code == 0
-    table = evaluate(DecisionLog.open(logged / "log"), ["uniform", 1], "dr", reward_range=(0, 1))
+    with pytest.warns(OPEWarning) as caught:
+        table = evaluate(DecisionLog.open(logged / "log"), ["uniform", 1], "dr", reward_range=(0, 1))
     assert printed["results"] == table.to_pylist()
-    assert printed["waiting"] == 10
-    assert printed["warnings"] == printed["notes"] == []
+    assert (printed["waiting"], printed["judged"]) == (10, 110)
+    assert printed["warnings"] == [str(one.message) for one in caught]
+    assert printed["notes"] == []
 
 
 @pytest.mark.parametrize("width", [80, 40])
@@ -92,7 +94,9 @@ def test_the_plot_the_page_and_the_differences(logged, capsys, tmp_path):
     assert command(logged / "log", *words, "--json") == 0
     printed = json.loads(capsys.readouterr().out)
     agent = Agent.load(logged / "agent")
-    assert printed["differences"] == difference(logged / "log", agent, "uniform").to_pylist()
+    with pytest.warns(OPEWarning, match="10 of 120 decisions"):
+        apart = difference(logged / "log", agent, "uniform")
+    assert printed["differences"] == apart.to_pylist()
 
 
 def test_without_a_sequence_the_page_has_no_plot_unless_one_is_asked_for(logged, capsys, tmp_path):

@@ -26,7 +26,7 @@ from linmed.ope.arguments import (
 from linmed.ope.bars import has_interval
 from linmed.ope.diagnostics import diagnose
 from linmed.ope.estimators import ESTIMATORS
-from linmed.ope.evaluate import difference, evaluate, sequence
+from linmed.ope.evaluate import COMPARABLE, difference, evaluate, sequence
 from linmed.ope.intervals import VALID
 from linmed.ope.page import page
 from linmed.ope.plot import plot_sequences
@@ -112,15 +112,16 @@ def run(args: argparse.Namespace) -> int:
         tables["Value per decision"] = table
         if baseline is not None:
             bar.begin("differences")
-            gains = [difference(log, target, baseline, interval=kind, **asked) for target in others]
-            heading = f"More than {baseline.name}" + ("" if kind == args.interval else f" ({kind} interval)")
+            paired = args.interval if args.interval in COMPARABLE else INTERVAL
+            gains = [difference(log, target, baseline, interval=paired, **asked) for target in others]
+            heading = f"More than {baseline.name}" + ("" if paired == args.interval else f" ({paired} interval)")
             tables[heading] = Table(pa.concat_tables([gain.to_arrow() for gain in gains]))
         if args.plot or (args.html and args.interval in KINDS):
             for target in targets:
                 bar.begin(target.name)
                 traces[target.name] = sequence(log, target, interval=kind, progress=bar.reach, **asked)
         if args.diagnose:
-            said = {name: asked[name] for name in ("missing",) if name in asked}
+            said = {name: asked[name] for name in ("missing", "mature") if name in asked}
             for target in targets:
                 found += [f"{target.name}: {doubt}" for doubt in diagnose(log, target, **said).warnings]
     about = {key.decode(): value.decode() for key, value in table.schema.metadata.items()}

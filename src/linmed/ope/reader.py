@@ -265,6 +265,13 @@ def holds(log: DecisionLog, column: str) -> bool:
         return bool(source.table[column].null_count == 0)
     if isinstance(source, ParquetSource):
         return all(_filled(file, column) for file in source.files)
+    return begins_with(log, column)
+
+
+def begins_with(log: DecisionLog, column: str) -> bool:
+    """Whether the log's first row has `column`."""
+    if column not in log.columns:
+        return False
     first = next(log.batches([column], 1), None)
     return first is not None and bool(first.column(0).null_count == 0)
 

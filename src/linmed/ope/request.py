@@ -12,7 +12,7 @@ from linmed.checks import BadType, BadValue, Floats
 from linmed.log import BATCH, DecisionLog
 from linmed.ope.estimators import Estimator, MarginalIPW, as_estimators
 from linmed.ope.intervals import VALID
-from linmed.ope.reader import Reader, Reading, RewardRange, fixed_shares, holds, possible_rewards
+from linmed.ope.reader import Reader, Reading, RewardRange, begins_with, fixed_shares, holds, possible_rewards
 from linmed.ope.rounds import Rounds, require
 from linmed.ope.sequences import KINDS
 from linmed.ope.sides import SHARES
@@ -216,11 +216,12 @@ class Request:
             columns.update(dict.fromkeys(target.reads(log, everything)))
         if everything and "arm_count" in log.columns:
             columns["arm_count"] = None
-        if self.models and holds(log, "arms"):
+        if self.models and begins_with(log, "arms"):
             columns["arms"] = None
         kinds = {asked.form.kind for asked in self.estimators}
         if "mips" in kinds:
             require(log, ["probabilities", "arms"], "mips", "estimators")
+            columns["arms"] = None
         # Every arm's logged probability lets sequences use models, and makes stabilised weights less noisy.
         if "mips" in kinds or (
             everything and self.logged and (self.guarded or self.interval == "adaptive")
