@@ -135,7 +135,7 @@ def test_decisions_without_a_reward_are_left_out_or_end_the_log():
 
 
 def test_no_reward_by_then_can_mean_a_number():
-    """Only clicks are told, and the decisions are a second apart: all but the last ten are ten seconds old."""
+    """Only clicks are told, decisions are a second apart: all but the last ten are ten seconds old."""
     full = columns()
     clicks = [1.0 if reward > 0.7 else None for reward in full["reward"]]
     time = pa.array(np.arange(60) * 1_000_000, pa.timestamp("us", "UTC"))
