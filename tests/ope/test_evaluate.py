@@ -218,7 +218,7 @@ def test_a_frozen_policy_of_high_dimension_needs_the_memory_of_one_state():
 
 def test_a_policy_that_answers_for_one_set_only_is_refused(monkeypatch):
     monkeypatch.setattr(LinMED, "log_probabilities", lambda *_: np.log(np.full((1, 2), 0.5)))
-    log = table(arms=[[[1.0], [2.0]]] * 4)
+    log = table(arms=[[[1.0], [2.0 + i]] for i in range(4)])
     with pytest.raises(ValueError, match=r"one replica with \(n, K\): \(4, 2\) is expected, got \(1, 2\)"):
         evaluate(log, [(LinMED(), LinMED().start(1, 1))], "ipw")
 

@@ -21,6 +21,7 @@ from linmed.ope.estimators import (
 )
 from linmed.ope.evaluate import difference, evaluate, sequence
 from linmed.ope.intervals import OPEWarning
+from linmed.ope.learn import learn_from
 from linmed.ope.plot import plot_sequences
 from linmed.ope.regression import Refitted, Ridge
 from linmed.ope.replay import Replay, ReplayResult
@@ -55,6 +56,7 @@ __all__ = [
     "evaluate",
     "importance_weights",
     "ipw",
+    "learn_from",
     "plot_sequences",
     "sequence",
     "snipw",

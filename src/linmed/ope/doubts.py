@@ -13,6 +13,7 @@ from linmed.ope.request import Request
 from linmed.ope.sequences import KINDS
 from linmed.ope.sums import Weights
 from linmed.ope.tally import Tally
+from linmed.ope.targets import Target
 
 FEW = 100
 """Decisions of the target's own below which what a long log is worth is called little."""
@@ -60,13 +61,11 @@ def of_weights(weights: Weights, no_overlap: float | None = None, long: float = 
         yield f"only {telling} of the {weights.rewards.count:,} rewards that count differ from {common:g}"
 
 
-def of_result(request: Request, target: str, tally: Tally, log: DecisionLog) -> Iterator[str]:
+def of_result(request: Request, asked: Target, tally: Tally, log: DecisionLog) -> Iterator[str]:
     """Doubts about one target's rows."""
+    target = asked.name
     if not tally.overlaps:
-        yield (
-            f"target {target!r} never agrees with {log.name}: every weight is zero, so the rewards "
-            "say nothing of its value"
-        )
+        yield f"target {target!r} never agrees with {log.name}: {asked.silence(log)}"
         return
     for weights in tally.weights.values():
         yield from (f"target {target!r}: {doubt}" for doubt in of_weights(weights))

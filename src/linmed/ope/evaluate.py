@@ -197,7 +197,7 @@ def doubts(request: Request, reading: Reading, log: DecisionLog, tallies: Sequen
     """All that should make one hesitate over a result."""
     found = list(of_request(request, reading, log))
     for target, tally in zip(request.targets, tallies, strict=True):
-        found += of_result(request, target.name, tally, log)
+        found += of_result(request, target, tally, log)
     return found
 
 
