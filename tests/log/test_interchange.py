@@ -180,6 +180,7 @@ def test_open_bandit_csv_is_read(tmp_path, column):
         "probability": 0.25,
         "reward": 1.0,
         "position": 3,
+        "user_feature_0": "abc",
     }
     assert evaluate(log, "uniform", "ipw", reward_range=(0, 1))["estimate"][0].as_py() == 0.5
     assert DecisionLog.from_open_bandit(path, arm_count=9).table()["arm_count"].to_pylist() == [9, 9]
@@ -289,8 +290,8 @@ def test_data_frames_are_tables(library):
 
 def test_wrong_mappings_are_explained():
     table = pa.table({"arm": ["a"], "probability": [0.5], "reward": [1.0]})
-    with pytest.raises(ValueError, match="'arm' cannot be read as arm"):
-        DecisionLog.from_table(table)
+    with pytest.raises(ValueError, match="row 0: column 'arm' cannot be read as reward .*it has 'a', a number"):
+        DecisionLog.from_table(table, {"reward": "arm"})
     with pytest.raises(ValueError, match="maps 'arm' to 'nope'"):
         DecisionLog.from_table(table, {"arm": "nope"})
     with pytest.raises(ValueError, match="maps 'what', which is none of"):
