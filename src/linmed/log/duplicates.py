@@ -1,14 +1,13 @@
 """Decisions that stand in a log twice: found with bounded memory, in the order of the rows."""
 
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from linmed.checks import Ints
-from linmed.log.source import BATCH, Malformed, Source
+from linmed.log.source import BATCH, Malformed, Source, vouched
 
 KEPT = 1 << 20
 """Identifiers in memory at most, apart from as many that wait to be compared."""
@@ -33,11 +32,11 @@ class Repeated:
     """The share of identifiers that was compared; below one, `count` is that of this share alone."""
 
     def __str__(self) -> str:
-        least = "" if self.compared == 1.0 else f" of the {self.compared:.2g} that were compared"
-        rows = f"{self.count} row{'s' if self.count > 1 else ''}"
+        share = "" if self.compared == 1.0 else f" among {self.compared:.2g} of the identifiers"
+        rows = f"1 row{share} repeats" if self.count == 1 else f"{self.count} rows{share} repeat"
         return (
             f"row {self.row} has the decision_id {self.decision_id!r} of row {self.first} again "
-            f"({rows}{least} repeat an earlier one)"
+            f"({rows} an earlier one)"
         )
 
 
@@ -56,7 +55,7 @@ class Duplicates:
         self._zeros = 0  # leading bits of a hash that must be zero
         self._kept = pa.array([], TEXT)
         self._rows: Ints = np.empty(0, np.int64)  # where each of them stood first
-        self._count = 0
+        self._again: Ints = np.empty(0, np.int64)  # and how often it came again
         self._first: tuple[int, int, str] | None = None  # row, the row before it, identifier
 
     def add(self, identifiers: pa.Array) -> None:
@@ -75,7 +74,7 @@ class Duplicates:
         if self._first is None:
             return None
         row, before, identifier = self._first
-        return Repeated(self._count, row, before, identifier, 0.5**self._zeros)
+        return Repeated(max(1, int(self._again.sum())), row, before, identifier, 0.5**self._zeros)
 
     def _compare(self) -> None:
         rows: Ints = np.arange(self._done, self._done + self._waiting_rows)
@@ -84,28 +83,32 @@ class Duplicates:
         self._waiting, self._waiting_rows = [], 0
         present = new.is_valid().to_numpy(zero_copy_only=False)
         new, rows = new.filter(pa.array(present)), rows[present]
-        new, rows = self._sampled(new, rows)
+        if self._zeros:
+            stays = self._stays(new)
+            new, rows = new.filter(pa.array(stays)), rows[stays]
         every = pa.concat_arrays([self._kept, new])
         rows = np.concatenate([self._rows, rows])
         # Codes are numbered by first appearance: an identifier is new where its code exceeds all before it.
         code: Ints = every.dictionary_encode().indices.to_numpy().astype(np.int64)
         fresh = code > np.maximum.accumulate(np.append(-1, code))[:-1]
         again = np.flatnonzero(~fresh)
-        self._count += again.size
         if again.size and self._first is None:
             place = int(again[0])
             before = int(np.argmax(code == code[place]))
             self._first = int(rows[place]), int(rows[before]), every[place].as_py()
         self._kept, self._rows = every.filter(pa.array(fresh)), rows[fresh]
+        self._again = np.append(self._again, np.zeros(len(self._kept) - self._again.size, np.int64))
+        self._again += np.bincount(code[again], minlength=self._again.size)
         while len(self._kept) > KEPT:
             self._zeros += 1
-            self._kept, self._rows = self._sampled(self._kept, self._rows)
+            stays = self._stays(self._kept)
+            self._kept = self._kept.filter(pa.array(stays))
+            self._rows, self._again = self._rows[stays], self._again[stays]
 
-    def _sampled(self, identifiers: pa.Array, rows: Ints) -> tuple[pa.Array, Ints]:
-        if self._zeros == 0:
-            return identifiers, rows
-        stays = hashes(identifiers) >> np.uint64(64 - self._zeros) == 0
-        return identifiers.filter(pa.array(stays)), rows[stays]
+    def _stays(self, identifiers: pa.Array) -> NDArray[np.bool_]:
+        """Which identifiers are of the share that is compared."""
+        stays: NDArray[np.bool_] = hashes(identifiers) >> np.uint64(64 - self._zeros) == 0
+        return stays
 
 
 def hashes(identifiers: pa.Array) -> Words:
@@ -123,7 +126,7 @@ def hashes(identifiers: pa.Array) -> Words:
         words = padded.view("<u8")
         multipliers = _mixed(np.arange(1, words.shape[1] + 1, dtype=np.uint64) * np.uint64(GOLDEN))
         total = (words * (multipliers | np.uint64(1))).sum(axis=1, dtype=np.uint64)
-        found[same] = _mixed(total + np.uint64(length + 1) * np.uint64(GOLDEN))
+        found[same] = _mixed(total + np.uint64((length + 1) * GOLDEN % 2**64))
     return found
 
 
@@ -134,22 +137,9 @@ def _mixed(bits: Words) -> Words:
     return bits ^ (bits >> np.uint64(31))
 
 
-@runtime_checkable
-class Examined(Protocol):
-    """A source that knows better than to compare all its rows."""
-
-    def duplicates(self) -> Repeated | None:
-        """The decisions that stand in it twice."""
-
-
 def repeats(source: Source) -> Repeated | None:
     """The decisions that stand in `source` twice, None if there are none or it has no identifiers."""
-    return source.duplicates() if isinstance(source, Examined) else scan(source)
-
-
-def scan(source: Source) -> Repeated | None:
-    """The same by comparing all rows."""
-    if "decision_id" not in source.columns:
+    if "decision_id" not in source.columns or vouched(source):
         return None
     search = Duplicates()
     for batch in source.read(["decision_id"], BATCH, Malformed()):

@@ -67,11 +67,11 @@ class Mapped(ABC):
         reads = list(dict.fromkeys(name for part in needed for name in part.reads))
         some = next(part.reads for part in plan.parts.values() if part.reads)  # rows are counted by a column
         for numbers, batch in self.numbered(reads or list(some), rows, malformed):
-            try:
-                made = [part.make(batch) for part in needed]
-            except (ValueError, pa.ArrowException):
+            made = _arrays(needed, batch)
+            if made is None:
                 batch = self._readable(numbers, batch, needed, malformed)
-                made = [part.make(batch) for part in needed]
+                made = _arrays(needed, batch)
+            assert made is not None  # every row that is left can be read, and so can they all
             if batch.num_rows:
                 yield pa.RecordBatch.from_arrays(made[: len(wanted)], list(wanted))
 
@@ -97,6 +97,14 @@ class Mapped(ABC):
         if self.errors == "raise":
             raise ValueError(f"{self.name}, {self.unit} {number}: {reason}")
         malformed.add(number, reason)
+
+
+def _arrays(parts: Sequence[Part], batch: pa.RecordBatch) -> list[pa.Array] | None:
+    """What the parts make of `batch`, None where some row cannot be read."""
+    try:
+        return [part.make(batch) for part in parts]
+    except (ValueError, pa.ArrowException):
+        return None
 
 
 def _without(batch: pa.RecordBatch, name: str, rows: list[int]) -> pa.RecordBatch:

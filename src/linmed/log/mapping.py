@@ -197,6 +197,8 @@ def plan(
         given = columns.get(log.name, log.name if log.name in schema.names else None)
         if given is None:
             continue
+        if isinstance(given, str) and len(schema.get_all_field_indices(given)) > 1:
+            raise _bad(f"{log.name!r} is made of the column {given!r}, which {whose} has twice")
         if isinstance(given, numbers.Real):
             parts[log.name] = Constant((), float(given), log.type)
         elif not isinstance(given, str):
@@ -248,8 +250,6 @@ def _check(columns: Any, have: Sequence[str], whose: str) -> None:
                 raise _bad(
                     f"columns maps {name!r} to {column!r}, but {whose} has the columns {', '.join(have)}"
                 )
-            if list(have).count(column) > 1:
-                raise _bad(f"columns maps {name!r} to {column!r}, which {whose} has twice")
 
 
 def _constant(name: str, number: Any) -> None:

@@ -16,7 +16,6 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from linmed.checks import Floats
-from linmed.log.duplicates import Repeated, scan
 from linmed.log.source import Malformed
 
 AT_ONCE = 1 << 24
@@ -128,23 +127,18 @@ class ParquetSource:
                 yield part, first, last - first
             done += rows
 
-    def duplicates(self) -> Repeated | None:
-        """Decisions that stand in it twice.
+    def vouches(self) -> bool:
+        """Whether all files are a writer's own, by their names, and no two begin with the same decision.
 
-        A writer takes no identifier that its directory holds already, and there is one writer at a time: two
-        rows of its files have the same one only where a file was copied in, or another log's files were.
-        Those begin with the same decision as a file that is there, or with another's first. So where
-        all files are a writer's own (by their names), only the first identifiers are compared, and all
-        rows where two are equal; otherwise all rows.
+        A writer takes no identifier that its directory holds already, and there is one writer at a time. So
+        two rows of its files have the same one only where a file was copied under another name, or the
+        files of another log with the same decisions were added, whose first file begins as this one's.
         """
-        if "decision_id" not in self.columns:
-            return None
         files = self.files
-        if self.path.is_dir() and all(OWN.fullmatch(file.name) for file in files):
-            firsts = [first for first in map(_first_identifier, files) if first is not None]
-            if len(set(firsts)) == len(firsts):
-                return None
-        return scan(self)
+        if not self.path.is_dir() or not all(OWN.fullmatch(file.name) for file in files):
+            return False
+        firsts = [_first_identifier(file) for file in files]
+        return len(set(firsts)) == len(firsts)
 
 
 OWN = re.compile(r"decisions-[0-9]{20}-[0-9a-f]{8}\.parquet")

@@ -59,6 +59,19 @@ class Divisible(Protocol):
         """The parts in order, each with what tells it from the others."""
 
 
+@runtime_checkable
+class Vouching(Protocol):
+    """A source that may know of its identifiers without comparing them all."""
+
+    def vouches(self) -> bool:
+        """Whether it is certain that no `decision_id` occurs twice."""
+
+
+def vouched(source: Source) -> bool:
+    """Whether no two rows of `source` need be compared."""
+    return isinstance(source, Vouching) and source.vouches()
+
+
 def divided(source: Source) -> Sequence[tuple[str, Source]]:
     """The parts of `source`, or itself."""
     return source.pieces() if isinstance(source, Divisible) else [("", source)]

@@ -11,9 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from linmed import checks, streams
-from linmed.log.duplicates import Repeated, repeats, scan
 from linmed.log.schema import TIME, microseconds
-from linmed.log.source import Counted, Malformed, Sliceable, Source, divided
+from linmed.log.source import Counted, Malformed, Sliceable, Source, divided, vouched
 
 SPLIT = 0x73_706C_6974  # "split" in ASCII: the key of the stream that deals out rows
 
@@ -33,10 +32,9 @@ class View:
         """Batches of at most `rows` rows."""
         raise NotImplementedError
 
-    def duplicates(self) -> Repeated | None:
-        """None where the source vouches for its identifiers; otherwise the rows themselves are looked at."""
-        vouched = hasattr(self.source, "duplicates") and repeats(self.source) is None
-        return None if vouched else scan(self)
+    def vouches(self) -> bool:
+        """What does not repeat among all rows does not among some."""
+        return vouched(self.source)
 
 
 @dataclass(frozen=True)
@@ -260,6 +258,6 @@ class Distinct(View):
             if kept.num_rows:
                 yield kept
 
-    def duplicates(self) -> None:
-        """There are none."""
-        return None
+    def vouches(self) -> bool:
+        """By what it is."""
+        return True
