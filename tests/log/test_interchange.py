@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from linmed import Agent, LinMED
 from linmed.log import LogWriter
 from linmed.ope import DecisionLog, evaluate
 
@@ -180,9 +181,52 @@ def test_open_bandit_csv_is_read(tmp_path, column):
         "probability": 0.25,
         "reward": 1.0,
         "position": 3,
+        "user_feature_0": "abc",
     }
     assert evaluate(log, "uniform", "ipw", reward_range=(0, 1))["estimate"][0].as_py() == 0.5
     assert DecisionLog.from_open_bandit(path, arm_count=9).table()["arm_count"].to_pylist() == [9, 9]
+
+
+def test_open_bandit_logs_keep_users_and_affinities_as_features_of_the_arms(tmp_path):
+    path = tmp_path / "men.csv"
+    affinity = ",".join(f"user-item_affinity_{a}" for a in range(3))
+    lines = [
+        "0,2019-11-24 00:01:00+00:00,2,1,0,0.25,abc,def,0.0,0.5,7.0\n",
+        "1,2019-11-24 00:02:00+00:00,0,3,1,0.5,abc,xyz,1.0,0.0,x\n",
+        "2,2019-11-24 00:03:00+00:00,1,2,1,0.5,ghi,xyz,4.0,5.0,6.0\n",
+    ]
+    head = f",timestamp,item_id,position,click,propensity_score,user_feature_0,user_feature_1,{affinity}\n"
+    path.write_text(head + lines[0] + lines[2])
+    items = ",item_id,item_feature_0,item_feature_1\n1,1,-0.5,a\n0,0,0.25,b\n2,2,2.0,b\n"
+    (tmp_path / "item_context.csv").write_text(items)
+    log = DecisionLog.from_open_bandit(path)
+    first = log.table().to_pylist()[0]
+    assert (first["user_feature_0"], first["user_feature_1"]) == ("abc", "def")
+    assert first["affinities"] == [0.0, 0.5, 7.0]
+    assert first["arms"] == [[1.0, 0.0, 0.25], [1.0, 0.5, -0.5], [1.0, 7.0, 2.0]]
+    assert first["features"] == [1.0, 7.0, 2.0]
+    agent = Agent(LinMED(), 3, seed=0)
+    agent.observe([[1.0, 7.0, 2.0], [1.0, 0.0, 0.25]], [1.0, 0.0])
+    expected = np.mean(
+        [
+            row["reward"] * agent.probabilities(row["arms"])[row["arm"]] / row["probability"]
+            for row in log.table().to_pylist()
+        ]
+    )
+    found = evaluate(log, agent, "ipw", interval="none")["estimate"][0].as_py()
+    assert found == pytest.approx(expected, rel=1e-9)
+
+    path.write_text(head + "".join(lines))
+    torn = DecisionLog.from_open_bandit(path)
+    assert torn.table(["arm", "reward", "user_feature_1"]).num_rows == 3  # what is not read is not parsed
+    with pytest.raises(ValueError, match=r"line 3: column 'user-item_affinity_2' .*arms.*'x', a number"):
+        torn.table(["arms"])
+    skipping = DecisionLog.from_open_bandit(path, errors="skip")
+    assert len(skipping) == len(skipping.table(["arms"])) == 2
+    assert skipping.malformed.count == 1
+    (tmp_path / "item_context.csv").unlink()
+    assert DecisionLog.from_open_bandit(path, 3, "skip").table()["features"].to_pylist() == [[1, 7], [1, 5]]
+    assert "arms" not in DecisionLog.from_open_bandit(path, 4).columns
 
 
 def test_malformed_csv_lines_abort_or_are_counted(tmp_path):
@@ -289,8 +333,10 @@ def test_data_frames_are_tables(library):
 
 def test_wrong_mappings_are_explained():
     table = pa.table({"arm": ["a"], "probability": [0.5], "reward": [1.0]})
-    with pytest.raises(ValueError, match="'arm' cannot be read as arm"):
-        DecisionLog.from_table(table)
+    with pytest.raises(
+        ValueError, match=r"row 0: column 'arm' cannot be read as reward .*it has 'a', a number"
+    ):
+        DecisionLog.from_table(table, {"reward": "arm"})
     with pytest.raises(ValueError, match="maps 'arm' to 'nope'"):
         DecisionLog.from_table(table, {"arm": "nope"})
     with pytest.raises(ValueError, match="maps 'what', which is none of"):

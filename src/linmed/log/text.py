@@ -30,6 +30,8 @@ class TextSource:
     path: Path
     parse: Parser
     errors: str
+    numbered: bool = False
+    """Whether the parser makes the identifiers up, one for each row."""
 
     def __post_init__(self) -> None:
         checks.option("errors", self.errors, ("raise", "skip"))
@@ -51,6 +53,10 @@ class TextSource:
         while some := list(islice(source, rows)):
             yield pa.RecordBatch.from_pylist(some, schema=schema)
 
+    def vouches(self) -> bool:
+        """Numbers that were given here do not repeat."""
+        return self.numbered
+
     def _rows(self, malformed: Malformed) -> Iterator[Row]:
         with open(self.path, encoding="utf-8", errors="replace") as file:
             for line, row in self.parse(enumerate(file, start=1)):
@@ -65,7 +71,7 @@ class TextSource:
 def vw_source(path: Path, features: Sequence[str] | None, arm_count: int | None, errors: str) -> TextSource:
     """Labels `action:cost:probability`; ADF if examples are blocks of lines."""
     names = None if features is None else tuple(features)
-    return TextSource(path, partial(_vw_rows, names, arm_count), errors)
+    return TextSource(path, partial(_vw_rows, names, arm_count), errors, numbered=True)
 
 
 def _vw_rows(

@@ -54,13 +54,16 @@ class Asked(NamedTuple):
 
 
 def as_log(log: Log) -> DecisionLog:
-    """`log`, opened where it is a path."""
+    """`log`, opened where it is a path; a decision that stands in it twice would count twice."""
     if isinstance(log, (str, os.PathLike)):
-        return DecisionLog.open(log)
+        log = DecisionLog.open(log)
     if not isinstance(log, DecisionLog):
         advice = "DecisionLog.from_table makes one of a table or of a dictionary of arrays"
         found = type(log).__name__
         raise BadType("log", f"log must be a DecisionLog or the path of one, got {found}: {advice}")
+    if (repeated := log.duplicates()) is not None:
+        advice = "log.distinct() keeps the first of each"
+        raise BadValue("log", f"every decision must stand in {log.name} once: {repeated}; {advice}")
     return log
 
 
