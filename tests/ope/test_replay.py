@@ -201,6 +201,24 @@ def test_wrong_probabilities_show_in_the_number_accepted(whole, factor):
         Replay(MaillardSampling(sigma=0.1), bound=2).run(DecisionLog.from_table(table))
 
 
+def test_rewards_that_are_late_for_one_arm_only_are_a_reason_too():
+    rng = np.random.default_rng(4)
+    n = 2000
+    arm = rng.integers(2, size=n)
+    reward = [None if a == 0 and late else 1.0 for a, late in zip(arm, rng.random(n) < 0.8, strict=True)]
+    table = {
+        "arm": arm,
+        "probability": np.full(n, 0.5),
+        "reward": reward,
+        "arms": np.tile(np.eye(2), (n, 1, 1)),
+    }
+    message = (
+        "probabilities in the log are wrong, or the rewards of some arms come later than those of others"
+    )
+    with pytest.raises(BadValue, match=message):
+        Replay(Greedy(), bound=2).run(DecisionLog.from_table(table), missing="skip")
+
+
 def test_true_probabilities_are_hardly_ever_refused():
     """E_n stays below 1000 with probability 0.999: of 4,000 logs 4 may be refused, and 14 hardly ever."""
     rng = np.random.default_rng(0)

@@ -118,7 +118,7 @@ class Replay:
             assert rounds.arms is not None
             player = player or _Player(self.policy, rounds.arms.shape[1], bound)
             took = player.play(rounds, random.random(len(rounds)))
-            _require_credible(log, bound, accepted, offered, took, known=bool(known))
+            _require_credible(log, bound, accepted, offered, took, bool(known), reading.waiting > 0)
             offered, accepted = offered + len(rounds), accepted + int(took.sum())
             kept.append(rounds.reward[took])
         reading.finish(log, possible)
@@ -226,7 +226,7 @@ class _Player:
 
 
 def _require_credible(
-    log: DecisionLog, bound: float, accepted: int, offered: int, took: Mask, known: bool
+    log: DecisionLog, bound: float, accepted: int, offered: int, took: Mask, known: bool, waiting: bool
 ) -> None:
     """Raise if no log with true probabilities and full support accepts as this one does."""
     offers, hits = offered + np.arange(1, took.size + 1), accepted + np.cumsum(took)
@@ -235,6 +235,8 @@ def _require_credible(
         return
     n, s = int(offers[doubtful[0]]), int(hits[doubtful[0]])
     reasons = "probabilities in the log are wrong"
+    if waiting:
+        reasons += ", or the rewards of some arms come later than those of others"
     if not known and s < n / bound:
         reasons += (
             ", or the policy plays arms that could not be logged (with every arm's probability in the log "
