@@ -59,7 +59,8 @@ def played(policy: Any, rows: int, folder: Path, seed: int) -> tuple[DecisionLog
 
 def exported(rows: int, folder: Path, python: Path, form: str) -> Iterator[Made]:
     """A log of LinMED given to another package; the targets are fixed, and another agent's policy."""
-    log, _ = played(LinMED(sigma=0.5, alpha_emp=0.5), rows, folder / "log", seed=1)
+    # A seed with no heavy weight among the first decisions, where `mixture` would differ by definition.
+    log, _ = played(LinMED(sigma=0.5, alpha_emp=0.5), rows, folder / "log", seed=10)
     _, other = played(LinMED(sigma=0.5, alpha_emp=0.5), 50, folder / "other", seed=2)
     arms = np.array(log.table(["arms"])["arms"].to_pylist())
     targets = {
@@ -168,7 +169,7 @@ def cases(rows: int, obp: Path | None, vw: Path | None) -> Iterator[Made]:
 def environment(peer: Peer, given: Path | None) -> Path | None:
     """The interpreter that was named, or that of an environment made for it."""
     if given is not None:
-        return given
+        return given.absolute()  # not resolved: an environment's interpreter is a link
     reason = prepare(peer)
     if reason is not None:
         print(f"without {peer.module}: {reason}", file=sys.stderr)

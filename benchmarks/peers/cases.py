@@ -149,7 +149,7 @@ def _sample(case: Case, log: DecisionLog, name: str) -> Sample:
 def cut(case: Case, name: str) -> bool:
     """Whether a running mean that `mixture` predicts with exceeds the largest reward.
 
-    We cut it there, which narrows the interval; vw-estimators do not.
+    We cut it there, vw-estimators do not: from then on the two are different sequences, both valid.
     """
     log = read(case).table(["arm", "probability", "reward"])
     known = log["reward"].is_valid().to_numpy()
