@@ -45,6 +45,34 @@ def test_dsjson_round_trip_keeps_every_column(written, tmp_path):
     assert back.malformed.count == 0
 
 
+def test_a_column_that_the_first_event_lacks_is_kept(written, tmp_path):
+    """The first decision waits, so its event has no time of a reward."""
+    late = DecisionLog.from_table(written.table().slice(4))
+    late.to_dsjson(tmp_path / "events.json")
+    back = DecisionLog.from_dsjson(tmp_path / "events.json")
+    assert back.table().select(late.columns).equals(late.table())
+
+
+def test_events_of_decisions_that_were_never_carried_out_are_left_out(tmp_path):
+    """As Vowpal Wabbit and vw-estimators do; their cost says nothing."""
+    skipped = GOOD.replace('"a"', '"_skipLearn":true,"a"')
+    (tmp_path / "log.json").write_text(f"{skipped}\n{GOOD}\n{skipped}\n")
+    assert DecisionLog.from_dsjson(tmp_path / "log.json").table().num_rows == 1
+
+
+def test_dsjson_needs_the_number_of_arms(tmp_path):
+    """Without it other readers would take one arm for all there are."""
+    log = DecisionLog.from_table({"arm": [2, 0], "probability": [0.5, 0.5], "reward": [1.0, 0.0]})
+    with pytest.raises(ValueError, match="decision-service JSON needs the column 'arm_count'"):
+        log.to_dsjson(tmp_path / "events.json")
+    some = DecisionLog.from_table(
+        {"arm": [2, 0], "probability": [0.5, 0.5], "reward": [1.0, 0.0], "arm_count": pa.array([3, None])}
+    )
+    with pytest.raises(ValueError, match="row 1 of table has none"):
+        some.to_dsjson(tmp_path / "events.json")
+    assert not (tmp_path / "events.json").exists()
+
+
 def test_dsjson_lists_the_played_action_first(written, tmp_path):
     written.to_dsjson(tmp_path / "events.json")
     event = json.loads((tmp_path / "events.json").read_text().splitlines()[2])

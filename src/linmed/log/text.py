@@ -7,7 +7,7 @@ counted (errors="skip").
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,8 @@ from linmed.log.source import Malformed
 Row = dict[str, Any]
 Parser = Callable[[Iterator[tuple[int, str]]], Iterator[tuple[int, Row | ValueError]]]
 """Numbered lines → (line number, row of the log or what is wrong)."""
+FIRST_ROWS = 1000
+"""How many of them tell which columns a log has."""
 
 
 @dataclass(frozen=True)
@@ -38,13 +40,13 @@ class TextSource:
         if not self.path.is_file():
             raise FileNotFoundError(f"there is no log at {self.path}")
 
-    @property
+    @cached_property
     def columns(self) -> list[str]:
-        """Those of the first readable row, in the schema's order."""
-        first = next(self._rows(Malformed()), None)
-        if first is None:
+        """Those of the first rows together (a decision that waits has no reward's time), as in the schema."""
+        found = set().union(*islice(self._rows(Malformed()), FIRST_ROWS))
+        if not found:
             raise ValueError(f"{self.path} is empty: it holds no decisions")
-        return [name for name in SCHEMA.names if name in first]
+        return [name for name in SCHEMA.names if name in found]
 
     def read(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Iterator[pa.RecordBatch]:
         """Batches of parsed rows."""

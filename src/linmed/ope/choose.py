@@ -11,8 +11,7 @@ from linmed import checks
 from linmed.checks import BadValue
 from linmed.log import DecisionLog
 from linmed.ope.contest import Contest, decisions_to_go, hold
-from linmed.ope.doubts import of_request, of_result
-from linmed.ope.evaluate import Progress, one_estimator
+from linmed.ope.evaluate import Progress, doubts, one_estimator
 from linmed.ope.intervals import warn
 from linmed.ope.learn import learn_from
 from linmed.ope.reader import Reading
@@ -107,11 +106,8 @@ def choose(
     pair_confidence = 1.0 - error / (2 * max(len(pairs), 1))
     contest = hold(request, judging, reading, pairs, pair_confidence, progress, executor)
     reading.finish(judging, request.possible)
-    for doubt in of_request(request, reading, judging):
+    for doubt in doubts(request, reading, judging, contest.tallies):
         warn(doubt)
-    for target, tally in zip(request.targets, contest.tallies, strict=True):
-        for doubt in of_result(request, target.name, tally, judging):
-            warn(doubt)
     return _choice([target.name for target in request.targets], contest, trained, confidence)
 
 
@@ -138,9 +134,9 @@ def _prepared(
     share = checks.strictly_between("train", train, 0.0, 1.0)
     first, rest = log.split(share)
     # Rewards missing in the part that teaches are nobody's: only a number for them is taken over.
-    lessons = {} if isinstance(missing, str) else {"missing": missing, "mature": mature}
+    known = "skip" if isinstance(missing, str) else missing
     taught = {
-        name: learn_from(first, one, seed=0, **lessons) if isinstance(one, Policy) else one
+        name: learn_from(first, one, seed=0, missing=known, mature=mature) if isinstance(one, Policy) else one
         for name, one in named.items()
     }
     return rest, _targets(taught), len(first)
