@@ -356,7 +356,9 @@ def test_an_empty_log_is_said_to_be_empty():
 
 def test_the_log_ends_at_the_first_waiting_decision_or_they_are_left_out():
     log = table(reward=[1.0, None, 1.0, None])
-    with pytest.warns(OPEWarning, match=r"^3 of 4 decisions \(75%\) were not judged: 2 have .* is row 1 of table"):
+    with pytest.warns(
+        OPEWarning, match=r"^3 of 4 decisions \(75%\) were not judged: 2 have .* is row 1 of table"
+    ):
         stopped = evaluate(log, "logged", "ipw")
     assert stopped["n"][0].as_py() == 1
     assert (stopped.schema.metadata[b"waiting"], stopped.schema.metadata[b"judged"]) == (b"2", b"1")

@@ -211,7 +211,9 @@ def test_by_default_late_rewards_bias_nothing_and_the_share_that_waits_is_named(
     missed = skipped = 0
     for seed in range(40):
         one = DecisionLog.from_table(timed(6000, seed))
-        with pytest.warns(OPEWarning, match=r"decisions \(\d\d%\) were not judged: .* have no reward yet") as said:
+        with pytest.warns(
+            OPEWarning, match=r"decisions \(\d\d%\) were not judged: .* have no reward yet"
+        ) as said:
             row = evaluate(one, "uniform", "ipw").to_pylist()[0]
         assert len(said) == 1
         assert 2350 < row["n"] < 2450
@@ -299,7 +301,9 @@ def test_doubly_robust_sequences_are_hardly_wider_than_those_of_weights_alone():
         "reward": (rng.random(n) < 0.01).astype(float), "arms": rng.normal(size=(n, 4, 3)),
     }  # fmt: skip
     table = evaluate(DecisionLog.from_table(columns), "uniform", ["ipw", "dr"])
-    ipw, dr = (high - low for low, high in zip(table["lower"].to_pylist(), table["upper"].to_pylist(), strict=True))
+    ipw, dr = (
+        high - low for low, high in zip(table["lower"].to_pylist(), table["upper"].to_pylist(), strict=True)
+    )
     assert dr < 1.15 * ipw
 
 

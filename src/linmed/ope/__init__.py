@@ -1,6 +1,8 @@
 """Off-policy evaluation on logs of policies that learn: what would another policy have earned?"""
 
 from linmed.log import DecisionLog
+from linmed.ope.choose import Choice, choose
+from linmed.ope.compare import compare
 from linmed.ope.diagnostics import Diagnosis, calibration, diagnose
 from linmed.ope.estimators import (
     DM,
@@ -34,6 +36,7 @@ __all__ = [
     "IPW",
     "SNDR",
     "SNIPW",
+    "Choice",
     "ClippedIPW",
     "DRos",
     "DecisionLog",
@@ -51,6 +54,8 @@ __all__ = [
     "Target",
     "as_target",
     "calibration",
+    "choose",
+    "compare",
     "diagnose",
     "difference",
     "evaluate",

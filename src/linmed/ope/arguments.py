@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from linmed.agent import Agent
-from linmed.log import DecisionLog
+from linmed.log import DecisionLog, parse_columns
 from linmed.ope.intervals import OPEWarning
 from linmed.ope.targets import Target, as_target
 
@@ -62,8 +62,8 @@ def open_log(
     mapping = _columns(columns, arms)
     try:
         if kind == "csv":
-            return DecisionLog.from_csv(place, columns=mapping, errors=errors)  # type: ignore[attr-defined,no-any-return]
-        return DecisionLog.open(place, columns=mapping) if mapping else DecisionLog.open(place)  # type: ignore[call-arg]
+            return DecisionLog.from_csv(place, columns=mapping, errors=errors)
+        return DecisionLog.open(place, columns=mapping) if mapping else DecisionLog.open(place)
     except ValueError as error:
         if columns is None and "needs the columns" in str(error):
             raise ValueError(f"{error}: say where they are with --columns reward=click,arm=item") from None
@@ -74,8 +74,6 @@ def _columns(text: str | None, arms: int | None) -> dict[str, Any]:
     """Where the log's columns are, the number of arms among them."""
     mapping: dict[str, Any] = {}
     if text is not None:
-        from linmed.log import parse_columns  # type: ignore[attr-defined]
-
         mapping.update(parse_columns(text))
     return mapping if arms is None else {**mapping, "arm_count": arms}
 

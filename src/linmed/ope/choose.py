@@ -125,7 +125,8 @@ def _prepared(
         if len(named) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
             raise BadValue(
-                "candidates", f"candidates need distinct names, {twice!r} occurs twice; give them as a mapping"
+                "candidates",
+                f"candidates need distinct names, {twice!r} occurs twice; give them as a mapping",
             )
     else:
         return log, _targets(candidates), 0
@@ -161,7 +162,9 @@ def _choice(names: list[str], contest: Contest, trained: int, confidence: float)
             dropped[names[i]] = names[max(winners, key=lambda j: rows[j][2])]
     left = [i for i in usable if names[i] not in dropped]
     if not left:
-        raise BadValue("log", f"no candidate can be judged: the probabilities of {names[0]!r} and all others are wrong")
+        raise BadValue(
+            "log", f"no candidate can be judged: the probabilities of {names[0]!r} and all others are wrong"
+        )
     leader = max(left, key=lambda i: rows[i][2])
     others = [i for i in range(size) if i != leader]
     gains = {i: contest.gain(leader, i) for i in others}

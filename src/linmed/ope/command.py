@@ -114,7 +114,9 @@ def run(args: argparse.Namespace) -> int:
             bar.begin("differences")
             paired = args.interval if args.interval in COMPARABLE else INTERVAL
             gains = [difference(log, target, baseline, interval=paired, **asked) for target in others]
-            heading = f"More than {baseline.name}" + ("" if paired == args.interval else f" ({paired} interval)")
+            heading = f"More than {baseline.name}" + (
+                "" if paired == args.interval else f" ({paired} interval)"
+            )
             tables[heading] = Table(pa.concat_tables([gain.to_arrow() for gain in gains]))
         if args.plot or (args.html and args.interval in KINDS):
             for target in targets:

@@ -57,7 +57,9 @@ def of_weights(weights: Weights, no_overlap: float | None = None, long: float = 
         yield f"one decision carries {weights.largest / (n * mean):.0%} of the weight"
     telling = weights.rewards.telling
     if telling < FEW_REWARDS and n > long * FEW_REWARDS and mean > 0:
-        common = weights.rewards.low if weights.rewards.at_low > weights.rewards.at_high else weights.rewards.high
+        common = (
+            weights.rewards.low if weights.rewards.at_low > weights.rewards.at_high else weights.rewards.high
+        )
         yield f"only {telling} of the {weights.rewards.count:,} rewards that count differ from {common:g}"
 
 

@@ -216,9 +216,7 @@ class Reader:
             if not reading.problems and check.in_range and len(rounds):
                 yield rounds
 
-    def _old(
-        self, batch: pa.RecordBatch, row: Ints, reading: Reading
-    ) -> tuple[pa.RecordBatch, Ints]:
+    def _old(self, batch: pa.RecordBatch, row: Ints, reading: Reading) -> tuple[pa.RecordBatch, Ints]:
         """The decisions that are old enough; rewards that came later than `mature` came too late for them."""
         taken = given(batch.column("time"), "time", row, reading.problems, 0, "mature")
         time = _microseconds(taken)
@@ -238,9 +236,7 @@ class Reader:
         reading.assumed += reward.null_count
         return batch.set_column(place, "reward", reward.fill_null(self.missing)), row
 
-    def _rewarded(
-        self, batch: pa.RecordBatch, row: Ints, reading: Reading
-    ) -> tuple[pa.RecordBatch, Ints]:
+    def _rewarded(self, batch: pa.RecordBatch, row: Ints, reading: Reading) -> tuple[pa.RecordBatch, Ints]:
         """The decisions that have a reward, up to the first that has none where that ends the log."""
         present = batch.column("reward").is_valid().to_numpy(zero_copy_only=False)
         gaps = np.flatnonzero(~present)

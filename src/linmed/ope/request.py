@@ -226,9 +226,7 @@ class Request:
             require(log, ["probabilities", "arms"], "mips", "estimators")
             columns["arms"] = None
         # Every arm's logged probability lets sequences use models, and makes stabilised weights less noisy.
-        if "mips" in kinds or (
-            everything and self.logged and (self.guarded or self.interval == "adaptive")
-        ):
+        if "mips" in kinds or (everything and self.logged and (self.guarded or self.interval == "adaptive")):
             columns["probabilities"] = None
         if self.models and ARM_COUNTED.isdisjoint(columns):
             message = f"a reward model needs the number of arms: {log.name} has no column arm_count"

@@ -61,9 +61,7 @@ class Answer:
         if self.request.guarded and form.kind != "mips":
             rounds = self.rounds
             arms = Arms(self.guard, rounds.probability, rounds.offsets, rounds.chosen)
-        return value_sides(
-            self.weights(form), self._reward, self.probabilities, self._models(form), arms
-        )
+        return value_sides(self.weights(form), self._reward, self.probabilities, self._models(form), arms)
 
     def sides_against(self, other: "Answer", form: Form) -> tuple[Side, Side]:
         """The two sides of what the target earns more than another one."""
@@ -221,9 +219,7 @@ class Contrast:
         self.reach = Moments()  # of |w₁ − w₂|
         sequenced = request.interval in KINDS
         form = self.asked.form
-        self.sequence = (
-            value_sequence(request, form, self.confidence, difference=True) if sequenced else None
-        )
+        self.sequence = value_sequence(request, form, self.confidence, difference=True) if sequenced else None
 
     def add(self, ours: Answer, theirs: Answer) -> None:
         """Absorb one batch."""
