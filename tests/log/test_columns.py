@@ -206,6 +206,23 @@ def test_a_value_that_cannot_be_read_is_named_with_its_row(tmp_path, form, name)
         opened(form, tmp_path, data, columns).table()
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("arm", {"a": 1}, r"'arm' cannot be read as arm .*it has {'a': 1}"),
+        ("reward", [1], r"'reward' cannot be read as reward .*it has \[1\], a number is expected"),
+        ("features", ["a"], r"'features' cannot be read as features .*it has \['a'\], a list of numbers"),
+        ("features", "a", r"'features' cannot be read as features .*it has 'a', a number is expected"),
+        ("arms", 3, r"'arms' cannot be read as arms .*it has 3, a list of lists of numbers is expected"),
+        ("probabilities", {"a": 1}, r"'probabilities' cannot be read.*it has {'a': 1}"),
+    ],
+)
+def test_a_column_of_another_kind_is_named(name, value, message):
+    data = {"arm": [0], "probability": [1.0], "reward": [1]}
+    with pytest.raises(ValueError, match=f"the table, row 0: column {message}"):
+        DecisionLog.from_table(data | {name: [value]})
+
+
 def test_milliseconds_are_not_taken_for_seconds():
     data = {"arm": [0], "probability": [1.0], "reward": [1], "time": [1_714_564_800_000]}
     with pytest.raises(ValueError, match=r"row 0: column 'time' cannot be read as time.*years 1 to 9999"):

@@ -81,6 +81,9 @@ def test_what_is_no_csv_is_explained(tmp_path):
         DecisionLog.from_csv(tmp_path / "none.csv")
     with pytest.raises(ValueError, match=r"log\.csv cannot be read as CSV: .*[Ee]mpty"):
         csv(tmp_path, "")
+    (tmp_path / "latin.csv").write_bytes(HEAD.encode() + b"0,0.5,1,a\n" * 10 + b"0,0.5,1,caf\xe9\n")
+    with pytest.raises(ValueError, match=r"latin\.csv cannot be read as CSV: .*UTF8"):
+        DecisionLog.from_csv(tmp_path / "latin.csv").table()
     with pytest.raises(ValueError, match="is empty: it holds no decisions"):
         csv(tmp_path, "arm,probability,reward\n").table()
     with pytest.raises(ValueError, match=r"which .* has twice"):

@@ -357,6 +357,13 @@ def test_data_frames_are_tables(library):
     frame = frames.DataFrame(columns)
     log = DecisionLog.from_table(frame, {"reward": "r"})
     assert evaluate(log, "uniform", "ipw", interval="none")["estimate"][0].as_py() == pytest.approx(0.5)
+    times, names = ["2024-05-01", "2024-05-02T00:00:00Z"], ["b", "a"]
+    frame = frames.DataFrame(columns | {"arm": names, "time": times, "shop": names})
+    if library == "polars":
+        frame = frame.with_columns(frame["arm"].cast(frames.Categorical))
+    log = DecisionLog.from_table(frame, {"reward": "r"})
+    assert log.where(shop="b").table(["arm", "arm_id"]).to_pylist() == [{"arm": 1, "arm_id": "b"}]
+    assert log.after("2024-05-02").table()["arm_id"].to_pylist() == ["a"]
 
 
 def test_wrong_mappings_are_explained():

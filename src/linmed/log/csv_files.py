@@ -1,6 +1,7 @@
 """Any CSV file, streamed as text that a plan makes a log of."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,16 +65,19 @@ class CsvSource(Mapped):
             yield from reader
 
 
-def _opened(path: Path, delimiter: str, convert: pv.ConvertOptions | None, invalid: Any) -> Any:
+@contextmanager
+def _opened(path: Path, delimiter: str, convert: pv.ConvertOptions | None, invalid: Any) -> Iterator[Any]:
+    """A reader of the file, which is named in what pyarrow has to say of its content."""
     try:
-        return pv.open_csv(
+        with pv.open_csv(
             path,
             read_options=pv.ReadOptions(use_threads=False, block_size=BLOCK),
             parse_options=pv.ParseOptions(
                 delimiter=delimiter, invalid_row_handler=invalid, newlines_in_values=True
             ),
             convert_options=convert,
-        )
+        ) as reader:
+            yield reader
     except pa.ArrowInvalid as error:
         raise ValueError(f"{path} cannot be read as CSV: {error}") from None
 

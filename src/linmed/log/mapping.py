@@ -39,7 +39,7 @@ class Part:
 
     def reason(self, row: pa.RecordBatch) -> str:
         """Why a single row cannot be read."""
-        raise NotImplementedError
+        return f"column {self.reads[0]!r} cannot be read: it has {row.column(self.reads[0])[0].as_py()!r}"
 
 
 @dataclass(frozen=True)
@@ -216,7 +216,7 @@ def plan(
         for source in (parts[name] for name in ("probabilities", "arms") if name in parts):
             if isinstance(source, Joined):
                 parts["arm_count"] = Constant((), len(source.reads), pa.int64())
-            elif source.reads[0] not in gaps:
+            elif source.reads[0] not in gaps and pa.types.is_nested(schema.field(source.reads[0]).type):
                 parts["arm_count"] = Length(source.reads)
             if "arm_count" in parts:
                 break

@@ -24,7 +24,7 @@ def canonical(table: Any, columns: Columns) -> pa.Table:
 
 def _arrow(table: Any) -> pa.Table:
     if isinstance(table, pa.Table):
-        return table
+        return table.cast(pa.schema([field.with_type(_plain(field.type)) for field in table.schema]))
     if isinstance(table, Mapping):
         arrays = {str(name): _array(str(name), values) for name, values in table.items()}
         if len({len(array) for array in arrays.values()}) > 1:
@@ -34,10 +34,19 @@ def _arrow(table: Any) -> pa.Table:
     if hasattr(table, "iloc") and hasattr(table, "columns"):  # pandas
         return pa.table({str(name): _array(str(name), table[name]) for name in table.columns})
     if hasattr(table, "__arrow_c_stream__"):
-        return pa.table(table)
+        return _arrow(pa.table(table))
     raise TypeError(
         f"table must be a pyarrow, pandas or polars table or a dictionary of arrays, got {type(table)!r}"
     )
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """`kind`, but text for views of text: polars has them, and few functions of pyarrow do."""
+    if pa.types.is_string_view(kind):
+        return pa.string()
+    if pa.types.is_dictionary(kind):
+        return pa.dictionary(kind.index_type, _plain(kind.value_type), kind.ordered)
+    return kind
 
 
 def _array(name: str, values: Any) -> Any:
