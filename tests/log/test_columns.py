@@ -65,6 +65,7 @@ EVERY = ("table", "csv", "file", "folder")
 
 
 @pytest.mark.parametrize("form", EVERY)
+@pytest.mark.filterwarnings("ignore:.* were not judged:linmed.ope.OPEWarning")
 def test_columns_are_mapped_and_read_as_the_logs_types(tmp_path, form):
     log = opened(form, tmp_path, DATA, NAMES)
     assert log.columns == list(EXPECTED)

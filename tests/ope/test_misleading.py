@@ -99,7 +99,7 @@ def test_the_evidence_against_the_weights_is_no_more_than_its_e_process():
 
 
 def test_weights_that_are_too_small_are_named():
-    """True probabilities 1/4 logged as 1/2: sequences stay true, estimates are half of what they should be."""
+    """True probabilities 1/4 logged as 1/2: sequences stay true, estimates are half of what is true."""
     with pytest.warns(OPEWarning, match=r"the mean weight is 0.5 ± .* where it should be 1"):
         row = evaluate(log(2000, arms=4, means=[0.6] * 4, probability=np.full(2000, 0.5)), "uniform", "ipw")
     assert row["lower"][0].as_py() < 0.6 < row["upper"][0].as_py()
@@ -177,11 +177,12 @@ def test_few_rewards_and_low_effective_samples_are_named():
 def test_fast_fading_exploration_is_named_where_stabilised_weights_are_chosen():
     rng = np.random.default_rng(2)
     n = 1000
-    rare = 0.5 / (1 + np.arange(n)) ** 0.7
+    rare = np.minimum(0.5, 2.0 / (1 + np.arange(n)) ** 0.7)
     arm = (rng.random(n) < rare).astype(int)
-    one = log(n, arm=arm, probability=np.where(arm == 1, rare, 1 - rare), rng=rng)
+    p = np.stack([1 - rare, rare], axis=1)
+    one = log(n, arm=arm, probability=p[np.arange(n), arm], probabilities=p, rng=rng)
     with pytest.warns(OPEWarning, match="too fast for interval='adaptive' to hold its level: use 'betting'"):
-        evaluate(one, "uniform", "ipw", interval="adaptive")
+        evaluate(one, 1, ["ipw", "dr"], interval="adaptive")
 
 
 # Late rewards

@@ -56,7 +56,7 @@ def test_a_model_is_cut_so_that_no_bet_loses_more_than_it_may_and_the_mean_stays
     """Terms of every bet written out: their conditional mean, over arms and rewards, is the value."""
     rng = np.random.default_rng(0)
     n, arms = 40, 3
-    p, pi, _, offsets, chosen = choices(n, arms, rng)
+    p, pi, _, offsets, _ = choices(n, arms, rng)
     q, means = rng.random(n * arms), rng.random(n * arms)
     guard = p * rng.uniform(0.5, 1.0, size=p.size)
     for bet in (0.05, 0.9, 14.0):
@@ -279,7 +279,7 @@ def test_a_fixed_size_interval_fails_where_sequences_hold():
 
 
 def test_sequences_hold_for_values_that_drift():
-    """200 logs of a declining and of a seasonal value, 90 % intervals: over 35 misses has probability 1e-3."""
+    """200 logs of each shape, 90 % intervals: more than 35 misses has probability below 1e-3."""
     rng = np.random.default_rng(11)
     n = 2000
     t = np.arange(n)

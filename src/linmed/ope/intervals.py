@@ -1,4 +1,4 @@
-"""Intervals by the central limit theorem. What makes each valid is said with it; `sequences` needs no limit."""
+"""Intervals by limit theorems. What makes each valid is said with it; `sequences` needs no limit."""
 
 import math
 import warnings
@@ -39,9 +39,9 @@ def quantile(confidence: float) -> float:
 def asymptotic_quantile(n: int, confidence: float) -> float:
     """z_n with |mean − truth| ≤ z_n SE at every large n at once, with probability `confidence`.
 
-    Robbins' mixture: a Brownian motion W leaves ±√((n + 1/ρ²)(log(1 + nρ²) + 2 log(1/α))) ever with probability α;
-    the mean of the terms follows one as n grows. ρ² makes it narrowest at PLANNED. Waudby-Smith, Arbour,
-    Sinha, Kennedy & Ramdas (2021).
+    Robbins' mixture: a Brownian motion W leaves ±√((n + 1/ρ²)(log(1 + nρ²) + 2 log(1/α))) ever with
+    probability α; the mean of the terms follows one as n grows. ρ² makes it narrowest at PLANNED.
+    Waudby-Smith, Arbour, Sinha, Kennedy & Ramdas (2021).
     """
     level = -2.0 * math.log(1.0 - confidence)
     rho2 = (level + math.log1p(level)) / PLANNED

@@ -137,9 +137,9 @@ class Reader:
     """Columns outside the log's schema, handed on as they are."""
     possible: RewardRange | None = None
     missing: str | float = "stop"
-    """Of decisions without a reward: "stop" judges the log up to the first of them, which assumes nothing; "skip"
-    leaves them out, which is right if lateness has nothing to do with the reward; a number is the reward that
-    none after `mature` seconds means."""
+    """Of decisions without a reward: "stop" judges the log up to the first of them, which assumes nothing;
+    "skip" leaves them out, which is right if lateness has nothing to do with the reward; a number is the
+    reward that none after `mature` seconds means."""
     mature: float | timedelta | None = None
     """Seconds after which a reward is in; younger decisions are not judged."""
     smallest_probability: float | None = None
@@ -285,10 +285,10 @@ def _filled(file: Path, column: str) -> bool:
 def fixed_shares(log: DecisionLog) -> tuple[float, ...] | None:
     """Every arm's probability in a log that holds only the played arm's, if it was always the same; or None.
 
-    So it is in a randomised experiment: whenever an arm was played it had one probability, and these sum to one.
-    If at some decision another arm's had differed, the arms with a wrong one would have held at least the smallest
-    share of that decision; that none of them was ever played has a probability below e^−CERTAIN if it was so all
-    along, and a log too short for that to count is not believed.
+    So it is in a randomised experiment: whenever an arm was played it had one probability, and these sum to
+    one. If at some decision another arm's had differed, the arms with a wrong one would have held at least
+    the smallest share of that decision; that none of them was ever played has a probability below e^−CERTAIN
+    if it was so all along, and a log too short for that to count is not believed.
     """
     if "arm_count" not in log.columns:
         return None

@@ -155,7 +155,8 @@ class Request:
         extra = dict.fromkeys(name for target in self.targets for name in target.extra)
         reader = Reader(
             columns=self._columns(log), extra=tuple(extra), possible=self.possible, missing=self.missing,
-            mature=self.mature, smallest_probability=self.smallest_probability, shares=shares, batch=self.batch,
+            mature=self.mature, smallest_probability=self.smallest_probability, shares=shares,
+            batch=self.batch,
         ).settled(log)  # fmt: skip
         self._set("scan", Scan(reader, self.targets, self.all_arms))
 
@@ -194,7 +195,7 @@ class Request:
 
     @property
     def ordered(self) -> bool:
-        """Whether decisions must be absorbed in the log's order: models and running means know only the past."""
+        """Whether decisions must be absorbed in the log's order: models and running means know the past."""
         any_order = self.interval in ("normal", "asymptotic", "none") or (
             self.interval == "betting" and self.drift
         )
@@ -207,7 +208,7 @@ class Request:
         return VALID[self.interval] + (", one value" if one_value else "")
 
     def stakes(self, form: Form) -> tuple[float, ...]:
-        """Shares of the stake of a betting sequence: on constant reward models, and on the one that learns."""
+        """Shares of a betting sequence's stake: on constant reward models, then on the one that learns."""
         if not self.guarded or form.kind == "mips":
             return (1.0,)
         return (*(0.5 * share for share in SHARES), 0.5) if form.kind == "dr" else SHARES

@@ -124,7 +124,7 @@ class Weights:
 
 
 class Extremes:
-    """How many rewards there are besides those at the lowest, and besides those at the highest, seen; merges."""
+    """How many rewards lie at the lowest and at the highest that was seen; merges."""
 
     def __init__(self) -> None:
         self.count = 0
