@@ -56,7 +56,7 @@ def of_weights(weights: Weights, no_overlap: float | None = None, long: float = 
     if n >= long / DOMINATES and weights.largest > DOMINATES * n * mean > 0:
         yield f"one decision carries {weights.largest / (n * mean):.0%} of the weight"
     telling = weights.rewards.telling
-    if telling < FEW_REWARDS and n > long * FEW_REWARDS and mean > 0:
+    if telling < FEW_REWARDS and weights.rewards.count > long * FEW_REWARDS:
         common = (
             weights.rewards.low if weights.rewards.at_low > weights.rewards.at_high else weights.rewards.high
         )
