@@ -126,8 +126,8 @@ def of_waiting(missing: str | float, reading: Reading, log: DecisionLog) -> Iter
         yield (
             f"{share}: {reading.waiting:,} have no reward yet, the first is row {reading.stopped} of "
             f"{log.name}, and the log is judged up to it, since late rewards may differ from early ones. "
-            "Give mature (and missing=0 if no reward by then means 0), or missing='skip' if lateness has nothing "
-            "to do with the reward"
+            "Give mature (and missing=0 if no reward by then means 0), or missing='skip' if lateness has "
+            "nothing to do with the reward"
         )
     elif missing == "skip" and reading.waiting > UNJUDGED * reading.decisions:
         yield (
