@@ -246,6 +246,18 @@ def send(app: httpx.Client, name: str, pairs: list[dict[str, Any]]) -> None:
         assert app.post(f"/v1/bandits/{name}/reward/batch", json={"rewards": pairs}).status_code == 200
 
 
+def test_the_page_is_told_the_shares_and_the_doubts(app: httpx.Client) -> None:
+    play(app, 100)
+    found = app.get("/v1/bandits/b/estimates").json()
+    assert found == ask(app, targets=["uniform", "logged", "greedy"])  # the defaults of an evaluation
+    assert (found["decisions"], found["waiting"], found["judged"]) == (68, 7, 7)
+    assert "61 of 68 decisions (90%) were not judged" in found["warnings"][0]
+    create(app, "unbounded")
+    empty = app.get("/v1/bandits/unbounded/estimates").json()
+    assert "none has come" in empty["reason"]
+    assert "reward_range" in empty["warnings"][0]
+
+
 def test_statistics_count_the_log(app: httpx.Client) -> None:
     play(app, 100)
     found = app.get("/v1/bandits/b/statistics").json()
