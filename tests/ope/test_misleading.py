@@ -259,6 +259,7 @@ def test_rewards_that_came_after_the_time_allowed_do_not_count():
         ("missing", {"missing": "guess"}),
         ("missing", {"missing": math.nan, "mature": 5}),
         ("reward_range", {"missing": 3.0, "mature": 5}),
+        ("missing", {"missing": 3.0, "mature": 5, "reward_range": (0, 1)}),
         ("smallest_probability", {"smallest_probability": 0}),
         ("smallest_probability", {"smallest_probability": 0.6}),
         ("smallest_probability", {"smallest_probability": 2}),

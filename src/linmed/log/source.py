@@ -67,6 +67,14 @@ class Vouching(Protocol):
         """Whether it is certain that no `decision_id` occurs twice."""
 
 
+@runtime_checkable
+class Dated(Protocol):
+    """A source that knows until when it tells, which may be later than its last row."""
+
+    def ended(self) -> int:
+        """Microseconds since 1970."""
+
+
 def vouched(source: Source) -> bool:
     """Whether no two rows of `source` need be compared."""
     return isinstance(source, Vouching) and source.vouches()

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from linmed import checks
 from linmed.checks import BadValue, Floats, Ints
 from linmed.log import BATCH, ENTRY_ERROR, SUM_ERROR, DecisionLog, ParquetSource, TableSource
+from linmed.log.source import Dated
 from linmed.ope.rounds import Mask, Problems, Rounds, given, require
 
 SMALLEST, LARGEST = np.finfo(np.float64).smallest_subnormal, np.finfo(np.float64).max
@@ -313,7 +314,9 @@ def fixed_shares(log: DecisionLog) -> tuple[float, ...] | None:
 
 
 def _ended(log: DecisionLog) -> int:
-    """The time of the last decision or reward in the log, in microseconds since 1970."""
+    """The time of the last decision or reward in the log, in microseconds since 1970; a live log ends now."""
+    if isinstance(log.source, Dated):
+        return log.source.ended()
     last = None
     names = [name for name in ("time", "reward_time") if name in log.columns]
     for batch in log.batches(names):

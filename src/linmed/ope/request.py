@@ -135,6 +135,13 @@ class Request:
         if self.drift is None:
             self._set("drift", self.interval != "bernstein")
         checks.flag("drift", self.drift)
+        if self.reward_range is not None and not isinstance(self.missing, str):
+            assert self.possible is not None
+            low, high, _ = self.possible
+            if not low <= checks.real("missing", self.missing) <= high:
+                raise BadValue(
+                    "missing", f"missing must lie in reward_range [{low:g}, {high:g}], got {self.missing!r}"
+                )
         checks.whole("samples", self.samples, at_least=2)
         checks.whole("seed", self.seed, at_least=0)
         if self.adaptive is not None:

@@ -13,7 +13,7 @@ from sqlalchemy.engine import Connection, Row
 from linmed.log import AT_ONCE, SCHEMA, Malformed, ragged, write_parquet
 from linmed.serve import store
 from linmed.serve.bandit import Bandit
-from linmed.serve.database import decisions, rewards
+from linmed.serve.database import decisions, now, rewards
 
 EXPORT_ROWS = 8192
 
@@ -50,6 +50,15 @@ class LiveSource:
             ).scalar_one()
         }
         self.columns = [name for name in SCHEMA.names if name not in lacking]
+        self._begun = now()
+
+    def vouches(self) -> bool:
+        """The database takes no identifier twice."""
+        return True
+
+    def ended(self) -> int:
+        """The present: a bandit that nobody asks any more grows older all the same."""
+        return self._begun
 
     def read(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Iterator[pa.RecordBatch]:
         """Batches of at most `rows` decisions, fewer where their arms are very many numbers."""
