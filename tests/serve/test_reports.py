@@ -1,5 +1,6 @@
 """Statistics, the exported log, and evaluation on it."""
 
+import time
 import typing
 import warnings
 from datetime import timedelta
@@ -93,8 +94,9 @@ def test_the_exported_log_gives_the_numbers_and_the_doubts_that_the_service_gave
 
 
 def test_no_reward_by_then_means_zero(sqlite: str) -> None:
-    """One decision a second, 40 of them: every fourth is clicked, two seconds later, the ninth too late."""
-    second = 1_000_000
+    """A decision every 100 seconds until now: every fourth is clicked, 200 seconds later, the ninth too late."""
+    step = 100_000_000
+    begun = time.time_ns() // 1000 - 40 * step
     with application(sqlite) as app:
         create(app, reward_range=[0.0, 1.0])
         found = [decide(app) for _ in range(40)]
@@ -102,19 +104,19 @@ def test_no_reward_by_then_means_zero(sqlite: str) -> None:
             reward(app, decision, 1.0)
         database = Database(sqlite)
         with database.writer.begin() as connection:
-            connection.execute(sa.update(decisions).values(time=decisions.c.number * second))
-            connection.execute(sa.update(rewards).values(time=(rewards.c.decision + 2) * second))
+            connection.execute(sa.update(decisions).values(time=begun + decisions.c.number * step))
+            connection.execute(sa.update(rewards).values(time=begun + (rewards.c.decision + 2) * step))
             ninth = rewards.c.decision == 9
-            connection.execute(sa.update(rewards).where(ninth).values(time=(9 + 11) * second))
+            connection.execute(sa.update(rewards).where(ninth).values(time=begun + (9 + 11) * step))
         database.close()
-        asked = {"targets": ["logged"], "missing": 0, "mature": 10}
+        asked = {"targets": ["logged"], "missing": 0, "mature": 1000}
         served = ask(app, **asked)
         (one,) = served["results"]
         assert (served["decisions"], served["judged"], served["waiting"]) == (40, 30, 0)
-        # At second 40 the first thirty are old enough; 1, 5, 13, 17, 21, 25 and 29 were clicked in time.
+        # The first thirty are old enough by now; 1, 5, 13, 17, 21, 25 and 29 were clicked in time.
         assert (one["n"], one["estimate"]) == (30, pytest.approx(7 / 30))
         with Client(str(app.base_url)) as client:
-            again = client.evaluate("b", ["logged"], missing=0, mature=timedelta(seconds=10))
+            again = client.evaluate("b", ["logged"], missing=0, mature=timedelta(seconds=1000))
         assert again == served
         stopped = ask(app, targets=["logged"])
         assert (stopped["judged"], stopped["waiting"]) == (1, 30)
