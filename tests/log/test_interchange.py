@@ -352,7 +352,7 @@ def test_tables_are_mapped_by_name_and_keep_their_other_columns():
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_data_frames_are_tables(library):
-    frames = pytest.importorskip(library, reason=f"{library} is not installed (pip install 'linmed[peers]')")
+    frames = pytest.importorskip(library, reason=f"{library} is not installed")
     columns = {"arm": [1, 0], "probability": [0.5, 0.25], "r": [1.0, 0.0], "arm_count": [2, 2]}
     frame = frames.DataFrame(columns)
     log = DecisionLog.from_table(frame, {"reward": "r"})

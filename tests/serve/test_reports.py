@@ -94,7 +94,7 @@ def test_the_exported_log_gives_the_numbers_and_the_doubts_that_the_service_gave
 
 
 def test_no_reward_by_then_means_zero(sqlite: str) -> None:
-    """A decision every 100 seconds until now: every fourth is clicked, 200 seconds later, the ninth too late."""
+    """A decision every 100 seconds until now; every fourth is clicked, 200 later, but the ninth too late."""
     step = 100_000_000
     begun = time.time_ns() // 1000 - 40 * step
     with application(sqlite) as app:
