@@ -300,9 +300,11 @@ def fixed_shares(log: DecisionLog) -> tuple[float, ...] | None:
             return None
         decisions += batch.num_rows
         counts |= set(batch.column("arm_count").unique().to_pylist())
+        if len(counts) != 1 or len(batch.column("probability").unique()) > next(iter(counts)):
+            return None
         pairs = pa.Table.from_batches([batch.select(["arm", "probability"])]).group_by(["arm", "probability"])
-        for row in pairs.aggregate([]).to_pylist() if len(counts) == 1 else [{}]:
-            if not row or seen.setdefault(row["arm"], row["probability"]) != row["probability"]:
+        for row in pairs.aggregate([]).to_pylist():
+            if seen.setdefault(row["arm"], row["probability"]) != row["probability"]:
                 return None
     if len(counts) != 1 or set(seen) != set(range(counts.pop())):
         return None
