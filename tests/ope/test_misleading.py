@@ -80,7 +80,7 @@ def test_true_probabilities_are_hardly_ever_called_wrong_however_often_one_looks
         p = rng.uniform(0.02, 0.5, size=1000)
         weight = np.where(rng.random(1000) < p, 1 / p, 0.0)
         for i in range(0, 1000, 100):
-            weights.add(weight[i : i + 100], p[i : i + 100], weight[i : i + 100])
+            weights.add(weight[i : i + 100], weight[i : i + 100])
             if weights.refuted:
                 called += 1
                 break
@@ -92,7 +92,7 @@ def test_the_evidence_against_the_weights_is_no_more_than_its_e_process():
     for scale in (0.5, 1.0, 1.5, 3.0):
         weight = rng.exponential(scale, size=300)
         weights = Weights()
-        weights.add(weight, weight, weight)
+        weights.add(weight, weight)
         bets = Weights.BETS[:, None]
         exact = np.log(np.exp((np.log1p(bets * weight) - np.log1p(bets)).sum(axis=1)).mean())
         assert weights.log_evidence <= exact + 1e-9

@@ -4,6 +4,7 @@ Wrong rows are counted to the log's end, then named together.
 """
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -17,6 +18,7 @@ import pyarrow.parquet as pq
 
 from linmed import checks
 from linmed.checks import BadValue, Floats, Ints
+from linmed.kernels import sums
 from linmed.log import BATCH, ENTRY_ERROR, SUM_ERROR, DecisionLog, ParquetSource, TableSource
 from linmed.log.source import Dated
 from linmed.ope.rounds import Mask, Problems, Rounds, given, require
@@ -373,18 +375,20 @@ class _Check:
             low, high, _ = self.possible
             self._within(f"reward must lie in reward_range [{low:g}, {high:g}]", row, reward, low, high)
             return
-        self._within("reward must be finite", row, reward, -LARGEST, LARGEST)
-        if self.possible is not None and reward.size:
+        if not reward.size:
+            return
+        lowest, highest = sums.ends(reward)
+        if math.isnan(lowest):
+            self.problems.add("reward must be finite", row, ~np.isfinite(reward), reward.item)
+        elif self.possible is not None:
             seen = self.reading
-            seen.lowest = min(seen.lowest, float(reward.min()))
-            seen.highest = max(seen.highest, float(reward.max()))
+            seen.lowest, seen.highest = min(seen.lowest, lowest), max(seen.highest, highest)
             self.in_range = self.possible.contains(seen.lowest, seen.highest)
 
     def _within(
         self, rule: str, row: Ints, values: Floats | Ints, low: float, high: float, field: str = "log"
     ) -> None:
-        # The extremes first: they need no temporary array, and a NaN is neither above nor below.
-        if values.size and not (values.min() >= low and values.max() <= high):
+        if values.size and not within(values, low, high):
             self.problems.add(rule, row, ~((values >= low) & (values <= high)), values.item, field)
 
     def _fits(self, column: pa.Array, name: str, rounds: Rounds) -> bool:
@@ -431,6 +435,16 @@ class _Check:
         if wrong.any():
             rows = np.logical_or.reduceat(wrong, rounds.offsets[:-1])
             self.problems.add(rule, rounds.row, rows, str(value(int(np.argmax(wrong)))))
+
+
+def within(values: Floats | Ints, low: float, high: float) -> bool:
+    """Whether all values lie between, by their extremes: no temporary array is needed, and NaN is neither."""
+    smallest, largest = (
+        sums.ends(values)
+        if values.dtype == np.float64 and values.flags.carray
+        else (values.min(), values.max())
+    )
+    return bool(smallest >= low and largest <= high)
 
 
 def _floats(column: pa.Array) -> Floats:

@@ -134,7 +134,7 @@ class Tally:
         """Absorb one batch."""
         rounds = answer.rounds
         for form, weights in self.weights.items():
-            weights.add(answer.weights(form), rounds.probability, rounds.reward)
+            weights.add(answer.weights(form), rounds.reward)
         for i, asked in enumerate(self.request.estimators):
             terms = asked.estimator.terms(answer.samples[asked.source])
             self.moments[i].add(*terms)
