@@ -1,9 +1,11 @@
 """Reading a log's Parquet files: decisions in order, each joined with its reward wherever that stands."""
 
+import contextlib
 import dataclasses
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,7 +61,18 @@ class ParquetSource:
         return list(self.schema.names)
 
     def read(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Iterator[pa.RecordBatch]:
-        """File after file, in batches of at most `rows` decisions with all rewards that arrived."""
+        """File after file, in batches of at most `rows` decisions with all rewards that arrived.
+
+        The next batch is read while the caller works on the last one: pyarrow needs no interpreter for it.
+        """
+        batches = self._batches(columns, rows)
+        with contextlib.closing(batches), ThreadPoolExecutor(1) as reader:
+            coming = reader.submit(next, batches, None)
+            while (batch := coming.result()) is not None:
+                coming = reader.submit(next, batches, None)
+                yield batch
+
+    def _batches(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         late = {}
         if self.path.is_dir() and {"reward", "reward_time"} & set(columns):
             late = late_rewards(self.path, None if self.file is None else self.file.stem)
