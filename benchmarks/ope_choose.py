@@ -15,8 +15,8 @@ The rule, fixed before the first run:
 2. `decided` is the share of logs with one candidate left at the last look, `left` how many are then left on
    average; `by own intervals` is how many would be left if those in the table alone could drop one.
 3. `forecast`: two arms whose means differ by 0.1, uniform logging, asked after 1,000 decisions. Of the logs
-   without a verdict then, the share whose verdict comes at between a quarter and four times the forecast number
-   of decisions (1,000 + more), by looks at n growing by a tenth, must be above one half.
+   without a verdict then, the share whose verdict comes at between a quarter and four times the forecast
+   number of decisions (1,000 + more), by looks at n growing by a tenth, must be above one half.
 
 Writes one CSV row a cell; prints the table. One process.
 """

@@ -13,7 +13,7 @@ from typing import Any
 from linmed import checks
 from linmed.checks import BadType, BadValue
 from linmed.log import DecisionLog
-from linmed.ope.contest import Contest, decisions_to_go, hold
+from linmed.ope.contest import Contest, brief, decisions_to_go, hold
 from linmed.ope.evaluate import Progress, doubts, one_estimator
 from linmed.ope.intervals import warn
 from linmed.ope.learn import learn_from
@@ -72,7 +72,7 @@ class Choice:
     def forecast(self) -> str:
         """How long a verdict may take, in words."""
         if self.more is not None:
-            return f"a verdict is likely after about {_rounded(self.more):,} more, if the estimates are true"
+            return f"a verdict is likely after about {brief(self.more):,} more, if the estimates are true"
         alike = [row["candidate"] for row in self.gains.to_pylist() if row["lower"] == row["upper"] == 0.0]
         if alike:
             return f"no verdict will come, {listed([self.leader, *alike])} did the same in every decision"
@@ -244,11 +244,6 @@ def _choice(names: list[str], contest: Contest, trained: int, confidence: float,
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
     return Table({name: [row[i] for row in rows] for i, name in enumerate(columns)})
-
-
-def _rounded(count: int) -> int:
-    """With two digits: a forecast knows no more."""
-    return round(count, 2 - len(str(count)))
 
 
 def listed(names: Sequence[str]) -> str:

@@ -82,3 +82,8 @@ def decisions_to_go(estimate: float, lower: float, n: int) -> int | None:
     if not estimate > 0.0 or math.isnan(lower):
         return None
     return max(0, math.ceil(n * (((estimate - lower) / estimate) ** 2 - 1.0)))
+
+
+def brief(count: int) -> int:
+    """With two digits: a forecast knows no more."""
+    return int(round(count, 2 - len(str(count))))
