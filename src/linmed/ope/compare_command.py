@@ -22,8 +22,9 @@ from linmed.ope.choose import listed
 from linmed.ope.compare import compare, plain
 from linmed.ope.contest import brief, decisions_to_go
 from linmed.ope.evaluate import COMPARABLE
+from linmed.ope.intervals import VALID
 from linmed.ope.page import tell
-from linmed.ope.report import Report, meaning, rows, unexplained, unread
+from linmed.ope.report import Report, rows, unexplained, unread
 from linmed.ope.request import INTERVAL
 from linmed.progress import Bar
 from linmed.tables import Table
@@ -91,7 +92,6 @@ def run(args: argparse.Namespace) -> int:
     facts: dict[str, Any] = {k: v if k == "interval" else json.loads(v) for k, v in about.items()}
     waiting = f", {facts['waiting']:,} of them without a reward yet" if facts["waiting"] else ""
     others = [name for name in names if name != base]
-    constant = args.drift is False or args.interval == "bernstein"
     report = Report(
         title=TITLE,
         answer=_verdicts(others, base, gains, args.interval),
@@ -102,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
             **conditions(args, facts["reward_range"]),
         },
         tables=tables,
-        meaning=meaning(args.interval, args.confidence, facts["reward_range"], constant),
+        meaning=_meaning(args, facts["reward_range"]),
         warnings=[*found, *unexplained(args.interval, tables.values(), found)],
         notes=unread(log) if args.skip_malformed else [],
         caution=CAUTION,
@@ -130,3 +130,26 @@ def _verdicts(others: Sequence[str], base: str, gains: Table, interval: str) -> 
         when = "" if wait is None else f", likely for about {brief(wait):,} more visitors"
         said.append(f"{name} against {base} is undecided{when}.")
     return said
+
+
+def _meaning(args: argparse.Namespace, rewards: Sequence[float] | None) -> str:
+    """What an interval says, and on what condition."""
+    if args.interval == "none":
+        return "No interval was asked for: nothing is said of how far off the estimates may be."
+    sure = f"{100 * args.confidence:.6g} %"
+    constant = args.drift is False or args.interval == "bernstein"
+    value = "values, taken to be constant," if constant else "average values so far"
+    held = (
+        f"all differences of the groups' {value} lie in their intervals, and with the same one all groups do"
+    )
+    looks = "at every look at once, however often one looked, if visitors were put into groups at random"
+    if VALID[args.interval] == "any time":
+        low, high = rewards or (0.0, 1.0)
+        possible = f"every possible reward lies in [{low:g}, {high:g}]"
+        return f"With probability {sure} or more {held}, {looks} and {possible}."
+    if args.interval == "asymptotic":
+        return f"With probability about {sure} {held}, {looks} and are many."
+    return (
+        f"With probability about {sure} {held}, if visitors were put into groups at random, are many, and their "
+        "number was fixed beforehand."
+    )
