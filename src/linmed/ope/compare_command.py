@@ -150,6 +150,6 @@ def _meaning(args: argparse.Namespace, rewards: Sequence[float] | None) -> str:
     if args.interval == "asymptotic":
         return f"With probability about {sure} {held}, {looks} and are many."
     return (
-        f"With probability about {sure} {held}, if visitors were put into groups at random, are many, and their "
-        "number was fixed beforehand."
+        f"With probability about {sure} {held}, if visitors were put into groups at random, are many, and "
+        "their number was fixed beforehand."
     )
