@@ -1,72 +1,29 @@
 """`compare`: groups of visitors against each other, as in an A/B test, however often one looks."""
 
-import dataclasses
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from scipy.special import gammaln
 
 from linmed import checks
-from linmed.checks import BadValue
-from linmed.log import DecisionLog, Malformed, Source
-from linmed.log.source import divided
+from linmed.checks import BadType, BadValue
+from linmed.log import DecisionLog, ParquetSource
 from linmed.ope.contest import hold
+from linmed.ope.doubts import no_value
 from linmed.ope.evaluate import COMPARABLE, Progress, doubts, one_estimator, table
+from linmed.ope.groups import MISMATCH, Grouped, assignment
 from linmed.ope.intervals import warn
 from linmed.ope.reader import Reading
-from linmed.ope.request import CONFIDENCE, INTERVAL, MISSING, as_log
+from linmed.ope.request import CONFIDENCE, INTERVAL, MISSING, Request, as_log
+from linmed.ope.sequences import KINDS
 from linmed.ope.targets import ArmTarget
 from linmed.tables import Table
-
-MOST_GROUPS = 100
-MISMATCH = 1e-3
-"""How probable it is, ever, that groups of the shares they should have are called mismatched."""
-
-
-@dataclass(frozen=True)
-class Grouped:
-    """A log as one of a randomised experiment: a decision's arm is its group, and its probability the share."""
-
-    source: Source
-    groups: str
-    names: tuple[Any, ...]
-    shares: tuple[float, ...]
-
-    @property
-    def columns(self) -> list[str]:
-        """What comparing groups needs."""
-        kept = [name for name in ("reward", "time", "reward_time") if name in self.source.columns]
-        return ["arm", "arm_count", "probability", *kept]
-
-    def read(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Iterator[pa.RecordBatch]:
-        """The source's batches with groups for arms."""
-        taken = [name for name in columns if name not in ("arm", "arm_count", "probability")]
-        names, shares = pa.array(self.names), np.asarray(self.shares)
-        for batch in self.source.read(list(dict.fromkeys([self.groups, *taken])), rows, malformed):
-            group = batch.column(self.groups)
-            if pa.types.is_dictionary(group.type):
-                group = group.dictionary_decode()
-            arm = pc.index_in(group, value_set=names.cast(group.type)).to_numpy(zero_copy_only=False)
-            made = {
-                "arm": pa.array(arm, pa.int64()),
-                "arm_count": pa.array(np.full(batch.num_rows, shares.size)),
-                "probability": pa.array(shares[arm]),
-            }
-            yield pa.RecordBatch.from_pydict(
-                {name: made[name] if name in made else batch.column(name) for name in columns}
-            )
-
-    def pieces(self) -> list[tuple[str, Source]]:
-        """Those of the source."""
-        return [(label, dataclasses.replace(self, source=piece)) for label, piece in divided(self.source)]
 
 
 def compare(
@@ -76,7 +33,7 @@ def compare(
     baseline: Any = None,
     shares: Mapping[Any, float] | None = None,
     reward: str = "reward",
-    estimator: Any = "dr",
+    estimator: Any = None,
     interval: str = INTERVAL,
     confidence: float = CONFIDENCE,
     reward_range: tuple[float, float] | None = None,
@@ -88,37 +45,50 @@ def compare(
 ) -> Table:
     """An A/B test: what each group earns per visitor, and how much more than `baseline`.
 
-    `log`: a log, or any table (pandas, polars, pyarrow, a dictionary of arrays) with one row a visitor, whose column
-    `reward` is what came of it. `groups`: the column that says which group a visitor was put into, at random.
-    `shares`: each group's share of the visitors; equal unless given. Groups whose sizes such shares would hardly
-    produce (an e-value of 1,000, valid at any time) are refused: assignment was not what it is believed to be.
+    `log`: a log, the path of a Parquet file, or any table (pandas, polars, pyarrow, a dictionary of arrays)
+    with one row a visitor, whose column `reward` is what came of it. `groups`: the column that says which
+    group a visitor was put into, at random. `shares`: each group's share of the visitors; equal unless
+    given. Groups whose sizes such shares would hardly produce (an e-value of 1,000, valid at any time) are
+    refused: visitors were not assigned as is believed. `baseline` and `shares` may name groups as they are
+    printed.
 
-    Rows as `evaluate` gives them: every group, then every difference to the `baseline`, the first group by name
-    unless given. With probability `confidence` all differences are in their intervals, and with the same one all
-    groups, at every n at once with the sequences ("betting"); "normal" is for one look at a number fixed beforehand.
+    Rows as `evaluate` gives them: every group, then every difference to the `baseline`, the first group by
+    name unless given. With probability `confidence` all differences are in their intervals, and with the
+    same one all groups, at every n at once with the sequences ("betting"); "normal" is for one look at a
+    number fixed beforehand.
+
+    `estimator` is "dr" unless given. It learns in the order of the rows, so it is "ipw" where that order is
+    not random, as in a table sorted by group (an e-value of 1,000 again, and a warning); and with "mixture"
+    and "bernstein", which know no other.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> variant = rng.choice(["a", "b"], 4_000)
+    >>> click = rng.random(4_000) < np.where(variant == "b", 0.3, 0.2)
+    >>> compare({"variant": variant, "click": click}, "variant", reward="click")["target"].to_pylist()
+    ['a', 'b', 'b − a']
     """
     interval = checks.option("interval", interval, COMPARABLE)
     checks.strictly_between("confidence", confidence, 0.0, 1.0)
-    if isinstance(log, (DecisionLog, str, os.PathLike)):
-        whole = as_log(log)
-    else:
-        whole = DecisionLog.from_table(log, {"arm": groups, "probability": 1.0, "reward": reward})
-        groups = "arm_id" if "arm_id" in whole.columns else "arm"
-    counts = _counts(whole, groups)
-    names = tuple(counts)
-    if baseline is not None and baseline not in counts:
-        known = ", ".join(map(repr, names))
-        raise BadValue("baseline", f"baseline must be one of the groups {known}, got {baseline!r}")
-    first = names[0] if baseline is None else baseline
-    expected = _shares(counts, shares)
-    judged = DecisionLog(Grouped(whole.source, groups, names, expected), whole.name)
+    checks.text("groups", groups)
+    checks.text("reward", reward)
+    whole, column = _visitors(log, groups, reward, timed=mature is not None)
+    found = assignment(whole, column)
+    names, expected = found.names, found.shares(shares)
+    base = 0 if baseline is None else names.index(found.named("baseline", baseline))
+    at_random = found.at_random(expected)
+    if estimator is None:
+        estimator = "dr" if at_random and interval not in ("mixture", "bernstein") else "ipw"
+    judged = DecisionLog(Grouped(whole.source, column, names, expected), whole.name)
     targets = [ArmTarget(i, str(name)) for i, name in enumerate(names)]
     error = 1.0 - confidence
     request = one_estimator(
         judged, targets, estimator, interval, paired=True, confidence=1.0 - error / len(names),
         reward_range=reward_range, missing=missing, mature=mature, drift=drift,
+        smallest_probability=min(expected),
     )  # fmt: skip
-    base = names.index(first)
+    if not at_random:
+        warn(_disorder(request))
     pairs = [(i, base) for i in range(len(names)) if i != base]
     reading = Reading()
     contest = hold(request, judged, reading, pairs, 1.0 - error / len(pairs), progress, executor)
@@ -128,54 +98,65 @@ def compare(
     rows = [
         row for target, tally in zip(targets, contest.tallies, strict=True) for row in tally.rows(target.name)
     ]
-    rows += [contrast.row(f"{names[i]} − {first}") for (i, _), contrast in contest.contrasts.items()]
-    return table(request, reading, rows)
+    for (i, _), contrast in contest.contrasts.items():
+        wrong = contest.refuted(i) or contest.refuted(base)
+        row = (contrast.no_row if wrong else contrast.row)(f"{targets[i].name} − {targets[base].name}")
+        if math.isnan(row[3]) and interval in KINDS and not wrong:
+            warn(no_value(row[0], judged, request))
+        rows.append(row)
+    arrow = table(request, reading, rows).to_arrow()
+    return Table(arrow.replace_schema_metadata({**arrow.schema.metadata, b"confidence": repr(confidence)}))
 
 
-def _counts(log: DecisionLog, groups: str) -> dict[Any, int]:
-    """How many visitors each group has, by name."""
-    log.require([groups], "comparing groups")
-    counts: dict[Any, int] = {}
-    row = 0
-    for batch in log.batches([groups]):
-        column = batch.column(0)
-        if column.null_count:
-            missing = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
-            raise BadValue("groups", f"{groups} must be given in every row: row {row + missing} has none")
-        row += batch.num_rows
-        for one in column.value_counts().to_pylist():
-            counts[one["values"]] = counts.get(one["values"], 0) + one["counts"]
-        if len(counts) > MOST_GROUPS:
-            raise BadValue("groups", f"groups must be at most {MOST_GROUPS}, {groups} has more values")
-    if len(counts) < 2:
-        raise BadValue("groups", f"groups must be at least two, {groups} has {list(counts)} alone")
-    return dict(sorted(counts.items()))
-
-
-def _shares(counts: dict[Any, int], shares: Mapping[Any, float] | None) -> tuple[float, ...]:
-    """Each group's share of the visitors, refused where the sizes say otherwise.
-
-    Under true shares the Dirichlet mixture Π Γ(n_g + ½)/Γ(½) · Γ(G/2)/Γ(n + G/2) over Π share_g^n_g is an e-process.
-    """
-    size = len(counts)
-    given = dict.fromkeys(counts, 1.0 / size) if shares is None else dict(shares)
-    if set(given) != set(counts):
-        raise BadValue("shares", f"shares must name the groups {list(counts)}, got {list(given)}")
-    values = np.array([checks.positive("shares", given[name]) for name in counts])
-    if abs(values.sum() - 1.0) > 1e-6:
-        raise BadValue("shares", f"shares must sum to one, got {values.sum():g}")
-    n = np.array(list(counts.values()), dtype=np.float64)
-    evidence = float(
-        np.sum(gammaln(n + 0.5) - gammaln(0.5)) + gammaln(size / 2) - gammaln(n.sum() + size / 2)
-        - np.sum(n * np.log(values))
-    )  # fmt: skip
-    if evidence >= -math.log(MISMATCH):
-        seen = ", ".join(f"{name} {count:,} ({count / n.sum():.1%})" for name, count in counts.items())
-        wanted = ", ".join(f"{share:.1%}" for share in values)
+def _disorder(request: Request) -> str:
+    """That groups do not come in the order of random draws: what learns in the rows' order is wrong then."""
+    seen = (
+        "the order of the rows is not that of visitors put into groups at random (by chance it is so in at "
+        f"most one of {round(1 / MISMATCH):,} tests)"
+    )
+    if request.ordered:
         raise BadValue(
-            "shares",
-            f"shares must be those that visitors were assigned with: the groups have {seen} where {wanted} "
-            f"were expected, which happens by chance in at most one of {round(1 / MISMATCH):,} tests. Give the "
-            "true shares, or find out why visitors are missing",
+            "groups",
+            f"groups must come in random order for this estimator and interval, and {seen}: shuffle the rows "
+            "if they were only sorted, or leave out estimator, interval and drift=False",
         )
-    return tuple(values.tolist())
+    return (
+        f"{seen}: rows that are only sorted do no harm, but if groups came at different times, or visitors "
+        "have several rows, no interval holds"
+    )
+
+
+def _visitors(log: Any, groups: str, reward: str, timed: bool) -> tuple[DecisionLog, str]:
+    """What was given as a log, and its column with the groups."""
+    if isinstance(log, (str, os.PathLike)) and Path(log).exists():
+        have = ParquetSource(Path(log)).columns
+        if have and not {"arm", "probability"} <= set(have):
+            _require(have, groups, reward)
+            return plain(as_log(DecisionLog.open(log, {"arm": groups, "probability": 1.0, "reward": reward})))
+    if isinstance(log, (DecisionLog, str, os.PathLike)):
+        if reward != "reward":
+            raise BadValue("reward", f"reward must be the log's own column 'reward', got {reward!r}")
+        return as_log(log), groups
+    if not (isinstance(log, Mapping) or hasattr(log, "iloc") or hasattr(log, "__arrow_c_stream__")):
+        kinds = "a log, the path of one, a pyarrow, pandas or polars table or a dictionary of arrays"
+        raise BadType("log", f"log must be {kinds}, got {log!r}")
+    content = log if isinstance(log, Mapping) or hasattr(log, "iloc") else pa.table(log)
+    have = content.column_names if isinstance(content, pa.Table) else [str(name) for name in content]
+    _require(have, groups, reward)
+    # No other column is looked at: those of a table may have a log's names and other meanings.
+    also = [name for name in ("decision_id", *(("time", "reward_time") if timed else ())) if name in have]
+    columns = {name: content[name] for name in also} | {"group": content[groups], "reward": content[reward]}
+    size = len(columns["group"])
+    columns |= {"arm": np.zeros(size, np.int64), "probability": np.ones(size)}
+    return as_log(DecisionLog.from_table(columns)), "group"
+
+
+def plain(log: DecisionLog) -> tuple[DecisionLog, str]:
+    """A log whose arms are groups, and its column with their names."""
+    return log, "arm_id" if "arm_id" in log.columns else "arm"
+
+
+def _require(have: Sequence[str], groups: str, reward: str) -> None:
+    for field, name in (("groups", groups), ("reward", reward)):
+        if name not in have:
+            raise BadValue(field, f"{field} must be one of the columns {', '.join(have)}, got {name!r}")

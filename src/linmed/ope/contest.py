@@ -22,25 +22,25 @@ class Contest(NamedTuple):
     contrasts: dict[Pair, Contrast]
 
     def gain(self, i: int, j: int) -> tuple[float, float, float]:
-        """(estimate, lower, upper) of how much more target i earns than target j."""
-        if (i, j) in self.contrasts:
-            contrast = self.contrasts[i, j]
-            return contrast.gain.estimate, *contrast.bounds
-        contrast = self.contrasts[j, i]
-        low, high = contrast.bounds
-        return -contrast.gain.estimate, -high, -low
+        """(estimate, lower, upper) of how much more i earns than j; NaN where nobody can tell."""
+        ordered = (i, j) in self.contrasts
+        contrast = self.contrasts[(i, j) if ordered else (j, i)]
+        wrong = self.refuted(i) or self.refuted(j)
+        estimate, (low, high) = contrast.gain.estimate, (math.nan, math.nan) if wrong else contrast.bounds
+        # Taken from zero: a minus would make negative zeros.
+        return (estimate, low, high) if ordered else (0.0 - estimate, 0.0 - high, 0.0 - low)
 
     def refuted(self, i: int) -> bool:
         """Whether target i's probabilities, or the log's, cannot be true."""
         return self.tallies[i].refuted
 
     def better(self, i: int, j: int) -> bool:
-        """Whether target i surely earns more than target j: by their difference, or by their own intervals."""
+        """Whether i surely earns more than j: by their difference, or by their own intervals."""
         if self.refuted(i) or self.refuted(j):
             return False
-        (form,) = self.tallies[i].sequences
-        (_, low, _), own, other = self.gain(i, j), self.tallies[i], self.tallies[j]
-        return low > 0.0 or own.sequences[form].bounds[0] > other.sequences[form].bounds[1]
+        (_, low, _) = self.gain(i, j)
+        (own,), (other,) = (self.tallies[k].sequences.values() for k in (i, j))
+        return low > 0.0 or own.bounds[0] > other.bounds[1]
 
 
 def hold(
@@ -82,3 +82,8 @@ def decisions_to_go(estimate: float, lower: float, n: int) -> int | None:
     if not estimate > 0.0 or math.isnan(lower):
         return None
     return max(0, math.ceil(n * (((estimate - lower) / estimate) ** 2 - 1.0)))
+
+
+def brief(count: int) -> int:
+    """With two digits: a forecast knows no more."""
+    return int(round(count, 2 - len(str(count))))
