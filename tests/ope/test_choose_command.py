@@ -192,6 +192,14 @@ def test_compare_takes_a_log_too_and_writes_a_page(shop, capsys, tmp_path):
         assert told in page
 
 
+def test_groups_that_are_called_arms_keep_their_names(capsys, tmp_path):
+    rng = np.random.default_rng(0)
+    lines = ["arm,reward", *(f"{arm},{int(rng.random() < 0.3)}" for arm in rng.choice(["x", "y"], 500))]
+    (tmp_path / "visits.csv").write_text("\n".join(lines) + "\n")
+    assert main(["compare", str(tmp_path / "visits.csv"), "--groups", "arm", "--json"]) == 0
+    assert [row["group"] for row in json.loads(capsys.readouterr().out)["groups"]] == ["x", "y"]
+
+
 def test_compare_with_shares_and_without_an_interval(shop, capsys):
     words = ["compare", str(shop / "visits.csv"), "--groups", "variant", "--columns", "reward=click"]
     assert main([*words, "--shares", "red=1/3,green=1/3,blue=1/3", "--interval", "none"]) == 0

@@ -19,7 +19,7 @@ from linmed.ope.doubts import no_value
 from linmed.ope.evaluate import COMPARABLE, Progress, doubts, one_estimator, table
 from linmed.ope.groups import MISMATCH, Grouped, assignment
 from linmed.ope.intervals import warn
-from linmed.ope.reader import Reading
+from linmed.ope.reader import Reading, holds
 from linmed.ope.request import CONFIDENCE, INTERVAL, MISSING, Request, as_log
 from linmed.ope.sequences import KINDS
 from linmed.ope.targets import ArmTarget
@@ -152,8 +152,8 @@ def _visitors(log: Any, groups: str, reward: str, timed: bool) -> tuple[Decision
 
 
 def plain(log: DecisionLog) -> tuple[DecisionLog, str]:
-    """A log whose arms are groups, and its column with their names."""
-    return log, "arm_id" if "arm_id" in log.columns else "arm"
+    """A log whose arms are groups, and its column with their names, or numbers."""
+    return log, "arm_id" if holds(log, "arm_id") else "arm"
 
 
 def _require(have: Sequence[str], groups: str, reward: str) -> None:

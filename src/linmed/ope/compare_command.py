@@ -76,7 +76,8 @@ def run(args: argparse.Namespace) -> int:
     """Do what the arguments say; the exit status."""
     check_place(args.html)
     log = given_log(args, args.groups)
-    column = args.groups if args.groups in log.columns else plain(log)[1]
+    own = args.groups in log.columns and args.groups != "arm"
+    column = args.groups if own else plain(log)[1]
     with Bar(args.progress, "visitors") as bar, executor(args.cluster) as workers, doubts() as found:
         both = compare(
             log, column, baseline=args.baseline, shares=args.shares, estimator=args.estimator,
