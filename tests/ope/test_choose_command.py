@@ -210,6 +210,17 @@ def test_compare_with_shares_and_without_an_interval(shop, capsys):
     assert "shares must be those that visitors were assigned with" in capsys.readouterr().err
 
 
+def test_a_group_whose_probabilities_are_wrong_cannot_be_judged(capsys, tmp_path):
+    rng = np.random.default_rng(0)
+    group = rng.integers(0, 2, 4_000)
+    reward = [None if one and rng.random() < 0.5 else float(rng.random() < 0.3) for one in group]
+    pq.write_table(pa.table({"g": group, "reward": reward}), tmp_path / "visits.parquet")
+    assert main(["compare", str(tmp_path / "visits.parquet"), "--groups", "g", "--missing", "skip"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("1 against 0 cannot be judged.")
+    assert "where it should be 1" in " ".join(out.split())
+
+
 def test_groups_of_a_csv_may_be_numbers_or_truths(capsys, tmp_path):
     rng = np.random.default_rng(0)
     for truths, names in (("01", ["0", "1"]), (("false", "true"), ["false", "true"])):

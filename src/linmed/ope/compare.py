@@ -132,7 +132,9 @@ def _visitors(log: Any, groups: str, reward: str, timed: bool) -> tuple[Decision
         have = ParquetSource(Path(log)).columns
         if have and not {"arm", "probability"} <= set(have):
             _require(have, groups, reward)
-            return plain(as_log(DecisionLog.open(log, {"arm": groups, "probability": 1.0, "reward": reward})))
+            where = {"arm": groups, "probability": 1.0, "reward": reward}
+            opened = as_log(DecisionLog.open(log, where))
+            return opened, named_arms(opened)
     if isinstance(log, (DecisionLog, str, os.PathLike)):
         if reward != "reward":
             raise BadValue("reward", f"reward must be the log's own column 'reward', got {reward!r}")
@@ -151,9 +153,9 @@ def _visitors(log: Any, groups: str, reward: str, timed: bool) -> tuple[Decision
     return as_log(DecisionLog.from_table(columns)), "group"
 
 
-def plain(log: DecisionLog) -> tuple[DecisionLog, str]:
-    """A log whose arms are groups, and its column with their names, or numbers."""
-    return log, "arm_id" if holds(log, "arm_id") else "arm"
+def named_arms(log: DecisionLog) -> str:
+    """The column with the names of the arms, or with their numbers."""
+    return "arm_id" if holds(log, "arm_id") else "arm"
 
 
 def _require(have: Sequence[str], groups: str, reward: str) -> None:

@@ -18,8 +18,9 @@ from linmed.ope.arguments import (
     given_log,
     options,
 )
+from linmed.ope.bars import has_interval
 from linmed.ope.choose import listed
-from linmed.ope.compare import compare, plain
+from linmed.ope.compare import compare, named_arms
 from linmed.ope.contest import brief, decisions_to_go
 from linmed.ope.evaluate import COMPARABLE
 from linmed.ope.intervals import VALID
@@ -77,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
     check_place(args.html)
     log = given_log(args, args.groups)
     own = args.groups in log.columns and args.groups != "arm"
-    column = args.groups if own else plain(log)[1]
+    column = args.groups if own else named_arms(log)
     with Bar(args.progress, "visitors") as bar, executor(args.cluster) as workers, doubts() as found:
         both = compare(
             log, column, baseline=args.baseline, shares=args.shares, estimator=args.estimator,
@@ -125,6 +126,9 @@ def _verdicts(others: Sequence[str], base: str, gains: Table, interval: str) -> 
             said.append(f"{listed(winners)} {verb} {word} than {base}.")
     for name, row in zip(others, found, strict=True):
         if name in (*more, *less) or interval == "none":
+            continue
+        if not has_interval(row):
+            said.append(f"{name} against {base} cannot be judged.")
             continue
         bounds = (row["estimate"], row["lower"]) if row["estimate"] > 0 else (-row["estimate"], -row["upper"])
         wait = decisions_to_go(*bounds, row["n"])
