@@ -14,7 +14,8 @@ from linmed.checks import BadType, BadValue, Floats, Ints
 from linmed.log import DecisionLog
 from linmed.ope.doubts import of_waiting
 from linmed.ope.intervals import VALID, warn
-from linmed.ope.reader import Reader, Reading, holds, possible_rewards
+from linmed.ope.known import holds
+from linmed.ope.reader import Reader, Reading, possible_rewards
 from linmed.ope.request import CONFIDENCE, INTERVAL, MISSING, Log, as_log
 from linmed.ope.rounds import Mask, Rounds, require
 from linmed.ope.sequences import ValueSequence

@@ -12,7 +12,8 @@ from linmed.checks import BadType, BadValue, Floats
 from linmed.log import BATCH, DecisionLog
 from linmed.ope.estimators import Estimator, MarginalIPW, as_estimators
 from linmed.ope.intervals import VALID
-from linmed.ope.reader import Reader, Reading, RewardRange, begins_with, fixed_shares, holds, possible_rewards
+from linmed.ope.known import begins_with, fixed_shares, holds
+from linmed.ope.reader import Reader, Reading, RewardRange, possible_rewards
 from linmed.ope.rounds import Rounds, require
 from linmed.ope.sequences import KINDS
 from linmed.ope.sides import SHARES
