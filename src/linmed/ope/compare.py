@@ -19,7 +19,8 @@ from linmed.ope.doubts import no_value
 from linmed.ope.evaluate import COMPARABLE, Progress, doubts, one_estimator, table
 from linmed.ope.groups import MISMATCH, Grouped, assignment
 from linmed.ope.intervals import warn
-from linmed.ope.reader import Reading, holds
+from linmed.ope.known import holds
+from linmed.ope.reader import Reading
 from linmed.ope.request import CONFIDENCE, INTERVAL, MISSING, Request, as_log
 from linmed.ope.sequences import KINDS
 from linmed.ope.targets import ArmTarget
