@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from linmed import checks
 from linmed.checks import Floats
 from linmed.log import DecisionLog
-from linmed.ope.doubts import of_waiting, of_weights
+from linmed.ope.doubts import of_log, of_waiting, of_weights
 from linmed.ope.reader import Reader, Reading
 from linmed.ope.request import MISSING, Log, Scan, as_log
 from linmed.ope.rounds import Problems, given
@@ -49,18 +49,18 @@ def diagnose(
     log, chosen = as_log(log), as_target(target)
     whole = "probabilities" in log.columns and chosen.knows_all_arms(log)
     needed = (*chosen.reads(log, whole), *(["probabilities"] if whole else []))
-    reading, weights, lost, smallest = Reading(), Weights(), 0.0, 1.0
+    reading, weights, smallest = Reading(), Weights(), 1.0
     reader = Reader(columns=needed, extra=chosen.extra, missing=missing, mature=mature).settled(log)
     for rounds, (chance,) in Scan(reader, (chosen,), whole).parts(log, reading):
         if whole:
             assert rounds.logged is not None
-            lost += float(chance[rounds.logged <= 0].sum())
+            weights.lost += float(chance[rounds.logged <= 0].sum())
         played = chance[rounds.chosen] if whole else chance
         weights.add(played / rounds.probability, rounds.reward)
         smallest = min(smallest, float(rounds.probability.min()))
     reading.finish(log)
     moments = weights.moments
-    no_overlap = lost / moments.n if whole else None
+    no_overlap = weights.lost / moments.n if whole else None
     return Diagnosis(
         target=chosen.name,
         n=moments.n,
@@ -71,7 +71,11 @@ def diagnose(
         mean_weight=weights.mean,
         mean_weight_error=moments.standard_error,
         no_overlap=no_overlap,
-        warnings=[*of_waiting(missing, reading, log), *of_weights(weights, no_overlap, long=1.0)],
+        warnings=[
+            *of_waiting(missing, reading, log),
+            *of_log(reading, log),
+            *of_weights(weights, long=1.0),
+        ],
     )
 
 

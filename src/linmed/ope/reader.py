@@ -18,8 +18,9 @@ from linmed import checks
 from linmed.checks import BadValue, Floats, Ints
 from linmed.kernels import sums
 from linmed.log import BATCH, ENTRY_ERROR, SUM_ERROR, DecisionLog
-from linmed.ope.known import ended
+from linmed.ope.known import ended, holds
 from linmed.ope.rounds import Mask, Problems, Rounds, given, require
+from linmed.ope.sums import Played
 
 SMALLEST, LARGEST = np.finfo(np.float64).smallest_subnormal, np.finfo(np.float64).max
 MANY = np.iinfo(np.int64).max
@@ -59,6 +60,8 @@ class Reading:
     highest: float = -np.inf
     policies: set[str | None] = field(default_factory=set)
     versions: set[int] = field(default_factory=set)  # the lowest and the highest
+    played: Played = field(default_factory=Played)
+    disordered: int | None = None  # the first row that was taken before the one above it
     problems: Problems = field(default_factory=Problems)
 
     @property
@@ -68,15 +71,18 @@ class Reading:
 
     def merge(self, later: "Reading") -> None:
         """Absorb what another pass saw of the rows that follow."""
-        self.problems.merge(later.problems, self.decisions)
         if self.stopped is None:
+            self.problems.merge(later.problems, self.decisions)
             self.rewarded += later.rewarded
             self.assumed += later.assumed
+            self.played.merge(later.played)
+            self.lowest, self.highest = min(self.lowest, later.lowest), max(self.highest, later.highest)
+            if self.disordered is None and later.disordered is not None:
+                self.disordered = later.disordered + self.decisions
             self.stopped = None if later.stopped is None else later.stopped + self.decisions
         self.decisions += later.decisions
         self.waiting += later.waiting
         self.young += later.young
-        self.lowest, self.highest = min(self.lowest, later.lowest), max(self.highest, later.highest)
         self.policies |= later.policies
         self._note_versions(later.versions)
 
@@ -146,6 +152,8 @@ class Reader:
     shares: tuple[float, ...] | None = None
     """Every arm's probability, where all decisions have the same (`fixed_shares`)."""
     batch: int = BATCH
+    watchful: bool = False
+    """Whether to look if decisions stand in the order of their times. Known when the log is."""
     horizon: int | None = None
     """Microseconds since 1970: decisions after it are too young. Known when the log is (`settled`)."""
 
@@ -174,6 +182,11 @@ class Reader:
 
     def settled(self, log: DecisionLog) -> "Reader":
         """This reader for `log`, whose end tells how old its decisions are."""
+        if self.missing == "stop" and "time" in log.columns and not holds(log, "reward"):
+            return dataclasses.replace(self, watchful=True)._matured(log)
+        return self._matured(log)
+
+    def _matured(self, log: DecisionLog) -> "Reader":
         if self.mature is None:
             return self
         require(log, ["time"], "mature", "mature")
@@ -192,22 +205,25 @@ class Reader:
 
     def scan(self, log: DecisionLog, reading: Reading) -> Iterator[Rounds]:
         """The same of a part of a log. After a wrong row nothing more is yielded, only checked."""
-        times = ["time"] if self.horizon is not None else []
+        times = ["time"] if self.horizon is not None or self.watchful else []
         if times and not isinstance(self.missing, str) and "reward_time" in log.columns:
             times.append("reward_time")
+        latest = -MANY
         wanted = list(dict.fromkeys(["arm", "probability", "reward", *times, *self.columns, *self.extra]))
         check = _Check(reading, self.possible, self.smallest_probability)
         for batch in log.batches(wanted, self.batch):
             row = np.arange(reading.decisions, reading.decisions + batch.num_rows)
             reading.decisions += batch.num_rows
             reading.note(batch)
-            if times:
+            if self.horizon is not None:
                 batch, row = self._old(batch, row, reading)
             if batch.column("reward").null_count:
                 batch, row = self._rewarded(batch, row, reading)
             if reading.stopped is not None and (row.size == 0 or row[0] > reading.stopped):
                 continue  # only counted
             rounds = check.convert(batch, row)
+            if self.watchful:
+                latest = self._watch(batch, row, latest, reading)
             rounds.extra = {name: batch.column(name) for name in self.extra}
             if self.shares is not None:
                 rounds.logged = np.tile(self.shares, len(rounds))
@@ -234,6 +250,17 @@ class Reader:
             reward = pc.if_else(pa.array(late), pa.scalar(None, reward.type), reward)
         reading.assumed += reward.null_count
         return batch.set_column(place, "reward", reward.fill_null(self.missing)), row
+
+    def _watch(self, batch: pa.RecordBatch, row: Ints, latest: int, reading: Reading) -> int:
+        """Note the first decision that is earlier than the one before; the time of the last one."""
+        time = batch.column("time")
+        if time.null_count or not row.size:
+            return latest
+        path = np.concatenate([[latest], _microseconds(time)])
+        falls = np.flatnonzero(path[1:] < path[:-1])
+        if falls.size and reading.disordered is None:
+            reading.disordered = int(row[falls[0]])
+        return int(path[-1])
 
     def _rewarded(self, batch: pa.RecordBatch, row: Ints, reading: Reading) -> tuple[pa.RecordBatch, Ints]:
         """The decisions that have a reward, up to the first that has none where that ends the log."""
@@ -276,6 +303,8 @@ class _Check:
         self._rewards(row, reward)
         self._within("arm must be a non-negative index", row, arm, 0, np.inf)
         rounds = Rounds(row, arm, p, reward)
+        if not self.problems:
+            self.reading.played.add(arm, p)
         if "arm_count" in names:
             count = given(batch.column("arm_count"), "arm_count", row, self.problems, MANY)
             rounds.arm_count = _ints(count, 0, copy=False)
