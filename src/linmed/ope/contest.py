@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from linmed.log import DecisionLog
 from linmed.ope.evaluate import Progress, collect
-from linmed.ope.intervals import asymptotic_quantile, quantile
+from linmed.ope.intervals import asymptotic_quantile, honest, quantile
 from linmed.ope.reader import Reading
 from linmed.ope.request import Request
 from linmed.ope.tally import Answer, Contrast, Tally
@@ -48,7 +48,7 @@ class Contest(NamedTuple):
             return math.nan, math.nan
         z = asymptotic_quantile(one.n, confidence) if interval == "asymptotic" else quantile(confidence)
         gain, half = one.estimate - other.estimate, z * math.hypot(one.standard_error, other.standard_error)
-        return (gain - half, gain + half) if half > 0.0 else (math.nan, math.nan)
+        return honest(gain - half, gain + half)
 
     def refuted(self, i: int) -> bool:
         """Whether target i's probabilities, or the log's, cannot be true."""

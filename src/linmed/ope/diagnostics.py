@@ -12,9 +12,10 @@ from linmed import checks
 from linmed.checks import Floats
 from linmed.log import DecisionLog
 from linmed.ope.doubts import of_log, of_waiting, of_weights
-from linmed.ope.reader import Reader, Reading
+from linmed.ope.known import begins_with
+from linmed.ope.reader import MANY, Reader, Reading
 from linmed.ope.request import MISSING, Log, Scan, as_log
-from linmed.ope.rounds import Problems, given
+from linmed.ope.rounds import Problems, given, require
 from linmed.ope.sums import Weights
 from linmed.ope.targets import as_target
 from linmed.tables import Table
@@ -88,11 +89,11 @@ def calibration(log: Log, bins: int = 10) -> Table:
     is 1). Rewards are not used, so decisions still waiting count too.
     """
     log, bins = as_log(log), checks.whole("bins", bins)
-    return _by_probability(log, bins) if "probabilities" in log.columns else _by_arm(log)
+    return _by_probability(log, bins) if begins_with(log, "probabilities") else _by_arm(log)
 
 
 def _by_arm(log: DecisionLog) -> Table:
-    log.require(["arm_count"], "calibration")
+    require(log, ["arm_count"], "calibration", "log")
     n, size = 0, 0
     sums, squares, count = np.zeros(0), np.zeros(0), np.zeros(0)
     for batch in log.batches(["arm", "probability", "arm_count"]):
@@ -139,9 +140,14 @@ def _by_probability(log: DecisionLog, bins: int) -> Table:
 def _possible(batch: pa.RecordBatch, start: int) -> Floats:
     """The logged probabilities of a batch whose first row is row `start` of the log."""
     problems, rows = Problems(), np.arange(start, start + batch.num_rows)
-    for name in ("arm", "arm_count"):
-        if name in batch.schema.names:
-            given(batch.column(name), name, rows, problems, 0)
+    names = batch.schema.names
+    arm = given(batch.column("arm"), "arm", rows, problems, 0).to_numpy()
+    problems.add("arm must be a non-negative index", rows, arm < 0, arm.item)
+    if "arm_count" in names:
+        most = given(batch.column("arm_count"), "arm_count", rows, problems, 1).to_numpy()
+    else:
+        most = batch.column("probabilities").value_lengths().fill_null(MANY).to_numpy()
+    problems.add("arm must be smaller than the number of arms", rows, arm >= most, arm.item)
     p: Floats = given(batch.column("probability"), "probability", rows, problems, 1).to_numpy()
     problems.add("probability must lie in (0, 1]", rows, ~((p > 0) & (p <= 1)), p.item)
     problems.raise_any()

@@ -6,7 +6,7 @@ The thresholds are conventions, and the same for every estimator and interval.
 import math
 from collections.abc import Iterator
 
-from linmed.log import DecisionLog
+from linmed.log import SUM_ERROR, DecisionLog
 from linmed.ope.intervals import VALID
 from linmed.ope.reader import Reading
 from linmed.ope.request import Request
@@ -45,7 +45,7 @@ def of_weights(weights: Weights, long: float = LONG) -> Iterator[str]:
             f"of {round(1 / weights.REFUTED):,} logs: the logged probabilities or the target's own are "
             "wrong, and no interval holds"
         )
-    elif abs(gap) > ERRORS * error + 1e-9:
+    elif n > 1 and abs(gap) > ERRORS * error + SUM_ERROR * max(mean, 1.0):
         yield (
             f"the mean weight is {mean:.4g} ± {error:.2g} where it should be 1: logged probabilities are "
             "wrong, the target plays arms that could not be logged, or a few decisions would carry all the "
@@ -123,6 +123,12 @@ def of_request(request: Request, reading: Reading, log: DecisionLog) -> Iterator
     """What was asked for that does not hold here."""
     yield from of_waiting(request.missing, reading, log)
     yield from of_log(reading, log)
+    if request.ordered and (times := reading.played.clustered) is not None:
+        yield (
+            f"the rows of {log.name} are not in the order of the decisions: an arm follows itself {times:.3g} "
+            "times as often as by its probabilities. Reward models, which learn in that order, are wrong: sort "
+            "the log by time, or ask for 'ipw'"
+        )
     asked = f"interval={request.interval!r}"
     if VALID[request.interval] == "independent":
         if reading.adaptive if request.adaptive is None else request.adaptive:
@@ -146,10 +152,11 @@ def of_log(reading: Reading, log: DecisionLog) -> Iterator[str]:
             f"they say, by chance in at most one of {round(1 / Weights.REFUTED):,} logs (or decisions were "
             "left out by their arm). No interval holds"
         )
-    if reading.disordered is not None and reading.stopped is not None:
+    if reading.disordered is not None:
         yield (
-            f"row {reading.disordered} of {log.name} was taken before the row above it: judging up to the "
-            "first decision without a reward is fair only in the order of the decisions. Sort the log by time"
+            f"row {reading.disordered} of {log.name} was taken before the row above it: reward models, and "
+            "judging up to the first decision without a reward, need the order of the decisions. Sort the log "
+            "by time"
         )
 
 

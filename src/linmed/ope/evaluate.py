@@ -228,10 +228,10 @@ def collect(
     """
     with np.errstate(all="ignore"):  # weights beyond any float give estimates that are none, and a warning
         found = _collected(request, log, reading, summarise, progress, executor)
-    if reading.played.overplayed is not None:
-        for one in found:
-            if isinstance(one, Tally):
-                one.distrusted = True
+    for one in found:
+        if isinstance(one, (Tally, Contrast)):
+            one.distrusted = reading.played.overplayed is not None
+            one.unordered = reading.played.clustered is not None
     return found
 
 

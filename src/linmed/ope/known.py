@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 from linmed.checks import BadValue
 from linmed.log import SUM_ERROR, DecisionLog, ParquetSource, TableSource
 from linmed.log.source import Dated
+from linmed.log.views import View
 
 CERTAIN = 14.0
 """e^−14 is about one in a million."""
@@ -26,6 +27,8 @@ def holds(log: DecisionLog, column: str) -> bool:
         return bool(source.table[column].null_count == 0)
     if isinstance(source, ParquetSource):
         return all(_filled(file, column) for file in source.files)
+    if isinstance(source, View):
+        return holds(DecisionLog(source.source, log.name), column)
     return begins_with(log, column)
 
 

@@ -18,12 +18,14 @@ from linmed import checks
 from linmed.checks import BadValue, Floats, Ints
 from linmed.kernels import sums
 from linmed.log import BATCH, ENTRY_ERROR, SUM_ERROR, DecisionLog
-from linmed.ope.known import ended, holds
+from linmed.ope.known import begins_with, ended, holds
 from linmed.ope.rounds import Mask, Problems, Rounds, given, require
 from linmed.ope.sums import Played
 
 SMALLEST, LARGEST = np.finfo(np.float64).smallest_subnormal, np.finfo(np.float64).max
 MANY = np.iinfo(np.int64).max
+AGES = 1e12
+"""Seconds beyond which nothing ripens."""
 
 
 class RewardRange(NamedTuple):
@@ -153,7 +155,7 @@ class Reader:
     """Every arm's probability, where all decisions have the same (`fixed_shares`)."""
     batch: int = BATCH
     watchful: bool = False
-    """Whether to look if decisions stand in the order of their times. Known when the log is."""
+    """Whether to look if decisions stand in the order of their times, where the log has them."""
     horizon: int | None = None
     """Microseconds since 1970: decisions after it are too young. Known when the log is (`settled`)."""
 
@@ -171,8 +173,8 @@ class Reader:
         if self.mature is not None:
             length = self.mature.total_seconds() if isinstance(self.mature, timedelta) else self.mature
             seconds = checks.real("mature", length)
-            if seconds < 0:
-                raise BadValue("mature", f"mature must be at least 0 seconds, got {seconds:g}")
+            if not 0 <= seconds <= AGES:
+                raise BadValue("mature", f"mature must be 0 to {AGES:g} seconds, got {seconds:g}")
             object.__setattr__(self, "mature", seconds)
         if self.smallest_probability is not None:
             p = checks.positive("smallest_probability", self.smallest_probability)
@@ -182,9 +184,9 @@ class Reader:
 
     def settled(self, log: DecisionLog) -> "Reader":
         """This reader for `log`, whose end tells how old its decisions are."""
-        if self.missing == "stop" and "time" in log.columns and not holds(log, "reward"):
-            return dataclasses.replace(self, watchful=True)._matured(log)
-        return self._matured(log)
+        needed = self.watchful or (self.missing == "stop" and not holds(log, "reward"))
+        timed = needed and begins_with(log, "time")
+        return dataclasses.replace(self, watchful=timed)._matured(log)
 
     def _matured(self, log: DecisionLog) -> "Reader":
         if self.mature is None:

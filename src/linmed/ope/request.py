@@ -164,7 +164,7 @@ class Request:
         reader = Reader(
             columns=self._columns(log), extra=tuple(extra), possible=self.possible, missing=self.missing,
             mature=self.mature, smallest_probability=self.smallest_probability, shares=shares,
-            batch=self.batch,
+            watchful=bool(self.models), batch=self.batch,
         ).settled(log)  # fmt: skip
         self._set("scan", Scan(reader, self.targets, self.all_arms))
 

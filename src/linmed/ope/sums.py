@@ -143,6 +143,7 @@ class Played:
     def __init__(self) -> None:
         self.decisions = 0
         self.sums = np.zeros((0, 2))
+        self.again = np.zeros(3)  # of arms that follow themselves: Σ 1/p, Σ 1/p², and how many could have
 
     def add(self, arm: Ints, probability: Floats) -> None:
         """Absorb n decisions."""
@@ -154,12 +155,15 @@ class Played:
         self._grow(size)
         self.sums += np.stack(columns, axis=1)
         self.decisions += arm.size
+        same = inverse[1:][arm[1:] == arm[:-1]]
+        self.again += same.sum(), (same * same).sum(), arm.size - 1
 
     def merge(self, other: "Played") -> None:
         """Absorb another summary."""
         self._grow(other.sums.shape[0])
         self.sums[: other.sums.shape[0]] += other.sums
         self.decisions += other.decisions
+        self.again += other.again
 
     def _grow(self, size: int) -> None:
         if size > self.sums.shape[0]:
@@ -180,6 +184,18 @@ class Played:
             return None
         arm = int(np.argmax(gains.max(axis=0)))
         return arm, float(self.sums[arm, 0]) / self.decisions
+
+    @property
+    def clustered(self) -> float | None:
+        """How many times as often as by their probabilities arms follow themselves, if too often; or None.
+
+        1{the arm before is played again}/p has mean one, or zero, as well: more shows rows that are sorted.
+        """
+        total, squares, count = self.again
+        bets = Weights.BETS
+        gains = bets * total - 0.5 * bets**2 * squares - count * np.log1p(bets)
+        evidence = float(np.logaddexp.reduce(gains)) - math.log(gains.size)
+        return None if evidence < -math.log(Weights.REFUTED) else float(total / count)
 
 
 class Extremes:

@@ -9,7 +9,7 @@ import numpy as np
 
 from linmed.checks import Floats
 from linmed.ope.estimators import DR, IPW, Estimator, MarginalIPW, Sample
-from linmed.ope.intervals import Bootstrap, StableVariance, asymptotic, normal
+from linmed.ope.intervals import Bootstrap, StableVariance, asymptotic, honest, normal
 from linmed.ope.request import PLAIN, Asked, Form, Request
 from linmed.ope.rounds import Rounds
 from linmed.ope.sequences import KINDS, ValueSequence
@@ -122,7 +122,7 @@ class Tally:
     def __init__(self, request: Request, *, trace: bool = False, weights_only: bool = False):
         self.request = request
         interval, asked = request.interval, request.estimators
-        self.distrusted = False  # by what the log says of all arms
+        self.distrusted = self.unordered = False  # as the log's arms show: its probabilities, its rows
         self.has_interval = interval != "none" and not weights_only
         interval = interval if self.has_interval else "none"
         forms = sorted({one.form for one in asked})
@@ -199,6 +199,8 @@ class Tally:
     def _interval(self, i: int, asked: Asked) -> tuple[float, float]:
         if self.distrusted or (asked.estimator.name != "dm" and self.weights_of(asked).refuted):
             return math.nan, math.nan  # no interval holds for probabilities that are wrong
+        if self.unordered and asked.source.kind == "dr":
+            return math.nan, math.nan  # what learned from the rows' order learned the rewards themselves
         if self.sequences:
             empty = any(math.isnan(one.bounds[0]) for one in self.sequences.values())
             return (math.nan, math.nan) if empty else self.sequences[asked.form].bounds
@@ -206,8 +208,7 @@ class Tally:
         silent = self.weights_of(asked).mean == 0
         if silent and (asked.estimator.name != "dm" or self.request.interval == "adaptive"):
             return math.nan, math.nan
-        low, high = self._limit(i, asked)
-        return (low, high) if low < high else (math.nan, math.nan)
+        return honest(*self._limit(i, asked))
 
     def _limit(self, i: int, asked: Asked) -> tuple[float, float]:
         """An interval by a limit theorem: of no use where nothing varies."""
@@ -230,6 +231,7 @@ class Contrast:
         self.request = request
         self.confidence = request.confidence if confidence is None else confidence
         (self.asked,) = request.estimators
+        self.distrusted = self.unordered = False
         self.gain = Moments()
         self.reach = Moments()  # of |w₁ − w₂|
         sequenced = request.interval in KINDS
@@ -259,14 +261,14 @@ class Contrast:
     @property
     def bounds(self) -> tuple[float, float]:
         """(lower, upper) of the difference."""
+        if self.distrusted or (self.unordered and self.asked.source.kind == "dr"):
+            return math.nan, math.nan
         if self.sequence is not None:
             return self.sequence.bounds
         if self.request.interval == "none":
             return math.nan, math.nan
-        low, high = (asymptotic if self.request.interval == "asymptotic" else normal)(
-            self.gain, self.confidence
-        )
-        return (low, high) if low < high else (math.nan, math.nan)
+        limit = asymptotic if self.request.interval == "asymptotic" else normal
+        return honest(*limit(self.gain, self.confidence))
 
     def no_row(self, name: str) -> tuple[Any, ...]:
         """The same where the probabilities are wrong, so that no interval holds."""
