@@ -218,8 +218,8 @@ def _choice(names: list[str], contest: Contest, trained: int, confidence: float,
     winners = {i: [j for j in usable if j != i and contest.better(j, i)] for i in usable}
     left = [i for i in usable if not winners[i]]
     if not left:
-        reason = "each of them surely earns less than another" if usable else "no mean weight is near one"
-        raise BadValue("log", f"log must have true probabilities, no candidate can be the best: {reason}")
+        reason = "each candidate surely earns less than another" if usable else "no candidate can be judged"
+        raise BadValue("log", f"log must have true probabilities, and with these {reason}")
 
     def estimate(i: int) -> float:
         return float(rows[i][2])

@@ -85,8 +85,8 @@ def compare(
     estimators: Any = "ipw" if sequenced else "snipw"
     request = Request(
         log=judged, targets=targets, estimators=estimators, interval=interval,
-        confidence=1.0 - error / len(names), reward_range=reward_range, missing=missing, mature=mature, drift=drift, paired=True,
-        smallest_probability=min(expected),
+        confidence=1.0 - error / len(names), reward_range=reward_range, missing=missing, mature=mature,
+        drift=drift, paired=True, smallest_probability=min(expected),
     )  # fmt: skip
     if not found.at_random(expected):
         warn(_disorder(request))
