@@ -5,12 +5,14 @@ import warnings
 from datetime import timedelta
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from linmed.checks import BadValue
-from linmed.ope import DecisionLog, OPEWarning, diagnose, difference, evaluate, sequence
+from linmed.ope import DecisionLog, OPEWarning, Replay, diagnose, difference, evaluate, sequence
 from linmed.ope.intervals import asymptotic_quantile
 from linmed.ope.sums import Weights
+from linmed.policies import Uniform
 
 # Each test asks for the warning it is about; others may come with it.
 pytestmark = pytest.mark.filterwarnings("ignore::linmed.ope.OPEWarning")
@@ -373,3 +375,110 @@ def test_shares_that_are_always_the_same_are_as_good_as_every_arms_probability()
     short = log(20, arms=3, means=(0.5, 0.5, 0.5))
     other = log(20, arms=3, means=(0.5, 0.5, 0.5), probabilities=np.full((20, 3), 1 / 3))
     assert width(evaluate(short, 1, "ipw")) != width(evaluate(other, 1, "ipw"))
+
+
+# What the rows themselves say against a log
+
+
+def test_probabilities_that_balance_out_are_held_against_every_arm():
+    """Played 4 to 1, logged as even: each weight of the uniform policy is one, and every number is wrong."""
+    rng = np.random.default_rng(0)
+    arm = (rng.random(2000) < 0.2).astype(int)
+    one = log(2000, arm=arm, reward=(rng.random(2000) < np.where(arm, 0.1, 0.3)).astype(float))
+    with pytest.warns(
+        OPEWarning, match=r"the probabilities in table are wrong: arm 0 was played 1\.\d+ times"
+    ):
+        rows = evaluate(one, ["uniform", 1]).to_pylist()
+    assert all(math.isnan(row["lower"]) and row["valid"] == "—" for row in rows)
+    with pytest.warns(OPEWarning, match="arm 0 was played"):
+        assert math.isnan(difference(one, 0, 1)["lower"][0].as_py())
+    assert any("arm 0 was played" in doubt for doubt in diagnose(one, "uniform").warnings)
+    arms = np.tile(np.eye(2), (2000, 1, 1))
+    replayed = DecisionLog.from_table({**one.table().to_pydict(), "arms": arms})
+    with pytest.raises(BadValue, match="arm 0 was played"):
+        Replay(Uniform(), bound=2).run(replayed)
+
+
+def test_rows_sorted_by_arm_give_no_doubly_robust_interval():
+    """What learns in the rows' order learns each arm from its own rewards; weights alone know no order."""
+    rng = np.random.default_rng(0)
+    n = 4000
+    arm = rng.integers(4, size=n)
+    reward = (rng.random(n) < np.array([0.05, 0.2, 0.4, 0.7])[arm]).astype(float)
+    order = np.lexsort([arm, np.arange(n) // 400])
+    one = log(n, arms=4, arm=arm[order], reward=reward[order], means=[0.5] * 4)
+    with pytest.warns(OPEWarning, match="an arm follows itself 3.* times as often"):
+        ipw, dr = evaluate(one, "uniform", ["ipw", "dr"]).to_pylist()
+    assert ipw["lower"] < 0.3375 < ipw["upper"]
+    assert math.isnan(dr["lower"])
+    times = np.arange(n)[order].astype("datetime64[s]")
+    timed_ = log(n, arms=4, arm=arm[order], reward=reward[order], means=[0.5] * 4, time=times)
+    with pytest.warns(OPEWarning, match="was taken before the row above it"):
+        evaluate(timed_, "uniform", "dr")
+
+
+def test_late_rewards_in_the_order_of_their_arrival_are_named():
+    columns = timed(3000, timeout=600.0)
+    known = [i for i, reward in enumerate(columns["reward"]) if reward is not None]
+    known.sort(key=lambda i: columns["reward_time"][i])
+    order = known + [i for i in range(3000) if columns["reward"][i] is None]
+    rows = {name: [values[i] for i in order] for name, values in columns.items()}
+    with pytest.warns(OPEWarning, match="was taken before the row above it"):
+        evaluate(DecisionLog.from_table(rows), "uniform", "ipw")
+
+
+def test_a_constant_added_to_all_rewards_changes_no_difference():
+    one = log(600, seed=39, means=(0.5, 0.6))
+    reward = one.table()["reward"].to_numpy() + 100
+    moved = DecisionLog.from_table({**one.table().to_pydict(), "reward": reward})
+    plain = difference(one, 1, 0).to_pylist()[0]
+    far = difference(moved, 1, 0, reward_range=(100, 101)).to_pylist()[0]
+    for name in ("estimate", "lower", "upper"):
+        assert far[name] == pytest.approx(plain[name], abs=1e-9)
+
+
+def test_mass_that_could_not_be_logged_is_named_under_limit_theorems():
+    rng = np.random.default_rng(1)
+    n = 2000
+    rare = np.where(rng.random(n) < 0.2, 0.0, 0.1)
+    p = np.stack([1 - rare, rare], axis=1)
+    arm = (rng.random(n) < rare).astype(int)
+    one = log(n, arm=arm, probability=p[np.arange(n), arm], probabilities=p, means=(0.95, 0.95))
+    with pytest.warns(
+        OPEWarning, match=r"\d\d\.\d+% of the target's mass lies on arms that were never logged"
+    ):
+        evaluate(one, 1, "ipw", interval="normal")
+
+
+@pytest.mark.parametrize("interval", ["normal", "asymptotic", "bootstrap"])
+def test_rounding_is_no_variation(interval):
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        p = rng.uniform(0.2, 0.8, 200)
+        arm = (rng.random(200) > p).astype(int)
+        one = log(200, arm=arm, probability=np.where(arm == 0, p, 1 - p), reward=np.full(200, 0.7))
+        with pytest.warns(OPEWarning, match="does not vary"):
+            row = evaluate(one, "uniform", "snipw", interval).to_pylist()[0]
+        assert math.isnan(row["lower"])
+
+
+def test_a_log_says_the_same_in_one_file_and_in_several(tmp_path):
+    table = log(100, reward=[0.5] * 10 + [None] + [0.5] * 69 + [7.0] + [0.5] * 19).table()
+    for size in (100, 40):
+        folder = tmp_path / str(size)
+        folder.mkdir()
+        for start in range(0, 100, size):
+            pq.write_table(table.slice(start, size), folder / f"decisions-{start:020d}-x.parquet")
+    one, several = (evaluate(tmp_path / str(size), "uniform", "ipw").to_pylist() for size in (100, 40))
+    assert one == several
+    assert one[0]["n"] == 10
+
+
+def test_a_bootstrap_does_not_depend_on_batches():
+    one = log(9000)
+    first, *others = (
+        evaluate(one, 0, "ipw", interval="bootstrap", samples=20, batch=batch).to_pylist()[0]
+        for batch in (65_536, 1000, 777)
+    )
+    assert first["lower"] < first["upper"]
+    assert all((one["lower"], one["upper"]) == (first["lower"], first["upper"]) for one in others)

@@ -257,7 +257,7 @@ def test_the_bootstrap_does_not_draw_what_a_user_drew():
     """Rewards from default_rng(0): sharing them, the first resample takes each reward r just r times."""
     n = 1000
     reward = np.random.default_rng(0).poisson(1.0, n).astype(float)
-    log = DecisionLog.from_table({"arm": [0] * n, "probability": [0.5] * n, "reward": reward})
+    log = DecisionLog.from_table({"arm": [0] * n, "probability": [1.0] * n, "reward": reward})
     (row,) = evaluate(log, "logged", "ipw", interval="bootstrap", samples=2, seed=0).to_pylist()
     assert 0.8 < row["lower"] < row["upper"] < 1.2 < (reward**2).sum() / reward.sum()
 

@@ -144,6 +144,7 @@ def test_an_arm_beyond_those_of_the_log_is_refused_whatever_tells_their_number(t
 
 
 @pytest.mark.parametrize("told", ["arm_count", "probabilities", "arms"])
+@pytest.mark.filterwarnings("ignore:.* lies on arms that were never logged:linmed.ope.OPEWarning")
 def test_the_number_of_arms_may_be_told_by_any_column_that_has_it(tmp_path, told):
     log, counted = half_played(tmp_path, told), half_played(tmp_path, "arm_count")
     with pytest.warns(OPEWarning, match=r"'uniform'.* mean weight is 0.6667"):

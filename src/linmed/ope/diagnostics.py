@@ -13,7 +13,7 @@ from linmed.checks import Floats
 from linmed.log import DecisionLog
 from linmed.ope.doubts import of_log, of_waiting, of_weights
 from linmed.ope.known import begins_with
-from linmed.ope.reader import MANY, Reader, Reading
+from linmed.ope.reader import Reader, Reading
 from linmed.ope.request import MISSING, Log, Scan, as_log
 from linmed.ope.rounds import Problems, given, require
 from linmed.ope.sums import Weights
@@ -146,7 +146,7 @@ def _possible(batch: pa.RecordBatch, start: int) -> Floats:
     if "arm_count" in names:
         most = given(batch.column("arm_count"), "arm_count", rows, problems, 1).to_numpy()
     else:
-        most = batch.column("probabilities").value_lengths().fill_null(MANY).to_numpy()
+        most = batch.column("probabilities").value_lengths().fill_null(2**31 - 1).to_numpy()
     problems.add("arm must be smaller than the number of arms", rows, arm >= most, arm.item)
     p: Floats = given(batch.column("probability"), "probability", rows, problems, 1).to_numpy()
     problems.add("probability must lie in (0, 1]", rows, ~((p > 0) & (p <= 1)), p.item)

@@ -125,9 +125,9 @@ def of_request(request: Request, reading: Reading, log: DecisionLog) -> Iterator
     yield from of_log(reading, log)
     if request.ordered and (times := reading.played.clustered) is not None:
         yield (
-            f"the rows of {log.name} are not in the order of the decisions: an arm follows itself {times:.3g} "
-            "times as often as by its probabilities. Reward models, which learn in that order, are wrong: sort "
-            "the log by time, or ask for 'ipw'"
+            f"the rows of {log.name} are not in the order of the decisions: an arm follows itself "
+            f"{times:.3g} times as often as by its probabilities. Reward models learn in that order and are "
+            "wrong: sort the log by time, or ask for 'ipw'"
         )
     asked = f"interval={request.interval!r}"
     if VALID[request.interval] == "independent":
@@ -155,8 +155,8 @@ def of_log(reading: Reading, log: DecisionLog) -> Iterator[str]:
     if reading.disordered is not None:
         yield (
             f"row {reading.disordered} of {log.name} was taken before the row above it: reward models, and "
-            "judging up to the first decision without a reward, need the order of the decisions. Sort the log "
-            "by time"
+            "judging up to the first decision without a reward, need the order of the decisions. Sort the "
+            "log by time"
         )
 
 
