@@ -103,3 +103,39 @@ def test_a_csv_is_read_in_blocks(tmp_path, monkeypatch):
     assert len(list(log.batches())) > 10
     assert log.table().to_pydict() == {name: values.tolist() for name, values in data.items()}
     assert log[2000:3000].table()["arm"].to_pylist() == data["arm"][2000:3000].tolist()
+
+
+def test_a_reader_that_is_left_early_is_closed(tmp_path, monkeypatch):
+    monkeypatch.setattr("linmed.log.csv_files.BLOCK", 1 << 12)
+    closed = []
+    opened = pv.open_csv
+
+    class Watched:
+        def __init__(self, reader):
+            self.reader = reader
+
+        def __enter__(self):
+            return self.reader
+
+        def __exit__(self, *_):
+            self.reader.close()
+            closed.append(True)
+
+    monkeypatch.setattr("linmed.log.csv_files.pv.open_csv", lambda *args: Watched(opened(*args)))
+    lines = HEAD + "0,0.5,1,a\n" * 2000
+    log = csv(tmp_path, lines + "0,half,1,a\n" * 2000)
+    assert closed == []  # names and types are found without one
+    batches = log.batches()
+    next(batches)
+    batches.close()
+    assert closed == [True]
+    with pytest.raises(ValueError, match="line 2002: column 'probability'") as held:
+        log.table()
+    assert closed == [True, True], held
+
+
+def test_types_are_those_of_whole_lines(tmp_path, monkeypatch):
+    monkeypatch.setattr("linmed.log.csv_files.BLOCK", 64)
+    log = csv(tmp_path, "arm,probability,reward,seen\n" + "0,0.5,1,true\n" * 50)
+    assert log.table()["seen"].to_pylist() == [True] * 50
+    assert csv(tmp_path, "arm,probability,reward\n0,0.5,1").table().num_rows == 1
