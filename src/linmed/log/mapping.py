@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import math
 import numbers
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from linmed.log.values import expected, is_named, read_as
 
 CONSTANT = ("arm_count", "probability")
 """Columns that may be one number for the whole log."""
+MOST_ARMS = 2**53
+"""As many as a number of either type can count."""
 SEVERAL = ("features", "probabilities")
 """Columns that may be joined of several."""
 Columns = Mapping[str, Any]
@@ -203,7 +206,7 @@ def plan(
             parts[log.name] = Constant((), float(given), log.type)
         elif not isinstance(given, str):
             parts[log.name] = Joined(tuple(given), log.name)
-        elif log.name in SEVERAL and not pa.types.is_nested(schema.field(given).type):
+        elif log.name in SEVERAL and not _listed(schema.field(given).type):
             parts[log.name] = Joined((given,), log.name)
         elif log.name == "arm" and is_named(schema.field(given).type):
             named = given
@@ -226,6 +229,11 @@ def plan(
             kind = pa.string() if pa.types.is_null(kind) else kind
             parts[name] = Extra((name,), name, kind) if infer else Same((name,))
     return Plan(parts, named, "arm_count" in parts)
+
+
+def _listed(kind: pa.DataType) -> bool:
+    """Whether a column is one of lists; one without any value is, so that it stays without."""
+    return pa.types.is_nested(kind) or pa.types.is_null(kind)
 
 
 def _check(columns: Any, have: Sequence[str], whose: str) -> None:
@@ -254,7 +262,8 @@ def _check(columns: Any, have: Sequence[str], whose: str) -> None:
 
 def _constant(name: str, number: Any) -> None:
     if name == "arm_count":
-        checks.whole("arm_count", number)
+        if checks.whole("arm_count", number) > MOST_ARMS:
+            raise checks.BadValue("arm_count", f"arm_count must be at most {MOST_ARMS}, got {number!r:.20}")
     elif name != "probability":
         raise _bad(f"columns maps {name!r} to a number; only {' and '.join(CONSTANT)} may be one")
     elif not 0.0 < checks.real("probability", number) <= 1.0:
@@ -292,11 +301,16 @@ def _given(name: str, text: str) -> Any:
     """A number where one may be, several columns where they may be, or one."""
     if name in CONSTANT:
         try:
-            number = Fraction(text)
+            number = float(Fraction(text)) if "/" in text else float(text)
         except (ValueError, ZeroDivisionError):
             return text
-        whole = name == "arm_count" and number.denominator == 1
-        constant = int(number) if whole else float(number)
+        except OverflowError:
+            number = math.inf
+        if not math.isfinite(number):
+            if text.strip("+-").isalpha():  # a column may be called nan or inf
+                return text
+            raise checks.BadValue(name, f"{name} must be a finite number, got {text!r:.20}")
+        constant = int(number) if name == "arm_count" and number.is_integer() else number
         _constant(name, constant)
         return constant
     names = [part.strip() for part in text.split("+")]
