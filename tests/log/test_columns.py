@@ -241,7 +241,7 @@ def test_columns_of_the_file_that_nobody_reads_are_not_converted(tmp_path):
 @pytest.mark.parametrize(
     ("columns", "field", "message"),
     [
-        ({"arm": "nope"}, "columns", "maps 'arm' to 'nope', but .* has the columns item, click, p"),
+        ({"arm": "nope"}, "columns", "maps 'arm' to 'nope', but .* has the columns 'item', 'click', 'p'"),
         ({"features": ["x", "nope"]}, "columns", "maps 'features' to 'nope', but .* has the columns"),
         ({"what": "item"}, "columns", "columns maps 'what', which is none of decision_id, time"),
         ({"arm": ["item", "x"]}, "columns", "maps 'arm' to several columns; only features and probabilities"),
@@ -264,7 +264,7 @@ def test_wrong_mappings_are_explained_wherever_they_are_given(tmp_path, form, co
 
 @pytest.mark.parametrize("form", EVERY)
 def test_a_table_that_is_no_log_says_what_it_lacks(tmp_path, form):
-    with pytest.raises(ValueError, match=r"has no arm, probability, reward .*it has item, click, p"):
+    with pytest.raises(ValueError, match=r"has no arm, probability, reward .*it has 'item', 'click', 'p'"):
         opened(form, tmp_path, {name: DATA[name] for name in ("item", "click", "p")})
 
 

@@ -38,6 +38,11 @@ class Mapped(ABC):
         """Those of the plan."""
         return self.plan.columns
 
+    @property
+    def own(self) -> Sequence[str]:
+        """Those of the file."""
+        return self.plan.own
+
     @abstractmethod
     def numbered(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Generator[Numbered]:
         """The columns of the file, in batches of at most `rows` rows."""

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from linmed import checks
 from linmed.checks import Floats
 from linmed.log.schema import SCHEMA, lists
+from linmed.log.source import quoted
 from linmed.log.values import expected, is_named, read_as
 
 CONSTANT = ("arm_count", "probability")
@@ -167,6 +168,8 @@ class Plan:
     """The column whose texts are the arms, while they are not all known: `arm` is not among the parts."""
     counted: bool = True
     """Whether `arm_count` is said otherwise than by the number of names."""
+    own: tuple[str, ...] = ()
+    """The names of the columns that it is made of, those not used too."""
 
     @property
     def columns(self) -> list[str]:
@@ -228,12 +231,12 @@ def plan(
             kind = schema.field(name).type
             kind = pa.string() if pa.types.is_null(kind) else kind
             parts[name] = Extra((name,), name, kind) if infer else Same((name,))
-    return Plan(parts, named, "arm_count" in parts)
+    return Plan(parts, named, "arm_count" in parts, tuple(schema.names))
 
 
 def _listed(kind: pa.DataType) -> bool:
     """Whether a column is one of lists; one without any value is, so that it stays without."""
-    return pa.types.is_nested(kind) or pa.types.is_null(kind)
+    return bool(pa.types.is_nested(kind) or pa.types.is_null(kind))
 
 
 def _check(columns: Any, have: Sequence[str], whose: str) -> None:
@@ -255,9 +258,7 @@ def _check(columns: Any, have: Sequence[str], whose: str) -> None:
             raise _bad(f"columns maps {name!r} to several columns; only {' and '.join(SEVERAL)} take them")
         for column in given if several else [given]:
             if column not in have:
-                raise _bad(
-                    f"columns maps {name!r} to {column!r}, but {whose} has the columns {', '.join(have)}"
-                )
+                raise _bad(f"columns maps {name!r} to {column!r}, but {whose} has the columns {quoted(have)}")
 
 
 def _constant(name: str, number: Any) -> None:

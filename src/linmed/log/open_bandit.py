@@ -84,7 +84,7 @@ def source(path: Path, arm_count: int | None, errors: str) -> CsvSource:
         **{name: Extra((name,), name, pa.string()) for name in names if name.startswith(USER)},
         **_features(names, count, item, own["arm"]),
     }
-    return CsvSource(Plan(parts), str(path), path, errors, nulls=False)
+    return CsvSource(Plan(parts, own=tuple(names)), str(path), path, errors, nulls=False)
 
 
 def _items(file: Path) -> tuple[int | None, tuple[float, ...]]:
