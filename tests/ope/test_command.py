@@ -334,3 +334,24 @@ def test_decisions_that_stand_in_a_log_twice_may_be_counted_once(tmp_path, capsy
     assert "--distinct counts the first of each" in error
     assert command(tmp_path / "log.csv", "--arms", 2, "--distinct", "--json") == 0
     assert json.loads(capsys.readouterr().out)["decisions"] == 30
+
+
+def test_a_diagnosis_tells_its_numbers_of_a_healthy_log_too(tmp_path, capsys):
+    rng = np.random.default_rng(3)
+    rows = {"arm": rng.integers(0, 2, 400), "reward": rng.random(400), "probability": np.full(400, 0.5)}
+    DecisionLog.from_table({**rows, "probabilities": np.full((400, 2), 0.5)}).save(tmp_path / "log")
+    assert command(tmp_path / "log", "--diagnose") == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "note: uniform: 400 decisions are worth 400.0 of the target's own, largest weight 1," in out
+    assert "mass without overlap 0" in out
+    assert command(tmp_path / "log", "--diagnose", "--target", "arm:0", "--json") == 0
+    (found,) = json.loads(capsys.readouterr().out)["diagnosis"]
+    assert (found["target"], found["n"], found["largest_weight"]) == ("arm 0", 400, 2.0)
+
+
+def test_an_agent_that_is_not_there_is_named(silent, capsys):
+    for target, reason in (("agent:nofile", "does not exist"), (f"agent:{silent}", "is a directory")):
+        assert command(silent, "--target", target) == 2
+        error = capsys.readouterr().err
+        assert f"target '{target}' must name a file that agent.save wrote" in error
+        assert reason in error

@@ -186,7 +186,16 @@ def _format(place: Path) -> str:
 def parse_target(text: str) -> Target:
     """The target that an argument names: TARGET, or NAME=TARGET. An agent is loaded from its file."""
     name, text = _name(text)
-    return as_target(Agent.load(text.removeprefix("agent:")) if text.startswith("agent:") else text, name)
+    return as_target(_agent(text) if text.startswith("agent:") else text, name)
+
+
+def _agent(text: str) -> Agent:
+    """The agent in agent:FILE."""
+    place = Path(text.removeprefix("agent:").strip())
+    if not place.is_file():
+        there = "is a directory" if place.is_dir() else "does not exist"
+        raise ValueError(f"target {text!r} must name a file that agent.save wrote; {str(place)!r} {there}")
+    return Agent.load(place)
 
 
 def parse_candidate(text: str) -> tuple[str, Policy | Target]:
