@@ -241,7 +241,7 @@ def test_columns_of_the_file_that_nobody_reads_are_not_converted(tmp_path):
 @pytest.mark.parametrize(
     ("columns", "field", "message"),
     [
-        ({"arm": "nope"}, "columns", "maps 'arm' to 'nope', but .* has the columns item, click, p"),
+        ({"arm": "nope"}, "columns", "maps 'arm' to 'nope', but .* has the columns 'item', 'click', 'p'"),
         ({"features": ["x", "nope"]}, "columns", "maps 'features' to 'nope', but .* has the columns"),
         ({"what": "item"}, "columns", "columns maps 'what', which is none of decision_id, time"),
         ({"arm": ["item", "x"]}, "columns", "maps 'arm' to several columns; only features and probabilities"),
@@ -264,7 +264,7 @@ def test_wrong_mappings_are_explained_wherever_they_are_given(tmp_path, form, co
 
 @pytest.mark.parametrize("form", EVERY)
 def test_a_table_that_is_no_log_says_what_it_lacks(tmp_path, form):
-    with pytest.raises(ValueError, match=r"has no arm, probability, reward .*it has item, click, p"):
+    with pytest.raises(ValueError, match=r"has no arm, probability, reward .*it has 'item', 'click', 'p'"):
         opened(form, tmp_path, {name: DATA[name] for name in ("item", "click", "p")})
 
 
@@ -331,3 +331,30 @@ def test_files_of_a_directory_may_differ_in_their_types(tmp_path):
 def test_a_log_of_ones_own_is_read_as_it_is(forms):
     assert type(forms["directory"].source).__name__ == "ParquetSource"
     assert type(forms["file"].source).__name__ == "ParquetSource"
+
+
+@pytest.mark.parametrize("name", ["probabilities", "features", "arms"])
+def test_a_column_without_any_value_stays_without(tmp_path, name):
+    table = pa.table({"arm": [0, 1], "probability": [0.5, 0.5], "reward": [1.0, 0.0], name: pa.nulls(2)})
+    pq.write_table(table, tmp_path / "log.parquet")
+    (tmp_path / "log.csv").write_text(f"arm,probability,reward,{name}\n0,0.5,1,\n1,0.5,0,\n")
+    for log in (
+        DecisionLog.from_table(table),
+        DecisionLog.from_table({**table.to_pydict()}),
+        DecisionLog.open(tmp_path / "log.parquet"),
+        DecisionLog.from_csv(tmp_path / "log.csv"),
+    ):
+        assert log.table()[name].to_pylist() == [None, None]
+        assert "arm_count" not in log.columns
+
+
+@pytest.mark.parametrize("text", ["arm_count=1e400", "arm_count=1e999999999", "arm_count=1e20"])
+def test_numbers_beyond_all_bounds_are_refused_by_name(text):
+    with pytest.raises(ValueError, match="arm_count must be") as refusal:
+        parse_columns(text)
+    assert refusal.value.field == "arm_count"
+    with pytest.raises(ValueError, match="probability must be a finite number"):
+        parse_columns(f"probability=1{'0' * 400}/3")
+    with pytest.raises(ValueError, match="arm_count must be at most"):
+        DecisionLog.from_table({"arm": [0], "probability": [1.0], "reward": [1]}, {"arm_count": 10**400})
+    assert parse_columns("arm_count=nan,probability=inf") == {"arm_count": "nan", "probability": "inf"}

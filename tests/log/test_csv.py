@@ -103,3 +103,68 @@ def test_a_csv_is_read_in_blocks(tmp_path, monkeypatch):
     assert len(list(log.batches())) > 10
     assert log.table().to_pydict() == {name: values.tolist() for name, values in data.items()}
     assert log[2000:3000].table()["arm"].to_pylist() == data["arm"][2000:3000].tolist()
+
+
+def test_a_reader_that_is_left_early_is_closed(tmp_path, monkeypatch):
+    monkeypatch.setattr("linmed.log.csv_files.BLOCK", 1 << 12)
+    closed = []
+    opened = pv.open_csv
+
+    class Watched:
+        def __init__(self, reader):
+            self.reader = reader
+
+        def __enter__(self):
+            return self.reader
+
+        def __exit__(self, *_):
+            self.reader.close()
+            closed.append(True)
+
+    monkeypatch.setattr("linmed.log.csv_files.pv.open_csv", lambda *args: Watched(opened(*args)))
+    lines = HEAD + "0,0.5,1,a\n" * 2000
+    log = csv(tmp_path, lines + "0,half,1,a\n" * 2000)
+    assert closed == []  # names and types are found without one
+    batches = log.batches()
+    next(batches)
+    batches.close()
+    assert closed == [True]
+    with pytest.raises(ValueError, match="line 2002: column 'probability'") as held:
+        log.table()
+    assert closed == [True, True], held
+
+
+def test_types_are_those_of_whole_lines(tmp_path, monkeypatch):
+    monkeypatch.setattr("linmed.log.csv_files.BLOCK", 64)
+    log = csv(tmp_path, "arm,probability,reward,seen\n" + "0,0.5,1,true\n" * 50)
+    assert log.table()["seen"].to_pylist() == [True] * 50
+    assert csv(tmp_path, "arm,probability,reward\n0,0.5,1").table().num_rows == 1
+
+
+def test_messages_tell_of_the_file_as_it_is(tmp_path):
+    with pytest.raises(ValueError, match=r"has no probability, reward \(it has 'my item', 'click'\)"):
+        csv(tmp_path, "my item,click\n0,1\n", {"arm": "my item"})
+    with pytest.raises(ValueError, match=r"has no probability, reward \(it has 'my item', 'click'\)"):
+        DecisionLog.from_table({"my item": [0], "click": [1]}, {"arm": "my item"})
+    log = csv(tmp_path, "my item,click\n0,1\n", {"arm": "my item", "reward": "click", "probability": 1})
+    with pytest.raises(ValueError, match=r"made of 'my item', 'click'"):
+        log.table(["features"])
+    with pytest.raises(ValueError, match=r"maps 'arm' to 'item', but .* has the columns 'my item', 'click'"):
+        csv(tmp_path, "my item,click\n0,1\n", {"arm": "item"})
+    with pytest.raises(ValueError, match="only a line of names"):
+        csv(tmp_path, "arm,probability,reward\n")
+    with pytest.raises(ValueError, match=r"has one column, 'arm;probability': its delimiter seems to be ';'"):
+        csv(tmp_path, "arm;probability\n0;1\n")
+    for line in ("arm,probability,reward,caf\xe9\n0,1,1,1\n", "arm,probability,reward,a\n0,1,1,caf\xe9\n"):
+        (tmp_path / "latin.csv").write_bytes(line.encode("latin-1"))
+        with pytest.raises(ValueError, match=r"latin\.csv cannot be read as CSV: .*UTF-8 is expected"):
+            DecisionLog.from_csv(tmp_path / "latin.csv").table()
+
+
+def test_a_directory_without_decisions_says_what_it_holds(tmp_path):
+    with pytest.raises(ValueError, match="that has not flushed yet"):
+        DecisionLog.open(tmp_path)
+    for name in "ba":
+        (tmp_path / f"{name}.csv").write_text("arm\n")
+    with pytest.raises(ValueError, match=r"holds no Parquet files, but a\.csv, b\.csv: "):
+        DecisionLog.open(tmp_path)

@@ -1,6 +1,8 @@
 """`linmed ope`: what it prints, its JSON, its plot and its errors."""
 
 import argparse
+import bz2
+import gzip
 import json
 import math
 import os
@@ -297,9 +299,9 @@ def test_a_csv_file_is_known_by_its_header(tmp_path, monkeypatch):
     open_log(tmp_path / "theirs.csv", "csv")
     mapped = {"reward": "click", "arm": "item_id", "arm_count": 3}
     assert calls == [
-        {"columns": {}, "errors": "raise"},
-        {"columns": mapped, "errors": "skip"},
-        {"columns": {}, "errors": "raise"},
+        {"columns": {}, "errors": "raise", "delimiter": ","},
+        {"columns": mapped, "errors": "skip", "delimiter": ","},
+        {"columns": {}, "errors": "raise", "delimiter": ","},
     ]
     monkeypatch.setattr(DecisionLog, "open", lambda path, **said: calls.append(said))
     open_log(tmp_path / "table.parquet", columns="reward=click")
@@ -308,3 +310,48 @@ def test_a_csv_file_is_known_by_its_header(tmp_path, monkeypatch):
         open_log(tmp_path / "log.json", columns="reward=click")
     with pytest.raises(FileNotFoundError, match="there is no log at"):
         open_log(tmp_path / "none.csv")
+
+
+def test_compressed_csv_files_and_other_delimiters_are_read(tmp_path, capsys):
+    lines = "arm;probability;reward\n" + "0;0.5;1\n1;0.5;0\n" * 20
+    for name, opened in (("log.csv.gz", gzip.open), ("LOG.CSV.bz2", bz2.open)):
+        with opened(tmp_path / name, "wt") as file:
+            file.write(lines)
+        assert command(tmp_path / name, "--json") == 2
+        assert "seems to be ';' (say so with delimiter, on a command line with" in capsys.readouterr().err
+        assert command(tmp_path / name, "--arms", 2, "--delimiter", ";", "--json") == 0
+        assert json.loads(capsys.readouterr().out)["decisions"] == 40
+    (tmp_path / "log.csv").write_text(lines.replace(";", "\t"))
+    assert command(tmp_path / "log.csv", "--arms", 2, "--delimiter", "tab", "--json") == 0
+
+
+def test_decisions_that_stand_in_a_log_twice_may_be_counted_once(tmp_path, capsys):
+    rows = "".join(f"d{i % 30},{i % 2},0.5,1\n" for i in range(40))
+    (tmp_path / "log.csv").write_text("decision_id,arm,probability,reward\n" + rows)
+    assert command(tmp_path / "log.csv", "--arms", 2) == 2
+    error = capsys.readouterr().err
+    assert "row 30 has the decision_id 'd0' of row 0 again" in error
+    assert "--distinct counts the first of each" in error
+    assert command(tmp_path / "log.csv", "--arms", 2, "--distinct", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["decisions"] == 30
+
+
+def test_a_diagnosis_tells_its_numbers_of_a_healthy_log_too(tmp_path, capsys):
+    rng = np.random.default_rng(3)
+    rows = {"arm": rng.integers(0, 2, 400), "reward": rng.random(400), "probability": np.full(400, 0.5)}
+    DecisionLog.from_table({**rows, "probabilities": np.full((400, 2), 0.5)}).save(tmp_path / "log")
+    assert command(tmp_path / "log", "--diagnose") == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "note: uniform: 400 decisions are worth 400.0 of the target's own, largest weight 1," in out
+    assert "mass without overlap 0" in out
+    assert command(tmp_path / "log", "--diagnose", "--target", "arm:0", "--json") == 0
+    (found,) = json.loads(capsys.readouterr().out)["diagnosis"]
+    assert (found["target"], found["n"], found["largest_weight"]) == ("arm 0", 400, 2.0)
+
+
+def test_an_agent_that_is_not_there_is_named(silent, capsys):
+    for target, reason in (("agent:nofile", "does not exist"), (f"agent:{silent}", "is a directory")):
+        assert command(silent, "--target", target) == 2
+        error = capsys.readouterr().err
+        assert f"target '{target}' must name a file that agent.save wrote" in error
+        assert reason in error

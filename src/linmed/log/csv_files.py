@@ -1,7 +1,7 @@
 """Any CSV file, streamed as text that a plan makes a log of."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,8 @@ from linmed.log.source import Malformed
 
 BLOCK = 4 << 20
 """Bytes of the file that are parsed at once."""
+DELIMITERS = (",", ";", "\t", "|")
+"""Those that a header is searched for if it seems to have one column."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class CsvSource(Mapped):
     """Whether an empty field, NA, NaN and the like are no value."""
     unit = "line"
 
-    def numbered(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Iterator[Numbered]:
+    def numbered(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Generator[Numbered]:
         """Text, each row with its line; lines with too few or too many fields are reported."""
         short: list[int] = []
         reports: list[tuple[int, str]] = []
@@ -44,42 +46,45 @@ class CsvSource(Mapped):
 
         done = 0
         names = list(columns)
-        for batch in self._batches(names, invalid):
-            for line, reason in reports:
-                self.report(line, reason, malformed)
-            reports.clear()
-            lines = _lines(np.arange(done, done + batch.num_rows), short)
-            for start in range(0, batch.num_rows, rows):
-                yield lines[start : start + rows], batch.slice(start, rows)
-            done += batch.num_rows
+        with closing(
+            self._batches(names, invalid)
+        ) as batches:  # its thread must not outlive a reader's error
+            for batch in batches:
+                for line, reason in reports:
+                    self.report(line, reason, malformed)
+                reports.clear()
+                lines = _lines(np.arange(done, done + batch.num_rows), short)
+                for start in range(0, batch.num_rows, rows):
+                    yield lines[start : start + rows], batch.slice(start, rows)
+                done += batch.num_rows
         for line, reason in reports:
             self.report(line, reason, malformed)
 
-    def _batches(self, names: list[str], invalid: Any) -> Iterator[pa.RecordBatch]:
+    def _batches(self, names: list[str], invalid: Any) -> Generator[pa.RecordBatch]:
         convert = pv.ConvertOptions(
             include_columns=names,
             column_types=dict.fromkeys(names, pa.string()),
             strings_can_be_null=self.nulls,
         )
-        with _opened(self.path, self.delimiter, convert, invalid) as reader:
+        reading = pv.ReadOptions(use_threads=False, block_size=BLOCK)
+        parsing = _parsing(self.delimiter, invalid)
+        with _named(self.path), pv.open_csv(self.path, reading, parsing, convert) as reader:
             yield from reader
 
 
+def _parsing(delimiter: str, invalid: Any) -> pv.ParseOptions:
+    return pv.ParseOptions(delimiter=delimiter, invalid_row_handler=invalid, newlines_in_values=True)
+
+
 @contextmanager
-def _opened(path: Path, delimiter: str, convert: pv.ConvertOptions | None, invalid: Any) -> Iterator[Any]:
-    """A reader of the file, which is named in what pyarrow has to say of its content."""
+def _named(path: Path) -> Iterator[None]:
+    """The file is named in what pyarrow has to say of its content."""
     try:
-        with pv.open_csv(
-            path,
-            read_options=pv.ReadOptions(use_threads=False, block_size=BLOCK),
-            parse_options=pv.ParseOptions(
-                delimiter=delimiter, invalid_row_handler=invalid, newlines_in_values=True
-            ),
-            convert_options=convert,
-        ) as reader:
-            yield reader
-    except pa.ArrowInvalid as error:
-        raise ValueError(f"{path} cannot be read as CSV: {error}") from None
+        yield
+    except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+        encoding = "UTF8" in str(error) or isinstance(error, UnicodeDecodeError)
+        hint = " (UTF-8 is expected: save the file in that encoding)" if encoding else ""
+        raise ValueError(f"{path} cannot be read as CSV: {error}{hint}") from None
 
 
 def _lines(row: Ints, short: list[int]) -> Ints:
@@ -89,11 +94,35 @@ def _lines(row: Ints, short: list[int]) -> Ints:
 
 
 def csv_schema(path: Path, delimiter: str = ",") -> pa.Schema:
-    """The names of the columns, and the types that the first lines suggest."""
+    """The names of the columns, and the types that the first lines suggest.
+
+    They are parsed in memory: a reader of the file would go on reading in a thread of its own.
+    """
     if not path.is_file():
         raise FileNotFoundError(f"there is no log at {path}")
-    with _opened(path, delimiter, None, lambda row: "skip") as reader:
-        return reader.schema
+    short: list[int] = []
+
+    def invalid(row: Any) -> str:
+        short.append(row.number)
+        return "skip"
+
+    with _named(path):
+        with pa.input_stream(path, compression="detect") as file:
+            head = file.read(BLOCK)
+            whole = len(head) < BLOCK
+        lines = head + b"\n" if whole and head else head[: head.rfind(b"\n") + 1] or head
+        reading = pv.ReadOptions(use_threads=False, block_size=2 * BLOCK)
+        table = pv.read_csv(pa.BufferReader(lines), reading, _parsing(delimiter, invalid))
+        names = table.schema.names
+        if whole and not table.num_rows and not short:
+            raise ValueError(f"{path} is empty: it holds no decisions, only a line of names")
+    others = [sign for sign in DELIMITERS if sign != delimiter and sign in names[0]]
+    if len(names) == 1 and others:
+        raise ValueError(
+            f"{path} has one column, {names[0]!r}: its delimiter seems to be {others[0]!r} "
+            "(say so with delimiter, on a command line with --delimiter)"
+        )
+    return table.schema
 
 
 def csv_source(path: Path, columns: Columns, errors: str, delimiter: str) -> CsvSource:

@@ -15,8 +15,18 @@ from linmed.log import dsjson, obp, open_bandit, text, views
 from linmed.log.csv_files import csv_source
 from linmed.log.duplicates import Repeated, repeats
 from linmed.log.mapped import parquet_source
-from linmed.log.parquet import log_files, write_parquet
-from linmed.log.source import BATCH, Malformed, Source, TableSource, divided, rows_of
+from linmed.log.parquet import log_files, nothing_in, write_parquet
+from linmed.log.source import (
+    BATCH,
+    Foreign,
+    Malformed,
+    Source,
+    TableSource,
+    check_needed,
+    divided,
+    quoted,
+    rows_of,
+)
 from linmed.log.tables import canonical
 
 Time = datetime | float | str
@@ -34,12 +44,7 @@ class DecisionLog:
     """
 
     def __init__(self, source: Source, name: str = "log"):
-        missing = [column for column in ("arm", "probability", "reward") if column not in source.columns]
-        if missing:
-            raise ValueError(
-                f"a decision log needs the columns arm, probability and reward; {name} has no "
-                f"{', '.join(missing)} (it has {', '.join(source.columns)})"
-            )
+        check_needed(source.columns, source.own if isinstance(source, Foreign) else source.columns, name)
         self.source = source
         self.name = name
         self._malformed: Malformed | None = None
@@ -62,11 +67,13 @@ class DecisionLog:
 
     def require(self, columns: Sequence[str], reason: str) -> None:
         """Raise unless the log has all `columns`."""
+        own = self.source.own if isinstance(self.source, Foreign) else self.columns
+        made = "" if set(own) <= set(self.columns) else f", made of {quoted(own)}"
         for column in columns:
             if column not in self.columns:
                 raise ValueError(
                     f"{reason} needs the column {column!r}, which {self.name} does not have "
-                    f"(it has {', '.join(self.columns)})"
+                    f"(it has {quoted(self.columns)}{made})"
                 )
 
     def batches(self, columns: Sequence[str] | None = None, rows: int = BATCH) -> Iterator[pa.RecordBatch]:
@@ -212,7 +219,7 @@ class DecisionLog:
         if not place.exists():
             raise FileNotFoundError(f"there is no log at {place}")
         if place.is_dir() and not log_files(place):
-            raise ValueError(f"the log at {place} is empty: it holds no decisions")
+            raise ValueError(f"the log at {place} {nothing_in(place)}")
         return cls(parquet_source(place, {} if columns is None else columns), str(place))
 
     @classmethod

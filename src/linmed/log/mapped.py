@@ -2,7 +2,8 @@
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -37,8 +38,13 @@ class Mapped(ABC):
         """Those of the plan."""
         return self.plan.columns
 
+    @property
+    def own(self) -> Sequence[str]:
+        """Those of the file."""
+        return self.plan.own
+
     @abstractmethod
-    def numbered(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Iterator[Numbered]:
+    def numbered(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Generator[Numbered]:
         """The columns of the file, in batches of at most `rows` rows."""
 
     @cached_property
@@ -66,14 +72,15 @@ class Mapped(ABC):
             needed += [part for part in plan.parts.values() if not part.lenient]
         reads = list(dict.fromkeys(name for part in needed for name in part.reads))
         some = next(part.reads for part in plan.parts.values() if part.reads)  # rows are counted by a column
-        for numbers, batch in self.numbered(reads or list(some), rows, malformed):
-            made = _arrays(needed, batch)
-            if made is None:
-                batch = self._readable(numbers, batch, needed, malformed)
+        with closing(self.numbered(reads or list(some), rows, malformed)) as numbered:
+            for numbers, batch in numbered:
                 made = _arrays(needed, batch)
-            assert made is not None  # every row that is left can be read, and so can they all
-            if batch.num_rows:
-                yield pa.RecordBatch.from_arrays(made[: len(wanted)], list(wanted))
+                if made is None:
+                    batch = self._readable(numbers, batch, needed, malformed)
+                    made = _arrays(needed, batch)
+                assert made is not None  # every row that is left can be read, and so can they all
+                if batch.num_rows:
+                    yield pa.RecordBatch.from_arrays(made[: len(wanted)], list(wanted))
 
     def _readable(
         self, numbers: Ints, batch: pa.RecordBatch, parts: Sequence[Part], malformed: Malformed
@@ -121,7 +128,7 @@ class MappedTable(Mapped):
 
     table: pa.Table
 
-    def numbered(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Iterator[Numbered]:
+    def numbered(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Generator[Numbered]:
         """Slices of it."""
         yield from _counted(TableSource(self.table).read(columns, rows, malformed))
 
@@ -132,7 +139,7 @@ class MappedParquet(Mapped):
 
     source: ParquetSource
 
-    def numbered(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Iterator[Numbered]:
+    def numbered(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Generator[Numbered]:
         """File after file."""
         yield from _counted(self.source.read(columns, rows, malformed))
 
@@ -153,7 +160,7 @@ class MappedParquet(Mapped):
         return dataclasses.replace(self, plan=self.ready, source=source)
 
 
-def _counted(batches: Iterator[pa.RecordBatch]) -> Iterator[Numbered]:
+def _counted(batches: Iterator[pa.RecordBatch]) -> Generator[Numbered]:
     """Each batch with the numbers of its rows."""
     done = 0
     for batch in batches:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import math
 import numbers
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,10 +16,13 @@ import pyarrow.compute as pc
 from linmed import checks
 from linmed.checks import Floats
 from linmed.log.schema import SCHEMA, lists
+from linmed.log.source import quoted
 from linmed.log.values import expected, is_named, read_as
 
 CONSTANT = ("arm_count", "probability")
 """Columns that may be one number for the whole log."""
+MOST_ARMS = 2**53
+"""As many as a number of either type can count."""
 SEVERAL = ("features", "probabilities")
 """Columns that may be joined of several."""
 Columns = Mapping[str, Any]
@@ -164,6 +168,8 @@ class Plan:
     """The column whose texts are the arms, while they are not all known: `arm` is not among the parts."""
     counted: bool = True
     """Whether `arm_count` is said otherwise than by the number of names."""
+    own: tuple[str, ...] = ()
+    """The names of the columns that it is made of, those not used too."""
 
     @property
     def columns(self) -> list[str]:
@@ -203,7 +209,7 @@ def plan(
             parts[log.name] = Constant((), float(given), log.type)
         elif not isinstance(given, str):
             parts[log.name] = Joined(tuple(given), log.name)
-        elif log.name in SEVERAL and not pa.types.is_nested(schema.field(given).type):
+        elif log.name in SEVERAL and not _listed(schema.field(given).type):
             parts[log.name] = Joined((given,), log.name)
         elif log.name == "arm" and is_named(schema.field(given).type):
             named = given
@@ -225,7 +231,12 @@ def plan(
             kind = schema.field(name).type
             kind = pa.string() if pa.types.is_null(kind) else kind
             parts[name] = Extra((name,), name, kind) if infer else Same((name,))
-    return Plan(parts, named, "arm_count" in parts)
+    return Plan(parts, named, "arm_count" in parts, tuple(schema.names))
+
+
+def _listed(kind: pa.DataType) -> bool:
+    """Whether a column is one of lists; one without any value is, so that it stays without."""
+    return bool(pa.types.is_nested(kind) or pa.types.is_null(kind))
 
 
 def _check(columns: Any, have: Sequence[str], whose: str) -> None:
@@ -247,14 +258,13 @@ def _check(columns: Any, have: Sequence[str], whose: str) -> None:
             raise _bad(f"columns maps {name!r} to several columns; only {' and '.join(SEVERAL)} take them")
         for column in given if several else [given]:
             if column not in have:
-                raise _bad(
-                    f"columns maps {name!r} to {column!r}, but {whose} has the columns {', '.join(have)}"
-                )
+                raise _bad(f"columns maps {name!r} to {column!r}, but {whose} has the columns {quoted(have)}")
 
 
 def _constant(name: str, number: Any) -> None:
     if name == "arm_count":
-        checks.whole("arm_count", number)
+        if checks.whole("arm_count", number) > MOST_ARMS:
+            raise checks.BadValue("arm_count", f"arm_count must be at most {MOST_ARMS}, got {number!r:.20}")
     elif name != "probability":
         raise _bad(f"columns maps {name!r} to a number; only {' and '.join(CONSTANT)} may be one")
     elif not 0.0 < checks.real("probability", number) <= 1.0:
@@ -292,11 +302,16 @@ def _given(name: str, text: str) -> Any:
     """A number where one may be, several columns where they may be, or one."""
     if name in CONSTANT:
         try:
-            number = Fraction(text)
+            number = float(Fraction(text)) if "/" in text else float(text)
         except (ValueError, ZeroDivisionError):
             return text
-        whole = name == "arm_count" and number.denominator == 1
-        constant = int(number) if whole else float(number)
+        except OverflowError:
+            number = math.inf
+        if not math.isfinite(number):
+            if text.strip("+-").isalpha():  # a column may be called nan or inf
+                return text
+            raise checks.BadValue(name, f"{name} must be a finite number, got {text!r:.20}")
+        constant = int(number) if name == "arm_count" and number.is_integer() else number
         _constant(name, constant)
         return constant
     names = [part.strip() for part in text.split("+")]

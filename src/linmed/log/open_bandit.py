@@ -84,14 +84,14 @@ def source(path: Path, arm_count: int | None, errors: str) -> CsvSource:
         **{name: Extra((name,), name, pa.string()) for name in names if name.startswith(USER)},
         **_features(names, count, item, own["arm"]),
     }
-    return CsvSource(Plan(parts), str(path), path, errors, nulls=False)
+    return CsvSource(Plan(parts, own=tuple(names)), str(path), path, errors, nulls=False)
 
 
 def _items(file: Path) -> tuple[int | None, tuple[float, ...]]:
     """The number of items, and `item_feature_0` of each; None and nothing where the file is not there."""
     if not file.is_file():
         return None, ()
-    table = pv.read_csv(file)
+    table = pv.read_csv(file, pv.ReadOptions(use_threads=False))
     count = pc.max(table["item_id"]).as_py() + 1
     if "item_feature_0" not in table.column_names or sorted(table["item_id"].to_pylist()) != list(
         range(count)

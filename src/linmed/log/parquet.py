@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 from linmed.checks import Floats
 from linmed.log.source import Malformed
 
+NAMED = 5
+"""Files that a message names."""
 AT_ONCE = 1 << 24
 """Numbers of one column that a batch may hold (128 MiB): wide rows come fewer at a time."""
 
@@ -176,6 +178,20 @@ def log_files(path: Path) -> list[Path]:
         return own
     below = sorted(path.rglob("*.parquet"))
     return [file for file in below if not any(p.startswith((".", "_")) for p in file.relative_to(path).parts)]
+
+
+def nothing_in(path: Path) -> str:
+    """What is to be said of a directory without a file of decisions."""
+    others = sorted(file.name for file in path.iterdir() if not file.name.startswith("."))
+    if others and not any(name.startswith("rewards-") for name in others):
+        named = ", ".join(others[:NAMED]) + (", …" if len(others) > NAMED else "")
+        return (
+            f"holds no Parquet files, but {named}: give a file of decisions, or a directory of Parquet files"
+        )
+    return (
+        "is empty: it holds no decisions. If a program is writing it, that has not flushed yet: "
+        "agent.log.flush() writes at once"
+    )
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 BATCH = 65_536
 KEPT_REPORTS = 20
+NEEDED = ("arm", "probability", "reward")
 
 
 @dataclass
@@ -73,6 +74,30 @@ class Dated(Protocol):
 
     def ended(self) -> int:
         """Microseconds since 1970."""
+
+
+@runtime_checkable
+class Foreign(Protocol):
+    """A source whose columns are made of a file's."""
+
+    @property
+    def own(self) -> Sequence[str]:
+        """The names in the file."""
+
+
+def quoted(names: Sequence[str]) -> str:
+    """Names in a message, so that spaces in them are seen."""
+    return ", ".join(map(repr, names))
+
+
+def check_needed(have: Sequence[str], own: Sequence[str], name: str) -> None:
+    """Raise unless the columns that every log needs are there; `own` are those of the file."""
+    missing = [column for column in NEEDED if column not in have]
+    if missing:
+        raise ValueError(
+            f"a decision log needs the columns {', '.join(NEEDED[:-1])} and {NEEDED[-1]}; {name} has no "
+            f"{', '.join(missing)} (it has {quoted(own)})"
+        )
 
 
 def vouched(source: Source) -> bool:

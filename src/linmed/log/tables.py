@@ -9,7 +9,7 @@ import pyarrow as pa
 from linmed.log.mapped import MappedTable
 from linmed.log.mapping import Columns, plan
 from linmed.log.schema import lists, ragged
-from linmed.log.source import BATCH, Malformed
+from linmed.log.source import BATCH, Malformed, check_needed
 
 
 def canonical(table: Any, columns: Columns) -> pa.Table:
@@ -19,6 +19,7 @@ def canonical(table: Any, columns: Columns) -> pa.Table:
         raise ValueError("the table is empty: it holds no decisions")
     gaps = frozenset(name for name in source.column_names if source.column(name).null_count)
     made = MappedTable(plan(columns, source.schema, "the table", gaps), "the table", source)
+    check_needed(made.columns, made.own, "table")
     return pa.Table.from_batches(made.read(made.columns, BATCH, Malformed()))
 
 

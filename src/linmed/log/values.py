@@ -37,6 +37,8 @@ def read_as(column: pa.Array, kind: pa.DataType) -> pa.Array:
     """`column` as `kind`; raises ValueError or one of pyarrow's errors where some value is none."""
     if column.type == kind:
         return column
+    if column.null_count == len(column):
+        return pa.nulls(len(column), kind)
     if pa.types.is_dictionary(column.type):
         return read_as(column.dictionary_decode(), kind)
     text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)

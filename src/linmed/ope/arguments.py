@@ -12,7 +12,7 @@ from typing import Any
 
 from linmed.agent import Agent
 from linmed.log import DecisionLog, parse_columns
-from linmed.log.csv_files import csv_source
+from linmed.log.csv_files import csv_schema, csv_source
 from linmed.log.mapped import parquet_source
 from linmed.ope.intervals import OPEWarning
 from linmed.ope.request import CONFIDENCE
@@ -26,6 +26,8 @@ SUFFIXES = {
     ".csv": "csv", ".json": "dsjson", ".dsjson": "dsjson", ".vw": "vw", ".txt": "vw", ".dat": "vw"
 }  # fmt: skip
 """What the name of a file says of its format; others are Parquet."""
+COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
+"""What the name of a CSV file may end with besides."""
 OPEN_BANDIT = {"timestamp", "item_id", "position", "click"}
 """Columns by which a CSV file is known as one of the Open Bandit Dataset."""
 UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -40,6 +42,8 @@ def add_log(parser: argparse.ArgumentParser) -> None:
         "--columns", metavar="NAME=COLUMN,...",
         help="where a CSV or Parquet file has the log's columns: reward=click,arm=item",
     )  # fmt: skip
+    add("--delimiter", default=",", help="of a CSV file; default: a comma, tab for a tab")
+    add("--distinct", action="store_true", help="of decisions that stand in LOG twice, the first counts")
     add("--arms", type=int, help="number of arms, where the log does not say")
     add("--skip-malformed", action="store_true", help="count unreadable lines instead of stopping")
 
@@ -104,7 +108,13 @@ def conditions(args: argparse.Namespace, rewards: Sequence[float] | None) -> dic
 def given_log(args: argparse.Namespace, groups: str | None = None) -> DecisionLog:
     """The log that a command's arguments name."""
     errors = "skip" if args.skip_malformed else "raise"
-    return open_log(args.log, args.format, args.arms, errors, args.columns, groups)
+    delimiter = {"tab": "\t", "\\t": "\t"}.get(args.delimiter, args.delimiter)
+    log = open_log(args.log, args.format, args.arms, errors, args.columns, groups, delimiter)
+    if args.distinct:
+        return log.distinct()
+    if (repeated := log.duplicates()) is not None:
+        raise ValueError(f"{log.name}: {repeated}. --distinct counts the first of each")
+    return log
 
 
 def open_log(
@@ -114,6 +124,7 @@ def open_log(
     errors: str = "raise",
     columns: str | None = None,
     groups: str | None = None,
+    delimiter: str = ",",
 ) -> DecisionLog:
     """The log at `path`. Its format is guessed from its name, and for CSV from its header, unless given.
 
@@ -121,8 +132,8 @@ def open_log(
     """
     place = Path(path)
     if kind is None:
-        kind = "parquet" if place.is_dir() else SUFFIXES.get(place.suffix, "parquet")
-        if kind == "csv" and columns is None and _is_open_bandit(place):
+        kind = "parquet" if place.is_dir() else _format(place)
+        if kind == "csv" and columns is None and OPEN_BANDIT <= set(csv_schema(place, delimiter).names):
             kind = "open-bandit"
     if columns is not None and kind not in ("csv", "parquet"):
         raise ValueError(f"--columns is for CSV and Parquet files, {path} is read as {kind}")
@@ -134,10 +145,10 @@ def open_log(
         return DecisionLog.from_vw(place, arm_count=arms, errors=errors)
     mapping = _columns(columns, arms)
     if groups is not None and place.exists():
-        mapping = {**_visitors(place, kind, mapping, groups), **mapping}
+        mapping = {**_visitors(place, kind, mapping, groups, delimiter), **mapping}
     try:
         if kind == "csv":
-            return DecisionLog.from_csv(place, columns=mapping, errors=errors)
+            return DecisionLog.from_csv(place, columns=mapping, errors=errors, delimiter=delimiter)
         return DecisionLog.open(place, columns=mapping) if mapping else DecisionLog.open(place)
     except ValueError as error:
         if columns is None and "needs the columns" in str(error):
@@ -153,9 +164,10 @@ def _columns(text: str | None, arms: int | None) -> dict[str, Any]:
     return mapping if arms is None else {**mapping, "arm_count": arms}
 
 
-def _visitors(place: Path, kind: str, mapping: dict[str, Any], groups: str) -> dict[str, Any]:
+def _visitors(place: Path, kind: str, mapping: dict[str, Any], groups: str, delimiter: str) -> dict[str, Any]:
     """Groups for arms where a file has no arms, and one for the probabilities that it does not tell."""
-    source = csv_source(place, mapping, "raise", ",") if kind == "csv" else parquet_source(place, mapping)
+    csv = kind == "csv"
+    source = csv_source(place, mapping, "raise", delimiter) if csv else parquet_source(place, mapping)
     have = source.columns
     if groups not in have:
         raise ValueError(f"--groups must be one of the columns {', '.join(have)}, got {groups!r}")
@@ -163,17 +175,27 @@ def _visitors(place: Path, kind: str, mapping: dict[str, Any], groups: str) -> d
     return {name: value for name, value in instead.items() if name not in have}
 
 
-def _is_open_bandit(path: Path) -> bool:
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no log at {path}")
-    with path.open(encoding="utf-8", errors="replace") as file:
-        return {name.strip('"') for name in file.readline().strip().split(",")} >= OPEN_BANDIT
+def _format(place: Path) -> str:
+    """By the name of a file, which may say of a CSV that it is compressed."""
+    last = place.suffix.lower()
+    if last in COMPRESSED:
+        return "csv" if place.with_suffix("").suffix.lower() == ".csv" else "parquet"
+    return SUFFIXES.get(last, "parquet")
 
 
 def parse_target(text: str) -> Target:
     """The target that an argument names: TARGET, or NAME=TARGET. An agent is loaded from its file."""
     name, text = _name(text)
-    return as_target(Agent.load(text.removeprefix("agent:")) if text.startswith("agent:") else text, name)
+    return as_target(_agent(text) if text.startswith("agent:") else text, name)
+
+
+def _agent(text: str) -> Agent:
+    """The agent in agent:FILE."""
+    place = Path(text.removeprefix("agent:").strip())
+    if not place.is_file():
+        there = "is a directory" if place.is_dir() else "does not exist"
+        raise ValueError(f"target {text!r} must name a file that agent.save wrote; {str(place)!r} {there}")
+    return Agent.load(place)
 
 
 def parse_candidate(text: str) -> tuple[str, Policy | Target]:

@@ -2,7 +2,9 @@
 
 import argparse
 import json
+import math
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 import pyarrow as pa
@@ -19,7 +21,7 @@ from linmed.ope.arguments import (
     options,
     parse_target,
 )
-from linmed.ope.diagnostics import diagnose
+from linmed.ope.diagnostics import Diagnosis, diagnose
 from linmed.ope.estimators import ESTIMATORS
 from linmed.ope.evaluate import COMPARABLE, difference, evaluate, sequence
 from linmed.ope.intervals import VALID
@@ -78,6 +80,7 @@ def run(args: argparse.Namespace) -> int:
     kind = args.interval if args.interval in KINDS else INTERVAL
     traces: dict[str, Table] = {}
     tables: dict[str, Table] = {}
+    diagnoses: list[Diagnosis] = []
     with Bar(args.progress, "decisions") as bar, executor(args.cluster) as workers, doubts() as found:
         table = evaluate(
             log, targets, args.estimators, args.interval, progress=bar.reach, executor=workers, **asked
@@ -97,8 +100,8 @@ def run(args: argparse.Namespace) -> int:
                 traces[target.name] = sequence(log, target, interval=kind, progress=bar.reach, **asked)
         if args.diagnose:
             said = {name: asked[name] for name in ("missing", "mature") if name in asked}
-            for target in targets:
-                found += [f"{target.name}: {doubt}" for doubt in diagnose(log, target, **said).warnings]
+            diagnoses = [diagnose(log, target, **said) for target in targets]
+            found += [f"{one.target}: {doubt}" for one in diagnoses for doubt in one.warnings]
     about = {key.decode(): value.decode() for key, value in table.schema.metadata.items()}
     facts: dict[str, Any] = {k: v if k == "interval" else json.loads(v) for k, v in about.items()}
     constant = args.drift is False or args.interval == "bernstein"
@@ -108,15 +111,32 @@ def run(args: argparse.Namespace) -> int:
         tables=tables,
         meaning=meaning(args.interval, args.confidence, facts["reward_range"], constant),
         warnings=[*found, *unexplained(args.interval, tables.values(), found)],
-        notes=unread(log) if args.skip_malformed else [],
+        notes=[*map(_diagnosed, diagnoses), *(unread(log) if args.skip_malformed else [])],
         traces=traces,
         traced=f"The {kind} sequence of each target's IPW estimate, confidence {args.confidence:.6g}.",
     )
     if args.plot:
         plot_sequences(traces, args.plot, f"{kind} sequences, confidence {args.confidence:g}")
     told = dict(zip(("results", "differences"), map(rows, tables.values()), strict=False))
+    if args.diagnose:
+        told["diagnosis"] = [_finite(asdict(one)) for one in diagnoses]
     tell(report, args.html, {**facts, **told} if args.json else None)
     return 0
+
+
+def _diagnosed(found: Diagnosis) -> str:
+    """Its numbers in words."""
+    overlap = "" if found.no_overlap is None else f", mass without overlap {found.no_overlap:.3g}"
+    return (
+        f"{found.target}: {found.n:,} decisions are worth {found.effective_n:,.1f} of the target's own, "
+        f"largest weight {found.largest_weight:.4g}, mean weight {found.mean_weight:.4g} ± "
+        f"{found.mean_weight_error:.2g} (1 if the probabilities are true){overlap}"
+    )
+
+
+def _finite(facts: dict[str, Any]) -> dict[str, Any]:
+    """JSON knows neither NaN nor infinity: null instead."""
+    return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in facts.items()}
 
 
 def _asked(args: argparse.Namespace, facts: Mapping[str, Any]) -> dict[str, str]:
