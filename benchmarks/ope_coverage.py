@@ -1,11 +1,11 @@
 """Coverage of every interval: where logging policies learn, values drift, rewards are late or rare.
 
-    python benchmarks/ope_coverage.py --logs 500 --out results/ope-coverage
+    python benchmarks/ope_coverage.py --logs 400 --out results/ope-coverage
 
 Each log is its own problem: K = 10 arms in d = 4 with Bernoulli rewards of mean ⟨a, θ⟩ in [0.1, 0.9],
 10,000 decisions. Targets are the uniform policy and the arm that is greedy for θ. Intervals are what
 `evaluate` answers at n = 100, 1,000 and 10,000 at level 95 %; sequences are also looked at after every one of
-the first 100 decisions and whenever n has grown by one per cent, and miss a log if they miss once
+the first 100 decisions and whenever n has grown by two per cent, and miss a log if they miss once
 (asymptotic: from n = 100 on). Truth at n is the average value of the first n decisions.
 
 - learning: logs of LinMED-90, LinMED-50, SquareCB and a greedy policy that explores at rate t^−0.7.
@@ -54,7 +54,7 @@ from linmed.policies.square_cb import SquareCB
 CONFIDENCE = 0.95
 LEVEL = (1 - CONFIDENCE) / 2
 SIZES = (100, 1_000, LAST)
-LOOKS = sorted({*range(1, 101), *(round(100 * 1.01**i) for i in range(463)), LAST})
+LOOKS = sorted({*range(1, 101), *(round(100 * 1.02**i) for i in range(233)), LAST})
 POLICIES: dict[str, Policy | None] = {
     "LinMED-90": LinMED(sigma=0.5),
     "LinMED-50": LinMED(sigma=0.5, alpha_emp=0.5, alpha_opt=0.25),
@@ -262,7 +262,7 @@ def block(study: str, case: str, start: int, count: int, bootstrap: int, seed: i
 def main() -> None:
     plain = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=plain)
-    parser.add_argument("--logs", type=int, default=500, help="of each case")
+    parser.add_argument("--logs", type=int, default=400, help="of each case")
     parser.add_argument("--block", type=int, default=50, help="logs simulated at once")
     parser.add_argument("--bootstrap-logs", type=int, default=100, help="logs on which the bootstrap is run")
     parser.add_argument("--studies", nargs="*", default=list(STUDIES), choices=list(STUDIES))
