@@ -274,26 +274,26 @@ def main() -> None:
     cells: dict[Cell, list[tuple[bool | None, float]]] = {}
     begun = time.perf_counter()
     with ProcessPoolExecutor(args.processes) as pool:
+        # By blocks, then cases: a study that is stopped has seen them all.
         jobs = {
             pool.submit(
                 block, study, case, start, min(args.block, args.logs - start), args.bootstrap_logs, args.seed
             ): (study, case, start)
+            for start in range(0, args.logs, args.block)
             for study in args.studies
             for case in STUDIES[study][1]
-            for start in range(0, args.logs, args.block)
         }
         for i, job in enumerate(as_completed(jobs)):
             for cell, missed, width in job.result():
                 cells.setdefault(cell, []).append((missed, width))
             report(cells, args.out / "coverage.csv")
+            (args.out / "coverage.md").write_text(markdown(cells))
             print(
                 f"{i + 1} of {len(jobs)}: {jobs[job]}, {time.perf_counter() - begun:.0f} s",
                 file=sys.stderr,
                 flush=True,
             )
-    text = markdown(cells)
-    (args.out / "coverage.md").write_text(text)
-    print(text)
+    print(markdown(cells))
 
 
 def summary(found: list[tuple[bool | None, float]]) -> tuple[int, int, int, float, bool, int]:
