@@ -6,8 +6,8 @@ The Open Bandit Dataset, campaign "men": 10,000 decisions of Bernoulli Thompson 
 only the played item's probability, and 10,000 of a uniform policy, whose mean click is what to compare with.
 Every interval by `evaluate`, plainly, and betting with `smallest_probability` set to the smallest of the log
 and to a tenth of it. That promise is taken from the log itself, where it must come from whoever ran the
-policy: for it to be true no item that was not played may have had less. The rows show what such a promise would
-be worth, not what the log proves.
+policy: for it to be true no item that was not played may have had less. The rows show what such a promise
+would be worth, not what the log proves.
 
 The rule, fixed before the first run: an interval that is valid for such a log must meet the uniform log's own
 95 % interval, else it is marked with an asterisk; the widths are compared with 0.129 (vw-estimators'
