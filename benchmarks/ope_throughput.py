@@ -193,7 +193,7 @@ def main() -> None:
     tasks = {
         "here": [(task, task, whole, 0) for task in ("read", *EVALUATED)],
         "memory": [(f"{task}, a tenth", task, small, 0) for task in ("read", "normal", "betting")],
-        "every-arm": [(f"{task}, every arm's p", task, lists, 0) for task in ("read", "normal", "betting")],
+        "every-arm": [(f"{task}, every arm's p", task, lists, 0) for task in ("read", "betting")],
         "cluster": [
             (f"{task}, {workers} worker{'s'[: workers - 1]}", task, whole, workers)
             for task in ("normal", "betting")
