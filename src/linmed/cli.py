@@ -16,6 +16,8 @@ COMMANDS = {
     "simulate": ("linmed.simulation.command", "run policies on a problem and compare their regret"),
     "policies": ("linmed.policies.command", "the table of policies and their properties"),
     "ope": ("linmed.ope.command", "what would another policy have earned on this log?"),
+    "choose": ("linmed.ope.choose_command", "which of several policies earns most on this log?"),
+    "compare": ("linmed.ope.compare_command", "an A/B test: groups of visitors against each other"),
     "serve": ("linmed.serve.command", "the decision service"),
     "warm-up": ("linmed.warm_up", "compile everything now, so that no first decision waits for it"),
     "data": ("linmed.environments.command", "fetch the data sets that may not be shipped"),

@@ -1,11 +1,18 @@
 """Classes that are known by being defined: from a name and its parameters to the object and back."""
 
+import ast
 import dataclasses
+import difflib
 import inspect
+import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from linmed.checks import BadValue
+
+T = TypeVar("T")
+Makers = dict[str, tuple[type[T], dict[str, Any]]]
+"""What people write → a class, and the parameters that this fixes."""
 
 
 def concrete_subclasses(base: type) -> list[type[Any]]:
@@ -35,3 +42,46 @@ def described(base: type, kind: str, config: Mapping[str, Any]) -> tuple[type[An
     for key in sorted(set(parameters) - set(fields)):
         raise BadValue(key, f"{name} has no parameter {key!r}; it has {', '.join(fields) or 'none'}")
     return known[name], parameters
+
+
+def parse(kind: str, text: str, makers: Makers[T]) -> T:
+    """`Name` or `Name(parameter=value, …)` with plain values."""
+    match = re.fullmatch(r"\s*([\w-]+)\s*(?:\((.*)\))?\s*", text, flags=re.DOTALL)
+    if match is None:
+        raise ValueError(
+            f"{kind} {text!r} is not a name with parameters in brackets, as in LinMED(sigma=0.5)"
+        )
+    name, inside = match.groups()
+    if name not in makers:
+        near = difflib.get_close_matches(name, makers, n=1, cutoff=0.4)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"no {kind} is named {name!r}; there are {', '.join(makers)}{hint}")
+    cls, fixed = makers[name]
+    parameters = {**fixed, **_parameters(kind, text, inside or "")}
+    fields = [field for field in dataclasses.fields(cls) if field.init]  # type: ignore[arg-type]
+    known = [field.name for field in fields]
+    for parameter in parameters:
+        if parameter not in known:
+            raise ValueError(f"{name} has no parameter {parameter!r}; it has {', '.join(known)}")
+    needed = [field.name for field in fields if field.default is field.default_factory is dataclasses.MISSING]
+    missing = [field for field in needed if field not in parameters]
+    if missing:
+        raise ValueError(f"{name} needs {' and '.join(missing)}: write {name}({missing[0]}=…)")
+    return cls(**parameters)
+
+
+def _parameters(kind: str, text: str, inside: str) -> dict[str, Any]:
+    """The keyword arguments written in brackets. Only literals: nothing is evaluated."""
+    try:
+        call = ast.parse(f"f({inside})", mode="eval").body
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.args:
+            raise ValueError
+        names = [word.arg for word in call.keywords]
+        if None in names or len(set(names)) < len(names):
+            raise ValueError
+        return {str(word.arg): ast.literal_eval(word.value) for word in call.keywords}
+    except (SyntaxError, ValueError):
+        raise ValueError(
+            f"the parameters of {kind} {text!r} cannot be read; write each once as name=value, with "
+            "numbers, 'text', True, False, None or [lists]"
+        ) from None

@@ -10,7 +10,9 @@ import linmed.simulation.command as simulate
 from linmed.environments import FixedArms, MovieLens, UnitBall
 from linmed.environments import command as data
 from linmed.policies import LinMED, LinTS
-from linmed.simulation.command import environment_makers, parse, policy_makers
+from linmed.policies.legends import policy_makers
+from linmed.registry import parse
+from linmed.simulation.command import environment_makers
 
 
 def call(module, *words):

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from linmed import Agent, LinMED
 from linmed.log import LogWriter
 from linmed.ope import DecisionLog, evaluate
 
@@ -42,6 +43,34 @@ def test_dsjson_round_trip_keeps_every_column(written, tmp_path):
     back = DecisionLog.from_dsjson(tmp_path / "events.json")
     assert back.table().select(written.columns).equals(written.table())
     assert back.malformed.count == 0
+
+
+def test_a_column_that_the_first_event_lacks_is_kept(written, tmp_path):
+    """The first decision waits, so its event has no time of a reward."""
+    late = DecisionLog.from_table(written.table().slice(4))
+    late.to_dsjson(tmp_path / "events.json")
+    back = DecisionLog.from_dsjson(tmp_path / "events.json")
+    assert back.table().select(late.columns).equals(late.table())
+
+
+def test_events_of_decisions_that_were_never_carried_out_are_left_out(tmp_path):
+    """As Vowpal Wabbit and vw-estimators do; their cost says nothing."""
+    skipped = GOOD.replace('"a"', '"_skipLearn":true,"a"')
+    (tmp_path / "log.json").write_text(f"{skipped}\n{GOOD}\n{skipped}\n")
+    assert DecisionLog.from_dsjson(tmp_path / "log.json").table().num_rows == 1
+
+
+def test_dsjson_needs_the_number_of_arms(tmp_path):
+    """Without it other readers would take one arm for all there are."""
+    log = DecisionLog.from_table({"arm": [2, 0], "probability": [0.5, 0.5], "reward": [1.0, 0.0]})
+    with pytest.raises(ValueError, match="decision-service JSON needs the column 'arm_count'"):
+        log.to_dsjson(tmp_path / "events.json")
+    some = DecisionLog.from_table(
+        {"arm": [2, 0], "probability": [0.5, 0.5], "reward": [1.0, 0.0], "arm_count": pa.array([3, None])}
+    )
+    with pytest.raises(ValueError, match="row 1 of table has none"):
+        some.to_dsjson(tmp_path / "events.json")
+    assert not (tmp_path / "events.json").exists()
 
 
 def test_dsjson_lists_the_played_action_first(written, tmp_path):
@@ -180,9 +209,52 @@ def test_open_bandit_csv_is_read(tmp_path, column):
         "probability": 0.25,
         "reward": 1.0,
         "position": 3,
+        "user_feature_0": "abc",
     }
     assert evaluate(log, "uniform", "ipw", reward_range=(0, 1))["estimate"][0].as_py() == 0.5
     assert DecisionLog.from_open_bandit(path, arm_count=9).table()["arm_count"].to_pylist() == [9, 9]
+
+
+def test_open_bandit_logs_keep_users_and_affinities_as_features_of_the_arms(tmp_path):
+    path = tmp_path / "men.csv"
+    affinity = ",".join(f"user-item_affinity_{a}" for a in range(3))
+    lines = [
+        "0,2019-11-24 00:01:00+00:00,2,1,0,0.25,abc,def,0.0,0.5,7.0\n",
+        "1,2019-11-24 00:02:00+00:00,0,3,1,0.5,abc,xyz,1.0,0.0,x\n",
+        "2,2019-11-24 00:03:00+00:00,1,2,1,0.5,ghi,xyz,4.0,5.0,6.0\n",
+    ]
+    head = f",timestamp,item_id,position,click,propensity_score,user_feature_0,user_feature_1,{affinity}\n"
+    path.write_text(head + lines[0] + lines[2])
+    items = ",item_id,item_feature_0,item_feature_1\n1,1,-0.5,a\n0,0,0.25,b\n2,2,2.0,b\n"
+    (tmp_path / "item_context.csv").write_text(items)
+    log = DecisionLog.from_open_bandit(path)
+    first = log.table().to_pylist()[0]
+    assert (first["user_feature_0"], first["user_feature_1"]) == ("abc", "def")
+    assert first["affinities"] == [0.0, 0.5, 7.0]
+    assert first["arms"] == [[1.0, 0.0, 0.25], [1.0, 0.5, -0.5], [1.0, 7.0, 2.0]]
+    assert first["features"] == [1.0, 7.0, 2.0]
+    agent = Agent(LinMED(), 3, seed=0)
+    agent.observe([[1.0, 7.0, 2.0], [1.0, 0.0, 0.25]], [1.0, 0.0])
+    expected = np.mean(
+        [
+            row["reward"] * agent.probabilities(row["arms"])[row["arm"]] / row["probability"]
+            for row in log.table().to_pylist()
+        ]
+    )
+    found = evaluate(log, agent, "ipw", interval="none")["estimate"][0].as_py()
+    assert found == pytest.approx(expected, rel=1e-9)
+
+    path.write_text(head + "".join(lines))
+    torn = DecisionLog.from_open_bandit(path)
+    assert torn.table(["arm", "reward", "user_feature_1"]).num_rows == 3  # what is not read is not parsed
+    with pytest.raises(ValueError, match=r"line 3: column 'user-item_affinity_2' .*arms.*'x', a number"):
+        torn.table(["arms"])
+    skipping = DecisionLog.from_open_bandit(path, errors="skip")
+    assert len(skipping) == len(skipping.table(["arms"])) == 2
+    assert skipping.malformed.count == 1
+    (tmp_path / "item_context.csv").unlink()
+    assert DecisionLog.from_open_bandit(path, 3, "skip").table()["features"].to_pylist() == [[1, 7], [1, 5]]
+    assert "arms" not in DecisionLog.from_open_bandit(path, 4).columns
 
 
 def test_malformed_csv_lines_abort_or_are_counted(tmp_path):
@@ -280,17 +352,26 @@ def test_tables_are_mapped_by_name_and_keep_their_other_columns():
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_data_frames_are_tables(library):
-    frames = pytest.importorskip(library, reason=f"{library} is not installed (pip install 'linmed[peers]')")
+    frames = pytest.importorskip(library, reason=f"{library} is not installed")
     columns = {"arm": [1, 0], "probability": [0.5, 0.25], "r": [1.0, 0.0], "arm_count": [2, 2]}
     frame = frames.DataFrame(columns)
     log = DecisionLog.from_table(frame, {"reward": "r"})
     assert evaluate(log, "uniform", "ipw", interval="none")["estimate"][0].as_py() == pytest.approx(0.5)
+    times, names = ["2024-05-01", "2024-05-02T00:00:00Z"], ["b", "a"]
+    frame = frames.DataFrame(columns | {"arm": names, "time": times, "shop": names})
+    if library == "polars":
+        frame = frame.with_columns(frame["arm"].cast(frames.Categorical))
+    log = DecisionLog.from_table(frame, {"reward": "r"})
+    assert log.where(shop="b").table(["arm", "arm_id"]).to_pylist() == [{"arm": 1, "arm_id": "b"}]
+    assert log.after("2024-05-02").table()["arm_id"].to_pylist() == ["a"]
 
 
 def test_wrong_mappings_are_explained():
     table = pa.table({"arm": ["a"], "probability": [0.5], "reward": [1.0]})
-    with pytest.raises(ValueError, match="'arm' cannot be read as arm"):
-        DecisionLog.from_table(table)
+    with pytest.raises(
+        ValueError, match=r"row 0: column 'arm' cannot be read as reward .*it has 'a', a number"
+    ):
+        DecisionLog.from_table(table, {"reward": "arm"})
     with pytest.raises(ValueError, match="maps 'arm' to 'nope'"):
         DecisionLog.from_table(table, {"arm": "nope"})
     with pytest.raises(ValueError, match="maps 'what', which is none of"):

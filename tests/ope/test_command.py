@@ -72,6 +72,7 @@ def test_the_table_has_bars_at_every_width(logged, capsys, monkeypatch, width):
     assert sum("●" in line and line.endswith("┤") for line in lines) == 6
 
 
+@pytest.mark.filterwarnings("ignore::linmed.ope.OPEWarning")
 def test_the_plot_the_page_and_the_differences(logged, capsys, tmp_path):
     words = (
         "--target",

@@ -218,7 +218,7 @@ def test_a_frozen_policy_of_high_dimension_needs_the_memory_of_one_state():
 
 def test_a_policy_that_answers_for_one_set_only_is_refused(monkeypatch):
     monkeypatch.setattr(LinMED, "log_probabilities", lambda *_: np.log(np.full((1, 2), 0.5)))
-    log = table(arms=[[[1.0], [2.0]]] * 4)
+    log = table(arms=[[[1.0], [2.0 + i]] for i in range(4)])
     with pytest.raises(ValueError, match=r"one replica with \(n, K\): \(4, 2\) is expected, got \(1, 2\)"):
         evaluate(log, [(LinMED(), LinMED().start(1, 1))], "ipw")
 
@@ -356,7 +356,9 @@ def test_an_empty_log_is_said_to_be_empty():
 
 def test_the_log_ends_at_the_first_waiting_decision_or_they_are_left_out():
     log = table(reward=[1.0, None, 1.0, None])
-    with pytest.warns(OPEWarning, match=r"^3 of 4 decisions \(75%\) were not judged: 2 have .* is row 1 of table"):
+    with pytest.warns(
+        OPEWarning, match=r"^3 of 4 decisions \(75%\) were not judged: 2 have .* is row 1 of table"
+    ):
         stopped = evaluate(log, "logged", "ipw")
     assert stopped["n"][0].as_py() == 1
     assert (stopped.schema.metadata[b"waiting"], stopped.schema.metadata[b"judged"]) == (b"2", b"1")

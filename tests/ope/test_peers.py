@@ -1,96 +1,105 @@
-"""The same numbers as other packages, where those are installed (pip install 'linmed[peers]')."""
+"""The same numbers as other packages' own code.
+
+tests/ope/peers holds small logs with what the Open Bandit Pipeline, vw-estimators and Vowpal Wabbit computed
+from them, written by `python benchmarks/ope_peers.py`. Where these packages are installed, or
+LINMED_OBP_PYTHON and LINMED_VW_PYTHON name interpreters that have them, they are asked again.
+"""
+
+import importlib.metadata
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from linmed.ope import DecisionLog, DRos, SwitchDR, evaluate
+from linmed.ope import ESTIMATORS, evaluate
+
+ROOT = Path(__file__).parents[2]
+FILES = sorted((Path(__file__).parent / "peers").glob("*.json"))
+_spec = importlib.util.spec_from_file_location("cases", ROOT / "benchmarks" / "peers" / "cases.py")
+assert _spec is not None
+assert _spec.loader is not None
+cases = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(cases)
 
 
-@pytest.fixture(scope="module")
-def arrays():
-    """Weights so small that running means of w·r stay below 1, where both confidence sequences coincide."""
-    rng = np.random.default_rng(0)
-    n, arms = 400, 3
-    p = 0.7 * rng.dirichlet(np.ones(arms) * 5, size=n) + 0.3 / arms
-    arm = (p.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1).clip(max=arms - 1)
-    rows = np.arange(n)
-    target = 0.5 * rng.dirichlet(np.ones(arms), size=n) + 0.5 * p
-    reward = (rng.random(n) < 0.3 + 0.1 * arm).astype(float)
-    return p, arm, target, reward, p[rows, arm], target[rows, arm]
+def apart(case) -> list[str]:
+    """Every number that is further from theirs than the tolerance."""
+    found = cases.comparisons(case, cases.ours(case))
+    assert found
+    return [
+        f"{target}, {estimator}: theirs {theirs}, ours {own}"
+        for target, estimator, theirs, own, distance in found
+        if not distance <= cases.tolerance(estimator)
+    ]
 
 
-def log(arrays) -> DecisionLog:
-    p, arm, target, reward, played, _ = arrays
-    return DecisionLog.from_table(
-        {"arm": arm, "probability": played, "reward": reward, "probabilities": p, "target": target}
-    )
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_log_gives_the_numbers_that_the_other_package_computed(path):
+    assert apart(cases.load(path)) == []
 
 
-def test_ips_snips_and_the_confidence_sequence_of_vw_estimators(arrays):
-    bandits = pytest.importorskip("estimators.bandits", reason="vw-estimators is not installed")
-    from estimators.bandits import cs, ips, snips
-
-    assert bandits is not None
-    _, _, _, reward, p, pi = arrays
-    theirs = ips.Estimator(), snips.Estimator(), cs.Interval()
-    for one in theirs:
-        for p_log, r, p_pred in zip(p.tolist(), reward.tolist(), pi.tolist(), strict=True):
-            one.add_example(p_log, r, p_pred)
-    rows = evaluate(
-        log(arrays), "column:target", ["ipw", "snipw"], interval="mixture", reward_range=(0, 1), drift=True
-    ).to_pylist()
-    assert rows[0]["estimate"] == pytest.approx(theirs[0].get(), abs=1e-10)
-    assert rows[1]["estimate"] == pytest.approx(theirs[1].get(), abs=1e-10)
-    # Their root finder stops at 2e-12 absolute, 8.9e-16 relative.
-    assert (rows[0]["lower"], rows[0]["upper"]) == pytest.approx(theirs[2].get(0.05), abs=1e-9)
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_what_was_exported_is_still_exported_the_same(path):
+    case = cases.load(path)
+    if case.get("exported"):
+        assert cases.export(cases.read(case), case["format"]) == case["log"]
 
 
-def test_the_estimators_of_the_open_bandit_pipeline(arrays):
-    obp = pytest.importorskip("obp.ope", reason="obp is not installed", exc_type=ImportError)
-    _, arm, target, reward, p, _ = arrays
-    n, arms = target.shape
-    # The model of our evaluation, given to theirs: each arm's shrunk mean over the past.
-    model, sums, counts = np.zeros((n, arms)), np.zeros(arms), np.zeros(arms)
-    for t in range(n):
-        model[t] = sums / (counts + 1)
-        sums[arm[t]] += reward[t]
-        counts[arm[t]] += 1
-    given = {
-        "reward": reward,
-        "action": arm,
-        "pscore": p,
-        "action_dist": target[:, :, None],
-        "estimated_rewards_by_reg_model": model[:, :, None],
-        "position": np.zeros(n, dtype=int),
-    }
-    theirs = {
-        "ipw": obp.InverseProbabilityWeighting(),
-        "snipw": obp.SelfNormalizedInverseProbabilityWeighting(),
-        "dm": obp.DirectMethod(),
-        "dr": obp.DoublyRobust(),
-        "sndr": obp.SelfNormalizedDoublyRobust(),
-        "switch": obp.SwitchDoublyRobust(tau=1.2),
-        "dros": obp.DoublyRobustWithShrinkage(lambda_=2.0),
-    }
-    ours = ["ipw", "snipw", "dm", "dr", "sndr", SwitchDR(threshold=1.2), DRos(shrinkage=2.0)]
-    rows = evaluate(log(arrays), "column:target", ours, interval="none").to_pylist()
-    for row in rows:
-        estimate = theirs[row["estimator"]].estimate_policy_value(**given)
-        assert row["estimate"] == pytest.approx(estimate, abs=1e-10), row["estimator"]
+def test_every_estimator_that_both_have_is_compared():
+    compared = [
+        estimator
+        for path in FILES
+        for case in [cases.load(path)]
+        for name, theirs in case["numbers"].items()
+        for estimator in theirs
+        if estimator != "mixture" or name not in cases.left_out(case)
+    ]
+    assert {*ESTIMATORS, "normal", "mixture", "replay", "ipw, vw"} <= set(compared)
 
 
-def test_obps_dictionary_is_understood_by_obp(arrays):
-    obp = pytest.importorskip("obp.ope", reason="obp is not installed", exc_type=ImportError)
-    feedback = log(arrays).to_obp()
-    estimate = obp.InverseProbabilityWeighting().estimate_policy_value(
-        reward=feedback["reward"],
-        action=feedback["action"],
-        pscore=feedback["pscore"],
-        action_dist=np.full((400, 3, 1), 1 / 3),
-        position=np.zeros(400, dtype=int),
-    )
-    table = evaluate(log(arrays), "uniform", "ipw", interval="none")
-    assert table["estimate"][0].as_py() == pytest.approx(estimate, abs=1e-10)
+def test_a_wrong_number_is_noticed():
+    case = cases.load(next(path for path in FILES if path.stem == "linmed-to-dsjson"))
+    case["numbers"]["uniform"]["snipw"] += 1e-9
+    case["numbers"]["arm:0"]["normal"][1] = float("nan")
+    assert [line.partition(":")[0] for line in apart(case)] == ["uniform, snipw", "arm"]
+
+
+def interpreter(variable: str, packages: dict[str, tuple[int, ...]]) -> str:
+    """The one that is named, or this one if it has the packages in these versions or newer."""
+    if variable in os.environ:
+        return os.environ[variable]
+    for package, oldest in packages.items():
+        try:
+            version = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            version = "0"
+        if tuple(map(int, version.split(".")[: len(oldest)])) < oldest:
+            pytest.skip(f"{package} is not installed and {variable} names no interpreter that has it")
+    return sys.executable
+
+
+def asked_again(only: str, python: str, folder: Path) -> None:
+    command = [sys.executable, str(ROOT / "benchmarks" / "ope_peers.py"), "--only", only, "--rows", "200"]
+    command += [f"--{only}-python", python, "--out", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    written = sorted(folder.glob("*.json"))
+    assert len(written) == 3
+    for path in written:
+        assert apart(cases.load(path)) == []
+
+
+def test_the_open_bandit_pipeline_itself_gives_the_same_numbers(tmp_path):
+    asked_again("obp", interpreter("LINMED_OBP_PYTHON", {"obp": (0, 5)}), tmp_path)
+
+
+def test_vowpal_wabbit_and_vw_estimators_themselves_give_the_same_numbers(tmp_path):
+    packages = {"vowpalwabbit": (9,), "vw-estimators": (0, 2)}
+    asked_again("vw", interpreter("LINMED_VW_PYTHON", packages), tmp_path)
 
 
 def test_scikit_learn_regressors_serve_as_reward_models(small):

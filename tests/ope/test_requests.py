@@ -1,6 +1,7 @@
 """What may be left out of a request, what its results are called, and rows that are not quite right."""
 
 import inspect
+import json
 import pickle
 from concurrent.futures import Executor, Future
 
@@ -59,8 +60,9 @@ def test_every_function_has_the_same_defaults(small, tmp_path, capsys):
     small.log.save(tmp_path / "log")
     assert main(["ope", str(tmp_path / "log")]) == 0
     printed = capsys.readouterr().out
-    assert "betting interval, confidence 0.95, rewards in [0, 1]" in printed
-    assert str(evaluate(small.log, "uniform")) in printed
+    assert "interval betting, confidence 95 %" in " ".join(printed.split())
+    assert main(["ope", str(tmp_path / "log"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["results"] == evaluate(small.log, "uniform").to_pylist()
 
 
 def test_without_knowledge_of_all_arms_the_estimators_are_those_that_need_none():

@@ -56,7 +56,7 @@ def test_a_model_is_cut_so_that_no_bet_loses_more_than_it_may_and_the_mean_stays
     """Terms of every bet written out: their conditional mean, over arms and rewards, is the value."""
     rng = np.random.default_rng(0)
     n, arms = 40, 3
-    p, pi, _, offsets, chosen = choices(n, arms, rng)
+    p, pi, _, offsets, _ = choices(n, arms, rng)
     q, means = rng.random(n * arms), rng.random(n * arms)
     guard = p * rng.uniform(0.5, 1.0, size=p.size)
     for bet in (0.05, 0.9, 14.0):
@@ -99,9 +99,7 @@ def test_the_betting_bound_is_where_the_wealth_meets_the_level():
     rng = np.random.default_rng(0)
     p, pi, _, offsets, chosen = choices(300, 3, rng)
     reward = (rng.random(300) < 0.6).astype(float)
-    side, _ = value_sides(
-        pi[chosen] / p[chosen], reward, pi, CONSTANTS, Arms(p, p[chosen], offsets, chosen)
-    )
+    side, _ = value_sides(pi[chosen] / p[chosen], reward, pi, CONSTANTS, Arms(p, p[chosen], offsets, chosen))
     lower.add(side)
     assert 0 < lower.lower < 0.6
     assert lower.log_wealth(lower.lower) == pytest.approx(math.log(40), abs=1e-8)
@@ -259,7 +257,9 @@ def test_sequences_cover_at_all_times_simultaneously(kind, models):
     missed = np.zeros(2, dtype=int)
     for _ in range(logs):
         sides = first_arm(*heavy_log(rng, 400), models)
-        missed += [crossing(kind, side, mean, 0.1, shares) for side, mean in zip(sides, (0.4, 0.6), strict=True)]
+        missed += [
+            crossing(kind, side, mean, 0.1, shares) for side, mean in zip(sides, (0.4, 0.6), strict=True)
+        ]
     assert (missed <= allowed).all()
     if kind == "betting":
         assert missed.sum() >= 1  # a bound that never misses at 10 % would not be worth its name
@@ -279,7 +279,7 @@ def test_a_fixed_size_interval_fails_where_sequences_hold():
 
 
 def test_sequences_hold_for_values_that_drift():
-    """200 logs of a declining and of a seasonal value, 90 % intervals: over 35 misses has probability 1e-3."""
+    """200 logs of each shape, 90 % intervals: more than 35 misses has probability below 1e-3."""
     rng = np.random.default_rng(11)
     n = 2000
     t = np.arange(n)
@@ -325,7 +325,9 @@ def test_unpaired_sides_have_the_same_mean():
     np.testing.assert_allclose(above.x - above.shift, [0.5 - 1, 0.25 - 1])
 
 
-@pytest.mark.parametrize(("interval", "estimator"), [("betting", "ipw"), ("betting", "dr"), ("bernstein", "ipw")])
+@pytest.mark.parametrize(
+    ("interval", "estimator"), [("betting", "ipw"), ("betting", "dr"), ("bernstein", "ipw")]
+)
 def test_the_difference_of_two_policies_is_bracketed_and_antisymmetric(small, estimator, interval):
     truth = small.means[:, 3].mean() - small.means.mean()
     one = difference(small.log, 3, "uniform", estimator, interval).to_pylist()[0]

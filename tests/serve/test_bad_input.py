@@ -194,6 +194,18 @@ FIELDS = [
         {"targets": [{"name": "t", "policy": {**LINMED, "sigma": 0}}]},
         "targets[0].policy.sigma",
     ),
+    ("/b/evaluate", {"targets": ["uniform", "uniform"]}, "targets[1]"),
+    ("/b/evaluate", {"targets": ["logged", {"name": "logged", "policy": LINMED}]}, "targets[1]"),
+    ("/b/evaluate", {"targets": ["uniform"], "interval": "exact"}, "interval"),
+    ("/b/evaluate", {"targets": ["uniform"], "missing": "later"}, "missing"),
+    ("/b/evaluate", {"targets": ["uniform"], "missing": True}, "missing"),
+    ("/b/evaluate", {"targets": ["uniform"], "missing": None}, "missing"),
+    ("/b/evaluate", {"targets": ["uniform"], "missing": 0}, "mature"),  # the number needs an age
+    ("/b/evaluate", {"targets": ["uniform"], "mature": -1}, "mature"),
+    ("/b/evaluate", {"targets": ["uniform"], "mature": "1 d"}, "mature"),
+    ("/b/evaluate", {"targets": ["uniform"], "drift": "no"}, "drift"),
+    ("/b/evaluate", {"targets": ["uniform"], "smallest_probability": 0.0}, "smallest_probability"),
+    ("/b/evaluate", {"targets": ["uniform"], "smallest_probability": 1.5}, "smallest_probability"),
     ("/b/evaluate", {"targets": ["uniform"], "interval": "none"}, None),  # "the log of b is empty"
     ("/no-such/decide", {"arms": ARMS}, None),
     ("/b/no-such", {}, None),

@@ -4,6 +4,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Iterator
+from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,15 @@ def test_the_client_does_everything_the_api_does(app: httpx.Client, tmp_path: Pa
         assert client.state("b")["count"] == 4
         assert client.statistics("b")["pending"] == 0
         assert len(client.evaluate("b", ["uniform", "logged"])["results"]) == 2
+        found = client.evaluate(
+            "b", ["logged"], ["ipw"], "asymptotic", 0.9, (0, 2), missing="skip", drift=False
+        )
+        assert (found["judged"], found["results"][0]["valid"]) == (4, "asymptotic")
+        with pytest.raises(ServiceError, match=r"422: .*mature") as refused:
+            client.evaluate("b", ["logged"], missing=0)
+        assert refused.value.field == "mature"
+        with pytest.raises(ServiceError, match=r"422: .*smallest_probability=0\.999"):
+            client.evaluate("b", ["logged"], smallest_probability=0.999, mature=0)
         client.export("b", tmp_path / "log.parquet")
         assert DecisionLog.open(tmp_path / "log.parquet").table().num_rows == 4
         assert client.change("b", policy={"policy": "Uniform"})["policy_version"] == 2
@@ -52,7 +62,8 @@ def test_the_async_client_does_the_same(app: httpx.Client, tmp_path: Path) -> No
             assert (await client.state("b"))["count"] == 21
             assert (await client.statistics("b"))["decisions"] == 21
             assert (await client.decision("b", more[0]))["reward"] == 1.0
-            assert (await client.evaluate("b", ["logged"]))["results"][0]["n"] == 21
+            found = await client.evaluate("b", ["logged"], missing=0, mature=timedelta(0))
+            assert found["results"][0]["n"] == found["judged"] == 21
             await client.export("b", tmp_path / "log.parquet")
             assert (await client.change("b", archived=True))["archived"]
             assert (await client.bandit("b"))["archived"]

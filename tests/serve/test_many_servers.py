@@ -55,6 +55,31 @@ def test_a_change_made_on_one_server_reaches_the_other(postgres: str) -> None:
         until(lambda: two.post("/v1/bandits/b/decide", json={"arms": ARMS}).status_code == 409)
 
 
+@pytest.mark.identity
+def test_servers_judge_one_log_alike_whatever_they_remember(postgres: str) -> None:
+    with application(postgres) as one, application(postgres) as two:
+        create(one, reward_range=[0.0, 1.0])
+        found = [decide((one, two)[i % 2]) for i in range(20)]
+        for i in (*range(4), *range(8, 18)):
+            reward((one, two)[i // 2 % 2], found[i], float(i % 3 == 0))
+
+        def judged(client: Any) -> Any:
+            return client.post("/v1/bandits/b/evaluate", json={"targets": ["greedy", "uniform"]}).json()
+
+        before = judged(one)
+        assert (before["trained_on"], before["decisions"], before["waiting"], before["judged"]) == (
+            4,
+            12,
+            2,
+            10,
+        )
+        for i in range(4, 8):
+            reward(two, found[i], 1.0)
+        after = judged(two)
+        assert (after["trained_on"], after["judged"]) == (8, 10)
+        assert judged(one) == after  # which went on from what it had learned
+
+
 def test_one_key_on_two_servers_at_once_is_one_decision(postgres: str) -> None:
     with application(postgres) as one, application(postgres) as two:
         create(one)

@@ -74,6 +74,10 @@ def test_a_walk_through_the_page(browser: Any, running: Running) -> None:
     for target in ("uniform", "logged", "greedy"):
         row = page.get_by_role("row", name=re.compile(f"^{target}"))
         assert re.search(r"\d\.\d{3} to \d\.\d{3}", row.inner_text())
+    since = 192 if SHOT else 48
+    share = f"of the {since} decisions since, of which 6 ({600 / since:.1f} %) wait for their reward"
+    assert share in page.locator("#estimates-note").inner_text()
+    assert f"6 of {since} decisions" in page.get_by_label("Doubts about these estimates").inner_text()
     assert page.locator("#chart-time svg path").count() == 2
     if SHOT:
         page.screenshot(path=SHOT, full_page=True)

@@ -35,11 +35,16 @@ def test_the_walk_with_curl_does_what_it_says(running: Running, tmp_path: Path) 
     assert DecisionLog.open(tmp_path / "colours.parquet").table().num_rows == 1
 
 
-def test_the_python_example_runs(running: Running, tmp_path: Path) -> None:
-    (code,) = blocks("py")
-    code = code.replace("http://127.0.0.1:8000", running.url).replace('"articles"', '"guide"')
+def test_the_python_examples_run(running: Running, tmp_path: Path) -> None:
+    code = "".join(blocks("py")).replace("http://127.0.0.1:8000", running.url)
+    code = code.replace('"articles"', '"guide"').replace("24 * 3600", "0.001")
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    arm, probability = done.stdout.split()
+    first, uniform, logged, *_ = done.stdout.splitlines()
+    arm, probability = first.split()
     assert int(arm) in range(3)
     assert 0 < float(probability) <= 1
+    for line, name in ((uniform, "uniform"), (logged, "logged")):
+        target, _, lower, upper = line.split()
+        assert target == name
+        assert 0 <= float(lower) <= float(upper) <= 1

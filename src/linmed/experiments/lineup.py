@@ -8,7 +8,7 @@ from linmed.kernels.blind import ArmZeroRule
 from linmed.policies import EXP2, LinMED, LinTS, Policy, RidgePolicy
 from linmed.policies.base import Properties
 from linmed.policies.compiled import CompiledPolicy
-from linmed.simulation.command import LEGENDS, policy_makers
+from linmed.policies.legends import LEGENDS, policy_makers
 
 Variant = Literal["text", "as-run"]
 DELTA = 0.01

@@ -42,8 +42,8 @@ def means_predict_learn(sums, counts, lam, offsets, arm, rewards, out):
 def stable_sums(state, sums, score, proxy):
     """Weights h_t = m_t^{−1/2}, m_t the average of proxies before t, over about the last hundred, from 1 on.
 
-    Adds Σh, ΣhΓ, Σh², Σh²Γ, Σh²Γ² to sums (5,).  state (3,) = count, m, and m after a hundred decisions;
-    score Γ, proxy (n,).
+    Adds Σh, ΣhΓ, Σh², Σh²Γ, Σh²Γ² to sums (5,).  state (4,) = count, m, m after a hundred decisions, and its
+    largest since; score Γ, proxy (n,).
     """
     count, average = state[0], state[1]
     for t in range(score.shape[0]):
@@ -57,5 +57,6 @@ def stable_sums(state, sums, score, proxy):
         count += 1.0
         average += (proxy[t] - average) * max(1.0 / (count + 1.0), 0.01)
         if count <= 100.0:
-            state[2] = average
+            state[2], state[3] = average, average
+        state[3] = max(state[3], average)
     state[0], state[1] = count, average

@@ -7,10 +7,12 @@ import math
 
 import numpy as np
 
+from linmed.kernels import simd
 from linmed.kernels.compile import inlined, kernel
 
 LARGEST_GAIN = 1e29  # one round's gain is cut here, which only makes the bound more cautious
 RENORM = 1e250  # logarithms are taken before a product of factors could leave the range of a float64
+BLOCK = 4096  # rounds looked at together
 CUT = 0.9  # of its stake, the most that a bet may lose in a round where a model is cut
 
 # Fields of the state of the Bernstein and mixture sequences.
@@ -26,31 +28,45 @@ FIELDS = 7
 
 @kernel
 def betting(gains, bets, x, shift):
-    """gains[j] += Σ_t log(1 + γ_j (x_t − s_t)).  gains, bets γ (J,) falling; x ≥ 0, shift s ≥ 0 (n,).
+    """gains[j] += Σ_t log(1 + γ_j (x_t − s_t)).  gains, bets γ (32,) falling; x ≥ 0, shift s ≥ 0 (n,).
 
     A bet that could lose CUT/2 of its stake or more ends with nothing, for good: its gain is −∞.
     """
-    size = bets.shape[0]
-    factor = np.ones(size)
-    first = _alive(gains)
+    size = x.shape[0]
+    farthest = 0.0
+    for t in range(size):
+        farthest = max(farthest, shift[t])
+    first = _alive(gains, bets, farthest)
+    if first == bets.shape[0]:
+        return
+    moved = np.empty(BLOCK)
+    factor = np.ones(bets.shape[0])
+    one = simd.splat(1.0)
+    g0, g1 = simd.load(bets, 0), simd.load(bets, 8)
+    g2, g3 = simd.load(bets, 16), simd.load(bets, 24)
+    f0, f1, f2, f3 = one, one, one, one
     largest = 1.0  # no factor is larger, nor smaller than its inverse
-    for t in range(x.shape[0]):
-        y = min(x[t] - shift[t], LARGEST_GAIN)
-        if shift[t] > 0.0:
-            while first < size and bets[first] * shift[t] >= 0.5 * CUT:
-                gains[first] = -math.inf
-                first += 1
-            if first == size:
-                return
-        if y == 0.0:
-            continue
-        step = 1.0 + bets[first] * y
-        largest *= step if y > 0.0 else 1.0 / step
-        for j in range(size):
-            factor[j] *= 1.0 + bets[j] * y
-        if largest > RENORM:
-            _bank(gains, factor, first)
-            largest = 1.0
+    for begin in range(0, size, BLOCK):
+        end = min(begin + BLOCK, size)
+        count = 0
+        for t in range(begin, end):
+            y = min(x[t] - shift[t], LARGEST_GAIN)
+            moved[count] = y
+            count += y != 0.0  # without a branch: which of two sides a reward moves is anybody's guess
+        for t in range(count):
+            y = moved[t]
+            v = simd.splat(y)
+            f0 = simd.multiply(f0, simd.add(simd.multiply(g0, v), one))
+            f1 = simd.multiply(f1, simd.add(simd.multiply(g1, v), one))
+            f2 = simd.multiply(f2, simd.add(simd.multiply(g2, v), one))
+            f3 = simd.multiply(f3, simd.add(simd.multiply(g3, v), one))
+            largest *= max(1.0 + bets[first] * y, 2.0)
+            if largest > RENORM:
+                _keep(factor, f0, f1, f2, f3)
+                _bank(gains, factor, first)
+                f0, f1, f2, f3 = one, one, one, one
+                largest = 1.0
+    _keep(factor, f0, f1, f2, f3)
     _bank(gains, factor, first)
 
 
@@ -64,16 +80,16 @@ def cut_betting(gains, bets, x, shift, mass, guard, probability, offsets, chosen
     mass π q, guard c (ΣK,).
     """
     size = bets.shape[0]
+    farthest = 0.0
+    for t in range(x.shape[0]):
+        farthest = max(farthest, shift[t])
+    first = _alive(gains, bets, farthest)
+    if first == size:
+        return
     factor = np.ones(size)
-    first = _alive(gains)
-    largest = 1.0
+    largest = 1.0  # no factor is larger, nor smaller than its inverse
     for t in range(x.shape[0]):
         begin, end = offsets[t], offsets[t + 1]
-        while first < size and bets[first] * shift[t] >= 0.5 * CUT:
-            gains[first] = -math.inf
-            first += 1
-        if first == size:
-            return
         expected = 0.0
         ratio = 0.0  # the largest π q / c
         for i in range(begin, end):
@@ -105,17 +121,27 @@ def cut_betting(gains, bets, x, shift, mass, guard, probability, offsets, chosen
 
 
 @inlined
-def _alive(gains):
-    """The first bet that still has something to stake."""
+def _alive(gains, bets, shift):
+    """End the bets that a shift could cost too much; the first that still has something to stake."""
     first = 0
-    while first < gains.shape[0] and gains[first] == -math.inf:
+    while first < gains.shape[0] and (gains[first] == -math.inf or bets[first] * shift >= 0.5 * CUT):
+        gains[first] = -math.inf
         first += 1
     return first
 
 
 @inlined
+def _keep(factor, f0, f1, f2, f3):
+    """Four vectors of eight as an array (32,)."""
+    simd.store(factor, 0, f0)
+    simd.store(factor, 8, f1)
+    simd.store(factor, 16, f2)
+    simd.store(factor, 24, f3)
+
+
+@inlined
 def _bank(gains, factor, first):
-    """Turn the factors of the bets that are alive into gains."""
+    """Turn the factors of the bets that are alive into gains, and begin anew."""
     for j in range(first, gains.shape[0]):
         gains[j] += math.log(factor[j])
     for j in range(gains.shape[0]):

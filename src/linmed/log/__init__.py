@@ -3,10 +3,12 @@
 Nothing here knows a policy: a log is rows of what was decided, how probable it was and what it earned.
 """
 
-from linmed.log.decisions import BATCH, DecisionLog
+from linmed.log.decisions import DecisionLog
+from linmed.log.duplicates import Duplicates, Repeated
+from linmed.log.mapping import parse_columns
 from linmed.log.parquet import AT_ONCE, ParquetSource, write_parquet
 from linmed.log.schema import ENTRY_ERROR, SCHEMA, SUM_ERROR, ragged
-from linmed.log.source import Malformed, Source, TableSource
+from linmed.log.source import BATCH, Malformed, Source, TableSource
 from linmed.log.writer import LogWriter, Recorder
 
 __all__ = [
@@ -16,12 +18,15 @@ __all__ = [
     "SCHEMA",
     "SUM_ERROR",
     "DecisionLog",
+    "Duplicates",
     "LogWriter",
     "Malformed",
     "ParquetSource",
     "Recorder",
+    "Repeated",
     "Source",
     "TableSource",
+    "parse_columns",
     "ragged",
     "write_parquet",
 ]

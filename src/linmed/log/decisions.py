@@ -2,7 +2,8 @@
 
 import itertools
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,16 @@ import pyarrow as pa
 
 from linmed import checks
 from linmed.files import write_atomically
-from linmed.log import dsjson, open_bandit, text
-from linmed.log.parquet import ParquetSource, decision_files, write_parquet
-from linmed.log.source import Malformed, Source, TableSource
+from linmed.log import dsjson, obp, open_bandit, text, views
+from linmed.log.csv_files import csv_source
+from linmed.log.duplicates import Repeated, repeats
+from linmed.log.mapped import parquet_source
+from linmed.log.parquet import log_files, write_parquet
+from linmed.log.source import BATCH, Malformed, Source, TableSource, divided, rows_of
 from linmed.log.tables import canonical
 
-BATCH = 65_536
+Time = datetime | float | str
+"""A moment: a datetime (no zone means UTC), seconds since 1970, or ISO 8601 text."""
 
 
 class DecisionLog:
@@ -23,6 +28,9 @@ class DecisionLog:
 
     Columns are those of `linmed.log.SCHEMA`; only `arm`, `probability` and `reward` are needed, others
     make more targets, estimators and checks possible. A reward is null until it arrives.
+
+    Slices, splits and filters are logs again, read in batches like this one, and can be combined:
+    `log.where(policy="LinMED-90").after("2024-05-01").split(0.5)`.
     """
 
     def __init__(self, source: Source, name: str = "log"):
@@ -35,6 +43,8 @@ class DecisionLog:
         self.source = source
         self.name = name
         self._malformed: Malformed | None = None
+        self._rows: int | None = None
+        self._repeated: Repeated | bool | None = False  # False: nobody asked yet
 
     @property
     def columns(self) -> list[str]:
@@ -76,11 +86,105 @@ class DecisionLog:
 
     def pieces(self) -> list["DecisionLog"]:
         """The log in parts that can be read elsewhere, in order: its files, if it is a directory."""
-        source = self.source
-        if not (isinstance(source, ParquetSource) and source.path.is_dir() and source.file is None):
+        parts = divided(self.source)
+        if len(parts) == 1:
             return [self]
-        files = decision_files(source.path)
-        return [DecisionLog(ParquetSource(source.path, file), f"{self.name}, {file.name}") for file in files]
+        return [DecisionLog(source, f"{self.name}, {label}") for label, source in parts]
+
+    def __len__(self) -> int:
+        """The number of decisions: from the files' metadata, or by reading one column once."""
+        if self._rows is None:
+            self._rows = rows_of(self.source)
+        return self._rows
+
+    def __bool__(self) -> bool:
+        """A log is one, also while it is empty: asking must not read it."""
+        return True
+
+    def __getitem__(self, index: slice) -> "DecisionLog":
+        """Decisions `start:stop`, counted from the end where negative."""
+        if not isinstance(index, slice):
+            raise checks.BadType("index", f"index must be a slice like log[100:200], got {index!r}")
+        if index.step not in (None, 1):
+            raise checks.BadValue("index", f"index must be a slice of step 1, got a step of {index.step!r}")
+        ends = []
+        for end in (index.start, index.stop):
+            whole = None if end is None else checks.whole("index", end, at_least=-(2**62))
+            ends.append(whole if whole is None or whole >= 0 else max(whole + len(self), 0))
+        start, stop = ends[0] or 0, ends[1]
+        named = f"{self.name}[{start}:{'' if stop is None else stop}]"
+        return DecisionLog(views.sliced(self.source, start, stop), named)
+
+    def before(self, time: Time) -> "DecisionLog":
+        """The decisions taken before `time`."""
+        return self._within(None, views.moment("time", time), f"{self.name} before {time}")
+
+    def after(self, time: Time) -> "DecisionLog":
+        """The decisions taken at `time` or later: all with a time that `before` leaves out."""
+        return self._within(views.moment("time", time), None, f"{self.name} after {time}")
+
+    def between(self, start: Time, end: Time) -> "DecisionLog":
+        """The decisions taken at `start` or later, and before `end`."""
+        low, high = views.moment("start", start), views.moment("end", end)
+        if low > high:
+            raise checks.BadValue("end", f"end must not be before start, got {start!r} and {end!r}")
+        return self._within(low, high, f"{self.name} from {start} to {end}")
+
+    def _within(self, start: int | None, end: int | None, name: str) -> "DecisionLog":
+        self.require(["time"], "a split by time")
+        return DecisionLog(views.Where(self.source, views.Within(start, end), ("time",)), name)
+
+    def split(self, fraction: float, seed: int | None = None) -> tuple["DecisionLog", "DecisionLog"]:
+        """Two logs in this one's order, with all its decisions: the first `fraction` of them and the rest.
+
+        With a `seed` each decision goes to the first with probability `fraction`. Its side depends on the
+        seed and on its row number alone.
+        """
+        fraction = checks.strictly_between("fraction", fraction, 0.0, 1.0)
+        if seed is None:
+            cut = round(fraction * len(self))
+            return self[:cut], self[cut : len(self)]
+        seed = checks.whole("seed", seed, at_least=0)
+        first, second = (views.Dealt(self.source, seed, fraction, side) for side in (True, False))
+        share = f"{fraction:g} of {self.name}"
+        return DecisionLog(first, f"{share} (seed {seed})"), DecisionLog(
+            second, f"all but {share} (seed {seed})"
+        )
+
+    def where(
+        self,
+        test: Callable[[pa.RecordBatch], Any] | Mapping[str, Any] | None = None,
+        /,
+        columns: Sequence[str] | None = None,
+        **values: Any,
+    ) -> "DecisionLog":
+        """The decisions that have these values: `log.where(variant="b", position=[1, 2])`; None is null.
+
+        A mapping says the same. Or a function of a record batch that answers with one boolean for each of
+        its rows; it is given the `columns` it needs, all unless they are named.
+        """
+        what = ", ".join(f"{name}={value!r}" for name, value in values.items()) or getattr(
+            test, "__name__", repr(test)
+        )
+        return DecisionLog(views.where(self.source, test, columns, values), f"{self.name} where {what}")
+
+    def duplicates(self) -> Repeated | None:
+        """Decisions that stand in the log twice by their `decision_id`, None if there are none; remembered.
+
+        All identifiers are compared, beyond a million rows a sample of them (`linmed.log.Duplicates`), but of
+        a directory that a `LogWriter` wrote only those that could repeat.
+        """
+        if isinstance(self._repeated, bool):
+            self._repeated = repeats(self.source)
+        return self._repeated
+
+    def distinct(self) -> "DecisionLog":
+        """The first decision of each `decision_id`; those without one all stay.
+
+        Exact, and therefore not bounded in memory: reading it keeps every identifier (about 100 bytes each).
+        """
+        self.require(["decision_id"], "telling decisions apart")
+        return DecisionLog(views.Distinct(self.source), f"{self.name}, each decision once")
 
     def save(self, path: str | os.PathLike[str]) -> "DecisionLog":
         """Write this log as a new Parquet log in large files, late rewards in their rows; returns it."""
@@ -99,28 +203,50 @@ class DecisionLog:
         return DecisionLog.open(folder)
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> "DecisionLog":
-        """A log written by an agent (`Agent(..., log=path)`) or by `save`, or one Parquet file like it."""
+    def open(cls, path: str | os.PathLike[str], columns: Mapping[str, Any] | None = None) -> "DecisionLog":
+        """A log written by an agent (`Agent(..., log=path)`) or by `save`, or any Parquet file or directory.
+
+        `columns` says where the log's columns are, as for `from_table`.
+        """
         place = Path(path)
         if not place.exists():
             raise FileNotFoundError(f"there is no log at {place}")
-        if place.is_dir() and not decision_files(place):
+        if place.is_dir() and not log_files(place):
             raise ValueError(f"the log at {place} is empty: it holds no decisions")
-        return cls(ParquetSource(place), str(place))
+        return cls(parquet_source(place, {} if columns is None else columns), str(place))
+
+    @classmethod
+    def from_csv(
+        cls,
+        path: str | os.PathLike[str],
+        columns: Mapping[str, Any] | None = None,
+        *,
+        errors: str = "raise",
+        delimiter: str = ",",
+    ) -> "DecisionLog":
+        """Any CSV file with a line of names, read in blocks; `columns` as for `from_table`.
+
+        An empty field is no value. `errors="skip"` counts lines that cannot be read in `malformed` instead
+        of raising; in a column that is none of the log's own such a value is null.
+        """
+        return cls(csv_source(Path(path), {} if columns is None else columns, errors, delimiter), str(path))
 
     @classmethod
     def from_table(cls, table: Any, columns: Mapping[str, Any] | None = None) -> "DecisionLog":
         """A pyarrow, pandas or polars table, or a dictionary of arrays.
 
-        `columns` says where the log's columns are: `{"arm": "item", "reward": "click"}`; `features` may be
-        a list of columns, `arm_count` a number. Columns not mentioned keep their names.
+        `columns` says where the log's columns are: `{"arm": "item", "reward": "click"}`; `features` and
+        `probabilities` may be lists of columns, `arm_count` and `probability` numbers (as in a test with
+        equal shares). Columns not mentioned keep their names. Arms that are names become their indices in
+        alphabetical order, with the names in `arm_id`; rewards may be booleans; times are moments, ISO 8601
+        text or seconds since 1970.
         """
-        return cls(TableSource(canonical(table, columns or {})), "table")
+        return cls(TableSource(canonical(table, {} if columns is None else columns)), "table")
 
     @classmethod
     def from_obp(cls, feedback: Mapping[str, Any]) -> "DecisionLog":
         """The Open Bandit Pipeline's `bandit_feedback` dictionary."""
-        return cls(TableSource(open_bandit.feedback_table(feedback)), "bandit_feedback")
+        return cls(TableSource(obp.feedback_table(feedback)), "bandit_feedback")
 
     @classmethod
     def from_open_bandit(
@@ -130,8 +256,13 @@ class DecisionLog:
 
         The number of arms is that of `item_context.csv` beside the file unless `arm_count` is given.
         `errors="skip"` counts malformed lines in `malformed` instead of raising.
+
+        Users are in `user_feature_0` to `_3` (hashes, as text) and `affinities` (K numbers). In `arms` the
+        features of arm a are 1, the user's affinity to a and `item_feature_0` of a, so that policies with
+        dim=3 can be targets; `features` are the played arm's. What a file lacks is left out of them. Columns
+        that nobody reads are not parsed.
         """
-        return cls(open_bandit.csv_source(Path(path), arm_count, errors), str(path))
+        return cls(open_bandit.source(Path(path), arm_count, errors), str(path))
 
     @classmethod
     def from_vw(
@@ -160,7 +291,7 @@ class DecisionLog:
 
     def to_obp(self) -> dict[str, Any]:
         """The Open Bandit Pipeline's `bandit_feedback` dictionary (in memory)."""
-        return open_bandit.feedback(self)
+        return obp.feedback(self)
 
     def to_dsjson(self, path: str | os.PathLike[str]) -> int:
         """Write decision-service JSON, one event a line; returns the number of lines."""

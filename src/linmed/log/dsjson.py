@@ -28,7 +28,10 @@ def _rows(
         if not text.strip():
             continue
         try:
-            yield line, _event(json.loads(text), features)
+            event = json.loads(text)
+            # A decision that was never carried out: Vowpal Wabbit and its estimators leave it out too.
+            if not (isinstance(event, dict) and event.get("_skipLearn") is True):
+                yield line, _event(event, features)
         except json.JSONDecodeError as error:
             yield line, ValueError(f"not JSON: {error}")
         except ValueError as error:
@@ -99,7 +102,11 @@ def _features(entry: Row, names: tuple[str, ...] | None) -> list[float] | None:
 
 
 def write(log: "DecisionLog", path: Path) -> int:
-    """One event a line, in the log's order. `a` lists action numbers from 1, the played one first."""
+    """One event a line, in the log's order. `a` lists action numbers from 1, the played one first.
+
+    Other readers take the length of `a` for the number of arms, so it must be known.
+    """
+    log.require(["arm_count"], "decision-service JSON")
     known = [name for name in log.columns if name in SCHEMA.names]
     lines = 0
 
@@ -107,6 +114,10 @@ def write(log: "DecisionLog", path: Path) -> int:
         nonlocal lines
         for batch in log.batches(known):
             for row in batch.to_pylist():
+                if row["arm_count"] is None:
+                    raise ValueError(
+                        f"decision-service JSON needs arm_count, row {lines} of {log.name} has none"
+                    )
                 text = json.dumps(_written(row, lines), separators=(",", ":"), allow_nan=False)
                 file.write(text.encode() + b"\n")
                 lines += 1
@@ -116,8 +127,8 @@ def write(log: "DecisionLog", path: Path) -> int:
 
 
 def _written(row: Row, number: int) -> Row:
-    arm, count = row["arm"], row.get("arm_count")
-    order = [arm, *(a for a in range(count or 0) if a != arm)]
+    arm, count = row["arm"], row["arm_count"]
+    order = [arm, *(a for a in range(count) if a != arm)]
     event: dict[str, Any] = {} if row["reward"] is None else {"_label_cost": -row["reward"]}
     event |= {"_label_probability": row["probability"], "_label_Action": arm + 1, "_labelIndex": arm}
     if row.get("time") is not None:
@@ -125,7 +136,7 @@ def _written(row: Row, number: int) -> Row:
     event |= {"Version": "1", "EventId": row.get("decision_id") or str(number), "a": [a + 1 for a in order]}
     if row.get("arms") is not None:
         event["c"] = {"_multi": [{"x": vector} for vector in row["arms"]]}
-    elif count:
+    else:
         event["c"] = {"_multi": [{} for _ in range(count)]}
     if row.get("probabilities") is not None:
         event["p"] = [row["probabilities"][a] for a in order]

@@ -1,6 +1,11 @@
 """Reading a log's Parquet files: decisions in order, each joined with its reward wherever that stands."""
 
+import contextlib
+import dataclasses
+import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,42 +34,148 @@ class LateRewards(NamedTuple):
 
 @dataclass(frozen=True)
 class ParquetSource:
-    """A log's directory, one `file` of it, or a single Parquet file with a log's columns."""
+    """A log's directory, one `file` of it, or a single Parquet file; rows `start` to `stop` of it."""
 
     path: Path
     file: Path | None = None
+    start: int = 0
+    stop: int | None = None
 
     @property
     def files(self) -> list[Path]:
         """Those to be read, in order."""
         if self.file is not None or not self.path.is_dir():
             return [self.file or self.path]
-        return decision_files(self.path)
+        return log_files(self.path)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """As in the first file."""
+        first = self.files[0]
+        with reading(first):
+            return pq.read_schema(first)
 
     @property
     def columns(self) -> list[str]:
         """As in the first file."""
-        first = self.files[0]
-        with reading(first):
-            return list(pq.read_schema(first).names)
+        return list(self.schema.names)
 
     def read(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Iterator[pa.RecordBatch]:
-        """File after file, in batches of at most `rows` decisions with all rewards that arrived."""
+        """File after file, in batches of at most `rows` decisions with all rewards that arrived.
+
+        The next batch is read while the caller works on the last one: pyarrow needs no interpreter for it.
+        """
+        batches = self._batches(columns, rows)
+        with contextlib.closing(batches), ThreadPoolExecutor(1) as reader:
+            coming = reader.submit(next, batches, None)
+            while (batch := coming.result()) is not None:
+                coming = reader.submit(next, batches, None)
+                yield batch
+
+    def _batches(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         late = {}
         if self.path.is_dir() and {"reward", "reward_time"} & set(columns):
             late = late_rewards(self.path, None if self.file is None else self.file.stem)
+        done = 0
         for part in self.files:
-            start = 0
+            if self.stop is not None and done >= self.stop:
+                return
             with reading(part), pq.ParquetFile(part) as file:
-                size = min(rows, _rows_at_once(file.metadata, columns))
-                for batch in file.iter_batches(batch_size=size, columns=list(columns)):
+                for start, batch in self._inside(file, done, columns, rows):
                     yield join(batch, start, late[part.stem]) if part.stem in late else batch
-                    start += batch.num_rows
+                done += file.metadata.num_rows
+
+    def _inside(
+        self, file: Any, done: int, columns: Sequence[str], rows: int
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """The batches of a file after `done` rows of others, each with the number of its first row there."""
+        missing = [name for name in columns if name not in file.schema_arrow.names]
+        if missing:
+            raise pa.ArrowInvalid(f"it has no column {missing[0]!r}, which the log's first file has")
+        size = min(rows, _rows_at_once(file.metadata, columns))
+        first, last = self.start - done, math.inf if self.stop is None else self.stop - done
+        ends = np.cumsum([file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)])
+        starts = np.append(0, ends)[:-1]
+        groups = np.flatnonzero((starts < last) & (ends > first))
+        if not groups.size:
+            return
+        start = int(starts[groups[0]])
+        for batch in file.iter_batches(size, groups.tolist(), list(columns)):
+            low, high = max(first - start, 0), min(last - start, batch.num_rows)
+            if low < high:
+                yield start + low, batch.slice(low, high - low)
+            start += batch.num_rows
+
+    def count(self) -> int:
+        """From the files' metadata."""
+        return sum(rows for _, _, rows in self._extent())
+
+    def slice(self, start: int, stop: int | None) -> "ParquetSource":
+        """Files and row groups outside it are not read."""
+        ends = [end for end in (self.stop, None if stop is None else self.start + stop) if end is not None]
+        return dataclasses.replace(self, start=self.start + start, stop=min(ends, default=None))
+
+    def pieces(self) -> list[tuple[str, "ParquetSource"]]:
+        """One for each file of a directory."""
+        if not self.path.is_dir() or self.file is not None:
+            return [("", self)]
+        if self.start == 0 and self.stop is None:
+            return [(file.name, ParquetSource(self.path, file)) for file in self.files]
+        return [
+            (file.name, ParquetSource(self.path, file, first, first + rows))
+            for file, first, rows in self._extent()
+        ]
+
+    def _extent(self) -> Iterator[tuple[Path, int, int]]:
+        """Every file that is read, its first row that is, and how many are."""
+        done = 0
+        for part in self.files:
+            if self.stop is not None and done >= self.stop:
+                return
+            with reading(part):
+                rows = pq.read_metadata(part).num_rows
+            first = max(self.start - done, 0)
+            last = rows if self.stop is None else min(self.stop - done, rows)
+            if first < last:
+                yield part, first, last - first
+            done += rows
+
+    def vouches(self) -> bool:
+        """Whether all files are a writer's own, by their names, and no two begin with the same decision.
+
+        A writer takes no identifier that its directory holds already, and there is one writer at a time. So
+        two rows of its files have the same one only where a file was copied under another name, or the
+        files of another log with the same decisions were added, whose first file begins as this one's.
+        """
+        files = self.files
+        if not self.path.is_dir() or not all(OWN.fullmatch(file.name) for file in files):
+            return False
+        firsts = [_first_identifier(file) for file in files]
+        return len(set(firsts)) == len(firsts)
+
+
+OWN = re.compile(r"decisions-[0-9]{20}-[0-9a-f]{8}\.parquet")
+"""The names that a writer gives its files; those of `DecisionLog.save` are others."""
+
+
+def _first_identifier(part: Path) -> str | None:
+    with reading(part), pq.ParquetFile(part) as file:
+        first = next(file.iter_batches(1, columns=["decision_id"]), None)
+    return None if first is None else first.column(0)[0].as_py()
 
 
 def decision_files(path: Path) -> list[Path]:
-    """The files of decisions, in the order they were written."""
+    """The files of decisions that a writer left, in the order they were written."""
     return sorted(path.glob("decisions-*.parquet"))
+
+
+def log_files(path: Path) -> list[Path]:
+    """The same, or where there are none all Parquet files below `path`, by name."""
+    own = decision_files(path)
+    if own or any(path.glob("rewards-*.parquet")):
+        return own
+    below = sorted(path.rglob("*.parquet"))
+    return [file for file in below if not any(p.startswith((".", "_")) for p in file.relative_to(path).parts)]
 
 
 @contextmanager

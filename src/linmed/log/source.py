@@ -1,11 +1,12 @@
-"""Where the batches of a log come from."""
+"""Where the batches of a log come from, and what some sources can do besides being read."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
+BATCH = 65_536
 KEPT_REPORTS = 20
 
 
@@ -24,7 +25,7 @@ class Malformed:
 
 
 class Source(Protocol):
-    """Where batches come from. Reading twice gives the same rows."""
+    """Where batches come from. Reading twice gives the same rows, whichever columns are asked for."""
 
     @property
     def columns(self) -> list[str]:
@@ -32,6 +33,63 @@ class Source(Protocol):
 
     def read(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Iterator[pa.RecordBatch]:
         """Batches of at most `rows` rows with `columns`, in the log's order."""
+
+
+@runtime_checkable
+class Counted(Protocol):
+    """A source that knows its number of rows without reading them."""
+
+    def count(self) -> int:
+        """How many rows there are."""
+
+
+@runtime_checkable
+class Sliceable(Protocol):
+    """A source that need not read the rows before a slice."""
+
+    def slice(self, start: int, stop: int | None) -> Source:
+        """Its rows from `start` on, to `stop` if that is given."""
+
+
+@runtime_checkable
+class Divisible(Protocol):
+    """A source made of parts that can be read elsewhere."""
+
+    def pieces(self) -> Sequence[tuple[str, Source]]:
+        """The parts in order, each with what tells it from the others."""
+
+
+@runtime_checkable
+class Vouching(Protocol):
+    """A source that may know of its identifiers without comparing them all."""
+
+    def vouches(self) -> bool:
+        """Whether it is certain that no `decision_id` occurs twice."""
+
+
+@runtime_checkable
+class Dated(Protocol):
+    """A source that knows until when it tells, which may be later than its last row."""
+
+    def ended(self) -> int:
+        """Microseconds since 1970."""
+
+
+def vouched(source: Source) -> bool:
+    """Whether no two rows of `source` need be compared."""
+    return isinstance(source, Vouching) and source.vouches()
+
+
+def divided(source: Source) -> Sequence[tuple[str, Source]]:
+    """The parts of `source`, or itself."""
+    return source.pieces() if isinstance(source, Divisible) else [("", source)]
+
+
+def rows_of(source: Source) -> int:
+    """How many rows `source` has: as it says, or by reading one column."""
+    if isinstance(source, Counted):
+        return source.count()
+    return sum(batch.num_rows for batch in source.read(["arm"], BATCH, Malformed()))
 
 
 @dataclass(frozen=True)
@@ -48,3 +106,11 @@ class TableSource:
     def read(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Iterator[pa.RecordBatch]:
         """Slices without a copy."""
         yield from self.table.select(list(columns)).to_batches(max_chunksize=rows)
+
+    def count(self) -> int:
+        """The table's rows."""
+        return int(self.table.num_rows)
+
+    def slice(self, start: int, stop: int | None) -> "TableSource":
+        """A view of the table."""
+        return TableSource(self.table.slice(start, None if stop is None else max(stop - start, 0)))

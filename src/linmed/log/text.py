@@ -7,7 +7,7 @@ counted (errors="skip").
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,8 @@ from linmed.log.source import Malformed
 Row = dict[str, Any]
 Parser = Callable[[Iterator[tuple[int, str]]], Iterator[tuple[int, Row | ValueError]]]
 """Numbered lines → (line number, row of the log or what is wrong)."""
+FIRST_ROWS = 1000
+"""How many of them tell which columns a log has."""
 
 
 @dataclass(frozen=True)
@@ -30,19 +32,21 @@ class TextSource:
     path: Path
     parse: Parser
     errors: str
+    numbered: bool = False
+    """Whether the parser makes the identifiers up, one for each row."""
 
     def __post_init__(self) -> None:
         checks.option("errors", self.errors, ("raise", "skip"))
         if not self.path.is_file():
             raise FileNotFoundError(f"there is no log at {self.path}")
 
-    @property
+    @cached_property
     def columns(self) -> list[str]:
-        """Those of the first readable row, in the schema's order."""
-        first = next(self._rows(Malformed()), None)
-        if first is None:
+        """Those of the first rows together (a decision that waits has no reward's time), as in the schema."""
+        found = set().union(*islice(self._rows(Malformed()), FIRST_ROWS))
+        if not found:
             raise ValueError(f"{self.path} is empty: it holds no decisions")
-        return [name for name in SCHEMA.names if name in first]
+        return [name for name in SCHEMA.names if name in found]
 
     def read(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Iterator[pa.RecordBatch]:
         """Batches of parsed rows."""
@@ -50,6 +54,10 @@ class TextSource:
         source = self._rows(malformed)
         while some := list(islice(source, rows)):
             yield pa.RecordBatch.from_pylist(some, schema=schema)
+
+    def vouches(self) -> bool:
+        """Numbers that were given here do not repeat."""
+        return self.numbered
 
     def _rows(self, malformed: Malformed) -> Iterator[Row]:
         with open(self.path, encoding="utf-8", errors="replace") as file:
@@ -65,7 +73,7 @@ class TextSource:
 def vw_source(path: Path, features: Sequence[str] | None, arm_count: int | None, errors: str) -> TextSource:
     """Labels `action:cost:probability`; ADF if examples are blocks of lines."""
     names = None if features is None else tuple(features)
-    return TextSource(path, partial(_vw_rows, names, arm_count), errors)
+    return TextSource(path, partial(_vw_rows, names, arm_count), errors, numbered=True)
 
 
 def _vw_rows(

@@ -1,6 +1,8 @@
 """Off-policy evaluation on logs of policies that learn: what would another policy have earned?"""
 
 from linmed.log import DecisionLog
+from linmed.ope.choose import Choice, choose
+from linmed.ope.compare import compare
 from linmed.ope.diagnostics import Diagnosis, calibration, diagnose
 from linmed.ope.estimators import (
     DM,
@@ -21,6 +23,7 @@ from linmed.ope.estimators import (
 )
 from linmed.ope.evaluate import difference, evaluate, sequence
 from linmed.ope.intervals import OPEWarning
+from linmed.ope.learn import learn_from
 from linmed.ope.plot import plot_sequences
 from linmed.ope.regression import Refitted, Ridge
 from linmed.ope.replay import Replay, ReplayResult
@@ -33,6 +36,7 @@ __all__ = [
     "IPW",
     "SNDR",
     "SNIPW",
+    "Choice",
     "ClippedIPW",
     "DRos",
     "DecisionLog",
@@ -50,11 +54,14 @@ __all__ = [
     "Target",
     "as_target",
     "calibration",
+    "choose",
+    "compare",
     "diagnose",
     "difference",
     "evaluate",
     "importance_weights",
     "ipw",
+    "learn_from",
     "plot_sequences",
     "sequence",
     "snipw",

@@ -1,19 +1,25 @@
-"""What the commands on a log share: how logs, targets, times and rewards are said."""
+"""What the commands on a log share: how logs, targets, candidates, times and rewards are said."""
 
 import argparse
 import math
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from linmed.agent import Agent
-from linmed.log import DecisionLog
+from linmed.log import DecisionLog, parse_columns
+from linmed.log.csv_files import csv_source
+from linmed.log.mapped import parquet_source
 from linmed.ope.intervals import OPEWarning
+from linmed.ope.request import CONFIDENCE
 from linmed.ope.targets import Target, as_target
+from linmed.policies.base import Policy
+from linmed.policies.legends import policy_makers
+from linmed.registry import parse
 
 FORMATS = ("parquet", "csv", "open-bandit", "dsjson", "vw")
 SUFFIXES = {
@@ -38,14 +44,81 @@ def add_log(parser: argparse.ArgumentParser) -> None:
     add("--skip-malformed", action="store_true", help="count unreadable lines instead of stopping")
 
 
+def add_question(parser: argparse.ArgumentParser, guarded: bool = True) -> None:
+    """Add what every question to a log takes; `guarded`: also the smallest probability."""
+    add = parser.add_argument
+    add("--confidence", type=float, default=CONFIDENCE, help=f"default: {CONFIDENCE}")
+    add(
+        "--reward-range", nargs=2, type=float, metavar=("LOW", "HIGH"),
+        help="the lowest and highest possible reward; may be left out where all rewards lie in [0, 1]",
+    )  # fmt: skip
+    add(
+        "--missing", type=missing, metavar="stop|skip|NUMBER",
+        help="decisions without a reward: end the log at the first, leave them out, or count NUMBER for them",
+    )  # fmt: skip
+    add(
+        "--mature", type=duration, metavar="DURATION",
+        help="judge only decisions that old when the log ended: 90s, 15m, 6h, 2d, or seconds",
+    )  # fmt: skip
+    add(
+        "--no-drift", dest="drift", action="store_false", default=None,
+        help="the value does not change over time; otherwise the answer is its average so far",
+    )  # fmt: skip
+    if guarded:
+        add(
+            "--smallest-probability", type=float, metavar="P",
+            help="that the logging policy could give an arm",
+        )  # fmt: skip
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """Add how an answer is told, and who works on it."""
+    add = parser.add_argument
+    add("--json", action="store_true", help="print JSON")
+    add("--html", metavar="FILE", help="write the report as a page")
+    add("--progress", action=argparse.BooleanOptionalAction, default=True, help="a bar, on a terminal")
+    add("--cluster", metavar="ADDRESS", help="of a Dask scheduler that sees the same files")
+
+
+def options(args: argparse.Namespace) -> dict[str, Any]:
+    """What a question is asked with; what was not said is left to the function that is asked."""
+    names = ("confidence", "reward_range", "missing", "mature", "drift", "smallest_probability")
+    said = {name: getattr(args, name, None) for name in names}
+    return {name: value for name, value in said.items() if value is not None}
+
+
+def conditions(args: argparse.Namespace, rewards: Sequence[float] | None) -> dict[str, str]:
+    """The same in words, for a report."""
+    said = {} if rewards is None else {"rewards": f"in [{rewards[0]:g}, {rewards[1]:g}]"}
+    if args.missing is not None:
+        said["missing"] = str(args.missing)
+    if args.mature is not None:
+        said["mature"] = f"after {args.mature:,g} s"
+    if args.drift is False:
+        said["value"] = "one that does not change"
+    if getattr(args, "smallest_probability", None) is not None:
+        said["smallest probability"] = f"{args.smallest_probability:g}"
+    return said
+
+
+def given_log(args: argparse.Namespace, groups: str | None = None) -> DecisionLog:
+    """The log that a command's arguments name."""
+    errors = "skip" if args.skip_malformed else "raise"
+    return open_log(args.log, args.format, args.arms, errors, args.columns, groups)
+
+
 def open_log(
     path: str,
     kind: str | None = None,
     arms: int | None = None,
     errors: str = "raise",
     columns: str | None = None,
+    groups: str | None = None,
 ) -> DecisionLog:
-    """The log at `path`. Its format is guessed from its name, and for CSV from its header, unless given."""
+    """The log at `path`. Its format is guessed from its name, and for CSV from its header, unless given.
+
+    `groups`: a column that stands for the arms where a file has none, as that of an A/B test.
+    """
     place = Path(path)
     if kind is None:
         kind = "parquet" if place.is_dir() else SUFFIXES.get(place.suffix, "parquet")
@@ -60,10 +133,12 @@ def open_log(
     if kind == "vw":
         return DecisionLog.from_vw(place, arm_count=arms, errors=errors)
     mapping = _columns(columns, arms)
+    if groups is not None and place.exists():
+        mapping = {**_visitors(place, kind, mapping, groups), **mapping}
     try:
         if kind == "csv":
-            return DecisionLog.from_csv(place, columns=mapping, errors=errors)  # type: ignore[attr-defined,no-any-return]
-        return DecisionLog.open(place, columns=mapping) if mapping else DecisionLog.open(place)  # type: ignore[call-arg]
+            return DecisionLog.from_csv(place, columns=mapping, errors=errors)
+        return DecisionLog.open(place, columns=mapping) if mapping else DecisionLog.open(place)
     except ValueError as error:
         if columns is None and "needs the columns" in str(error):
             raise ValueError(f"{error}: say where they are with --columns reward=click,arm=item") from None
@@ -74,10 +149,18 @@ def _columns(text: str | None, arms: int | None) -> dict[str, Any]:
     """Where the log's columns are, the number of arms among them."""
     mapping: dict[str, Any] = {}
     if text is not None:
-        from linmed.log import parse_columns  # type: ignore[attr-defined]
-
         mapping.update(parse_columns(text))
     return mapping if arms is None else {**mapping, "arm_count": arms}
+
+
+def _visitors(place: Path, kind: str, mapping: dict[str, Any], groups: str) -> dict[str, Any]:
+    """Groups for arms where a file has no arms, and one for the probabilities that it does not tell."""
+    source = csv_source(place, mapping, "raise", ",") if kind == "csv" else parquet_source(place, mapping)
+    have = source.columns
+    if groups not in have:
+        raise ValueError(f"--groups must be one of the columns {', '.join(have)}, got {groups!r}")
+    instead = {"arm": groups, "probability": 1.0}
+    return {name: value for name, value in instead.items() if name not in have}
 
 
 def _is_open_bandit(path: Path) -> bool:
@@ -88,8 +171,26 @@ def _is_open_bandit(path: Path) -> bool:
 
 
 def parse_target(text: str) -> Target:
-    """The target that an argument names; an agent is loaded from its file."""
-    return as_target(Agent.load(text.removeprefix("agent:")) if text.startswith("agent:") else text)
+    """The target that an argument names: TARGET, or NAME=TARGET. An agent is loaded from its file."""
+    name, text = _name(text)
+    return as_target(Agent.load(text.removeprefix("agent:")) if text.startswith("agent:") else text, name)
+
+
+def parse_candidate(text: str) -> tuple[str, Policy | Target]:
+    """A candidate and its name: a target, or a policy that is to learn."""
+    name, said = _name(text)
+    found: Policy | Target
+    if said.startswith("policy:"):
+        found = parse("policy", said.removeprefix("policy:"), policy_makers())
+    else:
+        found = parse_target(said)
+    return name or found.name, found
+
+
+def _name(text: str) -> tuple[str | None, str]:
+    """NAME and what follows in NAME=…, where the sign stands before all others that mean something."""
+    match = re.fullmatch(r"([^=:()]+)=(.+)", text, flags=re.DOTALL)
+    return (match[1].strip(), match[2].strip()) if match else (None, text)
 
 
 def missing(text: str) -> str | float:

@@ -49,14 +49,15 @@ def diagnose(
     log, chosen = as_log(log), as_target(target)
     whole = "probabilities" in log.columns and chosen.knows_all_arms(log)
     needed = (*chosen.reads(log, whole), *(["probabilities"] if whole else []))
-    reading, weights, lost = Reading(), Weights(), 0.0
+    reading, weights, lost, smallest = Reading(), Weights(), 0.0, 1.0
     reader = Reader(columns=needed, extra=chosen.extra, missing=missing, mature=mature).settled(log)
     for rounds, (chance,) in Scan(reader, (chosen,), whole).parts(log, reading):
         if whole:
             assert rounds.logged is not None
             lost += float(chance[rounds.logged <= 0].sum())
         played = chance[rounds.chosen] if whole else chance
-        weights.add(played / rounds.probability, rounds.probability, rounds.reward)
+        weights.add(played / rounds.probability, rounds.reward)
+        smallest = min(smallest, float(rounds.probability.min()))
     reading.finish(log)
     moments = weights.moments
     no_overlap = lost / moments.n if whole else None
@@ -66,7 +67,7 @@ def diagnose(
         waiting=reading.waiting,
         effective_n=moments.effective,
         largest_weight=weights.largest,
-        smallest_probability=weights.smallest_probability,
+        smallest_probability=smallest,
         mean_weight=weights.mean,
         mean_weight_error=moments.standard_error,
         no_overlap=no_overlap,

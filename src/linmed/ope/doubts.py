@@ -13,6 +13,7 @@ from linmed.ope.request import Request
 from linmed.ope.sequences import KINDS
 from linmed.ope.sums import Weights
 from linmed.ope.tally import Tally
+from linmed.ope.targets import Target
 
 FEW = 100
 """Decisions of the target's own below which what a long log is worth is called little."""
@@ -24,22 +25,22 @@ DOMINATES = 0.1
 """Share of all weight with which one decision is named."""
 ERRORS = 4.0
 """Standard errors from one at which a mean weight is named."""
-FADING, SETTLED = 10.0, 10_000
-"""Growth of the weights' spread, and the number of decisions below which stabilised weights cannot keep up."""
+FADING, SETTLED = 5.0, 10_000
+"""Growth of the weights' spread, and the number of decisions, from which stabilised weights lag behind."""
 UNJUDGED = 0.01
 """Share of decisions left out that is worth a word."""
 
 
 def of_weights(weights: Weights, no_overlap: float | None = None, long: float = LONG) -> Iterator[str]:
-    """Doubts about a target's weights; `no_overlap` is its mass on arms that could not be logged, if known."""
+    """Doubts about a target's weights; `no_overlap` is its mass on arms never logged, where that is known."""
     moments, n = weights.moments, weights.moments.n
     mean, error = weights.mean, moments.standard_error
     gap = mean - 1.0 + (no_overlap or 0.0)
     if weights.refuted:
         yield (
-            f"the mean weight is {mean:.4g} where it should be 1, and by chance is so large in at most one of "
-            f"{round(1 / weights.REFUTED):,} logs: the logged probabilities or the target's own are wrong, and "
-            "no interval holds"
+            f"the mean weight is {mean:.4g} where it should be 1, and by chance is so large in at most one "
+            f"of {round(1 / weights.REFUTED):,} logs: the logged probabilities or the target's own are "
+            "wrong, and no interval holds"
         )
     elif abs(gap) > ERRORS * error + 1e-9:
         yield (
@@ -55,18 +56,18 @@ def of_weights(weights: Weights, no_overlap: float | None = None, long: float = 
     if n >= long / DOMINATES and weights.largest > DOMINATES * n * mean > 0:
         yield f"one decision carries {weights.largest / (n * mean):.0%} of the weight"
     telling = weights.rewards.telling
-    if telling < FEW_REWARDS and n > long * FEW_REWARDS and mean > 0:
-        common = weights.rewards.low if weights.rewards.at_low > weights.rewards.at_high else weights.rewards.high
+    if telling < FEW_REWARDS and weights.rewards.count > long * FEW_REWARDS:
+        common = (
+            weights.rewards.low if weights.rewards.at_low > weights.rewards.at_high else weights.rewards.high
+        )
         yield f"only {telling} of the {weights.rewards.count:,} rewards that count differ from {common:g}"
 
 
-def of_result(request: Request, target: str, tally: Tally, log: DecisionLog) -> Iterator[str]:
+def of_result(request: Request, asked: Target, tally: Tally, log: DecisionLog) -> Iterator[str]:
     """Doubts about one target's rows."""
+    target = asked.name
     if not tally.overlaps:
-        yield (
-            f"target {target!r} never agrees with {log.name}: every weight is zero, so the rewards "
-            "say nothing of its value"
-        )
+        yield f"target {target!r} never agrees with {log.name}: {asked.silence(log)}"
         return
     for weights in tally.weights.values():
         yield from (f"target {target!r}: {doubt}" for doubt in of_weights(weights))
@@ -75,8 +76,9 @@ def of_result(request: Request, target: str, tally: Tally, log: DecisionLog) -> 
     fading = max((stable.growth for stable in tally.stable.values()), default=0.0)
     if fading > FADING and tally.moments[0].n < SETTLED:
         yield (
-            f"target {target!r}: its weights' spread grew {fading:.0f}-fold over {tally.moments[0].n:,} decisions, "
-            "too fast for interval='adaptive' to hold its level: use 'betting'"
+            f"target {target!r}: its weights' spread grew {fading:.0f}-fold over "
+            f"{tally.moments[0].n:,} decisions, too fast for interval='adaptive' to hold its level: use "
+            "'betting'"
         )
     empty = any(math.isnan(row[3]) for row in tally.rows(target))
     if empty and request.interval in KINDS:
@@ -122,10 +124,10 @@ def of_waiting(missing: str | float, reading: Reading, log: DecisionLog) -> Iter
     share = f"{left:,} of {reading.decisions:,} decisions ({left / reading.decisions:.0%}) were not judged"
     if missing == "stop" and reading.stopped is not None:
         yield (
-            f"{share}: {reading.waiting:,} have no reward yet, the first is row {reading.stopped} of {log.name}, "
-            "and the log is judged up to it, since late rewards may differ from early ones. Give mature (and "
-            "missing=0 if no reward by then means 0), or missing='skip' if lateness has nothing to do with "
-            "the reward"
+            f"{share}: {reading.waiting:,} have no reward yet, the first is row {reading.stopped} of "
+            f"{log.name}, and the log is judged up to it, since late rewards may differ from early ones. "
+            "Give mature (and missing=0 if no reward by then means 0), or missing='skip' if lateness has "
+            "nothing to do with the reward"
         )
     elif missing == "skip" and reading.waiting > UNJUDGED * reading.decisions:
         yield (

@@ -64,9 +64,9 @@ def evaluate(
 
     `log`: a `DecisionLog`, or the path of one. `targets`: one, a sequence or a {name: target} mapping; see
     `as_target`. `estimators`: the same, of names of `ESTIMATORS` or instances; ipw, snipw and dr unless
-    given, dr only where the log and the targets tell of every arm.
-    `interval`: "betting", "mixture", "bernstein" (valid at any time), "asymptotic" (at any large time),
-    "adaptive" (logging policy learned), "normal", "bootstrap" (it did not), "none". `reward_range`: the lowest and highest reward that are
+    given, dr only where the log and the targets tell of every arm. `interval`: "betting", "mixture",
+    "bernstein" (valid at any time), "asymptotic" (at any large time), "adaptive" (logging policy learned),
+    "normal", "bootstrap" (it did not), "none". `reward_range`: the lowest and highest reward that are
     possible, which the first three need; [0, 1] unless given, and then a log with other rewards is refused.
 
     A target must not have been chosen or trained on this very log: no interval accounts for that.
@@ -80,25 +80,25 @@ def evaluate(
     learned; None asks the log's `version` and `policy` columns.
 
     `missing`: what becomes of decisions without a reward. "stop" judges the log up to the first of them and
-    assumes nothing; "skip" leaves them out, which is right if lateness has nothing to do with the reward; a number
-    is the reward that none after `mature` seconds means (and rewards that came later do not count). `mature`: only
-    decisions at least so many seconds (or a timedelta) old when the log ended are judged.
+    assumes nothing; "skip" leaves them out, which is right if lateness has nothing to do with the reward; a
+    number is the reward that none after `mature` seconds means (and rewards that came later do not count).
+    `mature`: only decisions at least so many seconds (or a timedelta) old when the log ended are judged.
 
-    `drift`: a sequence is about the average value so far, which nothing need hold constant; False is the promise
-    that there is one value, and keeps the best bounds so far ("bernstein" has that reading only).
-    `smallest_probability`: the promise that no arm a target may play was logged with less. With it, or with every
-    arm's probability in the log, betting sequences use reward models: much narrower for rare rewards.
+    `drift`: a sequence is about the average value so far, which nothing need hold constant; False is the
+    promise that there is one value, and keeps the best bounds so far ("bernstein" has that reading only).
+    `smallest_probability`: the promise that no arm a target may play was logged with less. With it, or with
+    every arm's probability in the log, betting sequences use reward models: much narrower for rare rewards.
 
     `progress` is called with the number of decisions read so far. `executor` (a pool, or
     `dask.distributed.Client(...).get_executor()`) reads the log's files and asks the targets on its workers;
-    where order does not matter ("betting", "asymptotic", "normal" or "none", no reward model that learns) they also
-    sum up, and send sums.
+    where order does not matter ("betting", "asymptotic", "normal" or "none", no reward model that learns)
+    they also sum up, and send sums.
 
     Returns one row per target × estimator: target, estimator, estimate, lower, upper, n, effective_n
     ((Σw)²/Σw²), valid ("independent", "adaptive", "asymptotic" or "any time": what the interval needs). Every
-    doubt is an `OPEWarning` that names the target. An interval is NaN, and valid "—", where the probabilities are
-    proved wrong, where no value is compatible with the log, and where a limit theorem has nothing to work on. A
-    target whose weights are all zero has no snipw or sndr; its sequence is the whole range.
+    doubt is an `OPEWarning` that names the target. An interval is NaN, and valid "—", where the probabilities
+    are proved wrong, where no value is compatible with the log, and where a limit theorem has nothing to work
+    on. A target whose weights are all zero has no snipw or sndr; its sequence is the whole range.
     """
     log = as_log(log)
     request = Request(
@@ -136,7 +136,7 @@ def sequence(
     `estimator` is "ipw" or "dr"; `interval` one of the sequences. The rest is as `evaluate` takes it.
     """
     log = as_log(log)
-    request = _one_estimator(
+    request = one_estimator(
         log, target, estimator, checks.option("interval", interval, KINDS),
         confidence=confidence, reward_range=reward_range, regressor=regressor, missing=missing, mature=mature,
         drift=drift, smallest_probability=smallest_probability,
@@ -170,13 +170,14 @@ def difference(
 ) -> Table:
     """How much more would `target` have earned than `baseline`? One row like `evaluate`'s.
 
-    The two are paired: what both would have done cancels, so equal targets differ by exactly zero and nearby ones
-    narrowly. `estimator` is "ipw" or "dr"; the rest is as `evaluate` takes it, without "bootstrap" and "adaptive".
+    The two are paired: what both would have done cancels, so equal targets differ by exactly zero and nearby
+    ones narrowly. `estimator` is "ipw" or "dr"; the rest is as `evaluate` takes it, without "bootstrap" and
+    "adaptive".
     """
     log, one, other = as_log(log), as_target(target), as_target(baseline)
     if one.name == other.name:
         other = as_target(other, f"{other.name} (baseline)")
-    request = _one_estimator(
+    request = one_estimator(
         log, (one, other), estimator, checks.option("interval", interval, COMPARABLE), paired=True,
         confidence=confidence, reward_range=reward_range, regressor=regressor, adaptive=adaptive,
         missing=missing, mature=mature, drift=drift, smallest_probability=smallest_probability, batch=batch,
@@ -197,7 +198,7 @@ def doubts(request: Request, reading: Reading, log: DecisionLog, tallies: Sequen
     """All that should make one hesitate over a result."""
     found = list(of_request(request, reading, log))
     for target, tally in zip(request.targets, tallies, strict=True):
-        found += of_result(request, target.name, tally, log)
+        found += of_result(request, target, tally, log)
     return found
 
 
@@ -221,8 +222,8 @@ def collect(
 ) -> list[Summary]:
     """The answers to a request summed up: part by part where order does not matter, else in the log's order.
 
-    Parts are the log's own, and their sums are added in its order: with an executor and without, on however many
-    workers, the same numbers come out.
+    Parts are the log's own, and their sums are added in its order: with an executor and without, on however
+    many workers, the same numbers come out.
     """
     if request.ordered:
         return summarise(answers(request, log, reading, progress, executor))
@@ -319,7 +320,7 @@ def workers(executor: Executor) -> int:
     return int(getattr(executor, "_max_workers", None) or os.cpu_count() or 1)
 
 
-def _one_estimator(log: DecisionLog, targets: Any, estimator: Any, interval: str, **rest: Any) -> Request:
+def one_estimator(log: DecisionLog, targets: Any, estimator: Any, interval: str, **rest: Any) -> Request:
     """A request for one estimator, whose interval is its own."""
     request = Request(log=log, targets=targets, estimators=estimator, interval=interval, **rest)
     if len(request.estimators) > 1:

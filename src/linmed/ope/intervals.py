@@ -1,4 +1,4 @@
-"""Intervals by the central limit theorem. What makes each valid is said with it; `sequences` needs no limit."""
+"""Intervals by limit theorems. What makes each valid is said with it; `sequences` needs no limit."""
 
 import math
 import warnings
@@ -39,9 +39,9 @@ def quantile(confidence: float) -> float:
 def asymptotic_quantile(n: int, confidence: float) -> float:
     """z_n with |mean − truth| ≤ z_n SE at every large n at once, with probability `confidence`.
 
-    Robbins' mixture: a Brownian motion W leaves ±√((n + 1/ρ²)(log(1 + nρ²) + 2 log(1/α))) ever with probability α;
-    the mean of the terms follows one as n grows. ρ² makes it narrowest at PLANNED. Waudby-Smith, Arbour,
-    Sinha, Kennedy & Ramdas (2021).
+    Robbins' mixture: a Brownian motion W leaves ±√((n + 1/ρ²)(log(1 + nρ²) + 2 log(1/α))) ever with
+    probability α; the mean of the terms follows one as n grows. ρ² makes it narrowest at PLANNED.
+    Waudby-Smith, Arbour, Sinha, Kennedy & Ramdas (2021).
     """
     level = -2.0 * math.log(1.0 - confidence)
     rho2 = (level + math.log1p(level)) / PLANNED
@@ -109,7 +109,7 @@ class StableVariance:
     """
 
     def __init__(self) -> None:
-        self._state = np.array([0.0, 1.0, 1.0])
+        self._state = np.array([0.0, 1.0, 1.0, 1.0])
         self._sums = np.zeros(5)
 
     def add(self, score: Floats, proxy: Floats) -> None:
@@ -118,8 +118,8 @@ class StableVariance:
 
     @property
     def growth(self) -> float:
-        """How many times larger than after a hundred decisions m_t is now."""
-        return float(self._state[1] / max(self._state[2], 1e-300))
+        """How many times larger than after a hundred decisions m_t became."""
+        return float(self._state[3] / max(self._state[2], 1e-300))
 
     @property
     def estimate(self) -> float:

@@ -5,11 +5,16 @@ Drawings are SVG stretched to the room there is; their words are HTML beside the
 
 import html
 import itertools
+import json
 import math
+import shutil
+import sys
 from collections.abc import Iterator, Mapping
 from importlib import metadata, resources
+from pathlib import Path
 from typing import Any
 
+from linmed.files import write_atomically
 from linmed.ope.bars import NONE, NUMBERS, Columns, Scale, has_interval, told
 from linmed.ope.plot import Traces, Window, window
 from linmed.ope.report import Report
@@ -22,29 +27,30 @@ READING = (
     "A line is the interval, the mark on it the estimate; all lines of a table share the scale above them. "
     "The shorter the line, the surer the answer.",
     "The interval is about the value, not about the estimate: an estimate may lie outside.",
-    "The effective n says how many decisions by the target itself the log is worth. Where it is small, a few "
-    "decisions carry everything.",
-    "Where the intervals of two targets do not overlap, the targets differ. Where they do, the difference "
-    "itself may still be clear: its own interval says more.",
-    "A target that was chosen or trained on this very log looks better than it is. No interval accounts for "
-    "that.",
+    "The effective n says how many decisions of its own a row is worth. Where it is small, a few decisions "
+    "carry everything.",
+    "Where the intervals of two rows do not overlap, the two differ. Where they do, the difference itself "
+    "may still be clear: its own interval says more.",
 )
 ZERO = "A difference is decided where its line stays on one side of the dashed zero."
 
 
 def page(report: Report) -> str:
     """The whole file."""
-    answer = next(iter(report.tables.values()))
-    names = [*report.traces, *answer[answer.column_names[0]].to_pylist()]
+    first = next(iter(report.tables.values()))
+    names = [*report.traces, *first[first.column_names[0]].to_pylist()]
     hues = {name: i for i, name in enumerate(dict.fromkeys(names))}
-    parts = [f"<header><h1>{_text(report.title)}</h1>{_asked(report.asked)}</header>", *_doubts(report)]
+    answer = "".join(f'<p class="answer">{_text(said)}</p>' for said in report.answer)
+    head = f"<header><h1>{_text(report.title)}</h1>{answer}{_asked(report.asked)}</header>"
+    parts = [head, *_doubts(report)]
     for heading, table in report.tables.items():
         parts.append(f"<section><h2>{_text(heading)}</h2>{_table(table, hues, report)}</section>")
     parts.append(f'<p class="meaning">{_text(report.meaning)}</p>')
     if report.traces:
         parts.append(f"<section><h2>As the log grew</h2>{_figure(report, hues)}</section>")
     crossing = any(Scale.of(table.to_pylist()).crosses_zero for table in report.tables.values())
-    reading = "".join(f"<li>{_text(words)}</li>" for words in (*READING, *([ZERO] if crossing else [])))
+    said = [*READING, *([ZERO] if crossing else []), f"{report.caution} No interval accounts for that."]
+    reading = "".join(f"<li>{_text(words)}</li>" for words in said)
     parts.append(f"<section><h2>How to read this</h2><ul>{reading}</ul></section>")
     parts.append(f"<footer>Made by linmed {metadata.version('linmed')}.</footer>")
     css = (resources.files("linmed.ope") / "page.css").read_text(encoding="utf-8")
@@ -55,6 +61,16 @@ def page(report: Report) -> str:
         f'<meta name="color-scheme" content="light dark"><title>{_text(report.title)}</title>'
         f"<style>{css}</style></head><body><main>{body}</main></body></html>\n"
     )
+
+
+def tell(report: Report, file: str | None, facts: Mapping[str, Any] | None) -> None:
+    """What a command found: as a page into `file` if there is one, and as text or, with `facts`, as JSON."""
+    if file is not None:
+        write_atomically(Path(file), page(report).encode())
+    if facts is not None:
+        print(json.dumps({**facts, "warnings": report.warnings, "notes": report.notes}, indent=2))
+    else:
+        print(report.text(shutil.get_terminal_size().columns, sys.stdout.encoding or "utf-8"))
 
 
 def _asked(asked: Mapping[str, str]) -> str:

@@ -4,6 +4,7 @@ Wrong rows are counted to the log's end, then named together.
 """
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -17,7 +18,9 @@ import pyarrow.parquet as pq
 
 from linmed import checks
 from linmed.checks import BadValue, Floats, Ints
+from linmed.kernels import sums
 from linmed.log import BATCH, ENTRY_ERROR, SUM_ERROR, DecisionLog, ParquetSource, TableSource
+from linmed.log.source import Dated
 from linmed.ope.rounds import Mask, Problems, Rounds, given, require
 
 SMALLEST, LARGEST = np.finfo(np.float64).smallest_subnormal, np.finfo(np.float64).max
@@ -137,9 +140,9 @@ class Reader:
     """Columns outside the log's schema, handed on as they are."""
     possible: RewardRange | None = None
     missing: str | float = "stop"
-    """Of decisions without a reward: "stop" judges the log up to the first of them, which assumes nothing; "skip"
-    leaves them out, which is right if lateness has nothing to do with the reward; a number is the reward that
-    none after `mature` seconds means."""
+    """Of decisions without a reward: "stop" judges the log up to the first of them, which assumes nothing;
+    "skip" leaves them out, which is right if lateness has nothing to do with the reward; a number is the
+    reward that none after `mature` seconds means."""
     mature: float | timedelta | None = None
     """Seconds after which a reward is in; younger decisions are not judged."""
     smallest_probability: float | None = None
@@ -216,9 +219,7 @@ class Reader:
             if not reading.problems and check.in_range and len(rounds):
                 yield rounds
 
-    def _old(
-        self, batch: pa.RecordBatch, row: Ints, reading: Reading
-    ) -> tuple[pa.RecordBatch, Ints]:
+    def _old(self, batch: pa.RecordBatch, row: Ints, reading: Reading) -> tuple[pa.RecordBatch, Ints]:
         """The decisions that are old enough; rewards that came later than `mature` came too late for them."""
         taken = given(batch.column("time"), "time", row, reading.problems, 0, "mature")
         time = _microseconds(taken)
@@ -238,9 +239,7 @@ class Reader:
         reading.assumed += reward.null_count
         return batch.set_column(place, "reward", reward.fill_null(self.missing)), row
 
-    def _rewarded(
-        self, batch: pa.RecordBatch, row: Ints, reading: Reading
-    ) -> tuple[pa.RecordBatch, Ints]:
+    def _rewarded(self, batch: pa.RecordBatch, row: Ints, reading: Reading) -> tuple[pa.RecordBatch, Ints]:
         """The decisions that have a reward, up to the first that has none where that ends the log."""
         present = batch.column("reward").is_valid().to_numpy(zero_copy_only=False)
         gaps = np.flatnonzero(~present)
@@ -289,10 +288,10 @@ def _filled(file: Path, column: str) -> bool:
 def fixed_shares(log: DecisionLog) -> tuple[float, ...] | None:
     """Every arm's probability in a log that holds only the played arm's, if it was always the same; or None.
 
-    So it is in a randomised experiment: whenever an arm was played it had one probability, and these sum to one.
-    If at some decision another arm's had differed, the arms with a wrong one would have held at least the smallest
-    share of that decision; that none of them was ever played has a probability below e^−CERTAIN if it was so all
-    along, and a log too short for that to count is not believed.
+    So it is in a randomised experiment: whenever an arm was played it had one probability, and these sum to
+    one. If at some decision another arm's had differed, the arms with a wrong one would have held at least
+    the smallest share of that decision; that none of them was ever played has a probability below e^−CERTAIN
+    if it was so all along, and a log too short for that to count is not believed.
     """
     if "arm_count" not in log.columns:
         return None
@@ -303,9 +302,11 @@ def fixed_shares(log: DecisionLog) -> tuple[float, ...] | None:
             return None
         decisions += batch.num_rows
         counts |= set(batch.column("arm_count").unique().to_pylist())
+        if len(counts) != 1 or len(batch.column("probability").unique()) > next(iter(counts)):
+            return None
         pairs = pa.Table.from_batches([batch.select(["arm", "probability"])]).group_by(["arm", "probability"])
-        for row in pairs.aggregate([]).to_pylist() if len(counts) == 1 else [{}]:
-            if not row or seen.setdefault(row["arm"], row["probability"]) != row["probability"]:
+        for row in pairs.aggregate([]).to_pylist():
+            if seen.setdefault(row["arm"], row["probability"]) != row["probability"]:
                 return None
     if len(counts) != 1 or set(seen) != set(range(counts.pop())):
         return None
@@ -317,7 +318,9 @@ def fixed_shares(log: DecisionLog) -> tuple[float, ...] | None:
 
 
 def _ended(log: DecisionLog) -> int:
-    """The time of the last decision or reward in the log, in microseconds since 1970."""
+    """The time of the last decision or reward in the log, in microseconds since 1970; a live log ends now."""
+    if isinstance(log.source, Dated):
+        return log.source.ended()
     last = None
     names = [name for name in ("time", "reward_time") if name in log.columns]
     for batch in log.batches(names):
@@ -372,18 +375,20 @@ class _Check:
             low, high, _ = self.possible
             self._within(f"reward must lie in reward_range [{low:g}, {high:g}]", row, reward, low, high)
             return
-        self._within("reward must be finite", row, reward, -LARGEST, LARGEST)
-        if self.possible is not None and reward.size:
+        if not reward.size:
+            return
+        lowest, highest = sums.ends(reward)
+        if math.isnan(lowest):
+            self.problems.add("reward must be finite", row, ~np.isfinite(reward), reward.item)
+        elif self.possible is not None:
             seen = self.reading
-            seen.lowest = min(seen.lowest, float(reward.min()))
-            seen.highest = max(seen.highest, float(reward.max()))
+            seen.lowest, seen.highest = min(seen.lowest, lowest), max(seen.highest, highest)
             self.in_range = self.possible.contains(seen.lowest, seen.highest)
 
     def _within(
         self, rule: str, row: Ints, values: Floats | Ints, low: float, high: float, field: str = "log"
     ) -> None:
-        # The extremes first: they need no temporary array, and a NaN is neither above nor below.
-        if values.size and not (values.min() >= low and values.max() <= high):
+        if values.size and not within(values, low, high):
             self.problems.add(rule, row, ~((values >= low) & (values <= high)), values.item, field)
 
     def _fits(self, column: pa.Array, name: str, rounds: Rounds) -> bool:
@@ -430,6 +435,16 @@ class _Check:
         if wrong.any():
             rows = np.logical_or.reduceat(wrong, rounds.offsets[:-1])
             self.problems.add(rule, rounds.row, rows, str(value(int(np.argmax(wrong)))))
+
+
+def within(values: Floats | Ints, low: float, high: float) -> bool:
+    """Whether all values lie between, by their extremes: no temporary array is needed, and NaN is neither."""
+    smallest, largest = (
+        sums.ends(values)
+        if values.dtype == np.float64 and values.flags.carray
+        else (values.min(), values.max())
+    )
+    return bool(smallest >= low and largest <= high)
 
 
 def _floats(column: pa.Array) -> Floats:

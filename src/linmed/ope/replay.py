@@ -1,23 +1,33 @@
 """`Replay`: what a *learning* policy would have earned, by rejection sampling from a randomised log."""
 
+import dataclasses
 import math
 from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
 
 import numpy as np
+from scipy.special import betaln, xlog1py
 
 from linmed import checks
-from linmed.checks import BadType, BadValue, Floats
+from linmed.checks import BadType, BadValue, Floats, Ints
 from linmed.log import DecisionLog
-from linmed.ope.intervals import VALID
-from linmed.ope.request import CONFIDENCE, INTERVAL, Log, as_log
-from linmed.ope.reader import Reader, possible_rewards
-from linmed.ope.rounds import require
+from linmed.ope.doubts import of_waiting
+from linmed.ope.intervals import VALID, warn
+from linmed.ope.reader import Reader, Reading, holds, possible_rewards
+from linmed.ope.request import CONFIDENCE, INTERVAL, MISSING, Log, as_log
+from linmed.ope.rounds import Mask, Rounds, require
 from linmed.ope.sequences import ValueSequence
 from linmed.ope.sides import value_sides
+from linmed.ope.targets import log_law
 from linmed.policies.base import Policy, State
+from linmed.policies.live import Live
 from linmed.streams import stream
 
-_ONE = np.zeros(1, dtype=np.int64)
+ROUNDING = 1e-9
+"""Probabilities that differ by no more than this may be the same."""
+REFUSED = math.log(1000.0)
+"""Evidence against a log beyond which it is not replayed."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -50,6 +60,10 @@ class Replay:
     price of keeping about n/M decisions. For a uniform log M = K, and this is replay (Li et al. 2011).
     The interval is a confidence sequence for the mean reward the policy had to expect over the accepted
     decisions, valid however many they are.
+
+    A log in which the policy would play what could not be played is refused: by its row where the log has
+    every arm's probability, otherwise once too few decisions are accepted. So is one whose probabilities
+    are wrong, once too few or too many are.
     """
 
     def __init__(self, policy: Policy, bound: float | None = None, seed: int = 0):
@@ -57,6 +71,10 @@ class Replay:
             raise BadType("policy", f"policy must be a Policy such as LinMED(), got {policy!r}")
         self.policy = policy
         self.bound = None if bound is None else checks.positive("bound", bound)
+        if self.bound is not None and self.bound < 1.0:
+            raise BadValue(
+                "bound", f"bound must be at least 1: some arm has q ≥ p, whatever the policy; got {bound!r}"
+            )
         self.seed = checks.whole("seed", seed, at_least=0)
 
     def run(
@@ -66,7 +84,8 @@ class Replay:
         interval: str = INTERVAL,
         confidence: float = CONFIDENCE,
         reward_range: tuple[float, float] | None = None,
-        missing: str | float = "stop",
+        missing: str | float = MISSING,
+        mature: float | timedelta | None = None,
     ) -> ReplayResult:
         """Play the log through; the arguments are those of `evaluate`, the interval "betting" or "mixture".
 
@@ -81,56 +100,170 @@ class Replay:
         low, high, _ = possible
         log = as_log(log)
         require(log, ["arms"], "replay", "log")
-        reader = Reader(columns=("arms",), possible=possible, missing=missing)
-        bound = self.bound if self.bound is not None else _largest_inverse(log)
-        random = stream(self.seed, "replay")
-        state: State | None = None
-        kept: list[float] = []
-        offered = 0
-        for rounds in reader.read(log):
-            assert rounds.arms is not None
-            if state is None:
-                state = self.policy.start(1, rounds.arms.shape[1])
-            offsets, uniform = rounds.offsets, random.random(len(rounds))
-            for i in range(len(rounds)):
-                arms = rounds.arms[offsets[i] : offsets[i + 1]]
-                arm = int(rounds.arm[i])
-                log_q = self.policy.log_probabilities(state, arms[None])[0, arm]
-                accept = math.exp(log_q) / (bound * rounds.probability[i])
-                if accept > 1.0 + 1e-9:
-                    needed = f"row {rounds.row[i]} needs at least {accept * bound:g}"
-                    raise BadValue("bound", f"bound={bound:g} is too small: {needed}")
-                if uniform[i] < accept:
-                    features = self.policy.features(state, arms[None], np.array([arm]))
-                    self.policy.learn(state, features, rounds.reward[i : i + 1], _ONE)
-                    kept.append(float(rounds.reward[i]))
-            offered += len(rounds)
-        assert state is not None
-        if not kept:
-            reason = f"the log is too short for bound={bound:g}"
-            raise BadValue("bound", f"none of the {offered} decisions was accepted: {reason}")
-        rewards = np.array(kept)
-        unit = (rewards - low) / (high - low)
+        known = ("probabilities",) if holds(log, "probabilities") else ()
+        reader = Reader(columns=("arms", *known), possible=possible, missing=missing, mature=mature)
+        reader = reader.settled(log)
         # What the policy has to expect changes as it learns: the average so far, as under drift.
         bounds = ValueSequence(interval, confidence, (low, high))
-        bounds.add(rewards, *value_sides(np.ones(unit.size), unit))
+        if self.bound is None:
+            bound = _largest_inverse(log, dataclasses.replace(reader, columns=known, possible=None))
+        else:
+            bound = self.bound
+        random = stream(self.seed, "replay")
+        player: _Player | None = None
+        offered, accepted = 0, 0
+        kept: list[Floats] = []
+        reading = Reading()
+        for rounds in reader.scan(log, reading):
+            assert rounds.arms is not None
+            player = player or _Player(self.policy, rounds.arms.shape[1], bound)
+            took = player.play(rounds, random.random(len(rounds)))
+            _require_credible(log, bound, accepted, offered, took, bool(known), reading.waiting > 0)
+            offered, accepted = offered + len(rounds), accepted + int(took.sum())
+            kept.append(rounds.reward[took])
+        reading.finish(log, possible)
+        assert player is not None
+        if not accepted:
+            reason = f"the log is too short for bound={bound:g}"
+            raise BadValue("bound", f"none of the {offered} decisions was accepted: {reason}")
+        for doubt in of_waiting(missing, reading, log):
+            warn(doubt)
+        rewards = np.concatenate(kept)
+        unit = (rewards - low) / (high - low)
+        bounds.add(rewards, *value_sides(np.ones(accepted), unit))
         lower, upper = bounds.bounds
         return ReplayResult(
             estimate=float(rewards.mean()),
             lower=lower,
             upper=upper,
-            accepted=rewards.size,
+            accepted=accepted,
             offered=offered,
             rewards=rewards,
-            state=state,
+            state=player.state,
             valid=VALID[interval],
         )
 
 
-def _largest_inverse(log: DecisionLog) -> float:
+class _Player:
+    """The policy, which learns from what it accepts."""
+
+    def __init__(self, policy: Policy, dim: int, bound: float):
+        self.policy, self.bound = policy, bound
+        self.state = policy.start(1, dim)
+        self._live = Live(policy, self.state)
+        self._decide = None if policy.remembers else policy.decider(self.state)
+        self._noise = np.zeros((1, 1, policy.noise_size(dim)))
+        self._vector = np.empty(dim)
+        self._asked: tuple[Any, bytes] | None = None
+        self._answer = np.empty(0)
+
+    def play(self, rounds: Rounds, uniform: Floats) -> Mask:
+        """Which decisions are accepted, (n,); the policy has learned from them.  uniform (n,) in [0, 1)."""
+        assert rounds.arms is not None
+        logged = rounds.logged
+        took = np.zeros(len(rounds), dtype=bool)
+        most = 1.0 / (self.bound * rounds.probability)
+        scarce = self._scarce(rounds)
+        offsets, arm = rounds.offsets, rounds.arm
+        # As q ≤ 1, a draw of at least `most` is a rejection whatever the policy thinks.
+        for i in np.flatnonzero((uniform < most) | scarce).tolist():
+            begin, end, played = int(offsets[i]), int(offsets[i + 1]), int(arm[i])
+            arms = rounds.arms[begin:end]
+            log_q = self._law(arms, int(rounds.row[i]))
+            if scarce[i] and logged is not None:
+                self._require_support(np.exp(log_q), logged[begin:end], int(rounds.row[i]))
+            accept = math.exp(log_q[played]) * most[i]
+            if accept > 1.0 + ROUNDING:
+                self._too_small(int(rounds.row[i]), accept * self.bound)
+            if uniform[i] < accept:
+                took[i] = True
+                self._learn(arms, played, rounds.reward.item(i))
+        return took
+
+    def _scarce(self, rounds: Rounds) -> Mask:
+        """Where some arm's logged probability is so small that the policy may exceed M times it."""
+        if rounds.logged is None:
+            return np.zeros(len(rounds), dtype=bool)
+        few = self.bound * rounds.logged < 1.0 - ROUNDING
+        return np.logical_or.reduceat(few, rounds.offsets[:-1])
+
+    def _require_support(self, q: Floats, p: Floats, row: int) -> None:
+        """Raise where accepting could not make the policy's law q (K,) out of the logged p (K,)."""
+        lost = float(q[p <= 0.0].sum())
+        if lost > ROUNDING:
+            raise BadValue(
+                "log",
+                f"row {row} gives {self.policy.name} no chance to play what it would: {lost:.3g} of its "
+                "probability lies on arms whose logged probability is 0, and no rejection makes up for that; "
+                "replay needs a log in which every arm that the policy may play could be played",
+            )
+        most = np.argmax(q - self.bound * p)
+        if q[most] - self.bound * p[most] > ROUNDING:
+            self._too_small(row, float(q[most] / p[most]))
+
+    def _too_small(self, row: int, needed: float) -> None:
+        raise BadValue("bound", f"bound={self.bound:g} is too small: row {row} needs at least {needed:g}")
+
+    def _law(self, arms: Floats, row: int) -> Floats:
+        """The log-probability of every arm (K,)."""
+        if self._decide is None:  # what may take milliseconds is asked once until something changes
+            if (same := (arms.shape, arms.tobytes())) != self._asked:
+                self._asked, self._answer = same, log_law(self.policy, self.state, arms[None], "policy")[0]
+            return self._answer
+        law = np.empty(len(arms))
+        if self._decide(arms, self._noise, 0, law, self._vector) < 0:
+            raise BadValue(
+                "log", f"arms must be at most {checks.LARGEST:g} in size, row {row} has larger ones"
+            )
+        return law
+
+    def _learn(self, arms: Floats, arm: int, reward: float) -> None:
+        self._asked = None
+        if self.policy.learns_from_arms:
+            self._live.learn(arms[arm], reward)
+        else:
+            self._live.learn(self.policy.features(self.state, arms[None], np.array([arm]))[0], reward)
+
+
+def _require_credible(
+    log: DecisionLog, bound: float, accepted: int, offered: int, took: Mask, known: bool, waiting: bool
+) -> None:
+    """Raise if no log with true probabilities and full support accepts as this one does."""
+    offers, hits = offered + np.arange(1, took.size + 1), accepted + np.cumsum(took)
+    doubtful = np.flatnonzero(log_evidence(hits, offers, bound) >= REFUSED)
+    if not doubtful.size:
+        return
+    n, s = int(offers[doubtful[0]]), int(hits[doubtful[0]])
+    reasons = "probabilities in the log are wrong"
+    if waiting:
+        reasons += ", or the rewards of some arms come later than those of others"
+    if not known and s < n / bound:
+        reasons += (
+            ", or the policy plays arms that could not be logged (with every arm's probability in the log "
+            "the row would be named), or so rarely that bound is too small for them"
+        )
+    raise BadValue(
+        "log",
+        f"{s} of the first {n} decisions of {log.name} were accepted where {n / bound:.1f} are expected, one "
+        f"in bound={bound:g} (beyond chance, 1000 to 1): {reasons}",
+    )
+
+
+def log_evidence(accepted: Ints, offered: Ints, bound: float) -> Floats:
+    """log E_n,  E_n = ∫ θ^S (1 − θ)^{n−S} dBeta(½, ½)(θ) / (M^{−S} (1 − 1/M)^{n−S}) for S of n accepted.
+
+    True probabilities and full support accept every decision with probability Σ_a p(a) q(a)/(M p(a)) = 1/M,
+    whatever came before. E_n is then a martingale from 1 on, and P(E_n ≥ 1000 for some n) ≤ 1/1000 (Ville).
+    """
+    rejected = offered - accepted
+    mixture = betaln(accepted + 0.5, rejected + 0.5) - betaln(0.5, 0.5)
+    evidence: Floats = mixture + accepted * math.log(bound) - xlog1py(rejected, -1.0 / bound)
+    return evidence
+
+
+def _largest_inverse(log: DecisionLog, reader: Reader) -> float:
     smallest = 1.0
-    columns = ("probabilities",) if "probabilities" in log.columns else ()
-    for rounds in Reader(columns=columns).read(log):
+    for rounds in reader.read(log):
         known = rounds.probability if rounds.logged is None else rounds.logged[rounds.logged > 0]
         smallest = min(smallest, float(known.min()), float(rounds.probability.min()))
     return 1.0 / smallest

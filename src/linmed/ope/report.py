@@ -1,11 +1,16 @@
 """What a command found on a log, in one place, for a terminal and for a page."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from linmed.ope.bars import NONE, SMALLEST, folded, render, told
+from linmed.log import DecisionLog
+from linmed.ope.bars import NONE, SMALLEST, folded, has_interval, render, told
 from linmed.ope.intervals import VALID
 from linmed.tables import Table
+
+CAUTION = "A target that was chosen or trained on this very log looks better than it is."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -13,6 +18,8 @@ class Report:
     """Tables of estimates with what was asked and what gives reason to doubt."""
 
     title: str
+    answer: Sequence[str] = ()
+    """The verdict in sentences, where there is one."""
     asked: Mapping[str, str]
     """What was asked, and of what, by short names."""
     tables: Mapping[str, Table]
@@ -25,6 +32,8 @@ class Report:
     """Name → n, estimate, lower, upper as the log grew."""
     traced: str = ""
     """What the traces are."""
+    caution: str = CAUTION
+    """What no interval accounts for."""
 
     def reason(self, name: str) -> str:
         """Why a row of that name has no interval: the first warning that names it."""
@@ -34,7 +43,8 @@ class Report:
         """For a terminal of that width, in signs that its encoding has."""
         width = max(width, SMALLEST)
         indent = max(map(len, self.asked), default=0) + 2
-        lines = []
+        lines = [line for said in self.answer for line in folded(told(said, encoding), width)]
+        lines += [""] if lines else []
         for name, value in self.asked.items():
             first, *rest = folded(told(value, encoding), width - indent) or [""]
             lines += [f"{name:<{indent}}{first}".rstrip(), *(" " * indent + line.strip() for line in rest)]
@@ -72,3 +82,28 @@ def meaning(interval: str, confidence: float, rewards: Sequence[float] | None, c
         f"In about {sure} of such logs the interval holds the target's value if the logging policy {policy}, "
         f"decisions are many, their number was fixed beforehand and {exact}."
     )
+
+
+def unexplained(interval: str, tables: Iterable[Table], found: Sequence[str]) -> Iterator[str]:
+    """For every row without an interval of which no doubt speaks: that it has none."""
+    for table in tables if interval != "none" else ():
+        kind = table.column_names[0]
+        for name in dict.fromkeys(row[kind] for row in table.to_pylist() if not has_interval(row)):
+            if not any(repr(name) in doubt for doubt in found):
+                yield f"{kind} {name!r} has no interval: nothing tells how far off its estimate may be"
+
+
+def unread(log: DecisionLog) -> list[str]:
+    """A note on lines that were skipped."""
+    if not log.malformed.count:
+        return []
+    line, reason = log.malformed.first[0]
+    return [f"{log.malformed.count} lines could not be read, the first is line {line}: {reason}"]
+
+
+def rows(table: Table) -> list[dict[str, Any]]:
+    """A table for JSON, which knows no NaN."""
+    return [
+        {key: None if isinstance(value, float) and math.isnan(value) else value for key, value in row.items()}
+        for row in table.to_pylist()
+    ]

@@ -54,13 +54,16 @@ class Asked(NamedTuple):
 
 
 def as_log(log: Log) -> DecisionLog:
-    """`log`, opened where it is a path."""
+    """`log`, opened where it is a path; a decision that stands in it twice would count twice."""
     if isinstance(log, (str, os.PathLike)):
-        return DecisionLog.open(log)
+        log = DecisionLog.open(log)
     if not isinstance(log, DecisionLog):
         advice = "DecisionLog.from_table makes one of a table or of a dictionary of arrays"
         found = type(log).__name__
         raise BadType("log", f"log must be a DecisionLog or the path of one, got {found}: {advice}")
+    if (repeated := log.duplicates()) is not None:
+        advice = "log.distinct() keeps the first of each"
+        raise BadValue("log", f"every decision must stand in {log.name} once: {repeated}; {advice}")
     return log
 
 
@@ -132,6 +135,13 @@ class Request:
         if self.drift is None:
             self._set("drift", self.interval != "bernstein")
         checks.flag("drift", self.drift)
+        if self.reward_range is not None and not isinstance(self.missing, str):
+            assert self.possible is not None
+            low, high, _ = self.possible
+            if not low <= checks.real("missing", self.missing) <= high:
+                raise BadValue(
+                    "missing", f"missing must lie in reward_range [{low:g}, {high:g}], got {self.missing!r}"
+                )
         checks.whole("samples", self.samples, at_least=2)
         checks.whole("seed", self.seed, at_least=0)
         if self.adaptive is not None:
@@ -152,7 +162,8 @@ class Request:
         extra = dict.fromkeys(name for target in self.targets for name in target.extra)
         reader = Reader(
             columns=self._columns(log), extra=tuple(extra), possible=self.possible, missing=self.missing,
-            mature=self.mature, smallest_probability=self.smallest_probability, shares=shares, batch=self.batch,
+            mature=self.mature, smallest_probability=self.smallest_probability, shares=shares,
+            batch=self.batch,
         ).settled(log)  # fmt: skip
         self._set("scan", Scan(reader, self.targets, self.all_arms))
 
@@ -191,7 +202,7 @@ class Request:
 
     @property
     def ordered(self) -> bool:
-        """Whether decisions must be absorbed in the log's order: models and running means know only the past."""
+        """Whether decisions must be absorbed in the log's order: models and running means know the past."""
         any_order = self.interval in ("normal", "asymptotic", "none") or (
             self.interval == "betting" and self.drift
         )
@@ -204,7 +215,7 @@ class Request:
         return VALID[self.interval] + (", one value" if one_value else "")
 
     def stakes(self, form: Form) -> tuple[float, ...]:
-        """Shares of the stake of a betting sequence: on constant reward models, and on the one that learns."""
+        """Shares of a betting sequence's stake: on constant reward models, then on the one that learns."""
         if not self.guarded or form.kind == "mips":
             return (1.0,)
         return (*(0.5 * share for share in SHARES), 0.5) if form.kind == "dr" else SHARES
@@ -223,9 +234,7 @@ class Request:
             require(log, ["probabilities", "arms"], "mips", "estimators")
             columns["arms"] = None
         # Every arm's logged probability lets sequences use models, and makes stabilised weights less noisy.
-        if "mips" in kinds or (
-            everything and self.logged and (self.guarded or self.interval == "adaptive")
-        ):
+        if "mips" in kinds or (everything and self.logged and (self.guarded or self.interval == "adaptive")):
             columns["probabilities"] = None
         if self.models and ARM_COUNTED.isdisjoint(columns):
             message = f"a reward model needs the number of arms: {log.name} has no column arm_count"

@@ -2,18 +2,18 @@
 
 So a log may be looked at after every decision and stopped whenever one likes. They need the range of the
 rewards and exact probabilities; nothing is assumed of how the logging policy learned, nor of how large
-weights become. `sides` has the terms: a lower bound at level α/2 for each of two sides is an interval. Where the
-target plays arms the log never could, both means shrink and the bounds stay true. Waudby-Smith, Wu, Ramdas,
-Karampatziakis & Mineiro (2022).
+weights become. `sides` has the terms: a lower bound at level α/2 for each of two sides is an interval. Where
+the target plays arms the log never could, both means shrink and the bounds stay true. Waudby-Smith, Wu,
+Ramdas, Karampatziakis & Mineiro (2022).
 
 - betting: values against which a gambler has not multiplied his stake by 2/α. Usually the tightest.
 - mixture: the empirical-Bernstein bound averaged over a gamma prior of bets (Howard, Ramdas, McAuliffe &
   Sekhon 2021), a closed form.
 - bernstein: the empirical-Bernstein bound with predictable plug-in bets, also a closed form.
 
-Contexts, items and tastes drift, so what betting and mixture bound is the average of the values so far. Who knows
-that the value is one number (`drift=False`) may keep the largest lower and the smallest upper bound so far: a bound
-once true stays true. `bernstein`, whose bets weigh decisions unequally, has that reading only.
+Contexts, items and tastes drift, so what betting and mixture bound is the average of the values so far. Who
+knows that the value is one number (`drift=False`) may keep the largest lower and the smallest upper bound so
+far: a bound once true stays true. `bernstein`, whose bets weigh decisions unequally, has that reading only.
 """
 
 import math
@@ -56,9 +56,9 @@ class LowerSequence(ABC):
 class BettingLower(LowerSequence):
     """Wealth K_t(m) = Σ_j prior_j Π_i (1 + γ_j y_i) / (1 + γ_j m) against the mean m of y ≥ −1/γ_j.
 
-    Each factor is non-negative and has mean one if m is the mean of y_i, so K_t is a martingale that starts at 1
-    and exceeds 1/α ever with probability at most α (Ville). It decreases in m: the bound is where it meets 1/α.
-    In the usual form the bet is λ = γ/(1 + γm) of 1 + λ(y − m); with γ fixed the y_i enter through
+    Each factor is non-negative and has mean one if m is the mean of y_i, so K_t is a martingale that starts
+    at 1 and exceeds 1/α ever with probability at most α (Ville). It decreases in m: the bound is where it
+    meets 1/α. In the usual form the bet is λ = γ/(1 + γm) of 1 + λ(y − m); with γ fixed the y_i enter through
     Σ log(1 + γ_j y_i) alone: memory is J numbers, m needs no grid, and parts of a log may be added up in any
     order. By concavity of the logarithm K_t at the *average* of means that differ is no larger than the
     martingale: that is why the sequence holds under drift.
@@ -185,8 +185,9 @@ class MixtureLower(UnitLower):
 def log_mixture(s: float, v: float, rho: float = 1.0) -> float:
     """log ∫ exp(λs − ψ(λ)v) dF(λ), F with density ∝ (1 − λ)^{ρ−1} e^{−ρ(1−λ)} on [0, 1); s ≥ 0.
 
-    With a = v + ρ and b = a + s it is the logarithm of e^{b−ρ} b^{−a} γ(a, b), but for F's own constants. The three
-    factors are huge and nearly cancel: their product is e^{a (u − log(1 + u)) − ρ} Γ(a) (e/a)^a P(a, b), u = s/a.
+    With a = v + ρ and b = a + s it is the logarithm of e^{b−ρ} b^{−a} γ(a, b), but for F's own constants. The
+    three factors are huge and nearly cancel: their product is e^{a (u − log(1 + u)) − ρ} Γ(a) (e/a)^a P(a,
+    b), u = s/a.
     """
     a = v + rho
     excess = a * _log_gap(s / a)
@@ -220,8 +221,8 @@ def lower_sequence(
 class ValueSequence:
     """Two-sided confidence sequence for a value, or for the difference of two.
 
-    With `drift` it is about the average value so far, and only the bounds at n count; without, about one value,
-    and the best bounds so far count. `trace` notes the bounds at growing n.
+    With `drift` it is about the average value so far, and only the bounds at n count; without, about one
+    value, and the best bounds so far count. `trace` notes the bounds at growing n.
     """
 
     def __init__(

@@ -4,10 +4,10 @@ With rewards r in [0, 1], a target's weight w = π(a_t)/p_t and any q(a) known b
 
     w (r − q(a_t)) + Σ_a π(a) q(a)
 
-has the value as its mean: q = 0 is inverse-probability weighting, and a q near the rewards makes it vary less.
-The upper side is the lower side of 1 − r. The difference of two targets is one of δ(a) = π₁(a) − π₂(a): where δ
-is negative 1 − r stands for r, 1 − q for q, |δ| for π, and Σ_{δ<0} |δ|, the share of decisions in which the two
-differ, is taken off. Then equal targets differ by zero, and nearby ones have small terms.
+has the value as its mean: q = 0 is inverse-probability weighting, and a q near the rewards makes it vary
+less. The upper side is the lower side of 1 − r. The difference of two targets is one of δ(a) = π₁(a) − π₂(a):
+where δ is negative 1 − r stands for r, 1 − q for q, |δ| for π, and Σ_{δ<0} |δ|, the share of decisions in
+which the two differ, is taken off. Then equal targets differ by zero, and nearby ones have small terms.
 """
 
 from collections.abc import Sequence
@@ -92,7 +92,7 @@ def difference_sides(
 
 
 def unpaired_sides(weight: Floats, other: Floats, reward: Floats) -> tuple[Side, Side]:
-    """The same where only the played arm's probabilities are known: w r + v (1 − r) − 1 and its reflection."""
+    """The same of the played arm's probabilities alone: w r + v (1 − r) − 1, and its reflection."""
     one = np.ones(reward.size)
     rest = 1.0 - reward
     return Side(weight * reward + other * rest, one), Side(other * reward + weight * rest, one)

@@ -4,7 +4,8 @@ import math
 
 import numpy as np
 
-from linmed.checks import Floats
+from linmed.checks import Floats, for_kernels
+from linmed.kernels import sums
 
 Terms = tuple[Floats | None, Floats | None, Floats | None]
 """(x, y, z) of n decisions, each (n,), None for zero."""
@@ -21,6 +22,12 @@ class Moments:
 
     def add(self, x: Floats | None, y: Floats | None = None, z: Floats | None = None) -> None:
         """Absorb n decisions."""
+        if x is not None and y is None and z is None:
+            other = Moments()
+            other.n = x.size
+            other.mean[0], other.scatter[0, 0] = sums.moments(for_kernels(x))
+            self.merge(other)
+            return
         columns = [column for column in (x, y, z) if column is not None]
         present = [i for i, column in enumerate((x, y, z)) if column is not None]
         other = Moments()
@@ -81,21 +88,19 @@ class Weights:
     def __init__(self) -> None:
         self.moments = Moments()
         self.largest = 0.0
-        self.smallest_probability = 1.0
         self.rewards = Extremes()
 
-    def add(self, weight: Floats, probability: Floats, reward: Floats) -> None:
+    def add(self, weight: Floats, reward: Floats) -> None:
         """Absorb n decisions."""
         self.moments.add(weight)
-        self.largest = max(self.largest, float(weight.max()))
-        self.smallest_probability = min(self.smallest_probability, float(probability.min()))
-        self.rewards.add(reward if float(weight.min()) > 0 else reward[weight > 0])
+        largest, *rewards = sums.extremes(for_kernels(weight), for_kernels(reward))
+        self.largest = max(self.largest, largest)
+        self.rewards.merge(Extremes(*rewards))
 
     def merge(self, other: "Weights") -> None:
         """Absorb another summary."""
         self.moments.merge(other.moments)
         self.largest = max(self.largest, other.largest)
-        self.smallest_probability = min(self.smallest_probability, other.smallest_probability)
         self.rewards.merge(other.rewards)
 
     @property
@@ -124,22 +129,15 @@ class Weights:
 
 
 class Extremes:
-    """How many rewards there are besides those at the lowest, and besides those at the highest, seen; merges."""
+    """How many rewards lie at the lowest and at the highest that was seen; merges."""
 
-    def __init__(self) -> None:
-        self.count = 0
-        self.low, self.at_low = math.inf, 0
-        self.high, self.at_high = -math.inf, 0
-
-    def add(self, reward: Floats) -> None:
-        """Absorb n rewards."""
-        if reward.size:
-            other = Extremes()
-            other.count = reward.size
-            other.low, other.high = float(reward.min()), float(reward.max())
-            other.at_low = int(np.count_nonzero(reward == other.low))
-            other.at_high = int(np.count_nonzero(reward == other.high))
-            self.merge(other)
+    def __init__(
+        self, count: float = 0, low: float = math.inf, at_low: float = 0,
+        high: float = -math.inf, at_high: float = 0,
+    ):  # fmt: skip
+        self.count = int(count)
+        self.low, self.at_low = low, int(at_low)
+        self.high, self.at_high = high, int(at_high)
 
     def merge(self, other: "Extremes") -> None:
         """Absorb another summary."""

@@ -61,9 +61,7 @@ class Answer:
         if self.request.guarded and form.kind != "mips":
             rounds = self.rounds
             arms = Arms(self.guard, rounds.probability, rounds.offsets, rounds.chosen)
-        return value_sides(
-            self.weights(form), self._reward, self.probabilities, self._models(form), arms
-        )
+        return value_sides(self.weights(form), self._reward, self.probabilities, self._models(form), arms)
 
     def sides_against(self, other: "Answer", form: Form) -> tuple[Side, Side]:
         """The two sides of what the target earns more than another one."""
@@ -136,7 +134,7 @@ class Tally:
         """Absorb one batch."""
         rounds = answer.rounds
         for form, weights in self.weights.items():
-            weights.add(answer.weights(form), rounds.probability, rounds.reward)
+            weights.add(answer.weights(form), rounds.reward)
         for i, asked in enumerate(self.request.estimators):
             terms = asked.estimator.terms(answer.samples[asked.source])
             self.moments[i].add(*terms)
@@ -213,14 +211,15 @@ class Tally:
 class Contrast:
     """What is left of two targets' answers: how much more the first one earns. Merges as a tally does."""
 
-    def __init__(self, request: Request):
+    def __init__(self, request: Request, confidence: float | None = None):
         self.request = request
+        self.confidence = request.confidence if confidence is None else confidence
         (self.asked,) = request.estimators
         self.gain = Moments()
         self.reach = Moments()  # of |w₁ − w₂|
         sequenced = request.interval in KINDS
         form = self.asked.form
-        self.sequence = value_sequence(request, form, difference=True) if sequenced else None
+        self.sequence = value_sequence(request, form, self.confidence, difference=True) if sequenced else None
 
     def add(self, ours: Answer, theirs: Answer) -> None:
         """Absorb one batch."""
@@ -247,7 +246,7 @@ class Contrast:
         if self.request.interval == "none":
             return math.nan, math.nan
         low, high = (asymptotic if self.request.interval == "asymptotic" else normal)(
-            self.gain, self.request.confidence
+            self.gain, self.confidence
         )
         return (low, high) if low < high else (math.nan, math.nan)
 
@@ -264,13 +263,18 @@ class Contrast:
 
 
 def value_sequence(
-    request: Request, form: Form, *, difference: bool = False, trace: bool = False
+    request: Request,
+    form: Form,
+    confidence: float | None = None,
+    *,
+    difference: bool = False,
+    trace: bool = False,
 ) -> ValueSequence:
     """The confidence sequence that was asked for, before any decision."""
     assert request.possible is not None
     low, high, _ = request.possible
     assert request.drift is not None
     return ValueSequence(
-        request.interval, request.confidence, (low, high),
+        request.interval, request.confidence if confidence is None else confidence, (low, high),
         shares=request.stakes(form), difference=difference, drift=request.drift, trace=trace,
     )  # fmt: skip

@@ -8,14 +8,21 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from linmed.checks import BadType, BadValue, Floats
+from linmed.checks import BadType, BadValue, Floats, Ints
 from linmed.log import DecisionLog
+from linmed.ope.reader import holds
 from linmed.ope.rounds import Problems, Rounds, given, require
 from linmed.policies.base import Policy, State
 
 CHUNK = 1 << 21
 """Features handed to a policy at once: bounds the memory of the arms, not of the policy's state."""
+
+COUNTED = ("arm_count", "probabilities", "arms")
+"""Columns of a log that tell the number of arms, the one that is read most quickly first."""
+LOOKED_AT = 256
+"""Sets of arms that tell whether a log repeats them."""
 
 
 class Target(ABC):
@@ -23,10 +30,9 @@ class Target(ABC):
 
     name: str
     columns: tuple[str, ...] = ("arm_count",)
-    """Columns of the log needed for all arms' probabilities."""
+    """Columns of the log needed for all arms' probabilities; any that tells the number of arms will do."""
     extra: tuple[str, ...] = ()
     """Columns of the log outside its schema."""
-
     checked: tuple[str, ...] = ()
     """Columns that are read where the log has them, only to see whether the target is possible."""
 
@@ -37,13 +43,17 @@ class Target(ABC):
 
     def reads(self, log: DecisionLog, all_arms: bool) -> tuple[str, ...]:
         """Columns of the log's schema to read for every arm's probability, or for the played one's."""
-        needed = self.columns if all_arms else self.played_columns
+        needed = _told(log, self.columns if all_arms else self.played_columns)
         require(log, [*needed, *self.extra], f"target {self.name!r}", "targets")
-        return (*needed, *(name for name in self.checked if name in log.columns))
+        return (*needed, *(name for name in _told(log, self.checked) if name in log.columns))
 
     def knows_all_arms(self, log: DecisionLog) -> bool:
         """Whether the log holds what every arm's probability needs, not only the played one's."""
-        return all(name in log.columns for name in (*self.columns, *self.extra))
+        return all(name in log.columns for name in (*_told(log, self.columns), *self.extra))
+
+    def silence(self, log: DecisionLog) -> str:
+        """What it means that this target has no weight in a log, to be said after its name and the log's."""
+        return "every weight is zero, so the rewards say nothing of its value"
 
     @abstractmethod
     def probabilities(self, rounds: Rounds, problems: Problems) -> Floats:
@@ -57,6 +67,14 @@ class Target(ABC):
     def _name(self, default: str) -> None:
         """The name given, or `default`."""
         object.__setattr__(self, "name", self.name or default)
+
+
+def _told(log: DecisionLog, columns: tuple[str, ...]) -> tuple[str, ...]:
+    """`columns`, where another that tells the number of arms stands in for an arm_count that is not there."""
+    if "arm_count" not in columns or "arm_count" in log.columns:
+        return columns
+    instead = next((name for name in COUNTED if holds(log, name)), "arm_count")
+    return tuple(instead if name == "arm_count" else name for name in columns)
 
 
 @dataclass(frozen=True)
@@ -94,6 +112,16 @@ class ArmTarget(Target):
         """One for the arm, zero for the others."""
         self._offered(rounds, problems)
         return np.asarray(rounds.arm_number == self.arm, dtype=np.float64)
+
+    def silence(self, log: DecisionLog) -> str:
+        """Also that there may be no such arm, where the log leaves that open."""
+        words = super().silence(log)
+        if any(holds(log, name) for name in COUNTED):
+            return words
+        return (
+            f"{words}, and there may be no such arm: the log does not tell how many arms there are (it has "
+            f"none of the columns {', '.join(COUNTED)})"
+        )
 
     def _offered(self, rounds: Rounds, problems: Problems) -> None:
         if (count := rounds.arm_count) is not None:
@@ -153,15 +181,51 @@ class Frozen(Target):
             problems.add(rule, rounds.row, rounds.row >= 0, f"arms of dimension {dim}", "targets")
             return flat
         for places in rounds.alike(CHUNK // dim):
-            log_p = self.policy.log_probabilities(self.state, arms[places])
-            if log_p.shape != places.shape:
-                raise BadValue(
-                    "targets",
-                    f"{type(self.policy).__name__}.log_probabilities must answer arms (n, K, d) at a state "
-                    f"of one replica with (n, K): {places.shape} is expected, got {log_p.shape}",
-                )
-            flat[places] = np.exp(log_p)
+            sets = arms.take(places, axis=0)
+            first, which = distinct(sets)
+            flat[places] = np.exp(log_law(self.policy, self.state, sets[first], "targets"))[which]
         return flat
+
+
+Index = Ints | slice
+
+
+def distinct(sets: Floats) -> tuple[Index, Index]:
+    """Which of the sets (n,K,d) are not alike, and where among those each set is: sets[first][which] = sets.
+
+    Alike means every bit. Sets that differ cost only a look at a few of them: where not even two of those
+    are alike, all are taken to be different.
+    """
+    n, everything = len(sets), slice(None)
+    bits = sets.reshape(n, -1).view(np.uint64)
+    some = _keys(bits[:: max(1, n // LOOKED_AT)])
+    if np.unique(some).size == some.size:
+        return everything, everything
+    _, first, which = np.unique(_keys(bits), return_index=True, return_inverse=True)
+    if (bits != bits[first][which]).any():  # two sets that differ have one key
+        return everything, everything
+    return first, which
+
+
+def _keys(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """(n, m) → (n,): equal for equal rows, and hardly ever for others."""
+    factors = np.random.default_rng(0).integers(1 << 63, size=bits.shape[1], dtype=np.uint64) * 2 + 1
+    mixed = bits >> np.uint64(32)  # the lower half of a number such as 0.5 is zero
+    mixed ^= bits
+    keys: NDArray[np.uint64] = mixed @ factors
+    return keys
+
+
+def log_law(policy: Policy, state: State, arms: Floats, field: str) -> Floats:
+    """The policy's log-probabilities, if they are one for each arm.  arms (n,K,d) → (n,K)."""
+    log_p = policy.log_probabilities(state, arms)
+    if log_p.shape != arms.shape[:2]:
+        raise BadValue(
+            field,
+            f"{type(policy).__name__}.log_probabilities must answer arms (n, K, d) at a state of one replica "
+            f"with (n, K): {arms.shape[:2]} is expected, got {log_p.shape}",
+        )
+    return log_p
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,7 +246,7 @@ class CallableTarget(Target):
         offsets = rounds.offsets
         rule, wrong = f"target {self.name!r} must give one probability per arm", np.ones(1, dtype=bool)
         for i in range(len(rounds)):
-            arms = rounds.arms[offsets[i] : offsets[i + 1]]
+            arms = rounds.arms[offsets[i] : offsets[i + 1]].copy()  # theirs to change
             answer = np.asarray(self.function(arms), dtype=np.float64)
             if answer.shape == (arms.shape[0],):
                 flat[offsets[i] : offsets[i + 1]] = answer
@@ -207,12 +271,12 @@ class ColumnTarget(Target):
     def knows_all_arms(self, log: DecisionLog) -> bool:
         """Whether the column's entries are lists."""
         first = next(log.batches([self.column], 1), None) if super().knows_all_arms(log) else None
-        return first is not None and _is_list(first.column(0))
+        return first is not None and is_list(first.column(0))
 
     def probabilities(self, rounds: Rounds, problems: Problems) -> Floats:
         """The list column, checked."""
         column = rounds.extra[self.column]
-        if not _is_list(column):
+        if not is_list(column):
             raise BadValue(
                 "targets",
                 f"target {self.name!r} gives only the played arm's probability; estimators with a reward "
@@ -233,7 +297,7 @@ class ColumnTarget(Target):
     def played(self, rounds: Rounds, problems: Problems) -> Floats:
         """The number column, or the entry of the list column."""
         column = rounds.extra[self.column]
-        if _is_list(column):
+        if is_list(column):
             return super().played(rounds, problems)
         value = self._numbers(given(column, f"target {self.name!r}", rounds.row, problems, 0, "targets"))
         rule = f"target {self.name!r} must lie in [0, 1]"
@@ -249,8 +313,10 @@ class ColumnTarget(Target):
         return numbers
 
 
-def _is_list(column: pa.Array) -> bool:
-    return bool(pa.types.is_list(column.type) or pa.types.is_large_list(column.type))
+def is_list(column: pa.Array) -> bool:
+    """Whether the entries of a column are lists."""
+    kinds = pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list
+    return any(is_kind(column.type) for is_kind in kinds)
 
 
 def as_target(target: Any, name: str | None = None) -> Target:

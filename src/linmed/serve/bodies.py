@@ -2,7 +2,15 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
+from pydantic_core import PydanticCustomError
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Text = Annotated[str, Field(pattern=r"^[^\x00]+$", max_length=200)]  # PostgreSQL's text has no NUL
@@ -15,6 +23,18 @@ DecisionId = Annotated[
     str, Field(pattern=r"^[^\x00]+$", max_length=64, examples=["18b0f0e7c2a4d1f06b1d9a64c3e2f801"])
 ]
 Range = Annotated[list[Finite], Field(min_length=2, max_length=2)]
+
+
+def _word_or_number(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
+    """One error for the whole field, where pydantic has one for each alternative."""
+    try:
+        return check(value)
+    except ValidationError:
+        message = "must be 'stop', 'skip' or the reward that none after `mature` seconds means"
+        raise PydanticCustomError("missing_reward", message) from None
+
+
+Missing = Annotated[Literal["stop", "skip"] | Finite, WrapValidator(_word_or_number)]
 
 POLICY = {"policy": "LinMED", "sigma": 0.5}
 CATALOGUE = {"ids": ["red", "green"], "features": [[1.0, 0.0], [0.0, 1.0]]}
@@ -176,7 +196,7 @@ class RewardBatchView(BaseModel):
 
 
 class TrainedTarget(BaseModel):
-    """A policy that learns from the first part of the rewards and is judged on the rest."""
+    """A policy that learns from the rewards of the first decisions and is judged on the decisions since."""
 
     model_config = example(
         {"name": "calmer", "policy": {"policy": "LinMED", "alpha_emp": 0.99, "alpha_opt": 0.005}}
@@ -195,11 +215,28 @@ class EvaluateRequest(BaseModel):
     estimators: list[Annotated[str, Field(max_length=40)]] = Field(
         default=["ipw"], min_length=1, max_length=10
     )
-    interval: Literal["betting", "bernstein", "mixture", "adaptive", "normal", "bootstrap", "none"] = (
-        "betting"
-    )
+    interval: Literal[
+        "betting", "bernstein", "mixture", "asymptotic", "adaptive", "normal", "bootstrap", "none"
+    ] = "betting"
     confidence: float = Field(default=0.95, gt=0.0, lt=1.0)
     reward_range: Range | None = Field(default=None, description="The bandit's own where left out.")
+    missing: Missing = Field(
+        default="stop",
+        description="Of decisions without a reward: 'stop' judges the log up to the first of them, which "
+        "assumes nothing; 'skip' leaves them out, which is right if lateness has nothing to do with the "
+        "reward; a number is the reward that none after `mature` seconds means.",
+    )
+    mature: Annotated[Finite, Field(ge=0.0)] | None = Field(
+        default=None,
+        description="Seconds: only decisions that are at least so much older than the newest decision or "
+        "reward of the log are judged.",
+    )
+    drift: bool | None = Field(
+        default=None, description="Whether values may change over time; false promises that they do not."
+    )
+    smallest_probability: Annotated[float, Field(gt=0.0, le=1.0)] | None = Field(
+        default=None, description="The promise that no arm a target may play was less probable in the log."
+    )
 
 
 class Estimate(BaseModel):
@@ -220,11 +257,13 @@ class EvaluateView(BaseModel):
 
     results: list[Estimate]
     trained_on: int = Field(
-        description="Rewards that trained targets learned from; all are judged on the rest."
+        description="Rewards that trained targets learned from, all of the first decisions: the rest of the "
+        "answer is about the decisions since."
     )
     decisions: int
-    waiting: int
-    warnings: list[str]
+    waiting: int = Field(description="Decisions that are old enough and have no reward yet.")
+    judged: int = Field(description="Decisions that the estimates rest on.")
+    warnings: list[str] = Field(description="What should make one hesitate, in words.")
 
 
 class Point(BaseModel):

@@ -13,6 +13,7 @@ import time
 import uuid
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
@@ -142,10 +143,19 @@ class Requests:
         estimators: Sequence[str] = ("ipw",),
         interval: str = "betting",
         confidence: float = 0.95,
+        reward_range: tuple[float, float] | None = None,
+        *,
+        missing: str | float = "stop",
+        mature: float | timedelta | None = None,
+        drift: bool | None = None,
+        smallest_probability: float | None = None,
     ) -> Call[dict[str, Any]]:
-        """What would other policies have earned on the log so far?"""
+        """What would other policies have earned on the log so far? As `linmed.ope.evaluate` takes it."""
         body: dict[str, Any] = {"targets": list(targets), "estimators": list(estimators)}
-        body |= {"interval": interval, "confidence": confidence}
+        body |= {"interval": interval, "confidence": confidence, "missing": missing, "drift": drift}
+        body["reward_range"] = None if reward_range is None else [float(bound) for bound in reward_range]
+        body["mature"] = mature.total_seconds() if isinstance(mature, timedelta) else mature
+        body["smallest_probability"] = smallest_probability
         return Call("POST", f"/v1/bandits/{name}/evaluate", _object, body)
 
     def export(self, name: str, path: str | Path) -> Call[None]:

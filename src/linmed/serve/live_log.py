@@ -13,7 +13,7 @@ from sqlalchemy.engine import Connection, Row
 from linmed.log import AT_ONCE, SCHEMA, Malformed, ragged, write_parquet
 from linmed.serve import store
 from linmed.serve.bandit import Bandit
-from linmed.serve.database import decisions, rewards
+from linmed.serve.database import decisions, now, rewards
 
 EXPORT_ROWS = 8192
 
@@ -31,12 +31,12 @@ class LiveSource:
     """One bandit's decisions in the order they were taken, with the rewards that have come.
 
     `connection` is inside one reading transaction, so two readings give the same rows. With `after`, only
-    decisions whose reward is numbered higher: what a target trained on the first rewards has not seen.
+    decisions numbered higher, whether their reward has come or not.
     """
 
     connection: Connection
     bandit: Bandit
-    after: int | None = None
+    after: int = 0
 
     def __post_init__(self) -> None:
         self._names = store.policy_names(self.connection, self.bandit.id)
@@ -50,10 +50,19 @@ class LiveSource:
             ).scalar_one()
         }
         self.columns = [name for name in SCHEMA.names if name not in lacking]
+        self._begun = now()
+
+    def vouches(self) -> bool:
+        """The database takes no identifier twice."""
+        return True
+
+    def ended(self) -> int:
+        """The present: a bandit that nobody asks any more grows older all the same."""
+        return self._begun
 
     def read(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Iterator[pa.RecordBatch]:
         """Batches of at most `rows` decisions, fewer where their arms are very many numbers."""
-        last = 0
+        last = self.after
         if "arms" in columns:
             largest = sa.select(sa.func.max(decisions.c.arm_count)).where(
                 decisions.c.bandit == self.bandit.id
@@ -70,8 +79,6 @@ class LiveSource:
             .order_by(decisions.c.number)
             .limit(rows)
         )
-        if self.after is not None:
-            query = query.where(rewards.c.seq > self.after)
         while found := self.connection.execute(query.where(decisions.c.number > last)).all():
             yield pa.record_batch(
                 [self._column(name, found) for name in columns],

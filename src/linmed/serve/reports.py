@@ -61,14 +61,14 @@ class Reports:
             found: dict[str, Any] = known
             return found
         started = time.monotonic()
-        reward_range = json.loads(row.settings)["reward_range"]
-        targets = ["uniform", "logged", "greedy"]
-        interval = "none" if reward_range is None else "betting"
-        request = {"targets": targets, "estimators": ["ipw"], "interval": interval, "confidence": 0.95}
+        request: dict[str, Any] = {"targets": ["uniform", "logged", "greedy"], "estimators": ["ipw"]}
+        unbounded = json.loads(row.settings)["reward_range"] is None
         try:
-            result = self.evaluate(name, {**request, "reward_range": None})
+            result = self.evaluate(name, request | ({"interval": "none"} if unbounded else {}))
         except Refused as error:
-            result = {"results": [], "reason": error.message}
+            result = {"results": [], "reason": error.message, "warnings": []}
+        if unbounded:
+            result["warnings"].append("confidence sequences need a reward_range, which this bandit has not")
         spent = time.monotonic() - started
         self._estimates[row.id] = (time.monotonic() + max(2.0, _PATIENCE * spent), result)
         return result
@@ -78,54 +78,49 @@ class Reports:
         connection: Connection,
         row: Row[Any],
         targets: list[Any],
-        estimators: list[str],
-        interval: str,
-        confidence: float,
-        reward_range: tuple[float, float] | None,
+        reward_range: tuple[float, float] | None = None,
+        **asked: Any,
     ) -> dict[str, Any]:
+        """`asked` is what `linmed.ope.evaluate` takes besides; its defaults are the service's too."""
         from linmed.ope import DecisionLog, OPEWarning, evaluate  # heavy, and not needed to decide
 
         bandit = store.as_bandit(row)
         named: dict[str, Any] = {}
         trained: list[tuple[str, Policy]] = []
         for i, target in enumerate(targets):
+            name = target if isinstance(target, str) else target["name"]
+            if name in named:
+                where = place("targets", i)
+                raise BadValue(where, f"{where}: targets need distinct names, {name!r} occurs twice")
+            named[name] = target  # what is trained takes its place
             if target == "greedy":
-                trained.append(("greedy", _greedy(bandit.policy)))
-            elif isinstance(target, str):
-                named[target] = target
-            else:
-                trained.append((target["name"], as_policy(target["policy"], place("targets", i, "policy"))))
-        count, after = 0, None
+                trained.append((name, _greedy(bandit.policy)))
+            elif not isinstance(target, str):
+                trained.append((name, as_policy(target["policy"], place("targets", i, "policy"))))
+        title, after, count = f"the log of {bandit.name}", 0, 0
         if trained:
-            count, after = _training_part(connection, bandit.id)
-            if count == 0:
-                text = "targets: a policy learns from the first half of the rewards; too few have come"
-                raise BadValue("targets", text)
+            first, after = _training_part(connection, bandit.id)
+            title += f" after its first {first} decisions"
             for name, policy in trained:
-                learned = self._train(connection, row, policy, count)
-                named[name] = (learned.policy, learned.state)
-        log = DecisionLog(LiveSource(connection, bandit, after), f"the log of {bandit.name}")
+                learned = self._train(connection, row, policy, after)
+                named[name], count = (learned.policy, learned.state), learned.count
+            if count == 0:
+                text = "a policy learns from the rewards of the first half of the decisions; none has come"
+                raise BadValue("targets", f"targets: {text}")
+        log = DecisionLog(LiveSource(connection, bandit, after), title)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", OPEWarning)
-            table = evaluate(
-                log,
-                named,
-                estimators,
-                interval=interval,
-                confidence=confidence,
-                reward_range=reward_range or bandit.reward_range,
-            )
+            table = evaluate(log, named, reward_range=reward_range or bandit.reward_range, **asked)
         return {
             "results": table.to_pylist(),
             "trained_on": count,
-            "decisions": _metadata(table, "decisions"),
-            "waiting": _metadata(table, "waiting"),
+            **{key: _metadata(table, key) for key in ("decisions", "waiting", "judged")},
             "warnings": [str(one.message) for one in caught if issubclass(one.category, OPEWarning)],
         }
 
-    def _train(self, connection: Connection, row: Row[Any], policy: Policy, count: int) -> Bandit:
-        """`policy` after the first `count` rewards; the last ones asked for are remembered."""
-        key = (row.id, json.dumps(policy.to_dict(), sort_keys=True), count)
+    def _train(self, connection: Connection, row: Row[Any], policy: Policy, until: int) -> Bandit:
+        """`policy` after the rewards of decisions up to `until`; the last ones asked for are remembered."""
+        key = (row.id, json.dumps(policy.to_dict(), sort_keys=True), until)
         if key not in self._trained:
             fresh = store.as_bandit(row)
             fresh.policy = policy
@@ -135,8 +130,8 @@ class Reports:
             fresh.state = policy.start(1, fresh.dim)
             while len(self._trained) >= 16:
                 del self._trained[next(iter(self._trained))]
-            store.fold_log(connection, fresh, count)
             self._trained[key] = fresh
+        store.fold_log(connection, self._trained[key], until)  # late rewards, where it was remembered
         return self._trained[key]
 
 
@@ -147,16 +142,17 @@ def _greedy(policy: Policy) -> Policy:
 
 
 def _training_part(connection: Connection, bandit: int) -> tuple[int, int]:
-    """The largest power of two that is at most half of the rewards, and the number of that reward.
+    """The largest power of two that is at most half of the decisions, and the number of that decision.
 
-    A target must be fixed before the data that judge it: it learns from these and is evaluated on the
-    rest. Powers of two change seldom, so that what was learned can be remembered.
+    Targets learn from the rewards of these decisions and are judged on the decisions since. What divides
+    them is the order in which they were taken, never when their rewards came: quick rewards may differ from
+    late ones. Powers of two change seldom, so that what was learned can be remembered.
     """
-    total = connection.execute(sa.select(sa.func.count()).where(rewards.c.bandit == bandit)).scalar_one()
+    total = connection.execute(sa.select(sa.func.count()).where(decisions.c.bandit == bandit)).scalar_one()
     if total < 2:
         return 0, 0
     count = 1 << ((total // 2).bit_length() - 1)
-    query = sa.select(rewards.c.seq).where(rewards.c.bandit == bandit).order_by(rewards.c.seq)
+    query = sa.select(decisions.c.number).where(decisions.c.bandit == bandit).order_by(decisions.c.number)
     return count, connection.execute(query.offset(count - 1).limit(1)).scalar_one()
 
 

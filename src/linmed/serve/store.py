@@ -222,10 +222,12 @@ def rewards_after(connection: Connection, seq: int, limit: int | None = None) ->
 
 
 def bandit_rewards(
-    connection: Connection, bandit: int, after: int, limit: int | None = None
+    connection: Connection, bandit: int, after: int, until: int | None = None
 ) -> Iterator[Rows]:
-    """One bandit's rewards after number `after`, in order, at most `limit`, in pieces."""
-    query = _FOLD.where((rewards.c.bandit == bandit) & (rewards.c.seq > after)).limit(limit)
+    """One bandit's rewards after number `after`, of decisions up to number `until`, in order, in pieces."""
+    query = _FOLD.where((rewards.c.bandit == bandit) & (rewards.c.seq > after))
+    if until is not None:
+        query = query.where(rewards.c.decision <= until)
     with connection.execution_options(yield_per=FOLD_ROWS).execute(query) as result:
         yield from result.partitions()
 
@@ -242,9 +244,9 @@ def fold(bandit: Bandit, rows: Rows) -> None:
         bandit.seq = fresh[-1].seq
 
 
-def fold_log(connection: Connection, bandit: Bandit, limit: int | None = None) -> None:
-    """Take the rewards of the log that this bandit has not considered, or the first `limit` of them."""
-    for rows in bandit_rewards(connection, bandit.id, bandit.seq, limit):
+def fold_log(connection: Connection, bandit: Bandit, until: int | None = None) -> None:
+    """Take the rewards of the log, or of its decisions up to `until`, that this bandit has not considered."""
+    for rows in bandit_rewards(connection, bandit.id, bandit.seq, until):
         fold(bandit, rows)
 
 

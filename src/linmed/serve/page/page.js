@@ -121,14 +121,17 @@ function showEstimates(e) {
     row.append(
       make("th", { scope: "row" }, one.target),
       make("td", {}, number(one.estimate)),
-      make("td", {}, known ? `${number(one.lower)} to ${number(one.upper)}` : "needs a reward_range"),
+      make("td", {}, known ? `${number(one.lower)} to ${number(one.upper)}` : one.valid),
       drawn,
     );
     return row;
   }));
-  find("estimates-note").textContent = e.reason ?? (e.trained_on
-    ? `Greedy is frozen after the first ${e.trained_on.toLocaleString()} rewards; all are judged on the ${e.results[0].n.toLocaleString()} rewards since. “logged” is the policy that decided.`
-    : "");
+  find("estimates-note").textContent = e.reason ?? [
+    `Greedy has learned from the ${e.trained_on.toLocaleString()} rewards of the first decisions; all are judged on ${e.judged.toLocaleString()}`,
+    `of the ${e.decisions.toLocaleString()} decisions since, of which ${e.waiting.toLocaleString()}`,
+    `(${percent(e.waiting / e.decisions)}) wait for their reward. “logged” is the policy that decided.`,
+  ].join(" ");
+  find("doubts").replaceChildren(...e.warnings.map((text) => make("li", {}, text)));
 }
 
 async function showBandits() {

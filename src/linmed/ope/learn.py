@@ -1,0 +1,125 @@
+"""`learn_from`: an agent that begins with what a log has to teach."""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from linmed import checks
+from linmed.agent import Agent
+from linmed.checks import BadType, BadValue, Floats
+from linmed.log import BATCH, DecisionLog
+from linmed.ope.reader import Reader, Reading, holds
+from linmed.ope.request import Log, as_log
+from linmed.ope.rounds import Problems, Rounds, require
+from linmed.ope.targets import is_list
+from linmed.policies.base import Policy
+
+
+def learn_from(
+    log: Log,
+    policy: Policy,
+    *,
+    dim: int | None = None,
+    seed: int | None = None,
+    missing: str | float = "skip",
+    mature: float | timedelta | None = None,
+    batch: int = BATCH,
+    progress: Callable[[int], object] | None = None,
+) -> Agent:
+    """An agent with `policy` that has observed every rewarded decision of a log: the arm played, its reward.
+
+    One pass, in the log's order. What was played is the column `features`, or the entry `arm` of `arms` where
+    features are not in every row. `dim` need not be given; another one in the log is then refused. `seed` is
+    the agent's. Wrong rows are named, and then there is no agent.
+
+    Decisions without a reward are left out ("skip"): right if lateness, given the arm, does not depend on the
+    reward. Where clicks are known at once and their absence only after a timeout, the agent would believe
+    that everybody clicks: `missing=0.0` with `mature`, as in `evaluate`, says what none by then means. The
+    log's probabilities play no part. The agent may be judged on other decisions, never on those it has
+    learned from.
+
+    >>> from linmed import LinMED
+    >>> from linmed.ope import DecisionLog
+    >>> played = {"arm": [0, 1, 0], "probability": [0.5, 0.5, 0.5], "reward": [1.0, 0.0, None]}
+    >>> log = DecisionLog.from_table(played | {"features": [[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]})
+    >>> learn_from(log, LinMED(), seed=7).theta.tolist()
+    [0.5, 0.0]
+    """
+    if not isinstance(policy, Policy):
+        raise BadType("policy", f"policy must be a Policy such as LinMED(), got {policy!r}")
+    if not policy.learns_from_arms:
+        raise BadValue(
+            "policy",
+            f"policy must learn from arms, as LinMED() does: {policy.name} cannot learn from another "
+            "policy's decisions, only from its own, at their moment (Replay lets it take them)",
+        )
+    if dim is not None:
+        dim = checks.whole("dim", dim)
+    if seed is not None:
+        checks.whole("seed", seed, at_least=0)
+    log = as_log(log)
+    own = holds(log, "features") or ("features" in log.columns and not holds(log, "arms"))
+    if not own:
+        require(log, ["arms"], "learning without the column 'features'", "log")
+    columns, extra = ((), ("features",)) if own else (("arms",), ())
+    reader = Reader(columns=columns, extra=extra, missing=missing, mature=mature, batch=batch).settled(log)
+    agent: Agent | None = None
+    reading, wrong = Reading(), Problems()
+    for rounds in reader.scan(log, reading):
+        vectors = (_features if own else _played)(rounds, dim, wrong)
+        _require_small("features", rounds, vectors, wrong)
+        _require_small("reward", rounds, rounds.reward[:, None], wrong)
+        if not wrong:
+            dim = vectors.shape[1]
+            agent = agent or Agent(policy, dim, seed)
+            _observe(agent, vectors, rounds.reward, log)
+        if progress is not None:
+            progress(reading.decisions)
+    reading.problems.merge(wrong, 0)
+    reading.finish(log)
+    assert agent is not None
+    return agent
+
+
+def _features(rounds: Rounds, dim: int | None, problems: Problems) -> Floats:
+    """The column `features`, (n, d)."""
+    column = rounds.extra["features"]
+    kind = column.type.value_type if is_list(column) else None
+    if kind is None or not (pa.types.is_floating(kind) or pa.types.is_integer(kind)):
+        raise BadValue("log", f"the column 'features' must hold lists of numbers, got {column.type}")
+    length = pc.list_value_length(column).fill_null(-1).to_numpy().astype(np.int64)
+    size = dim or max(int(length[0]), 1)
+    problems.add("features must be given in every row", rounds.row, length < 0, "none")
+    problems.add(
+        f"features must have dimension {size}", rounds.row, (length >= 0) & (length != size), length.item
+    )
+    if (length != size).any():
+        return np.empty((0, size))
+    return checks.for_kernels(column.flatten().to_numpy(zero_copy_only=False)).reshape(-1, size)
+
+
+def _played(rounds: Rounds, dim: int | None, problems: Problems) -> Floats:
+    """The vectors of the arms played, (n, d)."""
+    assert rounds.arms is not None
+    size = rounds.arms.shape[1]
+    other = np.full(len(rounds), size != (dim or size))
+    problems.add(f"arms must have dimension {dim}", rounds.row, other, str(size))
+    return rounds.arms.take(rounds.chosen, axis=0)
+
+
+def _require_small(name: str, rounds: Rounds, values: Floats, problems: Problems) -> None:
+    """A problem where a row of values (n, m) has an entry that is not finite, or too large."""
+    if values.size and not (values.min() >= -checks.LARGEST and values.max() <= checks.LARGEST):
+        largest = np.abs(values).max(axis=1)  # NaN where one is
+        rule = f"{name} must be finite and at most {checks.LARGEST:g} in size"
+        problems.add(rule, rounds.row, ~(largest <= checks.LARGEST), largest.item)
+
+
+def _observe(agent: Agent, features: Floats, reward: Floats, log: DecisionLog) -> None:
+    try:
+        agent.observe(features, reward)
+    except ValueError as error:
+        raise BadValue("policy", f"{agent.policy.name} cannot learn from {log.name}: {error}") from None

@@ -1,0 +1,105 @@
+"""Any CSV as a log: read in blocks, lines that cannot be read named or counted."""
+
+import gzip
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pv
+import pytest
+
+from linmed.log import DecisionLog
+
+
+def csv(place, text: str, columns: dict | None = None, **options) -> DecisionLog:
+    (place / "log.csv").write_text(text)
+    return DecisionLog.from_csv(place / "log.csv", columns, **options)
+
+
+HEAD = "arm,probability,reward,note\n"
+
+
+def test_lines_that_cannot_be_read_abort_or_are_counted(tmp_path):
+    lines = [
+        "0,0.5,1,a\n",
+        "0,0.5\n",
+        "1,half,1,b\n",
+        "1,0.5,,c\n",
+        "1,0.5,x,d\n",
+        "2,0.5,0,e,f\n",
+        "2,0.5,0,g\n",
+    ]
+    with pytest.raises(ValueError, match=r"log\.csv, line 3: 2 fields, 4 expected"):
+        csv(tmp_path, HEAD + "".join(lines)).table()
+    log = csv(tmp_path, HEAD + "".join(lines), errors="skip")
+    assert log.table()["note"].to_pylist() == ["a", "c", "g"]
+    assert log.table()["reward"].to_pylist() == [1.0, None, 0.0]
+    assert sorted(line for line, _ in log.malformed.first) == [3, 4, 6, 7]
+    assert log.malformed.count == 4
+    for columns in (["arm"], ["note"], ["probability", "reward"]):  # the same rows, whatever is read
+        assert log.table(columns).num_rows == 3
+    with pytest.raises(ValueError, match="line 4: column 'probability'"):
+        csv(tmp_path, HEAD + "".join([lines[0], lines[0], lines[2]])).table()
+
+
+def test_the_last_line_may_be_the_short_one(tmp_path):
+    with pytest.raises(ValueError, match="line 3: 2 fields, 4 expected"):
+        csv(tmp_path, HEAD + "0,0.5,1,a\n0,0.5\n").table()
+    assert csv(tmp_path, HEAD + "0,0.5,1,a\n0,0.5\n", errors="skip").malformed.count == 1
+
+
+def test_a_column_of_others_that_changes_its_type_is_refused_or_null(tmp_path, monkeypatch):
+    monkeypatch.setattr("linmed.log.csv_files.BLOCK", 1 << 10)
+    text = HEAD + "0,0.5,1,7\n" * 500 + "0,0.5,1,seven\n" + "0,0.5,1,7\n" * 500
+    with pytest.raises(
+        ValueError, match=r"line 502: column 'note' cannot be read as note \(int64\).*'seven'"
+    ):
+        csv(tmp_path, text).table()
+    assert csv(tmp_path, text).table(["arm"]).num_rows == 1001
+    log = csv(tmp_path, text, errors="skip")
+    assert log.table()["note"].to_pylist() == [7] * 500 + [None] + [7] * 500
+    assert log.malformed.count == 0
+
+
+def test_names_of_lines_that_are_skipped_are_no_arms(tmp_path):
+    log = csv(tmp_path, "arm,probability,reward\na,0.5,1\ngarbage,x,1\nb,0.5,0\n", errors="skip")
+    assert log.table().to_pydict()["arm_count"] == [2, 2]
+    assert log.table()["arm"].to_pylist() == [0, 1]
+
+
+def test_other_delimiters_quotes_and_compressed_files_are_read(tmp_path):
+    text = 'arm;probability;reward;note\n0;0.5; 1;"two\nlines; one field"\n1;0.5;true;\n'
+    log = csv(tmp_path, text, delimiter=";")
+    assert log.table()["reward"].to_pylist() == [1.0, 1.0]
+    assert log.table()["note"].to_pylist() == ["two\nlines; one field", None]
+    with gzip.open(tmp_path / "log.csv.gz", "wt") as file:
+        file.write("arm,probability,reward\n1,0.5,0\n")
+    assert DecisionLog.from_csv(tmp_path / "log.csv.gz").table()["arm"].to_pylist() == [1]
+
+
+def test_what_is_no_csv_is_explained(tmp_path):
+    with pytest.raises(FileNotFoundError, match="there is no log"):
+        DecisionLog.from_csv(tmp_path / "none.csv")
+    with pytest.raises(ValueError, match=r"log\.csv cannot be read as CSV: .*[Ee]mpty"):
+        csv(tmp_path, "")
+    (tmp_path / "latin.csv").write_bytes(HEAD.encode() + b"0,0.5,1,a\n" * 10 + b"0,0.5,1,caf\xe9\n")
+    with pytest.raises(ValueError, match=r"latin\.csv cannot be read as CSV: .*UTF8"):
+        DecisionLog.from_csv(tmp_path / "latin.csv").table()
+    with pytest.raises(ValueError, match="is empty: it holds no decisions"):
+        csv(tmp_path, "arm,probability,reward\n").table()
+    with pytest.raises(ValueError, match=r"which .* has twice"):
+        csv(tmp_path, "arm,arm,probability,reward\n0,1,0.5,1\n")
+    for name, value in (("errors", "hope"), ("delimiter", ""), ("delimiter", ";;"), ("delimiter", 3)):
+        with pytest.raises((ValueError, TypeError), match=f"{name} must be") as refusal:
+            csv(tmp_path, HEAD + "0,0.5,1,a\n", **{name: value})
+        assert refusal.value.field == name
+
+
+def test_a_csv_is_read_in_blocks(tmp_path, monkeypatch):
+    monkeypatch.setattr("linmed.log.csv_files.BLOCK", 1 << 12)
+    rng = np.random.default_rng(0)
+    data = {"arm": rng.integers(0, 5, 5000), "probability": np.full(5000, 0.2), "reward": rng.random(5000)}
+    pv.write_csv(pa.table(data), tmp_path / "log.csv")
+    log = DecisionLog.from_csv(tmp_path / "log.csv")
+    assert len(list(log.batches())) > 10
+    assert log.table().to_pydict() == {name: values.tolist() for name, values in data.items()}
+    assert log[2000:3000].table()["arm"].to_pylist() == data["arm"][2000:3000].tolist()

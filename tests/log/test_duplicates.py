@@ -1,0 +1,186 @@
+"""Decisions that stand in a log twice: found in bounded memory, trusted where a writer vouches for them."""
+
+import shutil
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from linmed.log import DecisionLog, Duplicates, LogWriter, Repeated, duplicates
+from tests.log.conftest import FORMS, ROWS
+
+
+def table(identifiers: list[str | None]) -> pa.Table:
+    n = len(identifiers)
+    columns = {"decision_id": pa.array(identifiers, pa.string()), "arm": [0] * n, "reward": [1.0] * n}
+    return pa.table(columns | {"probability": [0.5] * n, "row": list(range(n))})
+
+
+def searched(identifiers: list[str | None], batch: int) -> Repeated | None:
+    search = Duplicates()
+    for start in range(0, len(identifiers), batch):
+        search.add(pa.array(identifiers[start : start + batch], pa.string()))
+    return search.found()
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.none() | st.sampled_from("abcdefgh")), st.integers(1, 9))
+def test_duplicates_are_found_exactly_while_all_fit_into_memory(identifiers, batch):
+    seen: dict[str, int] = {}
+    again = []
+    for row, identifier in enumerate(identifiers):
+        if identifier is not None and seen.setdefault(identifier, row) != row:
+            again.append(row)
+    expected = None
+    if again:
+        identifier = identifiers[again[0]]
+        expected = Repeated(len(again), again[0], seen[identifier], identifier)
+    assert searched(identifiers, batch) == expected
+
+
+def test_beyond_that_a_share_of_the_identifiers_is_compared_exactly(monkeypatch):
+    """A quarter of 20,000 identifiers comes again; whichever rows come together, the same are found."""
+    monkeypatch.setattr(duplicates, "KEPT", 1 << 10)
+    identifiers: list[str | None] = [f"decision {i}" for i in range(20_000)]
+    identifiers += [None, None, *identifiers[::4]]
+    found = searched(identifiers, 777)
+    assert found == searched(identifiers, 20_000) == searched(identifiers, 10_001)
+    assert found is not None
+    assert found.compared == 2.0**-5
+    assert abs(found.count / found.compared - 5_000) < 5 * (5_000 / found.compared) ** 0.5
+    assert identifiers[found.row] == identifiers[found.first] == found.decision_id
+    assert found.row >= 20_002
+    search = Duplicates()
+    for start in range(0, 100_000, 500):
+        search.add(pa.array([str(i) for i in range(start, start + 500)]))
+        assert len(search._kept) <= 1 << 10
+    assert search.found() is None
+
+
+@pytest.mark.parametrize(
+    "make", [str, "{:032x}".format, "x{}-0001".format, "né{:9d}".format, lambda i: "a" * i]
+)
+def test_the_share_that_stays_is_fair_for_identifiers_of_all_kinds(make):
+    n = 4_000
+    column = pa.array([make(i) for i in range(n)], pa.large_string())
+    bits = duplicates.hashes(column)
+    assert np.unique(bits).size == n
+    for shift in (63, 62, 60):
+        share = np.count_nonzero(bits >> np.uint64(shift) == 0) / n
+        exact = 2.0 ** (shift - 64)
+        assert abs(share - exact) < 5 * (exact / n) ** 0.5
+    np.testing.assert_array_equal(duplicates.hashes(column.slice(7, 9)), bits[7:16])
+
+
+def test_a_hash_is_the_same_in_every_process():
+    golden, mask = 0x9E3779B97F4A7C15, 2**64 - 1
+
+    def mixed(bits: int) -> int:
+        bits = (bits ^ bits >> 30) * 0xBF58476D1CE4E5B9 & mask
+        bits = (bits ^ bits >> 27) * 0x94D049BB133111EB & mask
+        return bits ^ bits >> 31
+
+    def hashed(text: str) -> int:
+        content = text.encode()
+        words = [content[i : i + 8].ljust(8, b"\0") for i in range(0, len(content) + 1, 8)]
+        total = sum(
+            (mixed(i * golden & mask) | 1) * int.from_bytes(word, "little") for i, word in enumerate(words, 1)
+        )
+        return mixed(total + (len(content) + 1) * golden & mask)
+
+    texts = ["", "a", "decision 1", "é" * 4, "x" * 100]
+    assert duplicates.hashes(pa.array(texts, pa.large_string())).tolist() == [hashed(text) for text in texts]
+
+
+def test_what_was_found_is_said_in_words():
+    assert str(Repeated(1, 7, 3, "a")) == (
+        "row 7 has the decision_id 'a' of row 3 again (1 row repeats an earlier one)"
+    )
+    assert "12 rows among 0.25 of the identifiers repeat an earlier one" in str(Repeated(12, 7, 3, "a", 0.25))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_no_form_of_a_log_invents_duplicates(forms, form):
+    assert forms[form].duplicates() is None
+    assert forms[form].split(0.5, seed=0)[0].where(arm=[0, 1])[2:].duplicates() is None
+
+
+def test_a_table_is_searched_once_and_remembered(monkeypatch):
+    log = DecisionLog.from_table(table(["a", "b", None, "a", None, "b", "a"]))
+    assert log.duplicates() == Repeated(3, 3, 0, "a")
+    monkeypatch.setattr(duplicates, "Duplicates", None)
+    assert log.duplicates() == Repeated(3, 3, 0, "a")
+    assert DecisionLog.from_table(table(["a"]).drop_columns("decision_id")).duplicates() is None
+
+
+def test_parts_of_a_log_have_the_duplicates_that_are_in_them():
+    log = DecisionLog.from_table(table(["a", "b", "a", "c", "c"]))
+    assert log[:2].duplicates() is None
+    assert log[2:].duplicates() == Repeated(1, 2, 1, "c")
+    assert log.where(row=[0, 3, 4]).duplicates() == Repeated(1, 2, 1, "c")
+
+
+@pytest.mark.parametrize("batch", [1, 2, 100])
+def test_distinct_keeps_the_first_of_each(batch):
+    log = DecisionLog.from_table(table(["a", None, "b", "a", None, "b", "c"])).distinct()
+    kept = [row for part in log.batches(["row"], batch) for row in part["row"].to_pylist()]
+    assert kept == [0, 1, 2, 4, 6]
+    assert len(log) == 5
+    assert log.duplicates() is None
+    assert log[1:3].distinct().where(row=2).table()["decision_id"].to_pylist() == ["b"]
+
+
+def recorded(place, identifiers, rows: int = 4) -> None:
+    with LogWriter(place, flush_rows=rows) as writer:
+        for identifier in identifiers:
+            writer.record(identifier, arm=0, arm_count=2, log_probability=-1.0)
+
+
+def test_a_writers_directory_is_trusted_but_for_files_that_were_copied_in(tmp_path, monkeypatch):
+    recorded(tmp_path / "log", range(12))
+    log = DecisionLog.open(tmp_path / "log")
+    with monkeypatch.context() as patch:
+        patch.setattr(duplicates, "Duplicates", None)  # nobody searches
+        assert log.duplicates() is None
+        assert log[3:].where(arm=0).duplicates() is None
+    second = sorted((tmp_path / "log").iterdir())[1]
+    shutil.copy(second, tmp_path / "log" / "decisions-99999999999999999999-00000000.parquet")
+    again = DecisionLog.open(tmp_path / "log")
+    assert again.duplicates() == Repeated(4, 12, 4, "4")
+    assert again.distinct().table()["decision_id"].to_pylist() == [str(i) for i in range(12)]
+    assert again[:12].duplicates() is None
+    assert again[10:].duplicates() is None
+
+
+def test_another_logs_files_in_a_directory_are_found(tmp_path):
+    """Two programs number their decisions from zero, and flush at different rows."""
+    recorded(tmp_path / "log", range(12))
+    recorded(tmp_path / "other", range(10), rows=7)
+    for file in (tmp_path / "other").iterdir():
+        shutil.copy(file, tmp_path / "log")
+    found = DecisionLog.open(tmp_path / "log").duplicates()
+    assert found is not None
+    assert (found.count, found.row, found.decision_id) == (10, 12, "0")
+
+
+def test_saved_and_foreign_files_are_searched(tmp_path):
+    doubled = table(["a", "b", "b"])
+    saved = DecisionLog.from_table(doubled).save(tmp_path / "saved")
+    assert saved.duplicates() == Repeated(1, 2, 1, "b")
+    pq.write_table(doubled.rename_columns(["id", *doubled.column_names[1:]]), tmp_path / "file.parquet")
+    log = DecisionLog.open(tmp_path / "file.parquet", {"decision_id": "id"})
+    assert log.duplicates() == Repeated(1, 2, 1, "b")
+    (tmp_path / "log.csv").write_text("decision_id,arm,probability,reward\n7,0,0.5,1\n8,0,0.5,1\n7,0,0.5,1\n")
+    assert DecisionLog.from_csv(tmp_path / "log.csv").duplicates() == Repeated(1, 2, 0, "7")
+
+
+def test_events_that_were_sent_twice_are_found(forms, tmp_path):
+    forms["table"].to_dsjson(tmp_path / "log.dsjson")
+    lines = (tmp_path / "log.dsjson").read_text().splitlines(keepends=True)
+    (tmp_path / "log.dsjson").write_text("".join([*lines, lines[3]]))
+    log = DecisionLog.from_dsjson(tmp_path / "log.dsjson")
+    assert log.duplicates() == Repeated(1, ROWS, 3, "e3")
+    assert log.distinct().table()["decision_id"].to_pylist() == [f"e{i}" for i in range(ROWS)]

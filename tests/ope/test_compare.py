@@ -1,0 +1,352 @@
+"""`compare`: A/B tests of every shape, looked at often, on tables that are not always what they seem."""
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from scipy.stats import binom
+
+from linmed import Agent, LinMED, LinTS
+from linmed.checks import BadType, BadValue
+from linmed.ope import DecisionLog, OPEWarning, compare
+from linmed.ope.groups import MISMATCH, log_evidence
+
+FALSE_ALARM = 1e-3
+"""How often a test that counts errors fails though as many happen as are promised."""
+
+
+def visits(n, rates, seed, shares=None):
+    """Visitors put into as many groups as there are rates, and whether they clicked."""
+    rng = np.random.default_rng(seed)
+    group = rng.choice(len(rates), n, p=shares)
+    return group, (rng.random(n) < np.asarray(rates)[group]).astype(float)
+
+
+def table(n=2_000, rates=(0.2, 0.3), seed=0, names="abcdefgh", shares=None):
+    group, click = visits(n, rates, seed, shares)
+    return {"variant": np.array(list(names))[group], "click": click}
+
+
+def rows(found):
+    return {row["target"]: row for row in found.to_pylist()}
+
+
+def test_what_a_group_earns_and_what_more_than_the_baseline():
+    test = table(6_000, (0.2, 0.3, 0.25))
+    found = rows(compare(test, "variant", reward="click"))
+    assert list(found) == ["a", "b", "c", "b − a", "c − a"]
+    for name, rate in (("a", 0.2), ("b", 0.3), ("c", 0.25), ("b − a", 0.1), ("c − a", 0.05)):
+        row = found[name]
+        assert row["lower"] <= rate <= row["upper"]
+        assert row["valid"] == "any time"
+        assert row["n"] == 6_000
+    assert found["b − a"]["lower"] > 0
+    for name in "abc":
+        assert found[name]["estimate"] == pytest.approx(
+            test["click"][test["variant"] == name].mean(), abs=0.01
+        )
+    other = rows(compare(test, "variant", reward="click", baseline="b"))
+    assert list(other)[3:] == ["a − b", "c − b"]
+    for end, opposite in (("estimate", "estimate"), ("lower", "upper"), ("upper", "lower")):
+        assert other["a − b"][end] == pytest.approx(-found["b − a"][opposite], abs=1e-12)
+
+
+def test_five_groups_are_all_compared_with_the_first():
+    found = compare(table(5_000, (0.1, 0.1, 0.1, 0.1, 0.6)), "variant", reward="click")
+    names = found["target"].to_pylist()
+    assert names == ["a", "b", "c", "d", "e", "b − a", "c − a", "d − a", "e − a"]
+    assert rows(found)["e − a"]["lower"] > 0.3
+    about = found.schema.metadata
+    assert float(about[b"confidence"]) == 0.95
+    assert about[b"decisions"] == b"5000"
+
+
+def values(name):
+    return {
+        "text": ["a", "b"],
+        "large text": pa.array(["a", "b"], pa.large_string()),
+        "ints": [3, -1],
+        "small ints": pa.array([3, 4], pa.int8()),
+        "booleans": [False, True],
+        "floats": [0.5, 1.5],
+        "dates": pa.array([1, 2], pa.date32()),
+        "dictionary": pa.array(["a", "b", "unused"]).dictionary_encode(),
+    }[name]
+
+
+@pytest.mark.parametrize(
+    "kind", ["text", "large text", "ints", "small ints", "booleans", "floats", "dates", "dictionary"]
+)
+def test_groups_are_values_of_any_kind(kind, tmp_path):
+    group, click = visits(800, (0.2, 0.7), 1)
+    names = values(kind)
+    column = names.take(pa.array(group)) if isinstance(names, pa.Array) else pa.array(np.array(names)[group])
+    whole = pa.table({"group": column, "reward": click})
+    found = compare(whole, "group")
+    first, second = sorted(dict.fromkeys(column.to_pylist()))
+    assert found["target"].to_pylist() == [str(first), str(second), f"{second} − {first}"]
+    better = column.to_pylist()[int(np.argmax(group))]
+    row = rows(found)[f"{second} − {first}"]
+    assert row["lower"] > 0 if better == second else row["upper"] < 0
+    for baseline in (second, str(second)):
+        assert compare(whole, "group", baseline=baseline)["target"].to_pylist()[2] == f"{first} − {second}"
+    if kind in ("text", "ints", "dictionary"):
+        pq.write_table(whole, tmp_path / "visits.parquet")
+        assert compare(tmp_path / "visits.parquet", "group") == found
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_tables_of_other_libraries_give_the_same(library):
+    frames = pytest.importorskip(library, reason=f"{library} is not installed")
+    test = table()
+    expected = compare(test, "variant", reward="click")
+    assert compare(frames.DataFrame(test), "variant", reward="click") == expected
+    assert compare(pa.table(test), "variant", reward="click") == expected
+    if library == "pandas":
+        frame = frames.DataFrame(test).astype({"variant": "category", "click": bool})
+        assert compare(frame, "variant", reward="click") == expected
+
+
+def test_columns_that_are_not_asked_for_may_be_anything():
+    test = table()
+    odd = {
+        "version": test["variant"],
+        "arm": ["nonsense"] * 2_000,
+        "time": ["noon"] * 2_000,
+        "policy": test["click"],
+    }
+    assert compare(odd, "version", reward="policy") == compare(test, "variant", reward="click")
+
+
+def test_the_path_of_a_plain_table_is_enough(tmp_path):
+    test = table()
+    pq.write_table(pa.table(test), tmp_path / "visits.parquet")
+    found = compare(str(tmp_path / "visits.parquet"), "variant", reward="click")
+    assert found == compare(test, "variant", reward="click")
+
+
+def test_shares_are_those_of_the_assignment():
+    test = table(4_000, (0.2, 0.3, 0.2), shares=[0.5, 0.25, 0.25])
+    shares = {"a": 0.5, "b": 0.25, "c": 0.25}
+    found = rows(compare(test, "variant", reward="click", shares=shares))
+    assert found["b"]["lower"] <= 0.3 <= found["b"]["upper"]
+    assert found["b − a"]["lower"] <= 0.1 <= found["b − a"]["upper"]
+    with pytest.raises(
+        BadValue, match=r"a 2,031 \(50.8%\).* where 33.3%, 33.3%, 33.3% were expected"
+    ) as caught:
+        compare(test, "variant", reward="click")
+    assert caught.value.field == "shares"
+
+
+def test_a_sample_ratio_mismatch_is_found_and_hardly_ever_where_there_is_none():
+    rng = np.random.default_rng(0)
+    shares = np.array([0.5, 0.3, 0.2])
+    alarms, found, logs = 0, 0, 400
+    for _ in range(logs):
+        true, lost = (
+            np.cumsum(np.eye(3)[rng.choice(3, 5_000, p=p)], axis=0)[::50]
+            for p in (shares, [0.45, 0.33, 0.22])
+        )
+        evidence, against = ([log_evidence(look[None], shares) for look in looks] for looks in (true, lost))
+        alarms += max(evidence) >= -np.log(MISMATCH)  # at any of a hundred looks
+        found += max(against) >= -np.log(MISMATCH)
+    assert alarms <= binom.isf(FALSE_ALARM, logs, MISMATCH)
+    assert found > 0.9 * logs
+
+
+def test_a_table_sorted_by_group_is_judged_without_regard_to_the_order():
+    test = table(6_000, (0.2, 0.3))
+    order = np.argsort(test["variant"], kind="stable")
+    sorted_ = {name: column[order] for name, column in test.items()}
+    with pytest.warns(OPEWarning, match="order of the rows"):
+        found = compare(sorted_, "variant", reward="click")
+    shuffled = compare(test, "variant", reward="click", estimator="ipw")
+    for name in ("estimate", "lower", "upper"):
+        assert found[name].to_pylist() == pytest.approx(shuffled[name].to_pylist(), abs=1e-12)
+    difference = rows(found)["b − a"]
+    assert difference["lower"] <= 0.1 <= difference["upper"]
+    for asked in ({"estimator": "dr"}, {"drift": False}, {"interval": "mixture"}):
+        with pytest.raises(BadValue, match="groups must come in random order") as caught:
+            compare(sorted_, "variant", reward="click", **asked)
+        assert caught.value.field == "groups"
+
+
+def test_visitors_in_turns_and_visitors_with_several_rows_are_noticed_and_others_are_not():
+    click = visits(2_000, (0.2, 0.3), 0)[1]
+    with pytest.warns(OPEWarning, match="order of the rows"):
+        compare({"variant": ["a", "b"] * 1_000, "click": click}, "variant", reward="click")
+    several = np.repeat(np.random.default_rng(4).permutation([0, 1] * 250), 4)
+    with pytest.warns(OPEWarning, match="visitors have several rows"):
+        compare({"variant": several, "click": click}, "variant", reward="click")
+    rng = np.random.default_rng(1)
+    shares, alarms = np.array([0.5, 0.3, 0.2]), 0
+    for _ in range(300):
+        group = rng.choice(3, 1_000, p=shares)
+        looks = (np.bincount(group[: n - 1] * 3 + group[1:n], minlength=9) for n in range(100, 1_001, 100))
+        alarms += max(log_evidence(look.reshape(3, 3), shares) for look in looks) >= -np.log(MISMATCH)
+    assert alarms <= binom.isf(FALSE_ALARM, 300, MISMATCH)
+
+
+@pytest.mark.parametrize("interval", ["betting", "asymptotic"])
+def test_tests_of_equal_groups_that_are_looked_at_every_day_decide_falsely_no_more_often_than_promised(
+    interval,
+):
+    tests, wrong = 100, 0
+    for seed in range(tests):
+        group, click = visits(3_000, (0.3, 0.3, 0.3), [seed, 3])
+        decided = False
+        for n in range(500, 3_001, 500):
+            found = compare({"g": group[:n], "r": click[:n]}, "g", reward="r", interval=interval)
+            decided |= any(row["lower"] > 0 or row["upper"] < 0 for row in found.to_pylist()[3:])
+        wrong += decided
+    assert wrong <= binom.isf(FALSE_ALARM, tests, 0.05)
+
+
+def test_all_differences_are_in_their_intervals_at_once_as_often_as_promised():
+    tests, wrong, rates = 100, 0, np.array([0.3, 0.5, 0.32, 0.7])
+    for seed in range(tests):
+        group, click = visits(1_000, rates, [seed, 4])
+        found = compare({"g": group, "r": click}, "g", reward="r").to_pylist()
+        wrong += any(
+            not row["lower"] <= gain <= row["upper"]
+            for row, gain in zip(found[4:], rates[1:] - rates[0], strict=True)
+        )
+    assert wrong <= binom.isf(FALSE_ALARM, tests, 0.05)
+
+
+@pytest.mark.parametrize("interval", ["betting", "mixture", "bernstein", "asymptotic", "normal", "none"])
+def test_every_interval_has_an_estimator_of_its_own(interval):
+    found = compare(table(), "variant", reward="click", interval=interval)
+    assert set(found["estimator"].to_pylist()) == {"ipw" if interval in ("mixture", "bernstein") else "dr"}
+    row = rows(found)["b − a"]
+    if interval == "none":
+        assert np.isnan(row["lower"])
+    else:
+        assert row["lower"] <= 0.1 <= row["upper"]
+
+
+def test_a_handful_of_visitors_is_enough_to_say_that_they_are_few():
+    group, click = visits(12, (0.2, 0.3), 0)
+    found = rows(compare({"g": group, "r": click}, "g", reward="r"))
+    assert found["1 − 0"]["lower"] < 0 < found["1 − 0"]["upper"]
+
+
+def test_rewards_that_are_missing_or_not_old_enough():
+    group, click = visits(1_000, (0.2, 0.3), 0)
+    time = 60.0 * np.arange(1_000)
+    reward = [None if i >= 900 else value for i, value in enumerate(click)]
+    rows_ = {"g": group, "reward": reward, "time": time}
+    with pytest.warns(OPEWarning, match="100 of 1,000 decisions"):
+        stopped = compare(rows_, "g")
+    assert stopped["n"][0].as_py() == 900
+    with pytest.warns(OPEWarning, match="have no reward, which is harmless only if"):
+        assert compare(rows_, "g", missing="skip")["n"][0].as_py() == 900
+    old = compare(rows_, "g", missing=0.0, mature=timedelta(minutes=49))
+    assert old["n"][0].as_py() == 951
+    filled = compare({"g": group[:951], "reward": np.where(np.arange(951) < 900, click[:951], 0.0)}, "g")
+    assert old == filled
+
+
+def test_rewards_that_only_one_group_lacks_give_no_interval():
+    group, click = visits(3_000, (0.2, 0.3), 0)
+    reward = [
+        None if one == 1 and i % 2 else value for i, (one, value) in enumerate(zip(group, click, strict=True))
+    ]
+    with pytest.warns(OPEWarning) as caught:
+        found = rows(compare({"g": group, "reward": reward}, "g", missing="skip"))
+    assert any("'0': the mean weight is" in str(one.message) for one in caught)
+    assert np.isnan(found["0"]["lower"])
+    assert np.isnan(found["1 − 0"]["lower"])
+    assert found["1 − 0"]["valid"] == "—"
+
+
+def test_an_executor_gives_the_same_numbers(tmp_path):
+    whole = pa.table(table(3_000))
+    for part in range(3):
+        pq.write_table(whole.slice(1_000 * part, 1_000), tmp_path / f"{part}.parquet")
+    with ThreadPoolExecutor(2) as pool:
+        for estimator in ("dr", "ipw"):
+            asked = {"reward": "click", "estimator": estimator}
+            here = compare(tmp_path, "variant", **asked)
+            assert compare(tmp_path, "variant", **asked, executor=pool) == here
+    assert compare(whole, "variant", reward="click")["estimate"].to_pylist() == pytest.approx(
+        compare(tmp_path, "variant", reward="click")["estimate"].to_pylist(), abs=1e-12
+    )
+
+
+def test_two_bandits_side_by_side_on_visitors_put_to_them_at_random(tmp_path):
+    rng = np.random.default_rng(0)
+    policies = {
+        "mild": LinMED(sigma=0.5, label="mild"),
+        "bayes": LinTS(scale="bayes", sigma=0.5, label="bayes"),
+    }
+    for name in policies:
+        (tmp_path / name).mkdir()
+    agents = {name: Agent(one, dim=2, seed=1, log=tmp_path / name) for name, one in policies.items()}
+    with agents["mild"], agents["bayes"]:
+        for _ in range(400):
+            agent = agents[str(rng.choice(list(agents)))]
+            decision = agent.decide(rng.uniform(0, 0.5, size=(3, 2)))
+            agent.learn(decision, float(rng.random() < decision.features.sum()))
+    logs = [DecisionLog.open(tmp_path / name).table() for name in policies]
+    both = pa.concat_tables(logs).sort_by("time")
+    found = compare(DecisionLog.from_table(both), groups="policy")
+    assert found["target"].to_pylist() == ["bayes", "mild", "mild − bayes"]
+    assert found["n"].to_pylist() == [400] * 3
+    with pytest.warns(OPEWarning, match="order of the rows"):
+        compare(DecisionLog.from_table(pa.concat_tables(logs)), groups="policy")
+
+
+@pytest.mark.parametrize(
+    ("asked", "field", "message"),
+    [
+        ({"groups": "colour"}, "groups", "groups must be one of the columns variant, click, got 'colour'"),
+        ({"groups": 3}, "groups", "must be a string"),
+        ({"reward": "clack"}, "reward", "reward must be one of the columns"),
+        (
+            {"groups": "click", "reward": "click", "baseline": 7},
+            "baseline",
+            r"one of the groups 0.0, 1.0, got 7",
+        ),
+        ({"baseline": "z"}, "baseline", "one of the groups 'a', 'b', got 'z'"),
+        ({"shares": {"a": 0.5}}, "shares", "each once"),
+        ({"shares": {"a": 0.5, "b": 0.25, "c": 0.25}}, "shares", "one of the groups 'a', 'b', got 'c'"),
+        ({"shares": {"a": 0.5, "b": 0.6}}, "shares", "sum to one"),
+        ({"shares": {"a": 1.0, "b": 0.0}}, "shares", "positive"),
+        ({"shares": [0.5, 0.5]}, "shares", "mapping"),
+        ({"confidence": 0.0}, "confidence", "strictly between"),
+        ({"interval": "bootstrap"}, "interval", "betting"),
+        ({"estimator": "snipw"}, "estimator", "ipw"),
+        ({"log": 3}, "log", "log must be a log, the path of one"),
+    ],
+)
+def test_bad_input_is_named(asked, field, message):
+    given = {"log": table(), "groups": "variant", "reward": "click", **asked}
+    if asked.get("groups") == "click":
+        given["log"] = {"click": np.random.default_rng(0).integers(0, 2, 500).astype(float)}
+    with pytest.raises((BadValue, BadType), match=message) as caught:
+        compare(given.pop("log"), **given)
+    assert caught.value.field == field
+
+
+def test_groups_that_are_none_are_named(small):
+    click = np.zeros(300)
+    for group, message in (
+        (["a", None, "b"] * 100, "row 1 has none"),
+        ([0.5, float("nan"), 1.5] * 100, "row 1 has none"),
+        (["a"] * 300, r"at least two, table has \['a'\] alone"),
+        (list(range(300)), "at most 100"),
+        ([[1], [2], [3]] * 100, "names or numbers"),
+    ):
+        with pytest.raises(BadValue, match=message) as caught:
+            compare({"g": group, "reward": click}, "g")
+        assert caught.value.field == "groups"
+    with pytest.raises(BadValue, match="comparing groups needs the column 'policy'"):
+        compare(small.log, "policy")
+    with pytest.raises(BadValue, match="reward must be the log's own column"):
+        compare(small.log, "arm", reward="revenue")
+    with pytest.raises(BadValue, match="stand in table once"):
+        compare({"g": [0, 1] * 150, "reward": click, "decision_id": ["x"] * 300}, "g")

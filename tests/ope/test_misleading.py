@@ -1,0 +1,375 @@
+"""What could mislead: a confident number must be right, or come with a warning that says why it is not."""
+
+import math
+import warnings
+from datetime import timedelta
+
+import numpy as np
+import pytest
+
+from linmed.checks import BadValue
+from linmed.ope import DecisionLog, OPEWarning, diagnose, difference, evaluate, sequence
+from linmed.ope.intervals import asymptotic_quantile
+from linmed.ope.sums import Weights
+
+# Each test asks for the warning it is about; others may come with it.
+pytestmark = pytest.mark.filterwarnings("ignore::linmed.ope.OPEWarning")
+
+
+def log(n: int, seed: int = 0, *, arms: int = 2, means=(0.5, 0.5), rng=None, **more) -> DecisionLog:
+    """A uniform log over `arms` arms."""
+    rng = rng or np.random.default_rng(seed)
+    arm = rng.integers(arms, size=n)
+    reward = (rng.random(n) < np.asarray(means)[arm]).astype(float)
+    columns = {
+        "arm": arm, "probability": np.full(n, 1 / arms), "reward": reward, "arm_count": np.full(n, arms)
+    }  # fmt: skip
+    return DecisionLog.from_table(columns | more)
+
+
+def width(table) -> float:
+    return table["upper"][0].as_py() - table["lower"][0].as_py()
+
+
+# Wrong probabilities
+
+
+def wrong(n: int = 2000) -> DecisionLog:
+    """Played with probability 1/2, logged as 1/4; every reward is 1."""
+    return log(n, probability=np.full(n, 0.25), reward=np.ones(n))
+
+
+@pytest.mark.parametrize("interval", ["betting", "mixture", "bernstein", "asymptotic", "normal", "adaptive"])
+def test_probabilities_that_cannot_be_true_leave_no_interval_and_are_named_with_the_number(interval):
+    said = r"target 'uniform': the mean weight is 2 where it should be 1, and by chance .* are wrong"
+    with pytest.warns(OPEWarning, match=said):
+        rows = evaluate(wrong(), "uniform", interval=interval).to_pylist()
+    for row in rows:
+        assert math.isnan(row["lower"])
+        assert math.isnan(row["upper"])
+        assert row["valid"] == "—"
+
+
+def test_one_target_with_wrong_probabilities_leaves_the_others_their_intervals():
+    rng = np.random.default_rng(0)
+    n = 1000
+    one = log(n, rng=rng, good=np.full(n, 0.5), bad=np.full(n, 0.9))
+    with pytest.warns(OPEWarning, match="target 'column:bad': the mean weight is 1.8 where it should be 1"):
+        good, bad = evaluate(one, ["column:good", "column:bad"], "ipw").to_pylist()
+    assert good["lower"] < 0.5 < good["upper"]
+    assert math.isnan(bad["lower"])
+
+
+def test_differences_and_diagnosis_find_wrong_probabilities_too():
+    with pytest.warns(OPEWarning, match="target 'arm 1': the mean weight is 2"):
+        row = difference(wrong(), 0, 1).to_pylist()[0]
+    assert math.isnan(row["lower"])
+    assert row["valid"] == "—"
+    assert any("the mean weight is 2" in doubt for doubt in diagnose(wrong(), "uniform").warnings)
+    with pytest.warns(OPEWarning, match="the mean weight is 2"):
+        sequence(wrong(), "uniform")
+
+
+def test_true_probabilities_are_hardly_ever_called_wrong_however_often_one_looks():
+    """2,000 logs with heavy weights, looked at after every hundred decisions, level 1e-3: more than 9 has
+    probability below 1e-4."""
+    rng = np.random.default_rng(5)
+    called = 0
+    for _ in range(2000):
+        weights = Weights()
+        p = rng.uniform(0.02, 0.5, size=1000)
+        weight = np.where(rng.random(1000) < p, 1 / p, 0.0)
+        for i in range(0, 1000, 100):
+            weights.add(weight[i : i + 100], weight[i : i + 100])
+            if weights.refuted:
+                called += 1
+                break
+    assert called <= 9
+
+
+def test_the_evidence_against_the_weights_is_no_more_than_its_e_process():
+    rng = np.random.default_rng(6)
+    for scale in (0.5, 1.0, 1.5, 3.0):
+        weight = rng.exponential(scale, size=300)
+        weights = Weights()
+        weights.add(weight, weight)
+        bets = Weights.BETS[:, None]
+        exact = np.log(np.exp((np.log1p(bets * weight) - np.log1p(bets)).sum(axis=1)).mean())
+        assert weights.log_evidence <= exact + 1e-9
+
+
+def test_weights_that_are_too_small_are_named():
+    """True probabilities 1/4 logged as 1/2: sequences stay true, estimates are half of what is true."""
+    with pytest.warns(OPEWarning, match=r"the mean weight is 0.5 ± .* where it should be 1"):
+        row = evaluate(log(2000, arms=4, means=[0.6] * 4, probability=np.full(2000, 0.5)), "uniform", "ipw")
+    assert row["lower"][0].as_py() < 0.6 < row["upper"][0].as_py()
+
+
+# Drift
+
+
+@pytest.mark.parametrize("shape", ["decline", "step", "season"])
+def test_values_that_drift_are_covered_by_default(shape):
+    """60 logs each, 95 % intervals at the end: more than 9 misses has probability below 1e-3."""
+    n = 4000
+    t = np.arange(n) / n
+    means = {
+        "decline": 0.9 - 0.8 * t, "step": np.where(t < 0.3, 0.8, 0.2), "season": 0.5 + 0.4 * np.sin(20 * t)
+    }[shape]  # fmt: skip
+    rng = np.random.default_rng(3)
+    missed = 0
+    for _ in range(60):
+        reward = (rng.random(n) < means).astype(float)
+        one = log(n, arms=4, means=[0.5] * 4, rng=rng, reward=reward)
+        for interval in ("betting", "mixture"):
+            row = evaluate(one, 1, "ipw", interval=interval).to_pylist()[0]
+            missed += not row["lower"] <= means.mean() <= row["upper"]
+        row = sequence(one, 1).to_pylist()[-1]
+        missed += not row["lower"] <= means.mean() <= row["upper"]
+    assert missed <= 9
+
+
+# No certainty without cause
+
+
+@pytest.mark.parametrize("interval", ["normal", "adaptive", "bootstrap", "asymptotic"])
+@pytest.mark.parametrize("estimator", ["ipw", "snipw", "dr"])
+@pytest.mark.parametrize("n", [1, 2, 1000])
+def test_what_does_not_vary_gives_no_interval_and_says_what_to_use(interval, estimator, n):
+    silent = log(n, reward=np.zeros(n), probability=np.full(n, 0.5))
+    with pytest.warns(OPEWarning, match=f"does not vary, from which interval='{interval}'.*use 'betting'"):
+        row = evaluate(silent, "logged", "ipw" if estimator == "dr" else estimator, interval=interval)
+    assert math.isnan(row["lower"][0].as_py())
+    assert row["valid"][0].as_py() == "—"
+    low, high = (evaluate(silent, "logged", "ipw")[name][0].as_py() for name in ("lower", "upper"))
+    assert low == 0.0 < high
+
+
+def test_no_interval_of_rare_rewards_has_no_width():
+    """0.2 % rewards, 500 decisions: a third of all logs have none."""
+    rng = np.random.default_rng(9)
+    for _ in range(100):
+        one = log(500, rng=rng, means=(0.002, 0.002))
+        for interval in ("normal", "adaptive", "bootstrap", "asymptotic", "betting"):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", OPEWarning)
+                row = evaluate(one, 0, "ipw", interval=interval, samples=20).to_pylist()[0]
+            assert not row["upper"] <= row["lower"]
+
+
+def test_few_rewards_and_low_effective_samples_are_named():
+    rng = np.random.default_rng(1)
+    n = 10_000
+    reward = np.zeros(n)
+    reward[rng.choice(n, 26, replace=False)] = 1.0
+    with pytest.warns(OPEWarning, match=r"only 26 of the 10,000 rewards that count differ from 0"):
+        evaluate(log(n, reward=reward), "uniform")
+    arm = (rng.random(n) < 0.001).astype(int)
+    p = np.where(arm == 1, 0.001, 0.999)
+    rare = log(n, arm=arm, probability=p)
+    with pytest.warns(OPEWarning, match=r"target 'arm 1': the 10,000 decisions are worth only \d+\.\d of"):
+        evaluate(rare, 1, "ipw")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        evaluate(log(n), "uniform")
+
+
+def test_fast_fading_exploration_is_named_where_stabilised_weights_are_chosen():
+    rng = np.random.default_rng(2)
+    n = 1000
+    rare = np.minimum(0.5, 2.0 / (1 + np.arange(n)) ** 0.7)
+    arm = (rng.random(n) < rare).astype(int)
+    p = np.stack([1 - rare, rare], axis=1)
+    one = log(n, arm=arm, probability=p[np.arange(n), arm], probabilities=p, rng=rng)
+    with pytest.warns(OPEWarning, match="too fast for interval='adaptive' to hold its level: use 'betting'"):
+        evaluate(one, 1, ["ipw", "dr"], interval="adaptive")
+
+
+# Late rewards
+
+
+def timed(n: int, seed: int = 0, rate: float = 0.114, timeout: float = 3600.0) -> dict:
+    """One decision a second; clicks are known at once, their absence after an hour."""
+    rng = np.random.default_rng(seed)
+    arm = rng.integers(2, size=n)
+    click = (rng.random(n) < rate).astype(float)
+    time = np.arange(n) * 1_000_000
+    due = time + np.where(click == 1, 1_000_000, int(timeout * 1e6))
+    known = due <= time[-1]
+    stamp = np.array(due, dtype="datetime64[us]")
+    return {
+        "arm": arm,
+        "probability": np.full(n, 0.5),
+        "arm_count": np.full(n, 2),
+        "time": np.array(time, dtype="datetime64[us]"),
+        "reward": [float(c) if k else None for c, k in zip(click, known, strict=True)],
+        "reward_time": [s if k else None for s, k in zip(stamp.tolist(), known, strict=True)],
+    }
+
+
+def test_by_default_late_rewards_bias_nothing_and_the_share_that_waits_is_named():
+    """40 logs, 95 %: more than 8 misses has probability below 1e-3. Left out, all of them miss."""
+    missed = skipped = 0
+    for seed in range(40):
+        one = DecisionLog.from_table(timed(6000, seed))
+        with pytest.warns(
+            OPEWarning, match=r"decisions \(\d\d%\) were not judged: .* have no reward yet"
+        ) as said:
+            row = evaluate(one, "uniform", "ipw").to_pylist()[0]
+        assert len(said) == 1
+        assert 2350 < row["n"] < 2450
+        missed += not row["lower"] <= 0.114 <= row["upper"]
+        with pytest.warns(OPEWarning, match="harmless only if lateness has nothing to do with the reward"):
+            row = evaluate(one, "uniform", "ipw", missing="skip").to_pylist()[0]
+        skipped += not row["lower"] <= 0.114 <= row["upper"]
+    assert missed <= 8
+    assert skipped == 40
+
+
+def test_no_reward_by_then_means_zero():
+    columns = timed(6000)
+    clicks = [1.0 if reward == 1.0 else None for reward in columns["reward"]]  # only clicks are ever reported
+    only = DecisionLog.from_table(columns | {"reward": clicks})
+    old = np.arange(6000) <= 5999 - 3600
+    truth = np.mean([clicks[i] == 1.0 for i in np.flatnonzero(old)])
+    for mature in (3600, 3600.0, timedelta(hours=1)):
+        table = evaluate(only, "logged", "ipw", mature=mature, missing=0)
+        assert table["n"][0].as_py() == old.sum()
+        assert table["estimate"][0].as_py() == pytest.approx(truth)
+
+
+def test_rewards_that_came_after_the_time_allowed_do_not_count():
+    columns = timed(100, timeout=10.0)
+    columns["reward"] = [1.0] * 100
+    columns["reward_time"] = [
+        stamp + np.timedelta64(2 if i % 2 else 30, "s") for i, stamp in enumerate(columns["time"])
+    ]
+    one = DecisionLog.from_table(columns)
+    table = evaluate(one, "logged", "ipw", mature=10, missing=0.0)
+    assert table["estimate"][0].as_py() == pytest.approx(0.5, abs=0.01)
+    assert evaluate(one, "logged", "ipw", mature=10)["estimate"][0].as_py() == 1.0
+
+
+@pytest.mark.parametrize(
+    ("field", "options"),
+    [
+        ("mature", {"missing": 0.0}),
+        ("mature", {"mature": -1}),
+        ("mature", {"mature": "day"}),
+        ("missing", {"missing": "guess"}),
+        ("missing", {"missing": math.nan, "mature": 5}),
+        ("reward_range", {"missing": 3.0, "mature": 5}),
+        ("missing", {"missing": 3.0, "mature": 5, "reward_range": (0, 1)}),
+        ("smallest_probability", {"smallest_probability": 0}),
+        ("smallest_probability", {"smallest_probability": 0.6}),
+        ("smallest_probability", {"smallest_probability": 2}),
+        ("drift", {"drift": "no"}),
+    ],
+)
+def test_wrong_answers_to_late_rewards_are_blamed_by_name(field, options):
+    one = DecisionLog.from_table(timed(200, timeout=10.0))
+    for ask in (evaluate, sequence):
+        with pytest.raises((BadValue, TypeError, ValueError)) as e:
+            ask(one, "uniform", **options)
+        assert e.value.field == field
+
+
+def test_maturity_needs_times():
+    with pytest.raises(BadValue, match="mature needs the column 'time'") as e:
+        evaluate(log(10), "uniform", mature=5)
+    assert e.value.field == "mature"
+    with pytest.raises(BadValue, match="all its 10 decisions are younger than mature"):
+        evaluate(DecisionLog.from_table(timed(10, timeout=1.0)), "uniform", mature=5000)
+
+
+def test_a_log_that_begins_with_a_gap_says_what_can_be_done():
+    gap = log(4, reward=[None, 1.0, 0.0, 1.0])
+    message = r"its decision 0 still waits for one, and missing='stop' goes no further; give mature"
+    with pytest.raises(BadValue, match=message):
+        evaluate(gap, "uniform")
+
+
+# Narrow where it may be
+
+
+def test_doubly_robust_sequences_are_hardly_wider_than_those_of_weights_alone():
+    """Rare rewards, which a model can only spoil: averaged with plain bets it costs at most log 2."""
+    rng = np.random.default_rng(4)
+    n = 5000
+    p = rng.dirichlet(np.ones(4) * 0.5, size=n) * 0.9 + 0.025
+    arm = (p.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1).clip(max=3)
+    columns = {
+        "arm": arm, "probability": p[np.arange(n), arm], "probabilities": p,
+        "reward": (rng.random(n) < 0.01).astype(float), "arms": rng.normal(size=(n, 4, 3)),
+    }  # fmt: skip
+    table = evaluate(DecisionLog.from_table(columns), "uniform", ["ipw", "dr"])
+    ipw, dr = (
+        high - low for low, high in zip(table["lower"].to_pylist(), table["upper"].to_pylist(), strict=True)
+    )
+    assert dr < 1.15 * ipw
+
+
+def test_equal_targets_differ_by_nothing_and_nearby_ones_narrowly():
+    rng = np.random.default_rng(8)
+    n, arms = 5000, 4
+    near = np.tile(np.full(arms, 0.95 / arms) + 0.05 * np.eye(arms)[0], (n, 1))
+    one = log(n, arms=arms, means=[0.3] * arms, rng=rng, near=near)
+    for interval in ("betting", "mixture", "bernstein"):
+        row = difference(one, "uniform", "uniform", interval=interval).to_pylist()[0]
+        assert row["estimate"] == 0.0
+        if interval == "betting":
+            assert (row["lower"], row["upper"]) == (0.0, 0.0)
+            assert math.copysign(1.0, row["lower"]) == 1.0
+    far = width(difference(one, 0, "uniform"))
+    assert width(difference(one, "column:near", "uniform")) < 1.3 * 0.05 * far
+
+
+def test_the_difference_in_a_randomised_test_is_within_twice_the_width_of_a_test_that_must_not_be_repeated():
+    """Three groups, 5 % clicks, 60,000 visitors. The log holds only the played arm's probability."""
+    n = 60_000
+    one = log(n, seed=2, arms=3, means=(0.05, 0.055, 0.05))
+    z = width(difference(one, 1, 0, interval="normal"))
+    assert width(difference(one, 1, 0)) < 2.0 * z
+    assert width(difference(one, 1, 0, interval="asymptotic")) < 1.75 * z
+    assert difference(one, 1, 0, interval="asymptotic")["valid"][0].as_py() == "asymptotic"
+
+
+def test_the_asymptotic_sequence_is_narrowest_where_it_is_planned():
+    assert asymptotic_quantile(300_000, 0.95) / 1.959964 < 1.6
+    assert asymptotic_quantile(100_000, 0.95) / 1.959964 < 1.56
+
+
+def test_asymptotic_sequences_cover_at_all_large_times():
+    """300 logs looked at after every hundred decisions from 1,000 on, 90 %: over 47 misses has probability
+    below 1e-3."""
+    rng = np.random.default_rng(12)
+    missed = 0
+    for _ in range(300):
+        x = np.where(rng.random(10_000) < 0.25, 4.0, 0.0) * (rng.random(10_000) < 0.3)
+        n = np.arange(1000, 10_001, 100)
+        mean = np.cumsum(x)[n - 1] / n
+        error = np.sqrt((np.cumsum(x**2)[n - 1] / n - mean**2) / n)
+        quantile = np.array([asymptotic_quantile(int(k), 0.9) for k in n])
+        missed += bool((np.abs(mean - 0.3) > quantile * error).any())
+    assert missed <= 47
+
+
+def test_a_promised_smallest_probability_narrows_the_interval_of_rare_rewards():
+    rng = np.random.default_rng(0)
+    n = 20_000
+    p = rng.uniform(0.1, 0.9, size=n)
+    arm = (rng.random(n) < p).astype(int)
+    one = log(n, arm=arm, probability=np.where(arm == 1, p, 1 - p), means=(0.004, 0.004))
+    plain, promised = evaluate(one, 1, "ipw"), evaluate(one, 1, "ipw", smallest_probability=0.1)
+    assert width(promised) < 0.5 * width(plain)
+    assert promised["lower"][0].as_py() < 0.004 < promised["upper"][0].as_py()
+
+
+def test_shares_that_are_always_the_same_are_as_good_as_every_arms_probability():
+    one = log(3000, arms=3, means=(0.02, 0.02, 0.02))
+    every = log(3000, arms=3, means=(0.02, 0.02, 0.02), probabilities=np.full((3000, 3), 1 / 3))
+    for column in ("lower", "upper"):
+        np.testing.assert_allclose(evaluate(one, 1)[column], evaluate(every, 1)[column], atol=1e-12)
+    short = log(20, arms=3, means=(0.5, 0.5, 0.5))
+    other = log(20, arms=3, means=(0.5, 0.5, 0.5), probabilities=np.full((20, 3), 1 / 3))
+    assert width(evaluate(short, 1, "ipw")) != width(evaluate(other, 1, "ipw"))
