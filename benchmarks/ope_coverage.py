@@ -151,7 +151,7 @@ def at_every_look(
             for target, answer in zip(request.targets, batch, strict=True):
                 truth = targets[target.name][1] * share
                 if interval == "asymptotic":
-                    missed = asymptotic_missed(answer.terms(form), truth)
+                    missed = asymptotic_missed(answer.terms(estimator.source), truth)
                 else:
                     sides = zip(answer.sides(form), (truth, 1 - truth), strict=True)
                     missed = any(
