@@ -192,6 +192,14 @@ def test_compare_takes_a_log_too_and_writes_a_page(shop, capsys, tmp_path):
         assert told in page
 
 
+def test_groups_that_are_called_arms_keep_their_names(capsys, tmp_path):
+    rng = np.random.default_rng(0)
+    lines = ["arm,reward", *(f"{arm},{int(rng.random() < 0.3)}" for arm in rng.choice(["x", "y"], 500))]
+    (tmp_path / "visits.csv").write_text("\n".join(lines) + "\n")
+    assert main(["compare", str(tmp_path / "visits.csv"), "--groups", "arm", "--json"]) == 0
+    assert [row["group"] for row in json.loads(capsys.readouterr().out)["groups"]] == ["x", "y"]
+
+
 def test_compare_with_shares_and_without_an_interval(shop, capsys):
     words = ["compare", str(shop / "visits.csv"), "--groups", "variant", "--columns", "reward=click"]
     assert main([*words, "--shares", "red=1/3,green=1/3,blue=1/3", "--interval", "none"]) == 0
@@ -200,6 +208,17 @@ def test_compare_with_shares_and_without_an_interval(shop, capsys):
     assert "no interval" in out
     assert main([*words, "--shares", "red=1/2,green=1/4,blue=1/4"]) == 2
     assert "shares must be those that visitors were assigned with" in capsys.readouterr().err
+
+
+def test_a_group_whose_probabilities_are_wrong_cannot_be_judged(capsys, tmp_path):
+    rng = np.random.default_rng(0)
+    group = rng.integers(0, 2, 4_000)
+    reward = [None if one and rng.random() < 0.5 else float(rng.random() < 0.3) for one in group]
+    pq.write_table(pa.table({"g": group, "reward": reward}), tmp_path / "visits.parquet")
+    assert main(["compare", str(tmp_path / "visits.parquet"), "--groups", "g", "--missing", "skip"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("1 against 0 cannot be judged.")
+    assert "where it should be 1" in " ".join(out.split())
 
 
 def test_groups_of_a_csv_may_be_numbers_or_truths(capsys, tmp_path):

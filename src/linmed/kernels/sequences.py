@@ -12,6 +12,7 @@ from linmed.kernels.compile import inlined, kernel
 
 LARGEST_GAIN = 1e29  # one round's gain is cut here, which only makes the bound more cautious
 RENORM = 1e250  # logarithms are taken before a product of factors could leave the range of a float64
+LANES = simd.LANES
 BLOCK = 4096  # rounds looked at together
 CUT = 0.9  # of its stake, the most that a bet may lose in a round where a model is cut
 
@@ -87,6 +88,8 @@ def cut_betting(gains, bets, x, shift, mass, guard, probability, offsets, chosen
     if first == size:
         return
     factor = np.ones(size)
+    limits = CUT / bets
+    nothing, one, most = simd.splat(0.0), simd.splat(1.0), simd.splat(LARGEST_GAIN)
     largest = 1.0  # no factor is larger, nor smaller than its inverse
     for t in range(x.shape[0]):
         begin, end = offsets[t], offsets[t + 1]
@@ -96,28 +99,39 @@ def cut_betting(gains, bets, x, shift, mass, guard, probability, offsets, chosen
             expected += mass[i]
             if mass[i] > ratio * guard[i]:
                 ratio = mass[i] / guard[i] if guard[i] > 0.0 else math.inf
-        base = x[t] - shift[t]
-        played = mass[chosen[t]]
-        j = first
+        base, inverse = x[t] - shift[t], 1.0 / probability[t]
+        own = chosen[t]
+        uncut = 0
+        while uncut < size and limits[uncut] - shift[t] < ratio:
+            uncut += LANES
         highest = 0.0
-        while j < size and CUT / bets[j] - shift[t] < ratio:
-            k = CUT / bets[j] - shift[t]
-            kept = 0.0
+        for j in range(0, uncut, LANES):  # bets for which an arm, or more, is cut, and their neighbours
+            k = simd.subtract(simd.load(limits, j), simd.splat(shift[t]))
+            kept = nothing
             for i in range(begin, end):
-                kept += min(mass[i], k * guard[i])
-            y = min(base + kept - min(played, k * guard[chosen[t]]) / probability[t], LARGEST_GAIN)
-            factor[j] *= 1.0 + bets[j] * y
-            highest = max(highest, y)
-            j += 1
-        y = min(base + expected - played / probability[t], LARGEST_GAIN)
-        highest = max(highest, y)
-        for i in range(j, size):
-            factor[i] *= 1.0 + bets[i] * y
+                kept = simd.add(kept, _smaller(simd.splat(mass[i]), simd.multiply(k, simd.splat(guard[i]))))
+            played = _smaller(simd.splat(mass[own]), simd.multiply(k, simd.splat(guard[own])))
+            y = simd.add(simd.splat(base), kept)
+            y = _smaller(simd.subtract(y, simd.multiply(played, simd.splat(inverse))), most)
+            highest = max(highest, simd.largest_lane(y))
+            gain = simd.add(simd.multiply(simd.load(bets, j), y), one)
+            simd.store(factor, j, simd.multiply(simd.load(factor, j), gain))
+        common = min(base + expected - mass[own] * inverse, LARGEST_GAIN)
+        highest = max(highest, common)
+        for j in range(uncut, size, LANES):
+            gain = simd.add(simd.multiply(simd.load(bets, j), simd.splat(common)), one)
+            simd.store(factor, j, simd.multiply(simd.load(factor, j), gain))
         largest *= max(1.0 + bets[first] * highest, 1.0 / (1.0 - CUT))
         if largest > RENORM:
             _bank(gains, factor, first)
             largest = 1.0
     _bank(gains, factor, first)
+
+
+@inlined
+def _smaller(x, y):
+    """The smaller one in every lane."""
+    return simd.where_greater(x, y, y, x)
 
 
 @inlined

@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -72,7 +72,7 @@ class ParquetSource:
                 coming = reader.submit(next, batches, None)
                 yield batch
 
-    def _batches(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+    def _batches(self, columns: Sequence[str], rows: int) -> Generator[pa.RecordBatch]:
         late = {}
         if self.path.is_dir() and {"reward", "reward_time"} & set(columns):
             late = late_rewards(self.path, None if self.file is None else self.file.stem)

@@ -209,14 +209,17 @@ def _taught(
 
 def _choice(names: list[str], contest: Contest, trained: int, confidence: float, judges: float) -> Choice:
     """The verdict; `judges` is the share of the log's decisions that do."""
-    rows = [next(tally.rows(name)) for name, tally in zip(names, contest.tallies, strict=True)]
+    found = [
+        (next(tally.rows(name)), tally.level) for name, tally in zip(names, contest.tallies, strict=True)
+    ]
+    rows = [(*row[:2], level, *row[3:]) for row, level in found]
     refuted = [i for i in range(len(names)) if contest.refuted(i)]
     usable = [i for i in range(len(names)) if i not in refuted]
     winners = {i: [j for j in usable if j != i and contest.better(j, i)] for i in usable}
     left = [i for i in usable if not winners[i]]
     if not left:
-        reason = "each of them surely earns less than another" if usable else "no mean weight is near one"
-        raise BadValue("log", f"log must have true probabilities, no candidate can be the best: {reason}")
+        reason = "each candidate surely earns less than another" if usable else "no candidate can be judged"
+        raise BadValue("log", f"log must have true probabilities, and with these {reason}")
 
     def estimate(i: int) -> float:
         return float(rows[i][2])
@@ -224,7 +227,7 @@ def _choice(names: list[str], contest: Contest, trained: int, confidence: float,
     leader = max(left, key=estimate)
     n = rows[leader][5]
     gains = {i: contest.gain(leader, i) for i in range(len(names)) if i != leader}
-    waits = [decisions_to_go(*gains[i][:2], n) for i in left if i != leader]
+    waits = [decisions_to_go(*gains[i], n) for i in left if i != leader]
     unknown = any(wait is None for wait in waits)
     apart = [(names[i], *gain, i in left) for i, gain in gains.items()]
     columns = ("candidate", "estimate", "lower", "upper", "n", "effective_n", "left")

@@ -16,14 +16,18 @@ from linmed.checks import BadType, BadValue
 from linmed.log import DecisionLog, ParquetSource
 from linmed.ope.contest import hold
 from linmed.ope.doubts import no_value
-from linmed.ope.evaluate import COMPARABLE, Progress, doubts, one_estimator, table
+from linmed.ope.evaluate import COMPARABLE, Progress, doubts, table
 from linmed.ope.groups import MISMATCH, Grouped, assignment
 from linmed.ope.intervals import warn
+from linmed.ope.known import holds
 from linmed.ope.reader import Reading
-from linmed.ope.request import CONFIDENCE, INTERVAL, MISSING, Request, as_log
+from linmed.ope.request import CONFIDENCE, INTERVAL, MISSING, PLAIN, Request, as_log
 from linmed.ope.sequences import KINDS
+from linmed.ope.tally import Tally
 from linmed.ope.targets import ArmTarget
 from linmed.tables import Table
+
+MEAN = "mean"
 
 
 def compare(
@@ -33,7 +37,6 @@ def compare(
     baseline: Any = None,
     shares: Mapping[Any, float] | None = None,
     reward: str = "reward",
-    estimator: Any = None,
     interval: str = INTERVAL,
     confidence: float = CONFIDENCE,
     reward_range: tuple[float, float] | None = None,
@@ -57,9 +60,8 @@ def compare(
     same one all groups, at every n at once with the sequences ("betting"); "normal" is for one look at a
     number fixed beforehand.
 
-    `estimator` is "dr" unless given. It learns in the order of the rows, so it is "ipw" where that order is
-    not random, as in a table sorted by group (an e-value of 1,000 again, and a warning); and with "mixture"
-    and "bernstein", which know no other.
+    Estimates are the groups' means. Nothing depends on the order of the rows but "mixture", "bernstein" and
+    drift=False, which are refused where groups do not come in random order (an e-value of 1,000 again).
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -76,36 +78,54 @@ def compare(
     found = assignment(whole, column)
     names, expected = found.names, found.shares(shares)
     base = 0 if baseline is None else names.index(found.named("baseline", baseline))
-    at_random = found.at_random(expected)
-    if estimator is None:
-        estimator = "dr" if at_random and interval not in ("mixture", "bernstein") else "ipw"
     judged = DecisionLog(Grouped(whole.source, column, names, expected), whole.name)
-    targets = [ArmTarget(i, str(name)) for i, name in enumerate(names)]
     error = 1.0 - confidence
-    request = one_estimator(
-        judged, targets, estimator, interval, paired=True, confidence=1.0 - error / len(names),
-        reward_range=reward_range, missing=missing, mature=mature, drift=drift,
-        smallest_probability=min(expected),
+    sequenced = interval in KINDS
+    targets: Any = [ArmTarget(i, str(name)) for i, name in enumerate(names)]
+    estimators: Any = "ipw" if sequenced else "snipw"
+    request = Request(
+        log=judged, targets=targets, estimators=estimators, interval=interval,
+        confidence=1.0 - error / len(names), reward_range=reward_range, missing=missing, mature=mature,
+        drift=drift, paired=True, smallest_probability=min(expected),
     )  # fmt: skip
-    if not at_random:
+    if not found.at_random(expected):
         warn(_disorder(request))
-    pairs = [(i, base) for i in range(len(names)) if i != base]
+    others = [i for i in range(len(names)) if i != base]
+    pairs = [(i, base) for i in others] if sequenced else []
+    pair_confidence = 1.0 - error / len(others)
     reading = Reading()
-    contest = hold(request, judged, reading, pairs, 1.0 - error / len(pairs), progress, executor)
+    contest = hold(request, judged, reading, pairs, pair_confidence, progress, executor)
     reading.finish(judged, request.possible)
     for doubt in doubts(request, reading, judged, contest.tallies):
         warn(doubt)
     rows = [
-        row for target, tally in zip(targets, contest.tallies, strict=True) for row in tally.rows(target.name)
+        _group(target.name, tally) for target, tally in zip(request.targets, contest.tallies, strict=True)
     ]
-    for (i, _), contrast in contest.contrasts.items():
-        wrong = contest.refuted(i) or contest.refuted(base)
-        row = (contrast.no_row if wrong else contrast.row)(f"{targets[i].name} − {targets[base].name}")
-        if math.isnan(row[3]) and interval in KINDS and not wrong:
+    for i in others:
+        row = _gain(rows[i], rows[base], contest.bounds(i, base, pair_confidence))
+        if math.isnan(row[3]) and sequenced and not (contest.refuted(i) or contest.refuted(base)):
             warn(no_value(row[0], judged, request))
         rows.append(row)
     arrow = table(request, reading, rows).to_arrow()
     return Table(arrow.replace_schema_metadata({**arrow.schema.metadata, b"confidence": repr(confidence)}))
+
+
+Row = tuple[Any, ...]
+
+
+def _group(name: str, tally: Tally) -> Row:
+    """A group's row, with the mean of its rewards as the estimate."""
+    _, _, estimate, *rest = next(tally.rows(name))
+    weight = tally.weights[PLAIN].mean
+    mean = estimate if tally.moments[0].ratio else (estimate / weight if weight else math.nan)
+    return name, MEAN, mean, *rest
+
+
+def _gain(row: Row, base: Row, bounds: tuple[float, float]) -> Row:
+    """The row of a difference of two groups."""
+    low, high = bounds
+    valid = "—" if math.isnan(low) else row[7]
+    return f"{row[0]} − {base[0]}", MEAN, row[2] - base[2], low, high, row[5], row[6] + base[6], valid
 
 
 def _disorder(request: Request) -> str:
@@ -117,8 +137,8 @@ def _disorder(request: Request) -> str:
     if request.ordered:
         raise BadValue(
             "groups",
-            f"groups must come in random order for this estimator and interval, and {seen}: shuffle the rows "
-            "if they were only sorted, or leave out estimator, interval and drift=False",
+            f"groups must come in random order for this interval, and {seen}: shuffle the rows if they were "
+            "only sorted, or leave out interval and drift=False",
         )
     return (
         f"{seen}: rows that are only sorted do no harm, but if groups came at different times, or visitors "
@@ -132,7 +152,9 @@ def _visitors(log: Any, groups: str, reward: str, timed: bool) -> tuple[Decision
         have = ParquetSource(Path(log)).columns
         if have and not {"arm", "probability"} <= set(have):
             _require(have, groups, reward)
-            return plain(as_log(DecisionLog.open(log, {"arm": groups, "probability": 1.0, "reward": reward})))
+            where = {"arm": groups, "probability": 1.0, "reward": reward}
+            opened = as_log(DecisionLog.open(log, where))
+            return opened, named_arms(opened)
     if isinstance(log, (DecisionLog, str, os.PathLike)):
         if reward != "reward":
             raise BadValue("reward", f"reward must be the log's own column 'reward', got {reward!r}")
@@ -151,9 +173,9 @@ def _visitors(log: Any, groups: str, reward: str, timed: bool) -> tuple[Decision
     return as_log(DecisionLog.from_table(columns)), "group"
 
 
-def plain(log: DecisionLog) -> tuple[DecisionLog, str]:
-    """A log whose arms are groups, and its column with their names."""
-    return log, "arm_id" if "arm_id" in log.columns else "arm"
+def named_arms(log: DecisionLog) -> str:
+    """The column with the names of the arms, or with their numbers."""
+    return "arm_id" if holds(log, "arm_id") else "arm"
 
 
 def _require(have: Sequence[str], groups: str, reward: str) -> None:

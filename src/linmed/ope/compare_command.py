@@ -18,8 +18,9 @@ from linmed.ope.arguments import (
     given_log,
     options,
 )
+from linmed.ope.bars import has_interval
 from linmed.ope.choose import listed
-from linmed.ope.compare import compare, plain
+from linmed.ope.compare import compare, named_arms
 from linmed.ope.contest import brief, decisions_to_go
 from linmed.ope.evaluate import COMPARABLE
 from linmed.ope.intervals import VALID
@@ -49,7 +50,6 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         "--shares", type=shares, metavar="GROUP=SHARE,...",
         help="of the visitors, as they were assigned: a=0.5,b=1/4,c=1/4; equal unless given",
     )  # fmt: skip
-    add("--estimator", choices=("ipw", "dr"), help="default: dr where the interval allows it")
     add("--interval", choices=COMPARABLE, default=INTERVAL, help=f"default: {INTERVAL}")
     add_question(parser, guarded=False)
     add_output(parser)
@@ -76,10 +76,11 @@ def run(args: argparse.Namespace) -> int:
     """Do what the arguments say; the exit status."""
     check_place(args.html)
     log = given_log(args, args.groups)
-    column = args.groups if args.groups in log.columns else plain(log)[1]
+    own = args.groups in log.columns and args.groups != "arm"
+    column = args.groups if own else named_arms(log)
     with Bar(args.progress, "visitors") as bar, executor(args.cluster) as workers, doubts() as found:
         both = compare(
-            log, column, baseline=args.baseline, shares=args.shares, estimator=args.estimator,
+            log, column, baseline=args.baseline, shares=args.shares,
             interval=args.interval, progress=bar.reach, executor=workers, **options(args),
         )  # fmt: skip
     size = (len(both) + 1) // 2
@@ -125,8 +126,12 @@ def _verdicts(others: Sequence[str], base: str, gains: Table, interval: str) -> 
     for name, row in zip(others, found, strict=True):
         if name in (*more, *less) or interval == "none":
             continue
-        bounds = (row["estimate"], row["lower"]) if row["estimate"] > 0 else (-row["estimate"], -row["upper"])
-        wait = decisions_to_go(*bounds, row["n"])
+        if not has_interval(row):
+            said.append(f"{name} against {base} cannot be judged.")
+            continue
+        bounds = row["estimate"], row["lower"], row["upper"]
+        ahead = bounds if row["estimate"] > 0 else (-row["estimate"], -row["upper"], -row["lower"])
+        wait = decisions_to_go(*ahead, row["n"])
         when = "" if wait is None else f", likely for about {brief(wait):,} more visitors"
         said.append(f"{name} against {base} is undecided{when}.")
     return said

@@ -8,11 +8,14 @@ from typing import NamedTuple
 
 from linmed.log import DecisionLog
 from linmed.ope.evaluate import Progress, collect
+from linmed.ope.intervals import asymptotic_quantile, honest, quantile
 from linmed.ope.reader import Reading
 from linmed.ope.request import Request
 from linmed.ope.tally import Answer, Contrast, Tally
 
 Pair = tuple[int, int]
+FORECAST = 100
+"""Decisions from which on a forecast is ventured."""
 
 
 class Contest(NamedTuple):
@@ -29,6 +32,23 @@ class Contest(NamedTuple):
         estimate, (low, high) = contrast.gain.estimate, (math.nan, math.nan) if wrong else contrast.bounds
         # Taken from zero: a minus would make negative zeros.
         return (estimate, low, high) if ordered else (0.0 - estimate, 0.0 - high, 0.0 - low)
+
+    def bounds(self, i: int, j: int, confidence: float) -> tuple[float, float]:
+        """(lower, upper) of how much more target i earns than target j, which never play the same arm.
+
+        Without a sequence by a limit theorem for means of two groups: their errors are independent.
+        """
+        if self.refuted(i) or self.refuted(j):
+            return math.nan, math.nan
+        if self.contrasts:
+            return self.gain(i, j)[1:]
+        one, other = (self.tallies[k].moments[0] for k in (i, j))
+        interval = self.tallies[i].request.interval
+        if interval == "none":
+            return math.nan, math.nan
+        z = asymptotic_quantile(one.n, confidence) if interval == "asymptotic" else quantile(confidence)
+        gain, half = one.estimate - other.estimate, z * math.hypot(one.standard_error, other.standard_error)
+        return honest(gain - half, gain + half)
 
     def refuted(self, i: int) -> bool:
         """Whether target i's probabilities, or the log's, cannot be true."""
@@ -74,12 +94,13 @@ def _summarise(
     return [*tallies, *contrasts]
 
 
-def decisions_to_go(estimate: float, lower: float, n: int) -> int | None:
+def decisions_to_go(estimate: float, lower: float, upper: float, n: int) -> int | None:
     """How many more decisions until `lower` is likely above zero, if `estimate` is true; None if that is not.
 
     Half an interval's width falls like 1/√n: n grows by the square of the factor by which it must fall.
     """
-    if not estimate > 0.0 or math.isnan(lower):
+    estimate = min(estimate, upper)
+    if n < FORECAST or not estimate > 0.0 or math.isnan(lower):
         return None
     return max(0, math.ceil(n * (((estimate - lower) / estimate) ** 2 - 1.0)))
 

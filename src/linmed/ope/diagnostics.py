@@ -11,10 +11,11 @@ import pyarrow.compute as pc
 from linmed import checks
 from linmed.checks import Floats
 from linmed.log import DecisionLog
-from linmed.ope.doubts import of_waiting, of_weights
-from linmed.ope.reader import Reader, Reading
+from linmed.ope.doubts import of_log, of_waiting, of_weights
+from linmed.ope.known import begins_with
+from linmed.ope.reader import MANY, Reader, Reading
 from linmed.ope.request import MISSING, Log, Scan, as_log
-from linmed.ope.rounds import Problems, given
+from linmed.ope.rounds import Problems, given, require
 from linmed.ope.sums import Weights
 from linmed.ope.targets import as_target
 from linmed.tables import Table
@@ -49,18 +50,18 @@ def diagnose(
     log, chosen = as_log(log), as_target(target)
     whole = "probabilities" in log.columns and chosen.knows_all_arms(log)
     needed = (*chosen.reads(log, whole), *(["probabilities"] if whole else []))
-    reading, weights, lost, smallest = Reading(), Weights(), 0.0, 1.0
+    reading, weights, smallest = Reading(), Weights(), 1.0
     reader = Reader(columns=needed, extra=chosen.extra, missing=missing, mature=mature).settled(log)
     for rounds, (chance,) in Scan(reader, (chosen,), whole).parts(log, reading):
         if whole:
             assert rounds.logged is not None
-            lost += float(chance[rounds.logged <= 0].sum())
+            weights.lost += float(chance[rounds.logged <= 0].sum())
         played = chance[rounds.chosen] if whole else chance
         weights.add(played / rounds.probability, rounds.reward)
         smallest = min(smallest, float(rounds.probability.min()))
     reading.finish(log)
     moments = weights.moments
-    no_overlap = lost / moments.n if whole else None
+    no_overlap = weights.lost / moments.n if whole else None
     return Diagnosis(
         target=chosen.name,
         n=moments.n,
@@ -71,7 +72,11 @@ def diagnose(
         mean_weight=weights.mean,
         mean_weight_error=moments.standard_error,
         no_overlap=no_overlap,
-        warnings=[*of_waiting(missing, reading, log), *of_weights(weights, no_overlap, long=1.0)],
+        warnings=[
+            *of_waiting(missing, reading, log),
+            *of_log(reading, log),
+            *of_weights(weights, long=1.0),
+        ],
     )
 
 
@@ -84,11 +89,11 @@ def calibration(log: Log, bins: int = 10) -> Table:
     is 1). Rewards are not used, so decisions still waiting count too.
     """
     log, bins = as_log(log), checks.whole("bins", bins)
-    return _by_probability(log, bins) if "probabilities" in log.columns else _by_arm(log)
+    return _by_probability(log, bins) if begins_with(log, "probabilities") else _by_arm(log)
 
 
 def _by_arm(log: DecisionLog) -> Table:
-    log.require(["arm_count"], "calibration")
+    require(log, ["arm_count"], "calibration", "log")
     n, size = 0, 0
     sums, squares, count = np.zeros(0), np.zeros(0), np.zeros(0)
     for batch in log.batches(["arm", "probability", "arm_count"]):
@@ -135,9 +140,14 @@ def _by_probability(log: DecisionLog, bins: int) -> Table:
 def _possible(batch: pa.RecordBatch, start: int) -> Floats:
     """The logged probabilities of a batch whose first row is row `start` of the log."""
     problems, rows = Problems(), np.arange(start, start + batch.num_rows)
-    for name in ("arm", "arm_count"):
-        if name in batch.schema.names:
-            given(batch.column(name), name, rows, problems, 0)
+    names = batch.schema.names
+    arm = given(batch.column("arm"), "arm", rows, problems, 0).to_numpy()
+    problems.add("arm must be a non-negative index", rows, arm < 0, arm.item)
+    if "arm_count" in names:
+        most = given(batch.column("arm_count"), "arm_count", rows, problems, 1).to_numpy()
+    else:
+        most = batch.column("probabilities").value_lengths().fill_null(MANY).to_numpy()
+    problems.add("arm must be smaller than the number of arms", rows, arm >= most, arm.item)
     p: Floats = given(batch.column("probability"), "probability", rows, problems, 1).to_numpy()
     problems.add("probability must lie in (0, 1]", rows, ~((p > 0) & (p <= 1)), p.item)
     problems.raise_any()

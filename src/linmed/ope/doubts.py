@@ -6,7 +6,7 @@ The thresholds are conventions, and the same for every estimator and interval.
 import math
 from collections.abc import Iterator
 
-from linmed.log import DecisionLog
+from linmed.log import SUM_ERROR, DecisionLog
 from linmed.ope.intervals import VALID
 from linmed.ope.reader import Reading
 from linmed.ope.request import Request
@@ -17,13 +17,15 @@ from linmed.ope.targets import Target
 
 FEW = 100
 """Decisions of the target's own below which what a long log is worth is called little."""
+FEWEST = 10
+"""Such rewards, and no fewer, are what a limit theorem may be asked to work with."""
 FEW_REWARDS = 50
 """Rewards of the rarer kind below which they are called few."""
 LONG = 10
 """A log is long against what it is worth from this factor on: of short logs everyone expects little."""
 DOMINATES = 0.1
 """Share of all weight with which one decision is named."""
-ERRORS = 4.0
+ERRORS = 3.0
 """Standard errors from one at which a mean weight is named."""
 FADING, SETTLED = 5.0, 10_000
 """Growth of the weights' spread, and the number of decisions, from which stabilised weights lag behind."""
@@ -31,24 +33,25 @@ UNJUDGED = 0.01
 """Share of decisions left out that is worth a word."""
 
 
-def of_weights(weights: Weights, no_overlap: float | None = None, long: float = LONG) -> Iterator[str]:
-    """Doubts about a target's weights; `no_overlap` is its mass on arms never logged, where that is known."""
+def of_weights(weights: Weights, long: float = LONG) -> Iterator[str]:
+    """Doubts about a target's weights."""
     moments, n = weights.moments, weights.moments.n
     mean, error = weights.mean, moments.standard_error
-    gap = mean - 1.0 + (no_overlap or 0.0)
+    no_overlap = weights.lost / max(n, 1)  # as far as is known
+    gap = mean - 1.0 + no_overlap
     if weights.refuted:
         yield (
             f"the mean weight is {mean:.4g} where it should be 1, and by chance is so large in at most one "
             f"of {round(1 / weights.REFUTED):,} logs: the logged probabilities or the target's own are "
             "wrong, and no interval holds"
         )
-    elif abs(gap) > ERRORS * error + 1e-9:
+    elif n > 1 and abs(gap) > ERRORS * error + SUM_ERROR * max(mean, 1.0):
         yield (
             f"the mean weight is {mean:.4g} ± {error:.2g} where it should be 1: logged probabilities are "
             "wrong, the target plays arms that could not be logged, or a few decisions would carry all the "
             "weight"
         )
-    if no_overlap:
+    if no_overlap > 0:
         yield f"{no_overlap:.2%} of the target's mass lies on arms that were never logged"
     effective = moments.effective
     if 0 < effective < FEW and n > long * effective:
@@ -84,10 +87,27 @@ def of_result(request: Request, asked: Target, tally: Tally, log: DecisionLog) -
     if empty and request.interval in KINDS:
         yield no_value(target, log, request)
     elif empty:
+        yield no_variation(target, request)
+    elif request.interval not in KINDS:
+        telling = min(weights.rewards.telling for weights in tally.weights.values())
+        if telling < FEWEST and tally.moments[0].n >= LONG * FEWEST:
+            yield (
+                f"target {target!r}: interval={request.interval!r} needs more than {telling} rewards that "
+                "differ from the others: use 'betting'"
+            )
+    elif outside := [row for row in tally.rows(target) if row[1] == "dr" and not row[3] <= row[2] <= row[4]]:
         yield (
-            f"target {target!r}: what its estimate is a mean of does not vary, from which interval="
-            f"{request.interval!r} would conclude that there is no uncertainty: use 'betting'"
+            f"target {target!r}: its dr estimate, {outside[0][2]:.4g}, lies outside its own interval: the "
+            "rows are not in the order of the decisions (was the table sorted?), or probabilities are wrong"
         )
+
+
+def no_variation(target: str, request: Request) -> str:
+    """That a limit theorem has nothing to work on."""
+    return (
+        f"target {target!r}: what its estimate is a mean of does not vary, from which interval="
+        f"{request.interval!r} would conclude that there is no uncertainty: use 'betting'"
+    )
 
 
 def no_value(target: str, log: DecisionLog, request: Request) -> str:
@@ -102,6 +122,13 @@ def no_value(target: str, log: DecisionLog, request: Request) -> str:
 def of_request(request: Request, reading: Reading, log: DecisionLog) -> Iterator[str]:
     """What was asked for that does not hold here."""
     yield from of_waiting(request.missing, reading, log)
+    yield from of_log(reading, log)
+    if request.ordered and (times := reading.played.clustered) is not None:
+        yield (
+            f"the rows of {log.name} are not in the order of the decisions: an arm follows itself {times:.3g} "
+            "times as often as by its probabilities. Reward models, which learn in that order, are wrong: sort "
+            "the log by time, or ask for 'ipw'"
+        )
     asked = f"interval={request.interval!r}"
     if VALID[request.interval] == "independent":
         if reading.adaptive if request.adaptive is None else request.adaptive:
@@ -114,6 +141,23 @@ def of_request(request: Request, reading: Reading, log: DecisionLog) -> Iterator
                 f"{asked} of the direct method shows how the model's predictions vary, not how wrong the "
                 "model is: use 'dr'"
             )
+
+
+def of_log(reading: Reading, log: DecisionLog) -> Iterator[str]:
+    """What the log's own probabilities and times say against it."""
+    if (found := reading.played.overplayed) is not None:
+        arm, times = found
+        yield (
+            f"the probabilities in {log.name} are wrong: arm {arm} was played {times:.3g} times as often as "
+            f"they say, by chance in at most one of {round(1 / Weights.REFUTED):,} logs (or decisions were "
+            "left out by their arm). No interval holds"
+        )
+    if reading.disordered is not None:
+        yield (
+            f"row {reading.disordered} of {log.name} was taken before the row above it: reward models, and "
+            "judging up to the first decision without a reward, need the order of the decisions. Sort the log "
+            "by time"
+        )
 
 
 def of_waiting(missing: str | float, reading: Reading, log: DecisionLog) -> Iterator[str]:

@@ -10,12 +10,13 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from linmed import checks
 from linmed.checks import BadValue
 from linmed.log import BATCH, DecisionLog
-from linmed.ope.doubts import no_value, of_request, of_result
+from linmed.ope.doubts import no_value, no_variation, of_request, of_result
 from linmed.ope.intervals import warn
 from linmed.ope.reader import Reading
 from linmed.ope.regression import as_model
@@ -86,7 +87,7 @@ def evaluate(
 
     `drift`: a sequence is about the average value so far, which nothing need hold constant; False is the
     promise that there is one value, and keeps the best bounds so far ("bernstein" has that reading only).
-    `smallest_probability`: the promise that no arm a target may play was logged with less. With it, or with
+    `smallest_probability`: the promise that no arm of any decision was less probable. With it, or with
     every arm's probability in the log, betting sequences use reward models: much narrower for rare rewards.
 
     `progress` is called with the number of decisions read so far. `executor` (a pool, or
@@ -189,8 +190,8 @@ def difference(
     row = contrast.row(name) if not any(tally.refuted for tally in tallies) else contrast.no_row(name)
     for doubt in doubts(request, reading, log, tallies):
         warn(doubt)
-    if math.isnan(row[3]) and request.interval in KINDS and not any(tally.refuted for tally in tallies):
-        warn(no_value(name, log, request))
+    if math.isnan(row[3]) and request.interval != "none" and not any(tally.refuted for tally in tallies):
+        warn(no_value(name, log, request) if request.interval in KINDS else no_variation(name, request))
     return table(request, reading, [row])
 
 
@@ -225,6 +226,23 @@ def collect(
     Parts are the log's own, and their sums are added in its order: with an executor and without, on however
     many workers, the same numbers come out.
     """
+    with np.errstate(all="ignore"):  # weights beyond any float give estimates that are none, and a warning
+        found = _collected(request, log, reading, summarise, progress, executor)
+    for one in found:
+        if isinstance(one, (Tally, Contrast)):
+            one.distrusted = reading.played.overplayed is not None
+            one.unordered = reading.played.clustered is not None
+    return found
+
+
+def _collected(
+    request: Request,
+    log: DecisionLog,
+    reading: Reading,
+    summarise: Callable[[Iterable[list[Answer]]], list[Summary]],
+    progress: Progress | None,
+    executor: Executor | None,
+) -> list[Summary]:
     if request.ordered:
         return summarise(answers(request, log, reading, progress, executor))
     whole = summarise(())

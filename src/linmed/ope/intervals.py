@@ -31,6 +31,17 @@ PLANNED = 100_000
 """Decisions at which the asymptotic sequence is narrowest."""
 
 
+BLOCK = 4096
+"""Decisions that a bootstrap resamples together."""
+CERTAINTY = 1e-5
+"""Of its ends: an interval narrower than this is rounding, not knowledge."""
+
+
+def honest(low: float, high: float) -> tuple[float, float]:
+    """The interval, or NaN where nothing varied but the last digits."""
+    return (low, high) if high - low > CERTAINTY * max(abs(low), abs(high)) else (math.nan, math.nan)
+
+
 def quantile(confidence: float) -> float:
     """z with P(|N(0,1)| ≤ z) = confidence."""
     return NormalDist().inv_cdf(0.5 + confidence / 2)
@@ -74,19 +85,29 @@ class Bootstrap:
         self._sums = np.zeros((samples, 4))  # Σ x, Σ y, Σ z and the number of decisions, of each resample
         self._ratio = False  # whether there are y and z
         self._rng = stream(seed, "bootstrap")
+        self._rest = np.zeros((0, 4))  # decisions that do not fill a block yet
 
     def add(self, x: Floats | None, y: Floats | None, z: Floats | None) -> None:
         """Absorb n decisions."""
         self._ratio |= z is not None
         size = next(column.size for column in (x, y, z) if column is not None)
         columns = [np.zeros(size) if column is None else column for column in (x, y, z)]
-        values = np.stack([*columns, np.ones(size)], axis=1)
-        for start in range(0, size, 4096):
-            block = values[start : start + 4096]
-            self._sums += self._rng.poisson(1.0, (self._sums.shape[0], block.shape[0])) @ block
+        values = np.concatenate([self._rest, np.stack([*columns, np.ones(size)], axis=1)])
+        whole = len(values) - len(values) % BLOCK  # blocks of the log's own, however it comes in batches
+        for start in range(0, whole, BLOCK):
+            self._sums += self._resampled(values[start : start + BLOCK])
+        self._rest = values[whole:]
+
+    def _resampled(self, block: Floats) -> Floats:
+        multiplicity = self._rng.poisson(1.0, (self._sums.shape[0], len(block)))
+        # Not a BLAS product: its last digits would depend on the processor.
+        sums: Floats = np.einsum("sn,nk->sk", multiplicity.astype(np.float64), block)
+        return sums
 
     def interval(self, confidence: float) -> tuple[float, float]:
         """Percentiles of the resampled estimates; resamples without any weight do not count."""
+        self._sums += self._resampled(self._rest)
+        self._rest = self._rest[:0]
         x, y, z, n = self._sums.T
         ratio = np.divide(y, z, out=np.zeros_like(y), where=z != 0)
         usable = (z != 0) if self._ratio else (n > 0)

@@ -11,7 +11,8 @@ from linmed import checks
 from linmed.agent import Agent
 from linmed.checks import BadType, BadValue, Floats
 from linmed.log import BATCH, DecisionLog
-from linmed.ope.reader import Reader, Reading, holds
+from linmed.ope.known import holds
+from linmed.ope.reader import Reader, Reading
 from linmed.ope.request import Log, as_log
 from linmed.ope.rounds import Problems, Rounds, require
 from linmed.ope.targets import is_list

@@ -8,25 +8,24 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from linmed import checks
 from linmed.checks import BadValue, Floats, Ints
 from linmed.kernels import sums
-from linmed.log import BATCH, ENTRY_ERROR, SUM_ERROR, DecisionLog, ParquetSource, TableSource
-from linmed.log.source import Dated
+from linmed.log import BATCH, ENTRY_ERROR, SUM_ERROR, DecisionLog
+from linmed.ope.known import begins_with, ended, holds
 from linmed.ope.rounds import Mask, Problems, Rounds, given, require
+from linmed.ope.sums import Played
 
 SMALLEST, LARGEST = np.finfo(np.float64).smallest_subnormal, np.finfo(np.float64).max
 MANY = np.iinfo(np.int64).max
-CERTAIN = 14.0
-"""e^−14 is about one in a million."""
+AGES = 1e12
+"""Seconds beyond which nothing ripens."""
 
 
 class RewardRange(NamedTuple):
@@ -63,6 +62,8 @@ class Reading:
     highest: float = -np.inf
     policies: set[str | None] = field(default_factory=set)
     versions: set[int] = field(default_factory=set)  # the lowest and the highest
+    played: Played = field(default_factory=Played)
+    disordered: int | None = None  # the first row that was taken before the one above it
     problems: Problems = field(default_factory=Problems)
 
     @property
@@ -72,15 +73,18 @@ class Reading:
 
     def merge(self, later: "Reading") -> None:
         """Absorb what another pass saw of the rows that follow."""
-        self.problems.merge(later.problems, self.decisions)
         if self.stopped is None:
+            self.problems.merge(later.problems, self.decisions)
             self.rewarded += later.rewarded
             self.assumed += later.assumed
+            self.played.merge(later.played)
+            self.lowest, self.highest = min(self.lowest, later.lowest), max(self.highest, later.highest)
+            if self.disordered is None and later.disordered is not None:
+                self.disordered = later.disordered + self.decisions
             self.stopped = None if later.stopped is None else later.stopped + self.decisions
         self.decisions += later.decisions
         self.waiting += later.waiting
         self.young += later.young
-        self.lowest, self.highest = min(self.lowest, later.lowest), max(self.highest, later.highest)
         self.policies |= later.policies
         self._note_versions(later.versions)
 
@@ -150,6 +154,8 @@ class Reader:
     shares: tuple[float, ...] | None = None
     """Every arm's probability, where all decisions have the same (`fixed_shares`)."""
     batch: int = BATCH
+    watchful: bool = False
+    """Whether to look if decisions stand in the order of their times, where the log has them."""
     horizon: int | None = None
     """Microseconds since 1970: decisions after it are too young. Known when the log is (`settled`)."""
 
@@ -167,8 +173,8 @@ class Reader:
         if self.mature is not None:
             length = self.mature.total_seconds() if isinstance(self.mature, timedelta) else self.mature
             seconds = checks.real("mature", length)
-            if seconds < 0:
-                raise BadValue("mature", f"mature must be at least 0 seconds, got {seconds:g}")
+            if not 0 <= seconds <= AGES:
+                raise BadValue("mature", f"mature must be 0 to {AGES:g} seconds, got {seconds:g}")
             object.__setattr__(self, "mature", seconds)
         if self.smallest_probability is not None:
             p = checks.positive("smallest_probability", self.smallest_probability)
@@ -178,10 +184,15 @@ class Reader:
 
     def settled(self, log: DecisionLog) -> "Reader":
         """This reader for `log`, whose end tells how old its decisions are."""
+        needed = self.watchful or (self.missing == "stop" and not holds(log, "reward"))
+        timed = needed and begins_with(log, "time")
+        return dataclasses.replace(self, watchful=timed)._matured(log)
+
+    def _matured(self, log: DecisionLog) -> "Reader":
         if self.mature is None:
             return self
         require(log, ["time"], "mature", "mature")
-        return dataclasses.replace(self, horizon=_ended(log) - round(self._seconds * 1e6))
+        return dataclasses.replace(self, horizon=ended(log) - round(self._seconds * 1e6))
 
     @property
     def _seconds(self) -> float:
@@ -196,22 +207,25 @@ class Reader:
 
     def scan(self, log: DecisionLog, reading: Reading) -> Iterator[Rounds]:
         """The same of a part of a log. After a wrong row nothing more is yielded, only checked."""
-        times = ["time"] if self.horizon is not None else []
+        times = ["time"] if self.horizon is not None or self.watchful else []
         if times and not isinstance(self.missing, str) and "reward_time" in log.columns:
             times.append("reward_time")
+        latest = -MANY
         wanted = list(dict.fromkeys(["arm", "probability", "reward", *times, *self.columns, *self.extra]))
         check = _Check(reading, self.possible, self.smallest_probability)
         for batch in log.batches(wanted, self.batch):
             row = np.arange(reading.decisions, reading.decisions + batch.num_rows)
             reading.decisions += batch.num_rows
             reading.note(batch)
-            if times:
+            if self.horizon is not None:
                 batch, row = self._old(batch, row, reading)
             if batch.column("reward").null_count:
                 batch, row = self._rewarded(batch, row, reading)
             if reading.stopped is not None and (row.size == 0 or row[0] > reading.stopped):
                 continue  # only counted
             rounds = check.convert(batch, row)
+            if self.watchful:
+                latest = self._watch(batch, row, latest, reading)
             rounds.extra = {name: batch.column(name) for name in self.extra}
             if self.shares is not None:
                 rounds.logged = np.tile(self.shares, len(rounds))
@@ -239,6 +253,17 @@ class Reader:
         reading.assumed += reward.null_count
         return batch.set_column(place, "reward", reward.fill_null(self.missing)), row
 
+    def _watch(self, batch: pa.RecordBatch, row: Ints, latest: int, reading: Reading) -> int:
+        """Note the first decision that is earlier than the one before; the time of the last one."""
+        time = batch.column("time")
+        if time.null_count or not row.size:
+            return latest
+        path = np.concatenate([[latest], _microseconds(time)])
+        falls = np.flatnonzero(path[1:] < path[:-1])
+        if falls.size and reading.disordered is None:
+            reading.disordered = int(row[falls[0]])
+        return int(path[-1])
+
     def _rewarded(self, batch: pa.RecordBatch, row: Ints, reading: Reading) -> tuple[pa.RecordBatch, Ints]:
         """The decisions that have a reward, up to the first that has none where that ends the log."""
         present = batch.column("reward").is_valid().to_numpy(zero_copy_only=False)
@@ -250,86 +275,6 @@ class Reader:
                 reading.stopped = int(row[gaps[0]])
             keep = np.flatnonzero(row < reading.stopped)
         return batch.take(pa.array(keep)), row[keep]
-
-
-def holds(log: DecisionLog, column: str) -> bool:
-    """Whether the log has `column` in every row, as far as can be told without reading it.
-
-    A log of ours has all columns of the schema, and nulls where nothing was recorded.
-    """
-    if column not in log.columns:
-        return False
-    source = log.source
-    if isinstance(source, TableSource):
-        return bool(source.table[column].null_count == 0)
-    if isinstance(source, ParquetSource):
-        return all(_filled(file, column) for file in source.files)
-    return begins_with(log, column)
-
-
-def begins_with(log: DecisionLog, column: str) -> bool:
-    """Whether the log's first row has `column`."""
-    if column not in log.columns:
-        return False
-    first = next(log.batches([column], 1), None)
-    return first is not None and bool(first.column(0).null_count == 0)
-
-
-def _filled(file: Path, column: str) -> bool:
-    """Whether a Parquet file's statistics know of no null in a column, however deep."""
-    metadata = pq.read_metadata(file)
-    for leaf in range(metadata.num_columns):
-        if metadata.schema.column(leaf).path.split(".")[0] == column:
-            known = [metadata.row_group(i).column(leaf).statistics for i in range(metadata.num_row_groups)]
-            return all(one is not None and one.null_count == 0 for one in known)
-    return False
-
-
-def fixed_shares(log: DecisionLog) -> tuple[float, ...] | None:
-    """Every arm's probability in a log that holds only the played arm's, if it was always the same; or None.
-
-    So it is in a randomised experiment: whenever an arm was played it had one probability, and these sum to
-    one. If at some decision another arm's had differed, the arms with a wrong one would have held at least
-    the smallest share of that decision; that none of them was ever played has a probability below e^−CERTAIN
-    if it was so all along, and a log too short for that to count is not believed.
-    """
-    if "arm_count" not in log.columns:
-        return None
-    seen: dict[int, float] = {}
-    decisions, counts = 0, set()
-    for batch in log.batches(["arm", "probability", "arm_count"]):
-        if any(column.null_count for column in batch.columns):
-            return None
-        decisions += batch.num_rows
-        counts |= set(batch.column("arm_count").unique().to_pylist())
-        if len(counts) != 1 or len(batch.column("probability").unique()) > next(iter(counts)):
-            return None
-        pairs = pa.Table.from_batches([batch.select(["arm", "probability"])]).group_by(["arm", "probability"])
-        for row in pairs.aggregate([]).to_pylist():
-            if seen.setdefault(row["arm"], row["probability"]) != row["probability"]:
-                return None
-    if len(counts) != 1 or set(seen) != set(range(counts.pop())):
-        return None
-    shares = [seen[arm] for arm in sorted(seen)]
-    total = sum(shares)
-    if not (min(shares) > 0 and abs(total - 1.0) <= SUM_ERROR and decisions * min(shares) >= CERTAIN):
-        return None
-    return tuple(share / total for share in shares)
-
-
-def _ended(log: DecisionLog) -> int:
-    """The time of the last decision or reward in the log, in microseconds since 1970; a live log ends now."""
-    if isinstance(log.source, Dated):
-        return log.source.ended()
-    last = None
-    names = [name for name in ("time", "reward_time") if name in log.columns]
-    for batch in log.batches(names):
-        for column in batch.columns:
-            largest = pc.max(column.cast(pa.int64())).as_py()
-            last = largest if last is None else max(last, last if largest is None else largest)
-    if last is None:
-        raise BadValue("mature", f"mature needs the times of decisions, {log.name} has none")
-    return int(last)
 
 
 def _microseconds(column: pa.Array) -> Ints:
@@ -360,6 +305,8 @@ class _Check:
         self._rewards(row, reward)
         self._within("arm must be a non-negative index", row, arm, 0, np.inf)
         rounds = Rounds(row, arm, p, reward)
+        if not self.problems:
+            self.reading.played.add(arm, p)
         if "arm_count" in names:
             count = given(batch.column("arm_count"), "arm_count", row, self.problems, MANY)
             rounds.arm_count = _ints(count, 0, copy=False)

@@ -12,9 +12,10 @@ from scipy.special import betaln, xlog1py
 from linmed import checks
 from linmed.checks import BadType, BadValue, Floats, Ints
 from linmed.log import DecisionLog
-from linmed.ope.doubts import of_waiting
+from linmed.ope.doubts import of_log, of_waiting
 from linmed.ope.intervals import VALID, warn
-from linmed.ope.reader import Reader, Reading, holds, possible_rewards
+from linmed.ope.known import holds
+from linmed.ope.reader import Reader, Reading, possible_rewards
 from linmed.ope.request import CONFIDENCE, INTERVAL, MISSING, Log, as_log
 from linmed.ope.rounds import Mask, Rounds, require
 from linmed.ope.sequences import ValueSequence
@@ -122,6 +123,8 @@ class Replay:
             offered, accepted = offered + len(rounds), accepted + int(took.sum())
             kept.append(rounds.reward[took])
         reading.finish(log, possible)
+        for wrong in of_log(reading, log):
+            raise BadValue("log", wrong)
         assert player is not None
         if not accepted:
             reason = f"the log is too short for bound={bound:g}"

@@ -12,7 +12,8 @@ from linmed.checks import BadType, BadValue, Floats
 from linmed.log import BATCH, DecisionLog
 from linmed.ope.estimators import Estimator, MarginalIPW, as_estimators
 from linmed.ope.intervals import VALID
-from linmed.ope.reader import Reader, Reading, RewardRange, begins_with, fixed_shares, holds, possible_rewards
+from linmed.ope.known import begins_with, fixed_shares, holds
+from linmed.ope.reader import Reader, Reading, RewardRange, possible_rewards
 from linmed.ope.rounds import Rounds, require
 from linmed.ope.sequences import KINDS
 from linmed.ope.sides import SHARES
@@ -163,7 +164,7 @@ class Request:
         reader = Reader(
             columns=self._columns(log), extra=tuple(extra), possible=self.possible, missing=self.missing,
             mature=self.mature, smallest_probability=self.smallest_probability, shares=shares,
-            batch=self.batch,
+            watchful=bool(self.models), batch=self.batch,
         ).settled(log)  # fmt: skip
         self._set("scan", Scan(reader, self.targets, self.all_arms))
 
@@ -198,7 +199,12 @@ class Request:
     def all_arms(self) -> bool:
         """Whether every arm's probability is needed, not only the played one's."""
         modelled = any(asked.source != PLAIN for asked in self.estimators)
-        return modelled or self.guarded or (self.paired and self.whole)
+        return modelled or self.guarded or self.overlap or (self.paired and self.whole)
+
+    @property
+    def overlap(self) -> bool:
+        """Whether a limit theorem is to be told what of a target's mass could not be logged."""
+        return self.whole and self.logged and self.interval in ("normal", "asymptotic", "bootstrap")
 
     @property
     def ordered(self) -> bool:
@@ -234,7 +240,9 @@ class Request:
             require(log, ["probabilities", "arms"], "mips", "estimators")
             columns["arms"] = None
         # Every arm's logged probability lets sequences use models, and makes stabilised weights less noisy.
-        if "mips" in kinds or (everything and self.logged and (self.guarded or self.interval == "adaptive")):
+        if "mips" in kinds or (
+            everything and self.logged and (self.guarded or self.overlap or self.interval == "adaptive")
+        ):
             columns["probabilities"] = None
         if self.models and ARM_COUNTED.isdisjoint(columns):
             message = f"a reward model needs the number of arms: {log.name} has no column arm_count"

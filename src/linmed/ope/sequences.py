@@ -124,17 +124,21 @@ class UnitLower(LowerSequence):
         super().__init__(level)
         self._difference = difference
         self._state = np.zeros(kernels.FIELDS)
+        self._shift = 0.0
 
     def add(self, side: Side) -> None:
         """Absorb n decisions."""
         self.count += side.x.size
+        self._shift += float(side.shift.sum())
         self._add(0.5 * (side.x - side.shift + 1.0) if self._difference else np.ascontiguousarray(side.x))
 
     @property
     def lower(self) -> float:
         """The bound on the scale of the terms."""
         bound = self._unit_lower() if self.count else 0.0
-        return 2.0 * bound - 1.0 if self._difference else bound
+        if not self._difference:
+            return bound
+        return max(2.0 * bound - 1.0, -self._shift / self.count) if self.count else -1.0
 
     @abstractmethod
     def _add(self, x: Floats) -> None: ...

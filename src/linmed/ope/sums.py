@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from linmed.checks import Floats, for_kernels
+from linmed.checks import Floats, Ints, for_kernels
 from linmed.kernels import sums
 
 Terms = tuple[Floats | None, Floats | None, Floats | None]
@@ -88,6 +88,7 @@ class Weights:
     def __init__(self) -> None:
         self.moments = Moments()
         self.largest = 0.0
+        self.lost = 0.0  # Σ of the target's mass on arms that could not be played, as far as is known
         self.rewards = Extremes()
 
     def add(self, weight: Floats, reward: Floats) -> None:
@@ -101,6 +102,7 @@ class Weights:
         """Absorb another summary."""
         self.moments.merge(other.moments)
         self.largest = max(self.largest, other.largest)
+        self.lost += other.lost
         self.rewards.merge(other.rewards)
 
     @property
@@ -126,6 +128,74 @@ class Weights:
         squares = float(self.moments.scatter[0, 0]) + total * self.mean
         gains = self.BETS * total - 0.5 * self.BETS**2 * squares - n * np.log1p(self.BETS)
         return float(np.logaddexp.reduce(gains)) - math.log(self.BETS.size)
+
+
+class Played:
+    """How often arms were played against how probable that was: Σ 1/p and Σ 1/p² of each; merges.
+
+    With true probabilities 1{played}/p has mean one, or zero where the arm cannot be played, for every arm.
+    """
+
+    MOST = 1 << 17
+    """Decisions of a part of a log that are looked at: wrong probabilities show in far fewer."""
+    ARMS = 1 << 12
+
+    def __init__(self) -> None:
+        self.decisions = 0
+        self.sums = np.zeros((0, 2))
+        self.again = np.zeros(3)  # of arms that follow themselves: Σ 1/p, Σ 1/p², and how many could have
+
+    def add(self, arm: Ints, probability: Floats) -> None:
+        """Absorb n decisions."""
+        if self.decisions >= self.MOST or not arm.size or int(arm.max()) >= self.ARMS:
+            return
+        inverse = 1.0 / probability
+        size = max(int(arm.max()) + 1, self.sums.shape[0])
+        columns = [np.bincount(arm, weights, size) for weights in (inverse, inverse * inverse)]
+        self._grow(size)
+        self.sums += np.stack(columns, axis=1)
+        self.decisions += arm.size
+        same = inverse[1:][arm[1:] == arm[:-1]]
+        self.again += same.sum(), (same * same).sum(), arm.size - 1
+
+    def merge(self, other: "Played") -> None:
+        """Absorb another summary."""
+        self._grow(other.sums.shape[0])
+        self.sums[: other.sums.shape[0]] += other.sums
+        self.decisions += other.decisions
+        self.again += other.again
+
+    def _grow(self, size: int) -> None:
+        if size > self.sums.shape[0]:
+            self.sums = np.concatenate([self.sums, np.zeros((size - self.sums.shape[0], 2))])
+
+    @property
+    def overplayed(self) -> tuple[int, float] | None:
+        """The arm that was played too often, and how many times as often as its probabilities say; or None.
+
+        The average over arms of what `Weights.log_evidence` is for one is an e-value too.
+        """
+        if not self.decisions:
+            return None
+        bets = Weights.BETS[:, None]
+        gains = bets * self.sums[:, 0] - 0.5 * bets**2 * self.sums[:, 1] - self.decisions * np.log1p(bets)
+        evidence = float(np.logaddexp.reduce(gains, axis=None)) - math.log(gains.size)
+        if evidence < -math.log(Weights.REFUTED):
+            return None
+        arm = int(np.argmax(gains.max(axis=0)))
+        return arm, float(self.sums[arm, 0]) / self.decisions
+
+    @property
+    def clustered(self) -> float | None:
+        """How many times as often as by their probabilities arms follow themselves, if too often; or None.
+
+        1{the arm before is played again}/p has mean one, or zero, as well: more shows rows that are sorted.
+        """
+        total, squares, count = self.again
+        bets = Weights.BETS
+        gains = bets * total - 0.5 * bets**2 * squares - count * np.log1p(bets)
+        evidence = float(np.logaddexp.reduce(gains)) - math.log(gains.size)
+        return None if evidence < -math.log(Weights.REFUTED) else float(total / count)
 
 
 class Extremes:

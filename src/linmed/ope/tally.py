@@ -9,7 +9,7 @@ import numpy as np
 
 from linmed.checks import Floats
 from linmed.ope.estimators import DR, IPW, Estimator, MarginalIPW, Sample
-from linmed.ope.intervals import Bootstrap, StableVariance, asymptotic, normal
+from linmed.ope.intervals import Bootstrap, StableVariance, asymptotic, honest, normal
 from linmed.ope.request import PLAIN, Asked, Form, Request
 from linmed.ope.rounds import Rounds
 from linmed.ope.sequences import KINDS, ValueSequence
@@ -95,7 +95,10 @@ class Answer:
     def guard(self) -> Floats:
         """What every arm's logged probability is at least, flat (ΣK,)."""
         if self.rounds.logged is not None:
-            return self.rounds.logged
+            # The played arm's own probability may differ by what rounding leaves.
+            guard = self.rounds.logged.copy()
+            guard[self.rounds.chosen] = np.minimum(guard[self.rounds.chosen], self.rounds.probability)
+            return guard
         return np.full(int(self.rounds.offsets[-1]), self.request.smallest_probability)
 
     def weights(self, form: Form) -> Floats:
@@ -119,6 +122,7 @@ class Tally:
     def __init__(self, request: Request, *, trace: bool = False, weights_only: bool = False):
         self.request = request
         interval, asked = request.interval, request.estimators
+        self.distrusted = self.unordered = False  # as the log's arms show: its probabilities, its rows
         self.has_interval = interval != "none" and not weights_only
         interval = interval if self.has_interval else "none"
         forms = sorted({one.form for one in asked})
@@ -135,6 +139,8 @@ class Tally:
         rounds = answer.rounds
         for form, weights in self.weights.items():
             weights.add(answer.weights(form), rounds.reward)
+            if rounds.logged is not None and answer.probabilities is not None:
+                weights.lost += float(answer.probabilities[rounds.logged <= 0].sum())
         for i, asked in enumerate(self.request.estimators):
             terms = asked.estimator.terms(answer.samples[asked.source])
             self.moments[i].add(*terms)
@@ -170,7 +176,15 @@ class Tally:
     @property
     def refuted(self) -> bool:
         """Whether the probabilities behind some weights cannot be true."""
-        return any(weights.refuted for weights in self.weights.values())
+        return self.distrusted or any(weights.refuted for weights in self.weights.values())
+
+    @property
+    def level(self) -> float:
+        """The first estimator's estimate; of IPW that of rewards counted from the lowest that is possible."""
+        estimate, low = self.moments[0].estimate, self.request.possible
+        if self.request.estimators[0].estimator.name != "ipw" or low is None:
+            return estimate
+        return estimate + low.low * (1.0 - self.weights[PLAIN].mean)
 
     @property
     def overlaps(self) -> bool:
@@ -183,16 +197,18 @@ class Tally:
         return self.weights.get(asked.form, self.weights[PLAIN])
 
     def _interval(self, i: int, asked: Asked) -> tuple[float, float]:
-        if asked.estimator.name != "dm" and self.weights_of(asked).refuted:
+        if self.distrusted or (asked.estimator.name != "dm" and self.weights_of(asked).refuted):
             return math.nan, math.nan  # no interval holds for probabilities that are wrong
+        if self.unordered and asked.source.kind == "dr":
+            return math.nan, math.nan  # what learned from the rows' order learned the rewards themselves
         if self.sequences:
-            return self.sequences[asked.form].bounds
+            empty = any(math.isnan(one.bounds[0]) for one in self.sequences.values())
+            return (math.nan, math.nan) if empty else self.sequences[asked.form].bounds
         # Terms that are all zero do not vary, which is no knowledge.
         silent = self.weights_of(asked).mean == 0
         if silent and (asked.estimator.name != "dm" or self.request.interval == "adaptive"):
             return math.nan, math.nan
-        low, high = self._limit(i, asked)
-        return (low, high) if low < high else (math.nan, math.nan)
+        return honest(*self._limit(i, asked))
 
     def _limit(self, i: int, asked: Asked) -> tuple[float, float]:
         """An interval by a limit theorem: of no use where nothing varies."""
@@ -215,6 +231,7 @@ class Contrast:
         self.request = request
         self.confidence = request.confidence if confidence is None else confidence
         (self.asked,) = request.estimators
+        self.distrusted = self.unordered = False
         self.gain = Moments()
         self.reach = Moments()  # of |w₁ − w₂|
         sequenced = request.interval in KINDS
@@ -225,6 +242,9 @@ class Contrast:
         """Absorb one batch."""
         form = self.asked.source
         gain = ours.terms(form) - theirs.terms(form)
+        if form == PLAIN and self.request.possible is not None:
+            # Rewards counted from the lowest: a constant added to all of them is no difference.
+            gain -= self.request.possible.low * (ours.weight - theirs.weight)
         self.gain.add(gain)
         self.reach.add(np.abs(ours.weight - theirs.weight))
         if self.sequence is not None:
@@ -241,14 +261,14 @@ class Contrast:
     @property
     def bounds(self) -> tuple[float, float]:
         """(lower, upper) of the difference."""
+        if self.distrusted or (self.unordered and self.asked.source.kind == "dr"):
+            return math.nan, math.nan
         if self.sequence is not None:
             return self.sequence.bounds
         if self.request.interval == "none":
             return math.nan, math.nan
-        low, high = (asymptotic if self.request.interval == "asymptotic" else normal)(
-            self.gain, self.confidence
-        )
-        return (low, high) if low < high else (math.nan, math.nan)
+        limit = asymptotic if self.request.interval == "asymptotic" else normal
+        return honest(*limit(self.gain, self.confidence))
 
     def no_row(self, name: str) -> tuple[Any, ...]:
         """The same where the probabilities are wrong, so that no interval holds."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from linmed.checks import BadType, BadValue, Floats, Ints
 from linmed.log import DecisionLog
-from linmed.ope.reader import holds
+from linmed.ope.known import holds
 from linmed.ope.rounds import Problems, Rounds, given, require
 from linmed.policies.base import Policy, State
 

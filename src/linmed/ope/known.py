@@ -1,0 +1,97 @@
+"""What a log tells of itself before it is read through."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from linmed.checks import BadValue
+from linmed.log import SUM_ERROR, DecisionLog, ParquetSource, TableSource
+from linmed.log.source import Dated
+from linmed.log.views import View
+
+CERTAIN = 14.0
+"""e^−14 is about one in a million."""
+
+
+def holds(log: DecisionLog, column: str) -> bool:
+    """Whether the log has `column` in every row, as far as can be told without reading it.
+
+    A log of ours has all columns of the schema, and nulls where nothing was recorded.
+    """
+    if column not in log.columns:
+        return False
+    source = log.source
+    if isinstance(source, TableSource):
+        return bool(source.table[column].null_count == 0)
+    if isinstance(source, ParquetSource):
+        return all(_filled(file, column) for file in source.files)
+    if isinstance(source, View):
+        return holds(DecisionLog(source.source, log.name), column)
+    return begins_with(log, column)
+
+
+def begins_with(log: DecisionLog, column: str) -> bool:
+    """Whether the log's first row has `column`."""
+    if column not in log.columns:
+        return False
+    first = next(log.batches([column], 1), None)
+    return first is not None and bool(first.column(0).null_count == 0)
+
+
+def _filled(file: Path, column: str) -> bool:
+    """Whether a Parquet file's statistics know of no null in a column, however deep."""
+    metadata = pq.read_metadata(file)
+    for leaf in range(metadata.num_columns):
+        if metadata.schema.column(leaf).path.split(".")[0] == column:
+            known = [metadata.row_group(i).column(leaf).statistics for i in range(metadata.num_row_groups)]
+            return all(one is not None and one.null_count == 0 for one in known)
+    return False
+
+
+def fixed_shares(log: DecisionLog) -> tuple[float, ...] | None:
+    """Every arm's probability in a log that holds only the played arm's, if it was always the same; or None.
+
+    So it is in a randomised experiment: whenever an arm was played it had one probability, and these sum to
+    one. If at some decision another arm's had differed, the arms with a wrong one would have held at least
+    the smallest share of that decision; that none of them was ever played has a probability below e^−CERTAIN
+    if it was so all along, and a log too short for that to count is not believed.
+    """
+    if "arm_count" not in log.columns:
+        return None
+    seen: dict[int, float] = {}
+    decisions, counts = 0, set()
+    for batch in log.batches(["arm", "probability", "arm_count"]):
+        if any(column.null_count for column in batch.columns):
+            return None
+        decisions += batch.num_rows
+        counts |= set(batch.column("arm_count").unique().to_pylist())
+        if len(counts) != 1 or len(batch.column("probability").unique()) > next(iter(counts)):
+            return None
+        pairs = pa.Table.from_batches([batch.select(["arm", "probability"])]).group_by(["arm", "probability"])
+        for row in pairs.aggregate([]).to_pylist():
+            if seen.setdefault(row["arm"], row["probability"]) != row["probability"]:
+                return None
+    if len(counts) != 1 or set(seen) != set(range(counts.pop())):
+        return None
+    shares = [seen[arm] for arm in sorted(seen)]
+    total = sum(shares)
+    if not (min(shares) > 0 and abs(total - 1.0) <= SUM_ERROR and decisions * min(shares) >= CERTAIN):
+        return None
+    return tuple(share / total for share in shares)
+
+
+def ended(log: DecisionLog) -> int:
+    """The time of the last decision or reward in the log, in microseconds since 1970; a live log ends now."""
+    if isinstance(log.source, Dated):
+        return log.source.ended()
+    last = None
+    names = [name for name in ("time", "reward_time") if name in log.columns]
+    for batch in log.batches(names):
+        for column in batch.columns:
+            largest = pc.max(column.cast(pa.int64())).as_py()
+            last = largest if last is None else max(last, last if largest is None else largest)
+    if last is None:
+        raise BadValue("mature", f"mature needs the times of decisions, {log.name} has none")
+    return int(last)
