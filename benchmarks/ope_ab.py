@@ -250,13 +250,23 @@ def main() -> None:
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     with ProcessPoolExecutor(args.processes) as pool:
-        different = list(pool.map(test, range(args.tests), [MORE] * args.tests))
+        different = run(pool, args.out / "different.jsonl", args.tests, MORE)
         print(table(different, []), flush=True)
-        same = list(pool.map(test, range(args.same), [0.0] * args.same))
-    (args.out / "bounds.json").write_text(json.dumps({"different": different, "same": same}))
+        same = run(pool, args.out / "same.jsonl", args.same, 0.0)
     text = table(different, same)
     (args.out / "ab.md").write_text(text + "\n")
     print(text)
+
+
+def run(pool: ProcessPoolExecutor, path: Path, tests: int, more: float) -> list[dict[str, Bounds]]:
+    """So many tests; those that are in the file already are not made again."""
+    known = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    seeds = range(len(known), tests)
+    with path.open("a") as file:
+        for found in pool.map(test, seeds, [more] * len(seeds)):
+            known.append(found)
+            print(json.dumps(found), file=file, flush=True)
+    return known[:tests]
 
 
 if __name__ == "__main__":
