@@ -29,6 +29,7 @@ from pathlib import Path
 
 import numba
 import numpy as np
+import pyarrow as pa
 from scipy.optimize import brentq
 from scipy.special import betaln
 from scipy.stats import binom
@@ -63,7 +64,8 @@ def ours(group: np.ndarray, click: np.ndarray) -> Iterator[tuple[str, Bounds]]:
         "probability": np.full(VISITORS, 1 / GROUPS),
         "reward": click,
     }
-    log = DecisionLog.from_table(columns)
+    # A day is a batch, and batches do not reach beyond a table's chunks.
+    log = DecisionLog.from_table(pa.Table.from_batches(pa.table(columns).to_batches(max_chunksize=DAY)))
     for estimator, interval in (("ipw", "betting"), ("dr", "betting"), ("ipw", "mixture")):
         request = Request(
             log=log, targets=(1, 0), estimators=estimator, interval=interval, paired=True, batch=DAY
@@ -71,6 +73,7 @@ def ours(group: np.ndarray, click: np.ndarray) -> Iterator[tuple[str, Bounds]]:
         contrast = Contrast(request)
         found: dict[str, Bounds] = {}
         for one, other in answers(request, log, Reading()):
+            assert len(one.rounds) == DAY
             contrast.add(one, other)
             found.setdefault(f"{interval}, {estimator}", []).append(contrast.bounds)
             if interval == "betting":
