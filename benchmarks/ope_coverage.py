@@ -1,11 +1,28 @@
-"""Coverage of every interval on logs of policies that learn.
+"""Coverage of every interval: where logging policies learn, values drift, rewards are late or rare.
 
-    python benchmarks/ope_coverage.py --logs 2000 --out results/ope-coverage
+    python benchmarks/ope_coverage.py --logs 400 --out results/ope-coverage
 
-Each log is its own problem: K = 10 arms in d = 4 with Bernoulli rewards of mean ⟨a, θ⟩ in [0.1, 0.9], played
-10,000 rounds by LinMED-90, LinMED-50 or SquareCB. Targets are the uniform policy and the arm that is
-greedy for θ. Intervals at level 95 % are checked at n = 100, 1,000 and 10,000, sequences also at every
-n at once. Writes one CSV row per policy, target, interval, terms and n; prints the table.
+Each log is its own problem: K = 10 arms in d = 4 with Bernoulli rewards of mean ⟨a, θ⟩ in [0.1, 0.9],
+10,000 decisions. Targets are the uniform policy and the arm that is greedy for θ. Intervals are what
+`evaluate` answers at n = 100, 1,000 and 10,000 at level 95 %; sequences are also looked at after every one of
+the first 100 decisions and whenever n has grown by two per cent, and miss a log if they miss once
+(asymptotic: from n = 100 on). Truth at n is the average value of the first n decisions.
+
+- learning: logs of LinMED-90, LinMED-50, SquareCB and a greedy policy that explores at rate t^−0.7.
+- drift: logs of LinMED-90 while all means decline linearly to a fifth, fall to 0.4 of themselves half-way, or
+  have seasons of 2,000 decisions.
+- delay: logs of LinMED-90, means a quarter of the above, a decision a second, read when the last was made.
+  "timeout": a 1 is known at once, a 0 after 2,000 s. "late clicks": a 1 after 0 to 2,000 s, a 0 after 20 s.
+  "clicks only": a 1 after 300 s in the mean, a 0 never; with missing=0 the value is that of rewards within
+  2,000 s.
+- rare: rewards of 0.1 to 0.3 %, a uniform logging policy.
+
+The rule, fixed before the first run. Where a limit theorem refuses (NaN with a warning) there is no interval
+to count, and the share is shown; a sequence's NaN is a miss. A cell of L intervals *fails* if it has more
+misses than the 99.9 % quantile of Binomial(L, 5 %), which a true 95 % exceeds in one cell of a thousand.
+Betting, mixture and bernstein must not fail anywhere, except where the reading is wrong by design and shown
+to be so (drift=False under drift, missing="skip"). An interval of width zero is a failure wherever it occurs.
+Writes one CSV row per cell; prints the tables, failing cells marked with an asterisk.
 """
 
 import argparse
@@ -13,246 +30,330 @@ import csv
 import math
 import sys
 import time
+import warnings
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import gammainc, gammaln
+import pyarrow as pa
+from ope_logs import LAST, MATURE, K, Played, late, play, table_of
+from scipy.stats import binom
 
-from linmed.kernels import sequences as kernels
-from linmed.kernels.compile import kernel
-from linmed.ope.estimators import DR, IPW, SNIPW, Sample
-from linmed.ope.intervals import Bootstrap, StableVariance, normal
-from linmed.ope.regression import Ridge
-from linmed.ope.rounds import Rounds
-from linmed.ope.sequences import LARGEST_RATE, BettingLower, ValueSequence, dr_terms, ipw_terms
-from linmed.ope.sums import Moments
+from linmed.ope import DecisionLog, evaluate
+from linmed.ope.evaluate import answers
+from linmed.ope.intervals import OPEWarning, asymptotic_quantile
+from linmed.ope.reader import Reading
+from linmed.ope.request import Request
+from linmed.ope.sequences import BettingLower, log_mixture, lower_sequence
 from linmed.policies.base import Policy
 from linmed.policies.linmed import LinMED
 from linmed.policies.square_cb import SquareCB
 
-K, D, CONFIDENCE = 10, 4, 0.95
-SIZES = (100, 1_000, 10_000)
-POLICIES: dict[str, Policy] = {
+CONFIDENCE = 0.95
+LEVEL = (1 - CONFIDENCE) / 2
+SIZES = (100, 1_000, LAST)
+LOOKS = sorted({*range(1, 101), *(round(100 * 1.02**i) for i in range(233)), LAST})
+POLICIES: dict[str, Policy | None] = {
     "LinMED-90": LinMED(sigma=0.5),
     "LinMED-50": LinMED(sigma=0.5, alpha_emp=0.5, alpha_opt=0.25),
     "SquareCB": SquareCB(sigma=0.5),
+    "greedy t^−0.7": None,
+}
+STEPS = np.arange(LAST) / LAST
+DRIFTS = {
+    "decline": 1.0 - 0.8 * STEPS,
+    "step": np.where(STEPS < 0.5, 1.0, 0.4),
+    "season": 0.6 + 0.4 * np.sin(2 * np.pi * 5 * STEPS),
+}
+DELAYS = ("timeout", "late clicks", "clicks only")
+READINGS: dict[str, dict[str, Any]] = {
+    "missing='stop'": {},
+    "missing='skip'": {"missing": "skip"},
+    "mature=2000": {"mature": MATURE},
+    "mature=2000, missing=0": {"mature": MATURE, "missing": 0.0},
 }
 
 
-def problems(count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Arms (R, K, d) in the unit ball and their mean rewards (R, K) in [0.1, 0.9]."""
-    theta = rng.dirichlet(np.ones(D), size=count)
-    arms = rng.uniform(0.1, 0.9, size=(count, K, D))
-    means = np.einsum("rkd,rd->rk", arms, theta)
-    return arms / math.sqrt(D), means
+class Cell(NamedTuple):
+    """What one share of misses is about."""
+
+    study: str
+    case: str
+    target: str
+    interval: str
+    terms: str
+    n: str
 
 
-def simulate(policy: Policy, arms: np.ndarray, means: np.ndarray, rounds: int, rng: np.random.Generator):
-    """Arms played (R, n), rewards (R, n) and every arm's probability (R, n, K)."""
-    replicas = arms.shape[0]
-    state = policy.start(replicas, D)
-    everyone = np.arange(replicas)
-    played = np.empty((replicas, rounds), dtype=np.int64)
-    reward = np.empty((replicas, rounds))
-    probability = np.empty((replicas, rounds, K))
-    for t in range(rounds):
-        choice = policy.decide(state, arms, rng.random((replicas, policy.noise_size(D))))
-        played[:, t] = choice.arm
-        probability[:, t] = np.exp(choice.log_probabilities)
-        reward[:, t] = rng.random(replicas) < means[everyone, choice.arm]
-        policy.learn(state, choice.features, reward[:, t], everyone)
-    return played, reward, probability
+Found = tuple[Cell, bool | None, float]
+"""A cell, whether its interval missed (None: there was no interval), and its width."""
 
 
-class Tally:
-    """Hits and widths by (target, interval, terms, n)."""
-
-    def __init__(self) -> None:
-        self.rows: dict[tuple[str, str, str, str], list[tuple[bool, float]]] = {}
-
-    def add(self, target: str, interval: str, terms: str, n: int | str, bounds, truth: float) -> None:
-        low, high = bounds
-        covered = low <= truth <= high
-        self.rows.setdefault((target, interval, terms, str(n)), []).append((covered, high - low))
+def targets_of(means: np.ndarray) -> dict[str, tuple[Any, float]]:
+    """Name → the target and its value."""
+    best = int(means.argmax())
+    return {"uniform": ("uniform", float(means.mean())), "greedy": (best, float(means[best]))}
 
 
-def study_log(
-    tally: Tally,
-    target: str,
-    pi: np.ndarray,
-    truth: float,
-    rounds: Rounds,
-    model: np.ndarray,
-    bootstrap: bool,
-    seed: int,
-) -> None:
-    n = len(rounds)
-    flat = np.tile(pi, n)
-    weight = pi[rounds.arm] / rounds.probability
-    sample = Sample(weight, rounds.reward, model[rounds.chosen], rounds.sum_over_arms(flat * model))
-    proxy = rounds.sum_over_arms(flat**2 / rounds.logged)
-    scores = {"ipw": IPW().terms(sample)[0], "dr": DR().terms(sample)[0]}
-    stable = {name: StableVariance() for name in scores}
-    floors = ValueSequence("betting", CONFIDENCE, (0, 1)).floors(n)
-    outcomes = {
-        "ipw": (*ipw_terms(weight, rounds.reward), np.zeros(n)),
-        "dr": (*dr_terms(rounds, flat, weight, rounds.reward, np.clip(model, 0, 1), floors), floors),
-    }
-    sequences = {
-        (kind, form): ValueSequence(kind, CONFIDENCE, (0, 1))
-        for kind in ("betting", "bernstein", "mixture")
-        for form in ("ipw", "dr")
-        if (kind, form) != ("mixture", "dr")
-    }
-    done = 0
-    for size in SIZES:
-        part = slice(done, size)
-        for estimator in (IPW(), SNIPW(), DR()):
-            cut = Sample(*(None if column is None else column[:size] for column in sample))
-            moments = Moments()
-            moments.add(*estimator.terms(cut))
-            try:
-                bounds = normal(moments, CONFIDENCE)
-            except ValueError:  # the target's arm was never played: no value, counted as a miss
-                bounds = (math.nan, math.nan)
-            tally.add(target, "normal", estimator.name, size, bounds, truth)
-        if bootstrap:
-            resampled = Bootstrap(200, seed)
-            resampled.add(scores["ipw"][:size], None, None)
-            tally.add(target, "bootstrap", "ipw", size, resampled.interval(CONFIDENCE), truth)
-        for name, weights in stable.items():
-            weights.add(scores[name][part], proxy[part])
-            tally.add(target, "adaptive", name, size, weights.interval(CONFIDENCE), truth)
-        for (kind, form), sequence in sequences.items():
-            below, above, floor = (column[part] for column in outcomes[form])
-            sequence.add(scores[form][part], below, above, floor)
-            tally.add(target, kind, form, size, sequence.bounds, truth)
-        done = size
-    for kind, form in sequences:
-        below, above, floor = outcomes[form]
-        level = 2.0 / (1.0 - CONFIDENCE)
-        missed = ever_missed(kind, below, floor, truth, level) or ever_missed(
-            kind, above, floor, 1 - truth, level
-        )
-        tally.add(target, kind, form, "every n", (math.nan, math.nan) if missed else (truth, truth), truth)
+def judge(cell: Cell, lower: float, upper: float, truth: float, sequence: bool) -> Found:
+    if math.isnan(lower):
+        return cell, True if sequence else None, math.nan
+    return cell, not lower <= truth <= upper, upper - lower
 
 
-@kernel
-def bernstein_ever_above(x, floor, mean, log_level, largest_rate):
-    state = np.zeros(kernels.FIELDS)
-    for i in range(x.size):
-        kernels.bernstein(state, x[i : i + 1], floor[i], log_level, largest_rate)
-        bound = (state[kernels.CENTRE] - log_level - state[kernels.PENALTY]) / state[kernels.WEIGHT]
-        if bound > mean:
+ASKED: dict[tuple[str, str], tuple[str, ...]] = {
+    ("betting", "all p"): ("ipw", "dr"), ("betting", "played p"): ("ipw",), ("mixture", "all p"): ("ipw",),
+    ("bernstein", "all p"): ("ipw",), ("asymptotic", "all p"): ("ipw", "dr"),
+    ("adaptive", "all p"): ("ipw", "dr"), ("normal", "all p"): ("ipw", "snipw", "dr"),
+    ("bootstrap", "all p"): ("ipw",),
+}  # fmt: skip
+SEQUENCES = ("betting", "mixture", "bernstein")
+
+
+def known(table: pa.Table, columns: str) -> pa.Table:
+    return table if columns == "all p" else table.drop_columns(["probabilities", "arms"])
+
+
+def at_sizes(
+    case: tuple[str, str], table: pa.Table, targets: dict[str, tuple[Any, float]], factor: np.ndarray,
+    intervals: list[tuple[str, str]], sizes: tuple[int, ...] = SIZES, **options: Any,
+) -> Iterator[Found]:  # fmt: skip
+    """What `evaluate` answers about the first n decisions."""
+    for size in sizes:
+        share = float(factor[:size].mean())
+        for interval, columns in intervals:
+            log = DecisionLog.from_table(known(table, columns).slice(0, size))
+            asked = {name: target for name, (target, _) in targets.items()}
+            rows = evaluate(log, asked, ASKED[interval, columns], interval=interval, **options).to_pylist()
+            label = interval + (", one value" if options.get("drift") is False else "")
+            for row in rows:
+                terms = row["estimator"] + (", played p" if columns == "played p" else "")
+                cell = Cell(*case, row["target"], label, terms, str(size))
+                truth = targets[row["target"]][1] * share
+                yield judge(cell, row["lower"], row["upper"], truth, interval in SEQUENCES)
+
+
+def at_every_look(
+    case: tuple[str, str], table: pa.Table, targets: dict[str, tuple[Any, float]], factor: np.ndarray,
+    intervals: list[tuple[str, str]],
+) -> Iterator[Found]:  # fmt: skip
+    """Whether a sequence ever misses."""
+    share = np.cumsum(factor) / np.arange(1, LAST + 1)
+    for interval, columns in intervals:
+        log = DecisionLog.from_table(known(table, columns))
+        asked = {name: target for name, (target, _) in targets.items()}
+        request = Request(log=log, targets=asked, estimators=ASKED[interval, columns], interval=interval)
+        (batch,) = answers(request, log, Reading())
+        for estimator in request.estimators:
+            form = estimator.form
+            for target, answer in zip(request.targets, batch, strict=True):
+                truth = targets[target.name][1] * share
+                if interval == "asymptotic":
+                    missed = asymptotic_missed(answer.terms(estimator.source), truth)
+                else:
+                    sides = zip(answer.sides(form), (truth, 1 - truth), strict=True)
+                    missed = any(
+                        side_missed(interval, request.stakes(form), side, mean) for side, mean in sides
+                    )
+                terms = estimator.label + (", played p" if columns == "played p" else "")
+                yield Cell(*case, target.name, interval, terms, "every n"), missed, math.nan
+
+
+def side_missed(interval: str, stakes: tuple[float, ...], side: Any, mean: np.ndarray) -> bool:
+    """Whether a lower sequence is ever above the mean (n,)."""
+    if interval == "mixture":  # written out: its bound is found by search, its wealth is a formula
+        x, t = side.x, np.arange(1, side.x.size + 1)
+        guess = np.minimum(np.concatenate([[0.5], (0.5 + np.cumsum(x)[:-1]) / t[1:]]), 1.0)
+        s, v = np.cumsum(x) - t * mean, np.cumsum((x - guess) ** 2)
+        looks = [n - 1 for n in LOOKS if s[n - 1] > 0]
+        return any(log_mixture(float(s[i]), float(v[i])) >= -math.log(LEVEL) for i in looks)
+    lower, done = lower_sequence(interval, LEVEL, stakes), 0
+    for n in LOOKS:
+        lower.add(side.part(done, n))
+        done, now = n, float(mean[n - 1])
+        if isinstance(lower, BettingLower):
+            if lower.log_wealth(now) >= lower.log_level:
+                return True
+        elif lower.lower > now:
             return True
     return False
 
 
-def ever_missed(kind: str, x: np.ndarray, floor: np.ndarray, mean: float, level: float) -> bool:
-    """Whether the lower sequence for x ever exceeds the mean."""
-    log_level = math.log(level)
-    if kind == "betting":
-        bets = BettingLower.BETS
-        return kernels.largest_wealth(bets, np.full(bets.size, 1 / bets.size), x, floor, mean) >= level
-    if kind == "bernstein":
-        return bernstein_ever_above(x, floor, mean, log_level, LARGEST_RATE)
-    t = np.arange(1, x.size + 1)
-    guess = np.minimum(np.concatenate([[0.5], (0.5 + np.cumsum(x)[:-1]) / t[1:]]), 1.0)
-    s, v = np.cumsum(x) - t * mean, np.cumsum((x - guess) ** 2)
-    rising = s > 0  # where the sum is below its mean no bet on more has won
-    a, b = v[rising] + 1, s[rising] + v[rising] + 1
-    normaliser = math.log(gammainc(1, 1))
-    wealth = s[rising] + v[rising] - a * np.log(b) + np.log(gammainc(a, b)) + gammaln(a) - normaliser
-    return bool((wealth >= log_level).any())
+def asymptotic_missed(terms: np.ndarray, truth: np.ndarray) -> bool:
+    """Whether the asymptotic sequence ever misses; where nothing varies there is none."""
+    n = np.array([look for look in LOOKS if look >= 100])
+    mean = np.cumsum(terms)[n - 1] / n
+    variance = (np.cumsum(terms**2)[n - 1] - n * mean**2) / (n - 1)
+    half = np.sqrt(np.maximum(variance, 0) / n) * [asymptotic_quantile(int(one), CONFIDENCE) for one in n]
+    return bool(((half > 0) & (np.abs(mean - truth[n - 1]) > half)).any())
+
+
+def learning(case: tuple[str, str], log: Played, r: int, number: int, bootstrap: bool) -> Iterator[Found]:
+    table, targets, still = table_of(log, r), targets_of(log.means[r]), np.ones(LAST)
+    kinds = [kind for kind in ASKED if kind[0] != "bootstrap" or bootstrap]
+    yield from at_sizes(case, table, targets, still, kinds, seed=number)
+    looked = [kind for kind in ASKED if kind[0] in (*SEQUENCES, "asymptotic")]
+    yield from at_every_look(case, table, targets, still, looked)
+
+
+def drifting(case: tuple[str, str], log: Played, r: int, number: int, bootstrap: bool) -> Iterator[Found]:
+    table, targets, factor = table_of(log, r), targets_of(log.means[r]), DRIFTS[case[1]]
+    kinds = [("betting", "all p"), ("betting", "played p"), ("mixture", "all p"), ("asymptotic", "all p")]
+    yield from at_sizes(case, table, targets, factor, [*kinds, ("normal", "all p")], (LAST,))
+    yield from at_sizes(case, table, targets, factor, [("betting", "all p")], (LAST,), drift=False)
+    yield from at_every_look(case, table, targets, factor, kinds)
+
+
+def delayed(case: tuple[str, str], log: Played, r: int, number: int, bootstrap: bool) -> Iterator[Found]:
+    rng = np.random.default_rng([number, DELAYS.index(case[1])])
+    table, share = late(table_of(log, r), case[1], rng)
+    targets = targets_of(log.means[r] * 0.25)
+    asked = {name: target for name, (target, _) in targets.items()}
+    for reading, options in READINGS.items():
+        truth = share if "missing" in options and reading.startswith("mature") else 1.0
+        try:
+            found = evaluate(DecisionLog.from_table(table), asked, "ipw", **options).to_pylist()
+        except ValueError:  # the first decision's reward is not in: refused
+            found = [{"target": name, "lower": math.nan, "upper": math.nan, "n": 0} for name in asked]
+        for row in found:
+            cell = Cell(*case, row["target"], "betting", reading, f"{LAST}")
+            yield judge(cell, row["lower"], row["upper"], targets[row["target"]][1] * truth, row["n"] > 0)
+
+
+def rare(case: tuple[str, str], log: Played, r: int, number: int, bootstrap: bool) -> Iterator[Found]:
+    rng = np.random.default_rng([number, 7])
+    means = rng.uniform(0.001, 0.003, size=K)
+    arm = rng.integers(K, size=LAST)
+    table = pa.table(
+        {
+            "arm": arm, "arm_count": np.full(LAST, K), "probability": np.full(LAST, 1 / K),
+            "probabilities": pa.array(np.full((LAST, K), 1 / K).tolist()),
+            "reward": (rng.random(LAST) < means[arm]).astype(float),
+        }
+    )  # fmt: skip
+    kinds = [("betting", "all p"), ("mixture", "all p"), ("asymptotic", "all p"), ("normal", "all p")]
+    kinds += [("adaptive", "all p"), ("bootstrap", "all p")] if bootstrap else [("adaptive", "all p")]
+    yield from at_sizes(case, table, targets_of(means), np.ones(LAST), kinds, seed=number)
+
+
+Study = Callable[[tuple[str, str], Played, int, int, bool], Iterator[Found]]
+STUDIES: dict[str, tuple[Study, tuple[str, ...]]] = {
+    "learning": (learning, tuple(POLICIES)),
+    "drift": (drifting, tuple(DRIFTS)),
+    "delay": (delayed, DELAYS),
+    "rare": (rare, ("uniform logs",)),
+}
+
+
+def block(study: str, case: str, start: int, count: int, bootstrap: int, seed: int) -> list[Found]:
+    """All that is found on some logs of one case."""
+    warnings.simplefilter("ignore", OPEWarning)
+    run, cases = STUDIES[study]
+    rng = np.random.default_rng([seed, list(STUDIES).index(study), cases.index(case), start])
+    factor = DRIFTS.get(case, np.full(LAST, 0.25 if study == "delay" else 1.0))
+    policy = POLICIES.get(case, POLICIES["LinMED-90"]) if study != "rare" else None
+    log = play(policy, count if study != "rare" else 1, factor, rng)
+    numbers = range(start, start + count)
+    return [one for r, i in enumerate(numbers) for one in run((study, case), log, r, i, i < bootstrap)]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--logs", type=int, default=2000)
+    plain = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=plain)
+    parser.add_argument("--logs", type=int, default=400, help="of each case")
     parser.add_argument("--block", type=int, default=50, help="logs simulated at once")
     parser.add_argument("--bootstrap-logs", type=int, default=100, help="logs on which the bootstrap is run")
-    parser.add_argument("--policies", nargs="*", default=list(POLICIES), choices=list(POLICIES))
+    parser.add_argument("--studies", nargs="*", default=list(STUDIES), choices=list(STUDIES))
+    parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("results/ope-coverage"))
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
-    tallies: dict[str, Tally] = {}
-    for name in args.policies:
-        tally, begun = tallies.setdefault(name, Tally()), time.perf_counter()
-        for start in range(0, args.logs, args.block):
-            rng = np.random.default_rng([args.seed, list(POLICIES).index(name), start])
-            count = min(args.block, args.logs - start)
-            arms, means = problems(count, rng)
-            log = simulate(POLICIES[name], arms, means, SIZES[-1], rng)
-            for r in range(count):
-                rounds = as_rounds(arms[r], *(column[r] for column in log))
-                model = Ridge().predict_learn(rounds)
-                greedy = np.zeros(K)
-                greedy[means[r].argmax()] = 1.0
-                number = start + r
-                for target, pi in (("uniform", np.full(K, 1 / K)), ("greedy", greedy)):
-                    truth = float(pi @ means[r])
-                    study_log(tally, target, pi, truth, rounds, model, number < args.bootstrap_logs, number)
-            seconds = time.perf_counter() - begun
-            print(f"{name}: {start + count} logs, {seconds:.0f} s", file=sys.stderr, flush=True)
-            lines = report(tallies, args.out / "coverage.csv")
-    (args.out / "coverage.md").write_text(markdown(lines))
-    print(markdown(lines))
+    cells: dict[Cell, list[tuple[bool | None, float]]] = {}
+    begun = time.perf_counter()
+    with ProcessPoolExecutor(args.processes) as pool:
+        # By blocks, then cases: a study that is stopped has seen them all.
+        jobs = {
+            pool.submit(
+                block, study, case, start, min(args.block, args.logs - start), args.bootstrap_logs, args.seed
+            ): (study, case, start)
+            for start in range(0, args.logs, args.block)
+            for study in args.studies
+            for case in STUDIES[study][1]
+        }
+        for i, job in enumerate(as_completed(jobs)):
+            for cell, missed, width in job.result():
+                cells.setdefault(cell, []).append((missed, width))
+            report(cells, args.out / "coverage.csv")
+            (args.out / "coverage.md").write_text(markdown(cells))
+            print(
+                f"{i + 1} of {len(jobs)}: {jobs[job]}, {time.perf_counter() - begun:.0f} s",
+                file=sys.stderr,
+                flush=True,
+            )
+    print(markdown(cells))
 
 
-def as_rounds(arms: np.ndarray, played: np.ndarray, reward: np.ndarray, probability: np.ndarray) -> Rounds:
-    n = played.size
-    return Rounds(
-        row=np.arange(n),
-        arm=played,
-        probability=probability[np.arange(n), played],
-        reward=reward,
-        arm_count=np.full(n, K),
-        logged=probability.ravel(),
-        arms=np.tile(arms, (n, 1)),
+def summary(found: list[tuple[bool | None, float]]) -> tuple[int, int, int, float, bool, int]:
+    """Intervals, misses, refusals, median width, whether the cell fails, intervals without width."""
+    missed = [one for one, _ in found if one is not None]
+    widths = np.array([width for _, width in found])
+    allowed = binom.ppf(0.999, len(missed), 1 - CONFIDENCE) if missed else 0
+    width = float(np.nanmedian(widths)) if np.isfinite(widths).any() else math.nan
+    points = int((widths <= 0).sum())
+    return (
+        len(missed),
+        sum(missed),
+        len(found) - len(missed),
+        width,
+        sum(missed) > allowed or points > 0,
+        points,
     )
 
 
-def report(tallies: dict[str, Tally], path: Path) -> list[tuple[object, ...]]:
+def report(cells: dict[Cell, list[tuple[bool | None, float]]], path: Path) -> None:
     """Write what is known so far, so that an interrupted study leaves its results."""
-    lines: list[tuple[object, ...]] = [
-        ("policy", "target", "interval", "terms", "n", "logs", "coverage", "median width")
-    ]
-    for name, tally in tallies.items():
-        for key, results in tally.rows.items():
-            covered, width = np.array([hit for hit, _ in results]), np.array([size for _, size in results])
-            widths = "" if key[3] == "every n" else f"{np.nanmedian(width):.4f}"
-            lines.append((name, *key, len(covered), f"{covered.mean():.4f}", widths))
     with open(path, "w", newline="") as file:
-        csv.writer(file).writerows(lines)
-    return lines
+        writer = csv.writer(file)
+        writer.writerow(
+            (*Cell._fields, "intervals", "misses", "refused", "median width", "fails", "zero width")
+        )
+        writer.writerows((*cell, *summary(found)) for cell, found in sorted(cells.items()))
 
 
-def markdown(lines: list[tuple[object, ...]]) -> str:
-    """One table of coverage and one of widths per target; a cell holds the three sizes and, last, every n."""
-    names = [str(name) for name in lines[0]]
-    rows = [dict(zip(names, map(str, line), strict=True)) for line in lines[1:]]
-    policies = list(dict.fromkeys(row["policy"] for row in rows))
+def markdown(cells: dict[Cell, list[tuple[bool | None, float]]]) -> str:
+    """One table per study and target: coverage at each n, then the median width at the last."""
     text = []
-    for column in ("coverage", "median width"):
-        for target in dict.fromkeys(row["target"] for row in rows):
-            text += [f"{column.capitalize()}, target {target}:", ""]
-            text += [f"| interval | terms | {' | '.join(policies)} |", "|---|---|" + "---|" * len(policies)]
-            kinds = dict.fromkeys((row["interval"], row["terms"]) for row in rows if row["target"] == target)
-            for kind in kinds:
-                cells = []
-                for policy in policies:
-                    same = [row for row in rows if (row["policy"], row["target"]) == (policy, target)]
-                    own = [row for row in same if (row["interval"], row["terms"]) == kind and row[column]]
-                    values = [float(row[column]) for row in own]
-                    cells.append(
-                        " / ".join(f"{v:.1%}" if column == "coverage" else f"{v:.3f}" for v in values)
-                    )
-                text.append(f"| {' | '.join((*kind, *cells))} |")
-            text.append("")
+    for study, target in dict.fromkeys((cell.study, cell.target) for cell in sorted(cells)):
+        own = {
+            cell: summary(found)
+            for cell, found in cells.items()
+            if (cell.study, cell.target) == (study, target)
+        }
+        cases = [case for case in STUDIES[study][1] if any(cell.case == case for cell in own)]
+        text += [f"Study {study}, target {target}: coverage; median width at n = {LAST:,}", ""]
+        text += [f"| interval | terms | {' | '.join(cases)} |", "|---|---|" + "---|" * len(cases)]
+        for kind in dict.fromkeys((cell.interval, cell.terms) for cell in sorted(own)):
+            row = []
+            for case in cases:
+                sizes = [own.get(Cell(study, case, target, *kind, n)) for n in (*map(str, SIZES), "every n")]
+                width = sizes[2][3] if sizes[2] is not None else math.nan
+                row.append(" / ".join(map(cell_text, filter(None, sizes))) + f"; {width:.3f}")
+            text.append(f"| {' | '.join((*kind, *row))} |")
+        text.append("")
     return "\n".join(text)
+
+
+def cell_text(found: tuple[int, int, int, float, bool, int]) -> str:
+    """Coverage, an asterisk where the cell fails, and the share refused."""
+    number, misses, refused, _, fails, points = found
+    if number == 0:
+        return "none"
+    none = f" ({refused / (number + refused):.0%} none)" if refused else ""
+    zero = f" ({points} of zero width)" if points else ""
+    return f"{1 - misses / number:.1%}{'*' if fails else ''}{none}{zero}"
 
 
 if __name__ == "__main__":
