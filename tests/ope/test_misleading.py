@@ -187,6 +187,17 @@ def test_fast_fading_exploration_is_named_where_stabilised_weights_are_chosen():
         evaluate(one, 1, ["ipw", "dr"], interval="adaptive")
 
 
+def test_asymptotic_sequences_say_that_a_policy_that_learned_is_not_for_them():
+    learned = log(2000, version=np.arange(2000))
+    with pytest.warns(
+        OPEWarning, match="'asymptotic' holds .* while weights stay bounded, but the logging policy"
+    ):
+        evaluate(learned, 1, "ipw", interval="asymptotic")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        evaluate(learned, 1, "ipw", interval="asymptotic", adaptive=False)
+
+
 # Late rewards
 
 

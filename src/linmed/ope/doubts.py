@@ -130,8 +130,14 @@ def of_request(request: Request, reading: Reading, log: DecisionLog) -> Iterator
             "wrong: sort the log by time, or ask for 'ipw'"
         )
     asked = f"interval={request.interval!r}"
+    learned = reading.adaptive if request.adaptive is None else request.adaptive
+    if request.interval == "asymptotic" and learned:
+        yield (
+            f"{asked} holds as decisions become many while weights stay bounded, but the logging policy "
+            f"changed along {log.name}, and where its exploration fades weights do not: use 'betting'"
+        )
     if VALID[request.interval] == "independent":
-        if reading.adaptive if request.adaptive is None else request.adaptive:
+        if learned:
             yield (
                 f"{asked} holds for independent decisions, but the logging policy changed along {log.name}: "
                 "use 'adaptive', or 'betting' with a reward_range"

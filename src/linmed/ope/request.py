@@ -247,6 +247,6 @@ class Request:
         if self.models and ARM_COUNTED.isdisjoint(columns):
             message = f"a reward model needs the number of arms: {log.name} has no column arm_count"
             raise BadValue("estimators", message)
-        if self.adaptive is None and VALID[self.interval] == "independent":
+        if self.adaptive is None and VALID[self.interval] in ("independent", "asymptotic"):
             columns.update(dict.fromkeys(name for name in ("policy", "version") if name in log.columns))
         return tuple(columns)
