@@ -1,6 +1,6 @@
 """Throughput and memory of evaluation on a long log, here and on a cluster.
 
-    python benchmarks/ope_throughput.py --rows 100000000 --path /tmp/ope-throughput
+    python benchmarks/ope_throughput.py --rows 100000000
 
 Writes a log of that many rows (K = 10, a million a file, a distribution of its own in every row) unless it
 is there, and measures, each in a process of its own and in turn, the best of several runs counting: reading
@@ -20,6 +20,7 @@ import os
 import resource
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -178,7 +179,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=plain)
     parser.add_argument("--rows", type=int, default=100_000_000)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--path", type=Path, default=Path("/tmp/ope-throughput"))
+    parser.add_argument("--path", type=Path, default=Path(tempfile.gettempdir()) / "ope-throughput")
     parser.add_argument("--only", nargs="*", default=["here", "memory", "every-arm", "cluster", "arrays"])
     parser.add_argument("--task", help=argparse.SUPPRESS)
     parser.add_argument("--workers", type=int, default=0, help=argparse.SUPPRESS)

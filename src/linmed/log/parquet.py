@@ -42,6 +42,8 @@ class ParquetSource:
     file: Path | None = None
     start: int = 0
     stop: int | None = None
+    threads: bool = True
+    """Whether reading may use all cores; not where as many workers read as there are."""
 
     @property
     def files(self) -> list[Path]:
@@ -68,6 +70,9 @@ class ParquetSource:
         The next batch is read while the caller works on the last one: pyarrow needs no interpreter for it.
         """
         batches = self._batches(columns, rows)
+        if not self.threads:
+            yield from batches
+            return
         with contextlib.closing(batches), ThreadPoolExecutor(1) as reader:
             coming = reader.submit(next, batches, None)
             while (batch := coming.result()) is not None:
@@ -102,7 +107,7 @@ class ParquetSource:
         if not groups.size:
             return
         start = int(starts[groups[0]])
-        for batch in file.iter_batches(size, groups.tolist(), list(columns)):
+        for batch in file.iter_batches(size, groups.tolist(), list(columns), use_threads=self.threads):
             low, high = max(first - start, 0), min(last - start, batch.num_rows)
             if low < high:
                 yield start + low, batch.slice(low, high - low)

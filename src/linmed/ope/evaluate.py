@@ -1,5 +1,6 @@
 """`evaluate`: one pass over a log, every target × estimator with its interval."""
 
+import dataclasses
 import json
 import math
 import os
@@ -15,7 +16,7 @@ import pyarrow as pa
 
 from linmed import checks
 from linmed.checks import BadValue
-from linmed.log import BATCH, DecisionLog
+from linmed.log import BATCH, DecisionLog, ParquetSource
 from linmed.ope.doubts import no_value, no_variation, of_request, of_result
 from linmed.ope.intervals import warn
 from linmed.ope.reader import Reading
@@ -322,12 +323,20 @@ def _spread(
             found, seen = work(pieces.popleft())
         else:
             while pieces and len(waiting) < ahead:
-                waiting.append(executor.submit(work, pieces.popleft()))
+                waiting.append(executor.submit(work, _alone(pieces.popleft())))
             found, seen = waiting.popleft().result()
         judged = reading.stopped is None
         reading.merge(seen)
         if judged and not reading.problems:
             yield found
+
+
+def _alone(piece: DecisionLog) -> DecisionLog:
+    """A piece to be read by a worker that has a core, not a machine."""
+    source = piece.source
+    if isinstance(source, ParquetSource):
+        return DecisionLog(dataclasses.replace(source, threads=False), piece.name)
+    return piece
 
 
 def workers(executor: Executor) -> int:
