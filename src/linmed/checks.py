@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 FLOAT64 = np.dtype(np.float64)
 LARGEST = 1e100

@@ -1,6 +1,8 @@
 """Servers for the tests: the application in this process, and real processes on loopback."""
 
+import asyncio
 import contextlib
+import json
 import os
 import signal
 import socket
@@ -9,30 +11,60 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
-import uvicorn
 
 from linmed.serve.app import create_app
 from linmed.serve.database import Database
+from linmed.serve.errors import Refused
+from linmed.serve.protocol import WebServer
+from linmed.serve.reporter import answer
+from linmed.serve.reports import Reports
 from linmed.serve.settings import Settings
 
 ARMS = [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]
-SETTINGS = '{"catalogue": null, "map": "plain", "reward_range": null, "log_arms": true}'
+SETTINGS = '{"map": "plain", "reward_range": null, "log_arms": true}'
 """Of a bandit that is put into a database by hand."""
+PATIENCE = 300.0
+"""Seconds after which something that should happen does not: long, since a machine may be busy."""
+
+
+class NearReporters:
+    """Reports in threads of this process: the same JSON, without processes that take seconds to start."""
+
+    waiting = 0
+
+    def __init__(self, database: Database):
+        self.reports = Reports(database)
+        self._threads = ThreadPoolExecutor(2)
+
+    async def ask(self, report: str, **given: Any) -> tuple[Any, float]:
+        asked = json.loads(json.dumps(given))
+        made = self._threads.submit(answer, getattr(self.reports, report), asked)
+        found = json.loads(json.dumps(await asyncio.wrap_future(made)))
+        if "refused" in found:
+            raise Refused(*found["refused"])
+        return found["found"], found["seconds"]
+
+    def stop(self) -> None:
+        self._threads.shutdown()
 
 
 @contextlib.contextmanager
-def application(database: str, **settings: Any) -> Iterator[httpx.Client]:
-    """The application on a socket, in a thread of this process."""
+def application(database: str, processes: bool = False, **settings: Any) -> Iterator[httpx.Client]:
+    """The application on a socket, in a thread of this process; its reports there too, or in `processes`."""
     opened = Database(database)
     opened.open()
-    app = create_app(Settings(database=database, **settings), opened)
-    server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False))
+    chosen = Settings(database=database, **settings)
+    app = create_app(chosen, opened)
+    if not processes:
+        app.quick.server.reporters = NearReporters(opened)
+    server = WebServer(app, chosen)
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
@@ -42,7 +74,7 @@ def application(database: str, **settings: Any) -> Iterator[httpx.Client]:
                 assert thread.is_alive(), "the application did not start"
                 time.sleep(0.005)
             url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-            with httpx.Client(base_url=url, timeout=60) as client:
+            with httpx.Client(base_url=url, timeout=PATIENCE) as client:
                 yield client
         finally:
             server.should_exit = True
@@ -76,7 +108,15 @@ def row(identifier: str, key: str | None = None) -> dict[str, Any]:
         "id": identifier, "bandit": 1, "key": key, "digest": key and b"same arms", "version": 1,
         "absorbed": 0, "time": 0, "arm": 0, "arm_id": None, "arm_count": 1, "best": 0,
         "log_probability": 0.0, "features": blob, "kept": None, "log_probabilities": None, "arms": None,
+        "catalogue": None, "item": None, "offered": None, "context": None,
     }  # fmt: skip
+
+
+def until(condition: Callable[[], Any], seconds: float = PATIENCE) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
 
 
 class Running:
@@ -95,7 +135,7 @@ class Running:
         line = self.process.stdout.readline()
         assert "http://" in line, self.log.read_text()
         self.url = line.split()[-1].rstrip("/")
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + PATIENCE
         while True:
             with contextlib.suppress(OSError), urllib.request.urlopen(f"{self.url}/healthz", timeout=5):
                 break
@@ -104,12 +144,12 @@ class Running:
             time.sleep(0.05)
 
     def client(self, **options: Any) -> httpx.Client:
-        return httpx.Client(base_url=self.url, timeout=30, **options)
+        return httpx.Client(base_url=self.url, timeout=PATIENCE, **options)
 
     def end(self, how: int = signal.SIGTERM) -> None:
         if self.process.poll() is None:
             os.kill(self.process.pid, how)
-        self.process.wait(60)
+        self.process.wait(PATIENCE)
         assert self.process.stdout is not None
         self.process.stdout.close()
 

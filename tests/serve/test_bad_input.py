@@ -221,6 +221,104 @@ def test_an_error_names_the_field_that_is_wrong(
     assert answer.json()["error"]["field"] == field
 
 
+TRAINED = '{"name": "calmer", "policy": {"policy": "LinMED", "sigma": 0.3}}'
+WORDS = [
+    ("", {"name": "n"}, "dim is missing"),
+    ("", {"name": "n", "dim": "2"}, 'dim must be a whole number, got "2"'),
+    ("", {"name": "n", "dim": 0}, "dim must be at least 1, got 0"),
+    ("", {"name": "n", "dim": 5000}, "dim must be at most 1000, got 5000"),
+    ("", {"name": "n", "dim": 10**40}, "dim must be at most 1000, got a very large number"),
+    ("", {"name": "a b", "dim": 2}, "name must be letters, digits, '.', '_' or '-', the first a letter or a "
+     'digit, such as "colours-2", got "a b"'),
+    ("", {"name": "n", "dim": 2, "policy": "LinMED"},
+     'policy must be an object, such as {"policy": "LinMED", "sigma": 0.5}, got "LinMED"'),
+    ("", {"name": "n", "dim": 2, "policy": {}},
+     'policy must name its class, as in {"policy": "LinMED", "sigma": 0.5}'),
+    ("", {"name": "n", "dim": 2, "policy": {"policy": ["LinMED"]}},
+     'policy must name its class, as in {"policy": "LinMED", "sigma": 0.5}'),
+    ("", {"name": "n", "dim": 2, "reward_range": [1, 0]},
+     "reward_range must be [lowest, highest], such as [0, 1], within ±1e+12, got [1.0, 0.0]"),
+    ("", {"name": "n", "dim": 2, "reward_range": [1]},
+     "reward_range must have at least 2 entries, such as [0, 1], got a list of 1"),
+    ("", {"name": "n", "dim": 2, "catalogue": {"a": [1, 0]}},
+     'catalogue.ids is missing; it could be ["red", "green"]'),
+    ("", {"name": "n", "dim": 2, "catalogue": {"ids": ["a"], "features": [1, 0]}},
+     "catalogue.features[0] must be a list, such as [1.0, 0.0], got 1"),
+    ("", {"name": "n", "dim": 2, "map": "inner"}, "map must be 'plain' or 'outer', got \"inner\""),
+    ("", {"name": "n", "dim": 2, "log_arms": "yes"}, 'log_arms must be true or false, got "yes"'),
+    ("", {"name": "n", "dim": 2, "colour": 1}, "colour is not a field of this request"),
+    ("/b/decide", {"arms": "ab"}, 'arms must be a list, such as [[1.0, 0.0], [0.6, 0.8]], got "ab"'),
+    ("/b/decide", {"arms": [1, 0]}, "arms[0] must be a list, such as [1.0, 0.0], got 1"),
+    ("/b/decide", {"arms": [["1", 0]]}, 'arms[0][0] must be a number, got "1"'),
+    ("/b/decide", {"arms": ARMS, "key": "k" * 300},
+     f'key must have at most 200 characters, got "{"k" * 59}… (300 characters)'),
+    ("/b/decide", {"arms": ARMS, "key": ""},
+     'key must be a text of at least one character, without the character NUL, got ""'),
+    ("/b/decide/batch", {"decisions": [[1, 0]]}, "decisions[0] must be an object, such as "
+     '{"arms": [[1.0, 0.0], [0.6, 0.8]], "key": "visit-1"}, got a list of 2'),
+    ("/b/reward", {"decision_id": "x", "reward": "1"}, 'reward must be a number, got "1"'),
+    ("/b/evaluate", {"targets": ["uniform", {"policy": LINMED}]},
+     f"targets[1] must be such as {TRAINED}: name is missing"),
+    ("/b/evaluate", {"targets": [{"name": "t"}]}, f"targets[0] must be such as {TRAINED}: policy is missing; "
+     'it could be {"policy": "LinMED", "sigma": 0.5}'),
+    ("/b/evaluate", {"targets": [{"name": "t", "policy": LINMED, "x": 1}]},
+     f"targets[0] must be such as {TRAINED}: x is not a field of this request"),
+    ("/b/evaluate", {"targets": [{"name": "", "policy": LINMED}]},
+     f'targets[0] must be such as {TRAINED}: name must have at least 1 character, got ""'),
+    ("/b/evaluate", {"targets": ["best"]}, 'targets[0] must be "uniform", "logged", "greedy", an arm such as '
+     f'"arm:0", or a policy such as {TRAINED}: it is "best"'),
+    ("/b/evaluate", {"targets": [5]}, 'targets[0] must be "uniform", "logged", "greedy", an arm such as '
+     f'"arm:0", or a policy such as {TRAINED}: it is 5'),
+    ("/b/evaluate", {"confidence": 95}, "confidence must be less than 1, got 95"),
+    ("/b/evaluate", {"missing": "later"},
+     'missing must be "stop", "skip" or the reward that none after `mature` seconds means, got "later"'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "body", "message"), WORDS)
+def test_a_mistake_is_told_as_a_colleague_would(
+    service: httpx.Client, path: str, body: dict[str, Any], message: str
+) -> None:
+    answer = service.post(f"/v1/bandits{path}", json=body)
+    assert (answer.status_code, answer.json()["error"]["message"]) == (422, message)
+
+
+CATALOGUE = {"ids": ["a", "b"], "features": [[1.0, 0.0], [0.0, 1.0]]}
+ITEMS = [
+    ("items", {**CATALOGUE, "ids": ["a", "a"]}, "ids", "ids: the id 'a' occurs twice"),
+    ("items", {**CATALOGUE, "ids": ["a"]}, "ids", "ids: 1 ids for 2 rows of features"),
+    ("items", {**CATALOGUE, "features": [[1.0] * 3] * 2}, "features",
+     "features: arms have 3 features, more than dim=2"),
+    ("items", {**CATALOGUE, "features": [[1.0, 1e20]] * 2}, "features[0][1]",
+     "features[0][1] is 1e+20; at most 1e+12 in size is accepted"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "body", "field", "message"), ITEMS)
+def test_a_mistake_in_items_is_named_as_it_stands_in_the_request(
+    service: httpx.Client, path: str, body: dict[str, Any], field: str, message: str
+) -> None:
+    answer = service.put(f"/v1/bandits/b/{path}", json=body)
+    error = answer.json()["error"]
+    assert (answer.status_code, error["field"], error["message"]) == (422, field, message)
+
+
+def test_paths_that_are_no_text_are_refused_instead_of_becoming_one(service: httpx.Client) -> None:
+    for item in ("%ff", "%fe", "%ed%a0%80"):
+        answer = service.put(f"/v1/bandits/b/items/{item}", json={"features": [1.0, 0.0]})
+        assert (answer.status_code, answer.json()["error"]["message"]) == (400, "the path is not UTF-8")
+    asked = service.delete("/v1/bandits/b/items/%EF%BF%BD")  # the character itself is one like any other
+    assert asked.status_code == 404
+    version = service.get("/v1/bandits/b/catalogue/x").json()["error"]
+    assert version["message"] == 'version must be a whole number, got "x"'
+
+
+def test_no_answer_sends_a_caller_elsewhere(service: httpx.Client) -> None:
+    for path in ("/v1/bandits/", "/v1/bandits/b/", "/healthz/"):
+        answer = service.get(path, follow_redirects=False)
+        assert (answer.status_code, answer.json()["error"]["status"]) == (404, 404)
+
+
 def test_an_error_about_the_policy_offers_only_policies_that_can_be_made(service: httpx.Client) -> None:
     body = {"name": "n", "dim": 2, "policy": {"policy": "NoSuch"}}
     message = service.post("/v1/bandits", json=body).json()["error"]["message"]

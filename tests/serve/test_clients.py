@@ -2,8 +2,12 @@
 
 import asyncio
 import json
+import signal
+import socket
 import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -14,14 +18,16 @@ import numpy as np
 import pytest
 
 from linmed.ope import DecisionLog
-from linmed.serve.client import AsyncClient, Client, ServiceError
+from linmed.serve.client import AsyncClient, Client, ServiceError, _Attempts
 
-from .serving import ARMS
+from .serving import ARMS, Running, create
 
 
 def test_the_client_does_everything_the_api_does(app: httpx.Client, tmp_path: Path) -> None:
     with Client(str(app.base_url)) as client:
-        client.create("b", 2, {"policy": "LinMED"}, catalogue={"x": [1, 0], "y": [0, 1]}, reward_range=(0, 1))
+        items = {"ids": ["x", "y"], "features": [[1, 0], [0, 1]]}
+        client.create("b", 2, {"policy": "LinMED"}, catalogue=items, reward_range=(0, 1))
+        client.create("b", 2, catalogue={"x": [1, 0], "y": [0, 1]}, reward_range=(0, 1))  # says the same
         one = client.decide("b", np.array(ARMS))
         two = client.decide("b", arm_ids=["y"])
         assert (two.arm_id, two.probability, two.probabilities) == ("y", 1.0, (1.0,))
@@ -46,9 +52,34 @@ def test_the_client_does_everything_the_api_does(app: httpx.Client, tmp_path: Pa
         assert DecisionLog.open(tmp_path / "log.parquet").table().num_rows == 4
         assert client.change("b", policy={"policy": "Uniform"})["policy_version"] == 2
         assert client.change("b", catalogue={"z": [1, 1]})["catalogue"]["ids"] == ["z"]
+        changed = client.change("b", catalogue={"ids": np.array(["z", "w"]), "features": np.eye(2)})
+        assert changed["catalogue"] == {"ids": ["z", "w"], "features": [[1.0, 0.0], [0.0, 1.0]]}
         assert client.bandit("b")["policy"]["policy"] == "Uniform"
         with pytest.raises(ServiceError, match=r"409: .*reward"):
             client.reward("b", one, 0.0)
+        assert [line["name"] for line in client.bandits()] == ["b"]
+        assert client.archive("b")["archived"]
+
+
+def test_a_batch_has_contexts_and_keys(app: httpx.Client) -> None:
+    with Client(str(app.base_url)) as client:
+        client.create("b", 3, catalogue={"x": [1, 0], "y": [0, 1]})
+        contexts = np.array([[0.1], [0.2]])
+        one, two = client.decide_batch("b", contexts=contexts, keys=["first", "second"])
+        assert {one.arm_id, two.arm_id} <= {"x", "y"}
+        again = client.decide_batch("b", contexts=contexts, keys=["first", "second"])
+        assert [decision.id for decision in again] == [one.id, two.id]
+        only = client.decide_batch("b", arm_ids=[["y"], None], contexts=contexts)
+        assert only[0].probabilities == (1.0,)
+        with pytest.raises(ValueError, match="2 contexts, 1 keys"):
+            client.decide_batch("b", contexts=contexts, keys=["first"])
+        with pytest.raises(ValueError, match="got nothing"):
+            client.decide_batch("b")
+
+
+def test_a_catalogue_that_is_no_mapping_is_refused_with_an_example(app: httpx.Client) -> None:
+    with Client(str(app.base_url)) as client, pytest.raises(TypeError, match=r'"ids": \["a", "b"\]'):
+        client.create("b", 2, catalogue=[[1.0, 0.0]])  # type: ignore[arg-type]
 
 
 def test_the_async_client_does_the_same(app: httpx.Client, tmp_path: Path) -> None:
@@ -143,6 +174,88 @@ def test_an_async_retry_does_not_either(unreliable: Unreliable, app: httpx.Clien
     assert (counts["decisions"], counts["rewards"]) == (1, 1)
 
 
-def test_attempts_end(unreliable: Unreliable) -> None:
-    with Client(unreliable.url, attempts=1) as client, pytest.raises((ServiceError, httpx.TransportError)):
+def test_patience_ends(unreliable: Unreliable) -> None:
+    with Client(unreliable.url, patience=0) as client, pytest.raises((ServiceError, httpx.TransportError)):
         client.decide("b", ARMS)
+    assert len(unreliable.seen) == 1
+
+
+def test_nothing_is_waited_for_where_the_address_is_wrong() -> None:
+    with Client("127.0.0.1:8000") as client, pytest.raises(httpx.UnsupportedProtocol):
+        client.bandits()
+
+
+def test_pauses_grow_up_to_two_seconds_and_heed_the_service() -> None:
+    with Client("http://127.0.0.1:9", patience=1e9) as client:
+        attempts = _Attempts(client)
+        lost = [attempts.pause(httpx.ConnectError("refused")) for _ in range(2000)]
+        assert 0 < max(lost[:3]) <= 0.4
+        assert 1.9 < max(lost) <= 2.0
+        busy = [_Attempts(client).pause(httpx.Response(503, headers={"Retry-After": "7"})) for _ in range(50)]
+        assert 7.0 <= min(busy) < max(busy) <= 7.1  # not all at once
+        assert _Attempts(client).pause(httpx.Response(500)) is None
+
+
+def test_a_client_outlasts_a_server_that_was_killed(
+    sqlite: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    taken: list[str] = []
+    stop = threading.Event()
+
+    def visit(client: Client) -> None:
+        while not stop.is_set():
+            decision = client.decide("b", ARMS)
+            client.reward("b", decision, 1.0)
+            taken.append(decision.id)
+
+    first = Running(sqlite, tmp_path, "--port", port)
+    # a restart takes 5 s, and may take longer where other work is done
+    with Client(first.url) as usual:
+        assert usual.patience >= 30
+    with Client(first.url, patience=300) as client, ThreadPoolExecutor(3) as visitors:
+        client.create("b", 2)
+        visits = [visitors.submit(visit, client) for _ in range(3)]
+        try:
+            while len(taken) < 10 and not any(one.done() for one in visits):
+                time.sleep(0.01)
+            first.end(signal.SIGKILL)
+            before = len(taken)
+            time.sleep(5)  # what a restart takes
+            with Running(sqlite, tmp_path, "--port", port):
+                while len(taken) < before + 10 and not any(one.done() for one in visits):
+                    time.sleep(0.01)
+                stop.set()
+                for one in visits:
+                    one.result()
+                counts = client.statistics("b")
+        finally:
+            stop.set()
+            first.end(signal.SIGKILL)
+    assert len(set(taken)) == len(taken) == counts["decisions"] == counts["rewards"]
+    assert "does not serve now" in caplog.text
+
+
+def test_the_client_changes_items_and_looks_at_them(app: httpx.Client) -> None:
+    with Client(str(app.base_url)) as client:
+        client.create("i", 2, catalogue={"ids": ["a"], "features": [[1.0, 0.0]]}, reward_range=(0, 1))
+        assert client.put_item("i", "b/c", [0.6, 0.8]) == {"catalogue_version": 2, "items": 2}
+        assert client.put_items("i", {"d": [0.0, 1.0], "a": [0.9, 0.1]})["catalogue_version"] == 3
+        seen = client.decide("i")
+        assert client.delete_item("i", "b/c")["items"] == 2
+        assert client.catalogue("i")["ids"] == ["a", "d"]
+        assert client.catalogue("i", 3)["ids"] == ["a", "b/c", "d"]
+        client.reward("i", seen, 1.0)
+        assert {arm["id"] for arm in client.arms("i")["arms"]} == {"a", "d"}
+        assert client.trend("i")["decisions"] == 1
+
+
+def test_the_client_waits_for_reports_which_are_called_off_when_it_leaves(
+    app: httpx.Client, tmp_path: Path
+) -> None:
+    create(app)
+    with Client(str(app.base_url), timeout=0.2, patience=0) as client:
+        client.export("b", tmp_path / "log.parquet")  # a process has to be started first
+    assert (tmp_path / "log.parquet").read_bytes()[:4] == b"PAR1"

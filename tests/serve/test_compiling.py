@@ -1,14 +1,11 @@
 """A machine that has compiled nothing yet: the service answers while it compiles."""
 
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
 
 import httpx
 import pytest
-import sqlalchemy as sa
 
 from linmed.policies import Uniform
 from linmed.serve import database as db
@@ -88,18 +85,6 @@ def test_a_server_can_be_stopped_while_it_compiles(sqlite: str, monkeypatch: pyt
         while not seen:
             time.sleep(0.01)
     assert len(seen) < 1000
-
-
-def test_a_policy_nobody_knows_stops_the_server_at_once(sqlite: str) -> None:
-    with_a_bandit(sqlite, "b")
-    opened = db.Database(sqlite)
-    with opened.writer.begin() as connection:
-        connection.execute(sa.update(db.policies).values(config='{"policy": "Nonsense"}'))
-    opened.close()
-    words = [sys.executable, "-m", "linmed.serve", "--database", sqlite, "--port", "0"]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
-    assert done.returncode != 0
-    assert "unknown policy 'Nonsense'" in done.stderr
 
 
 def test_a_policy_that_refuses_some_shapes_is_served(

@@ -84,19 +84,6 @@ def test_a_server_told_to_stop_writes_a_snapshot_and_starts_from_it(sqlite: str)
         assert max(map(abs, client.get("/v1/bandits/b/state").json()["theta"])) < 10
 
 
-@pytest.mark.parametrize("damage", [b"", b"not a snapshot", b"PK\x03\x04cut"])
-def test_a_damaged_snapshot_is_passed_over(sqlite: str, damage: bytes) -> None:
-    with application(sqlite) as client:
-        create(client)
-        some_rounds(client, 5)
-    opened = db.Database(sqlite)
-    with opened.writer.begin() as connection:
-        connection.execute(sa.update(db.snapshots).values(state=damage))
-    opened.close()
-    with application(sqlite) as client:
-        assert assert_state_is_fold(client, sqlite) == 5
-
-
 def test_snapshots_do_not_pile_up(sqlite: str) -> None:
     with application(sqlite, snapshot_every=2) as client:
         create(client)
@@ -136,12 +123,13 @@ def test_a_migration_runs_once_and_keeps_the_data(
     def add_note(connection: Any) -> None:
         connection.exec_driver_sql("ALTER TABLE bandits ADD COLUMN note TEXT DEFAULT 'none'")
 
+    before = len(db.MIGRATIONS)
     monkeypatch.setattr(db, "MIGRATIONS", (*db.MIGRATIONS, add_note))
     opened.open()
     opened.open()
     with opened.reader.begin() as connection:
         assert connection.exec_driver_sql("SELECT name, note FROM bandits").one() == ("b", "none")
-        assert connection.execute(sa.select(db.schema.c.version)).scalar_one() == 2
+        assert connection.execute(sa.select(db.schema.c.version)).scalar_one() == before + 1
     opened.close()
 
 
@@ -155,7 +143,7 @@ def test_nothing_acknowledged_is_lost_when_the_server_is_killed(
         sys.executable,
         str(ROOT / "benchmarks" / "service_crash.py"),
         "--kills",
-        "1",
+        "2",
         "--clients",
         "3",
     ]
@@ -199,7 +187,7 @@ def test_a_commit_whose_confirmation_is_lost_is_answered_as_the_success_it_was(
         nonlocal losing
         losing = lost
         engine.submit(*jobs)
-        return [job.answer.result(30) for job in jobs]
+        return [job.answer.result(300) for job in jobs]
 
     rows = [row("plain"), row("keyed", "k"), row("one"), row("two", "l"), row("another", "k")]
     jobs = [Decide([rows[0]]), Decide([rows[1]]), Decide(rows[2:4]), Decide([rows[4]])]

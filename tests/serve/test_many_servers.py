@@ -1,7 +1,6 @@
 """Several servers on one PostgreSQL."""
 
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -12,16 +11,10 @@ import sqlalchemy as sa
 from linmed.serve import store
 from linmed.serve.database import Database, rewards
 from linmed.serve.engine import Decide, Engine, Group, Reward
+from linmed.serve.reports import Reports
 from linmed.serve.store import add_bandit
 
-from .serving import ARMS, SETTINGS, application, create, decide, reward, row
-
-
-def until(condition: Any, seconds: float = 30.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.02)
+from .serving import ARMS, SETTINGS, application, create, decide, reward, row, until
 
 
 @pytest.mark.identity
@@ -146,14 +139,26 @@ def test_an_engine_passes_every_reward_on_exactly_once_and_in_order(postgres: st
     for i in range(60):
         job = Decide([row(f"d{i}")])
         engines[i % 3].submit(job)
-        job.answer.result(30)
+        job.answer.result(300)
         later = Reward(1, [(f"d{i}", float(i))])
         engines[(i * 7) % 3].submit(later)
         if i % 4 == 0:
-            later.answer.result(30)
+            later.answer.result(300)
     until(lambda: all(len(numbers) >= 60 for numbers in seen))
     for engine in engines:
         engine.stop()
     assert seen == [list(range(1, 61))] * 3
     for database in databases:
         database.close()
+
+
+def test_a_report_may_think_for_longer_than_others_may_hold_a_transaction(postgres: str) -> None:
+    opened = Database(postgres)
+    limit = "SHOW idle_in_transaction_session_timeout"
+    with opened.reader.begin() as connection:
+        assert connection.exec_driver_sql(limit).scalar_one() == "30s"
+    with Reports(opened).reading() as connection:
+        assert connection.exec_driver_sql(limit).scalar_one() == "0"
+    with opened.reader.begin() as connection:  # the same connection, afterwards
+        assert connection.exec_driver_sql(limit).scalar_one() == "30s"
+    opened.close()

@@ -54,7 +54,7 @@ def test_a_stopped_server_has_answered_what_it_accepted_and_logs_json(sqlite: st
 
         with ThreadPoolExecutor(4) as pool:
             futures = [pool.submit(work, i) for i in range(4)]
-            assert halfway.wait(60)
+            assert halfway.wait(300)
             server.end(signal.SIGTERM)
             for future in futures:
                 future.result()
@@ -103,6 +103,10 @@ def test_check_says_what_is_wrong_without_serving(sqlite: str, tmp_path: Path) -
     wrong = subprocess.run([*base, missing], capture_output=True, text=True)
     assert wrong.returncode == 2
     assert "cannot open the database" in wrong.stderr
+    (tmp_path / "notes.txt").write_text("not a database" * 100)
+    other = subprocess.run([*base, f"sqlite:///{tmp_path}/notes.txt"], capture_output=True, text=True)
+    assert other.returncode == 2
+    assert other.stderr.startswith("linmed serve: cannot open the database")
 
 
 @pytest.mark.parametrize(

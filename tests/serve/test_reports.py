@@ -3,6 +3,7 @@
 import time
 import typing
 import warnings
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,9 @@ import sqlalchemy as sa
 from linmed.log import SCHEMA
 from linmed.ope import DecisionLog, OPEWarning, evaluate
 from linmed.ope.intervals import VALID
-from linmed.serve.bodies import EvaluateRequest
 from linmed.serve.client import Client
 from linmed.serve.database import Database, decisions, rewards
+from linmed.serve.report_bodies import EvaluateRequest
 
 from .serving import application, create, decide, reward
 
@@ -59,6 +60,14 @@ def ask(app: httpx.Client, name: str = "b", **body: Any) -> dict[str, Any]:
     return found
 
 
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    """A server with a log of 200 decisions, for tests that only read it."""
+    with application(f"sqlite:///{tmp_path_factory.mktemp('played') / 'test.db'}") as client:
+        play(client, 200)
+        yield client
+
+
 @pytest.mark.parametrize(
     ("judged", "asked"),
     [
@@ -73,13 +82,12 @@ def ask(app: httpx.Client, name: str = "b", **body: Any) -> dict[str, Any]:
     ],
 )
 def test_the_exported_log_gives_the_numbers_and_the_doubts_that_the_service_gave(
-    app: httpx.Client, tmp_path: Path, judged: int, asked: dict[str, Any]
+    played: httpx.Client, tmp_path: Path, judged: int, asked: dict[str, Any]
 ) -> None:
-    play(app, 200)
     estimators = ["ipw", "snipw", "dr"]
     targets = ["uniform", "logged", "arm:1"]
-    served = ask(app, targets=targets, estimators=estimators, **asked)
-    log = download(app, tmp_path / "log.parquet")
+    served = ask(played, targets=targets, estimators=estimators, **asked)
+    log = download(played, tmp_path / "log.parquet")
     named = {target: target for target in targets}
     with warnings.catch_warnings(record=True) as doubts:
         warnings.simplefilter("always", OPEWarning)
@@ -248,18 +256,6 @@ def send(app: httpx.Client, name: str, pairs: list[dict[str, Any]]) -> None:
         assert app.post(f"/v1/bandits/{name}/reward/batch", json={"rewards": pairs}).status_code == 200
 
 
-def test_the_page_is_told_the_shares_and_the_doubts(app: httpx.Client) -> None:
-    play(app, 100)
-    found = app.get("/v1/bandits/b/estimates").json()
-    assert found == ask(app, targets=["uniform", "logged", "greedy"])  # the defaults of an evaluation
-    assert (found["decisions"], found["waiting"], found["judged"]) == (68, 7, 7)
-    assert "61 of 68 decisions (90%) were not judged" in found["warnings"][0]
-    create(app, "unbounded")
-    empty = app.get("/v1/bandits/unbounded/estimates").json()
-    assert "none has come" in empty["reason"]
-    assert "reward_range" in empty["warnings"][0]
-
-
 def test_statistics_count_the_log(app: httpx.Client) -> None:
     play(app, 100)
     found = app.get("/v1/bandits/b/statistics").json()
@@ -276,3 +272,16 @@ def test_without_arms_in_the_log_the_targets_that_need_none_still_work(app: http
     refused = app.post("/v1/bandits/b/evaluate", json={"targets": ["greedy"]})
     assert refused.status_code == 422
     assert "arms" in refused.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("name", ["uniform", "greedy", "arm:0"])
+def test_two_targets_of_one_name_are_refused_by_it(app: httpx.Client, name: str, first: int) -> None:
+    create(app, reward_range=[0.0, 1.0])
+    for _ in range(4):
+        reward(app, decide(app), 1.0)
+    both = [name, {"name": name, "policy": {"policy": "LinMED"}}]
+    wanted = {"targets": [both[first], both[1 - first]]}
+    answer = app.post("/v1/bandits/b/evaluate", json=wanted)
+    assert (answer.status_code, answer.json()["error"]["field"]) == (422, "targets[1]")
+    assert repr(name) in answer.json()["error"]["message"]

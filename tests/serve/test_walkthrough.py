@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -35,9 +36,31 @@ def test_the_walk_with_curl_does_what_it_says(running: Running, tmp_path: Path) 
     assert DecisionLog.open(tmp_path / "colours.parquet").table().num_rows == 1
 
 
+def test_the_first_python_example_runs_on_a_machine_that_has_compiled_nothing(
+    sqlite: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "empty"))
+    with Running(sqlite, tmp_path) as server, server.client() as client:
+        code = blocks("py")[0].replace("http://127.0.0.1:8000", server.url)
+        guide = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+        answered = 0
+        while guide.poll() is None:
+            assert client.get("/healthz").json() == {"status": "ok"}  # a liveness probe would not kill it
+            answered += 1
+            time.sleep(0.1)
+        assert guide.stdout is not None
+        with guide.stdout:
+            arm, probability = guide.stdout.read().split()
+        assert guide.returncode == 0
+        assert int(arm) in range(3)
+        assert 0 < float(probability) <= 1
+        assert answered > 3
+        assert client.get("/v1/bandits/articles/statistics").json()["rewards"] == 1
+
+
 def test_the_python_examples_run(running: Running, tmp_path: Path) -> None:
     code = "".join(blocks("py")).replace("http://127.0.0.1:8000", running.url)
-    code = code.replace('"articles"', '"guide"').replace("24 * 3600", "0.001")
+    code = code.replace('"articles"', '"guide"')
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     first, uniform, logged, *_ = done.stdout.splitlines()

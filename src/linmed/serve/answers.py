@@ -1,14 +1,20 @@
 """How bodies are read and answers written: one form for all, and errors that name the field."""
 
 import json
+import logging
 from typing import Any, TypeVar
 
 from fastapi import Request, Response
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import to_json
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
-from linmed.serve.errors import Kind, Refused, place
+from linmed.serve.database import cause, trouble
+from linmed.serve.errors import Kind, Refused
+from linmed.serve.messages import explained
+
+logger = logging.getLogger("linmed.serve")
 
 Body = TypeVar("Body", bound=BaseModel)
 
@@ -17,11 +23,14 @@ STATUS: dict[Kind, int] = {
     "unauthorised": 401,
     "forbidden": 403,
     "unknown": 404,
+    "too slow": 408,
     "conflict": 409,
     "too large": 413,
     "wrong type": 415,
     "invalid": 422,
     "overloaded": 429,
+    "head too large": 431,
+    "left": 499,  # as nginx counts callers who did not wait for their answer
     "failed": 500,
     "unavailable": 503,
 }
@@ -36,15 +45,23 @@ class Json(Response):
         super().__init__(to_json(content, inf_nan_mode="null"), status_code)
 
 
-async def read(request: Request, model: type[Body]) -> Body:
-    """The body of a request. One pass over the bytes: checked while it is parsed, and never bottomless."""
+async def body_of(request: Request) -> bytes:
+    """The body of a request, if it comes to its end."""
     try:
-        return model.model_validate_json(await request.body())
+        return await request.body()
+    except ClientDisconnect:
+        raise Refused("left", "the caller left before the end of the request") from None
+
+
+def read(body: bytes, model: type[Body]) -> Body:
+    """What a body says. One pass over the bytes: checked while it is parsed, and never bottomless."""
+    try:
+        return model.model_validate_json(body)
     except ValidationError as error:
         raise _invalid(error, "body") from None
 
 
-def checked(name: str, text: str, kind: TypeAdapter[str]) -> str:
+def checked(name: str, text: str, kind: TypeAdapter[Any]) -> Any:
     """A part of the path."""
     try:
         return kind.validate_python(text)
@@ -56,8 +73,8 @@ def _invalid(error: ValidationError, whole: str) -> Refused:
     first = error.errors(include_url=False, include_input=False)[0]
     if first["type"] == "json_invalid":
         return Refused("malformed", f"{whole}: {first['msg']}")
-    field = place(*first["loc"]) or whole
-    return Refused("invalid", f"{field}: {first['msg']}", field)
+    field, message = explained(error, whole)
+    return Refused("invalid", message, field)
 
 
 def refusal(error: Refused) -> Response:
@@ -78,6 +95,22 @@ async def http_error(request: Request, error: Exception) -> Response:
     """What Starlette itself refuses: unknown paths and methods."""
     assert isinstance(error, HTTPException)
     return _error(error.status_code, str(error.detail), None, dict(error.headers or {}))
+
+
+def in_trouble(error: Exception) -> Refused | None:
+    """What to answer where the database is the reason: it comes back, and so should the caller."""
+    if not trouble(error):
+        return None
+    logger.warning("the database does not answer", extra={"error": cause(error)})
+    return Refused("unavailable", "the database does not answer: try again", retry_after=1)
+
+
+async def without_database(request: Request, error: Exception) -> Response:
+    """What the database fails; where it is not in trouble, the mistake is ours."""
+    refused = in_trouble(error)
+    if refused is None:
+        raise error
+    return refusal(refused)
 
 
 async def failed(request: Request, error: Exception) -> Response:

@@ -2,26 +2,31 @@
 
 import contextlib
 import inspect
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
-from importlib.resources import files
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
-from fastapi.routing import APIRoute
 from pydantic import TypeAdapter
 from pydantic.json_schema import models_json_schema
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 
 import linmed
 from linmed.serve import bodies
-from linmed.serve.answers import Json, checked, failed, http_error, read, refused
+from linmed.serve.answers import Json, body_of, checked, failed, http_error, read, refused, without_database
+from linmed.serve.assets import PAGE
 from linmed.serve.database import Database
 from linmed.serve.errors import Refused
-from linmed.serve.gate import Gate, Receive, Scope, Send
-from linmed.serve.routes import BANDITS, DECISIONS, PREFIX, REPORTS, Route, allow
+from linmed.serve.gate import Gate
+from linmed.serve.large import read_large
+from linmed.serve.leaving import Left, unless_left
+from linmed.serve.quick import Quick
+from linmed.serve.routes import BANDITS, CATALOGUE, DECISIONS, PREFIX, REPORTS, Route, allow
 from linmed.serve.server import Server
 from linmed.serve.settings import Settings
+from linmed.serve.turns import encoded
 
 ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": bodies.ErrorView, "description": text}
@@ -38,14 +43,14 @@ ERRORS: dict[int | str, dict[str, Any]] = {
         503: "Not now: see Retry-After",
     }.items()
 }
-PATH = {"name": TypeAdapter(bodies.BanditName), "decision_id": TypeAdapter(bodies.DecisionId)}
-"""What may stand in a path."""
-PAGE = {
-    "/": ("index.html", "text/html; charset=utf-8"),
-    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
-    "/page.css": ("page.css", "text/css; charset=utf-8"),
-    "/favicon.svg": ("favicon.svg", "image/svg+xml"),
+PATH: dict[str, TypeAdapter[Any]] = {
+    "name": TypeAdapter(bodies.BanditName),
+    "decision_id": TypeAdapter(bodies.DecisionId),
+    "item_id": TypeAdapter(bodies.ArmId),
+    "version": TypeAdapter(bodies.CatalogueNumber),
 }
+"""What may stand in a path."""
+TAGS = {"decisions": DECISIONS, "bandits": BANDITS, "catalogues": CATALOGUE, "reports": REPORTS}
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -66,17 +71,21 @@ def create_app(settings: Settings, database: Database) -> Gate:
         openapi_url="/v1/openapi.json",
         docs_url=None,  # these pages load scripts from elsewhere
         redoc_url=None,
+        redirect_slashes=False,  # it would send callers, with their tokens, to http:// and any Host
         lifespan=lifespan,
     )
-    for tag, routes in {"decisions": DECISIONS, "bandits": BANDITS, "reports": REPORTS}.items():
+    for tag, routes in TAGS.items():
         for route in routes:
             add(app, tag, route, endpoint(server, route))
     add_operation(app, server)
     app.add_exception_handler(Refused, refused)
     app.add_exception_handler(HTTPException, http_error)
+    app.add_exception_handler(SQLAlchemyError, without_database)
     app.add_exception_handler(Exception, failed)
     complete_document(app)
-    return Gate(Shortcut(app, "decide", "reward"), settings, server.tokens, server.metrics)
+    gate = Gate(app, settings, server.tokens, server.metrics)
+    gate.quick = Quick(server, gate)
+    return gate
 
 
 def endpoint(server: Server, route: Route) -> Endpoint:
@@ -90,9 +99,21 @@ def endpoint(server: Server, route: Route) -> Endpoint:
         else:
             allow(caller, route.scope, given[0])
         if route.takes is not None:
-            given.append(await read(request, route.takes))
-        found = await route.grant(server, *given)
-        return found if isinstance(found, Response) else Json(found)
+            body = await body_of(request)
+            large = await read_large(body, route.takes, server.drawing.threads)
+            given.append(large or read(body, route.takes))
+        work = route.grant(server, *given)
+        try:
+            found = await (unless_left(request.receive, work) if route.long else work)
+        except Left:
+            return Response(status_code=499)  # for the metrics: nobody reads it
+        except Refused as error:
+            if error.kind == "overloaded":
+                server.metrics.refused.labels("load").inc()
+            raise
+        if isinstance(found, Response):
+            return found
+        return Response(await encoded(found), media_type=Json.media_type) if route.long else Json(found)
 
     return answer
 
@@ -103,7 +124,7 @@ def add(app: FastAPI, tag: str, route: Route, answer: Endpoint) -> None:
         "parameters": [
             {"name": key, "in": "path", "required": True, "schema": kind.json_schema()}
             for key, kind in PATH.items()
-            if f"{{{key}}}" in route.path
+            if re.search(rf"{{{key}\b", route.path)
         ]
     }
     if route.takes is not None:
@@ -134,8 +155,7 @@ def add_operation(app: FastAPI, server: Server) -> None:
 
         return show
 
-    for path, (file, kind) in PAGE.items():
-        content = files("linmed.serve").joinpath("page", file).read_bytes()
+    for path, (content, kind) in PAGE.items():
         app.get(path, include_in_schema=False)(page(content, kind))
 
     @app.get("/healthz", include_in_schema=False)
@@ -147,19 +167,30 @@ def add_operation(app: FastAPI, server: Server) -> None:
     async def readyz() -> Response:
         """Whether decisions of every bandit can be taken."""
         status = await server.status()
-        return Json({"status": status}, 200 if status == "ready" else 503)
+        body: dict[str, Any] = {"status": status}
+        if broken := sorted(server.memory.broken):
+            body["broken"] = len(broken) if len(server.tokens) else broken  # anyone may ask this
+        return Json(body, 200 if status == "ready" else 503)
+
+    @app.get("/v1/status", include_in_schema=False)
+    async def status() -> Response:
+        """The same for the page, with the policies that are being compiled for this machine."""
+        return Json({"status": await server.status(), "compiling": server.compiler.at_work})
 
     @app.get("/metrics", include_in_schema=False)
     async def metrics(request: Request) -> Response:
         """For Prometheus."""
         allow(request.scope["caller"], "read")
+        server.metrics.waiting.set(server.engine.waiting)
+        server.metrics.reports.set(server.reporters.waiting)
+        server.metrics.broken.set(len(server.memory.broken))
         return Response(server.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
 def complete_document(app: FastAPI) -> None:
     """Add to the OpenAPI document the bodies that `read` reads and how tokens are sent."""
     plain = app.openapi
-    taken = [route.takes for route in (*BANDITS, *DECISIONS, *REPORTS) if route.takes is not None]
+    taken = [route.takes for routes in TAGS.values() for route in routes if route.takes is not None]
 
     def documented() -> dict[str, Any]:
         document = plain()
@@ -173,29 +204,3 @@ def complete_document(app: FastAPI) -> None:
         return document
 
     app.openapi = documented  # type: ignore[method-assign]
-
-
-class Shortcut:
-    """ASGI: `POST /v1/bandits/{name}/LAST`, the requests that come most, straight to their endpoints.
-
-    FastAPI would solve dependencies that they do not have, and that costs more than the decision.
-    """
-
-    def __init__(self, app: FastAPI, *last: str):
-        self.app = app
-        paths = {f"{PREFIX}/{{name}}/{one}": one for one in last}
-        found = [route for route in app.routes if isinstance(route, APIRoute) and route.path in paths]
-        self.routes = {paths[route.path]: route for route in found}
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """The short way, or whatever FastAPI makes of it."""
-        if scope["type"] == "http" and scope["method"] == "POST":
-            start, _, last = scope["path"].rpartition("/")
-            route = self.routes.get(last)
-            name = start.removeprefix(f"{PREFIX}/")
-            if route is not None and name != start and "/" not in name:
-                scope["route"], scope["path_params"] = route, {"name": name}
-                response = await route.endpoint(Request(scope, receive))
-                await response(scope, receive, send)
-                return
-        await self.app(scope, receive, send)

@@ -3,61 +3,22 @@
 Errors name the field of the request, as `linmed.checks` does.
 """
 
-import hashlib
+import copy
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from linmed import checks
 from linmed.checks import BadValue, Floats
+from linmed.kernels.linear import all_within
 from linmed.policies.base import Policy
+from linmed.serve.catalogue import Catalogue, Map, Offer, bounded, from_catalogue
 from linmed.serve.errors import INPUT, field_of, place
 from linmed.serve.settings import LARGEST
-
-Map = Literal["plain", "outer"]
-
-
-@dataclass(frozen=True, eq=False)
-class Catalogue:
-    """Arms that requests name by id."""
-
-    ids: tuple[str, ...]
-    features: Floats  # (n, f)
-
-    @cached_property
-    def place(self) -> dict[str, int]:
-        """Where each id stands."""
-        return {name: i for i, name in enumerate(self.ids)}
-
-    def rows(self, wanted: Sequence[str] | None) -> tuple[tuple[str, ...], Floats]:
-        """The ids and features of `wanted`, or of all."""
-        if wanted is None:
-            return self.ids, self.features
-        for i, name in enumerate(wanted):
-            if name not in self.place:
-                raise BadValue(f"arm_ids[{i}]", f"arm_ids[{i}]: {name!r} is not in the catalogue")
-        if not wanted:
-            raise BadValue("arm_ids", "arm_ids is empty: at least one arm is needed")
-        return tuple(wanted), self.features[[self.place[name] for name in wanted]]
-
-
-class Offer(NamedTuple):
-    """The arms among which one request asks for a decision."""
-
-    vectors: Floats  # (K, d)
-    ids: tuple[str, ...] | None
-
-    def digest(self) -> bytes:
-        """Tells two requests apart that carry the same key."""
-        found = hashlib.blake2b(self.vectors.tobytes(), digest_size=16)
-        if self.ids is not None:
-            found.update("\0".join(self.ids).encode())
-        return found.digest()
 
 
 class Drawn(NamedTuple):
@@ -89,7 +50,11 @@ class Bandit:
     seq: int = 0
     """The last reward that has been considered."""
     since_snapshot: int = 0
+    pace: float = 6e-8
+    """Seconds that a decision takes for each number of its arms, as measured (`drawing`)."""
     state: Any = field(default=None, repr=False)
+    decider: Callable[..., int] | None = field(default=None, repr=False)
+    """`policy.decide` bound to `state` (`Policy.decider`), once it is made ready and where there is one."""
 
     def __post_init__(self) -> None:
         self.state = self.policy.start(1, self.dim)
@@ -136,33 +101,83 @@ class Bandit:
             if ids is not None and len(ids) != len(vectors):
                 raise BadValue("arm_ids", f"arm_ids has {len(ids)} entries for {len(vectors)} arms")
             few(given, len(vectors), max_arms)
-            found = bounded("arms", checks.arm_matrix(vectors, self.dim))
-            return Offer(found, None if ids is None else tuple(ids))
+            return Offer(self._matrix(vectors), None if ids is None else tuple(ids))
         if self.catalogue is None:
             raise BadValue("arms", "arms: give the features of each arm; this bandit has no catalogue")
-        names, features = self.catalogue.rows(ids)
-        few(given, len(names), max_arms)
-        return Offer(combine(features, context, self.map, self.dim), names)
+        few(given, len(self.catalogue.ids if ids is None else ids), max_arms)
+        return from_catalogue(self.catalogue, ids, context, self.map, self.dim)
+
+    def _matrix(self, vectors: list[list[float]] | Floats) -> Floats:
+        """Arms (K, d) as they were given; one that is in form already (`quick`) is only looked through."""
+        if (
+            isinstance(vectors, np.ndarray)
+            and vectors.shape[1:] == (self.dim,)
+            and checks.for_kernels(vectors) is vectors
+            and len(vectors)
+            and all_within(vectors, LARGEST)
+        ):
+            return vectors
+        return bounded("arms", checks.arm_matrix(vectors, self.dim))
 
     def draw(self, arms: Floats, noise: Floats) -> Drawn:
         """Decide among `arms` (K, d) with `noise` (1, noise_size)."""
-        choice = self.policy.decide(self.state, arms[None], noise)
-        arm, log_p = int(choice.arm[0]), float(choice.log_probability[0])
+        every: Floats | None
+        kept = None
+        if self.decider is None:
+            choice = self.policy.decide(self.state, arms[None], noise)
+            arm, log_p = int(choice.arm[0]), float(choice.log_probability[0])
+            every = None if choice.log_probabilities is None else choice.log_probabilities[0]
+            if self.keeps:
+                kept = choice.features[0]
+        else:
+            every = np.empty(len(arms))
+            arm = self.decider(arms, noise[None], 0, every, np.empty(self.dim))
+            if arm < 0:
+                raise checks.bad_entry("arms", arms)
+            log_p = every.item(arm)
         if not math.isfinite(log_p):
             text = "arms: the policy finds no probability for them; are they of very different size?"
             raise BadValue("arms", text)
-        every = None if choice.log_probabilities is None else choice.log_probabilities[0]
-        kept = choice.features[0] if self.keeps else None
-        best = int(np.argmax(np.einsum("kd,d->k", arms, self.state.theta[0])))  # starts no thread of BLAS
+        best = int(np.vecdot(arms, self.state.theta[0]).argmax())  # row by row: starts no thread of BLAS
         return Drawn(arm, best, min(log_p, 0.0), arms[arm], kept, every)
 
+    def numbers(self, vectors: Sequence[Any] | None, ids: Sequence[str] | None) -> int:
+        """How many numbers the arms of a request have, before they are made: K·d."""
+        if vectors is None:
+            vectors = ids if ids is not None else () if self.catalogue is None else self.catalogue.ids
+        return len(vectors) * self.dim
+
+    def apart(self) -> "Bandit":
+        """As it is now, with a state of its own: to draw from while rewards are folded."""
+        twin = copy.copy(self)
+        twin.state, twin.decider = self.state.copy(), None
+        return twin
+
+    def take_notes(self, before: Any, after: Any) -> None:
+        """What decisions changed in a state apart (a warm design); rewards folded meanwhile stay."""
+        own, then = self.state.arrays(), before.arrays()
+        for name, array in after.arrays().items():
+            if not np.array_equal(array, then[name], equal_nan=array.dtype.kind == "f"):
+                own[name][...] = array
+
     def warm_up(self) -> None:
-        """Compile what a decision and a reward need, on a state of no consequence."""
+        """Compile what a decision and a reward need, on a state of no consequence, and bind the former."""
         state, policy = self.policy.start(1, self.dim), self.policy
         two = np.eye(max(2, self.dim))[:2, : self.dim]
-        arms = self.catalogue.features if self.keeps and self.catalogue else checks.for_kernels(two)
+        arms = self._matrix(checks.for_kernels(two))
+        if self.keeps and self.catalogue:
+            arms = self.catalogue.features
         choice = policy.decide(state, arms[None], np.full((1, policy.noise_size(self.dim)), 0.5))
         policy.learn(state, choice.features, np.zeros(1), np.zeros(1, dtype=np.int64))
+        self.decider = policy.decider(self.state) if policy.learns_from_arms else None
+
+    def adopts(self, changed: "Bandit") -> bool:
+        """Take over the settings of `changed`, if its policy is this one's: then the state stays as it is."""
+        if changed.version != self.version:
+            return False
+        for name in ("revision", "archived", "reward_range", "catalogue"):
+            setattr(self, name, getattr(changed, name))
+        return True
 
     def absorbs(self, version: int) -> bool:
         """Whether the reward of a decision taken under `version` is part of this state."""
@@ -202,34 +217,11 @@ def few(field: str, number: int, most: int) -> None:
         raise BadValue(field, f"{field}: at most {most} arms in a decision, got {number}")
 
 
-def bounded(field: str, array: Floats) -> Floats:
-    """`array` if nothing in it is larger than the service accepts."""
-    if array.size and max(array.max(), -array.min()) > LARGEST:
-        where = np.unravel_index(int(np.argmax(np.abs(array))), array.shape)
-        entry = field + "".join(f"[{int(i)}]" for i in where)
-        raise BadValue(entry, f"{entry} is {array[where]:g}; at most {LARGEST:g} in size is accepted")
-    return array
-
-
-def combine(features: Floats, context: list[float] | None, map: Map, dim: int) -> Floats:
-    """The arms' vectors (K, dim) from catalogue features (K, f) and a context (c,).
-
-    plain: (features, context), dim = f + c.  outer: features ⊗ context, dim = f·c.
-    """
-    width = features.shape[1]
-    user = bounded("context", checks.floats("context", [] if context is None else context).reshape(-1))
-    needed, how = (dim // width, "dim / features") if map == "outer" else (dim - width, "dim − features")
-    if user.size != needed:
-        raise BadValue("context", f"context must have {needed} entries ({how}), got {user.size}")
-    if map == "outer":
-        joined: Floats = np.einsum("kf,c->kfc", features, user).reshape(len(features), dim)
-    else:
-        joined = np.hstack([features, np.broadcast_to(user, (len(features), user.size))])
-    return bounded("arms", checks.for_kernels(joined))
-
-
 def as_policy(config: dict[str, Any], where: str = "policy") -> Policy:
     """The policy that a request describes at `where`."""
+    if not isinstance(config.get("policy"), str):
+        text = f'{where} must name its class, as in {{"policy": "LinMED", "sigma": 0.5}}'
+        raise BadValue(place(where, "policy"), text)
     try:
         policy = Policy.from_dict(config)
     except INPUT as error:
@@ -241,25 +233,3 @@ def as_policy(config: dict[str, Any], where: str = "policy") -> Policy:
         text = f"{where}: label must be a name of at most 500 characters"
         raise BadValue(place(where, "label"), text)
     return policy
-
-
-def as_catalogue(ids: Sequence[str], features: list[list[float]], map: Map, dim: int) -> Catalogue:
-    """Checked: distinct ids, one row each, and a width that `map` can bring to `dim`."""
-    if len(ids) != len(features):
-        raise BadValue("catalogue", f"catalogue: {len(ids)} ids for {len(features)} rows of features")
-    if len(set(ids)) != len(ids):
-        twice = next(name for i, name in enumerate(ids) if name in ids[:i])
-        raise BadValue("catalogue.ids", f"catalogue: the id {twice!r} occurs twice")
-    field = "catalogue.features"
-    try:
-        matrix = checks.arm_matrix(features)
-    except INPUT as error:
-        raise BadValue(field, f"catalogue: {error}") from None
-    bounded(field, matrix)
-    width = matrix.shape[1]
-    if map == "plain" and width > dim:
-        raise BadValue(field, f"catalogue: arms have {width} features, more than dim={dim}")
-    if map == "outer" and dim % width:
-        text = f"catalogue: with map 'outer' dim={dim} must be a multiple of the {width} features"
-        raise BadValue(field, text)
-    return Catalogue(tuple(ids), matrix)

@@ -1,44 +1,22 @@
-"""The bodies that the API takes and gives, with examples."""
+"""The bodies that the API takes and gives, with examples; those of reports are in `report_bodies`."""
 
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-    ValidatorFunctionWrapHandler,
-    WrapValidator,
-)
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, ConfigDict, Field
+
+from linmed.serve.catalogue import MOST_ITEMS
+from linmed.serve.messages import EXAMPLES, NAME, TEXT
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
-Text = Annotated[str, Field(pattern=r"^[^\x00]+$", max_length=200)]  # PostgreSQL's text has no NUL
+Text = Annotated[str, Field(pattern=TEXT, max_length=200)]
 ArmId = Text
 Key = Text
-BanditName = Annotated[
-    str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=64, examples=["colours"])
-]
-DecisionId = Annotated[
-    str, Field(pattern=r"^[^\x00]+$", max_length=64, examples=["18b0f0e7c2a4d1f06b1d9a64c3e2f801"])
-]
+BanditName = Annotated[str, Field(pattern=NAME, max_length=64, examples=["colours"])]
+DecisionId = Annotated[str, Field(pattern=TEXT, max_length=64, examples=["18b0f0e7c2a4d1f06b1d9a64c3e2f801"])]
+CatalogueNumber = Annotated[int, Field(ge=1, le=2**31 - 1, examples=[1])]
 Range = Annotated[list[Finite], Field(min_length=2, max_length=2)]
 
-
-def _word_or_number(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
-    """One error for the whole field, where pydantic has one for each alternative."""
-    try:
-        return check(value)
-    except ValidationError:
-        message = "must be 'stop', 'skip' or the reward that none after `mature` seconds means"
-        raise PydanticCustomError("missing_reward", message) from None
-
-
-Missing = Annotated[Literal["stop", "skip"] | Finite, WrapValidator(_word_or_number)]
-
-POLICY = {"policy": "LinMED", "sigma": 0.5}
-CATALOGUE = {"ids": ["red", "green"], "features": [[1.0, 0.0], [0.0, 1.0]]}
-ARMS = [[1.0, 0.0], [0.6, 0.8]]
+POLICY, CATALOGUE, ARMS = EXAMPLES["policy"], EXAMPLES["catalogue"], EXAMPLES["arms"]
 
 
 def example(value: dict[str, Any]) -> ConfigDict:
@@ -47,11 +25,33 @@ def example(value: dict[str, Any]) -> ConfigDict:
 
 
 class CatalogueBody(BaseModel):
-    """Arms that requests may name by id."""
+    """Items that requests may name by id."""
 
     model_config = example(CATALOGUE)
-    ids: list[ArmId] = Field(min_length=1, max_length=100_000)
+    ids: list[ArmId] = Field(min_length=1, max_length=MOST_ITEMS)
     features: list[list[Finite]] = Field(min_length=1, description="One row for each id.")
+
+
+class ItemBody(BaseModel):
+    """An item that is to be in the catalogue."""
+
+    model_config = example({"features": [0.6, 0.8]})
+    features: list[Finite] = Field(min_length=1)
+
+
+class CatalogueView(BaseModel):
+    """One version of a catalogue."""
+
+    version: int
+    ids: list[str]
+    features: list[list[float]]
+
+
+class VersionView(BaseModel):
+    """What a change of items leads to."""
+
+    catalogue_version: int
+    items: int = Field(description="How many there are in this version.")
 
 
 class NewBandit(BaseModel):
@@ -75,7 +75,9 @@ class NewBandit(BaseModel):
         default=None, description="Lowest and highest possible reward: what confidence sequences need."
     )
     log_arms: bool = Field(
-        default=True, description="Keep every arm's features in the log, as evaluating a policy needs."
+        default=True,
+        description="Keep the features of every arm that a request gives, as evaluating a policy needs; "
+        "those of the catalogue are always known.",
     )
 
 
@@ -98,6 +100,7 @@ class BanditView(BaseModel):
     policy_name: str
     policy_version: int
     catalogue: CatalogueBody | None
+    catalogue_version: int | None
     map: Literal["plain", "outer"]
     reward_range: list[float] | None
     log_arms: bool
@@ -145,8 +148,12 @@ class DecisionView(BaseModel):
     arm_id: str | None
     probability: float
     log_probability: float
-    probabilities: list[float] | None = Field(description="Of every arm, where the policy computes them.")
+    probabilities: list[float] | None = Field(
+        description="Of every arm, where the policy computes them and the log has them: of arms given by "
+        "features always, of up to 128 items to seven digits."
+    )
     policy_version: int
+    catalogue_version: int | None = Field(description="That the arms were taken from.")
     repeated: bool = Field(description="Whether the key was known and this is the earlier decision.")
 
 
@@ -193,132 +200,6 @@ class RewardBatchView(BaseModel):
     """In the order of the request."""
 
     rewards: list[RewardView]
-
-
-class TrainedTarget(BaseModel):
-    """A policy that learns from the rewards of the first decisions and is judged on the decisions since."""
-
-    model_config = example(
-        {"name": "calmer", "policy": {"policy": "LinMED", "alpha_emp": 0.99, "alpha_opt": 0.005}}
-    )
-    name: Annotated[str, Field(min_length=1, max_length=100)]
-    policy: dict[str, Any]
-
-
-class EvaluateRequest(BaseModel):
-    """What would these targets have earned?"""
-
-    model_config = example({"targets": ["uniform", "logged", "greedy"], "estimators": ["ipw", "snipw"]})
-    targets: list[
-        Annotated[str, Field(pattern=r"^(uniform|logged|greedy|arm:[0-9]{1,9})$")] | TrainedTarget
-    ] = Field(default=["uniform", "greedy"], min_length=1, max_length=20)
-    estimators: list[Annotated[str, Field(max_length=40)]] = Field(
-        default=["ipw"], min_length=1, max_length=10
-    )
-    interval: Literal[
-        "betting", "bernstein", "mixture", "asymptotic", "adaptive", "normal", "bootstrap", "none"
-    ] = "betting"
-    confidence: float = Field(default=0.95, gt=0.0, lt=1.0)
-    reward_range: Range | None = Field(default=None, description="The bandit's own where left out.")
-    missing: Missing = Field(
-        default="stop",
-        description="Of decisions without a reward: 'stop' judges the log up to the first of them, which "
-        "assumes nothing; 'skip' leaves them out, which is right if lateness has nothing to do with the "
-        "reward; a number is the reward that none after `mature` seconds means.",
-    )
-    mature: Annotated[Finite, Field(ge=0.0)] | None = Field(
-        default=None,
-        description="Seconds: only decisions that are at least so much older than the newest decision or "
-        "reward of the log are judged.",
-    )
-    drift: bool | None = Field(
-        default=None, description="Whether values may change over time; false promises that they do not."
-    )
-    smallest_probability: Annotated[float, Field(gt=0.0, le=1.0)] | None = Field(
-        default=None, description="The promise that no arm a target may play was less probable in the log."
-    )
-
-
-class Estimate(BaseModel):
-    """One target × estimator."""
-
-    target: str
-    estimator: str
-    estimate: float | None
-    lower: float | None
-    upper: float | None
-    n: int
-    effective_n: float | None
-    valid: str
-
-
-class EvaluateView(BaseModel):
-    """The estimates, and what they rest on."""
-
-    results: list[Estimate]
-    trained_on: int = Field(
-        description="Rewards that trained targets learned from, all of the first decisions: the rest of the "
-        "answer is about the decisions since."
-    )
-    decisions: int
-    waiting: int = Field(description="Decisions that are old enough and have no reward yet.")
-    judged: int = Field(description="Decisions that the estimates rest on.")
-    warnings: list[str] = Field(description="What should make one hesitate, in words.")
-
-
-class Point(BaseModel):
-    """One span of time."""
-
-    time: int
-    decisions: int
-    rewards: int
-    mean_reward: float | None
-    exploration_rate: float | None
-
-
-class Share(BaseModel):
-    """How often an arm was played recently."""
-
-    arm: str
-    share: float
-
-
-class Version(BaseModel):
-    """A version of the policy."""
-
-    version: int
-    name: str
-    created: int
-
-
-class StatisticsView(BaseModel):
-    """Counts over the whole log; shares and curves over the recent decisions."""
-
-    name: str
-    policy: str
-    policy_version: int
-    policy_versions: list[Version]
-    archived: bool
-    decisions: int
-    rewards: int
-    pending: int
-    mean_reward: float | None
-    recent: int
-    exploration_rate: float | None = Field(
-        description="Share of decisions for another arm than the best estimate."
-    )
-    arm_shares: list[Share]
-    over_time: list[Point]
-
-
-class StateView(BaseModel):
-    """What this server has learned."""
-
-    policy_version: int
-    count: int = Field(description="Rewards absorbed.")
-    seq: int = Field(description="Number of the last reward considered.")
-    theta: list[float | None]
-    arrays: dict[str, Any] = Field(description="Every array of the state.")
 
 
 class ErrorDetail(BaseModel):

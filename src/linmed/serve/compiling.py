@@ -3,17 +3,14 @@
 import asyncio
 import json
 import logging
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from linmed.policies import Policy
 from linmed.policies.paths import walk_all
+from linmed.serve.threads import giving_way
 
 logger = logging.getLogger("linmed.serve")
-
-SWITCH = 0.0005
-"""Seconds after which a thread that compiles gives way to others; Python's own 5 ms make requests wait."""
 
 
 def path_of(policy: Policy) -> str:
@@ -44,19 +41,22 @@ class Compiler:
             self._begun[key] = asyncio.wrap_future(self._thread.submit(self._walk, policy))
         await asyncio.shield(self._begun[key])
 
+    @property
+    def at_work(self) -> list[str]:
+        """The policies that are not ready yet."""
+        names = [json.loads(key)["policy"] for key, begun in self._begun.items() if not begun.done()]
+        return sorted(set(names))
+
     def stop(self) -> None:
         """Begin nothing more; what is being compiled is finished first, for it cannot be interrupted."""
         self._stopping = True
         self._thread.shutdown(cancel_futures=True)
 
     def _walk(self, policy: Policy) -> None:
-        usual = sys.getswitchinterval()
-        sys.setswitchinterval(SWITCH)
         try:
-            for _ in walk_all(policy):
-                if self._stopping:
-                    return
+            with giving_way():
+                for _ in walk_all(policy):
+                    if self._stopping:
+                        return
         except Exception as error:  # a policy of someone's own need not take every shape
             logger.info("cannot compile all of a policy beforehand", extra={"error": str(error)})
-        finally:
-            sys.setswitchinterval(usual)

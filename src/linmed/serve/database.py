@@ -5,11 +5,16 @@ transaction is visible, so a server that has read all rewards up to `seq` never 
 On SQLite the lock is the write transaction itself, on PostgreSQL an advisory lock.
 """
 
+import json
+import os
+import shutil
 import sqlite3
 import time
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
+import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.pool import NullPool, QueuePool, StaticPool
@@ -26,7 +31,8 @@ bandits = sa.Table(
     sa.Column("id", Number, primary_key=True),
     sa.Column("name", sa.Text, nullable=False, unique=True),
     sa.Column("dim", sa.Integer, nullable=False),
-    sa.Column("settings", sa.Text, nullable=False),  # JSON: catalogue, map, reward_range, log_arms
+    sa.Column("settings", sa.Text, nullable=False),  # JSON: map, reward_range, log_arms
+    sa.Column("catalogue", sa.Integer),  # its version; null where there is none
     sa.Column("version", sa.Integer, nullable=False),  # of the policy
     sa.Column("revision", sa.Integer, nullable=False),  # grows with every change
     sa.Column("archived", sa.Boolean, nullable=False),
@@ -43,6 +49,19 @@ policies = sa.Table(
     sa.Column("created", sa.BigInteger, nullable=False),
 )
 
+items = sa.Table(
+    "items",  # of catalogues: one row for each item and each of its features' forms
+    metadata,
+    sa.Column("number", Number, primary_key=True),
+    sa.Column("bandit", Number, sa.ForeignKey("bandits.id"), nullable=False),
+    sa.Column("id", sa.Text, nullable=False),
+    sa.Column("place", sa.Integer, nullable=False),  # items are offered in this order
+    sa.Column("features", sa.LargeBinary, nullable=False),  # float64 little-endian (f,)
+    sa.Column("since", sa.Integer, nullable=False),  # the first version of the catalogue that has it
+    sa.Column("until", sa.Integer),  # the first that has it no more
+    sa.Index("items_of_bandit", "bandit", "since"),
+)
+
 decisions = sa.Table(
     "decisions",
     metadata,
@@ -50,7 +69,7 @@ decisions = sa.Table(
     sa.Column("id", sa.Text, nullable=False, unique=True),
     sa.Column("bandit", Number, sa.ForeignKey("bandits.id"), nullable=False),
     sa.Column("key", sa.Text),  # the client's
-    sa.Column("digest", sa.LargeBinary),  # of the arms that came with the key
+    sa.Column("digest", sa.LargeBinary),  # of the request that came with the key
     sa.Column("version", sa.Integer, nullable=False),  # of the policy
     sa.Column("absorbed", sa.BigInteger, nullable=False),  # rewards in the state that decided
     sa.Column("time", sa.BigInteger, nullable=False),
@@ -59,10 +78,16 @@ decisions = sa.Table(
     sa.Column("arm_count", sa.Integer, nullable=False),
     sa.Column("best", sa.Integer, nullable=False),  # the arm with the largest estimate ⟨θ̂, a⟩
     sa.Column("log_probability", Double, nullable=False),
-    sa.Column("features", sa.LargeBinary, nullable=False),  # float64 little-endian (d,)
+    # Arms given by the request: float64 little-endian.
+    sa.Column("features", sa.LargeBinary, nullable=False),  # (d,) of the arm; empty where it is an item
     sa.Column("kept", sa.LargeBinary),  # (d,) what the policy's learn needs, where that is not `features`
-    sa.Column("log_probabilities", sa.LargeBinary),  # (K,)
+    sa.Column("log_probabilities", sa.LargeBinary),  # (K,); float32 where the arms are items
     sa.Column("arms", sa.LargeBinary),  # (K,d)
+    # Arms of the catalogue: what they were made from.
+    sa.Column("catalogue", sa.Integer),  # its version
+    sa.Column("item", Number, sa.ForeignKey("items.number")),  # the arm
+    sa.Column("offered", sa.LargeBinary),  # (K,) places in it, by `numbers.pack_places`; null: all of it
+    sa.Column("context", sa.LargeBinary),  # (c,) by `numbers.pack`; null: none
     sa.Index("decisions_of_bandit", "bandit", "number"),
     sa.Index(
         "decisions_by_key",
@@ -93,6 +118,15 @@ snapshots = sa.Table(
     sa.Column("seq", sa.BigInteger, primary_key=True),
     sa.Column("state", sa.LargeBinary, nullable=False),  # npz, read without pickle
     sa.Column("time", sa.BigInteger, nullable=False),
+    sa.Column("digest", sa.LargeBinary),  # SHA-256 of the row's place and state
+)
+
+origins = sa.Table(  # what a bandit had learned before its log begins
+    "origins",
+    metadata,
+    sa.Column("bandit", Number, sa.ForeignKey("bandits.id"), primary_key=True),
+    sa.Column("state", sa.LargeBinary, nullable=False),  # npz, read without pickle
+    sa.Column("digest", sa.LargeBinary(32), nullable=False),  # SHA-256 of `state`
 )
 
 tokens = sa.Table(
@@ -104,17 +138,69 @@ tokens = sa.Table(
     sa.Column("bandit", sa.Text),  # a bandit's name, or null for all
     sa.Column("label", sa.Text, nullable=False),
     sa.Column("created", sa.BigInteger, nullable=False),
+    sa.Column("revoked", sa.BigInteger),  # a server that ever had tokens stays closed, so the row stays
 )
 
 
 def _first(connection: Connection) -> None:
+    """Every table as it is today; the later steps find nothing missing in it."""
     metadata.create_all(connection)
 
 
-MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_first,)
+def _second(connection: Connection) -> None:
+    """Catalogues have versions, in a table of their own; snapshots a digest; revoked tokens stay."""
+    metadata.create_all(connection, [items, origins])
+    _add_missing(connection, bandits.c.catalogue)
+    _add_missing(connection, *decisions.c["catalogue", "item", "offered", "context"])
+    # Requests are compared by what they say, no longer by the arms that a catalogue made of it.
+    connection.execute(sa.update(decisions).values(digest=None))
+    _add_missing(connection, tokens.c.revoked, snapshots.c.digest)
+    connection.execute(sa.delete(snapshots))  # those without a digest; they only shorten the way
+    for row in connection.execute(sa.select(bandits.c.id, bandits.c.settings)).all():
+        settings = json.loads(row.settings)
+        if "catalogue" not in settings:
+            continue
+        listed = settings.pop("catalogue")
+        change = sa.update(bandits).where(bandits.c.id == row.id)
+        connection.execute(change.values(settings=json.dumps(settings), catalogue=listed and 1))
+        if listed is not None:
+            entries = zip(listed["ids"], listed["features"], strict=True)
+            rows = [
+                {
+                    "bandit": row.id,
+                    "id": name,
+                    "place": i,
+                    "since": 1,
+                    "features": np.asarray(one, "<f8").tobytes(),
+                }
+                for i, (name, one) in enumerate(entries)
+            ]
+            connection.execute(sa.insert(items), rows)
+
+
+def _add_missing(connection: Connection, *columns: "sa.Column[Any]") -> None:
+    """ALTER TABLE, where the table has not got the columns from `_first`."""
+    for column in columns:
+        present = {found["name"] for found in sa.inspect(connection).get_columns(column.table.name)}
+        if column.name not in present:
+            kind = column.type.compile(connection.dialect)
+            connection.exec_driver_sql(f"ALTER TABLE {column.table.name} ADD COLUMN {column.name} {kind}")
+
+
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_first, _second)
 """MIGRATIONS[v] takes a database from schema version v to v + 1."""
 
+ROOM = 8000 * 4096
+"""Free bytes with which a SQLite database counts as full: what its WAL takes between two checkpoints."""
 _LOCK = 0x6C696E6D6564  # "linmed"
+_probe = sa.Table("linmed_probe", sa.MetaData(), sa.Column("content", sa.LargeBinary))
+_NETWORK = {  # a connection whose other end has vanished is noticed, not waited for
+    "connect_timeout": 10,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
 
 
 def now() -> int:
@@ -124,6 +210,20 @@ def now() -> int:
 
 class DatabaseError(RuntimeError):
     """The database cannot be used as it is."""
+
+
+_OURS = (sa.exc.IntegrityError, sa.exc.DataError, sa.exc.ProgrammingError, sa.exc.NotSupportedError)
+
+
+def trouble(error: BaseException) -> bool:
+    """Whether the database is the reason (stopped, full, read-only, out of connections), not the request."""
+    return isinstance(error, (sa.exc.DBAPIError, sa.exc.TimeoutError)) and not isinstance(error, _OURS)
+
+
+def cause(error: BaseException) -> str:
+    """What the database itself said, without the statement and its values: for the log."""
+    original = getattr(error, "orig", None) or error
+    return f"{type(original).__name__}: {original}".strip().partition("\n")[0]
 
 
 class Database:
@@ -151,13 +251,55 @@ class Database:
             with self.writer.begin() as connection:
                 self.lock(connection)
                 migrate(connection)
-        except sa.exc.OperationalError as error:
+        except sa.exc.DBAPIError as error:
             raise DatabaseError(f"cannot open the database {self.shown}: {error.orig}") from None
 
     def lock(self, connection: Connection) -> None:
         """From here to the commit no other server numbers rewards."""
         if not self.sqlite:
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
+
+    def probe(self) -> None:
+        """Write something and take it away again: fails where decisions could not be written either."""
+        with self.writer.begin() as connection:
+            self.lock(connection)
+            _probe.drop(connection, checkfirst=True)
+            _probe.create(connection)
+            connection.execute(sa.insert(_probe).values(content=os.urandom(2**18)))  # nothing compresses it
+        with self.writer.begin() as connection:
+            self.lock(connection)
+            _probe.drop(connection, checkfirst=True)
+
+    @property
+    def room(self) -> bool:
+        """Whether the disk has room for what is written next, as far as can be seen from here."""
+        try:
+            return not self.sqlite or shutil.disk_usage(self.file.parent).free >= ROOM
+        except OSError:  # not even the folder
+            return False
+
+    @property
+    def file(self) -> Path:
+        """SQLite's file."""
+        assert self.url.database is not None
+        return Path(self.url.database).absolute()
+
+    def checkpoint(self, how: Literal["PASSIVE", "TRUNCATE"] = "PASSIVE") -> bool:
+        """SQLite: move what the WAL holds into the file itself; whether all of it was moved.
+
+        What readers still need stays; TRUNCATE waits for them, a second at most.
+        """
+        if not self.sqlite:
+            return True
+        connection = self.writer.raw_connection()
+        try:
+            cursor = connection.cursor()
+            if how == "TRUNCATE":
+                cursor.execute("PRAGMA busy_timeout=1000")
+            _, pages, moved = cursor.execute(f"PRAGMA wal_checkpoint({how})").fetchone()
+            return bool(pages == moved)
+        finally:
+            connection.close()
 
     def close(self) -> None:
         """Close every connection."""
@@ -178,7 +320,7 @@ class Database:
                 self.url,
                 poolclass=pool,
                 pool_pre_ping=True,
-                connect_args={"options": options, "connect_timeout": 10},
+                connect_args={"options": options, **_NETWORK},
                 isolation_level="READ COMMITTED" if begin == "BEGIN IMMEDIATE" else "REPEATABLE READ",
                 **sizes,
             )
@@ -192,6 +334,7 @@ class Database:
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=FULL")  # a commit survives a loss of power
             connection.execute("PRAGMA wal_autocheckpoint=8000")  # pages: fewer, larger checkpoints
+            connection.execute(f"PRAGMA journal_size_limit={2 * ROOM}")  # a WAL that a long reader kept
             connection.execute("PRAGMA foreign_keys=ON")
             connection.execute("PRAGMA busy_timeout=30000")
 

@@ -1,49 +1,57 @@
 """A decision, from the arms of a request to the row of the log and the answer."""
 
+import hashlib
 import secrets
+import threading
 import time
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from linmed import streams
 from linmed.checks import Floats
-from linmed.serve import store
-from linmed.serve.bandit import Bandit, Offer
+from linmed.serve.bandit import Bandit, Drawn
+from linmed.serve.catalogue import Offer
 from linmed.serve.database import now
+from linmed.serve.numbers import blob, pack, pack_places
 
 BLOCK = 256
+EVERY = 128
+"""Items up to which a decision's row has the probability of every arm, so that it stays below 1 KB."""
 
 
 class Drawer:
-    """Draws decisions with random numbers of its own, seeded by the system's secure source."""
+    """Draws decisions with random numbers of its own, seeded by the system's secure source, in any thread."""
 
     def __init__(self) -> None:
         self._random = streams.stream(secrets.randbits(256), "agent")
         self._blocks: dict[tuple[str, int], tuple[Floats, int]] = {}
+        self._random_parts: Iterator[str] = iter(())
         self._last = 0
+        self._lock = threading.Lock()
 
-    def draw(self, bandit: Bandit, offer: Offer, key: str | None) -> dict[str, Any]:
+    def draw(self, bandit: Bandit, offer: Offer, key: str | None, digest: bytes | None) -> dict[str, Any]:
         """A row for the log."""
-        vectors, ids = offer
-        drawn = bandit.draw(vectors, self._noise(bandit))
+        with self._lock:
+            noise, identifier = self._noise(bandit), self._identifier()
+        drawn = bandit.draw(offer.vectors, noise)
         return {
-            "id": self._identifier(),
+            "id": identifier,
             "bandit": bandit.id,
             "key": key,
-            "digest": None if key is None else offer.digest(),
+            "digest": digest,
             "version": bandit.version,
             "absorbed": bandit.count,
             "time": now(),
             "arm": drawn.arm,
-            "arm_id": None if ids is None else ids[drawn.arm],
-            "arm_count": len(vectors),
+            "arm_id": None if offer.ids is None else offer.ids[drawn.arm],
+            "arm_count": len(offer.vectors),
             "best": drawn.best,
             "log_probability": drawn.log_probability,
-            "features": store.blob(drawn.features),
-            "kept": store.blob(drawn.kept),
-            "log_probabilities": store.blob(drawn.log_probabilities),
-            "arms": store.blob(vectors) if bandit.log_arms else None,
+            "kept": blob(drawn.kept),
+            **(_given(bandit, offer, drawn) if offer.catalogue is None else _listed(offer, drawn)),
         }
 
     def _noise(self, bandit: Bandit) -> Floats:
@@ -57,21 +65,79 @@ class Drawer:
         return noise
 
     def _identifier(self) -> str:
-        """128 bits in hexadecimal that grow with time, so that the index stays compact; 64 are random."""
+        """128 bits in hexadecimal that grow with time, so that the index stays compact; 64 are random.
+
+        The system is asked for many random bits at once.
+        """
         self._last = max(self._last + 1, time.time_ns())
-        return f"{self._last:016x}{secrets.token_hex(8)}"
+        random = next(self._random_parts, None)
+        if random is None:
+            many = secrets.token_hex(8 * BLOCK)
+            self._random_parts = iter([many[i : i + 16] for i in range(0, len(many), 16)])
+            random = next(self._random_parts)
+        return f"{self._last:016x}{random}"
+
+
+def _given(bandit: Bandit, offer: Offer, drawn: Drawn) -> dict[str, Any]:
+    """What the log holds of arms that came with the request: themselves."""
+    return {
+        "features": blob(drawn.features),
+        "log_probabilities": blob(drawn.log_probabilities),
+        "arms": blob(offer.vectors) if bandit.log_arms else None,
+        **dict.fromkeys(("catalogue", "item", "offered", "context")),
+    }
+
+
+def _listed(offer: Offer, drawn: Drawn) -> dict[str, Any]:
+    """What the log holds of arms from the catalogue: what makes them, again and again, to the last bit."""
+    catalogue, places, every = offer.catalogue, offer.places, drawn.log_probabilities
+    assert catalogue is not None
+    assert offer.context is not None
+    place = drawn.arm if places is None else int(places[drawn.arm])
+    return {
+        "features": b"",
+        "log_probabilities": None if every is None or len(every) > EVERY else every.astype("<f4").tobytes(),
+        "arms": None,
+        "catalogue": catalogue.version,
+        "item": catalogue.numbers[place],
+        "offered": None if places is None else pack_places(places, len(catalogue.ids)),
+        "context": pack(offer.context) if offer.context.size else None,
+    }
+
+
+def log_probabilities(row: Any) -> Floats | None:
+    """Of every arm, where a row of the log has them; that of the arm played is exact."""
+    content = row["log_probabilities"]
+    if content is None:
+        return None
+    kind = "<f4" if len(content) == 4 * row["arm_count"] else "<f8"
+    every = np.frombuffer(content, dtype=kind).astype(np.float64)
+    every[row["arm"]] = row["log_probability"]
+    return every
+
+
+def digest(arms: ArrayLike | None, arm_ids: Sequence[str] | None, context: Sequence[float] | None) -> bytes:
+    """Tells two requests apart that carry the same key, whatever the catalogue has become in between."""
+    found = hashlib.blake2b(digest_size=8)
+    for numbers in (arms, context):
+        found.update(b"-" if numbers is None else np.asarray(numbers, dtype=np.float64).tobytes())
+        found.update(b"|")
+    if arm_ids is not None:
+        found.update("\0".join(arm_ids).encode())
+    return found.digest()
 
 
 def view(row: Any) -> dict[str, Any]:
     """A decision as the API shows it."""
-    every = row["log_probabilities"]
+    every = log_probabilities(row)
     return {
         "decision_id": row["id"],
         "arm": row["arm"],
         "arm_id": row["arm_id"],
         "probability": float(np.exp(row["log_probability"])),
         "log_probability": row["log_probability"],
-        "probabilities": None if every is None else np.exp(store.vector(every)).tolist(),
+        "probabilities": None if every is None else np.exp(every).tolist(),
         "policy_version": row["version"],
+        "catalogue_version": row["catalogue"],
         "repeated": row.get("repeated", False),
     }

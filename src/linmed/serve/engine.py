@@ -8,26 +8,31 @@ agree to the last bit.
 """
 
 import logging
+import sqlite3
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
 from linmed.serve import store
-from linmed.serve.database import Database, now
+from linmed.serve.database import Database, cause, now, trouble
 from linmed.serve.errors import Refused
+from linmed.serve.times import Times
 
 logger = logging.getLogger("linmed.serve")
 
 ATTEMPTS = 5
 GROUP = 512
 """Requests in one transaction."""
+CHECKPOINT = 5.0
+"""Seconds between two checkpoints of an idle engine; a busy one's commits make them by the WAL's size."""
 
 
 @dataclass(eq=False)
@@ -95,11 +100,15 @@ class Engine:
         self.committed: Callable[[int, int, float], None] = lambda decisions, rewards, seconds: None
         """Called after every transaction with its size and time."""
         self.failed = False
+        self.writes = True
+        """Whether the last transaction was written; where the database is full or gone, it was not."""
         self.waiting = 0
         self.seq = 0
         """The number of the last reward that has been passed on."""
+        self.times = Times()
         self._pause = staleness / 2
         self._looked = 0.0
+        self._written, self._rested = False, 0.0
         self._queue: deque[Job] = deque()
         self._wake = threading.Condition()
         self._stopping = False
@@ -109,6 +118,7 @@ class Engine:
         """Begin where the log ends."""
         with self.database.reader.begin() as connection:
             self.seq = store.last_seq(connection)
+            self.times.begin(connection)
         self._looked = time.monotonic()
         self._thread.start()
 
@@ -151,6 +161,8 @@ class Engine:
                     return
             if time.monotonic() - self._looked >= self._pause:
                 self._look_around()
+            if not jobs:
+                self._rest()
             calls = [job for job in jobs if isinstance(job, Call)]
             work = [job for job in jobs if not isinstance(job, Call)]
             if work:
@@ -170,31 +182,48 @@ class Engine:
             for job, outcome in zip(jobs, outcomes, strict=True):
                 if job.answer.done():  # the caller has gone
                     continue
-                if isinstance(outcome, Exception):
-                    job.answer.set_exception(outcome)
-                else:
-                    job.answer.set_result(outcome)
+                try:
+                    if isinstance(outcome, Exception):
+                        job.answer.set_exception(outcome)
+                    else:
+                        job.answer.set_result(outcome)
+                except Exception:  # one that cannot be told must not keep the others from theirs
+                    logger.exception("an answer could not be given")
 
         self.deliver(answer)
 
     def _call(self, call: Call) -> Any:
         try:
-            return call.function()
+            found = call.function()
         except Exception as error:
-            if isinstance(error, sa.exc.DBAPIError):
-                logger.warning("a transaction failed", extra={"error": type(error.orig).__name__})
+            if trouble(error):
+                self.writes = False
+                logger.warning("a transaction failed", extra={"error": cause(error)})
             return error
+        self.writes = self._written = True
+        return found
+
+    def _rest(self) -> None:
+        """While there is nothing to do, and not too often, SQLite's WAL is moved into the file."""
+        if self._written and time.monotonic() - self._rested >= CHECKPOINT:
+            self._rested = time.monotonic()
+            try:
+                self._written = not self.database.checkpoint()
+            except sqlite3.Error as error:
+                logger.warning("cannot move the WAL into the database", extra={"error": cause(error)})
 
     def _look_around(self) -> None:
-        """Pass on what other servers have written, and the revisions of the bandits."""
+        """Pass on what other servers have written and when, and the revisions of the bandits."""
         try:
             with self.database.reader.begin() as connection:
                 while rows := store.rewards_after(connection, self.seq, store.FOLD_ROWS):
                     self.seq = rows[-1].seq
                     self._answer([], [], rows)
                 revisions = store.revisions(connection)
-        except sa.exc.DBAPIError as error:
-            logger.warning("cannot read the log", extra={"error": type(error.orig).__name__})
+                self.times.follow(connection)
+        except Exception as error:  # whatever it is, the thread goes on: decisions wait for it
+            ours = not isinstance(error, sa.exc.SQLAlchemyError)
+            logger.warning("cannot read the log", extra={"error": cause(error)}, exc_info=ours)
             return
         self._looked = time.monotonic()
         self.deliver(lambda: self.changed(revisions))
@@ -202,25 +231,25 @@ class Engine:
     def _write(self, jobs: list[Decide | Reward]) -> tuple[list[Outcome], store.Rows]:
         started = time.perf_counter()
         for attempt in range(ATTEMPTS):
-            group = Group(self.database, self.seq, jobs, again=attempt > 0)
+            group = Group(self.database, self.seq, jobs, again=attempt > 0, times=self.times.last)
             try:
                 with self.database.writer.begin() as connection:
                     group.write(connection)
-            except sa.exc.DBAPIError as error:
+            except sa.exc.SQLAlchemyError as error:
                 # Another server used the same key at the same moment, or the database went away. Nothing
                 # was answered, so the group is written again. Did the commit succeed after all, the log
                 # has the decisions by their ids, and the rewards as if another server had taken them.
-                logger.warning(
-                    "a transaction failed", extra={"error": type(error.orig).__name__, "attempt": attempt + 1}
-                )
+                logger.warning("a transaction failed", extra={"error": cause(error), "attempt": attempt + 1})
                 time.sleep(0.05 * attempt)
             except Exception:
                 logger.exception("a group of requests failed")
                 return [Refused("failed", "internal error") for _ in jobs], ()
             else:
-                self.seq = group.seq
+                self.seq, self.writes, self._written = group.seq, True, True
+                self.times.last.update(group.moved)
                 self.committed(group.decided, len(group.taken), time.perf_counter() - started)
                 return group.outcomes, [*group.foreign, *group.taken]
+        self.writes = False
         return [Refused("unavailable", "the database does not answer", retry_after=1) for _ in jobs], ()
 
 
@@ -234,13 +263,26 @@ class Taken:
     version: int
     features: bytes
     kept: bytes | None
+    context: bytes | None
+    item: bytes | None
 
 
 class Group:
-    """The requests of one transaction; `again` if an earlier attempt at it may have been committed."""
+    """The requests of one transaction; `again` if an earlier attempt at it may have been committed.
 
-    def __init__(self, database: Database, seq: int, jobs: Sequence[Decide | Reward], again: bool = False):
-        self.database, self.seq, self.jobs, self.again = database, seq, jobs, again
+    What is written is no earlier than the last moment of its bandit in `times`.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        seq: int,
+        jobs: Sequence[Decide | Reward],
+        again: bool = False,
+        times: Mapping[int, int] = MappingProxyType({}),
+    ):
+        self.database, self.seq, self.jobs, self.again, self.times = database, seq, jobs, again, times
+        self.moved: dict[int, int] = {}  # what becomes of `times`
         self.decided = 0
         self.foreign: store.Rows = ()  # other servers' rewards, read under the lock
         self.taken: list[Any] = []  # our own
@@ -270,6 +312,8 @@ class Group:
             outcomes[job], fresh = decided(job, known, ours) if keys or ours else (job.rows, job.rows)
             written.extend(fresh)
         if written:
+            for row in written:
+                row["time"] = self._time(row["bandit"], row["time"])
             store.add_decisions(connection, written)
         self.decided = len(written) + len(ours)
 
@@ -289,10 +333,17 @@ class Group:
                 row = found[identifier]
                 self.seq += 1
                 one = {"seq": self.seq, "decision": row.number, "bandit": row.bandit, "reward": reward}
-                written.append({**one, "time": now()})
-                self.taken.append(Taken(self.seq, row.bandit, reward, row.version, row.features, row.kept))
+                written.append({**one, "time": self._time(row.bandit, max(now(), row.time))})
+                played = (row.version, row.features, row.kept, row.context, row.item)
+                self.taken.append(Taken(self.seq, row.bandit, reward, *played))
         if written:
             store.add_rewards(connection, written)
+
+    def _time(self, bandit: int, moment: int) -> int:
+        """`moment`, or the last one in this bandit's log if that is later."""
+        last = self.moved.get(bandit, self.times.get(bandit, moment))
+        self.moved[bandit] = max(moment, last)
+        return self.moved[bandit]
 
 
 def decided(
@@ -316,7 +367,7 @@ def decided(
             written.append(row)
             if row["key"] is not None:
                 fresh[key] = {**row, "repeated": True}
-        elif before["digest"] != row["digest"]:
+        elif before["digest"] not in (None, row["digest"]):
             text = f"key {row['key']!r} was used before for a decision among other arms"
             return Refused("conflict", text, job.where.format(i) + "key"), []
         else:

@@ -1,7 +1,5 @@
 """Why a request is not granted, in the service's own words. Only `answers` knows the HTTP status of each."""
 
-import contextlib
-from collections.abc import Iterator
 from typing import Literal
 
 Kind = Literal[
@@ -10,10 +8,13 @@ Kind = Literal[
     "forbidden",
     "unknown",
     "conflict",
+    "too slow",
     "too large",
     "wrong type",
     "invalid",
     "overloaded",
+    "head too large",
+    "left",
     "failed",
     "unavailable",
 ]
@@ -30,14 +31,21 @@ class Refused(Exception):
         self.kind, self.message, self.field, self.retry_after = kind, message, field, retry_after
 
 
-@contextlib.contextmanager
-def refusing(where: str = "") -> Iterator[None]:
+class refusing:
     """What the library cannot work with is the request's mistake; `where` leads to the part at hand."""
-    try:
-        yield
-    except INPUT as error:
-        field = where + (field_of(error) or "")
-        raise Refused("invalid", f"{where}{error}", field.rstrip(".") or None) from None
+
+    __slots__ = ("where",)
+
+    def __init__(self, where: str = ""):
+        self.where = where
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, INPUT):
+            field = self.where + (field_of(error) or "")
+            raise Refused("invalid", f"{self.where}{error}", field.rstrip(".") or None) from None
 
 
 def field_of(error: Exception) -> str | None:

@@ -1,11 +1,14 @@
 """What every request passes before its route: who asks, how much, how often; and what no answer may show."""
 
 import logging
+import re
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
+from urllib.parse import unquote_to_bytes
 
-from linmed.serve.answers import refusal
+from linmed.serve.answers import in_trouble, refusal
+from linmed.serve.assets import PAGE
 from linmed.serve.errors import Refused
 from linmed.serve.metrics import Metrics
 from linmed.serve.settings import Settings
@@ -18,11 +21,11 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
-OPEN = frozenset({"/", "/page.js", "/page.css", "/favicon.svg", "/healthz", "/readyz", "/v1/openapi.json"})
+OPEN = frozenset({*PAGE, "/healthz", "/readyz", "/v1/openapi.json"})
 """Shows nothing of anyone's data."""
 EVERYTHING = frozenset({"read", "decide", "admin"})
-_LOCAL = frozenset({b"localhost", b"127.0.0.1", b"[::1]"})
-_HEADERS = [
+_LOCAL = re.compile(rb"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]*)?", re.IGNORECASE)
+HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"x-frame-options", b"DENY"),
@@ -50,8 +53,9 @@ class Rates:
         content = min(full, content + (now - then) * self.rate)
         if len(self._buckets) > 10_000:  # a full bucket is as good as none
             self._buckets = {c: b for c, b in self._buckets.items() if b[0] + (now - b[1]) * self.rate < full}
-        self._buckets[caller] = (max(content - 1.0, 0.0), now)
-        return content >= 1.0
+        granted = content >= 1.0
+        self._buckets[caller] = (content - granted, now)
+        return granted
 
 
 class Gate:
@@ -60,6 +64,8 @@ class Gate:
     def __init__(self, app: Any, settings: Settings, tokens: Tokens, metrics: Metrics):
         self.app, self.settings, self.tokens, self.metrics = app, settings, tokens, metrics
         self.rates = Rates(settings.rate)
+        self.quick: Any = None
+        """Answers without ASGI what can be (`quick.Quick`)."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let through, or answer at once."""
@@ -73,47 +79,58 @@ class Gate:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message.get("headers", ()), *_HEADERS]
+                message["headers"] = [*message.get("headers", ()), *HEADERS]
             await send(message)
 
         try:
-            self._check(scope)
+            if "refused" in scope:  # by `quick`, which has checked it
+                raise scope["refused"]
+            if "caller" not in scope:
+                self.check(scope)
             if not scope["content_length"]:
                 receive = self._counted(receive)
             await self.app(scope, receive, watched)
         except Refused as error:
             await refusal(error)(scope, receive, watched)
-        except Exception:
-            logger.exception("a request failed", extra={"path": scope["path"]})
+        except Exception as error:
+            told = in_trouble(error)
+            if told is None:
+                logger.exception("a request failed", extra={"path": scope["path"]})
             if not status:
-                await refusal(Refused("failed", "internal error"))(scope, receive, watched)
+                await refusal(told or Refused("failed", "internal error"))(scope, receive, watched)
         finally:
             route = getattr(scope.get("route"), "path", "none")
             self.metrics.answered(route, status, time.perf_counter() - started)
 
-    def _check(self, scope: Scope) -> None:
+    def check(self, scope: Scope) -> None:
         """Find out who asks (`scope["caller"]`), and refuse what no route needs to see."""
         headers = dict(scope["headers"])
         closed = len(self.tokens) > 0 or not self.settings.loopback
         scope["content_length"] = length = headers.get(b"content-length")
-        if not closed and headers.get(b"host", b"").rsplit(b":", 1)[0] not in _LOCAL:
+        if not closed and not _LOCAL.fullmatch(headers.get(b"host", b"")):
             # A page elsewhere may point its own name at this machine; it cannot change the Host header.
             raise Refused("forbidden", "Host: a server without tokens answers only to localhost")
+        if "\ufffd" in scope["path"] and not _is_text(scope.get("raw_path", b"")):
+            # The web server has put U+FFFD for what it could not read: different ids would become one.
+            raise Refused("malformed", "the path is not UTF-8")
         address = (scope.get("client") or ("unknown",))[0]
         caller = Caller(address, EVERYTHING)
         if closed and scope["path"] not in OPEN:
             caller = self._identified(headers.get(b"authorization", b"").decode("latin-1"), address)
-        scope["caller"] = caller
         if not self.rates.take(caller.id):
             self.metrics.refused.labels("rate").inc()
             text = f"more than {self.settings.rate:g} requests a second: slow down"
             raise Refused("overloaded", text, retry_after=1)
         if length is not None and (not length.isdigit() or int(length) > self.settings.max_body):
             raise self._too_large()
-        if scope["method"] in ("POST", "PATCH", "PUT"):
+        if (
+            scope["method"] in ("POST", "PATCH", "PUT")
+            and headers.get(b"content-type") != b"application/json"
+        ):
             kind = headers.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
             if kind != "application/json":
                 raise Refused("wrong type", f"Content-Type must be application/json, got {kind[:100]!r}")
+        scope["caller"] = caller  # last: whoever has one has passed
 
     def _identified(self, authorization: str, address: str) -> Caller:
         """Whose token it is."""
@@ -142,3 +159,11 @@ class Gate:
             return message
 
         return counted
+
+
+def _is_text(raw_path: bytes) -> bool:
+    try:
+        unquote_to_bytes(raw_path).decode()
+    except UnicodeDecodeError:
+        return False
+    return True

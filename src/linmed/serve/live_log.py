@@ -1,5 +1,7 @@
 """The service's log as a `DecisionLog`, and as Parquet: one reading transaction, in batches, never whole."""
 
+import functools
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,21 +10,29 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import sqlalchemy as sa
+from numpy.typing import NDArray
 from sqlalchemy.engine import Connection, Row
 
+from linmed.checks import Floats
 from linmed.log import AT_ONCE, SCHEMA, Malformed, ragged, write_parquet
 from linmed.serve import store
 from linmed.serve.bandit import Bandit
-from linmed.serve.database import decisions, now, rewards
+from linmed.serve.catalogue import join
+from linmed.serve.database import decisions, items, now, rewards
+from linmed.serve.decisions import log_probabilities
+from linmed.serve.items import catalogue_at
+from linmed.serve.numbers import unpack, unpack_places, vector
 
 EXPORT_ROWS = 8192
 
-_STORED = {  # what columns of the log are made from, where it has another name
-    "decision_id": "id",
-    "policy": "version",
-    "version": "absorbed",
-    "probability": "log_probability",
-    "probabilities": "log_probabilities",
+_STORED = {  # what columns of the log are made from, where that is not the column of the same name
+    "decision_id": ("id",),
+    "policy": ("version",),
+    "version": ("absorbed",),
+    "probability": ("log_probability",),
+    "probabilities": ("arm", "arm_count", "log_probability", "log_probabilities"),
+    "features": ("features", "context"),
+    "arms": ("arms", "catalogue", "offered", "context"),
 }
 
 
@@ -40,16 +50,23 @@ class LiveSource:
 
     def __post_init__(self) -> None:
         self._names = store.policy_names(self.connection, self.bandit.id)
+        # Version 0 are an imported agent's: nobody knows how probable they were.
+        self._own = (decisions.c.bandit == self.bandit.id) & (decisions.c.version > 0)
+        unknown = {
+            "probabilities": decisions.c.log_probabilities.is_(None),
+            "arms": decisions.c.arms.is_(None) & decisions.c.catalogue.is_(None),
+        }
         lacking = {
-            name: column
-            for name, column in (("probabilities", decisions.c.log_probabilities), ("arms", decisions.c.arms))
+            name
+            for name, absent in unknown.items()
             if self.connection.execute(
-                sa.select(
-                    sa.exists(sa.select(1).where(decisions.c.bandit == self.bandit.id, column.is_(None)))
-                )
+                sa.select(sa.exists(sa.select(1).where(self._own, absent)))
             ).scalar_one()
         }
         self.columns = [name for name in SCHEMA.names if name not in lacking]
+        self._versions = functools.lru_cache(maxsize=16)(
+            functools.partial(catalogue_at, self.connection, self.bandit.id)
+        )
         self._begun = now()
 
     def vouches(self) -> bool:
@@ -57,53 +74,81 @@ class LiveSource:
         return True
 
     def ended(self) -> int:
-        """The present: a bandit that nobody asks any more grows older all the same."""
-        return self._begun
+        """The present: a bandit that nobody asks any more grows older all the same.
+
+        The log's last moment, where another server's clock is ahead of this one's.
+        """
+        return max(self._begun, store.newest_times(self.connection).get(self.bandit.id, 0))
 
     def read(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Iterator[pa.RecordBatch]:
-        """Batches of at most `rows` decisions, fewer where their arms are very many numbers."""
-        last = self.after
+        """Batches of at most `rows` decisions, fewer where their arms are very many numbers.
+
+        Two servers may write at the same moment with clocks that differ; as it is read, time never goes back,
+        and no reward comes before its decision.
+        """
+        last, moment = self.after, -sys.maxsize
         if "arms" in columns:
             largest = sa.select(sa.func.max(decisions.c.arm_count)).where(
                 decisions.c.bandit == self.bandit.id
             )
             widest = (self.connection.execute(largest).scalar() or 1) * self.bandit.dim
             rows = min(rows, max(1, AT_ONCE // widest))
-        names = {_STORED.get(name, name) for name in columns} - {"reward", "reward_time"}
-        needed = [decisions.c[name] for name in sorted(names)]
+        made = {one for name in (*columns, "time") for one in _STORED.get(name, (name,))}
+        needed: list[Any] = [decisions.c[name] for name in sorted(made - {"reward", "reward_time"})]
         joined = decisions.outerjoin(rewards, rewards.c.decision == decisions.c.number)
+        if "features" in columns:
+            joined = joined.outerjoin(items, items.c.number == decisions.c.item)
+            needed.append(items.c.features.label("item"))
         query = (
             sa.select(decisions.c.number, rewards.c.reward, rewards.c.time.label("reward_time"), *needed)
             .select_from(joined)
-            .where(decisions.c.bandit == self.bandit.id)
+            .where(self._own)
             .order_by(decisions.c.number)
             .limit(rows)
         )
         while found := self.connection.execute(query.where(decisions.c.number > last)).all():
+            times = np.maximum.accumulate([moment, *(row.time for row in found)])[1:]
             yield pa.record_batch(
-                [self._column(name, found) for name in columns],
+                [self._column(name, found, times) for name in columns],
                 schema=pa.schema([SCHEMA.field(name) for name in columns]),
             )
-            last = found[-1].number
+            last, moment = found[-1].number, int(times[-1])
             if len(found) < rows:
                 return
 
-    def _column(self, name: str, rows: Sequence[Row[Any]]) -> pa.Array:
+    def _column(self, name: str, rows: Sequence[Row[Any]], times: NDArray[np.int64]) -> pa.Array:
         kind = SCHEMA.field(name).type
+        if name == "time":
+            return pa.array(times).cast(kind)
+        if name == "reward_time":
+            pairs = zip(times.tolist(), rows, strict=True)
+            return pa.array(
+                [None if r.reward_time is None else max(t, r.reward_time) for t, r in pairs], kind
+            )
         if name == "policy":
             return pa.array([f"{self._names[row.version]} v{row.version}" for row in rows], kind)
         if name == "probability":
             return pa.array(np.exp([row.log_probability for row in rows]), kind)
         if name == "features":
-            return ragged([store.vector(row.features) for row in rows], nested=False)
+            return ragged([vector(store.played(row, self.bandit.map)) for row in rows], nested=False)
         if name == "probabilities":
-            every = [row.log_probabilities for row in rows]
-            return ragged([None if one is None else np.exp(store.vector(one)) for one in every], nested=False)
+            every = [log_probabilities(row._mapping) for row in rows]
+            return ragged([None if one is None else np.exp(one) for one in every], nested=False)
         if name == "arms":
-            dim = self.bandit.dim
-            shaped = [None if row.arms is None else store.vector(row.arms).reshape(-1, dim) for row in rows]
-            return ragged(shaped, nested=True)
-        return pa.array([getattr(row, _STORED.get(name, name)) for row in rows], kind)
+            return ragged([self._arms(row) for row in rows], nested=True)
+        (stored,) = _STORED.get(name, (name,))
+        return pa.array([getattr(row, stored) for row in rows], kind)
+
+    def _arms(self, row: Row[Any]) -> Floats | None:
+        """Every arm's features (K, d): the request's own, or made again from the catalogue it saw."""
+        if row.arms is not None:
+            return vector(row.arms).reshape(-1, self.bandit.dim)
+        if row.catalogue is None:
+            return None
+        features = self._versions(row.catalogue).features
+        if row.offered is not None:
+            features = features[unpack_places(row.offered)]
+        return join(features, np.empty(0) if row.context is None else unpack(row.context), self.bandit.map)
 
 
 def export(source: LiveSource, path: Path) -> int:

@@ -7,7 +7,8 @@ import asyncio
 import contextlib
 import functools
 import logging
-import zipfile
+import math
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -17,9 +18,14 @@ from sqlalchemy.engine import Connection, Row
 from linmed.policies import Policy
 from linmed.serve import store
 from linmed.serve.bandit import Bandit
-from linmed.serve.database import Database
+from linmed.serve.database import Database, cause, trouble
+from linmed.serve.errors import Refused
+from linmed.serve.threads import Pool
 
 logger = logging.getLogger("linmed.serve")
+
+RETRY = 10.0
+"""Seconds until a bandit that could not be loaded is tried again."""
 
 
 class Memory:
@@ -31,26 +37,51 @@ class Memory:
         snapshot_every: int,
         submit: Callable[[Callable[[], None]], bool],
         prepare: Callable[[Policy], Awaitable[None]],
+        threads: Pool,
     ):
         self.database, self.snapshot_every, self.submit, self.prepare = (
             database, snapshot_every, submit, prepare,
         )  # fmt: skip
+        self.threads = threads
         self.by_name: dict[str, Bandit] = {}
         self.by_number: dict[int, Bandit] = {}
         self._one_load = asyncio.Lock()
         self._missed: list[Any] | None = None  # rewards passed on while a bandit is being loaded
         self._reloads: dict[int, asyncio.Task[None]] = {}
+        self.broken: dict[str, float] = {}
+        """Bandits that cannot be loaded, whatever the reason, and when each may be tried again."""
 
     async def load(self, name: str, revision: int = 0) -> Bandit:
-        """The bandit called `name` from the log, at least at `revision`, its policy compiled."""
-        await self.prepare(await asyncio.to_thread(self._policy, name))  # while others are loaded
+        """The bandit called `name` from the log, at least at `revision`, its policy compiled.
+
+        One that cannot be loaded is refused without another attempt for a while: the others are served.
+        """
+        if time.monotonic() < self.broken.get(name, 0.0):
+            raise _broken(name)
+        try:
+            bandit = await self._load(name, revision)
+        except Exception as error:
+            if isinstance(error, Refused) or trouble(error):
+                raise
+            logger.exception("bandit %s cannot be loaded; the others are served", name)
+            self.broken[name] = time.monotonic() + RETRY
+            raise _broken(name) from None
+        self.broken.pop(name, None)
+        return bandit
+
+    async def _load(self, name: str, revision: int) -> Bandit:
+        await self.prepare(await self.threads.run(self._policy, name))  # while others are loaded
         async with self._one_load:
             known = self.by_name.get(name)
             if known is not None and known.revision >= max(revision, 1):
                 return known
+            if known is not None and known.adopts(await self.threads.run(self._described, name)):
+                return known
             self._missed = []
             try:
-                bandit = await asyncio.to_thread(self._read, name)
+                bandit, unsound = await self.threads.run(self._read, name)
+                if unsound:
+                    self.submit(functools.partial(self._forget, unsound))
                 store.fold(bandit, [row for row in self._missed if row.bandit == bandit.id])
                 self.by_name[name] = self.by_number[bandit.id] = bandit
                 return bandit
@@ -61,11 +92,20 @@ class Memory:
         with self.database.reader.begin() as connection:
             return store.policy_of(store.the_bandit(connection, name))
 
-    def _read(self, name: str) -> Bandit:
+    def _described(self, name: str) -> Bandit:
         with self.database.reader.begin() as connection:
-            bandit = recovered(connection, store.the_bandit(connection, name))
+            return store.as_bandit(connection, store.the_bandit(connection, name))
+
+    def _read(self, name: str) -> tuple[Bandit, store.Rows]:
+        with self.database.reader.begin() as connection:
+            bandit, unsound = recovered(connection, store.the_bandit(connection, name))
         bandit.warm_up()
-        return bandit
+        return bandit, unsound
+
+    def _forget(self, unsound: store.Rows) -> None:
+        with self.database.writer.begin() as connection:
+            for snapshot in unsound:
+                store.forget_snapshot(connection, snapshot)
 
     def fold(self, rows: store.Rows) -> None:
         """Rewards of the log, in order, each exactly once."""
@@ -77,9 +117,19 @@ class Memory:
         for number, own in by_number.items():
             bandit = self.by_number.get(number)
             if bandit is not None:
-                store.fold(bandit, own)
-                if bandit.since_snapshot >= self.snapshot_every:
-                    self.snapshot(bandit)
+                self._fold(bandit, own)
+
+    def _fold(self, bandit: Bandit, rows: store.Rows) -> None:
+        """Its rewards; a state that cannot take them is not to be trusted, and is made anew from the log."""
+        try:
+            store.fold(bandit, rows)
+        except Exception:
+            logger.exception("bandit %s cannot take its rewards; it is loaded again", bandit.name)
+            del self.by_number[bandit.id], self.by_name[bandit.name]
+            self.broken[bandit.name] = 0.0  # to be tried with the next request
+        else:
+            if bandit.since_snapshot >= self.snapshot_every:
+                self.snapshot(bandit)
 
     def snapshot(self, bandit: Bandit) -> None:
         """Have the state written as it is now."""
@@ -96,7 +146,7 @@ class Memory:
         """Write every state that has moved since its last snapshot (when nothing else writes any more)."""
         for bandit in self.by_number.values():
             if bandit.since_snapshot:
-                with contextlib.suppress(sa.exc.DBAPIError), self.database.writer.begin() as connection:
+                with contextlib.suppress(sa.exc.SQLAlchemyError), self.database.writer.begin() as connection:
                     store.add_snapshot(connection, bandit.id, bandit.version, bandit.seq, bandit.save())
 
     def changed(self, revisions: dict[int, int]) -> None:
@@ -114,18 +164,45 @@ class Memory:
     async def _reload(self, name: str, revision: int) -> None:
         try:
             await self.load(name, revision)
-        except Exception:
-            logger.exception("cannot load a bandit again", extra={"bandit": name})
+        except Refused:
+            pass  # the reason is in the log, and it is tried again
+        except sa.exc.SQLAlchemyError as error:
+            logger.warning("cannot load a bandit again", extra={"bandit": name, "error": cause(error)})
 
 
-def recovered(connection: Connection, row: Row[Any]) -> Bandit:
-    """The bandit of this row of `bandits`: the newest readable snapshot, then the rewards since."""
-    bandit = store.as_bandit(row)
-    for snapshot in store.newest_snapshots(connection, bandit):
+def _broken(name: str) -> Refused:
+    text = f"bandit {name!r} cannot be loaded: the server's log says why"
+    return Refused("unavailable", text, retry_after=math.ceil(RETRY))
+
+
+def recovered(connection: Connection, row: Row[Any]) -> tuple[Bandit, store.Rows]:
+    """The bandit of this row of `bandits`: the newest sound snapshot or its origin, then the rewards.
+
+    Also the snapshots that were passed over. Whatever is wrong with one, the log has everything.
+    """
+    unsound: list[Row[Any]] = []
+    last = store.last_seq(connection, row.id)
+    for snapshot in store.newest_snapshots(connection, row.id, row.version):
+        bandit = store.as_bandit(connection, row)  # each with a state of its own: a bad one may be half read
         try:
+            _check(snapshot, row.version, last)
             bandit.load(snapshot.state, snapshot.seq)
             break
-        except (ValueError, KeyError, EOFError, OSError, zipfile.BadZipFile) as error:
-            logger.warning("snapshot %d of bandit %s is unreadable (%s)", snapshot.seq, bandit.name, error)
+        except Exception as error:
+            logger.warning("snapshot %d of bandit %s is passed over: %s", snapshot.seq, row.name, error)
+            unsound.append(snapshot)
+    else:
+        bandit = store.as_bandit(connection, row)
+        if (origin := store.origin(connection, bandit.id)) is not None:
+            bandit.load(origin, 0)
     store.fold_log(connection, bandit)
-    return bandit
+    return bandit, unsound
+
+
+def _check(snapshot: Row[Any], version: int, last: int) -> None:
+    """Refuse a snapshot that is damaged, or that knows more than a log that ends at reward `last`."""
+    place = (snapshot.bandit, snapshot.version, snapshot.seq)
+    if snapshot.digest != store.snapshot_digest(*place, snapshot.state):
+        raise ValueError("its digest does not match")
+    if snapshot.version > version or snapshot.seq > last:
+        raise ValueError(f"the log ends before it, at version {version} and reward {last}")

@@ -1,8 +1,14 @@
-"""Metrics for Prometheus."""
+"""Metrics for Prometheus.
 
+Workers that share a port count in files of one folder (PROMETHEUS_MULTIPROC_DIR, which their parent made), so
+that whichever of them is asked answers for all, the ones that have ended included.
+"""
+
+import os
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
 
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 
@@ -25,7 +31,18 @@ class Metrics:
         )
         self.refused = Counter("linmed_refused", "Requests refused for load or rate", ["reason"], **own)
         self._labelled: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
-        self.waiting = Gauge("linmed_waiting", "Decisions and rewards waiting for their commit", **own)
+        self.waiting = Gauge(
+            "linmed_waiting",
+            "Decisions and rewards waiting for their commit",
+            multiprocess_mode="livesum",
+            **own,
+        )
+        self.broken = Gauge(
+            "linmed_broken_bandits", "Bandits that cannot be loaded", multiprocess_mode="livemax", **own
+        )
+        self.reports = Gauge(
+            "linmed_reports_waiting", "Reports waiting for a process", multiprocess_mode="livesum", **own
+        )
 
     def answered(self, route: str, status: int, seconds: float) -> None:
         """A request is done."""
@@ -44,4 +61,8 @@ class Metrics:
 
     def text(self) -> bytes:
         """In Prometheus's text format."""
-        return generate_latest(self.registry)
+        if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
+            return generate_latest(self.registry)
+        every = CollectorRegistry()
+        MultiProcessCollector(every)  # type: ignore[no-untyped-call]
+        return generate_latest(every)

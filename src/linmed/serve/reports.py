@@ -1,9 +1,10 @@
 """What the log says: statistics, and the value of policies that were not followed."""
 
+import contextlib
 import json
-import threading
-import time
 import warnings
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,38 +13,37 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
 from linmed.checks import BadValue
-from linmed.policies import Greedy, Policy
-from linmed.serve import store
+from linmed.policies import Policy
+from linmed.serve import store, trends
 from linmed.serve.bandit import Bandit, as_policy
 from linmed.serve.database import Database, bandits, decisions, now, policies, rewards
 from linmed.serve.errors import INPUT, Refused, field_of, place
-from linmed.serve.live_log import LiveSource
+from linmed.serve.live_log import LiveSource, export
 
 RECENT = 2000
 """Decisions behind the shares and the exploration rate."""
 POINTS = 60
 """Points of the curves over time."""
-_PATIENCE = 20
-"""An estimate is computed anew at most once in so many times its own duration."""
 
 
 class Reports:
-    """Reads the log in its own transactions; remembers what is dear to compute."""
+    """What is dear to compute, for a process of its own; remembers what targets have learned."""
 
     def __init__(self, database: Database):
         self.database = database
-        self._one = threading.Lock()  # one evaluation at a time: they are long and use a whole core
         self._trained: dict[tuple[int, str, int], Bandit] = {}
-        self._estimates: dict[int, tuple[float, Any]] = {}  # bandit → (when it may be renewed, estimates)
 
-    def statistics(self, name: str) -> dict[str, Any]:
-        """Counts, means, and the recent past in curves."""
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A reading transaction that may think for as long as it likes between two batches of the log."""
         with self.database.reader.begin() as connection:
-            return _statistics(connection, store.the_bandit(connection, name))
+            if not self.database.sqlite:  # where idle transactions are ended, for the sake of locks
+                connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
+            yield connection
 
     def evaluate(self, name: str, request: dict[str, Any]) -> dict[str, Any]:
         """`linmed.ope.evaluate` on the live log."""
-        with self._one, self.database.reader.begin() as connection:
+        with self.reading() as connection:
             row = store.the_bandit(connection, name)
             try:
                 return self._evaluate(connection, row, **request)
@@ -52,26 +52,16 @@ class Reports:
                 wrong = field if field is not None and field.partition("[")[0] in request else None
                 raise Refused("invalid", str(error), wrong) from None
 
-    def estimates(self, name: str) -> dict[str, Any]:
-        """Uniform and greedy with confidence sequences, for the page: computed now or a little earlier."""
-        with self.database.reader.begin() as connection:
-            row = store.the_bandit(connection, name)
-        due, known = self._estimates.get(row.id, (0.0, None))
-        if known is not None and time.monotonic() < due:
-            found: dict[str, Any] = known
-            return found
-        started = time.monotonic()
-        request: dict[str, Any] = {"targets": ["uniform", "logged", "greedy"], "estimators": ["ipw"]}
-        unbounded = json.loads(row.settings)["reward_range"] is None
-        try:
-            result = self.evaluate(name, request | ({"interval": "none"} if unbounded else {}))
-        except Refused as error:
-            result = {"results": [], "reason": error.message, "warnings": []}
-        if unbounded:
-            result["warnings"].append("confidence sequences need a reward_range, which this bandit has not")
-        spent = time.monotonic() - started
-        self._estimates[row.id] = (time.monotonic() + max(2.0, _PATIENCE * spent), result)
-        return result
+    def trend(self, name: str, request: dict[str, Any]) -> dict[str, Any]:
+        """`trends.trend` of a bandit."""
+        with self.reading() as connection:
+            return trends.trend(connection, store.the_bandit(connection, name), **request)
+
+    def export(self, name: str, path: str) -> int:
+        """The whole log as one Parquet file; the number of its decisions."""
+        with self.reading() as connection:
+            bandit = store.as_bandit(connection, store.the_bandit(connection, name))
+            return export(LiveSource(connection, bandit), Path(path))
 
     def _evaluate(
         self,
@@ -84,7 +74,7 @@ class Reports:
         """`asked` is what `linmed.ope.evaluate` takes besides; its defaults are the service's too."""
         from linmed.ope import DecisionLog, OPEWarning, evaluate  # heavy, and not needed to decide
 
-        bandit = store.as_bandit(row)
+        bandit = store.as_bandit(connection, row)
         named: dict[str, Any] = {}
         trained: list[tuple[str, Policy]] = []
         for i, target in enumerate(targets):
@@ -94,7 +84,7 @@ class Reports:
                 raise BadValue(where, f"{where}: targets need distinct names, {name!r} occurs twice")
             named[name] = target  # what is trained takes its place
             if target == "greedy":
-                trained.append((name, _greedy(bandit.policy)))
+                trained.append((name, trends.greedy_of(bandit.policy)))
             elif not isinstance(target, str):
                 trained.append((name, as_policy(target["policy"], place("targets", i, "policy"))))
         title, after, count = f"the log of {bandit.name}", 0, 0
@@ -122,7 +112,7 @@ class Reports:
         """`policy` after the rewards of decisions up to `until`; the last ones asked for are remembered."""
         key = (row.id, json.dumps(policy.to_dict(), sort_keys=True), until)
         if key not in self._trained:
-            fresh = store.as_bandit(row)
+            fresh = store.as_bandit(connection, row)
             fresh.policy = policy
             if fresh.keeps:
                 name = type(policy).__name__
@@ -133,12 +123,6 @@ class Reports:
             self._trained[key] = fresh
         store.fold_log(connection, self._trained[key], until)  # late rewards, where it was remembered
         return self._trained[key]
-
-
-def _greedy(policy: Policy) -> Policy:
-    """Greedy with the same ridge estimate as `policy`."""
-    shared = ("sigma", "norm_bound", "ridge")
-    return Greedy(**{name: getattr(policy, name) for name in shared if hasattr(policy, name)})
 
 
 def _training_part(connection: Connection, bandit: int) -> tuple[int, int]:
@@ -160,7 +144,9 @@ def _metadata(table: pa.Table, key: str) -> int:
     return int((table.schema.metadata or {}).get(key.encode(), b"0"))
 
 
-def _statistics(connection: Connection, row: Row[Any]) -> dict[str, Any]:
+def statistics(connection: Connection, name: str) -> dict[str, Any]:
+    """Counts, means, and the recent past in curves."""
+    row = store.the_bandit(connection, name)
     total = connection.execute(sa.select(sa.func.count()).where(decisions.c.bandit == row.id)).scalar_one()
     rewarded, mean = connection.execute(
         sa.select(sa.func.count(), sa.func.avg(rewards.c.reward)).where(rewards.c.bandit == row.id)
@@ -194,8 +180,9 @@ def _statistics(connection: Connection, row: Row[Any]) -> dict[str, Any]:
 
 
 def _share(recent: store.Rows) -> float | None:
-    """How often the arm played was not the one with the largest estimate."""
-    return sum(row.arm != row.best for row in recent) / len(recent) if recent else None
+    """How often the arm played was not the one with the largest estimate, where that is known."""
+    known = [row for row in recent if row.best >= 0]
+    return sum(row.arm != row.best for row in known) / len(known) if known else None
 
 
 def _arm_shares(recent: store.Rows) -> list[dict[str, Any]]:
@@ -211,8 +198,8 @@ def _over_time(connection: Connection, bandit: int, recent: store.Rows) -> list[
     """Decisions, rewards, mean reward and exploration in equal spans of time over the recent decisions."""
     if not recent:
         return []
-    first, last = recent[-1].time, now()
-    edges = np.linspace(first, last + 1, POINTS + 1)
+    taken = np.maximum.accumulate([row.time for row in reversed(recent)])[::-1]  # two servers' clocks differ
+    first = int(taken[-1])
     arrived = connection.execute(
         sa.select(rewards.c.time, rewards.c.reward)
         .where((rewards.c.bandit == bandit) & (rewards.c.time >= first))
@@ -220,13 +207,15 @@ def _over_time(connection: Connection, bandit: int, recent: store.Rows) -> list[
         .limit(2 * RECENT)
     ).all()
 
-    def per_span(times: list[int], weights: list[float] | None = None) -> Any:
+    def per_span(times: Any, weights: list[float] | None = None) -> Any:
         return np.histogram(times, edges, weights=weights)[0]
 
-    taken = [row.time for row in recent]
-    explored = [float(row.arm != row.best) for row in recent]
     came = [row.time for row in arrived]
-    counts, others = per_span(taken), per_span(taken, explored)
+    edges = np.linspace(first, max(now(), int(taken[0]), *came) + 1, POINTS + 1)
+    known = np.array([row.best >= 0 for row in recent])
+    judged = per_span(taken[known])
+    explored = per_span(taken[known], [float(row.arm != row.best) for row in recent if row.best >= 0])
+    counts = per_span(taken)
     numbers, sums = per_span(came), per_span(came, [row.reward for row in arrived])
     return [
         {
@@ -234,7 +223,7 @@ def _over_time(connection: Connection, bandit: int, recent: store.Rows) -> list[
             "decisions": int(counts[i]),
             "rewards": int(numbers[i]),
             "mean_reward": float(sums[i] / numbers[i]) if numbers[i] else None,
-            "exploration_rate": float(others[i] / counts[i]) if counts[i] else None,
+            "exploration_rate": float(explored[i] / judged[i]) if judged[i] else None,
         }
         for i in range(POINTS)
     ]

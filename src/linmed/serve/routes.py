@@ -5,32 +5,40 @@ is to be answered. None of them knows of HTTP but `log`, whose answer is a file,
 has two ways to succeed.
 """
 
-import asyncio
-import json
 import os
 import tempfile
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from fastapi import Response
-from fastapi.responses import FileResponse
+from fastapi.responses import StreamingResponse
 from pydantic import BaseModel
-from sqlalchemy.engine import Row
-from starlette.background import BackgroundTask
+from sqlalchemy.engine import Connection
 
-from linmed.serve import bodies, store
+from linmed.serve import bodies, reports, store
 from linmed.serve.answers import Json
+from linmed.serve.changes import bandit_view, shown
 from linmed.serve.decisions import view
 from linmed.serve.engine import unknown_decision
 from linmed.serve.errors import Refused
-from linmed.serve.live_log import LiveSource, export
-from linmed.serve.reports import overview
+from linmed.serve.items import catalogue_at
+from linmed.serve.outlook import context_size, mean_context, outlook, recent_arms
+from linmed.serve.report_bodies import (
+    EvaluateRequest,
+    EvaluateView,
+    OutlookView,
+    StateView,
+    StatisticsView,
+    TrendRequest,
+    TrendView,
+)
 from linmed.serve.server import Server
 from linmed.serve.tokens import Caller
 
 PARQUET = "application/vnd.apache.parquet"
+PIECE = 2**18
+"""Bytes of a file that are sent at once."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +60,8 @@ class Route:
     """Other good answers, for the OpenAPI document."""
     shown: bool = True
     """Whether the document has this request at all."""
+    long: bool = False
+    """Whether it may take long, and is therefore called off when the caller leaves."""
 
 
 def allow(caller: Caller, scope: str, bandit: str | None = None) -> None:
@@ -67,42 +77,66 @@ def allow(caller: Caller, scope: str, bandit: str | None = None) -> None:
 async def create_bandit(server: Server, caller: Caller, new: bodies.NewBandit) -> Response:
     """Create a bandit. The same request again changes nothing."""
     allow(caller, "admin", new.name)
-    created, row = await server.create(new)
-    return Json(bandit_view(row), 201 if created else 200)
+    created, view = await server.bandits.create(new)
+    return Json(view, 201 if created else 200)
 
 
 async def list_bandits(server: Server, caller: Caller) -> Any:
     """Every bandit this caller may read."""
-    return [line for line in await server.reading(overview) if caller.may("read", line["name"])]
+    return [line for line in await server.reading(reports.overview) if caller.may("read", line["name"])]
 
 
 async def read_bandit(server: Server, name: str) -> Any:
     """One bandit."""
-    return bandit_view(await server.reading(store.the_bandit, name))
+    return await server.reading(bandit_view, name)
 
 
 async def change_bandit(server: Server, name: str, change: bodies.BanditChange) -> Any:
     """Change the policy (a new version over the same log), the catalogue, the range, or archive."""
-    return bandit_view(await server.change(name, change))
+    return await server.bandits.change(name, change)
 
 
 async def archive_bandit(server: Server, name: str) -> Any:
     """Archive: no more decisions; the log stays, and late rewards are taken."""
-    return bandit_view(await server.change(name, bodies.BanditChange(archived=True)))
+    return await server.bandits.change(name, bodies.BanditChange(archived=True))
 
 
-def bandit_view(row: Row[Any]) -> dict[str, Any]:
-    """A bandit as the API shows it."""
-    return {
-        "name": row.name,
-        "dim": row.dim,
-        "policy": json.loads(row.config),
-        "policy_name": row.policy_name,
-        "policy_version": row.version,
-        **json.loads(row.settings),
-        "archived": row.archived,
-        "created": row.created,
-    }
+async def read_catalogue(server: Server, name: str) -> Any:
+    """The items as they are now."""
+    return await server.reading(catalogue_view, name)
+
+
+async def read_version(server: Server, name: str, version: int) -> Any:
+    """The items as a decision saw them: `catalogue_version` says in which version."""
+    return await server.reading(catalogue_view, name, version)
+
+
+async def put_items(server: Server, name: str, given: bodies.CatalogueBody) -> Any:
+    """Add items, or change their features: what is not named stays. Gives the next version."""
+    return await server.bandits.change_items(name, given)
+
+
+async def put_item(server: Server, name: str, item_id: str, given: bodies.ItemBody) -> Any:
+    """Add one item, or change its features."""
+    return await server.bandits.change_items(
+        name, bodies.CatalogueBody(ids=[item_id], features=[given.features])
+    )
+
+
+async def delete_item(server: Server, name: str, item_id: str) -> Any:
+    """Remove an item: it is played no more, and its late rewards are taken."""
+    return await server.bandits.remove_item(name, item_id)
+
+
+def catalogue_view(connection: Connection, name: str, version: int | None = None) -> dict[str, Any]:
+    """A version of a catalogue, or the present one, as the API shows it."""
+    row = store.the_bandit(connection, name)
+    if row.catalogue is None:
+        raise Refused("unknown", f"bandit {name!r} has no catalogue")
+    if version is not None and version > row.catalogue:
+        text = f"version: the catalogue of bandit {name!r} is at version {row.catalogue}"
+        raise Refused("unknown", text, "version")
+    return shown(catalogue_at(connection, row.id, version or row.catalogue))
 
 
 # Decisions and rewards
@@ -153,41 +187,65 @@ def few(field: str, entries: Sequence[Any], server: Server) -> None:
 
 async def statistics(server: Server, name: str) -> Any:
     """Counts, shares and curves."""
-    return await asyncio.to_thread(server.reports.statistics, name)
+    return await server.reading(reports.statistics, name)
 
 
 async def state(server: Server, name: str) -> Any:
     """What this server has learned from the log so far."""
     bandit = await server.bandit(name)
-    arrays = {key: array.tolist() for key, array in bandit.state.arrays().items()}
+    arrays = {key: array.copy() for key, array in bandit.state.arrays().items()}
     counts = {"policy_version": bandit.version, "count": bandit.count, "seq": bandit.seq}
     return {**counts, "theta": arrays["theta"][0], "arrays": arrays}
 
 
 async def log(server: Server, name: str) -> Response:
     """The whole log in the schema of `linmed.ope.DecisionLog`."""
-    bandit = await server.bandit(name)
     handle, path = tempfile.mkstemp(suffix=".parquet")
     os.close(handle)
     try:
-        count = await server.reading(lambda connection: export(LiveSource(connection, bandit), Path(path)))
+        count, _ = await server.reporters.ask("export", name=name, path=path)
     except BaseException:
         os.unlink(path)
         raise
-    headers, later = {"x-decisions": str(count)}, BackgroundTask(os.unlink, path)
-    return FileResponse(
-        path, media_type=PARQUET, filename=f"{name}.parquet", headers=headers, background=later
-    )
+    file = open(path, "rb")  # noqa: SIM115  (closed by whoever reads it)
+    os.unlink(path)  # nothing is left behind, whatever becomes of the answer
+    headers = {
+        "x-decisions": str(count),
+        "content-length": str(os.fstat(file.fileno()).st_size),
+        "content-disposition": f'attachment; filename="{name}.parquet"',
+    }
+    return StreamingResponse(pieces(file), media_type=PARQUET, headers=headers)
 
 
-async def evaluate(server: Server, name: str, wanted: bodies.EvaluateRequest) -> Any:
+async def pieces(file: BinaryIO) -> AsyncIterator[bytes]:
+    """A file bit by bit."""
+    with file:
+        while piece := file.read(PIECE):
+            yield piece
+
+
+async def evaluate(server: Server, name: str, wanted: EvaluateRequest) -> Any:
     """What would other policies have earned? Off-policy estimates on the log as it is now."""
-    return await asyncio.to_thread(server.reports.evaluate, name, wanted.model_dump())
+    found, _ = await server.reporters.ask("evaluate", name=name, request=wanted.model_dump())
+    return found
 
 
-async def estimates(server: Server, name: str) -> Any:
-    """Uniform, greedy and the log's own value, for the page; at most a little old."""
-    return await asyncio.to_thread(server.reports.estimates, name)
+async def trend(server: Server, name: str, wanted: TrendRequest) -> Any:
+    """Which policy is better, how sure that is, and whether the log is sound; at most a little old."""
+    return await server.trend(name, wanted.model_dump())
+
+
+async def arms(server: Server, name: str) -> Any:
+    """The catalogue with every arm's estimate and interval, and how often each was played lately."""
+    bandit = await server.bandit(name)
+    state = bandit.state.copy()  # as it is now; the work is done beside the event loop
+
+    def look(connection: Connection) -> dict[str, Any]:
+        needed = bandit.catalogue is not None and context_size(bandit) > 0
+        context = mean_context(connection, bandit) if needed else None
+        return outlook(bandit, state, context, recent_arms(connection, bandit.id))
+
+    return await server.reading(look)
 
 
 _EXISTS = {"model": bodies.BanditView, "description": "It exists with these settings"}
@@ -201,19 +259,41 @@ BANDITS = (
     Route("PATCH", "/{name}", change_bandit, bodies.BanditView, bodies.BanditChange, "admin"),
     Route("DELETE", "/{name}", archive_bandit, bodies.BanditView, None, "admin"),
 )
+CATALOGUE = (
+    Route("GET", "/{name}/catalogue", read_catalogue, bodies.CatalogueView, None, "read"),
+    Route("GET", "/{name}/catalogue/{version}", read_version, bodies.CatalogueView, None, "read"),
+    Route("PUT", "/{name}/items", put_items, bodies.VersionView, bodies.CatalogueBody, "admin"),
+    Route("PUT", "/{name}/items/{item_id:path}", put_item, bodies.VersionView, bodies.ItemBody, "admin"),
+    Route("DELETE", "/{name}/items/{item_id:path}", delete_item, bodies.VersionView, None, "admin"),
+)
 DECISIONS = (
     Route("POST", "/{name}/decide", decide, bodies.DecisionView, bodies.DecideRequest, "decide"),
     Route(
-        "POST", "/{name}/decide/batch", decide_batch, bodies.DecisionBatchView, bodies.DecideBatch, "decide"
+        "POST",
+        "/{name}/decide/batch",
+        decide_batch,
+        bodies.DecisionBatchView,
+        bodies.DecideBatch,
+        "decide",
+        long=True,
     ),
     Route("GET", "/{name}/decisions/{decision_id}", read_decision, bodies.StoredDecision, None, "read"),
     Route("POST", "/{name}/reward", reward, bodies.RewardView, bodies.RewardRequest, "decide"),
     Route("POST", "/{name}/reward/batch", reward_batch, bodies.RewardBatchView, bodies.RewardBatch, "decide"),
 )
 REPORTS = (
-    Route("GET", "/{name}/statistics", statistics, bodies.StatisticsView, None, "read"),
-    Route("GET", "/{name}/state", state, bodies.StateView, None, "read"),
-    Route("GET", "/{name}/log", log, None, None, "read", also={200: _FILE}),
-    Route("POST", "/{name}/evaluate", evaluate, bodies.EvaluateView, bodies.EvaluateRequest, "read"),
-    Route("GET", "/{name}/estimates", estimates, dict[str, Any], None, "read", shown=False),
+    Route("GET", "/{name}/statistics", statistics, StatisticsView, None, "read", long=True),
+    Route("GET", "/{name}/state", state, StateView, None, "read", long=True),
+    Route("GET", "/{name}/log", log, None, None, "read", also={200: _FILE}, long=True),
+    Route(
+        "POST",
+        "/{name}/evaluate",
+        evaluate,
+        EvaluateView,
+        EvaluateRequest,
+        "read",
+        long=True,
+    ),
+    Route("POST", "/{name}/trend", trend, TrendView, TrendRequest, "read", long=True),
+    Route("GET", "/{name}/arms", arms, OutlookView, None, "read", long=True),
 )

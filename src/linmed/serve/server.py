@@ -1,9 +1,11 @@
 """One server: its parts and their life, and what it does for a request.
 
-Four kinds of threads. The event loop's reads requests, draws decisions (`draw`) and folds rewards
-(`Memory.fold`): short work on the bandits in memory, which no other thread touches. The engine's alone
-writes (`Engine.submit`). The compiler's makes policies ready before a bandit is served (`Compiler.ready`).
-Whatever else reads the log does so in a thread of its own (`reading`).
+The event loop's thread reads requests, draws decisions and folds rewards (`Memory.fold`): short work on the
+bandits in memory, which no other thread touches. The engine's alone writes (`Engine.submit`), the compiler's
+makes policies ready before a bandit is served (`Compiler.ready`). Whatever else takes time has threads or
+processes for its kind, so that nothing waits behind what a caller can ask for at will: dear decisions
+(`drawing`), short readings of the log (`readers`), long ones (`reporters`), bandits that are loaded
+(`loaders`), and what must always go on, tokens and readiness (`keeper`).
 """
 
 import asyncio
@@ -11,27 +13,32 @@ import contextlib
 import functools
 import json
 import logging
+import sqlite3
+import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import sqlalchemy as sa
-from sqlalchemy.engine import Connection, Row
+from sqlalchemy.engine import Connection
 
-from linmed.checks import BadValue
-from linmed.policies import Policy
 from linmed.serve import store
-from linmed.serve.bandit import Bandit, Catalogue, Map, as_catalogue, as_policy
-from linmed.serve.bodies import BanditChange, CatalogueBody, DecideRequest, NewBandit
+from linmed.serve.bandit import Bandit
+from linmed.serve.bandits import Bandits
+from linmed.serve.bodies import DecideRequest
 from linmed.serve.compiling import Compiler
-from linmed.serve.database import Database
-from linmed.serve.decisions import Drawer, view
+from linmed.serve.database import Database, cause
+from linmed.serve.decisions import Drawer, digest, view
+from linmed.serve.drawing import Drawing
 from linmed.serve.engine import Call, Decide, Engine, Reward
-from linmed.serve.errors import INPUT, Refused, field_of, refusing
+from linmed.serve.errors import INPUT, Refused, refusing
+from linmed.serve.leaving import Shared
 from linmed.serve.memory import Memory
 from linmed.serve.metrics import Metrics
-from linmed.serve.reports import Reports
-from linmed.serve.settings import LARGEST, Settings
+from linmed.serve.reporting import Reporters
+from linmed.serve.settings import Settings
+from linmed.serve.threads import Pool
 from linmed.serve.tokens import Tokens
+from linmed.serve.turns import in_turns
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -40,6 +47,12 @@ logger = logging.getLogger("linmed.serve")
 
 PATIENCE = 5.0
 """Seconds that a request waits for a bandit that is not loaded yet; clients give up after 10."""
+RENEWED = 5
+"""The page's trends are made anew at most once in so many times as they took."""
+REMEMBERED = 64
+"""Trends, of different bandits or differently asked for."""
+WAITING = 256
+"""Readings, or loads, that may wait for a thread."""
 
 
 class Server:
@@ -49,19 +62,29 @@ class Server:
         self.settings, self.database = settings, database
         self.metrics = Metrics()
         self.tokens = Tokens(database)
-        self.reports = Reports(database)
+        url = database.url.render_as_string(hide_password=False)
+        self.reporters = Reporters(url, settings.reporters, settings.max_reports)
+        self.readers = Pool("readings", 2, WAITING)  # mostly Python: more would only compete with the loop
+        self.loaders = Pool("loads", 2, WAITING)
+        self.keeper = Pool("keeping", 2, WAITING)
         self.drawer = Drawer()
+        self.drawing = Drawing(self.draw, settings.max_work)
         self.engine = Engine(database, staleness=settings.staleness, max_waiting=settings.max_waiting)
         self.compiler = Compiler()
-        self.memory = Memory(database, settings.snapshot_every, self._write_later, self.compiler.ready)
+        self.memory = Memory(
+            database, settings.snapshot_every, self._write_later, self.compiler.ready, self.loaders
+        )
+        self.bandits = Bandits(database, self.engine, self.compiler, self.memory, self.loaders, self.bandit)
         self.engine.committed = self.metrics.committed
         self.engine.fold = self.memory.fold
         self.engine.changed = self.memory.changed
-        self.metrics.waiting.set_function(lambda: self.engine.waiting)
         self.ready = False
         self._loading = False
         self._gathered: list[Decide | Reward] = []
+        self._looking, self._asking = Shared(), Shared()  # at a page; whether the server is ready
+        self._trends: dict[str, tuple[float, Any]] = {}  # what was asked → (when it may be renewed, answer)
         self._loads: dict[str, asyncio.Task[Bandit]] = {}
+        self._probe: asyncio.Future[None] | None = None
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -72,11 +95,9 @@ class Server:
         self.engine.start()
         try:
             with self.database.reader.begin() as connection:
-                rows = store.list_bandits(connection)
-            for row in rows:
-                store.policy_of(row)  # a policy that nobody knows here is better found out at once
+                names = [row.name for row in store.list_bandits(connection)]
             beside = [
-                asyncio.create_task(self._load_all([row.name for row in rows])),
+                asyncio.create_task(self._load_all(names)),
                 asyncio.create_task(self._refresh_tokens()),
             ]
             yield
@@ -84,25 +105,39 @@ class Server:
             for task in beside:
                 task.cancel()
         finally:
-            await asyncio.to_thread(self.compiler.stop)
-            await asyncio.to_thread(self.engine.stop)
-            await asyncio.to_thread(self.memory.save)
+            for stop in (self.compiler.stop, self.drawing.stop, self.engine.stop, self.memory.save):
+                await self.keeper.run(stop)
+            for part in (self.reporters, self.readers, self.loaders):
+                await self.keeper.run(part.stop)
+            with contextlib.suppress(sqlite3.Error):
+                await self.keeper.run(self.database.checkpoint, "TRUNCATE")
+            self.keeper.stop()
             self.database.close()
             logger.info("stopped")
 
     async def _load_all(self, names: list[str]) -> None:
         """Bandits whose policies were compiled on this machine before take a moment."""
         self._loading = True
-        try:
-            for name in names:
+        for name in names:
+            await self._load_first(name)
+        self._loading, self.ready = False, True
+        logger.info(
+            "ready",
+            extra={"database": self.database.shown, "bandits": len(names), "broken": [*self.memory.broken]},
+        )
+
+    async def _load_first(self, name: str) -> None:
+        """Load a bandit, or leave it broken; while the database is in trouble, wait for it."""
+        while True:
+            try:
                 await self.memory.load(name)
-        except Exception:
-            logger.exception("a bandit cannot be loaded; start the server again")
-            return
-        finally:
-            self._loading = False
-        self.ready = True
-        logger.info("ready", extra={"database": self.database.shown, "bandits": len(names)})
+            except Refused:
+                return  # which the log has said
+            except sa.exc.SQLAlchemyError as error:
+                logger.warning("cannot read the bandits", extra={"error": cause(error)})
+                await asyncio.sleep(self.settings.staleness)
+            else:
+                return
 
     def _write_later(self, write: Callable[[], None]) -> bool:
         """Whether the engine takes it; at the end, when it does not, `Memory.save` writes."""
@@ -115,34 +150,65 @@ class Server:
     async def _refresh_tokens(self) -> None:
         while True:
             await asyncio.sleep(self.settings.staleness)
+            self.metrics.waiting.set(self.engine.waiting)
             try:
-                await asyncio.to_thread(self.tokens.refresh)
-            except sa.exc.DBAPIError:
+                await self.keeper.run(self.tokens.refresh)
+            except sa.exc.SQLAlchemyError:
                 logger.warning("cannot read the tokens; those known stay in force")
 
     async def reading(
         self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """query(connection, …) in a reading transaction, beside the event loop."""
+        """query(connection, …) in a reading transaction, beside the event loop: short ones."""
+        return await self.readers.run(self._read, lambda connection: query(connection, *args, **kwargs))
 
-        def run() -> T:
-            with self.database.reader.begin() as connection:
-                return query(connection, *args, **kwargs)
+    def _read(self, query: Callable[[Connection], T]) -> T:
+        with self.database.reader.begin() as connection:
+            return query(connection)
 
-        return await asyncio.to_thread(run)
+    async def trend(self, name: str, request: dict[str, Any]) -> Any:
+        """That of the page, at most a little old; made once for all who look at it."""
+        asked = json.dumps([name, request])
+        due, known = self._trends.get(asked, (0.0, None))
+        if time.monotonic() < due:
+            return known
+        return await self._looking.get(asked, lambda: self._make_trend(asked, name, request))
+
+    async def _make_trend(self, asked: str, name: str, request: dict[str, Any]) -> Any:
+        found, seconds = await self.reporters.ask("trend", name=name, request=request)
+        while len(self._trends) >= REMEMBERED:
+            del self._trends[next(iter(self._trends))]
+        self._trends[asked] = (time.monotonic() + max(2.0, RENEWED * seconds), found)
+        return found
 
     async def status(self) -> str:
-        """`ready` where bandits are loaded, the engine runs and the database answers; else `not ready`.
+        """`ready` where bandits are loaded, the engine runs and the database takes writes; else `not ready`.
 
         `compiling` while all is well but for bandits that are still being loaded.
         """
         try:
-            await self.reading(lambda connection: connection.execute(sa.select(1)).scalar_one())
-        except sa.exc.DBAPIError:
+            await self._asking.get("", self._database_answers)  # once, however many ask
+        except sa.exc.SQLAlchemyError:
             return "not ready"
-        if not self.engine.alive:
+        if not self.database.room or not await self._writes():
+            return "not ready"
+        if not self.engine.alive or (self.memory.broken and not self.memory.by_name):
             return "not ready"
         return "ready" if self.ready else "compiling" if self._loading else "not ready"
+
+    async def _database_answers(self) -> None:
+        await self.keeper.run(self._read, lambda connection: connection.execute(sa.select(1)).scalar_one())
+
+    async def _writes(self) -> bool:
+        """Whether decisions can be written: where the last write failed, by another, one at a time."""
+        if not self.engine.writes:
+            if self._probe is None or self._probe.done():
+                call = Call(self.database.probe)
+                self.engine.submit(call)
+                self._probe = asyncio.wrap_future(call.answer)
+                self._probe.add_done_callback(lambda probe: probe.cancelled() or probe.exception())
+            await asyncio.wait({self._probe}, timeout=PATIENCE)
+        return self.engine.writes
 
     # Bandits
 
@@ -166,94 +232,87 @@ class Server:
         if not load.cancelled():
             load.exception()  # those who waited have it, and there may be none left
 
-    async def create(self, new: NewBandit) -> tuple[bool, Row[Any]]:
-        """Make a bandit; whether it is new, and its row. The same request again changes nothing."""
-        with refusing():
-            policy = as_policy(new.policy)
-            check_range(new.reward_range)
-            catalogue = catalogue_of(new.catalogue, new.map, new.dim)
-            await self._try(new.dim, policy, catalogue)
-        text = json.dumps(new.model_dump(include={"catalogue", "map", "reward_range", "log_arms"}))
-
-        def write(connection: Connection) -> tuple[bool, Row[Any]]:
-            row = store.find_bandit(connection, new.name)
-            if row is None:
-                store.add_bandit(connection, new.name, new.dim, text, policy)
-                return True, store.the_bandit(connection, new.name)
-            same = (row.dim, row.settings, json.loads(row.config)) == (new.dim, text, policy.to_dict())
-            if not same or row.archived:
-                message = f"name: a bandit {new.name!r} exists with other settings"
-                raise Refused("conflict", message, "name")
-            return False, row
-
-        created, row = await self._writing(write)
-        await self.bandit(new.name)
-        return created, row
-
-    async def change(self, name: str, change: BanditChange) -> Row[Any]:
-        """Change a bandit; answers when this server serves it so."""
-        bandit = await self.bandit(name)
-        with refusing():
-            policy = None if change.policy is None else as_policy(change.policy)
-            check_range(change.reward_range)
-            catalogue = catalogue_of(change.catalogue, bandit.map, bandit.dim) or bandit.catalogue
-            await self._try(bandit.dim, policy or bandit.policy, catalogue)
-        bandit = await self.bandit(name)  # as it is by now
-
-        def write(connection: Connection) -> Row[Any]:
-            row = store.the_bandit(connection, name)
-            changed = change.model_dump(include={"catalogue", "reward_range"}, exclude_none=True)
-            values: dict[str, Any] = {"settings": json.dumps({**json.loads(row.settings), **changed})}
-            if change.archived is not None:
-                values["archived"] = change.archived
-            other = policy is not None and policy.to_dict() != json.loads(row.config)
-            if other or (bandit.keeps and change.catalogue is not None):
-                values["version"] = row.version + 1
-                store.add_policy(connection, row.id, row.version + 1, policy or bandit.policy)
-            store.change_bandit(connection, row.id, **values)
-            return store.the_bandit(connection, name)
-
-        row = await self._writing(write)
-        await self.memory.load(name, row.revision)
-        return row
-
-    async def _try(self, dim: int, policy: Policy, catalogue: Catalogue | None) -> None:
-        """Refuse what could not serve, once the policy is compiled; other bandits are served meanwhile."""
-        await self.compiler.ready(policy)
-        await asyncio.to_thread(try_bandit, dim, policy, catalogue)
-
-    async def _writing(self, write: Callable[[Connection], T]) -> T:
-        """write(connection) in a transaction of the engine's."""
-
-        def run() -> T:
-            with self.database.writer.begin() as connection:
-                return write(connection)
-
-        call = Call(run)
-        self.engine.submit(call)
-        try:
-            written: T = await asyncio.wrap_future(call.answer)
-        except sa.exc.IntegrityError:  # another server did the same at the same moment
-            raise Refused("conflict", "another change of this bandit came first: try again") from None
-        except sa.exc.DBAPIError:
-            raise Refused("unavailable", "the database does not answer", retry_after=1) from None
-        return written
-
     # Decisions and rewards
 
     def draw(self, bandit: Bandit, request: DecideRequest, where: str = "") -> dict[str, Any]:
-        """A decision that is yet to be written. In the event loop: as dear as the policy is."""
+        """A decision that is yet to be written, drawn in any thread where the bandit's state is at rest."""
         if bandit.archived:
             raise Refused("conflict", f"bandit {bandit.name!r} is archived: it takes no more decisions")
         with refusing(where):
             offer = bandit.offer(request.arms, request.arm_ids, request.context, self.settings.max_arms)
-            return self.drawer.draw(bandit, offer, request.key)
+            return self.drawer.draw(bandit, offer, request.key, asked(request))
+
+    def draw_at_once(self, bandit: Bandit, request: DecideRequest) -> list[dict[str, Any]] | None:
+        """The row of a decision that takes but a moment, or None."""
+        asked = [request]
+        short = self.drawing.short(bandit, asked, self.drawing.work(bandit, asked))
+        return self.drawing.now(bandit, asked, "") if short else None
 
     async def decide(self, name: str, requests: list[DecideRequest], where: str = "") -> list[dict[str, Any]]:
         """Committed decisions, all taken with the same state; request i came at `where.format(i)`."""
         bandit = await self.bandit(name)
-        rows = [self.draw(bandit, request, where.format(i)) for i, request in enumerate(requests)]
-        return [view(row) for row in await self._submit(Decide(rows, self._loop.create_future(), where))]
+        try:
+            if self.drawing.short(bandit, requests, self.drawing.work(bandit, requests)):
+                rows, held = self.drawing.now(bandit, requests, where), 0
+            else:
+                rows, held = await self._drawn(bandit, requests, where)
+        except Refused as refused:
+            rows, held = await self._decided(bandit, requests, where, refused)
+        job = Decide(rows, self._loop.create_future(), where)
+        if not held:
+            return await in_turns(view, await self._submit(job))
+        return await in_turns(view, await asyncio.shield(asyncio.create_task(self._held(job, held))))
+
+    async def _drawn(
+        self,
+        bandit: Bandit,
+        requests: list[DecideRequest],
+        where: str,
+        numbers: list[int] | None = None,
+    ) -> tuple[list[dict[str, Any]], int]:
+        """Rows of decisions that may take long, and the room that they hold from now on."""
+        work = self.drawing.work(bandit, requests)
+        self.drawing.hold(work)
+        try:
+            return await self.drawing.beside(bandit, requests, where, numbers), work
+        except BaseException:
+            self.drawing.release(work)
+            raise
+
+    async def _held(self, job: Decide, work: int) -> list[Any]:
+        """A long request holds its room until it is written, even if its caller has left."""
+        try:
+            return await self._submit(job)
+        finally:
+            self.drawing.release(work)
+
+    async def _decided(
+        self, bandit: Bandit, requests: list[DecideRequest], where: str, refused: Refused
+    ) -> tuple[list[dict[str, Any]], int]:
+        """What the log has under the keys of requests that can be granted no more, or the refusal.
+
+        The bandit may have been archived, have lost an item or grown too large since a decision was committed
+        whose answer was lost: whoever asks again for it must get it, also in one batch with new decisions.
+        """
+        keys = [request.key for request in requests if request.key is not None]
+        if refused.kind not in ("invalid", "conflict") or not keys:
+            raise refused
+        known = await self.reading(store.decisions_by_key, {bandit.id: keys})
+        left = [i for i, one in enumerate(requests) if one.key is None or (bandit.id, one.key) not in known]
+        if len(left) == len(requests):
+            raise refused
+        held, drawn = 0, list[dict[str, Any]]()
+        if left:
+            drawn, held = await self._drawn(bandit, [requests[i] for i in left], where, left)
+        fresh = dict(zip(left, drawn, strict=True))
+        try:
+            return [
+                fresh[i] if i in fresh else {**known[bandit.id, str(one.key)], "digest": asked(one)}
+                for i, one in enumerate(requests)
+            ], held
+        except INPUT:
+            self.drawing.release(held)
+            raise refused from None
 
     async def reward(
         self, name: str, pairs: list[tuple[str, float]], where: str = ""
@@ -266,16 +325,16 @@ class Server:
         return await self._submit(Reward(bandit.id, pairs, self._loop.create_future(), where))
 
     async def _submit(self, job: Decide | Reward) -> list[Any]:
-        try:
-            self.engine.accept(job)
-        except Refused:
-            self.metrics.refused.labels("load").inc()
-            raise
+        self.hand_in(job)
+        answers: list[Any] = await job.answer
+        return answers
+
+    def hand_in(self, job: Decide | Reward) -> None:
+        """To the engine, which answers `job.answer` in this thread; or refuse."""
+        self.engine.accept(job)
         if not self._gathered:  # those that are handled in the same turn of the loop go together
             self._loop.call_soon(self._pass_on)
         self._gathered.append(job)
-        answers: list[Any] = await job.answer
-        return answers
 
     def _pass_on(self) -> None:
         jobs, self._gathered = self._gathered, []
@@ -286,22 +345,6 @@ class Server:
                 job.answer.set_exception(refused)
 
 
-def try_bandit(dim: int, policy: Policy, catalogue: Catalogue | None) -> None:
-    """Refuse what could not serve: one decision and one reward are tried on a state of no consequence."""
-    try:
-        Bandit(id=0, name="", dim=dim, policy=policy, catalogue=catalogue).warm_up()
-    except INPUT as error:
-        field = "catalogue" if field_of(error) in ("catalogue", "arms") else "policy"
-        raise BadValue(field, f"policy: {str(error).removeprefix('policy: ')}") from None
-
-
-def catalogue_of(given: CatalogueBody | None, map: Map, dim: int) -> Catalogue | None:
-    """The catalogue of a request, checked."""
-    return None if given is None else as_catalogue(given.ids, given.features, map, dim)
-
-
-def check_range(reward_range: list[float] | None) -> None:
-    """Lowest < highest."""
-    if reward_range is not None and not -LARGEST <= reward_range[0] < reward_range[1] <= LARGEST:
-        text = f"reward_range must be [lowest, highest] within ±{LARGEST:g}, got {reward_range}"
-        raise BadValue("reward_range", text)
+def asked(request: DecideRequest) -> bytes | None:
+    """What tells a request from another with the same key."""
+    return None if request.key is None else digest(request.arms, request.arm_ids, request.context)

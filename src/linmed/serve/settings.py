@@ -2,6 +2,7 @@
 
 import ipaddress
 from dataclasses import dataclass
+from functools import cached_property
 
 from linmed import checks
 
@@ -17,6 +18,8 @@ class Settings:
     """SQLAlchemy URL: sqlite:///FILE or postgresql://USER@HOST/NAME."""
     host: str = "127.0.0.1"
     port: int = 8000
+    workers: int = 1
+    """Processes that share the port and the database."""
     staleness: float = 1.0
     """Seconds within which rewards taken by other servers are part of this one's state."""
     max_arms: int = 1000
@@ -25,8 +28,22 @@ class Settings:
     """Decisions or rewards in one batch request."""
     max_body: int = 4 * 2**20
     """Bytes of one request."""
+    max_work: int = 4_000_000
+    """Numbers in the arms of one request, Σ K·d over its decisions."""
     max_waiting: int = 4096
     """Decisions and rewards waiting for their commit; beyond it requests are answered 429."""
+    reporters: int = 2
+    """Processes that evaluate and export."""
+    max_reports: int = 16
+    """Evaluations and exports waiting for such a process; beyond it requests are answered 429."""
+    max_connections: int = 2000
+    """Open connections; further ones are answered 503 and closed."""
+    head_seconds: float = 10.0
+    """Within which a connection's first byte and a request's line and headers must have arrived."""
+    body_seconds: float = 30.0
+    """Within which a request's body must have arrived, and some of an answer been taken."""
+    idle_seconds: float = 30.0
+    """For which a connection is kept between two requests."""
     rate: float = 10_000.0
     """Requests a second of one caller (a token, or an address); 0 is no limit."""
     snapshot_every: int = 10_000
@@ -34,12 +51,17 @@ class Settings:
 
     def __post_init__(self) -> None:
         checks.whole("port", self.port, at_least=0)
-        for name in ("max_arms", "max_batch", "max_body", "max_waiting", "snapshot_every"):
+        for name in ("workers", "reporters", "max_connections", "snapshot_every"):
             checks.whole(name, getattr(self, name))
+        for name in ("max_arms", "max_batch", "max_body", "max_work", "max_waiting"):
+            checks.whole(name, getattr(self, name))
+        checks.whole("max_reports", self.max_reports, at_least=0)
+        for name in ("head_seconds", "body_seconds", "idle_seconds"):
+            checks.between(name, getattr(self, name), 0.01, 86_400.0)
         checks.between("staleness", self.staleness, 0.01, 3600.0)
         checks.between("rate", self.rate, 0.0, 1e9)
 
-    @property
+    @cached_property
     def loopback(self) -> bool:
         """Whether only this machine can reach the server."""
         if self.host == "localhost":

@@ -1,38 +1,30 @@
-"""Every query of the service. Values travel as bound parameters only."""
+"""Every query of the service but for items. Values travel as bound parameters only."""
 
 import functools
+import hashlib
+import itertools
 import json
+import operator
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
-from linmed.checks import Floats
 from linmed.policies import Policy
-from linmed.serve.bandit import Bandit, as_catalogue
-from linmed.serve.database import bandits, decisions, now, policies, rewards, snapshots
+from linmed.serve.bandit import Bandit
+from linmed.serve.catalogue import Catalogue, Map, join
+from linmed.serve.database import bandits, decisions, items, now, origins, policies, rewards, snapshots
 from linmed.serve.errors import Refused
+from linmed.serve.items import present_catalogue, write_catalogue
+from linmed.serve.numbers import blob, parts, unpack, vector
 
-CHUNK = 1000
-"""Values in one IN (...): both databases take more."""
 FOLD_ROWS = 10_000
 KEPT_SNAPSHOTS = 2
 
 Rows = Sequence[Any]
 """Rows of the log, or what looks like them."""
-T = TypeVar("T")
-
-
-def blob(array: Floats | None) -> bytes | None:
-    """float64, little-endian."""
-    return None if array is None else array.astype("<f8", copy=False).tobytes()
-
-
-def vector(content: bytes) -> Floats:
-    """The inverse of `blob`."""
-    return np.frombuffer(content, dtype="<f8").astype(np.float64)
 
 
 # Bandits and their policies
@@ -73,10 +65,9 @@ def policy_of(row: Row[Any]) -> Policy:
     return Policy.from_dict(json.loads(row.config))
 
 
-def as_bandit(row: Row[Any]) -> Bandit:
+def as_bandit(connection: Connection, row: Row[Any]) -> Bandit:
     """The bandit in memory, before any reward."""
     settings = json.loads(row.settings)
-    listed = settings["catalogue"]
     return Bandit(
         id=row.id,
         name=row.name,
@@ -88,18 +79,27 @@ def as_bandit(row: Row[Any]) -> Bandit:
         log_arms=settings["log_arms"],
         map=settings["map"],
         reward_range=None if settings["reward_range"] is None else tuple(settings["reward_range"]),
-        catalogue=None
-        if listed is None
-        else as_catalogue(listed["ids"], listed["features"], settings["map"], row.dim),
+        catalogue=present_catalogue(connection, row),
     )
 
 
-def add_bandit(connection: Connection, name: str, dim: int, settings: str, policy: Policy) -> None:
-    """A new bandit with version 1 of its policy."""
+def add_bandit(
+    connection: Connection,
+    name: str,
+    dim: int,
+    settings: str,
+    policy: Policy,
+    catalogue: Catalogue | None = None,
+) -> None:
+    """A new bandit with version 1 of its policy and of its catalogue."""
     values = {"name": name, "dim": dim, "settings": settings, "version": 1, "revision": 1, "archived": False}
-    result = connection.execute(sa.insert(bandits).values(**values, created=now()))
+    listed = None if catalogue is None else 1
+    result = connection.execute(sa.insert(bandits).values(**values, catalogue=listed, created=now()))
     assert result.inserted_primary_key is not None
-    add_policy(connection, result.inserted_primary_key[0], 1, policy)
+    number = result.inserted_primary_key[0]
+    add_policy(connection, number, 1, policy)
+    if catalogue is not None:
+        write_catalogue(connection, number, None, catalogue)
 
 
 def add_policy(connection: Connection, bandit: int, version: int, policy: Policy) -> None:
@@ -123,13 +123,28 @@ def policy_names(connection: Connection, bandit: int) -> dict[int, str]:
     return {row.version: row.name for row in rows}
 
 
+def newest_times(connection: Connection) -> dict[int, int]:
+    """When the last decision or reward of every bandit's log was written, for those that have one."""
+    last = (
+        sa.select(table.c.time)
+        .where(table.c.bandit == bandits.c.id)
+        .order_by(order.desc())
+        .limit(1)
+        .scalar_subquery()
+        for table, order in ((decisions, decisions.c.number), (rewards, rewards.c.seq))
+    )
+    rows = connection.execute(sa.select(bandits.c.id, *last))
+    return {bandit: max(taken, came or taken) for bandit, taken, came in rows if taken is not None}
+
+
 # Decisions
 
 INSERTED = 500
 """Rows in one INSERT: both databases take more values."""
 _WRITTEN = [column.name for column in decisions.c if column.name != "number"]
+_values = operator.itemgetter(*_WRITTEN)
 
-_HIDDEN = ("best", "features", "kept", "arms")  # what no answer shows
+_HIDDEN = ("best", "features", "kept", "arms", "item", "offered", "context")  # what no answer shows
 _STORED = sa.select(*(decisions.c[name] for name in _WRITTEN if name not in _HIDDEN))
 
 
@@ -139,7 +154,7 @@ def decisions_by_key(
     """Decisions that were taken earlier under these keys, by bandit and key."""
     found: dict[tuple[int, str], dict[str, Any]] = {}
     for bandit, names in keys.items():
-        for part in _parts(names):
+        for part in parts(names):
             rows = connection.execute(
                 _STORED.where((decisions.c.bandit == bandit) & decisions.c.key.in_(part))
             )
@@ -150,16 +165,16 @@ def decisions_by_key(
 def decisions_known(connection: Connection, identifiers: Sequence[str]) -> set[str]:
     """Which of these ids are in the log."""
     found: set[str] = set()
-    for part in _parts(identifiers):
+    for part in parts(identifiers):
         found.update(connection.execute(sa.select(decisions.c.id).where(decisions.c.id.in_(part))).scalars())
     return found
 
 
 def add_decisions(connection: Connection, rows: list[dict[str, Any]]) -> None:
     """Append them in this order."""
-    for part in _parts(rows, INSERTED):
-        values = [row[column] for row in part for column in _WRITTEN]
-        connection.exec_driver_sql(_insertion(connection.dialect.paramstyle, len(part)), tuple(values))
+    for part in parts(rows, INSERTED):
+        values = tuple(itertools.chain.from_iterable(map(_values, part)))
+        connection.exec_driver_sql(_insertion(connection.dialect.paramstyle, len(part)), values)
 
 
 @functools.lru_cache(maxsize=2 * INSERTED)
@@ -184,15 +199,20 @@ def find_decision(connection: Connection, bandit: int, identifier: str) -> Row[A
 # Rewards
 
 
+_PLAYED = (*decisions.c["version", "features", "kept", "context"], items.c.features.label("item"))
+"""What the state needs of the decision that a reward belongs to: see `played`."""
+
+
 def decisions_to_reward(connection: Connection, identifiers: Iterable[str]) -> dict[str, Row[Any]]:
     """What a reward needs of its decision, and the reward it has already, by id."""
     query = (
-        sa.select(*decisions.c["number", "id", "bandit", "version", "features", "kept"], rewards.c.reward)
+        sa.select(*decisions.c["number", "id", "bandit", "time"], *_PLAYED, rewards.c.reward)
         .select_from(decisions)
+        .outerjoin(items, items.c.number == decisions.c.item)
         .outerjoin(rewards, rewards.c.decision == decisions.c.number)
     )
     found: dict[str, Row[Any]] = {}
-    for part in _parts(list(identifiers)):
+    for part in parts(list(identifiers)):
         found.update({row.id: row for row in connection.execute(query.where(decisions.c.id.in_(part)))})
     return found
 
@@ -202,16 +222,20 @@ def add_rewards(connection: Connection, rows: list[dict[str, Any]]) -> None:
     connection.execute(sa.insert(rewards), rows)
 
 
-def last_seq(connection: Connection) -> int:
-    """The number of the newest reward."""
-    newest: int | None = connection.execute(sa.select(sa.func.max(rewards.c.seq))).scalar_one()
+def last_seq(connection: Connection, bandit: int | None = None) -> int:
+    """The number of the newest reward, of all bandits or of one."""
+    query = sa.select(sa.func.max(rewards.c.seq))
+    if bandit is not None:
+        query = query.where(rewards.c.bandit == bandit)
+    newest: int | None = connection.execute(query).scalar_one()
     return newest or 0
 
 
 _FOLD = (
-    sa.select(*rewards.c["seq", "bandit", "reward"], *decisions.c["version", "features", "kept"])
+    sa.select(*rewards.c["seq", "bandit", "reward"], *_PLAYED)
     .select_from(rewards)
     .join(decisions, decisions.c.number == rewards.c.decision)
+    .outerjoin(items, items.c.number == decisions.c.item)
     .order_by(rewards.c.seq)
 )
 
@@ -232,12 +256,21 @@ def bandit_rewards(
         yield from result.partitions()
 
 
+def played(row: Any, map: Map) -> bytes:
+    """The arm of a decision (d,), as `blob` writes it: the request's own, or made again from its item."""
+    if row.item is None:
+        features: bytes = row.features
+        return features
+    context = np.empty(0) if row.context is None else unpack(row.context)
+    return blob(join(vector(row.item)[None], context, map))
+
+
 def fold(bandit: Bandit, rows: Rows) -> None:
     """Take reward rows of this bandit into its state, in order; those it has are left out."""
     fresh = [row for row in rows if row.seq > bandit.seq]
     wanted = [row for row in fresh if bandit.absorbs(row.version)]
     if wanted:
-        content = b"".join(row.kept if bandit.keeps else row.features for row in wanted)
+        content = b"".join(row.kept if bandit.keeps else played(row, bandit.map) for row in wanted)
         values = np.array([row.reward for row in wanted], dtype=np.float64)
         bandit.fold(vector(content).reshape(len(wanted), bandit.dim), values)
     if fresh:
@@ -250,6 +283,19 @@ def fold_log(connection: Connection, bandit: Bandit, until: int | None = None) -
         fold(bandit, rows)
 
 
+def origin(connection: Connection, bandit: int) -> bytes | None:
+    """The state with which this bandit's log begins, where it was imported with one."""
+    query = sa.select(origins.c.state, origins.c.digest).where(origins.c.bandit == bandit)
+    row = connection.execute(query).one_or_none()
+    if row is None:
+        return None
+    if hashlib.sha256(row.state).digest() != row.digest:
+        text = "the state with which this bandit began is damaged: bring the database back from a backup"
+        raise Refused("failed", text)
+    state: bytes = row.state
+    return state
+
+
 # Snapshots
 
 
@@ -257,8 +303,10 @@ def add_snapshot(connection: Connection, bandit: int, version: int, seq: int, st
     """Write a state that holds the rewards up to `seq`, and forget older ones."""
     own = (snapshots.c.bandit == bandit) & (snapshots.c.version == version)
     connection.execute(sa.delete(snapshots).where(own & (snapshots.c.seq == seq)))
-    values = {"bandit": bandit, "version": version, "seq": seq, "state": state}
-    connection.execute(sa.insert(snapshots).values(**values, time=now()))
+    values = {"bandit": bandit, "version": version, "seq": seq, "state": state, "time": now()}
+    connection.execute(
+        sa.insert(snapshots).values(**values, digest=snapshot_digest(bandit, version, seq, state))
+    )
     newest = sa.select(snapshots.c.seq).where(own).order_by(snapshots.c.seq.desc()).limit(KEPT_SNAPSHOTS)
     kept = sa.select(newest.subquery().c.seq)
     connection.execute(sa.delete(snapshots).where(own & snapshots.c.seq.not_in(kept)))
@@ -266,16 +314,23 @@ def add_snapshot(connection: Connection, bandit: int, version: int, seq: int, st
     connection.execute(sa.delete(snapshots).where(older))
 
 
-def newest_snapshots(connection: Connection, bandit: Bandit) -> Rows:
-    """The snapshots of this version, newest first."""
+def newest_snapshots(connection: Connection, bandit: int, version: int) -> Rows:
+    """The snapshots of this version, newest first; before them any that are ahead of it."""
     query = (
-        sa.select(snapshots.c.seq, snapshots.c.state)
-        .where((snapshots.c.bandit == bandit.id) & (snapshots.c.version == bandit.version))
-        .order_by(snapshots.c.seq.desc())
+        sa.select(snapshots)
+        .where((snapshots.c.bandit == bandit) & (snapshots.c.version >= version))
+        .order_by(snapshots.c.version.desc(), snapshots.c.seq.desc())
     )
     return connection.execute(query).all()
 
 
-def _parts(values: Sequence[T], size: int = CHUNK) -> Iterator[Sequence[T]]:
-    for start in range(0, len(values), size):
-        yield values[start : start + size]
+def forget_snapshot(connection: Connection, row: Row[Any]) -> None:
+    """Delete this one, unless a sound one has taken its place."""
+    place = sa.and_(*(snapshots.c[name] == getattr(row, name) for name in ("bandit", "version", "seq")))
+    same = snapshots.c.digest.is_not_distinct_from(row.digest)
+    connection.execute(sa.delete(snapshots).where(place & same & (snapshots.c.time == row.time)))
+
+
+def snapshot_digest(bandit: int, version: int, seq: int, state: bytes) -> bytes:
+    """Tells a damaged state, and a sound one in another's place."""
+    return hashlib.sha256(b"%d %d %d " % (bandit, version, seq) + state).digest()

@@ -33,17 +33,22 @@ class Tokens:
     def __init__(self, database: Database):
         self.database = database
         self._known: dict[str, tuple[bytes, Caller]] = {}
+        self._made = 0
 
     def __len__(self) -> int:
-        return len(self._known)
+        """How many were ever made: a server whose tokens are all revoked lets nobody in, not everybody."""
+        return self._made
 
     def refresh(self) -> None:
         """Read them again."""
         with self.database.reader.begin() as connection:
             rows = connection.execute(sa.select(tokens)).all()
         self._known = {
-            row.id: (row.hash, Caller(row.id, frozenset(row.scopes.split()), row.bandit)) for row in rows
+            row.id: (row.hash, Caller(row.id, frozenset(row.scopes.split()), row.bandit))
+            for row in rows
+            if row.revoked is None
         }
+        self._made = len(rows)
 
     def identify(self, token: str) -> Caller | None:
         """Whose token this is."""
@@ -66,15 +71,21 @@ def create(database: Database, scopes: list[str], bandit: str | None = None, lab
 
 
 def revoke(database: Database, identifier: str) -> bool:
-    """Forget the token with this id (between its underscores); servers do so within their staleness."""
+    """Let nobody in any more with the token of this id (between its underscores).
+
+    Servers take notice within their staleness. The row stays, as the sign that this database is closed, but
+    without the hash: to servers of an older release too, which read nothing else, the token is wrong.
+    """
+    when = sa.func.coalesce(tokens.c.revoked, now())
+    end = sa.update(tokens).where(tokens.c.id == identifier).values(revoked=when, hash=b"")
     with database.writer.begin() as connection:
-        found = connection.execute(sa.delete(tokens).where(tokens.c.id == identifier)).rowcount
-    return found > 0
+        return connection.execute(end).rowcount > 0
 
 
 def listing(database: Database) -> list[dict[str, object]]:
     """Every token but its secret."""
-    query = sa.select(*tokens.c["id", "scopes", "bandit", "label", "created"]).order_by(tokens.c.created)
+    shown = tokens.c["id", "scopes", "bandit", "label", "created", "revoked"]
+    query = sa.select(*shown).order_by(tokens.c.created)
     with database.reader.begin() as connection:
         return [row._asdict() for row in connection.execute(query)]
 

@@ -1,0 +1,185 @@
+"""How bandits are made and changed: what is wanted is tried, written by the engine, and then served."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from linmed.policies import Policy
+from linmed.serve import store
+from linmed.serve.bandit import Bandit, as_policy
+from linmed.serve.bodies import BanditChange, CatalogueBody, NewBandit
+from linmed.serve.catalogue import MOST_ITEMS, Catalogue
+from linmed.serve.changes import (
+    bandit_view,
+    catalogue_of,
+    check_range,
+    new_catalogue,
+    new_version,
+    try_bandit,
+)
+from linmed.serve.compiling import Compiler
+from linmed.serve.database import Database
+from linmed.serve.differences import differences
+from linmed.serve.engine import Call, Engine
+from linmed.serve.errors import Refused, refusing
+from linmed.serve.items import present_catalogue
+from linmed.serve.memory import Memory
+from linmed.serve.threads import Pool
+
+T = TypeVar("T")
+
+
+class Bandits:
+    """Makes and changes them; `find` gives one that is served."""
+
+    def __init__(
+        self,
+        database: Database,
+        engine: Engine,
+        compiler: Compiler,
+        memory: Memory,
+        threads: Pool,
+        find: Callable[[str], Awaitable[Bandit]],
+    ):
+        self.database, self.engine, self.compiler = database, engine, compiler
+        self.memory, self.threads, self.find = memory, threads, find
+
+    async def create(self, new: NewBandit) -> tuple[bool, dict[str, Any]]:
+        """Make a bandit; whether it is new, and how it is. The same request again changes nothing."""
+        with refusing():
+            policy = as_policy(new.policy)
+            check_range(new.reward_range)
+            catalogue = catalogue_of(new.catalogue, new.map, new.dim)
+            await self._try(new.dim, policy, catalogue)
+        settings = new.model_dump(include={"map", "reward_range", "log_arms"})
+
+        def write(connection: Connection) -> tuple[bool, dict[str, Any]]:
+            row = store.find_bandit(connection, new.name)
+            if row is None:
+                store.add_bandit(connection, new.name, new.dim, json.dumps(settings), policy, catalogue)
+                return True, bandit_view(connection, new.name)
+            there = bandit_view(connection, new.name)
+            listed = (
+                None if catalogue is None else {"ids": catalogue.ids, "features": catalogue.features.tolist()}
+            )
+            here = {"dim": new.dim, "policy": policy.to_dict(), "catalogue": listed, **settings}
+            other = differences(there, here)
+            if row.archived:
+                other.insert(0, "it is archived there")
+            if other:
+                message = f"name: a bandit {new.name!r} exists with other settings: {'; '.join(other)}"
+                raise Refused("conflict", message, "name")
+            return False, bandit_view(connection, new.name)
+
+        created, view = await self._writing(write)
+        await self.find(new.name)
+        return created, view
+
+    async def change(self, name: str, change: BanditChange) -> dict[str, Any]:
+        """Change a bandit; answers when this server serves it so."""
+        bandit = await self.find(name)
+        with refusing():
+            policy = None if change.policy is None else as_policy(change.policy)
+            check_range(change.reward_range)
+            catalogue = catalogue_of(change.catalogue, bandit.map, bandit.dim)
+            await self._try(bandit.dim, policy or bandit.policy, catalogue or bandit.catalogue)
+
+        def write(connection: Connection) -> tuple[int, dict[str, Any]]:
+            row = store.the_bandit(connection, name)
+            values: dict[str, Any] = {}
+            if change.reward_range is not None:
+                settings = {**json.loads(row.settings), "reward_range": change.reward_range}
+                values["settings"] = json.dumps(settings)
+            if change.archived is not None:
+                values["archived"] = change.archived
+            if policy is not None and policy.to_dict() != json.loads(row.config):
+                values |= new_version(connection, row, policy)
+            if catalogue is not None:
+                values |= new_catalogue(connection, row, catalogue, already="version" in values)
+            store.change_bandit(connection, row.id, **values)
+            return store.the_bandit(connection, name).revision, bandit_view(connection, name)
+
+        revision, view = await self._writing(write)
+        await self.memory.load(name, revision)
+        return view
+
+    async def change_items(self, name: str, given: CatalogueBody) -> dict[str, int]:
+        """Add or change items; answers when this server offers them."""
+        bandit = await self.find(name)
+        try:
+            with refusing():
+                changed = catalogue_of(given, bandit.map, bandit.dim)
+        except Refused as refused:  # here the whole request is what elsewhere is its field `catalogue`
+            field = (refused.field or "").removeprefix("catalogue").removeprefix(".") or "ids"
+            text = refused.message.removeprefix("catalogue: ").removeprefix("catalogue.")
+            raise Refused("invalid", text if text.startswith(field) else f"{field}: {text}", field) from None
+        assert changed is not None
+
+        def next_one(present: Catalogue | None) -> Catalogue:
+            if present is None:
+                return changed
+            have, given = present.features.shape[1], changed.features.shape[1]
+            if have != given:
+                text = f"features: the items of this catalogue have {have} features, got {given}"
+                raise Refused("invalid", text, "features")
+            return present.with_items(changed)
+
+        return await self._change_items(bandit, next_one)
+
+    async def remove_item(self, name: str, item: str) -> dict[str, int]:
+        """Remove an item; answers when this server offers it no more."""
+
+        def next_one(present: Catalogue | None) -> Catalogue:
+            if present is None or item not in present.place:
+                raise Refused("unknown", f"item {item!r} is not in the catalogue", "item_id")
+            if len(present.ids) == 1:
+                text = f"item {item!r} is the last of the catalogue: archive the bandit instead"
+                raise Refused("conflict", text, "item_id")
+            return present.without(item)
+
+        return await self._change_items(await self.find(name), next_one)
+
+    async def _change_items(
+        self, bandit: Bandit, next_one: Callable[[Catalogue | None], Catalogue]
+    ) -> dict[str, int]:
+        def write(connection: Connection) -> tuple[int, dict[str, int]]:
+            row = store.the_bandit(connection, bandit.name)
+            catalogue = next_one(present_catalogue(connection, row))
+            if len(catalogue.ids) > MOST_ITEMS:
+                text = f"a catalogue has at most {MOST_ITEMS} items, this would have {len(catalogue.ids)}"
+                raise Refused("invalid", text, "ids")
+            values = new_catalogue(connection, row, catalogue)
+            if values:
+                store.change_bandit(connection, row.id, **values)
+            version = values.get("catalogue", row.catalogue)
+            row = store.the_bandit(connection, bandit.name)
+            return row.revision, {"catalogue_version": version, "items": len(catalogue.ids)}
+
+        revision, view = await self._writing(write)
+        await self.memory.load(bandit.name, revision)
+        return view
+
+    async def _try(self, dim: int, policy: Policy, catalogue: Catalogue | None) -> None:
+        """Refuse what could not serve, once the policy is compiled; other bandits are served meanwhile."""
+        await self.compiler.ready(policy)
+        await self.threads.run(try_bandit, dim, policy, catalogue)
+
+    async def _writing(self, write: Callable[[Connection], T]) -> T:
+        """write(connection) in a transaction of the engine's."""
+
+        def run() -> T:
+            with self.database.writer.begin() as connection:
+                self.database.lock(connection)  # versions are counted: one change after the other
+                return write(connection)
+
+        call = Call(run)
+        self.engine.submit(call)
+        try:
+            written: T = await asyncio.wrap_future(call.answer)
+        except sa.exc.IntegrityError:  # another server did the same at the same moment
+            raise Refused("conflict", "another change of this bandit came first: try again") from None
+        return written

@@ -1,0 +1,289 @@
+"""What can be asked of the service: each request described once, and how its answer is read.
+
+The clients of `linmed.serve.client` differ only in how they send it.
+"""
+
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+from urllib.parse import quote
+
+import httpx
+from numpy.typing import ArrayLike
+
+T = TypeVar("T")
+Catalogue = Mapping[str, Any]
+"""Items as the API has them, {"ids": [...], "features": [[...], ...]}, or each item's features by its id."""
+REPORTING = 3600.0
+"""Seconds to wait for a report: it may take long, and one whose caller leaves is called off."""
+PREPARING = 300.0
+"""Seconds to wait for a bandit whose policy the service may have to compile first."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServedDecision:
+    """A decision as the service answered it."""
+
+    id: str
+    arm: int
+    arm_id: str | None
+    probability: float
+    log_probability: float
+    probabilities: tuple[float, ...] | None
+    policy_version: int
+    repeated: bool
+
+
+@dataclass(frozen=True)
+class Call(Generic[T]):
+    """One request before it is sent, and how its answer is read."""
+
+    method: str
+    path: str
+    read: Callable[[httpx.Response], T]
+    body: dict[str, Any] | None = None
+    slow: bool = False
+    """Whether `read` waits for a disk, which nothing in an event loop should."""
+    timeout: Any = httpx.USE_CLIENT_DEFAULT
+    """Seconds to wait for the answer."""
+
+
+class Requests:
+    """What can be asked of the service."""
+
+    def create(
+        self,
+        name: str,
+        dim: int,
+        policy: Mapping[str, Any] | None = None,
+        *,
+        catalogue: Catalogue | None = None,
+        map: str = "plain",
+        reward_range: tuple[float, float] | None = None,
+        log_arms: bool = True,
+    ) -> Call[dict[str, Any]]:
+        """Create a bandit, or find it as it is described. `policy` as `Policy.to_dict()` gives it."""
+        body: dict[str, Any] = {"name": name, "dim": dim, "map": map, "log_arms": log_arms}
+        if policy is not None:
+            body["policy"] = dict(policy)
+        if catalogue is not None:
+            body["catalogue"] = _catalogue(catalogue)
+        if reward_range is not None:
+            body["reward_range"] = [float(bound) for bound in reward_range]
+        return Call("POST", "/v1/bandits", _object, body, timeout=PREPARING)
+
+    def bandits(self) -> Call[list[dict[str, Any]]]:
+        """Every bandit in a line, by name."""
+        return Call("GET", "/v1/bandits", _list)
+
+    def bandit(self, name: str) -> Call[dict[str, Any]]:
+        """Its settings."""
+        return Call("GET", _path(name), _object)
+
+    def change(self, /, name: str, **changes: Any) -> Call[dict[str, Any]]:
+        """Change policy, catalogue, reward_range or archived."""
+        if changes.get("catalogue") is not None:
+            changes["catalogue"] = _catalogue(changes["catalogue"])
+        return Call("PATCH", _path(name), _object, changes, timeout=PREPARING)
+
+    def archive(self, name: str) -> Call[dict[str, Any]]:
+        """No more decisions; the log stays, and late rewards are taken."""
+        return Call("DELETE", _path(name), _object)
+
+    def put_item(self, name: str, id: str, features: ArrayLike) -> Call[dict[str, Any]]:
+        """Add an item to the catalogue, or give it other features."""
+        return Call("PUT", _path(name, "items", id), _object, {"features": _numbers(features)})
+
+    def put_items(self, name: str, catalogue: Catalogue) -> Call[dict[str, Any]]:
+        """Add items, or change their features; what is not named stays."""
+        return Call("PUT", _path(name, "items"), _object, _catalogue(catalogue))
+
+    def catalogue(self, name: str, version: int | None = None) -> Call[dict[str, Any]]:
+        """The items as they are now, or as a decision of `catalogue_version` saw them."""
+        return Call("GET", _path(name, "catalogue", *([] if version is None else [str(version)])), _object)
+
+    def delete_item(self, name: str, id: str) -> Call[dict[str, Any]]:
+        """Take an item out of the catalogue; decisions for it stay in the log."""
+        return Call("DELETE", _path(name, "items", id), _object)
+
+    def decide(
+        self,
+        name: str,
+        arms: ArrayLike | None = None,
+        *,
+        arm_ids: Sequence[str] | None = None,
+        context: ArrayLike | None = None,
+        key: str | None = None,
+    ) -> Call[ServedDecision]:
+        """One decision among `arms` (K, d), or among the catalogue's."""
+        body = _wanted(arms, arm_ids, context, key)
+        return Call("POST", _path(name, "decide"), lambda answer: _decision(answer.json()), body)
+
+    def decide_batch(
+        self,
+        name: str,
+        sets: Iterable[ArrayLike | None] | None = None,
+        *,
+        arm_ids: Iterable[Sequence[str] | None] | None = None,
+        contexts: Iterable[ArrayLike | None] | None = None,
+        keys: Iterable[str | None] | None = None,
+    ) -> Call[list[ServedDecision]]:
+        """Several decisions, all or none: one in each set of arms, or among the catalogue for each context.
+
+        Whatever is given has one entry for each decision; None stands for what a decision does without.
+        """
+        given = {"sets": sets, "arm_ids": arm_ids, "contexts": contexts, "keys": keys}
+        columns = {what: list(each) for what, each in given.items() if each is not None}
+        if len({len(each) for each in columns.values()}) != 1:
+            told = ", ".join(f"{len(each)} {what}" for what, each in columns.items()) or "nothing"
+            raise ValueError(f"decide_batch needs one entry for each decision in all it is given, got {told}")
+        number = len(next(iter(columns.values())))
+        every = [columns.get(what, [None] * number) for what in given]
+        body = {"decisions": [_wanted(*one) for one in zip(*every, strict=True)]}
+        return Call("POST", _path(name, "decide", "batch"), _decisions, body)
+
+    def reward(self, name: str, decision: ServedDecision | str, reward: float) -> Call[None]:
+        """The reward of one decision."""
+        return Call("POST", _path(name, "reward"), _nothing, _reward(decision, reward))
+
+    def reward_batch(self, name: str, pairs: Iterable[tuple[ServedDecision | str, float]]) -> Call[None]:
+        """The rewards of several decisions, all or none."""
+        body = {"rewards": [_reward(decision, reward) for decision, reward in pairs]}
+        return Call("POST", _path(name, "reward", "batch"), _nothing, body)
+
+    def decision(self, name: str, decision: ServedDecision | str) -> Call[dict[str, Any]]:
+        """A decision as the log has it, with its reward."""
+        return Call("GET", _path(name, "decisions", _identifier(decision)), _object)
+
+    def statistics(self, name: str) -> Call[dict[str, Any]]:
+        """Counts, shares and curves."""
+        return Call("GET", _path(name, "statistics"), _object)
+
+    def state(self, name: str) -> Call[dict[str, Any]]:
+        """What the server has learned."""
+        return Call("GET", _path(name, "state"), _object)
+
+    def evaluate(
+        self,
+        name: str,
+        targets: Sequence[Any] = ("uniform", "greedy"),
+        estimators: Sequence[str] = ("ipw",),
+        interval: str = "betting",
+        confidence: float = 0.95,
+        reward_range: tuple[float, float] | None = None,
+        *,
+        missing: str | float = "stop",
+        mature: float | timedelta | None = None,
+        drift: bool | None = None,
+        smallest_probability: float | None = None,
+    ) -> Call[dict[str, Any]]:
+        """What would other policies have earned on the log so far? As `linmed.ope.evaluate` takes it."""
+        body: dict[str, Any] = {"targets": list(targets), "estimators": list(estimators)}
+        body |= {"interval": interval, "confidence": confidence, "missing": missing, "drift": drift}
+        body["reward_range"] = None if reward_range is None else [float(bound) for bound in reward_range]
+        body["mature"] = _seconds(mature)
+        body["smallest_probability"] = smallest_probability
+        return Call("POST", _path(name, "evaluate"), _object, body, timeout=REPORTING)
+
+    def trend(
+        self, name: str, *, missing: str | float = "stop", mature: float | timedelta | None = None
+    ) -> Call[dict[str, Any]]:
+        """Which policy is better, how sure that is, and whether the log is sound: what the page shows."""
+        body = {"missing": missing, "mature": _seconds(mature)}
+        return Call("POST", _path(name, "trend"), _object, body, timeout=REPORTING)
+
+    def arms(self, name: str) -> Call[dict[str, Any]]:
+        """The catalogue with every item's estimate and interval."""
+        return Call("GET", _path(name, "arms"), _object)
+
+    def export(self, name: str, path: str | Path) -> Call[None]:
+        """Write the log to a Parquet file that `linmed.ope.DecisionLog.open` reads."""
+
+        def write(answer: httpx.Response) -> None:
+            Path(path).write_bytes(answer.content)
+
+        return Call("GET", _path(name, "log"), write, slow=True, timeout=REPORTING)
+
+
+def _path(bandit: str, *rest: str) -> str:
+    return "/".join(["/v1/bandits", *(quote(part, safe="") for part in (bandit, *rest))])
+
+
+def _seconds(time: float | timedelta | None) -> float | None:
+    return time.total_seconds() if isinstance(time, timedelta) else time
+
+
+def _catalogue(catalogue: Catalogue) -> dict[str, Any]:
+    """In the API's form, which the names `ids` and `features` tell; they are never two items' own."""
+    if not isinstance(catalogue, Mapping):
+        form = '{"ids": ["a", "b"], "features": [[1.0, 0.0], [0.0, 1.0]]}'
+        raise TypeError(f"catalogue must be a mapping such as {form}, got {type(catalogue).__name__}")
+    if set(catalogue) == {"ids", "features"}:
+        return {"ids": list(catalogue["ids"]), "features": [_numbers(row) for row in catalogue["features"]]}
+    return {"ids": list(catalogue), "features": [_numbers(row) for row in catalogue.values()]}
+
+
+def _numbers(value: ArrayLike) -> Any:
+    """Arrays as lists."""
+    import numpy as np
+
+    return np.asarray(value, dtype=np.float64).tolist()
+
+
+def _wanted(
+    arms: ArrayLike | None,
+    arm_ids: Sequence[str] | None = None,
+    context: ArrayLike | None = None,
+    key: str | None = None,
+) -> dict[str, Any]:
+    body: dict[str, Any] = {"key": key or uuid.uuid4().hex}
+    if arms is not None:
+        body["arms"] = _numbers(arms)
+    if arm_ids is not None:
+        body["arm_ids"] = list(arm_ids)
+    if context is not None:
+        body["context"] = _numbers(context)
+    return body
+
+
+def _identifier(decision: ServedDecision | str) -> str:
+    return decision if isinstance(decision, str) else decision.id
+
+
+def _reward(decision: ServedDecision | str, reward: float) -> dict[str, Any]:
+    return {"decision_id": _identifier(decision), "reward": float(reward)}
+
+
+def _object(answer: httpx.Response) -> dict[str, Any]:
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def _list(answer: httpx.Response) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = answer.json()
+    return found
+
+
+def _nothing(answer: httpx.Response) -> None:
+    """That it succeeded is all there is to know."""
+
+
+def _decisions(answer: httpx.Response) -> list[ServedDecision]:
+    return [_decision(one) for one in answer.json()["decisions"]]
+
+
+def _decision(answer: dict[str, Any]) -> ServedDecision:
+    every = answer["probabilities"]
+    return ServedDecision(
+        answer["decision_id"],
+        answer["arm"],
+        answer["arm_id"],
+        answer["probability"],
+        answer["log_probability"],
+        None if every is None else tuple(every),
+        answer["policy_version"],
+        answer["repeated"],
+    )

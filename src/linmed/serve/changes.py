@@ -1,0 +1,95 @@
+"""What is written and shown when a bandit is made or changed: its versions, its catalogue, its settings."""
+
+import json
+from typing import Any
+
+from sqlalchemy.engine import Connection, Row
+
+from linmed.checks import BadValue
+from linmed.policies import Policy
+from linmed.serve import store
+from linmed.serve.bandit import Bandit
+from linmed.serve.bodies import CatalogueBody
+from linmed.serve.catalogue import Catalogue, Map, as_catalogue
+from linmed.serve.errors import INPUT, Refused, field_of
+from linmed.serve.items import present_catalogue, write_catalogue
+from linmed.serve.settings import LARGEST
+
+
+def bandit_view(connection: Connection, name: str) -> dict[str, Any]:
+    """A bandit as the API shows it."""
+    row = store.the_bandit(connection, name)
+    catalogue = present_catalogue(connection, row)
+    listed = None if catalogue is None else shown(catalogue)
+    return {
+        "name": row.name,
+        "dim": row.dim,
+        "policy": json.loads(row.config),
+        "policy_name": row.policy_name,
+        "policy_version": row.version,
+        "catalogue": listed and {"ids": listed["ids"], "features": listed["features"]},
+        "catalogue_version": row.catalogue,
+        **json.loads(row.settings),
+        "archived": row.archived,
+        "created": row.created,
+    }
+
+
+def shown(catalogue: Catalogue) -> dict[str, Any]:
+    """A version of a catalogue as the API shows it."""
+    return {
+        "version": catalogue.version,
+        "ids": list(catalogue.ids),
+        "features": catalogue.features.tolist(),
+    }
+
+
+def new_version(connection: Connection, row: Row[Any], policy: Policy) -> dict[str, Any]:
+    """Write the next version of a bandit's policy; what changes in its row."""
+    if store.origin(connection, row.id) is not None:
+        text = (
+            f"policy: bandit {row.name!r} was imported from an agent's file; the rewards that the agent had "
+            "learned from are not in the log, so no other policy could learn from them"
+        )
+        raise Refused("conflict", text, "policy")
+    store.add_policy(connection, row.id, row.version + 1, policy)
+    return {"version": row.version + 1}
+
+
+def new_catalogue(
+    connection: Connection, row: Row[Any], catalogue: Catalogue, already: bool = False
+) -> dict[str, Any]:
+    """Write the next version of a bandit's catalogue; what changes in its row.
+
+    A policy that works for one set of arms begins anew with another: its next version, unless there is one
+    `already`.
+    """
+    number = write_catalogue(connection, row.id, present_catalogue(connection, row), catalogue)
+    if number == row.catalogue:
+        return {}
+    policy = store.policy_of(row)
+    anew = not policy.learns_from_arms and not already
+    return {"catalogue": number, **(new_version(connection, row, policy) if anew else {})}
+
+
+def try_bandit(dim: int, policy: Policy, catalogue: Catalogue | None) -> None:
+    """Refuse what could not serve: one decision and one reward are tried on a state of no consequence."""
+    try:
+        Bandit(id=0, name="", dim=dim, policy=policy, catalogue=catalogue).warm_up()
+    except INPUT as error:
+        field = "catalogue" if field_of(error) in ("catalogue", "arms") else "policy"
+        raise BadValue(field, f"policy: {str(error).removeprefix('policy: ')}") from None
+
+
+def catalogue_of(given: CatalogueBody | None, map: Map, dim: int) -> Catalogue | None:
+    """The catalogue of a request, checked."""
+    return None if given is None else as_catalogue(given.ids, given.features, map, dim)
+
+
+def check_range(reward_range: list[float] | None) -> None:
+    """Lowest < highest."""
+    if reward_range is not None and not -LARGEST <= reward_range[0] < reward_range[1] <= LARGEST:
+        text = (
+            f"reward_range must be [lowest, highest], such as [0, 1], within ±{LARGEST:g}, got {reward_range}"
+        )
+        raise BadValue("reward_range", text)

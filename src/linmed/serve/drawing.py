@@ -1,0 +1,141 @@
+"""Where decisions are drawn: cheap ones in the event loop, dear ones in threads beside it.
+
+A decision among K arms takes from 20 µs to a tenth of a second, by the policy and by K·d. A short request is
+drawn at once, from the bandit's own state. A long one would keep everybody waiting, so it is drawn in slices
+from a copy of the state, which all its decisions share, while requests are served and rewards folded. A
+slice of cheap decisions is drawn in the loop, because it is mostly Python, and dear decisions in threads,
+where kernels do without the interpreter's lock; slices of different requests take turns.
+"""
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from linmed.serve.bandit import Bandit
+from linmed.serve.bodies import DecideRequest
+from linmed.serve.errors import Refused
+from linmed.serve.threads import Pool
+
+FIXED = 20e-6
+"""Seconds of a decision that its arms do not account for."""
+DEAR = 250e-6
+"""Seconds: a decision that takes longer is worth a thread's attention."""
+SLICE = 1e-3
+"""Seconds of drawing before it is another request's turn."""
+ROOM = 4
+"""Long requests that are drawn or wait for their commit hold so many times `max_work` numbers together."""
+WAITING = 1024
+"""Slices that wait for a thread."""
+
+Draw = Callable[[Bandit, DecideRequest, str], dict[str, Any]]
+
+
+class Drawing:
+    """Draws with `draw` what requests ask for, and says how much that may be."""
+
+    def __init__(self, draw: Draw, max_work: int):
+        self.draw, self.max_work = draw, max_work
+        self.held = 0
+        """Numbers of the long requests under way."""
+        self.threads = Pool("drawing", max(1, (os.cpu_count() or 2) - 1), WAITING)
+
+    def work(self, bandit: Bandit, requests: Sequence[DecideRequest]) -> int:
+        """How many numbers the arms of these requests have, Σ K·d; refused if that is too much for one."""
+        total = sum(bandit.numbers(request.arms, request.arm_ids) for request in requests)
+        if total > self.max_work:
+            field, advice = "arms", "offer fewer arms"
+            if len(requests) > 1:
+                field, advice = (
+                    "decisions",
+                    f"send at most {self.max_work * len(requests) // total} in a batch",
+                )
+            text = (
+                f"{field}: the request asks for {total:,} numbers (arms × dim, summed over its decisions), "
+                f"and {self.max_work:,} are allowed: {advice}"
+            )
+            raise Refused("invalid", text, field)
+        return total
+
+    def short(self, bandit: Bandit, requests: Sequence[DecideRequest], work: int) -> bool:
+        """Whether they are drawn in a moment."""
+        return len(requests) * FIXED + work * bandit.pace <= DEAR
+
+    def now(self, bandit: Bandit, requests: Sequence[DecideRequest], where: str) -> list[dict[str, Any]]:
+        """Rows for the log, from the bandit's own state."""
+        rows, seconds = self._drawn(bandit, requests, where, range(len(requests)))
+        self._pace(bandit, requests, seconds)
+        return rows
+
+    async def beside(
+        self,
+        bandit: Bandit,
+        requests: Sequence[DecideRequest],
+        where: str,
+        numbers: Sequence[int] | None = None,
+    ) -> list[dict[str, Any]]:
+        """The same in slices, all from the state of this moment. Cancelled, the rest is not drawn.
+
+        `numbers` are the places of these requests in the caller's batch, where they are not all of it.
+        """
+        numbers = range(len(requests)) if numbers is None else numbers
+        before = bandit.state.copy() if bandit.policy.remembers else None
+        apart, rows = bandit.apart(), list[dict[str, Any]]()
+        for first, some, dear in self._slices(bandit, requests):
+            places = numbers[first : first + len(some)]
+            if dear:
+                drawn, seconds = await self.threads.run(self._drawn, apart, some, where, places)
+            else:
+                drawn, seconds = self._drawn(apart, some, where, places)
+                await asyncio.sleep(0)
+            self._pace(bandit, some, seconds)
+            rows += drawn
+        if before is not None:
+            bandit.take_notes(before, apart.state)
+        return rows
+
+    def hold(self, work: int) -> None:
+        """Make room for a long request, or refuse it; until `release`."""
+        if self.held + work > max(ROOM * self.max_work, work):
+            text = "too many decisions among many arms are under way already: try again"
+            raise Refused("overloaded", text, retry_after=1)
+        self.held += work
+
+    def release(self, work: int) -> None:
+        """It has been answered."""
+        self.held -= work
+
+    def stop(self) -> None:
+        """End the threads."""
+        self.threads.stop()
+
+    def _slices(
+        self, bandit: Bandit, requests: Sequence[DecideRequest]
+    ) -> Iterator[tuple[int, list[DecideRequest], bool]]:
+        """(number of the first, requests, whether one of them is dear): about `SLICE` seconds each."""
+        first, some, seconds, dear = 0, list[DecideRequest](), 0.0, False
+        for i, request in enumerate(requests):
+            one = FIXED + bandit.numbers(request.arms, request.arm_ids) * bandit.pace
+            if some and seconds + one > SLICE:
+                yield first, some, dear
+                first, some, seconds, dear = i, [], 0.0, False
+            some.append(request)
+            seconds, dear = seconds + one, dear or one > DEAR
+        yield first, some, dear
+
+    def _drawn(
+        self, bandit: Bandit, requests: Sequence[DecideRequest], where: str, numbers: Sequence[int]
+    ) -> tuple[list[dict[str, Any]], float]:
+        """Rows, and the processor's time that they took in this thread."""
+        started = time.thread_time()
+        rows = [
+            self.draw(bandit, request, where.format(i)) for i, request in zip(numbers, requests, strict=True)
+        ]
+        return rows, time.thread_time() - started
+
+    def _pace(self, bandit: Bandit, requests: Sequence[DecideRequest], seconds: float) -> None:
+        """Learn from what was measured: most of the last value, some of this."""
+        numbers = sum(bandit.numbers(request.arms, request.arm_ids) for request in requests)
+        measured = max(0.0, seconds - len(requests) * FIXED) / max(1, numbers)
+        bandit.pace += 0.3 * (measured - bandit.pace)

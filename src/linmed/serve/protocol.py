@@ -1,0 +1,261 @@
+"""What one connection may cost: how long its requests may be, how long they may take, how many there are.
+
+uvicorn reads a head of any length for as long as it takes, and waits for the end of a half-sent request when
+it is told to stop. Here every connection has one moment at which something must have happened (`due`), and
+the server's tick ends those that are late; no request pays for a timer of its own.
+"""
+
+import asyncio
+import math
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+
+from linmed.serve.answers import refusal
+from linmed.serve.errors import Refused
+from linmed.serve.gate import Gate
+from linmed.serve.settings import Settings
+
+MAX_HEAD = 32 * 2**10
+"""Bytes of a request line and its headers."""
+FAREWELL = 5.0
+"""Seconds for the other side to take the last bytes of a connection that is being closed."""
+
+# uvicorn's names of the moments of a request: begun, headers complete, message complete, response complete.
+
+
+class Connection(HttpToolsProtocol):
+    """One connection within the limits of `settings`."""
+
+    def __init__(self, settings: Settings, quick: Any, **given: Any):
+        super().__init__(**given)
+        self.settings, self.quick = settings, quick
+        self.due = math.inf
+        """When (`loop.time()`) the connection ends unless the other side has done its part."""
+        self._receiving = False  # a request has begun and is not complete
+        self._arrived = 0  # its bytes, but for those that came together with an earlier request's
+        self._chunk = 0  # bytes of the piece at hand
+        self._head = True  # its head is not complete
+        self._held: RequestResponseCycle | None = None  # whose body `quick` waits for
+        self._answering: RequestResponseCycle | None = None  # whose turn it is; later ones are in `pipeline`
+        self._why: Refused | None = None  # that parsing ended
+        self._ending = False  # what comes now is not read
+        self._unsent = 0  # bytes of answers when the other side was last found to be late in taking them
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Take the connection, or say that there are too many."""
+        most = self.settings.max_connections
+        if len(self.connections) >= most:
+            self.transport = transport
+            self._refuse(Refused("unavailable", f"{most} connections are open: try again", retry_after=1))
+            return
+        super().connection_made(transport)
+        self._expect(self.settings.head_seconds)
+
+    def data_received(self, data: bytes) -> None:
+        """Read on, unless the request has become too long."""
+        if self._ending:
+            return
+        self._chunk = len(data)
+        self._arrived += len(data)
+        super().data_received(data)
+        # Chunked bodies may have as much again around their content; the content itself is the gate's affair.
+        most = MAX_HEAD if self._head else MAX_HEAD + 2 * self.settings.max_body
+        if self._receiving and self._arrived > most and not self.transport.is_closing():
+            self._refuse(_LONG_HEAD if self._head else Refused("too large", "the request's body is too long"))
+
+    def on_message_begin(self) -> None:
+        """The first byte of a request."""
+        super().on_message_begin()
+        self._receiving = self._head = True
+        self._expect(self.settings.head_seconds)
+
+    def on_headers_complete(self) -> None:
+        """A head: count it where it may be too long, and wait for the body."""
+        if max(self._chunk, self._arrived) > MAX_HEAD:
+            size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+            if size > MAX_HEAD:
+                self._end_parsing(_LONG_HEAD)
+        upgrade = self.parser.should_upgrade()
+        if upgrade and any(name in (b"content-length", b"transfer-encoding") for name, _ in self.headers):
+            self._end_parsing(_UPGRADE)  # the parser would take its body for the next request
+        self._head = False
+        self._expect(self.settings.body_seconds)
+        super().on_headers_complete()
+        if upgrade:
+            self.cycle.keep_alive = False
+
+    def _end_parsing(self, why: Refused) -> None:
+        self._why = why
+        raise why
+
+    def on_message_complete(self) -> None:
+        """A whole request: now it is our turn."""
+        self._receiving, self._arrived = False, 0
+        self.due = math.inf
+        super().on_message_complete()
+        if self.cycle.response_complete:  # refused before its end
+            self._expect(self.settings.idle_seconds)
+        if self._held is not None and not self._held.more_body:
+            self._grant(self._held)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        """A request's turn has come: `quick` may wait for its body and answer it, or a task of its own."""
+        self._answering = cycle
+        if self.flow.write_paused or not self.quick.takes(cycle.scope):
+            super()._start_asgi_task(cycle, app)
+        elif cycle.more_body:
+            self._held = cycle
+        else:
+            self._grant(cycle)
+
+    def _grant(self, cycle: RequestResponseCycle) -> None:
+        def write(status: int, lines: bytes, content: bytes) -> None:
+            if cycle.disconnected or self.transport.is_closing():
+                return
+            always = [name + b": " + value + b"\r\n" for name, value in cycle.default_headers]
+            end = b"\r\n" if cycle.keep_alive else b"connection: close\r\n\r\n"
+            self.transport.write(b"".join([STATUS_LINE[status], *always, lines, end, content]))
+            cycle.response_started = cycle.response_complete = True
+            if not cycle.keep_alive:
+                self.transport.close()
+            self.on_response_complete()
+
+        self._held = None
+        if not self.quick.grant(cycle.scope, bytes(cycle.body), write):
+            super()._start_asgi_task(cycle, self.app)
+
+    def on_response_complete(self) -> None:
+        """An answer: the next request may take its time."""
+        self._unsent = 0
+        super().on_response_complete()
+        self._unset_keepalive_if_required()
+        if self._receiving:  # a pipelined request, unread until now
+            self._expect(self.settings.body_seconds)
+        elif not self.pipeline:
+            self._expect(self.settings.idle_seconds)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Whoever left while `quick` waited for their body is counted where all are."""
+        super().connection_lost(exc)
+        for cycle in self._unanswered():
+            cycle.disconnected = True
+            cycle.message_event.set()
+        if self._held is not None:
+            super()._start_asgi_task(self._held, self.app)
+            self._held = None
+
+    def pause_writing(self) -> None:
+        """The other side does not take its answer."""
+        super().pause_writing()
+        self._expect(self.settings.body_seconds)
+
+    def resume_writing(self) -> None:
+        """It does: what is due now is what was before."""
+        super().resume_writing()
+        if self._receiving:
+            self._expect(self.settings.head_seconds if self._head else self.settings.body_seconds)
+        elif self._unanswered():
+            self.due = math.inf
+        else:
+            self._expect(self.settings.idle_seconds)
+
+    def send_400_response(self, msg: str) -> None:
+        """What is not HTTP, or too much of it."""
+        if self._head and max(self._chunk, self._arrived) > MAX_HEAD:
+            self._refuse(_LONG_HEAD)
+        else:
+            self._refuse(self._why or Refused("malformed", "this is not an HTTP request"))
+
+    def shutdown(self) -> None:
+        """The server ends: what is complete is answered, what is half-sent is not waited for."""
+        if self._receiving:
+            self._end_after_complete()
+        else:
+            super().shutdown()
+
+    def _unanswered(self) -> list[RequestResponseCycle]:
+        """The requests that have no whole answer yet, oldest first."""
+        own = [] if self._answering is None else [self._answering]
+        known = [*own, *(cycle for cycle, _ in reversed(self.pipeline))]
+        return [cycle for cycle in known if not cycle.response_complete]
+
+    def _end_after_complete(self) -> bool:
+        """Read no more and close, after the answers to requests that are complete; whether there are any."""
+        if self.pipeline and self.pipeline[0][0].more_body:
+            self.pipeline.popleft()
+        complete = [cycle for cycle in self._unanswered() if not cycle.more_body]
+        if not complete:
+            self.transport.close()
+            return False
+        complete[-1].keep_alive = False
+        self._receiving, self._ending, self.due = False, True, math.inf
+        return True
+
+    def expire(self) -> None:
+        """The other side is late, unless it takes a long answer bit by bit."""
+        unsent = self.transport.get_write_buffer_size()
+        if unsent and (not self._unsent or unsent < self._unsent):
+            self._unsent = unsent
+            self._expect(self.settings.body_seconds)
+        elif self.transport.is_closing():
+            self.transport.abort()
+        elif self.flow.read_paused:  # it could not go on
+            self._expect(self.settings.body_seconds)
+        elif self._receiving:
+            part = "head" if self._head else "body"
+            self._refuse(Refused("too slow", f"the request's {part} did not arrive in time"))
+        else:
+            self.transport.close()
+            self._expect(FAREWELL)
+
+    def _expect(self, seconds: float) -> None:
+        self.due = self.loop.time() + seconds
+
+    def _refuse(self, why: Refused) -> None:
+        """Say why, where no other answer is under way, and close; answers that are, come first."""
+        if any(not cycle.more_body for cycle in self._unanswered()):
+            self._end_after_complete()
+            return
+        cycle = self.cycle
+        if cycle is None or (cycle.response_complete if self._head else not cycle.response_started):
+            answer = refusal(why)
+            headers = [(b"connection", b"close"), *answer.raw_headers]
+            lines = b"".join(name + b": " + value + b"\r\n" for name, value in headers)
+            self.transport.write(STATUS_LINE[answer.status_code] + lines + b"\r\n" + bytes(answer.body))
+        self.transport.close()
+        self._expect(FAREWELL)
+
+
+_UPGRADE = Refused("malformed", "Upgrade: this server speaks HTTP/1.1 and nothing else: leave the header out")
+_LONG_HEAD = Refused("head too large", f"a request's line and headers may have at most {MAX_HEAD} bytes")
+
+
+class WebServer(uvicorn.Server):
+    """uvicorn for the application, within the limits of `settings`."""
+
+    def __init__(self, app: Gate, settings: Settings):
+        def connection(**given: Any) -> Connection:
+            return Connection(settings, app.quick, **given)
+
+        super().__init__(
+            uvicorn.Config(
+                app,
+                http=connection,  # type: ignore[arg-type]
+                ws="none",
+                access_log=False,
+                log_config=None,
+                server_header=False,
+                proxy_headers=False,
+                timeout_graceful_shutdown=30,
+            )
+        )
+
+    async def on_tick(self, counter: int) -> bool:
+        """Ten times a second: end the connections that are late."""
+        now = asyncio.get_running_loop().time()
+        for connection in list(self.server_state.connections):
+            if isinstance(connection, Connection) and connection.due <= now:
+                connection.expire()
+        return await super().on_tick(counter)
