@@ -5,14 +5,21 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 
-from linmed.environments import EndOfOptimism, LargeGap, UnitBall
-from linmed.policies import LinMED, Uniform
+from linmed.environments import EndOfOptimism, FixedArms, LargeGap, UnitBall
+from linmed.policies import EXP2, LinMED, SpannerIGW, Uniform
 from linmed.simulation import simulate
-from linmed.theory import Problem, c_opt, design_leverage
+from linmed.theory import (
+    Problem,
+    c_opt,
+    design_leverage,
+    exp2_exploration_bound,
+    exp2_lower_bound,
+    spanner_igw_lower_bound,
+)
 
 
 def lemma(n, d, sigma, sigma_star, S, S_star, lam, B, gap, a_emp, a_opt, leverage, L):
@@ -264,3 +271,123 @@ def test_bad_arguments_are_named(change, message):
 def test_the_instance_bound_asks_for_the_gap_it_is_about():
     with pytest.raises(ValueError, match="gap must be given"):
         Problem(2, 1.0, 1.0).instance_bound(10)
+
+
+# ---- lower bounds
+
+
+def expected_regret(policy, rounds, gap, dim, best=0):
+    """Exact, without noise: other arms pay 0 and teach nothing, so pulls of the best are all the state."""
+    arms, state, losing = np.eye(dim)[None], policy.start(1, dim), np.empty(rounds)
+    for pulls in range(rounds):
+        losing[pulls] = 1 - np.exp(policy.log_probabilities(state, arms))[0, best]
+        features = policy.features(state, arms, np.array([best]))
+        policy.learn(state, features, np.array([gap]), np.array([0]))
+    reached, regret = np.zeros(rounds), 0.0
+    reached[0] = 1.0
+    for _ in range(rounds):
+        regret += gap * float(reached @ losing)
+        moving = reached * (1 - losing)
+        reached -= moving
+        reached[1:] += moving[:-1]
+    return regret
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 60, 1000])
+@pytest.mark.parametrize(("dim", "gap", "best"), [(2, 1.0, 0), (2, 0.05, 1), (3, 5.0, 2), (7, 0.4, 0)])
+def test_no_policy_beats_its_lower_bound(n, dim, gap, best):
+    theta = gap * np.eye(dim)[best]
+    exact = expected_regret(EXP2(horizon=n), n, gap, dim, best) * (1 + 1e-9)
+    assert exp2_lower_bound(n, gap, dim) <= exact
+    assert exp2_exploration_bound(n, np.eye(dim), theta) <= exact
+    for options in ({}, {"C_opt": 1.0, "delta": 0.25}):
+        for design in ("approx", "optimal"):
+            policy = SpannerIGW(horizon=n, design=design, **options)
+            exact = expected_regret(policy, n, gap, dim, best) * (1 + 1e-9)
+            assert spanner_igw_lower_bound(n, gap, dim, **options) <= exact
+
+
+def test_on_the_papers_instance_the_lower_bounds_are_nearly_attained():
+    n = 3000
+    assert exp2_lower_bound(n) > 0.99 * expected_regret(EXP2(horizon=n), n, 1.0, 2)
+    assert spanner_igw_lower_bound(n) > 0.99 * expected_regret(SpannerIGW(horizon=n), n, 1.0, 2)
+
+
+def test_simulated_policies_agree_with_the_lower_bounds_over_longer_runs():
+    n = 50_000
+    rivals = [EXP2(horizon=n), SpannerIGW(horizon=n)]
+    results = simulate(rivals, LargeGap(sigma=0.0), n, 20, progress=False)
+    for policy, bound in zip(rivals, (exp2_lower_bound(n), spanner_igw_lower_bound(n)), strict=True):
+        assert abs(results.mean(policy.name)[-1] - bound) < 5 * results.standard_error(policy.name)[-1]
+
+
+def test_the_exploration_bound_holds_whatever_the_noise_and_the_arms():
+    arms, theta, n = np.array([[1, 0], [0.6, 0.8], [-0.3, 0.1], [0, -1]]), np.array([0.9, -0.2]), 2000
+    for sigma in (0.0, 2.0):
+        environment = FixedArms(arms, theta, sigma=sigma)
+        results = simulate(EXP2(horizon=n), environment, n, 20, progress=False)
+        least = results.mean("EXP2")[-1] - 3 * results.standard_error("EXP2")[-1]
+        assert exp2_exploration_bound(n, arms, theta) < least
+
+
+def test_the_exploration_bound_is_the_papers_with_its_half():
+    n = np.array([2, 100, 10**6])
+    found = exp2_exploration_bound(n, np.eye(2), [3.0, 0.0])
+    np.testing.assert_allclose(found, 3 * np.sqrt(n * math.log(2) / 6))
+    assert exp2_exploration_bound(5, [[1.0, 2.0]], [1.0, 1.0]) == 0.0
+    # Two arms on a line have rank 1, of which only the longer one carries the design.
+    assert exp2_exploration_bound(12, [[2, 0], [1, 0]], [-1, 0]) == pytest.approx(math.sqrt(4 * math.log(2)))
+
+
+@settings(max_examples=300, deadline=None)
+@example(n=1, gap=1e-6, dim=16511, delta=1.0)
+@given(
+    n=st.integers(1, 10**12), gap=st.floats(1e-6, 1e3), dim=st.integers(2, 10**6), delta=st.floats(1e-9, 1)
+)
+def test_lower_bounds_grow_with_the_horizon_and_are_below_what_anyone_can_lose(n, gap, dim, delta):
+    horizons = np.array([n, n + 1, 2 * n, 10 * n])
+    for bound in (
+        exp2_lower_bound(horizons, gap, dim),
+        spanner_igw_lower_bound(horizons, gap, dim),
+        spanner_igw_lower_bound(horizons, gap, dim, delta=delta, C_opt=1.0),
+    ):
+        assert (np.diff(bound) >= -1e-9 * bound[1:]).all()
+        assert (bound > 0).all()
+        assert (bound <= gap * horizons * (dim - 1) / dim * (1 + 1e-9)).all()
+
+
+def test_lower_bounds_of_large_horizons_are_of_the_papers_order_and_need_no_gap():
+    n = np.array([1e12, 1e14])
+    for bound, power in ((exp2_lower_bound, 0.0), (spanner_igw_lower_bound, 0.5)):
+        order = np.sqrt(n) * np.log(n) ** power
+        assert bound(n)[1] / order[1] == pytest.approx(bound(n)[0] / order[0], rel=0.02)
+        assert bound(n, 0.01)[1] == pytest.approx(bound(n)[1], rel=0.15)
+
+
+@pytest.mark.parametrize("bound", [exp2_lower_bound, spanner_igw_lower_bound])
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"n": 0}, "n must be"),
+        ({"n": [10, 2.5]}, "n must be"),
+        ({"n": []}, "n must be"),
+        ({"gap": 0.0}, "gap must be positive"),
+        ({"gap": math.nan}, "gap must be finite"),
+        ({"dim": 1}, "dim must be at least 2"),
+        ({"dim": 2.0}, "dim must be a whole number"),
+    ],
+)
+def test_bad_arguments_of_lower_bounds_are_named(bound, wrong, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        bound(**{"n": 10, **wrong})
+
+
+def test_bad_arguments_of_single_lower_bounds_are_named():
+    with pytest.raises(ValueError, match="C_opt must be positive"):
+        spanner_igw_lower_bound(10, C_opt=0.0)
+    with pytest.raises(ValueError, match="delta must lie in"):
+        spanner_igw_lower_bound(10, delta=0.0)
+    with pytest.raises(ValueError, match="theta has shape"):
+        exp2_exploration_bound(10, np.eye(2), [1, 0, 0])
+    with pytest.raises(ValueError, match="n must be"):
+        exp2_exploration_bound(0, np.eye(2), [1, 0])

@@ -7,6 +7,10 @@ the paper's experiments often the smaller one: every bound here is the smaller o
 
 Where the determinant of V_n appears, which is random, its largest value stands:
 log(det V_n / det V_0) ≤ d log(1 + n/(dλ)).
+
+The lower bounds of EXP2 and SpannerIGW (Theorems 3 and 4) are functions of their own. Their instance has the
+arms e₁ … e_d and θ* = Δ e₁, so that one arm is Δ better than all others; the paper has d = 2 and Δ = 1. Each
+entry of `n` is the horizon of a run of its own, which the policy is told.
 """
 
 import functools
@@ -31,14 +35,25 @@ def _of_rounds(bound: "Callable[[Problem, Floats], Floats]") -> "Callable[[Probl
 
     @functools.wraps(bound)
     def method(self: "Problem", n: ArrayLike) -> Any:
-        rounds = np.atleast_1d(checks.floats("n", n))
-        if rounds.ndim != 1 or rounds.size == 0 or rounds.min() < 1 or (rounds != np.floor(rounds)).any():
-            raise BadValue("n", f"n must be whole numbers of rounds, each at least 1, got {n!r}")
+        rounds = _whole_rounds(n)
         with np.errstate(all="ignore"):  # extreme parameters: a term is infinite, and the bound B·n
             values = bound(self, rounds)
-        return float(values[0]) if np.ndim(n) == 0 else values
+        return _like(n, values)
 
     return method
+
+
+def _whole_rounds(n: ArrayLike) -> Floats:
+    """A number of rounds, or several, as a vector."""
+    rounds = np.atleast_1d(checks.floats("n", n))
+    if rounds.ndim != 1 or rounds.size == 0 or rounds.min() < 1 or (rounds != np.floor(rounds)).any():
+        raise BadValue("n", f"n must be whole numbers of rounds, each at least 1, got {n!r}")
+    return rounds
+
+
+def _like(n: ArrayLike, values: Floats) -> Any:
+    """A number for a number of rounds, a vector for several."""
+    return float(values[0]) if np.ndim(n) == 0 else values
 
 
 @dataclass(frozen=True)
@@ -259,3 +274,84 @@ def c_opt(leverage: float, d: int) -> float:
     """C_opt of the paper's assumption from the measured leverage; infinite for d = 1."""
     checks.positive("leverage", leverage)
     return leverage / (d * math.log(d)) if checks.whole("d", d) > 1 else math.inf
+
+
+def exp2_exploration_bound(n: ArrayLike, arms: ArrayLike, theta: ArrayLike) -> Any:
+    """Theorem 3 for any fixed arms: EXP2(horizon=n) has at least n γ Σ_a π(a) Δ_a expected regret.
+
+    Every arm has probability at least γ π(a) in every round, with π the G-optimal design, so this holds for
+    every n and every noise. γ = √(r log K / (3n)), at most 1/2, for K arms of rank r. On the paper's instance
+    π is 1/2 on either arm and it is γ n/2 = √(n log 2 / 6) ≈ 0.34 √n from n = 2 on: the paper's proof drops
+    the factor 1/2 when it inserts γ.
+
+    >>> round(exp2_exploration_bound(600, [[1, 0], [0, 1]], theta=[1, 0]), 2)
+    8.33
+    """
+    rounds, matrix = _whole_rounds(n), checks.arm_matrix(arms)
+    vector = checks.floats("theta", theta)
+    if vector.shape != matrix.shape[1:]:
+        raise BadValue("theta", f"theta has shape {vector.shape}, but arms {matrix.shape}")
+    means, weights = matrix @ vector, optimal_design(matrix)
+    _, gamma = _exp2_rates(rounds, len(matrix), int(np.linalg.matrix_rank(matrix, rtol=1e-10)))
+    return _like(n, rounds * gamma * float(weights @ (means.max() - means)))
+
+
+def exp2_lower_bound(n: ArrayLike, gap: float = 1.0, dim: int = 2) -> Any:
+    """What EXP2(horizon=n) loses at least on the paper's instance without noise; holds for every n.
+
+    It is (d−1)/d · (Δ γ n + (1−γ) (2/η) log(2/(1 + exp(−ηΔn)))) with η = √(log d / (3dn)) and γ = d η, at
+    most 1/(2d) and 1/2. The first term is that of the paper's proof (see `exp2_exploration_bound`). The
+    second is what the exponential weights cost while they learn, which the paper leaves out, and larger by a
+    factor of six for Δ = 1: of order √(d n log d) once ηΔn is large, whatever Δ is.
+
+    Θ₁ is a sum of unbiased estimates of Δ and the other Θⱼ are 0, because no other arm pays anything. The
+    weights of the others are (d−1)/(d−1 + exp(ηΘ₁)) ≥ (2(d−1)/d)/(1 + exp(ηΘ₁)), convex in Θ₁ ≥ 0: by
+    Jensen's inequality E Θ₁ = Δ(t−1) may stand for Θ₁. The sum over rounds is at least the integral.
+
+    >>> round(exp2_lower_bound(600), 2)
+    56.88
+    """
+    rounds, gap, dim = _whole_rounds(n), checks.positive("gap", gap), _several("dim", dim)
+    eta, gamma = _exp2_rates(rounds, dim, dim)
+    learning = -2 / eta * np.log1p(np.expm1(-eta * gap * rounds) / 2)  # exact for small gaps too
+    return _like(n, (dim - 1) / dim * (gap * gamma * rounds + (1 - gamma) * learning))
+
+
+def spanner_igw_lower_bound(
+    n: ArrayLike, gap: float = 1.0, dim: int = 2, *, C_opt: float = 4.0, delta: float | None = None
+) -> Any:
+    """What SpannerIGW(horizon=n) loses at least on the paper's instance without noise; holds for every n.
+
+    C_opt and delta are the policy's. The bound is n Δ q/(λ + ηΔ) ≥ n Δ q/(1 + ηΔ), where q = (d−1)/(2d) is
+    the design's half share of the worse arms, λ in [1/2, 1] makes the probabilities sum to 1 and
+    η = √(n / (C_opt d (d log n + 32 log(2/δ)))). For ηΔ far above 1 it is q n/η: of order √(n log n), more
+    than the Ω(Δ√n) of Theorem 4, and no longer dependent on Δ. While ηΔ is below 1 it grows like n.
+
+    Without noise ridge regression estimates Δ N/(N + ridge) ≤ Δ for e₁ after N pulls and 0 for the others, so
+    no empirical gap ever exceeds Δ, and the probability of a worse arm is at least q/(λ + ηΔ) in every round
+    and after every past. The paper's detour by the round J in which every arm has been pulled, with its
+    factor P(J ≤ 4) ≥ 3/16, its loss of four rounds, n ≥ 8 and ties that go to e₁, is not needed. The design
+    is uniform for orthogonal arms of any length (the lemma's V⁻¹ should read diag(2/p², 2/q²)).
+
+    >>> round(spanner_igw_lower_bound(600, delta=0.01), 2)
+    97.59
+    """
+    rounds, gap, dim = _whole_rounds(n), checks.positive("gap", gap), _several("dim", dim)
+    rate = 1 / (rounds + 1) if delta is None else np.float64(checks.failure_rate("delta", delta))
+    regression = dim * np.log(rounds) + 32 * np.log(2 / rate)
+    scaled = gap * np.sqrt(rounds / (checks.positive("C_opt", C_opt) * dim * regression))  # ηΔ
+    others = (dim - 1) / (2 * dim)
+    # λ solves (1−q)/λ + q/(λ + ηΔ) = 1, a quadratic equation; this is λ + ηΔ.
+    denominator = (1 + scaled + np.sqrt((1 - scaled) ** 2 + 4 * (1 - others) * scaled)) / 2
+    return _like(n, rounds * gap * others / denominator)
+
+
+def _exp2_rates(n: Floats, arms: int, rank: int) -> tuple[Floats, Floats]:
+    """η and γ of EXP2 when it is told the horizon."""
+    eta = np.minimum(np.sqrt(math.log(arms) / (3 * rank * n)), 1 / (2 * rank))
+    return eta, rank * eta
+
+
+def _several(name: str, dim: int) -> int:
+    """A dimension in which there is more than one arm."""
+    return int(checks.between(name, checks.whole(name, dim, at_least=2), 2, 1 << 53))

@@ -37,7 +37,8 @@ from linmed.ope.intervals import VALID
 from linmed.policies import ALL, Policy
 from linmed.policies.paths import variants, walk_all
 from linmed.progress import Bar
-from linmed.serve.bandit import Bandit, Catalogue
+from linmed.serve.bandit import Bandit
+from linmed.serve.catalogue import Catalogue
 from linmed.simulation import simulate
 from linmed.simulation.engine import default_workers
 

@@ -135,9 +135,9 @@ def test_download_refuses_an_archive_that_does_not_match(publisher, tmp_path):
 
 
 def test_generated_features_are_not_drawn_from_a_stream_that_users_draw_from():
-    from linmed.environments.movielens import GENRES, MOVIES, _generated
+    from linmed.environments.movielens import GENRES, MOVIES, generated
 
     for seed in (0, 100_000):
         rng = np.random.default_rng(seed)
         flags = (rng.random((MOVIES, GENRES)) < rng.beta(1.0, 8.0, GENRES)).astype(np.float64)
-        assert not np.array_equal(_generated()[0], flags)
+        assert not np.array_equal(generated()[0], flags)

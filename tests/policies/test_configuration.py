@@ -10,6 +10,7 @@ import pytest
 import linmed.kernels
 from linmed import policies
 from linmed.checks import BadType, BadValue
+from linmed.kernels import centred
 from linmed.policies import OFUL, EpsilonGreedy, Greedy, LinMED, LinUCB, MaillardSampling, Policy
 from tests.policies.toy import chosen
 
@@ -86,9 +87,13 @@ def test_epsilon_greedy_explores_a_tenth_of_the_time():
 
 
 def test_no_kernel_calls_blas():
-    """BLAS starts threads in the middle of a live decision, and its last bit depends on the processor."""
+    """BLAS starts threads in the middle of a live decision, and its last bit depends on the processor.
+
+    The design of the authors' public code, which no policy of ours has, is the exception: its weights depend
+    on the order in which LAPACK has the axes.
+    """
     called = []
-    for file in Path(linmed.kernels.__path__[0]).glob("*.py"):
+    for file in set(Path(linmed.kernels.__path__[0]).glob("*.py")) - {Path(centred.__file__)}:
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
                 called.append((file.name, node.lineno))

@@ -33,6 +33,9 @@ class Block(NamedTuple):
     """(rounds,) what `Environment.rewards` turns into a reward, whichever arm is played."""
     delays: Ints | None = None
     """(rounds,) how many rounds later each reward arrives; None means at once."""
+    overwritten: Floats | None = None
+    """(rounds, K, d) what stands in the arms' place one round later, for policies that keep no copies of what
+    they played and learn from a late reward; None where nothing does."""
 
 
 @dataclass(frozen=True)

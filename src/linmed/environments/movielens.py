@@ -54,7 +54,7 @@ class MovieLens(NoisyEnvironment):
             raise ValueError(
                 "noise='bernoulli' needs mean rewards in [0, 1]; with a random unit θ* they are in [-1, 1]"
             )
-        films, users = _generated() if self.path is None else _read(Path(self.path))
+        films, users = generated() if self.path is None else _read(Path(self.path))
         self._set("arms", checks.whole("arms", self.arms))
         if self.arms > len(films):
             raise ValueError(f"arms must be at most {len(films)}, the number of films, got {self.arms}")
@@ -95,24 +95,39 @@ class MovieLens(NoisyEnvironment):
 
 def _read(directory: Path) -> tuple[Floats, Floats]:
     """Raw features of the films (films, 19) and the users (users, 4)."""
-    films = [line.split("|") for line in _lines(directory, "u.item")]
-    users = [line.split("|") for line in _lines(directory, "u.user")]
-    for name, rows, width in (("u.item", films, 5 + GENRES), ("u.user", users, 5)):
-        for number, row in enumerate(rows, start=1):
-            if len(row) != width:
-                raise ValueError(
-                    f"{directory / name}, line {number}: {len(row)} fields separated by '|', expected {width}"
-                )
-    try:
-        flags = np.array([row[5:] for row in films], dtype=np.float64)
-        ages = np.array([row[1] for row in users], dtype=np.float64)
-    except ValueError as error:
-        raise ValueError(f"{directory} holds a genre flag or an age that is no number: {error}") from None
+    flags = read_genres(directory)
+    users = read_rows(directory, "u.user", 5)
+    ages = numbers(directory, [[row[1]] for row in users])
     codes = [np.unique([row[column] for row in users], return_inverse=True)[1] for column in (2, 3, 4)]
     return flags, np.column_stack([ages, *codes])
 
 
-def _lines(directory: Path, name: str) -> list[str]:
+def read_genres(directory: Path) -> Floats:
+    """The genre flags of every film (films, 19)."""
+    return numbers(directory, [row[5:] for row in read_rows(directory, "u.item", 5 + GENRES)])
+
+
+def read_rows(directory: Path, name: str, width: int) -> list[list[str]]:
+    """The fields of every line of a file of ml-100k; each must have so many."""
+    rows = [line.split("|") for line in read_lines(directory, name)]
+    for number, row in enumerate(rows, start=1):
+        if len(row) != width:
+            raise ValueError(
+                f"{directory / name}, line {number}: {len(row)} fields separated by '|', expected {width}"
+            )
+    return rows
+
+
+def numbers(directory: Path, fields: list[list[str]]) -> Floats:
+    """Genre flags or ages as an array."""
+    try:
+        return np.array(fields, dtype=np.float64)
+    except ValueError as error:
+        raise ValueError(f"{directory} holds a genre flag or an age that is no number: {error}") from None
+
+
+def read_lines(directory: Path, name: str) -> list[str]:
+    """The lines of a file of ml-100k, without empty ones."""
     try:
         text = (directory / name).read_text(encoding="latin-1")
     except OSError as error:
@@ -126,7 +141,7 @@ def _lines(directory: Path, name: str) -> list[str]:
     return lines
 
 
-def _generated() -> tuple[Floats, Floats]:
+def generated() -> tuple[Floats, Floats]:
     """Tables of the real ones' shape from a fixed stream: rare and common genres, ages around 34."""
     rng = stream(100_000, "data")
     films = (rng.random((MOVIES, GENRES)) < rng.beta(1.0, 8.0, GENRES)).astype(np.float64)

@@ -1,8 +1,9 @@
 """The paper's experiments declared as data, the claims ledger and the report."""
 
 from linmed.experiments.catalogue import EXPERIMENTS
-from linmed.experiments.claims import Claim, Row, ledger
+from linmed.experiments.claims import Claim, Row
 from linmed.experiments.experiment import Experiment, Findings, Setting
+from linmed.experiments.ledger import ledger
 from linmed.experiments.output import OutputError
 from linmed.experiments.run import Report, run
 

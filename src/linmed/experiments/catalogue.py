@@ -1,10 +1,12 @@
 """The experiments by name, in the order of the report."""
 
 from linmed.experiments.arm_count import ArmCount
+from linmed.experiments.assumptions import Assumptions
 from linmed.experiments.delayed_rewards import DelayedRewards
 from linmed.experiments.end_of_optimism import EndOfOptimism
 from linmed.experiments.experiment import Experiment
 from linmed.experiments.large_gap import LargeGap
+from linmed.experiments.lower_bounds import LowerBounds
 from linmed.experiments.offline import OfflineEvaluation
 from linmed.experiments.unit_ball import UnitBallArms, UnitBallDimension
 
@@ -18,5 +20,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         DelayedRewards(),
         UnitBallDimension(),
         UnitBallArms(),
+        LowerBounds(),
+        Assumptions(),
     )
 }

@@ -3,12 +3,12 @@
 import argparse
 import os
 import sys
-from collections import Counter
 from typing import Any
 
 from rich.console import Console
 
 from linmed.experiments.catalogue import EXPERIMENTS
+from linmed.experiments.ledger import tally
 from linmed.experiments.output import OutputError
 from linmed.experiments.run import Report, chosen
 from linmed.experiments.run import run as reproduce
@@ -27,15 +27,17 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     parser.add_argument("experiments", nargs="*", metavar="EXPERIMENT", help="which ones (default: all)")
     parser.add_argument(
         "--scale",
-        choices=("quick", "paper"),
+        choices=("quick", "paper", "decisive"),
         default="quick",
-        help="quick: a minute or two; paper: the paper's horizons and trials (default: quick)",
+        help="quick: a minute or two; paper: the paper's horizons and trials; decisive: trials are added "
+        "where they decide a claim, which takes an hour or two (default: quick)",
     )
     parser.add_argument(
         "--variant",
-        choices=("text", "as-run"),
+        choices=("text", "as-run", "both"),
         default="text",
-        help="as the paper's text has it, or as the authors' public code runs it (default: text)",
+        help="as the paper's text has it, as the authors' public code runs it, or both beside each other "
+        "(default: text)",
     )
     parser.add_argument("--workers", type=_count, metavar="N", help="processes (default: one per processor)")
     parser.add_argument(
@@ -46,6 +48,12 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     )
     parser.add_argument("--trials", type=_count, metavar="N", help="trials, instead of the scale's")
     parser.add_argument("--horizon", type=_count, metavar="N", help="rounds, instead of the scale's")
+    parser.add_argument(
+        "--minutes",
+        type=float,
+        metavar="N",
+        help="after so long no claim is given further trials; the same command again goes on",
+    )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="default: 0")
     parser.add_argument(
         "--movielens",
@@ -65,6 +73,7 @@ def run(args: argparse.Namespace) -> int:
         report = reproduce(
             args.experiments, args.scale, args.variant, args.out, args.workers, args.cluster,
             trials=args.trials, horizon=args.horizon, seed=args.seed, movielens=args.movielens,
+            minutes=args.minutes,
         )  # fmt: skip
     except KeyboardInterrupt:
         console.print(
@@ -79,11 +88,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print(report: Report) -> None:
-    count = Counter(row.verdict for row in report.ledger)
-    print(
-        f"{len(report.ledger)} claims: {count['holds']} hold, {count['fails']} do not, "
-        f"{count['undecided']} are undecided at this scale."
-    )
+    for variant in dict.fromkeys(row.variant for row in report.ledger):
+        rows = [row for row in report.ledger if row.variant == variant]
+        print(f"{'As run: ' if variant == 'as-run' else ''}{tally(rows)} at this scale.")
     print(f"Report: {report.path}")
     sys.stdout.flush()
 

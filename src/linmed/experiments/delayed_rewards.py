@@ -1,17 +1,29 @@
 """Films for users, whose rewards arrive late."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal, get_args
 
-from linmed.checks import Floats
 from linmed.environments import Delayed, MovieLens
-from linmed.experiments.claims import CLOSE, Between, Claim, Measure, Part, Sample, final, of
-from linmed.experiments.differences import FIRST_ROUND, NO_HALF_STEP
-from linmed.experiments.experiment import Experiment, Findings, Setting, Size
+from linmed.experiments.as_run.films import FilmsAsRun
+from linmed.experiments.as_run.policies import LinTsAsRun, OfulAsRun
+from linmed.experiments.differences import DESIGN, EVEN_START, LINMED_START, NO_HALF_STEP
+from linmed.experiments.experiment import Experiment, Findings, Key, Scale, Setting, Size
 from linmed.experiments.lineup import LINMED, Variant
-from linmed.experiments.statistics import Estimate, mean
+
+if TYPE_CHECKING:
+    from linmed.experiments.drawing import Drawing
 
 DELAYS = (0, 10, 20)
+OMITTED = "omitted"
+"""LinTS-Freq, which the paper leaves out here, in settings of its own."""
+Version = Literal["text", "copied", "overwritten"]
+"""The text's experiment; that of the public code, but with queues that hold copies of what was played; and
+the public code as it is, where OFUL's and LinTS's hold views, overwritten before they are learned from."""
+OWN: dict[Variant, Version] = {"text": "text", "as-run": "overwritten"}
+"""What each variant is about."""
+NAMES = ("OFUL", "LinTS-Bayes", *LINMED)
 
 
 class DelayedRewards(Experiment):
@@ -24,18 +36,47 @@ class DelayedRewards(Experiment):
         "Ten films, a random user every round, arm = film ⊗ user (d = 4), a random unit θ*, σ = σ* = 1. "
         "Rewards arrive D rounds late."
     )
-    paper, quick = Size(5_000, 100), Size(5_000, 30)
+    paper, quick, decisive = Size(5_000, 100), Size(5_000, 30, 3), Size(5_000, 100, 4)
     panel = "D"
-    differences = ("Rewards arrive together every D rounds.", NO_HALF_STEP)
-    missing = (FIRST_ROUND, "arms divided by the smallest norm", "10 users instead of all")
+    differences = (
+        "Rewards wait until t mod D = 1 and then arrive together.",
+        "10 users, 10 films and θ* are drawn once, for all trials; features are the principal components "
+        "among those ten.",
+        "The arms of a round are divided by the smallest of their norms: none is shorter than 1, and they "
+        "are up to 26 times as long as the policies are told.",
+        "What waits for its reward in OFUL's and LinTS's queues is overwritten one round later by the next "
+        "user's arms, not divided by anything; LinMED's queue holds copies.",
+        NO_HALF_STEP,
+        EVEN_START,
+        LINMED_START,
+        DESIGN,
+    )
 
     def settings(self, variant: Variant, horizon: int, movielens: Path | None = None) -> list[Setting]:
         """One for every delay."""
-        mode = "constant" if variant == "text" else "batch"
-        films = MovieLens(path=movielens, arms=10, sigma=1.0)
-        late = {D: Delayed(films, rounds=D, mode=mode) if D else films for D in DELAYS}
-        names = ("OFUL", "LinTS-Bayes", *LINMED)
-        return [Setting.of((D,), problem, names, 1.0, horizon, variant) for D, problem in late.items()]
+        return [_setting(OWN[variant], (D,), D, NAMES, horizon, movielens) for D in DELAYS]
+
+    def further(
+        self, scale: Scale, variant: Variant, horizon: int, movielens: Path | None = None
+    ) -> list[Setting]:
+        """The other two versions of the experiment, and the LinTS that the paper leaves out."""
+        if scale == "quick":
+            return []
+        others = [version for version in get_args(Version) if version != OWN[variant]]
+        return [
+            *(_setting(version, (version, D), D, NAMES, horizon, movielens)
+              for version in others for D in DELAYS),
+            *(_setting(OWN[variant], (OMITTED, D), D, ("LinTS-Freq",), horizon, movielens)
+              for D in DELAYS),
+        ]  # fmt: skip
+
+    def drawings(self, found: Findings) -> "Iterator[Drawing]":
+        """A panel for every delay; and the three versions side by side."""
+        from linmed.experiments import delay_figure, regret_figures  # matplotlib takes a second to import
+
+        yield from regret_figures.grids(found, dots=True)
+        if any(found.has(version, 0) for version in get_args(Version)):
+            yield delay_figure.versions(found)
 
     def notes(self, movielens: Path | None) -> tuple[str, ...]:
         """Whose features they are."""
@@ -46,32 +87,19 @@ class DelayedRewards(Experiment):
             "movielens` downloads those, and --movielens or LINMED_ML100K says where they are.",
         )
 
-    def claims(self, found: Findings) -> Iterator[Claim]:
-        """OFUL suffers, and more than the others."""
-        yield Claim(
-            f"OFUL's regret rises with the delay (from none to {DELAYS[-1]} rounds)",
-            [Part("by {}", _rise("OFUL"), Between(low=0.0))],
-        )
-        for name in (*LINMED, "LinTS-Bayes"):
-            beyond = of(_more_than_close, *_ends("OFUL"), *_ends(name))
-            yield Claim(
-                f"OFUL deteriorates with the delay much more than {name} "
-                f"(more than {CLOSE:g} times its rise)",
-                [
-                    Part("rise of {}", _rise("OFUL"), Between(low=0.0)),  # there must be one, to be larger
-                    Part("against {}", _rise(name)),
-                    Part(f"beyond {CLOSE:g} times that by {{}}", beyond, Between(low=0.0)),
-                ],
-            )
 
-
-def _ends(name: str) -> tuple[Sample, Sample]:
-    return final(name, DELAYS[-1]), final(name, 0)
-
-
-def _rise(name: str) -> Measure:
-    return of(lambda late, prompt: mean(late - prompt), *_ends(name))
-
-
-def _more_than_close(late: Floats, prompt: Floats, other_late: Floats, other_prompt: Floats) -> Estimate:
-    return mean(late - prompt - CLOSE * (other_late - other_prompt))
+def _setting(
+    version: Version, key: Key, D: int, names: Sequence[str], horizon: int, movielens: Path | None
+) -> Setting:
+    """One version with one delay. Only the variant's own is known by the delay alone, and drawn."""
+    as_run = version != "text"
+    films = FilmsAsRun(movielens, sigma=1.0) if as_run else MovieLens(movielens, arms=10, sigma=1.0)
+    late = Delayed(films, rounds=D, mode="batch" if as_run else "constant") if D else films
+    setting = Setting.of(key, late, names, 1.0, horizon, "as-run" if as_run else "text", key == (D,))
+    if version != "copied":
+        return setting
+    copying = (
+        replace(policy, keeps_copies=True) if isinstance(policy, OfulAsRun | LinTsAsRun) else policy
+        for policy in setting.policies
+    )
+    return replace(setting, policies=tuple(copying))

@@ -2,18 +2,23 @@
 
 import io
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
+from scipy.stats import t as student
 
 from linmed.checks import Floats
 from linmed.experiments.experiment import Findings
+from linmed.experiments.lineup import Variant
 from linmed.experiments.palette import FAINT, INK, THEMED, variable
+from linmed.experiments.statistics import LEVEL
 
+NARROW = 7.0
+"""Figures up to this width, in inches, are fitted into the width of a phone; wider ones are scrolled."""
 STYLE: Any = {
     "font.family": "sans-serif",
     "font.size": 9.5,
@@ -68,11 +73,12 @@ class Drawing:
         svg = svg[svg.index("<svg") :]
         svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
         svg = re.sub(r'\bid="', f'id="{self.name}-', svg)
+        svg = re.sub(r' d="[^"]*"', lambda path: re.sub(r"(\.\d\d)\d+", r"\1", path[0]), svg)
         svg = svg.replace('href="#', f'href="#{self.name}-').replace("url(#", f"url(#{self.name}-")
         for line in THEMED:
             svg = svg.replace(line.light, f"var({variable(line)})")
         width = self.figure.get_size_inches()[0]
-        least, most = round(68 * width), round(110 * width)
+        least, most = round((68 if width > NARROW else 52) * width), round(110 * width)
         svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
         label = self.caption.replace('"', "&quot;").replace("<", "&lt;")
         return re.sub(
@@ -83,18 +89,31 @@ class Drawing:
         )
 
 
+def figure_name(name: str, variant: Variant) -> str:
+    """The file, without its ending: a report may have an experiment as the text has it and as run."""
+    return name if variant == "text" else f"{name}-{variant}"
+
+
 def drawings(found: Findings) -> list[Drawing]:
     """All figures of one experiment."""
     with matplotlib.rc_context(STYLE):
-        return list(found.experiment.drawings(found))
+        drawn = list(found.experiment.drawings(found))
+    return [replace(drawing, name=figure_name(drawing.name, found.variant)) for drawing in drawn]
 
 
-def interval(centre: Floats, error: Floats, logarithmic: bool) -> tuple[Floats, Floats]:
-    """95 % to either side; on logarithmic axes of the logarithm, so that regret stays positive."""
-    margin = 1.96 * np.nan_to_num(error)
+def interval(
+    centre: Floats, error: Floats, logarithmic: bool, trials: int | None = None
+) -> tuple[Floats, Floats]:
+    """95 % to either side by Student's t of so many trials, of many where no number is given.
+
+    On logarithmic axes the interval is one of the logarithm, so that regret stays positive.
+    """
+    reach = 1.96 if trials is None else float(student.isf(LEVEL / 2, max(trials - 1, 1)))
+    margin = reach * np.nan_to_num(error)
     if not logarithmic:
         return centre - margin, centre + margin
-    factor = np.exp(np.divide(margin, centre, out=np.zeros_like(centre), where=centre > 0))
+    exponent = np.divide(margin, centre, out=np.zeros_like(centre), where=centre > 0)
+    factor = np.exp(np.minimum(exponent, 50.0))
     return centre / factor, centre * factor
 
 

@@ -1,27 +1,31 @@
 """What an experiment is: it plans itself, states its claims before it is run, runs and draws itself."""
 
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
-from linmed.checks import Floats, Ints
+from linmed.checks import Bools, Floats, Ints
 from linmed.environments import Environment
 from linmed.experiments.lineup import Variant, policies
 from linmed.experiments.output import Output
-from linmed.experiments.statistics import Estimate, mean
+from linmed.experiments.statistics import Normal
 from linmed.policies import LinMED, Policy
 from linmed.progress import Bar
 from linmed.simulation import Results, Store, simulate
 
 if TYPE_CHECKING:
-    from linmed.experiments.claims import Claim
     from linmed.experiments.drawing import Drawing
 
-Scale = Literal["quick", "paper"]
+Scale = Literal["quick", "paper", "decisive"]
 Key = tuple[str | float, ...]
+Cell = tuple[Key, str]
+"""A setting's key and a policy's name."""
+Wanting = Callable[["Findings"], frozenset[Cell]]
+"""What more trials are wanted of, to decide the claims."""
 THEORY: Key = ("theory",)
 """The setting that is compared with the paper's bounds."""
 
@@ -31,6 +35,9 @@ class Size(NamedTuple):
 
     horizon: int
     trials: int
+    """At the first look."""
+    looks: int = 1
+    """Before each further one the trials are doubled, where a claim is still undecided."""
 
 
 @dataclass(frozen=True)
@@ -46,12 +53,19 @@ class Setting:
     """σ given to the policies."""
     drawn: bool = True
     """Whether it is a panel of the experiment's own figure."""
+    _: KW_ONLY
+    gap: float | None = None
+    """The smallest positive gap, where it is the same in every trial: then trials may be called stuck."""
+    most: int | None = None
+    """Trials at most, where a run is long."""
 
     @classmethod
     def of(cls, key: Key, environment: Environment, names: Sequence[str], sigma: float, horizon: int,
-           variant: Variant, drawn: bool = True) -> "Setting":  # fmt: skip
+           variant: Variant, drawn: bool = True, *, gap: float | None = None,
+           most: int | None = None) -> "Setting":  # fmt: skip
         """With the policies of these names."""
-        return cls(key, environment, tuple(policies(names, sigma, horizon, variant)), horizon, sigma, drawn)
+        made = tuple(policies(names, sigma, horizon, variant))
+        return cls(key, environment, made, horizon, sigma, drawn, gap=gap, most=most)
 
     @classmethod
     def theory(cls, environment: Environment, sigma: float, horizon: int) -> "Setting":
@@ -82,10 +96,14 @@ class Findings:
     variant: Variant
     horizon: int
     trials: int
+    """At the first look."""
     seed: int
     settings: tuple[Setting, ...] = ()
     notes: tuple[str, ...] = ()
     _: KW_ONLY
+    most_looks: int = 1
+    limit: int | None = None
+    """Trials beyond this are not looked at."""
     results: Mapping[Key, Results] = field(default_factory=dict)
     scores: Mapping[str, Floats] = field(default_factory=dict)
     """Of an experiment that has scores (trials,) instead of regret."""
@@ -97,9 +115,34 @@ class Findings:
         """Whether its horizon is below the paper's."""
         return self.horizon < self.experiment.paper.horizon
 
+    @property
+    def most_trials(self) -> int:
+        """Of the policy and setting that were played most often."""
+        return max(
+            (len(run.trials) for results in self.results.values() for run in results.runs.values()),
+            default=self.trials,
+        )
+
+    def looks(self) -> "Iterator[Findings]":
+        """What was known at each look, up to the trials that were played."""
+        for look in range(self.most_looks):
+            limit = self.trials * 2**look
+            yield replace(self, limit=limit) if self.most_looks > 1 else self
+            if limit >= self.most_trials:
+                return
+
+    def smallest(self, cells: Iterable[Cell]) -> int:
+        """Trials that all of these have, as far as they are looked at."""
+        counts = [len(self.final(name, *key)) for key, name in cells if key in self.results]
+        return min(counts, default=self.trials)
+
     def setting(self, *key: str | float) -> Setting:
         """The setting of this key."""
         return next(setting for setting in self.settings if setting.key == key)
+
+    def has(self, *key: str | float) -> bool:
+        """Whether there is such a setting."""
+        return any(setting.key == key for setting in self.settings)
 
     def names(self, *key: str | float) -> list[str]:
         """The policies of a setting."""
@@ -107,11 +150,15 @@ class Findings:
 
     def final(self, name: str, *key: str | float) -> Floats:
         """Regret at the horizon (trials,)."""
-        return self.results[key].final(name)
+        return self.results[key].final(name)[: self.limit]
 
     def curves(self, name: str, *key: str | float) -> Floats:
         """Regret (trials, checkpoints)."""
-        return self.results[key].regret(name)
+        return self.results[key].regret(name)[: self.limit]
+
+    def pulls(self, name: str, *key: str | float) -> Ints:
+        """How often each arm was played (trials, arms)."""
+        return self.results[key].pulls(name)[: self.limit]
 
     def rounds(self, *key: str | float) -> Ints:
         """The checkpoints of a setting."""
@@ -119,8 +166,24 @@ class Findings:
 
     def at(self, round_: float, name: str, *key: str | float) -> Floats:
         """Regret at the checkpoint nearest to a round (trials,)."""
-        nearest = int(abs(self.rounds(*key) - round_).argmin())
-        return self.curves(name, *key)[:, nearest]
+        return self.curves(name, *key)[:, self._nearest(round_, *key)]
+
+    def _nearest(self, round_: float, *key: str | float) -> int:
+        return int(abs(self.rounds(*key) - round_).argmin())
+
+    def stuck(self, name: str, *key: str | float) -> Bools:
+        """Which trials are stuck (trials,).
+
+        In the second half of its rounds a stuck trial loses at least half of what playing the second-best arm
+        throughout would. Where that happens with positive probability, mean regret is linear.
+        """
+        setting = self.setting(*key)
+        assert setting.gap is not None
+        half = self._nearest(setting.horizon / 2, *key)
+        left = setting.horizon - int(self.rounds(*key)[half])
+        curves = self.curves(name, *key)
+        stuck: Bools = curves[:, -1] - curves[:, half] >= 0.5 * setting.gap * left
+        return stuck
 
 
 class Experiment(ABC):
@@ -133,6 +196,7 @@ class Experiment(ABC):
     about: ClassVar[str]
     paper: ClassVar[Size]
     quick: ClassVar[Size]
+    decisive: ClassVar[Size]
     """Sizes by scale."""
     figure: ClassVar[str] = ""
     """What tells its figures apart, as in "ε = 0.01"; nothing where the value says it all."""
@@ -140,16 +204,16 @@ class Experiment(ABC):
     """What tells the panels of a figure apart."""
     differences: ClassVar[tuple[str, ...]] = ()
     """What the public code does differently from the text here."""
-    missing: ClassVar[tuple[str, ...]] = ()
-    """Differences that "as-run" does not take over."""
 
     @abstractmethod
     def settings(self, variant: Variant, horizon: int, movielens: Path | None = None) -> list[Setting]:
         """The problems and who meets them."""
 
-    @abstractmethod
-    def claims(self, found: Findings) -> "Iterator[Claim]":
-        """What the paper says; of the findings only the sizes are looked at, so it is said before the run."""
+    def further(
+        self, scale: Scale, variant: Variant, horizon: int, movielens: Path | None = None
+    ) -> list[Setting]:
+        """What the quick scale does without; longer runs, which only the decisive one has."""
+        return []
 
     def notes(self, movielens: Path | None) -> tuple[str, ...]:
         """What a reader should know about this run."""
@@ -158,26 +222,57 @@ class Experiment(ABC):
     def plan(self, scale: Scale, variant: Variant, horizon: int | None = None, trials: int | None = None,
              seed: int = 0, movielens: Path | None = None) -> Findings:  # fmt: skip
         """The scale's sizes, or others, with the settings that follow from them."""
-        size = self.paper if scale == "paper" else self.quick
+        size: Size = getattr(self, scale)
         n = size.horizon if horizon is None else horizon
-        settings = tuple(self.settings(variant, n, movielens))
+        settings = self.settings(variant, n, movielens)
+        settings += self.further(scale, variant, n, movielens)
         m = size.trials if trials is None else trials
-        return Findings(self, scale, variant, n, m, seed, settings, self.notes(movielens))
+        looks = size.looks if trials is None else 1
+        return Findings(
+            self, scale, variant, n, m, seed, tuple(settings), self.notes(movielens), most_looks=looks
+        )
 
     def rounds(self, found: Findings) -> int:
-        """Replica-rounds in all."""
-        return sum(s.horizon * len(s.policies) * found.trials for s in found.settings)
+        """Replica-rounds of the first look."""
+        return sum(
+            s.horizon * len(s.policies) * min(found.trials, s.most or found.trials) for s in found.settings
+        )
 
-    def run(self, found: Findings, output: Output, executor: Executor | None, bar: Bar) -> Findings:
-        """The findings with results; trials that the output already holds are not run again."""
-        store = Store(output.store)
-        where: dict[str, Any] = {"executor": executor, "workers": None if executor else 1, "store": store}
-        results = {
-            s.key: simulate(
-                s.policies, s.environment, s.horizon, found.trials, found.seed, progress=bar, **where
-            )
-            for s in found.settings
-        }
+    def run(self, found: Findings, output: Output, executor: Executor | None, bar: Bar,
+            wanting: Wanting = lambda found: frozenset(),
+            deadline: float | None = None) -> Findings:  # fmt: skip
+        """The findings with results; trials that the output already holds are not run again.
+
+        wanting: what more trials are to be played of, after each look.
+        deadline: in seconds of time.monotonic(), after which no further look is begun.
+        """
+        every = frozenset((s.key, policy.name) for s in found.settings for policy in s.policies)
+        found = self._play(found, every, found.trials, output, executor, bar)
+        for look in range(1, found.most_looks):
+            wanted = wanting(found)
+            late = deadline is not None and time.monotonic() > deadline
+            if late or not wanted:
+                note = f"Stopped by its budget after {look} of {found.most_looks} looks."
+                return replace(found, notes=(*found.notes, note)) if late and wanted else found
+            found = self._play(found, wanted, found.trials * 2**look, output, executor, bar)
+        return found
+
+    def _play(self, found: Findings, wanted: frozenset[Cell], trials: int, output: Output,
+              executor: Executor | None, bar: Bar) -> Findings:  # fmt: skip
+        """With so many trials of what is wanted."""
+        where: dict[str, Any] = {"executor": executor, "workers": None if executor else 1}
+        results = dict(found.results)
+        for s in found.settings:
+            policies = [policy for policy in s.policies if (s.key, policy.name) in wanted]
+            many = min(trials, s.most or trials)
+            if not policies:
+                continue
+            new = simulate(
+                policies, s.environment, s.horizon, many, found.seed,
+                progress=bar, store=Store(output.store), **where,
+            )  # fmt: skip
+            runs = {**(results[s.key].runs if s.key in results else {}), **new.runs}
+            results[s.key] = replace(new, runs={p.name: runs[p.name] for p in s.policies})
         seconds = sum(r.seconds(name) for r in results.values() for name in r.names)
         return replace(found, results=results, seconds=seconds)
 
@@ -187,29 +282,15 @@ class Experiment(ABC):
 
         yield from regret_figures.grids(found)
         if any(setting.key == THEORY for setting in found.settings):
-            yield regret_figures.theory(found)
+            from linmed.experiments import theory_figure
 
-    def numbers(self, found: Findings) -> Numbers:
-        """Final regret ± standard error: a row per policy, a column per setting."""
-        drawn = [setting for setting in found.settings if setting.drawn]
-        names = list(dict.fromkeys(name for setting in drawn for name in found.names(*setting.key)))
-        finals = [{name: mean(found.final(name, *s.key)) for name in found.names(*s.key)} for s in drawn]
-        lowest = [min(estimate.value for estimate in column.values()) for column in finals]
-        times = [sum(found.results[s.key].seconds(name) for s in drawn) for name in names]
-        return Numbers(
-            "Final regret ± standard error",
-            ["policy", *(self.heading(setting.key, found) for setting in drawn), "time in the loop"],
-            [
-                [name, *(_number(column[name]) for column in finals), duration(seconds)]
-                for name, seconds in zip(names, times, strict=True)
-            ],
-            frozenset(
-                (row, number)
-                for row, name in enumerate(names)
-                for number, column in enumerate(finals, start=1)
-                if column[name].value == lowest[number - 1]
-            ),
-        )
+            yield theory_figure.theory(found)
+
+    def numbers(self, found: Findings) -> Iterator[Numbers]:
+        """Its tables: final regrets, their medians, and stuck trials where a setting knows its gap."""
+        from linmed.experiments import regret_tables  # which needs what is defined here
+
+        yield from regret_tables.tables(found)
 
     def heading(self, key: Key, found: Findings) -> str:
         """A setting in words."""
@@ -227,7 +308,8 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.1f} min" if seconds >= 90 else f"{seconds:.1f} s"
 
 
-def _number(estimate: Estimate) -> str:
+def with_error(estimate: Normal) -> str:
+    """value ± standard error."""
     digits = 0 if estimate.value >= 1000 else 1 if estimate.value >= 10 else 2
     value = f"{estimate.value:,.{digits}f}"
     return value if estimate.error != estimate.error else f"{value}\u00a0±\u00a0{estimate.error:,.{digits}f}"

@@ -1,49 +1,36 @@
 """The policies of the paper's experiments by the names in its legends, as the text has them or as run."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
-from linmed.kernels.blind import ArmZeroRule
-from linmed.policies import EXP2, LinMED, LinTS, Policy, RidgePolicy
-from linmed.policies.base import Properties
-from linmed.policies.compiled import CompiledPolicy
+from linmed.experiments.as_run.exp2 import Exp2AsRun
+from linmed.experiments.as_run.policies import (
+    ArmZero,
+    LinImedAsRun,
+    LinMedAsRun,
+    LinTsAsRun,
+    OfulAsRun,
+    SpannerIgwAsRun,
+)
+from linmed.policies import Policy, RidgePolicy
 from linmed.policies.legends import LEGENDS, policy_makers
 
 Variant = Literal["text", "as-run"]
 DELTA = 0.01
 """δ of every policy: the text gives none for the experiments, the authors' public code has this one."""
-
-
-@dataclass(frozen=True)
-class ArmZero(RidgePolicy, CompiledPolicy):
-    """A random arm in the first round and arm 0 for ever after: what LinIMED-3 of the public code plays."""
-
-    properties: ClassVar[Properties] = Properties(
-        reference="authors' public code, December 2024",
-        minimax="n",
-        instance="n",
-        computable="closed form",
-        all_arms="no",
-        randomised=True,
-    )
-    index_free: ClassVar[bool] = False
-
-    @property
-    def rule(self) -> ArmZeroRule:
-        """1/K before any reward, then 1 on arm 0."""
-        return ArmZeroRule()
-
-
 LINMED = ("LinMED-99", "LinMED-90", "LinMED-50")
 TUNED = ("SpannerIGW", "EXP2")
 """Told the horizon: how their regret grows with it shows only between horizons."""
 AS_RUN: dict[str, tuple[type[Policy], dict[str, Any]]] = {
-    **{name: (LinMED, {**LEGENDS[name][1], "explore": False}) for name in LINMED},
-    "LinTS-Freq": (LinTS, {"scale": "squared-radius"}),
-    "LinTS-Bayes": (LinTS, {"scale": 1.0}),
+    **{name: (LinMedAsRun, LEGENDS[name][1]) for name in LINMED},
+    "OFUL": (OfulAsRun, {}),
+    "LinTS-Freq": (LinTsAsRun, {"scale": "squared-radius"}),
+    "LinTS-Bayes": (LinTsAsRun, {"scale": 1.0}),
+    "LinIMED-1": (LinImedAsRun, {"version": 1}),
     "LinIMED-3": (ArmZero, {}),
-    "EXP2": (EXP2, {"horizon": None}),
+    "SpannerIGW": (SpannerIgwAsRun, {}),
+    "SpannerIGW-AT": (SpannerIgwAsRun, {}),
+    "EXP2": (Exp2AsRun, {"horizon": None}),
 }
 """Where the public code differs: a class and its parameters."""
 

@@ -2,19 +2,22 @@
 
 import contextlib
 import difflib
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from linmed import checks
 from linmed.experiments.catalogue import EXPERIMENTS
-from linmed.experiments.claims import Row, ledger
+from linmed.experiments.claims import Row
 from linmed.experiments.experiment import Experiment, Findings, Scale
+from linmed.experiments.ledger import ledger, markdown, records
 from linmed.experiments.lineup import Variant
 from linmed.experiments.output import Output
 from linmed.experiments.pool import workers_of
+from linmed.experiments.provenance import now, remember
+from linmed.experiments.rules import wanting
 from linmed.progress import Bar
 from linmed.simulation.engine import default_workers
 
@@ -44,7 +47,7 @@ def chosen(names: Sequence[str]) -> list[Experiment]:
 def run(
     names: Sequence[str] = (),
     scale: Scale = "quick",
-    variant: Variant = "text",
+    variant: Variant | Literal["both"] = "text",
     out: str | Path = "linmed-report",
     workers: int | None = None,
     cluster: str | None = None,
@@ -53,44 +56,53 @@ def run(
     horizon: int | None = None,
     seed: int = 0,
     movielens: str | Path | None = None,
+    minutes: float | None = None,
     progress: bool = True,
 ) -> Report:
     """Run the paper's experiments and write the report into `out`; what `out` already holds is not run again.
 
-    names: experiments, all by default. trials, horizon: instead of the scale's own.
+    names: experiments, all by default. trials, horizon: instead of the scale's own, looked at once.
+    variant: "both" runs and judges each experiment as the text has it and as the public code runs it.
     workers: processes (default: one per processor; 1 stays in this one). With more than one, call this
         from a program whose main part is guarded by `if __name__ == "__main__":`.
     cluster: address of a dask scheduler to use instead. movielens: an ml-100k directory.
+    minutes: after so long no claim is given further trials; the same call again goes on.
     """
     names = [names] if isinstance(names, str) else names
     experiments = chosen(names)
-    checks.option("scale", scale, ("quick", "paper"))
-    checks.option("variant", variant, ("text", "as-run"))
+    checks.option("scale", scale, ("quick", "paper", "decisive"))
+    checks.option("variant", variant, ("text", "as-run", "both"))
     seed = checks.whole("seed", seed, at_least=0)
     for name, value in (("trials", trials), ("horizon", horizon), ("workers", workers)):
         if value is not None:
             checks.whole(name, value)
+    deadline = None if minutes is None else time.monotonic() + 60.0 * checks.positive("minutes", minutes)
     films = None if movielens is None else Path(movielens)
-    plans = [e.plan(scale, variant, horizon, trials, seed, films) for e in experiments]
+    variants: tuple[Variant, ...] = ("text", "as-run") if variant == "both" else (variant,)
+    plans = [e.plan(scale, v, horizon, trials, seed, films) for e in experiments for v in variants]
     sizes = [plan.experiment.rounds(plan) for plan in plans]
     output = Output(out)
-    findings, wall = [], {}
+    runs = remember(output, now())
+    findings = []
+    wall: dict[str, float] = {}
     with contextlib.ExitStack() as stack:
         pool = stack.enter_context(workers_of(workers or default_workers(), cluster))
         bar = stack.enter_context(Bar(progress, "rounds", total=sum(sizes)))
         for number, plan in enumerate(plans, start=1):
             began = time.perf_counter()
             bar.begin(plan.experiment.title)
-            findings.append(plan.experiment.run(plan, output, pool, bar))
+            findings.append(plan.experiment.run(plan, output, pool, bar, wanting, deadline))
             bar.reach(sum(sizes[:number]))
-            wall[plan.experiment.name] = time.perf_counter() - began
+            taken = time.perf_counter() - began
+            wall[plan.experiment.name] = wall.get(plan.experiment.name, 0.0) + taken
     rows = ledger(findings)
-    records = [row._asdict() for row in rows]
-    output.write(output.ledger.name, json.dumps(records, indent=1, ensure_ascii=False))
+    output.write(output.ledger.name, records(rows, runs))
     from linmed.experiments.page import write_page  # matplotlib takes a second to import
 
     sizes_given = {"trials": trials, "horizon": horizon}
     words = ["linmed reproduce", *names, f"--scale {scale}", f"--variant {variant}"]
     words += [f"--{key} {value}" for key, value in sizes_given.items() if value is not None]
-    write_page(output, findings, rows, wall, " ".join([*words, f"--seed {seed}"]))
+    command = " ".join([*words, f"--seed {seed}"])
+    output.write("ledger.md", markdown(rows, runs, command))
+    write_page(output, findings, rows, wall, command, runs)
     return Report(output.report, rows, findings, wall)

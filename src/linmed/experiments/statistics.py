@@ -1,124 +1,298 @@
-"""From trials to verdicts: a statistic, its standard error, and whether a statement about it is decided.
+"""From trials to verdicts: a statistic of weighted trials, its interval, and whether a statement is decided.
 
-Trials are independent and every policy and setting meets trial i with the same random numbers, so all
-samples are resampled by trial together: leaving out trial i everywhere (the jackknife) keeps the pairing.
+Regret is heavy-tailed and skewed, and some statistics (a median of policies' means) are not smooth. So
+intervals come from the bootstrap: trials drawn anew with replacement, corrected for bias and skewness (BCa,
+Efron 1987) and widened as Student's t is for few trials. Trials are independent, and every policy and setting
+meets trial i with the same random numbers; all samples of a statistic are therefore resampled by trial
+together, which keeps the pairing.
 """
 
+import functools
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import beta, norm
 from scipy.stats import t as student
 
 from linmed.checks import Floats, Ints
+from linmed.streams import stream
 
 Verdict = Literal["holds", "fails", "undecided"]
-CONFIDENCE = 0.95
+LEVEL = 0.05
+"""Share of claims, true or false, that may be judged wrongly: intervals are 95 % ones."""
+DRAWS = 10_000
+CHUNK = 1_000
+"""Draws whose weights are in memory as floating-point numbers at once."""
+
+Statistic = Callable[..., Floats]
+"""From weights (draws, trials), whose rows sum to 1, and samples (trials, …) to values (draws,)."""
+
+
+class Estimate(ABC):
+    """A number and how sure it is."""
+
+    value: float
+    trials: int
+
+    @abstractmethod
+    def interval(self, level: float = LEVEL) -> tuple[float, float]:
+        """Misses the true value with probability `level`; infinite where nothing is known."""
+
+    def within(self, low: float, high: float, level: float = LEVEL, parts: int = 1) -> Verdict:
+        """Does the true value lie between?
+
+        "holds" is said of an interval of this level; "fails", of which one among `parts` is enough to refute
+        a claim, of an interval of level/parts (Bonferroni).
+        """
+        below, above = self.interval(level)
+        if below > low and above < high:
+            return "holds"
+        below, above = self.interval(level / parts)
+        return "fails" if above <= low or below >= high else "undecided"
+
+    def __str__(self) -> str:
+        """value (low to high)."""
+        low, high = self.interval()
+        if not (math.isfinite(low) and math.isfinite(high)):
+            return _digits(self.value, abs(self.value))
+        size = max(abs(self.value), abs(high))
+        return f"{_digits(self.value, size)} ({_digits(low, size)} to {_digits(high, size)})"
+
+
+def _digits(value: float, size: float) -> str:
+    digits = 0 if size >= 100 else 1 if size >= 10 else 2
+    return f"{round(value, digits) + 0.0:,.{digits}f}"  # + 0.0: no minus before zero
 
 
 @dataclass(frozen=True)
-class Estimate:
-    """A number, its standard error (NaN with fewer than two trials) and the trials behind it."""
+class Normal(Estimate):
+    """A mean with its standard error, by Student's t; for what is light-tailed."""
 
     value: float
     error: float
     trials: int
 
-    @property
-    def margin(self) -> float:
-        """Half the width of the 95 % interval, by Student's t; infinite where nothing is known."""
+    def interval(self, level: float = LEVEL) -> tuple[float, float]:
+        """value ∓ t · error."""
         if self.trials < 2 or not math.isfinite(self.error):
-            return math.inf
-        return float(student.ppf(0.5 + CONFIDENCE / 2, self.trials - 1)) * self.error
+            return -math.inf, math.inf
+        margin = float(student.isf(level / 2, self.trials - 1)) * self.error
+        return self.value - margin, self.value + margin
 
-    def above(self, limit: float) -> Verdict:
-        """Is the true value above `limit`? Undecided while the interval contains it."""
-        if self.value - self.margin > limit:
-            return "holds"
-        return "fails" if self.value + self.margin <= limit else "undecided"
 
-    def below(self, limit: float) -> Verdict:
-        """Is the true value below `limit`?"""
-        return Estimate(-self.value, self.error, self.trials).above(-limit)
+@dataclass(frozen=True)
+class Share(Estimate):
+    """So many of the trials, with the exact interval of Clopper and Pearson."""
 
-    def within(self, low: float, high: float) -> Verdict:
-        """Does the true value lie between?"""
-        return together([self.above(low), self.below(high)])
+    count: int
+    trials: int
+
+    @property
+    def value(self) -> float:  # type: ignore[override]
+        """count / trials."""
+        return self.count / self.trials if self.trials else math.nan
+
+    def interval(self, level: float = LEVEL) -> tuple[float, float]:
+        """The shares that do not make this count improbable."""
+        k, n = self.count, self.trials
+        if n == 0:
+            return -math.inf, math.inf
+        low = float(beta.ppf(level / 2, k, n - k + 1)) if k else 0.0
+        high = float(beta.isf(level / 2, k + 1, n - k)) if k < n else 1.0
+        return low, high
 
     def __str__(self) -> str:
-        """value ± standard error."""
-        digits = 0 if abs(self.value) >= 100 else 1 if abs(self.value) >= 10 else 2
-        value = f"{round(self.value, digits) + 0.0:.{digits}f}"  # + 0.0: no minus before zero
-        return value if not math.isfinite(self.error) else f"{value} ± {self.error:.{digits}f}"
+        """In per cent."""
+        low, high = self.interval()
+        return f"{100 * self.value:.1f} % ({100 * low:.1f} to {100 * high:.1f} %)"
 
 
-def jackknife(statistic: Callable[..., float], *samples: Floats) -> Estimate:
-    """The statistic of all trials, with its standard error from leaving each out in turn.
+@dataclass(frozen=True)
+class Resampled(Estimate):
+    """A statistic of all trials, and of trials drawn anew."""
 
-    `statistic` takes the samples, whose first axis is trials, and is smooth in their means. Samples with
-    fewer trials than others (an interrupted run) are compared on the trials that all have.
+    value: float
+    trials: int
+    draws: Floats = field(repr=False)
+    """Ascending; empty where an interval cannot be had."""
+    bias: float = 0.0
+    """z₀: where the value lies among the draws, as a normal quantile."""
+    skew: float = 0.0
+    """a: the acceleration."""
+
+    def interval(self, level: float = LEVEL) -> tuple[float, float]:
+        """BCa, at the normal quantiles of Student's t; infinite beyond what the draws can tell."""
+        count = len(self.draws)
+        if count == 0:
+            return -math.inf, math.inf
+        n = self.trials
+        reach = math.sqrt(n / (n - 1)) * float(student.isf(level / 2, n - 1))
+        ends = []
+        for z in (self.bias - reach, self.bias + reach):
+            stretch = 1.0 - self.skew * z
+            share = float(norm.cdf(self.bias + z / stretch)) if stretch > 0 else float(z > 0)
+            ends.append(share * (count + 1))
+        low = float(self.draws[math.floor(ends[0]) - 1]) if ends[0] >= 1 else -math.inf
+        high = float(self.draws[math.ceil(ends[1]) - 1]) if ends[1] <= count else math.inf
+        return low, high
+
+
+def resampled(statistic: Statistic, *samples: Floats) -> Estimate:
+    """The statistic with its bootstrap.
+
+    Samples with fewer trials than others are compared on the trials that all have. A statistic that is not a
+    number for some draw (a regret of exactly zero has no logarithm) decides nothing.
     """
     trials = min(len(sample) for sample in samples)
-    samples = tuple(sample[:trials] for sample in samples)
-    if trials == 0:
-        return Estimate(math.nan, math.nan, 0)
-    # A regret of exactly zero has no logarithm: the statistic is then NaN, which decides nothing.
+    samples = tuple(np.asarray(sample[:trials], dtype=np.float64) for sample in samples)
     with np.errstate(divide="ignore", invalid="ignore"):
-        value = float(statistic(*samples))
-        if trials == 1:
-            return Estimate(value, math.nan, 1)
-        keep = ~np.eye(trials, dtype=bool)
-        left = np.array([statistic(*(sample[row] for sample in samples)) for row in keep])
-        spread = float(((left - left.mean()) ** 2).sum())
-    return Estimate(value, math.sqrt((trials - 1) / trials * spread), trials)
+        if trials == 0:
+            return Resampled(math.nan, 0, np.empty(0))
+        value = float(statistic(np.full((1, trials), 1.0 / trials), *samples)[0])
+        if trials < 2 or not math.isfinite(value):
+            return Resampled(value, trials, np.empty(0))
+        counts = _counts(trials)
+        parts = [statistic(counts[i : i + CHUNK] / trials, *samples) for i in range(0, DRAWS, CHUNK)]
+        draws = np.concatenate(parts)
+        left = statistic((1.0 - np.eye(trials)) / (trials - 1), *samples)
+    if not (np.isfinite(draws).all() and np.isfinite(left).all()):
+        return Resampled(value, trials, np.empty(0))
+    # Trials that differ by common luck alone have a ratio without any spread, but for rounding.
+    draws = np.where(np.isclose(draws, value, rtol=1e-12, atol=1e-12), value, draws)
+    left = np.where(np.isclose(left, value, rtol=1e-12, atol=1e-12), value, left)
+    below = (float((draws < value).sum()) + 0.5 * float((draws == value).sum())) / DRAWS
+    centred = left.mean() - left
+    spread = float((centred**2).sum())
+    skew = float((centred**3).sum()) / (6.0 * spread**1.5) if spread > 0 else 0.0
+    bias = float(norm.ppf(min(max(below, 0.5 / DRAWS), 1 - 0.5 / DRAWS)))
+    return Resampled(value, trials, np.sort(draws), bias, skew)
 
 
-def mean(sample: Floats) -> Estimate:
+@functools.lru_cache(maxsize=2)
+def _counts(trials: int) -> NDArray[np.uint16]:
+    """How often each trial is drawn (draws, trials): the same for every statistic."""
+    drawn = stream(0, "bootstrap", trials).multinomial(trials, np.full(trials, 1.0 / trials), DRAWS)
+    return drawn.astype(np.uint16)
+
+
+# ---- statistics: the first argument is the weights (draws, trials)
+
+
+def average(w: Floats, x: Floats) -> Floats:
+    """The mean."""
+    means: Floats = w @ x
+    return means
+
+
+def ratio(w: Floats, a: Floats, b: Floats) -> Floats:
+    """mean a / mean b."""
+    quotient: Floats = (w @ a) / (w @ b)
+    return quotient
+
+
+def difference(w: Floats, a: Floats, b: Floats) -> Floats:
+    """mean a − mean b."""
+    return average(w, a - b)
+
+
+def relative_to(scale: float) -> Statistic:
+    """(mean a − mean b) / scale."""
+    return lambda w, a, b: difference(w, a, b) / scale
+
+
+def ratio_of_ratios(w: Floats, a: Floats, b: Floats, c: Floats, d: Floats) -> Floats:
+    """(mean a / mean b) / (mean c / mean d)."""
+    return ratio(w, a, b) / ratio(w, c, d)
+
+
+def over_median(w: Floats, own: Floats, *others: Floats) -> Floats:
+    """mean own / the median of the others' means."""
+    values: Floats = (w @ own) / np.median([w @ other for other in others], axis=0)
+    return values
+
+
+def over_lowest(w: Floats, *samples: Floats) -> Floats:
+    """The lowest mean of all but the last / the mean of the last."""
+    *own, other = samples
+    values: Floats = np.min([w @ x for x in own], axis=0) / (w @ other)
+    return values
+
+
+def change_over_median(w: Floats, *samples: Floats) -> Floats:
+    """mean after / mean before over the median of the others' factors; pairs after, before, own first."""
+    factors = [ratio(w, after, before) for after, before in zip(samples[::2], samples[1::2], strict=True)]
+    values: Floats = factors[0] / np.median(factors[1:], axis=0)
+    return values
+
+
+def worst_change_over_median(w: Floats, *samples: Floats) -> Floats:
+    """The larger of two factors over the median of the others'; triples one, other, before, own first."""
+    triples = zip(samples[::3], samples[1::3], samples[2::3], strict=True)
+    worst = [np.maximum(ratio(w, one, before), ratio(w, other, before)) for one, other, before in triples]
+    values: Floats = worst[0] / np.median(worst[1:], axis=0)
+    return values
+
+
+def change_of_change_over_median(w: Floats, *samples: Floats) -> Floats:
+    """`change_over_median` of the first half of the samples over that of the second."""
+    half = len(samples) // 2
+    return change_over_median(w, *samples[:half]) / change_over_median(w, *samples[half:])
+
+
+def typical_factor(w: Floats, *samples: Floats) -> Floats:
+    """exp of the median of |log(mean after / mean before)| over the pairs after, before."""
+    factors = [ratio(w, after, before) for after, before in zip(samples[::2], samples[1::2], strict=True)]
+    values: Floats = np.exp(np.median(np.abs(np.log(factors)), axis=0))
+    return values
+
+
+def slope(rounds: Ints, start: float, end: float = math.inf) -> Statistic:
+    """Exponent p of regret ∝ tᵖ between two rounds: least squares on the logarithms of the mean curve."""
+    chosen = (rounds >= start) & (rounds <= end)
+    x = np.log(rounds[chosen])
+    return lambda w, curves: _gradient(x, np.log(w @ curves[:, chosen]))
+
+
+def growth(sizes: Iterable[float]) -> Statistic:
+    """Exponent p of mean ∝ sizeᵖ, one sample per size."""
+    x = np.log(list(sizes))
+    return lambda w, *finals: _gradient(x, np.log(np.stack([w @ final for final in finals], axis=1)))
+
+
+def _gradient(x: Floats, y: Floats) -> Floats:
+    """Slopes of the least-squares lines through (x, y[draw])."""
+    centred = x - x.mean()
+    slopes: Floats = y @ centred / (centred @ centred)
+    return slopes
+
+
+# ---- of light-tailed samples
+
+
+def mean(sample: Floats) -> Normal:
     """The mean over trials."""
     trials = len(sample)
     error = float(sample.std(ddof=1)) / math.sqrt(trials) if trials > 1 else math.nan
-    return Estimate(float(sample.mean()) if trials else math.nan, error, trials)
+    return Normal(float(sample.mean()) if trials else math.nan, error, trials)
 
 
-def ratio(a: Floats, b: Floats) -> Estimate:
-    """mean(a) / mean(b) of paired trials."""
-    return jackknife(lambda x, y: x.mean() / y.mean(), a, b)
-
-
-def slope(rounds: Ints, curves: Floats, start: float) -> Estimate:
-    """Exponent p of regret ∝ tᵖ from round `start` on: least squares on the logarithms of the mean curve."""
-    late = rounds >= start
-    x = np.log(rounds[late])
-
-    return jackknife(lambda sample: _gradient(x, np.log(sample.mean(axis=0))), curves[:, late])
-
-
-def growth(sizes: Iterable[float], *samples: Floats) -> Estimate:
-    """Exponent p of mean ∝ sizeᵖ, one sample per size."""
-    x = np.log(list(sizes))
-    return jackknife(lambda *finals: _gradient(x, np.log([final.mean() for final in finals])), *samples)
-
-
-def _gradient(x: Floats, y: Floats) -> float:
-    """Slope of the least-squares line."""
-    centred = x - x.mean()
-    return float(centred @ y / (centred @ centred))
+def deviation(sample: Floats) -> Normal:
+    """The standard deviation over trials; its error follows from that of the variance."""
+    trials = len(sample)
+    if trials < 2:
+        return Normal(math.nan, math.nan, trials)
+    squares = (sample - sample.mean()) ** 2
+    value = math.sqrt(float(squares.sum()) / (trials - 1))
+    error = float(squares.std(ddof=1)) / math.sqrt(trials) / (2.0 * value) if value > 0.0 else 0.0
+    return Normal(value, error, trials)
 
 
 def together(verdicts: Iterable[Verdict]) -> Verdict:
     """Of statements that must all be true: one that fails fails the whole."""
     seen = set(verdicts)
     return "fails" if "fails" in seen else "undecided" if "undecided" in seen else "holds"
-
-
-def deviation(sample: Floats) -> Estimate:
-    """The standard deviation over trials; its error follows from that of the variance."""
-    trials = len(sample)
-    if trials < 2:
-        return Estimate(math.nan, math.nan, trials)
-    squares = (sample - sample.mean()) ** 2
-    value = math.sqrt(float(squares.sum()) / (trials - 1))
-    error = float(squares.std(ddof=1)) / math.sqrt(trials) / (2.0 * value) if value > 0.0 else 0.0
-    return Estimate(value, error, trials)

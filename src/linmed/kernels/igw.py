@@ -20,6 +20,12 @@ def exploration(rule, belief, s, K, d):
     """γ of replica s for K arms in d dimensions."""
 
 
+@by_class
+def spanner_design(rule, belief, s, arms, p, gap, scratch, q):
+    """Writes SpannerIGW's design to q (K,); gap is η times the gaps, scratch (K,) is written."""
+    shrunken_design(arms, p, gap, rule.optimal, scratch, q)
+
+
 class GapScratch(NamedTuple):
     """What these rules write of every arm, (K,) each."""
 
@@ -92,13 +98,10 @@ class SpannerRule(NamedTuple):
     floor: float
 
     def exploration(self, belief, s, K, d):
-        """γ = √(C_opt d n / (Reg_Sq + 32 log(2/δ)))."""
+        """γ for n rounds, or for the current one."""
         if self.gamma > 0.0:
             return self.gamma
-        n = self.horizon if self.horizon > 0.0 else belief.count[s] + 1.0
-        log_rate = self.log_rate if self.log_rate >= 0.0 else math.log(2.0 * (n + 1.0))
-        regret = self.regression_regret if self.regression_regret > 0.0 else d * math.log(n)
-        return math.sqrt(self.C_opt * d * n / (regret + 32.0 * log_rate))
+        return spanner_rate(self, self.horizon if self.horizon > 0.0 else belief.count[s] + 1.0, d)
 
     def workspace(self, K, d):
         """Scratch for sets of K arms."""
@@ -113,12 +116,20 @@ class SpannerRule(NamedTuple):
         best = gaps_to_best(mean, gap)
         for i in range(K):
             gap[i] *= eta
-        shrunken_design(arms, p, gap, self.optimal, out, q)
+        spanner_design(self, belief, s, arms, p, gap, out, q)
         for i in range(K):
             q[i] *= 0.5
         q[best] += 0.5
         inverse_gaps(q, gap, out)
         return settle(out, self.floor, noise[t, r, 0], t, r, log_p)
+
+
+@by_class
+def spanner_rate(rule, n, d):
+    """γ = √(C_opt d n / (Reg_Sq + 32 log(2/δ)))."""
+    log_rate = rule.log_rate if rule.log_rate >= 0.0 else math.log(2.0 * (n + 1.0))
+    regret = rule.regression_regret if rule.regression_regret > 0.0 else d * math.log(n)
+    return math.sqrt(rule.C_opt * d * n / (regret + 32.0 * log_rate))
 
 
 @deferred("void(f8[:,:,::1], intp, f8[::1], b1, f8[::1], f8[::1])")

@@ -126,6 +126,11 @@ class Policy(ABC):
         return not self.learns_from_arms
 
     @property
+    def keeps_copies(self) -> bool:
+        """Whether what was played is still known when a late reward arrives: see `Block.overwritten`."""
+        return True
+
+    @property
     def tells_probability(self) -> bool:
         """Whether `decide` says how probable the arm was."""
         return True

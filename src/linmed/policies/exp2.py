@@ -1,7 +1,7 @@
 """EXP2 with Kiefer–Wolfowitz exploration (Bubeck, Cesa-Bianchi and Kakade 2012), in terms of rewards."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +43,12 @@ class Exp2State(kernels.Totals, State):
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays by name, not copied."""
         return self._asdict()
+
+    def copy(self) -> Self:
+        """An independent copy; the geometry is never changed, and dear to make."""
+        other = super().copy()
+        other.geometry = self.geometry
+        return other
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,8 @@ class Task(Job):
                     arms = worlds.arms(t)
                     arm = policy.choose(stage.state, arms, noise[t])
                     played[t] = stage.offset + arm
-                    features = policy.features(stage.state, arms, arm)
+                    kept = arms if policy.keeps_copies else worlds.recalled(t)
+                    features = policy.features(stage.state, kept, arm)
                     seen = Observation(features, worlds.rewards(t, played[t]), stage.replicas)
                     pending.add(done + t, worlds.delays[t], seen)
                     for known in pending.arrive(done + t):

@@ -39,11 +39,20 @@ class Worlds:
         noise = self._stack("noise", [block.noise for block in self.blocks])
         self.noise = self._numbers("noise", noise)
         self.delays = self._stack_delays()
+        self.overwritten = self._stack_overwritten()
         return self.rounds
 
     def arms(self, t: int) -> Floats:
         """The arms of round t of this block."""
         return self._arms[t] if self.changing else self._arms
+
+    def recalled(self, t: int) -> Floats:
+        """The arms of round t as a policy without copies finds them when their rewards arrive."""
+        offered = self.arms(t)
+        if self.overwritten is None or self.delays is None:
+            return offered
+        late: Floats = np.where(self.delays[t][:, None, None] > 0, self.overwritten[t], offered)
+        return late
 
     def between(self, first: int, last: int) -> tuple[Floats, Floats, Floats]:
         """Arms (T,R,K,d), a 1 for T or R where they are shared, their means (T or 1,R,K) and noise (T,R)."""
@@ -134,6 +143,18 @@ class Worlds:
             raise ValueError(f"{self._owner} gave delays that are not {wanted}")
         stacked = stacked.astype(np.int64)
         return stacked[:, :1] if (stacked == stacked[:, :1]).all() else stacked
+
+    def _stack_overwritten(self) -> Floats | None:
+        """(rounds, R, K, d), or None where no trial has any."""
+        given = [block.overwritten for block in self.blocks if block.overwritten is not None]
+        if not given:
+            return None
+        shape = (self.rounds, *self.shape)
+        if len(given) < self.replicas or any(one.shape != shape for one in given):
+            raise ValueError(
+                f"{self._owner} must give overwritten of shape {shape} in every trial or in none"
+            )
+        return self._numbers("overwritten", np.stack(given, axis=1))
 
     def _stack(self, name: str, series: list[Any]) -> NDArray[Any]:
         """The series of all trials as columns (rounds, R)."""
