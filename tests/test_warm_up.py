@@ -124,7 +124,7 @@ def test_an_interrupt_ends_every_process(tmp_path: Path):
         time.sleep(0.05)
     os.killpg(process.pid, signal.SIGINT)
     _, err = process.communicate(timeout=60)
-    assert process.returncode == 130
+    assert process.returncode in (130, -signal.SIGINT)  # for a shell they are the same
     assert err.strip() == "interrupted; what was finished is kept"
     with contextlib.suppress(ProcessLookupError):
         while True:  # until none is left of those that it had started

@@ -6,7 +6,8 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from typing import Any
 
 
 @contextlib.contextmanager
@@ -22,7 +23,7 @@ def workers_of(workers: int, cluster: str | None) -> Iterator[Executor | None]:
         yield None
     else:
         before = set(multiprocessing.active_children())
-        pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_begin)
+        pool = _Processes(workers, multiprocessing.get_context("spawn"), initializer=_begin)
         try:
             yield pool
         except BaseException:
@@ -31,6 +32,28 @@ def workers_of(workers: int, cluster: str | None) -> Iterator[Executor | None]:
             raise
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+
+
+class _Processes(ProcessPoolExecutor):
+    """Processes that know nothing of Ctrl-C from their birth, before a line of ours has run in them."""
+
+    def submit(self, *work: Any, **named: Any) -> Future[Any]:
+        """As always; processes that are started for it inherit that the signal waits."""
+        with _ctrl_c_waits():
+            return super().submit(*work, **named)
+
+
+@contextlib.contextmanager
+def _ctrl_c_waits() -> Iterator[None]:
+    """Until this ends; then it comes."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _begin() -> None:

@@ -5,7 +5,7 @@ numbers: `Ridge`, `PaperSet`, `MedRule`. Their methods are written in Python and
 (`by_class`): a belief, a confidence set or a rule of one's own is a class and needs no copy of the others.
 """
 
-import contextlib
+import _thread
 import ctypes
 import hashlib
 import inspect
@@ -62,27 +62,42 @@ _pointers: dict[int, tuple[Any, Any, Any]] = {}  # by their address: pointer, ke
 def _resolve(place: int) -> None:
     """Compile, or load, the kernel that a pointer stands for; if that fails, it stays null.
 
-    The kernel in whose middle this happens cannot be interrupted: what a signal's handler raises meanwhile is
-    raised again as soon as Python goes on.
+    The kernel in whose middle this happens cannot be interrupted, and neither can numba, which would not
+    compile again afterwards. So another thread does the work, out of reach of signals, and what their
+    handlers raise meanwhile is raised again as soon as Python goes on.
     """
-    with contextlib.suppress(BaseException):
-        pointer, compiled, arguments = _pointers[place]
-        raised: list[BaseException] = []
-        while not pointer.value and len(raised) < 10:
-            try:
-                compiled.compile(arguments)
-                result = compiled.overloads[arguments]
-                pointer.value = result.library.get_pointer_to_function(result.fndesc.llvm_func_name)
-            except BaseException as error:
-                if raised and isinstance(error, Exception) and str(error) == str(raised[-1]):
-                    break  # the same again: it is the compiler's
-                raised.append(error)
-        if raised and not pointer.value:
-            traceback.print_exception(raised[-1])
-        elif raised:
-            threading.Thread(
-                target=_raise_again, args=(raised[0], threading.get_ident()), daemon=True
-            ).start()
+    done, begun = threading.Event(), False
+    raised: list[BaseException] = []
+    while not done.is_set():
+        try:
+            if not begun:
+                begun = _begin(_load, *_pointers[place], done)
+            done.wait()
+        except BaseException as error:
+            raised.append(error)
+    if raised:
+        threading.Thread(target=_raise_again, args=(raised[0], threading.get_ident()), daemon=True).start()
+
+
+def _begin(work: Callable[..., None], *arguments: Any) -> bool:
+    """Have it done by a thread of its own; where none can be had, as when Python ends, here."""
+    try:
+        _thread.start_new_thread(work, arguments)
+    except RuntimeError:
+        work(*arguments)
+    return True
+
+
+def _load(pointer: Any, compiled: Any, arguments: Any, done: threading.Event) -> None:
+    """Let the pointer lead to the compiled kernel."""
+    try:
+        compiled.compile(arguments)
+        result = compiled.overloads[arguments]
+        pointer.value = result.library.get_pointer_to_function(result.fndesc.llvm_func_name)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        done.set()
 
 
 def _raise_again(error: BaseException, thread: int) -> None:
