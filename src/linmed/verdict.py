@@ -1,0 +1,343 @@
+"""The verdict: which arms can still be best, by how much another could be better, and when to stop.
+
+With a fixed δ the confidence set ‖θ* − θ̂‖ ≤ √β in V holds at all times at once with probability 1 − δ, whoever
+chose the arms. As long as it does, ⟨θ*, a − a′⟩ lies in Δ̂ ± √β‖a − a′‖ in V⁻¹ for every two arms at every time:
+an arm that is surely worse than the empirically best one is dropped, and one may look whenever one likes.
+"""
+
+import dataclasses
+import io
+import json
+import math
+import os
+import warnings
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from linmed import checks
+from linmed.checks import BadType, BadValue, Bools, Floats
+from linmed.files import write_atomically
+from linmed.kernels import confidence
+from linmed.kernels.verdict import compare, estimate
+from linmed.policies import Policy, RidgePolicy
+
+DELTA = 0.05
+FORMAT = 1
+"""Version of the file that `Verdicts.save` writes."""
+_LISTED = 8  # candidates that a sentence names
+_NOBODY = np.empty((1, 0), dtype=np.bool_)
+
+
+class VerdictWarning(UserWarning):
+    """What was seen contradicts what was assumed."""
+
+
+class Difference(NamedTuple):
+    """How much better one arm is than another, with an interval that holds at all times at once."""
+
+    estimate: float
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Verdict:
+    """What is known about a set of arms. Printed, it is a sentence.
+
+    All that it says holds with probability 1 − δ, together with what every other verdict of the same δ on the same
+    data says, whatever the arms, whenever one looks and however the arms were chosen: if it is `proved`.
+    """
+
+    best: int
+    """The arm with the largest estimate; once an arm has won, that one."""
+    candidates: tuple[int, ...]
+    """The arms that can still be the best."""
+    margin: float
+    """How much better another arm can be than `best`, at most: max √β‖â − a‖ − Δ̂(a) over the other candidates.
+
+    Negative: `best` is better than all others, by that at least. −inf if there are no others, inf while
+    nothing is known.
+    """
+    decided: bool
+    """Whether `best` is the best arm, or no more than `epsilon` worse: one candidate left, or margin ≤ epsilon."""
+    delta: float
+    epsilon: float
+    count: int
+    """Rewards behind it."""
+    contradicted: bool = False
+    """Whether looks at the same arms have ruled out every one of them: what was assumed is then most likely wrong."""
+    radius: float = field(default=math.inf, kw_only=True)
+    """√β."""
+    _judge: RidgePolicy = field(kw_only=True)
+    _theta: Floats = field(kw_only=True)  # (1,d), with V⁻¹ (1,d,d) and the arms (1,K,d) as they were
+    _inverse: Floats = field(kw_only=True)
+    _arms: Floats = field(kw_only=True)
+    _possible: Bools = field(kw_only=True)  # (K,)
+
+    @property
+    def doubt(self) -> str | None:
+        """Why this is no proof; None where it is one."""
+        return _grounds(self._judge)[0]
+
+    @property
+    def assumes(self) -> str:
+        """What the proof takes for granted."""
+        return _grounds(self._judge)[1]
+
+    @property
+    def proved(self) -> bool:
+        """Whether it holds with probability 1 − δ if what it `assumes` is so."""
+        return self.doubt is None
+
+    @property
+    def arms(self) -> int:
+        """How many arms were asked about."""
+        return self._arms.shape[1]
+
+    @property
+    def estimates(self) -> Floats:
+        """⟨θ̂, a⟩ of every arm (K,)."""
+        means = np.empty(self.arms)
+        estimate(self._theta, self._arms, means)
+        return means
+
+    def difference(self, arm: int, other: int) -> Difference:
+        """How much more `arm` pays than `other`: Δ̂ ± √β‖a − a′‖."""
+        pair = [self._index("arm", arm), self._index("other", other)]
+        gaps, widths = self._against(0, self._arms[:, pair])
+        gap, width = float(gaps[1]), float(widths[1])
+        return Difference(gap, gap - width, gap + width)
+
+    def differences(self) -> list[Difference]:
+        """How much less than `best` every arm pays."""
+        gaps, widths = self._against(self.best, self._arms)
+        return [
+            Difference(gap, gap - width, gap + width)
+            for gap, width in zip(gaps.tolist(), widths.tolist(), strict=True)
+        ]
+
+    def sentence(self, names: Sequence[str] | None = None) -> str:
+        """The verdict in words; `names` are those of the arms."""
+        called = [f"arm {i}" for i in range(self.arms)] if names is None else list(names)
+        if len(called) != self.arms:
+            raise BadValue("names", f"names must be {self.arms}, one for each arm, got {len(called)}")
+        after = "1 reward" if self.count == 1 else f"{self.count:,} rewards"
+        if self.contradicted:
+            return (
+                f"CONTRADICTION after {after}: looks at these {self.arms} arms have ruled out every one of them. "
+                f"If {self.assumes}, that happens with probability {self.delta:g} at most: most likely it is not "
+                "so, and there is no verdict."
+            )
+        others, best = self.arms - 1, called[self.best]
+        if others == 0:
+            return f"There is one arm only, {best}: nothing is to be decided."
+        sure = f"{100 * (1 - self.delta):.4g} % confidence"
+        known = f"{sure if self.proved else f'meant for {sure} but not proved'} after {after}"
+        if self.decided:
+            begin = best.capitalize() if names is None else best
+            if self.margin > 0.0:
+                return f"{begin} is good enough ({known}): no arm is better by more than {self.margin:.3g}."
+            worse = "no other arm is better"
+            if self.margin < 0.0:
+                worse = "the other arm is worse" if others == 1 else f"all {others} other arms are worse"
+                worse += f", by {-self.margin:.3g} at least"
+            return f"{begin} is the best ({known}): {worse}."
+        count = len(self.candidates)
+        left = f"all {count} arms" if count == self.arms else f"{count} of {self.arms} arms"
+        if math.isinf(self.margin):
+            return f"Not yet decided: {left} can still be the best, for too little is known after {after}."
+        listed = ", ".join(called[i] for i in self.candidates[:_LISTED])
+        more = f" and {count - _LISTED} more" if count > _LISTED else ""
+        return (
+            f"Not yet decided ({known}): {left} can still be the best ({listed}{more}). {best} leads; another may "
+            f"be better by up to {self.margin:.3g}."
+        )
+
+    def _index(self, name: str, value: int) -> int:
+        place = checks.whole(name, value, at_least=0)
+        if place >= self.arms:
+            raise BadValue(name, f"{name} must be below {self.arms}, the number of arms, got {value!r}")
+        return place
+
+    def _against(self, first: int, arms: Floats) -> tuple[Floats, Floats]:
+        """Gaps and half-widths (K,) of arm `first` against all of arms (1,K,d)."""
+        gaps, widths = np.empty(arms.shape[1]), np.empty(arms.shape[1])
+        compare(self._theta, self._inverse, self.radius, checks.for_kernels(arms), first, _NOBODY, gaps, widths)
+        return gaps, widths
+
+    def __str__(self) -> str:
+        return self.sentence()
+
+    def __repr__(self) -> str:
+        known = "decided" if self.decided else "contradicted" if self.contradicted else "undecided"
+        return f"Verdict({known}, best={self.best}, candidates={self.candidates}, margin={self.margin:.6g})"
+
+
+def judge(policy: Policy, delta: float) -> RidgePolicy:
+    """The policy whose confidence set has the fixed δ that a verdict needs."""
+    return _judge(policy, checks.strictly_between("delta", delta, 0.0, 1.0))
+
+
+@lru_cache(maxsize=64)
+def _judge(policy: Policy, delta: float) -> RidgePolicy:
+    name = type(policy).__name__
+    if not isinstance(policy, RidgePolicy):
+        raise BadType(
+            "policy",
+            f"policy: {name} keeps no ridge estimate, so it has no confidence set to judge arms by; LinMED(), "
+            "Pinpoint() and every other ridge policy has one, and an agent with one may observe these rewards",
+        )
+    if isinstance(policy.confidence_set, confidence.FixedSet):
+        raise BadValue(
+            "policy",
+            f"policy: {policy.name} has a width that is the same at every δ, so it proves nothing; LinMED(), "
+            "Pinpoint() or LinUCB(alpha=None) has a confidence set",
+        )
+    return dataclasses.replace(policy, delta=delta)
+
+
+def look(judge: RidgePolicy, state: Any, arms: Floats, epsilon: float = 0.0) -> Verdict:
+    """The verdict on arms (K,d), checked, by a state of one replica and the set of `judge`, whose δ is fixed."""
+    epsilon = checks.between("epsilon", epsilon, 0.0, checks.LARGEST)
+    assert judge.delta is not None
+    radius = float(judge.radius(state)[0])
+    theta, inverse, offered = state.theta.copy(), state.inverse.copy(), arms.copy()[None]
+    gaps, widths = np.empty(len(arms)), np.empty(len(arms))
+    best = compare(theta, inverse, radius, offered, -1, np.ones((1, len(arms)), np.bool_), gaps, widths)
+    possible = gaps <= widths
+    candidates = tuple(possible.nonzero()[0].tolist())
+    margin = _margin(gaps, widths, best, possible)
+    return Verdict(
+        best, candidates, margin, len(candidates) == 1 or margin <= epsilon, judge.delta, epsilon,
+        int(state.count[0]), radius=radius, _judge=judge, _theta=theta, _inverse=inverse, _arms=offered,
+        _possible=possible,
+    )  # fmt: skip
+
+
+def _margin(gaps: Floats, widths: Floats, best: int, possible: Bools) -> float:
+    """max of widths − gaps over the other candidates; where there are none, over all others, at most 0."""
+    margins = widths - gaps
+    margins[best] = -math.inf
+    if np.count_nonzero(possible) > 1:
+        return float(margins[possible].max())
+    return min(float(margins.max()), 0.0)
+
+
+@lru_cache(maxsize=64)
+def _grounds(judge: RidgePolicy) -> tuple[str | None, str]:
+    """Why a verdict by this set is no proof, or None; and what it assumes."""
+    sure = judge.confidence_set
+    assumes = (
+        "rewards are linear in the features, their noise is sub-Gaussian with "
+        f"sigma={judge.sigma:g}, and the length of theta is at most norm_bound={judge.norm_bound:g}"
+    )
+    if type(sure).__module__ != confidence.__name__:
+        doubt = f"{type(sure).__name__} is a confidence set of one's own, whose proof is not known here"
+        return doubt, f"{assumes}, and {type(sure).__name__} holds"
+    return None, assumes
+
+
+class _Judged(Protocol):
+    def verdict(self, arms: ArrayLike, delta: float = ..., epsilon: float = ...) -> Verdict:
+        """As `Agent.verdict`."""
+
+
+class Verdicts:
+    """The same question asked again and again: what one look has ruled out stays out, and a winner stays.
+
+    All looks hold at once with probability 1 − δ, so an arm that was ruled out once is not the best one. Where
+    nothing is left, the data contradict the assumptions: then every look says so, and the first one warns.
+
+    >>> from linmed import Agent, Pinpoint
+    >>> arms = [[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]]
+    >>> agent, verdicts = Agent(Pinpoint(sigma=0.1), dim=2, seed=1), Verdicts(arms)
+    >>> while not verdicts.look(agent).decided:
+    ...     decision = agent.decide(arms)
+    ...     agent.learn(decision, reward=[0.3, 0.6, 0.7][decision.arm])
+    >>> print(verdicts.look(agent))
+    """
+
+    def __init__(self, arms: ArrayLike, delta: float = DELTA, epsilon: float = 0.0) -> None:
+        self.arms = checks.arm_matrix(arms).copy()
+        self.delta = checks.strictly_between("delta", delta, 0.0, 1.0)
+        self.epsilon = checks.between("epsilon", epsilon, 0.0, checks.LARGEST)
+        self._possible: Bools = np.ones(len(self.arms), dtype=np.bool_)
+        self._winner = -1
+        self._margin = math.inf  # of the winner
+        self._count = 0
+        self._set: str | None = None  # the confidence set of all looks
+
+    def look(self, agent: _Judged) -> Verdict:
+        """The verdict of all looks so far and this one. The agent's data must be the same, or more of them."""
+        seen = agent.verdict(self.arms, self.delta, self.epsilon)
+        own = f"{seen._judge.confidence_set} with ridge {seen._judge.lam}"
+        if self._set not in (None, own):
+            raise BadValue("agent", f"agent: earlier looks had the set {self._set}, this has {own}: begin anew")
+        if seen.count < self._count:
+            raise BadValue(
+                "agent",
+                f"agent: it has {seen.count:,} rewards, an earlier look had {self._count:,}: looks must be at the "
+                "same data as they grow",
+            )
+        self._set, self._count = own, seen.count
+        was_possible = bool(self._possible.any())
+        self._possible &= seen._possible
+        if not self._possible.any():
+            verdict = dataclasses.replace(seen, candidates=(), decided=False, contradicted=True)
+            if was_possible:
+                warnings.warn(str(verdict), VerdictWarning, stacklevel=2)
+            return verdict
+        candidates = tuple(self._possible.nonzero()[0].tolist())
+        gaps, widths = np.empty(seen.arms), np.empty(seen.arms)
+        best = compare(
+            seen._theta, seen._inverse, seen.radius, seen._arms, self._winner, self._possible[None], gaps, widths
+        )
+        margin = _margin(gaps, widths, best, self._possible)
+        if self._winner < 0 and (len(candidates) == 1 or margin <= self.epsilon):
+            self._winner = best
+        if self._winner >= 0:  # what was once known of the winner stays known
+            margin = self._margin = min(margin, self._margin)
+        return dataclasses.replace(
+            seen, best=best, candidates=candidates, margin=margin, decided=self._winner >= 0,
+            _possible=self._possible.copy(),
+        )  # fmt: skip
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything to one file, atomically, without pickle."""
+        meta = {
+            "format": FORMAT, "delta": self.delta, "epsilon": self.epsilon, "winner": self._winner,
+            "margin": self._margin, "count": self._count, "set": self._set,
+        }  # fmt: skip
+        arrays = {"arms": self.arms, "possible": self._possible}
+        text = np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8)
+        write_atomically(Path(path), lambda file: np.savez(file, allow_pickle=False, meta=text, **arrays))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Verdicts":
+        """What `save` wrote."""
+        content = Path(path).read_bytes()
+        try:
+            with np.load(io.BytesIO(content), allow_pickle=False) as file:
+                meta = json.loads(file["meta"].tobytes())
+                if meta["format"] != FORMAT:
+                    raise ValueError(f"format {meta['format']}; this release of linmed reads format {FORMAT}")
+                verdicts = cls(file["arms"], meta["delta"], meta["epsilon"])
+                possible = file["possible"]
+            if possible.shape != verdicts._possible.shape or possible.dtype != np.bool_:
+                raise ValueError(f"possible of shape {possible.shape} for {len(verdicts.arms)} arms")
+            verdicts._possible = possible
+            verdicts._winner = checks.whole("winner", meta["winner"], at_least=-1)
+            verdicts._margin, verdicts._count = float(meta["margin"]), int(meta["count"])
+            verdicts._set = meta["set"]
+            if verdicts._winner >= len(possible):
+                raise ValueError(f"winner {verdicts._winner} of {len(possible)} arms")
+        except (zipfile.BadZipFile, ValueError, KeyError, EOFError, OSError, TypeError) as error:
+            raise ValueError(f"{path} holds no verdicts of linmed, or it is damaged ({error})") from None
+        return verdicts
