@@ -25,14 +25,13 @@ from linmed import checks
 from linmed.checks import BadType, BadValue, Bools, Floats
 from linmed.files import write_atomically
 from linmed.kernels import confidence
-from linmed.kernels.verdict import compare, estimate
+from linmed.kernels.verdict import compare, estimate, look_once
 from linmed.policies import Policy, RidgePolicy
 
 DELTA = 0.05
 FORMAT = 1
 """Version of the file that `Verdicts.save` writes."""
 _LISTED = 8  # candidates that a sentence names
-_NOBODY = np.empty((1, 0), dtype=np.bool_)
 
 
 class VerdictWarning(UserWarning):
@@ -79,7 +78,6 @@ class Verdict:
     _theta: Floats = field(kw_only=True)  # (1,d), with V⁻¹ (1,d,d) and the arms (1,K,d) as they were
     _inverse: Floats = field(kw_only=True)
     _arms: Floats = field(kw_only=True)
-    _possible: Bools = field(kw_only=True)  # (K,)
 
     @property
     def doubt(self) -> str | None:
@@ -146,7 +144,7 @@ class Verdict:
                 return f"{begin} is good enough ({known}): no arm is better by more than {self.margin:.3g}."
             worse = "no other arm is better"
             if self.margin < 0.0:
-                worse = "the other arm is worse" if others == 1 else f"all {others} other arms are worse"
+                worse = "the other arm is worse" if others == 1 else f"each of the {others} others is worse"
                 worse += f", by {-self.margin:.3g} at least"
             return f"{begin} is the best ({known}): {worse}."
         count = len(self.candidates)
@@ -156,8 +154,8 @@ class Verdict:
         listed = ", ".join(called[i] for i in self.candidates[:_LISTED])
         more = f" and {count - _LISTED} more" if count > _LISTED else ""
         return (
-            f"Not yet decided ({known}): {left} can still be the best ({listed}{more}). {best} leads; another may "
-            f"be better by up to {self.margin:.3g}."
+            f"Not yet decided ({known}): {left} can still be the best ({listed}{more}). So far {best} leads; another "
+            f"may be better by up to {self.margin:.3g}."
         )
 
     def _index(self, name: str, value: int) -> int:
@@ -169,7 +167,7 @@ class Verdict:
     def _against(self, first: int, arms: Floats) -> tuple[Floats, Floats]:
         """Gaps and half-widths (K,) of arm `first` against all of arms (1,K,d)."""
         gaps, widths = np.empty(arms.shape[1]), np.empty(arms.shape[1])
-        compare(self._theta, self._inverse, self.radius, checks.for_kernels(arms), first, _NOBODY, gaps, widths)
+        compare(self._theta, self._inverse, self.radius, checks.for_kernels(arms), first, gaps, widths)
         return gaps, widths
 
     def __str__(self) -> str:
@@ -209,25 +207,12 @@ def look(judge: RidgePolicy, state: Any, arms: Floats, epsilon: float = 0.0) -> 
     assert judge.delta is not None
     radius = float(judge.radius(state)[0])
     theta, inverse, offered = state.theta.copy(), state.inverse.copy(), arms.copy()[None]
-    gaps, widths = np.empty(len(arms)), np.empty(len(arms))
-    best = compare(theta, inverse, radius, offered, -1, np.ones((1, len(arms)), np.bool_), gaps, widths)
-    possible = gaps <= widths
-    candidates = tuple(possible.nonzero()[0].tolist())
-    margin = _margin(gaps, widths, best, possible)
+    possible = np.ones((1, len(arms)), dtype=np.bool_)
+    best, margin, left = look_once(theta, inverse, radius, offered, -1, possible)
     return Verdict(
-        best, candidates, margin, len(candidates) == 1 or margin <= epsilon, judge.delta, epsilon,
+        best, tuple(possible[0].nonzero()[0].tolist()), margin, left == 1 or margin <= epsilon, judge.delta, epsilon,
         int(state.count[0]), radius=radius, _judge=judge, _theta=theta, _inverse=inverse, _arms=offered,
-        _possible=possible,
     )  # fmt: skip
-
-
-def _margin(gaps: Floats, widths: Floats, best: int, possible: Bools) -> float:
-    """max of widths − gaps over the other candidates; where there are none, over all others, at most 0."""
-    margins = widths - gaps
-    margins[best] = -math.inf
-    if np.count_nonzero(possible) > 1:
-        return float(margins[possible].max())
-    return min(float(margins.max()), 0.0)
 
 
 @lru_cache(maxsize=64)
@@ -268,7 +253,7 @@ class Verdicts:
         self.arms = checks.arm_matrix(arms).copy()
         self.delta = checks.strictly_between("delta", delta, 0.0, 1.0)
         self.epsilon = checks.between("epsilon", epsilon, 0.0, checks.LARGEST)
-        self._possible: Bools = np.ones(len(self.arms), dtype=np.bool_)
+        self._possible: Bools = np.ones((1, len(self.arms)), dtype=np.bool_)
         self._winner = -1
         self._margin = math.inf  # of the winner
         self._count = 0
@@ -287,27 +272,22 @@ class Verdicts:
                 "same data as they grow",
             )
         self._set, self._count = own, seen.count
-        was_possible = bool(self._possible.any())
-        self._possible &= seen._possible
-        if not self._possible.any():
+        before = self._possible.any()
+        best, margin, left = look_once(
+            seen._theta, seen._inverse, seen.radius, seen._arms, self._winner, self._possible
+        )
+        if left == 0:
             verdict = dataclasses.replace(seen, candidates=(), decided=False, contradicted=True)
-            if was_possible:
+            if before:
                 warnings.warn(str(verdict), VerdictWarning, stacklevel=2)
             return verdict
-        candidates = tuple(self._possible.nonzero()[0].tolist())
-        gaps, widths = np.empty(seen.arms), np.empty(seen.arms)
-        best = compare(
-            seen._theta, seen._inverse, seen.radius, seen._arms, self._winner, self._possible[None], gaps, widths
-        )
-        margin = _margin(gaps, widths, best, self._possible)
-        if self._winner < 0 and (len(candidates) == 1 or margin <= self.epsilon):
+        if left == 1 or margin <= self.epsilon:
             self._winner = best
         if self._winner >= 0:  # what was once known of the winner stays known
             margin = self._margin = min(margin, self._margin)
-        return dataclasses.replace(
-            seen, best=best, candidates=candidates, margin=margin, decided=self._winner >= 0,
-            _possible=self._possible.copy(),
-        )  # fmt: skip
+        candidates = tuple(self._possible[0].nonzero()[0].tolist())
+        decided = self._winner >= 0
+        return dataclasses.replace(seen, best=best, candidates=candidates, margin=margin, decided=decided)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one file, atomically, without pickle."""
@@ -336,8 +316,8 @@ class Verdicts:
             verdicts._winner = checks.whole("winner", meta["winner"], at_least=-1)
             verdicts._margin, verdicts._count = float(meta["margin"]), int(meta["count"])
             verdicts._set = meta["set"]
-            if verdicts._winner >= len(possible):
-                raise ValueError(f"winner {verdicts._winner} of {len(possible)} arms")
+            if verdicts._winner >= len(verdicts.arms):
+                raise ValueError(f"winner {verdicts._winner} of {len(verdicts.arms)} arms")
         except (zipfile.BadZipFile, ValueError, KeyError, EOFError, OSError, TypeError) as error:
             raise ValueError(f"{path} holds no verdicts of linmed, or it is damaged ({error})") from None
         return verdicts

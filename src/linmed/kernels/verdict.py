@@ -83,46 +83,51 @@ def estimate(theta, arms, out):
 
 
 @kernel
-def compare(theta, inverse, radius, arms, first, possible, gaps, widths):
-    """Arm `first` against every arm; where it is negative, the leader of those in possible (1,K). Returns it.
+def compare(theta, inverse, radius, arms, first, gaps, widths):
+    """Arm `first` against every arm: gaps ⟨θ̂, a_first − a⟩ and half-widths √β‖a_first − a‖, (K,) each.
 
-    theta (1,d), inverse (1,d,d), arms (1,K,d); writes gaps ⟨θ̂, a_first − a⟩ and widths √β‖a_first − a‖ (K,).
+    theta (1,d), inverse (1,d,d), arms (1,K,d).
     """
-    if first < 0:
-        first = leader(theta, 0, arms, 0, possible, 0)
     x = np.empty(arms.shape[2])
     for i in range(arms.shape[1]):
         gap, distance = apart(theta, inverse, 0, arms, 0, first, i, x)
         gaps[i], widths[i] = gap, half_width(radius, distance)
-    return first
 
 
 @inlined
-def narrow(theta, inverse, s, radius, arms, p, epsilon, everyone, possible, r, x):
-    """Drop from possible[r] what this look rules out; the winner, UNDECIDED or CONTRADICTED.
+def narrow(theta, inverse, s, radius, arms, p, winner, everyone, possible, r, x):
+    """Drop from possible[r] what this look rules out: the best arm, its margin, and how many are left.
 
-    A winner is the only arm left, or the leader of those left if none of them can be better by more than ε.
+    The best arm is the winner where there is one (≥ 0), else the leader of those left. Its margin is the largest
+    √β‖best − a‖ − ⟨θ̂, best − a⟩ over the others that are left; if there are none, over all others, at most 0.
+    everyone (1,K) are ones, x (d,) is scratch.
     """
-    best = leader(theta, s, arms, p, everyone, 0)
-    left, last = 0, -1
-    for i in range(arms.shape[1]):
+    K = arms.shape[1]
+    top = leader(theta, s, arms, p, everyone, 0)
+    left = 0
+    for i in range(K):
         if possible[r, i]:
+            gap, distance = apart(theta, inverse, s, arms, p, top, i, x)
+            possible[r, i] = gap <= half_width(radius, distance)
+            left += possible[r, i]
+    best = winner
+    if best < 0:
+        best = leader(theta, s, arms, p, possible, r) if left > 0 else top
+    margin = -math.inf
+    for i in range(K):
+        if i != best and (possible[r, i] or left <= 1):
             gap, distance = apart(theta, inverse, s, arms, p, best, i, x)
-            if gap > half_width(radius, distance):
-                possible[r, i] = False
-            else:
-                left, last = left + 1, i
-    if left == 0:
-        return CONTRADICTED
+            margin = max(margin, half_width(radius, distance) - gap)
     if left == 1:
-        return last
-    best = leader(theta, s, arms, p, possible, r)
-    for i in range(arms.shape[1]):
-        if possible[r, i] and i != best:
-            gap, distance = apart(theta, inverse, s, arms, p, best, i, x)
-            if half_width(radius, distance) - gap > epsilon:
-                return UNDECIDED
-    return best
+        margin = min(margin, 0.0)
+    return best, margin, left
+
+
+@kernel
+def look_once(theta, inverse, radius, arms, winner, possible):
+    """`narrow` of one replica.  theta (1,d), inverse (1,d,d), arms (1,K,d), possible (1,K)."""
+    x, everyone = np.empty(arms.shape[2]), np.ones((1, arms.shape[1]), np.bool_)
+    return narrow(theta, inverse, 0, radius, arms, 0, winner, everyone, possible, 0, x)
 
 
 @cache
@@ -152,9 +157,13 @@ def following(Belief: type, Set: type) -> Any:
                 refresh(belief, r)
             radius = math.sqrt(squared_radius(sure, belief, r))
             p = r if arms.shape[0] > 1 else 0
-            winner[r] = narrow(
-                belief.theta, belief.inverse, r, radius, arms, p, epsilon, everyone, possible, r, x
+            best, margin, left = narrow(
+                belief.theta, belief.inverse, r, radius, arms, p, UNDECIDED, everyone, possible, r, x
             )
+            if left == 0:
+                winner[r] = CONTRADICTED
+            elif left == 1 or margin <= epsilon:
+                winner[r] = best
             if winner[r] != UNDECIDED:
                 decided[r] = times[i]
 
