@@ -12,9 +12,9 @@ import math
 import os
 import warnings
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -25,7 +25,8 @@ from linmed import checks
 from linmed.checks import BadType, BadValue, Bools, Floats
 from linmed.files import write_atomically
 from linmed.kernels import confidence
-from linmed.kernels.verdict import compare, estimate, look_once
+from linmed.kernels.ridge import Ridge
+from linmed.kernels.verdict import CONTRADICTED, UNDECIDED, compare, estimate, following, look_once
 from linmed.policies import Policy, RidgePolicy
 
 DELTA = 0.05
@@ -201,6 +202,12 @@ def _judge(policy: Policy, delta: float) -> RidgePolicy:
     return dataclasses.replace(policy, delta=delta)
 
 
+def follower(judge: RidgePolicy, state: Any) -> Callable[..., None]:
+    """The kernel that absorbs rewards into a state and looks after each: `kernels.verdict.following`, from arms on."""
+    sure, belief = judge.confidence_set, getattr(judge, "belief", Ridge)
+    return partial(following(belief, type(sure)), tuple(state), tuple(sure))
+
+
 def look(judge: RidgePolicy, state: Any, arms: Floats, epsilon: float = 0.0) -> Verdict:
     """The verdict on arms (K,d), checked, by a state of one replica and the set of `judge`, whose δ is fixed."""
     epsilon = checks.between("epsilon", epsilon, 0.0, checks.LARGEST)
@@ -254,46 +261,79 @@ class Verdicts:
         self.delta = checks.strictly_between("delta", delta, 0.0, 1.0)
         self.epsilon = checks.between("epsilon", epsilon, 0.0, checks.LARGEST)
         self._possible: Bools = np.ones((1, len(self.arms)), dtype=np.bool_)
-        self._winner = -1
+        self._winner = np.full(1, UNDECIDED)
+        self._decided = np.zeros(1, dtype=np.int64)
         self._margin = math.inf  # of the winner
         self._count = 0
         self._set: str | None = None  # the confidence set of all looks
 
+    @property
+    def decided_after(self) -> int | None:
+        """How many rewards there were when a winner was first seen; None while there is none."""
+        return int(self._decided[0]) if self._winner[0] >= 0 else None
+
     def look(self, agent: _Judged) -> Verdict:
         """The verdict of all looks so far and this one. The agent's data must be the same, or more of them."""
-        seen = agent.verdict(self.arms, self.delta, self.epsilon)
-        own = f"{seen._judge.confidence_set} with ridge {seen._judge.lam}"
+        return self._with(agent.verdict(self.arms, self.delta, self.epsilon))
+
+    def learn(self, policy: Policy, state: Any, features: Floats, rewards: Floats) -> Verdict:
+        """Absorb rewards into a policy's state of one replica and look after each; the verdict at the end.
+
+        features (n,d) and rewards (n,), in the form of `checks.for_kernels`.
+        """
+        by = judge(policy, self.delta)
+        self._same(by, int(state.count[0]))
+        times = np.arange(self._count + 1, self._count + 1 + len(rewards))
+        before = self._winner[0]
+        follower(by, state)(
+            self.arms[None], features, rewards, np.zeros(len(rewards), dtype=np.int64), times, self.epsilon, False,
+            self._possible, self._winner, self._decided,
+        )  # fmt: skip
+        if self._winner[0] == CONTRADICTED != before:
+            self._winner[0] = before  # which `_with` finds out, and says
+        return self._with(look(by, state, self.arms, self.epsilon))
+
+    def _same(self, by: RidgePolicy, count: int) -> None:
+        """That a look by this set at so many rewards goes on from the earlier ones."""
+        own = f"{by.confidence_set} with ridge {by.lam}"
         if self._set not in (None, own):
-            raise BadValue("agent", f"agent: earlier looks had the set {self._set}, this has {own}: begin anew")
-        if seen.count < self._count:
+            raise BadValue(
+                "agent", f"agent: earlier looks had the set {self._set}, this has {own}: begin anew"
+            )
+        if count < self._count:
             raise BadValue(
                 "agent",
-                f"agent: it has {seen.count:,} rewards, an earlier look had {self._count:,}: looks must be at the "
-                "same data as they grow",
+                f"agent: it has {count:,} rewards, an earlier look had {self._count:,}: looks must be at the same "
+                "data as they grow",
             )
-        self._set, self._count = own, seen.count
-        before = self._possible.any()
+        self._set, self._count = own, count
+
+    def _with(self, seen: Verdict) -> Verdict:
+        """What is known after one more look."""
+        self._same(seen._judge, seen.count)
+        winner = int(self._winner[0])
         best, margin, left = look_once(
-            seen._theta, seen._inverse, seen.radius, seen._arms, self._winner, self._possible
+            seen._theta, seen._inverse, seen.radius, seen._arms, winner, self._possible
         )
         if left == 0:
             verdict = dataclasses.replace(seen, candidates=(), decided=False, contradicted=True)
-            if before:
-                warnings.warn(str(verdict), VerdictWarning, stacklevel=2)
+            if winner != CONTRADICTED:
+                self._winner[0], self._decided[0] = CONTRADICTED, seen.count
+                warnings.warn(str(verdict), VerdictWarning, stacklevel=3)
             return verdict
-        if left == 1 or margin <= self.epsilon:
-            self._winner = best
-        if self._winner >= 0:  # what was once known of the winner stays known
+        if winner == UNDECIDED and (left == 1 or margin <= self.epsilon):
+            self._winner[0], self._decided[0] = best, seen.count
+        decided = bool(self._winner[0] >= 0)
+        if decided:  # what was once known of the winner stays known
             margin = self._margin = min(margin, self._margin)
         candidates = tuple(self._possible[0].nonzero()[0].tolist())
-        decided = self._winner >= 0
         return dataclasses.replace(seen, best=best, candidates=candidates, margin=margin, decided=decided)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one file, atomically, without pickle."""
         meta = {
-            "format": FORMAT, "delta": self.delta, "epsilon": self.epsilon, "winner": self._winner,
-            "margin": self._margin, "count": self._count, "set": self._set,
+            "format": FORMAT, "delta": self.delta, "epsilon": self.epsilon, "winner": int(self._winner[0]),
+            "decided": int(self._decided[0]), "margin": self._margin, "count": self._count, "set": self._set,
         }  # fmt: skip
         arrays = {"arms": self.arms, "possible": self._possible}
         text = np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8)
@@ -313,11 +353,12 @@ class Verdicts:
             if possible.shape != verdicts._possible.shape or possible.dtype != np.bool_:
                 raise ValueError(f"possible of shape {possible.shape} for {len(verdicts.arms)} arms")
             verdicts._possible = possible
-            verdicts._winner = checks.whole("winner", meta["winner"], at_least=-1)
+            verdicts._winner[0] = checks.whole("winner", meta["winner"], at_least=CONTRADICTED)
+            verdicts._decided[0] = checks.whole("decided", meta["decided"], at_least=0)
             verdicts._margin, verdicts._count = float(meta["margin"]), int(meta["count"])
             verdicts._set = meta["set"]
-            if verdicts._winner >= len(verdicts.arms):
-                raise ValueError(f"winner {verdicts._winner} of {len(verdicts.arms)} arms")
+            if verdicts._winner[0] >= len(verdicts.arms):
+                raise ValueError(f"winner {verdicts._winner[0]} of {len(verdicts.arms)} arms")
         except (zipfile.BadZipFile, ValueError, KeyError, EOFError, OSError, TypeError) as error:
             raise ValueError(f"{path} holds no verdicts of linmed, or it is damaged ({error})") from None
         return verdicts

@@ -137,13 +137,13 @@ def following(Belief: type, Set: type) -> Any:
 
     @kernel
     def follow(
-        state, confidence, arms, features, rewards, owners, times, epsilon, possible, winner, decided
+        state, confidence, arms, features, rewards, owners, times, epsilon, ends, possible, winner, decided
     ):
-        """Until a replica has a winner, or contradicts itself; what comes later is not looked at.
+        """Absorb m observations, and look at the arms after each of them.
 
-        arms (R or 1,K,d), the same all the time. The i-th of m observations, features (m,d), rewards (m,), is
-        of replica owners[i] and of time times[i]. possible (R,K), winner and decided (R,) are kept up to date:
-        `decided` is the time at which there was a winner.
+        arms (R or 1,K,d), the same all the time. Observation i, features (m,d), rewards (m,), is of replica
+        owners[i] and of time times[i]. possible (R,K), winner and decided (R,) are kept up to date: `decided` is
+        the time at which there was a winner, or a contradiction. If that `ends` a replica, it absorbs no more.
         """
         version  # noqa: B018
         belief, sure = Belief(*borrowed(state)), Set(*confidence)
@@ -151,20 +151,20 @@ def following(Belief: type, Set: type) -> Any:
         u, x, everyone = np.empty(d), np.empty(d), np.ones((1, arms.shape[1]), np.bool_)
         for i in range(features.shape[0]):
             r = owners[i]
-            if winner[r] != UNDECIDED:
+            if ends and winner[r] != UNDECIDED:
                 continue
             if absorb(belief, r, features, i, rewards[i], u):
                 refresh(belief, r)
+            if winner[r] == CONTRADICTED:
+                continue
             radius = math.sqrt(squared_radius(sure, belief, r))
             p = r if arms.shape[0] > 1 else 0
             best, margin, left = narrow(
-                belief.theta, belief.inverse, r, radius, arms, p, UNDECIDED, everyone, possible, r, x
+                belief.theta, belief.inverse, r, radius, arms, p, winner[r], everyone, possible, r, x
             )
             if left == 0:
-                winner[r] = CONTRADICTED
-            elif left == 1 or margin <= epsilon:
-                winner[r] = best
-            if winner[r] != UNDECIDED:
-                decided[r] = times[i]
+                winner[r], decided[r] = CONTRADICTED, times[i]
+            elif winner[r] == UNDECIDED and (left == 1 or margin <= epsilon):
+                winner[r], decided[r] = best, times[i]
 
     return follow

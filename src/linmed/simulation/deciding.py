@@ -8,12 +8,11 @@ import numpy as np
 from linmed import checks
 from linmed.checks import BadType, BadValue, Bools, Floats, Ints
 from linmed.environments.base import LAST_ROUND
-from linmed.kernels.ridge import Ridge
-from linmed.kernels.verdict import UNDECIDED, following
+from linmed.kernels.verdict import UNDECIDED
 from linmed.policies import Policy, RidgePolicy
 from linmed.simulation.pending import Observation, Pending
 from linmed.simulation.worlds import Worlds
-from linmed.verdict import DELTA, judge
+from linmed.verdict import DELTA, follower, judge
 
 ROUNDING = 1e-12
 """Means this close, relative to the largest, are equal."""
@@ -39,7 +38,9 @@ class Decided:
         object.__setattr__(self, "epsilon", checks.between("epsilon", self.epsilon, 0.0, checks.LARGEST))
         if self.judge is not None:
             if not isinstance(self.judge, Policy):
-                raise BadType("judge", f"judge must be a policy such as LinMED(sigma=0.3), got {self.judge!r}")
+                raise BadType(
+                    "judge", f"judge must be a policy such as LinMED(sigma=0.3), got {self.judge!r}"
+                )
             judge(self.judge, self.delta)
 
     def to_dict(self) -> dict[str, Any]:
@@ -52,7 +53,9 @@ class Decided:
         try:
             return judge(self.judge or policy, self.delta)
         except (BadValue, BadType) as error:
-            raise BadValue("until", f"until=Decided(judge=...) must be given for {policy.name}: {error}") from None
+            raise BadValue(
+                "until", f"until=Decided(judge=...) must be given for {policy.name}: {error}"
+            ) from None
 
 
 class Court:
@@ -95,10 +98,9 @@ class Court:
                 self._follow(*seen, np.full(len(seen.rewards), rounds[t]))
 
     def _follow(self, features: Floats, rewards: Floats, owners: Ints, times: Ints) -> None:
-        sure, belief = self._judge.confidence_set, getattr(self._judge, "belief", Ridge)
-        following(belief, type(sure))(
-            tuple(self._state), tuple(sure), self._arms, features, rewards, owners, times, self._epsilon,
-            self._possible, self._winner, self._decided,
+        follower(self._judge, self._state)(
+            self._arms, features, rewards, owners, times, self._epsilon, True, self._possible, self._winner,
+            self._decided,
         )  # fmt: skip
 
     def going_on(self, done: int, rounds: int) -> Bools:
