@@ -2,17 +2,18 @@
 
     python benchmarks/verdict_study.py --confidence paper
 
-2,000 problems: K = 8 arms and θ*, uniform on the unit sphere in d = 4, drawn until the best arm is 0.1 better than
-the second; Gaussian noise, σ = 0.3. Problem i is the same for every sampler and δ, and so is its noise. Each is
-played until its verdict, which is looked at after every reward, all looks taken together; 50,000 rounds at most.
-Verdicts are by the confidence set of one ridge estimate (sigma=0.3, norm_bound=1) at the δ of the row, whatever
-plays. Samplers: Uniform, LinMED-90, LinMED-50, and Pinpoint at the δ of the row; all with sigma=0.3.
+2,000 problems: K = 8 arms and θ*, uniform on the unit sphere in d = 4, drawn until the best arm is 0.1 better
+than the second; Gaussian noise, σ = 0.3. Problem i is the same for every sampler and δ, and so is its noise.
+Each is played until its verdict, which is looked at after every reward, all looks taken together; 50,000
+rounds at most. Verdicts are by the confidence set of one ridge estimate (sigma=0.3, norm_bound=1) at the δ of
+the row, whatever plays. Samplers: Uniform, LinMED-90, LinMED-50, and Pinpoint at the δ of the row; all with
+sigma=0.3.
 
 The rule, fixed before the first run. At δ = 0.05 and δ = 0.2, for each sampler:
-- *wrong*, the share of all 2,000 problems whose verdict is not the best arm, is at most δ; a problem whose looks
-  contradict each other (every arm ruled out) counts as wrong;
-- for Pinpoint and Uniform, the ratio of the mean rounds to the verdict is at most 0.6. A problem without a verdict
-  counts as 50,000 rounds, which favours Uniform where it is the slower one.
+- *wrong*, the share of all 2,000 problems whose verdict is not the best arm, is at most δ; a problem whose
+  looks contradict each other (every arm ruled out) counts as wrong;
+- for Pinpoint and Uniform, the ratio of the mean rounds to the verdict is at most 0.6. A problem without a
+  verdict counts as 50,000 rounds, which favours Uniform where it is the slower one.
 It prints a table and whether the rule is met, and writes every problem's rounds to a CSV file.
 """
 

@@ -156,8 +156,9 @@ class Agent:
     def verdict(self, arms: ArrayLike, delta: float = DELTA, epsilon: float = 0.0) -> Verdict:
         """Which of `arms` (K, d) can still be the best, and whether that is decided: see `Verdict`.
 
-        With probability 1 − `delta` or more every verdict is right, however often one asks and whoever chose what
-        was observed. `epsilon`: how much worse than the best arm is good enough. `Verdicts` asks again and again.
+        With probability 1 − `delta` or more every verdict is right, however often one asks and whoever chose
+        what was observed. `epsilon`: how much worse than the best arm is good enough. `Verdicts` asks again
+        and again.
         """
         matrix, by = self._matrix(arms), judge(self.policy, delta)
         with self._lock:

@@ -1,8 +1,9 @@
 """The verdict: which arms can still be best, by how much another could be better, and when to stop.
 
-With a fixed δ the confidence set ‖θ* − θ̂‖ ≤ √β in V holds at all times at once with probability 1 − δ, whoever
-chose the arms. As long as it does, ⟨θ*, a − a′⟩ lies in Δ̂ ± √β‖a − a′‖ in V⁻¹ for every two arms at every time:
-an arm that is surely worse than the empirically best one is dropped, and one may look whenever one likes.
+With a fixed δ the confidence set ‖θ* − θ̂‖ ≤ √β in V holds at all times at once with probability 1 − δ,
+whoever chose the arms. As long as it does, ⟨θ*, a − a′⟩ lies in Δ̂ ± √β‖a − a′‖ in V⁻¹ for every two arms at
+every time: an arm that is surely worse than the empirically best one is dropped, and one may look whenever
+one likes.
 """
 
 import dataclasses
@@ -51,8 +52,8 @@ class Difference(NamedTuple):
 class Verdict:
     """What is known about a set of arms. Printed, it is a sentence.
 
-    All that it says holds with probability 1 − δ, together with what every other verdict of the same δ on the same
-    data says, whatever the arms, whenever one looks and however the arms were chosen: if it is `proved`.
+    All that it says holds with probability 1 − δ, together with what every other verdict of the same δ on the
+    same data says, whatever the arms, whenever one looks and however the arms were chosen: if it is `proved`.
     """
 
     best: int
@@ -60,19 +61,19 @@ class Verdict:
     candidates: tuple[int, ...]
     """The arms that can still be the best."""
     margin: float
-    """How much better another arm can be than `best`, at most: max √β‖â − a‖ − Δ̂(a) over the other candidates.
+    """How much better another arm can be than `best`, at most: max √β‖â − a‖ − Δ̂(a) over other candidates.
 
     Negative: `best` is better than all others, by that at least. −inf if there are no others, inf while
     nothing is known.
     """
     decided: bool
-    """Whether `best` is the best arm, or no more than `epsilon` worse: one candidate left, or margin ≤ epsilon."""
+    """Whether `best` is the best arm or at most `epsilon` worse: one candidate left, or margin ≤ epsilon."""
     delta: float
     epsilon: float
     count: int
     """Rewards behind it."""
     contradicted: bool = False
-    """Whether looks at the same arms have ruled out every one of them: what was assumed is then most likely wrong."""
+    """Whether looks at the same arms have ruled out all of them: most likely what is assumed is wrong."""
     radius: float = field(default=math.inf, kw_only=True)
     """√β."""
     _judge: RidgePolicy = field(kw_only=True)
@@ -98,7 +99,7 @@ class Verdict:
     @property
     def arms(self) -> int:
         """How many arms were asked about."""
-        return self._arms.shape[1]
+        return int(self._arms.shape[1])
 
     @property
     def estimates(self) -> Floats:
@@ -130,9 +131,9 @@ class Verdict:
         after = "1 reward" if self.count == 1 else f"{self.count:,} rewards"
         if self.contradicted:
             return (
-                f"CONTRADICTION after {after}: looks at these {self.arms} arms have ruled out every one of them. "
-                f"If {self.assumes}, that happens with probability {self.delta:g} at most: most likely it is not "
-                "so, and there is no verdict."
+                f"CONTRADICTION after {after}: looks at these {self.arms} arms have ruled out every one of "
+                f"them. If {self.assumes}, that happens with probability {self.delta:g} at most: most likely "
+                "it is not so, and there is no verdict."
             )
         others, best = self.arms - 1, called[self.best]
         if others == 0:
@@ -155,8 +156,8 @@ class Verdict:
         listed = ", ".join(called[i] for i in self.candidates[:_LISTED])
         more = f" and {count - _LISTED} more" if count > _LISTED else ""
         return (
-            f"Not yet decided ({known}): {left} can still be the best ({listed}{more}). So far {best} leads; another "
-            f"may be better by up to {self.margin:.3g}."
+            f"Not yet decided ({known}): {left} can still be the best ({listed}{more}). So far {best} leads; "
+            f"another may be better by up to {self.margin:.3g}."
         )
 
     def _index(self, name: str, value: int) -> int:
@@ -190,8 +191,8 @@ def _judge(policy: Policy, delta: float) -> RidgePolicy:
     if not isinstance(policy, RidgePolicy):
         raise BadType(
             "policy",
-            f"policy: {name} keeps no ridge estimate, so it has no confidence set to judge arms by; LinMED(), "
-            "Pinpoint() and every other ridge policy has one, and an agent with one may observe these rewards",
+            f"policy: {name} keeps no ridge estimate, so it has no confidence set to judge arms by; "
+            "LinMED(), Pinpoint() and every other ridge policy has one, and may observe these rewards",
         )
     if isinstance(policy.confidence_set, confidence.FixedSet):
         raise BadValue(
@@ -203,13 +204,13 @@ def _judge(policy: Policy, delta: float) -> RidgePolicy:
 
 
 def follower(judge: RidgePolicy, state: Any) -> Callable[..., None]:
-    """The kernel that absorbs rewards into a state and looks after each: `kernels.verdict.following`, from arms on."""
+    """The kernel that absorbs rewards and looks after each: `kernels.verdict.following`, from arms on."""
     sure, belief = judge.confidence_set, getattr(judge, "belief", Ridge)
     return partial(following(belief, type(sure)), tuple(state), tuple(sure))
 
 
 def look(judge: RidgePolicy, state: Any, arms: Floats, epsilon: float = 0.0) -> Verdict:
-    """The verdict on arms (K,d), checked, by a state of one replica and the set of `judge`, whose δ is fixed."""
+    """The verdict on arms (K,d), checked, by a state of one replica and the set of a `judge`."""
     epsilon = checks.between("epsilon", epsilon, 0.0, checks.LARGEST)
     assert judge.delta is not None
     radius = float(judge.radius(state)[0])
@@ -217,8 +218,9 @@ def look(judge: RidgePolicy, state: Any, arms: Floats, epsilon: float = 0.0) -> 
     possible = np.ones((1, len(arms)), dtype=np.bool_)
     best, margin, left = look_once(theta, inverse, radius, offered, -1, possible)
     return Verdict(
-        best, tuple(possible[0].nonzero()[0].tolist()), margin, left == 1 or margin <= epsilon, judge.delta, epsilon,
-        int(state.count[0]), radius=radius, _judge=judge, _theta=theta, _inverse=inverse, _arms=offered,
+        best, tuple(possible[0].nonzero()[0].tolist()), margin, left == 1 or margin <= epsilon, judge.delta,
+        epsilon, int(state.count[0]), radius=radius, _judge=judge, _theta=theta, _inverse=inverse,
+        _arms=offered,
     )  # fmt: skip
 
 
@@ -244,8 +246,9 @@ class _Judged(Protocol):
 class Verdicts:
     """The same question asked again and again: what one look has ruled out stays out, and a winner stays.
 
-    All looks hold at once with probability 1 − δ, so an arm that was ruled out once is not the best one. Where
-    nothing is left, the data contradict the assumptions: then every look says so, and the first one warns.
+    All looks hold at once with probability 1 − δ, so an arm that was ruled out once is not the best one.
+    Where nothing is left, the data contradict the assumptions: then every look says so, and the first one
+    warns.
 
     >>> from linmed import Agent, Pinpoint
     >>> arms = [[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]]
@@ -273,7 +276,7 @@ class Verdicts:
         return int(self._decided[0]) if self._winner[0] >= 0 else None
 
     def look(self, agent: _Judged) -> Verdict:
-        """The verdict of all looks so far and this one. The agent's data must be the same, or more of them."""
+        """The verdict of all looks so far and this one. The agent's data must be the same, or more."""
         return self._with(agent.verdict(self.arms, self.delta, self.epsilon))
 
     def learn(self, policy: Policy, state: Any, features: Floats, rewards: Floats) -> Verdict:
@@ -286,8 +289,8 @@ class Verdicts:
         times = np.arange(self._count + 1, self._count + 1 + len(rewards))
         before = self._winner[0]
         follower(by, state)(
-            self.arms[None], features, rewards, np.zeros(len(rewards), dtype=np.int64), times, self.epsilon, False,
-            self._possible, self._winner, self._decided,
+            self.arms[None], features, rewards, np.zeros(len(rewards), dtype=np.int64), times, self.epsilon,
+            False, self._possible, self._winner, self._decided,
         )  # fmt: skip
         if self._winner[0] == CONTRADICTED != before:
             self._winner[0] = before  # which `_with` finds out, and says
@@ -303,8 +306,8 @@ class Verdicts:
         if count < self._count:
             raise BadValue(
                 "agent",
-                f"agent: it has {count:,} rewards, an earlier look had {self._count:,}: looks must be at the same "
-                "data as they grow",
+                f"agent: it has {count:,} rewards, an earlier look had {self._count:,}: looks must be at the "
+                "same data as they grow",
             )
         self._set, self._count = own, count
 

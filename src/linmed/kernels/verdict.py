@@ -1,7 +1,8 @@
 """Which arms can still be best: â against every other arm, by the confidence set ‖θ* − θ̂‖ ≤ √β in V.
 
-On the event that the set holds, ⟨θ*, â − a⟩ ≥ Δ̂(a) − √β‖â − a‖ in V⁻¹ for all arms and at all times: an arm with
-Δ̂(a) > √β‖â − a‖ is not the best one. Arms are gone through one by one, so that each arm's sums have one order.
+On the event that the set holds, ⟨θ*, â − a⟩ ≥ Δ̂(a) − √β‖â − a‖ in V⁻¹ for all arms and at all times: an arm
+with Δ̂(a) > √β‖â − a‖ is not the best one. Arms are gone through one by one, so that each arm's sums have one
+order.
 """
 
 import math
@@ -98,9 +99,9 @@ def compare(theta, inverse, radius, arms, first, gaps, widths):
 def narrow(theta, inverse, s, radius, arms, p, winner, everyone, possible, r, x):
     """Drop from possible[r] what this look rules out: the best arm, its margin, and how many are left.
 
-    The best arm is the winner where there is one (≥ 0), else the leader of those left. Its margin is the largest
-    √β‖best − a‖ − ⟨θ̂, best − a⟩ over the others that are left; if there are none, over all others, at most 0.
-    everyone (1,K) are ones, x (d,) is scratch.
+    The best arm is the winner where there is one (≥ 0), else the leader of those left. Its margin is the
+    largest √β‖best − a‖ − ⟨θ̂, best − a⟩ over the others that are left; if there are none, over all others,
+    at most 0. everyone (1,K) are ones, x (d,) is scratch.
     """
     K = arms.shape[1]
     top = leader(theta, s, arms, p, everyone, 0)
@@ -142,8 +143,9 @@ def following(Belief: type, Set: type) -> Any:
         """Absorb m observations, and look at the arms after each of them.
 
         arms (R or 1,K,d), the same all the time. Observation i, features (m,d), rewards (m,), is of replica
-        owners[i] and of time times[i]. possible (R,K), winner and decided (R,) are kept up to date: `decided` is
-        the time at which there was a winner, or a contradiction. If that `ends` a replica, it absorbs no more.
+        owners[i] and of time times[i]. possible (R,K), winner and decided (R,) are kept up to date: `decided`
+        is the time at which there was a winner, or a contradiction. If that `ends` a replica, it absorbs no
+        more.
         """
         version  # noqa: B018
         belief, sure = Belief(*borrowed(state)), Set(*confidence)

@@ -80,7 +80,7 @@ def lessons(
     batch: int = BATCH,
     progress: Callable[[int], object] | None = None,
 ) -> Iterator[tuple[Floats, Floats]]:
-    """What was played (n,d) and paid (n,), batch by batch; wrong rows are named at the end. See `learn_from`."""
+    """What was played (n,d) and paid (n,), batch by batch; wrong rows are named at the end."""
     if dim is not None:
         dim = checks.whole("dim", dim)
     own = holds(log, "features") or ("features" in log.columns and not holds(log, "arms"))

@@ -106,7 +106,7 @@ class LogVerdict:
 
     @property
     def table(self) -> Table:
-        """One row per arm, the best first: arm, how much less than `best` it pays, its own value, whether possible."""
+        """One row per arm, the best first: how much less than `best` it pays, and what it pays itself."""
         verdict, values = self.verdict, self.verdict.estimates
         possible = set(verdict.candidates)
         rows = [
@@ -134,10 +134,10 @@ def verdict(
     batch: int = BATCH,
     progress: Callable[[int], object] | None = None,
 ) -> LogVerdict:
-    """Which arm is the best, by a ridge estimate over the rewards of a log and the confidence set of `policy`.
+    """Which arm is the best, by a ridge estimate over a log's rewards and the confidence set of `policy`.
 
-    The log's probabilities play no part: whoever chose the arms may have learned. `arms` (K,d) may be left out
-    where every decision had the same. `missing` and `mature` are as in `learn_from`.
+    The log's probabilities play no part: whoever chose the arms may have learned. `arms` (K,d) may be left
+    out where every decision had the same. `missing` and `mature` are as in `learn_from`.
 
     >>> from linmed import LinMED
     >>> from linmed.ope import DecisionLog
@@ -165,8 +165,8 @@ def _arms_of(log: DecisionLog) -> Arms:
         return Arms.of(_played_arms(log), _names(log))
     raise BadValue(
         "log",
-        f"{log.name} has no features of arms (a column 'arms' or 'features'): a verdict is about arms by their "
-        "features. For groups of visitors as in an A/B test, linmed compare is made",
+        f"{log.name} has no features of arms (a column 'arms' or 'features'), by which a verdict compares "
+        "them. For groups of visitors as in an A/B test there is linmed compare",
     )
 
 

@@ -3,6 +3,7 @@
 import argparse
 import dataclasses
 import math
+import warnings
 from typing import Any
 
 from linmed.ope.arguments import add_log, check_place, duration, given_log, missing
@@ -12,7 +13,7 @@ from linmed.ope.verdict import Arms, verdict
 from linmed.policies import LinMED
 from linmed.progress import Bar
 from linmed.tables import Table
-from linmed.verdict import DELTA
+from linmed.verdict import DELTA, VerdictWarning
 
 TITLE = "Which arm is the best?"
 CAUTION = (
@@ -25,14 +26,15 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         "verdict",
         help="which arm is the best, and is that decided?",
-        description="Which arm can still be the best, by a ridge estimate over the rewards of LOG? It does not matter "
-        "who chose what was played. One may ask as often as one likes, as the log grows.",
+        description="Which arm can still be the best, by a ridge estimate over the rewards of LOG? It does not "
+        "matter who chose what was played. One may ask as often as one likes, as the log grows.",
     )
     add_log(parser)
     add = parser.add_argument
     add(
-        "--arms-from", metavar="FILE", help="the arms to compare: CSV with a line `name, x1, x2, …` for each, or JSON; "
-        "may be left out where every decision had the same"
+        "--arms-from", metavar="FILE",
+        help="the arms to compare: CSV with a line `name, x1, x2, …` for each, or JSON; may be left out where "
+        "every decision had the same",
     )  # fmt: skip
     add(
         "--sigma", type=number, required=True, metavar="NUMBER",
@@ -82,10 +84,11 @@ def run(args: argparse.Namespace) -> int:
     arms = None if args.arms_from is None else Arms.read(args.arms_from)
     log = given_log(args)
     try:
-        with Bar(args.progress, "decisions") as bar:
+        with Bar(args.progress, "decisions") as bar, warnings.catch_warnings():
+            warnings.simplefilter("ignore", VerdictWarning)  # its words are the answer
             found = verdict(
-                log, policy, arms, delta=args.delta, epsilon=args.epsilon, missing=args.missing, mature=args.mature,
-                progress=bar.reach,
+                log, policy, arms, delta=args.delta, epsilon=args.epsilon, missing=args.missing,
+                mature=args.mature, progress=bar.reach,
             )  # fmt: skip
     except ValueError as error:
         if getattr(error, "field", None) == "arms" and arms is None:
@@ -121,8 +124,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _meaning(delta: float, assumes: str) -> str:
     return (
-        f"With probability {100 * (1 - delta):.6g} % or more all intervals hold and the best arm is not ruled out, at "
-        f"every look at once, whoever chose what was played, if {assumes}."
+        f"With probability {100 * (1 - delta):.6g} % or more all intervals hold and the best arm is not ruled "
+        f"out, at every look at once, whoever chose what was played, if {assumes}."
     )
 
 

@@ -11,10 +11,10 @@ from linmed.policies.rule import Floored
 
 @dataclass(frozen=True)
 class Pinpoint(Floored, CompiledPolicy):
-    """For experiments: learn which arm is best, whatever the rewards are meanwhile; `Agent.verdict` says when.
+    """For experiments: learn which arm is best, whatever is earned meanwhile; `Agent.verdict` says when.
 
-    b = argmax over a ≠ â of √β‖â − a‖ − Δ̂(a) is the strongest rival of the empirically best arm â; y = â − b. The
-    arm c = argmax_a ⟨a, V⁻¹y⟩² / (1 + ‖a‖²), norms in V⁻¹, is the one whose reward makes ‖y‖ smallest:
+    b = argmax over a ≠ â of √β‖â − a‖ − Δ̂(a) is the strongest rival of the empirically best arm â; y = â − b.
+    The arm c = argmax_a ⟨a, V⁻¹y⟩² / (1 + ‖a‖²), norms in V⁻¹, is the one whose reward makes ‖y‖ smallest:
     p = (1 − ε) 1{a = c} + ε/K. Ties go to the lowest index.
 
     >>> Pinpoint().name, Pinpoint(sigma=0.3, delta=0.2).name

@@ -28,8 +28,9 @@ SUMS_AT_ONCE = 1 << 20
 class Task(Job):
     """Regret and pulls of one policy. `run` gives regret (R, checkpoints), pulls (R, K) and seconds (R,).
 
-    With `until` a trial's experiment ends with its verdict: nothing is played, regretted or counted after that. Then
-    there are also decided (R,), the rounds until then or 0, winner (R,), negative without one, and right (R,).
+    With `until` a trial's experiment ends with its verdict: nothing is played, regretted or counted after
+    that. Then there are also decided (R,), the rounds until then or 0, winner (R,), negative without one, and
+    right (R,).
     """
 
     policy: Policy

@@ -20,7 +20,7 @@ ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class Decided:
-    """A trial ends after the first reward at which the verdict on its arms is decided, all looks taken together.
+    """A trial ends after the first reward at which the verdict is decided, all looks taken together.
 
     >>> Decided(delta=0.1).to_dict()
     {'delta': 0.1, 'epsilon': 0.0, 'judge': None}
@@ -75,7 +75,7 @@ class Court:
         return bool((self._winner != UNDECIDED).all())
 
     def hear(self, worlds: Worlds, done: int, played: Ints) -> None:
-        """What was played in the rounds of a block, after `done` rounds.  played (m,R) as indices r·K + arm."""
+        """What was played in the rounds of a block, after `done` others.  played (m,R) as r·K + arm."""
         if worlds.changing or (self._arms is not None and not np.array_equal(self._arms, worlds.arms(0))):
             raise BadValue("until", "until=Decided(...) needs arms that stay the same; these change")
         if self._arms is None:
@@ -110,7 +110,7 @@ class Court:
         return on
 
     def findings(self, worlds: Worlds) -> dict[str, Any]:
-        """decided: rounds until the verdict, 0 without one; winner; right: no more than ε worse than the best."""
+        """decided: rounds until the verdict, or 0; winner; right: whether that is within ε of the best"""
         means = worlds.means[0].reshape(len(self._replicas), -1)
         won = np.take_along_axis(means, np.maximum(self._winner, 0)[:, None], axis=1)[:, 0]
         rounding = ROUNDING * np.abs(means).max(axis=1)

@@ -81,7 +81,7 @@ class Results:
         return self.run(name).seconds
 
     def decided(self, name: str) -> Floats:
-        """Rounds until the verdict (trials,); NaN where the horizon came first. Of a simulation with `until`."""
+        """Rounds until the verdict (trials,), with `until`; NaN where the horizon came first."""
         rounds = self._ends(name).decided
         return np.where(rounds > 0, rounds, np.nan)
 
@@ -90,7 +90,7 @@ class Results:
         return self._ends(name).winner
 
     def right(self, name: str) -> Bools:
-        """Whether that arm is the best one, or no more than ε worse (trials,); False where there is no verdict."""
+        """Whether that arm is the best one, or at most ε worse (trials,); False without a verdict."""
         return self._ends(name).right
 
     def _ends(self, name: str) -> Ends:

@@ -66,9 +66,9 @@ def simulate(
     progress: whether to show a bar, or a `linmed.progress.Bar` that several simulations share.
     batch: trials that go through the loop together (default: as many as keep all workers busy).
     points: regret is written down at about this many rounds.
-    until: "decided" or `Decided(delta=…)` ends each trial when it is decided which arm is the best, at the horizon
-        at the latest; `Results.decided` and `Results.right` tell when, and whether the verdict was right. Regret
-        and pulls then count until that round.
+    until: "decided" or `Decided(delta=…)` ends each trial when it is decided which arm is the best, at the
+        horizon at the latest; `Results.decided` and `Results.right` tell when, and whether the verdict was
+        right. Regret and pulls then count until that round.
 
     Ctrl-C raises `SimulationInterrupted`, which carries the results so far.
     """
@@ -80,8 +80,9 @@ def simulate(
     seed = checks.whole("seed", seed, at_least=0)
     points = checks.whole("points", points, at_least=2)
     until = as_until(until)
-    for policy in policies if until is not None else ():
-        until.by(policy)
+    if until is not None:
+        for policy in policies:
+            until.by(policy)
     if executor is not None and not isinstance(executor, Executor):
         raise TypeError(f"executor must be a concurrent.futures.Executor, got {executor!r}")
     if executor is not None and workers is not None:

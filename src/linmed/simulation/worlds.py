@@ -80,7 +80,8 @@ class Worlds:
 
     def _means_of(self, played: Ints) -> Floats:
         if len(self.means) == 1:
-            return self.means[0][played]
+            means: Floats = self.means[0][played]
+            return means
         return np.take_along_axis(self.means[: len(played)], played, axis=1)
 
     def _next(self, stream: Iterator[Block]) -> Block:
