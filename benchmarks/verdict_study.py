@@ -79,8 +79,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--out", type=Path, default=Path("out/verdict-study"))
     args = parser.parse_args(words)
-    # The paper's set is the default of every policy, also of releases that have no other.
-    confidence = {} if args.confidence == "paper" else {"confidence": args.confidence}
+    confidence = {"confidence": args.confidence}
     args.out.mkdir(parents=True, exist_ok=True)
     met = True
     print("| set | δ | sampler | decided | wrong | mean rounds | median | mean / Uniform |")

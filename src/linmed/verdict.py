@@ -26,7 +26,6 @@ from linmed import checks
 from linmed.checks import BadType, BadValue, Bools, Floats
 from linmed.files import write_atomically
 from linmed.kernels import confidence
-from linmed.kernels.ridge import Ridge
 from linmed.kernels.verdict import CONTRADICTED, UNDECIDED, compare, estimate, following, look_once
 from linmed.policies import Policy, RidgePolicy
 
@@ -152,7 +151,10 @@ class Verdict:
         count = len(self.candidates)
         left = f"all {count} arms" if count == self.arms else f"{count} of {self.arms} arms"
         if math.isinf(self.margin):
-            return f"Not yet decided: {left} can still be the best, for too little is known after {after}."
+            why = "too little is known"
+            if self._judge.norm_bound == "unknown":
+                why = 'norm_bound is "unknown", and too little of some direction of the features'
+            return f"Not yet decided: {left} can still be the best, for {why} after {after}."
         listed = ", ".join(called[i] for i in self.candidates[:_LISTED])
         more = f" and {count - _LISTED} more" if count > _LISTED else ""
         return (
@@ -205,16 +207,16 @@ def _judge(policy: Policy, delta: float) -> RidgePolicy:
 
 def follower(judge: RidgePolicy, state: Any) -> Callable[..., None]:
     """The kernel that absorbs rewards and looks after each: `kernels.verdict.following`, from arms on."""
-    sure, belief = judge.confidence_set, getattr(judge, "belief", Ridge)
-    return partial(following(belief, type(sure)), tuple(state), tuple(sure))
+    sure = judge.confidence_set
+    return partial(following(judge.belief, type(sure)), state.parts(), tuple(sure))
 
 
 def look(judge: RidgePolicy, state: Any, arms: Floats, epsilon: float = 0.0) -> Verdict:
     """The verdict on arms (K,d), checked, by a state of one replica and the set of a `judge`."""
     epsilon = checks.between("epsilon", epsilon, 0.0, checks.LARGEST)
     assert judge.delta is not None
-    radius = float(judge.radius(state)[0])
-    theta, inverse, offered = state.theta.copy(), state.inverse.copy(), arms.copy()[None]
+    model, radius = judge.estimate(state), float(judge.radius(state)[0])
+    theta, inverse, offered = model.theta.copy(), model.inverse.copy(), arms.copy()[None]
     possible = np.ones((1, len(arms)), dtype=np.bool_)
     best, margin, left = look_once(theta, inverse, radius, offered, -1, possible)
     return Verdict(
@@ -227,15 +229,22 @@ def look(judge: RidgePolicy, state: Any, arms: Floats, epsilon: float = 0.0) -> 
 @lru_cache(maxsize=64)
 def _grounds(judge: RidgePolicy) -> tuple[str | None, str]:
     """Why a verdict by this set is no proof, or None; and what it assumes."""
-    sure = judge.confidence_set
-    assumes = (
-        "rewards are linear in the features, their noise is sub-Gaussian with "
-        f"sigma={judge.sigma:g}, and the length of theta is at most norm_bound={judge.norm_bound:g}"
-    )
-    if type(sure).__module__ != confidence.__name__:
-        doubt = f"{type(sure).__name__} is a confidence set of one's own, whose proof is not known here"
-        return doubt, f"{assumes}, and {type(sure).__name__} holds"
-    return None, assumes
+    sure, sigma, norm = type(judge.confidence_set), judge.sigma, judge.norm_bound
+    assumes = ["rewards are linear in the features"]
+    if not isinstance(sigma, str):
+        assumes.append(f"their noise is sub-Gaussian with sigma={sigma:g}")
+    elif judge.tails == "gaussian":
+        assumes.append("their noise is Gaussian")
+    else:
+        assumes.append("their noise has tails as Gaussian, uniform or ±1 noise has (E η⁴ ≤ 3σ⁴)")
+    if not isinstance(norm, str) and judge.ridge != "learned":
+        assumes.append(f"the length of theta is at most norm_bound={norm:g}")
+    doubt = None
+    if not judge.proved:
+        doubt = "the ridge is learned from the same rewards (empirical Bayes), which no proof covers"
+    elif sure.__module__ != confidence.__name__:
+        doubt = f"{sure.__name__} is a confidence set of one's own, whose proof is not known here"
+    return doubt, f"{', '.join(assumes[:-1])}, and {assumes[-1]}" if len(assumes) > 1 else assumes[0]
 
 
 class _Judged(Protocol):

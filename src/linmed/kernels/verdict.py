@@ -13,6 +13,7 @@ import numpy as np
 
 from linmed.kernels.compile import borrowed, inlined, kernel, version_of
 from linmed.kernels.confidence import squared_radius
+from linmed.kernels.experts import row
 from linmed.kernels.ridge import absorb, refresh
 
 ROUNDING = 8.9e-16  # four units in the last place, of every term in a squared distance
@@ -159,10 +160,10 @@ def following(Belief: type, Set: type) -> Any:
                 refresh(belief, r)
             if winner[r] == CONTRADICTED:
                 continue
-            radius = math.sqrt(squared_radius(sure, belief, r))
-            p = r if arms.shape[0] > 1 else 0
+            s, p = row(belief, r), r if arms.shape[0] > 1 else 0
+            radius = math.sqrt(squared_radius(sure, belief, s))
             best, margin, left = narrow(
-                belief.theta, belief.inverse, r, radius, arms, p, winner[r], everyone, possible, r, x
+                belief.theta, belief.inverse, s, radius, arms, p, winner[r], everyone, possible, r, x
             )
             if left == 0:
                 winner[r], decided[r] = CONTRADICTED, times[i]

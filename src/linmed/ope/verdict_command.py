@@ -1,7 +1,6 @@
 """`linmed verdict LOG`: the command. `add_parser` plugs it into a parser, `run` does it."""
 
 import argparse
-import dataclasses
 import math
 import warnings
 from typing import Any
@@ -16,9 +15,8 @@ from linmed.tables import Table
 from linmed.verdict import DELTA, VerdictWarning
 
 TITLE = "Which arm is the best?"
-CAUTION = (
-    "The arms that were compared, sigma and norm_bound must not have been chosen by looking at these rewards."
-)
+CAUTION = "sigma and norm_bound must not have been chosen by looking at these rewards."
+TOLD = ("sigma", "norm_bound", "ridge", "confidence", "tails")
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
@@ -26,30 +24,38 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         "verdict",
         help="which arm is the best, and is that decided?",
-        description="Which arm can still be the best, by a ridge estimate over the rewards of LOG? It does not "
-        "matter who chose what was played. One may ask as often as one likes, as the log grows.",
+        description="Which arm can still be the best, by a ridge estimate over the rewards of LOG? It does "
+        "not matter who chose what was played. One may ask as often as one likes, as the log grows.",
     )
     add_log(parser)
     add = parser.add_argument
     add(
         "--arms-from", metavar="FILE",
-        help="the arms to compare: CSV with a line `name, x1, x2, …` for each, or JSON; may be left out where "
-        "every decision had the same",
+        help="the arms to compare: CSV with a line `name, x1, x2, …` for each, or JSON; may be left out "
+        "where every decision had the same",
     )  # fmt: skip
     add(
-        "--sigma", type=number, required=True, metavar="NUMBER",
-        help="how noisy a reward is, a standard deviation; 0.5 is never too small for rewards in [0, 1]",
+        "--sigma", type=number, required=True, metavar="NUMBER|unknown",
+        help="how noisy a reward is, a standard deviation; 0.5 is never too small for rewards in [0, 1], and "
+        "unknown is for Gaussian noise",
     )  # fmt: skip
     add(
-        "--norm-bound",
-        type=number,
-        default=1.0,
-        metavar="NUMBER",
-        help="of the true coefficients; default: 1",
-    )
+        "--norm-bound", type=number, default=1.0, metavar="NUMBER|unknown",
+        help="how long the true coefficients are at most; default: 1",
+    )  # fmt: skip
     add("--ridge", type=number, metavar="NUMBER", help="λ; default: sigma²/norm_bound²")
+    add(
+        "--confidence", choices=("paper", "mixture", "empirical"), default="paper",
+        help="which confidence set; mixture is never larger than the paper's; default: paper",
+    )  # fmt: skip
+    add(
+        "--tails", choices=("gaussian", "strict"), default="gaussian",
+        help="of noise of unknown size: Gaussian, or such as uniform and ±1 noise has",
+    )  # fmt: skip
     add("--delta", type=float, default=DELTA, help=f"how often a verdict may be wrong; default: {DELTA}")
-    add("--epsilon", type=float, default=0.0, help="how much worse than the best is good enough; default: 0")
+    add(
+        "--epsilon", type=float, default=0.0, help="how much worse than the best is good enough; default: 0"
+    )  # fmt: skip
     add(
         "--missing", type=missing, default="skip", metavar="skip|NUMBER",
         help="decisions without a reward: leave them out (the default), or count NUMBER for them",
@@ -66,7 +72,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 
 def number(text: str) -> float | str:
-    """A number, or a word such as "unknown", which the policy judges."""
+    """A number, or a word that the policy will judge."""
     try:
         return float(text)
     except ValueError:
@@ -76,11 +82,7 @@ def number(text: str) -> float | str:
 def run(args: argparse.Namespace) -> int:
     """Do what the arguments say; the exit status."""
     check_place(args.html)
-    known = {field.name for field in dataclasses.fields(LinMED)}
-    told = {
-        name: getattr(args, name) for name in ("sigma", "norm_bound", "ridge", "confidence") if name in known
-    }
-    policy = LinMED(**{name: value for name, value in told.items() if value is not None})
+    policy = LinMED(**{name: getattr(args, name) for name in TOLD})
     arms = None if args.arms_from is None else Arms.read(args.arms_from)
     log = given_log(args)
     try:
@@ -124,8 +126,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _meaning(delta: float, assumes: str) -> str:
     return (
-        f"With probability {100 * (1 - delta):.6g} % or more all intervals hold and the best arm is not ruled "
-        f"out, at every look at once, whoever chose what was played, if {assumes}."
+        f"With probability {100 * (1 - delta):.6g} % or more all intervals hold and the best arm is not "
+        f"ruled out, at every look at once, whoever chose what was played, if {assumes}."
     )
 
 
