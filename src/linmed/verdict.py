@@ -264,8 +264,9 @@ class Verdicts:
     >>> agent, verdicts = Agent(Pinpoint(sigma=0.1), dim=2, seed=1), Verdicts(arms)
     >>> while not verdicts.look(agent).decided:
     ...     decision = agent.decide(arms)
-    ...     agent.learn(decision, reward=[0.3, 0.6, 0.7][decision.arm])
+    ...     agent.learn(decision, reward=[0.3, 0.6, 0.66][decision.arm])
     >>> print(verdicts.look(agent))
+    Arm 2 is the best (95 % confidence after 60 rewards): each of the 2 others is worse, by 9.49e-05 at least.
     """
 
     def __init__(self, arms: ArrayLike, delta: float = DELTA, epsilon: float = 0.0) -> None:

@@ -143,7 +143,9 @@ def verdict(
     >>> from linmed.ope import DecisionLog
     >>> played = {"arm": [0, 1] * 100, "probability": [0.5] * 200, "reward": [0.2, 0.6] * 100}
     >>> log = DecisionLog.from_table(played | {"features": [[1.0, 0.0], [0.0, 1.0]] * 100})
-    >>> print(verdict(log, LinMED(sigma=0.5)))
+    >>> found = verdict(log, LinMED(sigma=0.5))
+    >>> found.verdict.best, found.decided_after, found.verdict.count
+    (1, 170, 200)
     """
     by = judge(policy, delta)
     log = as_log(log)
