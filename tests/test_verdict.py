@@ -1,5 +1,6 @@
 """The verdict: toy numbers by hand, what must hold of every verdict, and how often it may be wrong."""
 
+import dataclasses
 import json
 import math
 import warnings
@@ -21,6 +22,19 @@ from linmed.verdict import Verdict, VerdictWarning, judge, look
 ARMS = [[0.9, 0.1], [0.6, 0.8], [0.0, 1.0]]
 PLAYED = [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0], [1.0, 0.0]]
 PAID = [0.9, 1.3, 0.4, 1.2]
+
+
+SETS = [
+    LinMED(sigma=0.3),
+    LinMED(sigma=0.3, confidence="mixture"),
+    LinMED(sigma=0.3, confidence="empirical"),
+    LinMED(sigma="unknown"),
+    LinMED(sigma="unknown", tails="strict"),
+    LinMED(sigma=0.3, norm_bound="unknown"),
+    LinMED(sigma="unknown", norm_bound="unknown"),
+    LinMED(sigma="unknown", ridge="learned"),
+    LinMED(sigma=0.3, ridge="learned"),
+]
 
 
 class Tight(NamedTuple):
@@ -232,6 +246,41 @@ def test_a_set_of_ones_own_is_no_proof_of_ours():
     assert "meant for 95 % confidence but not proved" in str(verdict)
 
 
+def test_each_set_says_what_it_assumes_and_whether_that_is_a_proof():
+    rng = np.random.default_rng(0)
+    features = rng.standard_normal((1000, 2))
+    rewards = features @ [0.3, 0.6] + 0.1 * rng.standard_normal(1000)
+    found = {}
+    for policy in SETS:
+        agent = Agent(policy, dim=2)
+        agent.observe(features, rewards)
+        verdict = found[policy.name] = agent.verdict(ARMS, 0.1)
+        assert verdict.radius == dataclasses.replace(policy, delta=0.1).radius(agent.state)[0]
+        assert verdict.proved == (policy.ridge != "learned")
+        assert ("sigma=" in verdict.assumes) == (policy.sigma != "unknown")
+        bounded = policy.norm_bound != "unknown" and policy.ridge != "learned"
+        assert ("norm_bound=1" in verdict.assumes) == bounded
+        assert str(verdict).startswith(
+            "Arm 1 is the best (" + ("90 %" if verdict.proved else "meant for 90 %")
+        )
+    plain, smaller, empirical, gaussian, strict, *_, learned, _ = found.values()
+    assert smaller.radius < plain.radius
+    assert plain.assumes == empirical.assumes
+    assert "noise is Gaussian" in gaussian.assumes
+    assert "E η⁴" in strict.assumes
+    assert "empirical Bayes" in learned.doubt
+
+
+def test_where_nothing_is_known_the_words_say_why():
+    early = Agent(LinMED(sigma="unknown"), dim=2).verdict(ARMS)
+    assert (early.margin, early.decided, early.candidates) == (math.inf, False, (0, 1, 2))
+    assert str(early).endswith("for too little is known after 0 rewards.")
+    agent = Agent(LinMED(norm_bound="unknown"), dim=2)
+    agent.observe(np.tile([1.0, 0.0], (500, 1)), np.full(500, 0.3))
+    said = str(agent.verdict(ARMS))
+    assert 'norm_bound is "unknown", and too little of some direction of the features' in said
+
+
 @pytest.mark.parametrize("policy", [OFUL(), LinTS(), Uniform(), E2D(), LinMED(design="warm"), LinUCB()])
 def test_every_ridge_policy_has_one(policy):
     expected = toy(LinMED(ridge=1.0)).verdict(ARMS)
@@ -313,9 +362,9 @@ def test_looks_taken_together_never_take_anything_back(epsilon):
     assert taken_back > 0  # what single looks did
 
 
-def test_looking_after_every_reward_is_one_compiled_call():
-    for seed, epsilon in ((0, 0.0), (1, 0.0), (2, 0.1), (3, 0.02)):
-        policy = LinMED(sigma=0.3)
+@pytest.mark.parametrize("policy", SETS, ids=lambda policy: policy.name)
+def test_looking_after_every_reward_is_one_compiled_call(policy):
+    for seed, epsilon in ((0, 0.0), (2, 0.1), (3, 0.02)):
         features, rewards = noisy([0.3, 0.6], 0.3, 400, seed)
         agent, slow = Agent(policy, dim=2), Verdicts(ARMS, 0.1, epsilon)
         for one, reward in zip(features, rewards, strict=True):

@@ -31,7 +31,7 @@ class Pinpoint(Floored, CompiledPolicy):
         minimax="n",
         instance="n",
         computable="closed form",
-        all_arms="yes (no with floor = 0)",
+        all_arms="yes",
         randomised=True,
     )
 
