@@ -2,8 +2,9 @@
 
     python benchmarks/verdict_speed.py
 
-An agent with LinMED(sigma=0.3) after 200 rewards, at several (K, d). Calls of `decide` and `verdict` take turns
-in blocks, so that both meet the same machine; of each the median over the blocks is shown, in processor time.
+An agent with LinMED(sigma=0.3) after 200 rewards, at several (K, d). Calls of `decide` and `verdict` take
+turns in blocks, so that both meet the same machine; of each the median over the blocks is shown, in processor
+time.
 """
 
 import statistics

@@ -409,6 +409,8 @@ def test_looks_must_be_at_the_same_data_by_the_same_set():
         verdicts.look(toy(LinMED(sigma=0.4, norm_bound=2.0, ridge=0.25)))
     with pytest.raises(BadValue, match="dim=3"):
         verdicts.look(Agent(LinMED(), dim=3))
+    with pytest.raises(BadType, match="agent must be an Agent"):
+        verdicts.look("agent")
     for bad in ({"arms": []}, {"delta": 0.0}, {"epsilon": -1.0}):
         with pytest.raises((BadValue, BadType), match=next(iter(bad))):
             Verdicts(**{"arms": ARMS, **bad})

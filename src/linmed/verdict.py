@@ -149,7 +149,8 @@ class Verdict:
                 worse += f", by {-self.margin:.3g} at least"
             return f"{begin} is the best ({known}): {worse}."
         count = len(self.candidates)
-        left = f"all {count} arms" if count == self.arms else f"{count} of {self.arms} arms"
+        every = "both arms" if count == 2 else f"all {count} arms"
+        left = every if count == self.arms else f"{count} of {self.arms} arms"
         if math.isinf(self.margin):
             why = "too little is known"
             if self._judge.norm_bound == "unknown":
@@ -287,6 +288,8 @@ class Verdicts:
 
     def look(self, agent: _Judged) -> Verdict:
         """The verdict of all looks so far and this one. The agent's data must be the same, or more."""
+        if not hasattr(agent, "verdict"):
+            raise BadType("agent", f"agent must be an Agent, got {agent!r}")
         return self._with(agent.verdict(self.arms, self.delta, self.epsilon))
 
     def learn(self, policy: Policy, state: Any, features: Floats, rewards: Floats) -> Verdict:

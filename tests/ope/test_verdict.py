@@ -211,7 +211,15 @@ def test_a_log_without_features_is_told_about_compare_and_one_whose_arms_change_
     shop, capsys
 ):
     assert main(["verdict", str(shop / "groups.csv"), "--sigma", "0.5"]) == 2
-    assert "linmed compare" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "linmed compare" in told
+    assert "--columns features=x1+x2" in told
+    (shop / "flat.csv").write_text(
+        "arm,probability,reward,x,y\n"
+        + "".join(f"{i % 2},0.5,{i % 2},{1 - i % 2},{i % 2}\n" for i in range(300))
+    )
+    assert main(["verdict", str(shop / "flat.csv"), "--sigma", "0.5", "--columns", "features=x+y"]) == 0
+    assert capsys.readouterr().out.startswith("Arm 1 is the best (95 % confidence after 300 rewards)")
     rng = np.random.default_rng(0)
     with Agent(LinMED(sigma=0.5), dim=2, seed=0, log=shop / "changing") as agent:
         for _ in range(20):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from linmed import EXP2, Agent, LinMED, Pinpoint, Uniform, Verdicts, simulate
+from linmed.cli import main
 from linmed.environments import Delayed, FixedArms
 from linmed.environments.base import Block, Environment
 from linmed.simulation import Decided, SimulationInterrupted, Store
@@ -192,6 +193,15 @@ def test_bad_requests_are_refused_by_name():
             (ValueError, TypeError), match="policy" if bad == {"judge": EXP2()} else next(iter(bad))
         ):
             Decided(**bad)
+
+
+def test_the_command_ends_trials_with_their_verdict(capsys):
+    problem = "FixedArms(arms=[[1, 0], [0, 1]], theta=[0.9, 0.1], sigma=0.1)"
+    words = ["simulate", "Pinpoint(sigma=0.1)", "--on", problem, "--horizon", "500", "--trials", "3"]
+    assert main([*words, "--until-decided", "0.1"]) == 0
+    assert "mean_rounds" in capsys.readouterr().out
+    assert main([*words, "--until-decided", "2"]) == 2
+    assert "delta must lie strictly between 0 and 1" in capsys.readouterr().err
 
 
 def test_an_interrupted_simulation_knows_of_its_verdicts():

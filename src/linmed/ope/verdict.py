@@ -95,7 +95,11 @@ class LogVerdict:
 
     def __str__(self) -> str:
         found = self.verdict.sentence(self.arms.names if self.arms.named else None)
-        if self.decided_after is not None and self.decided_after < self.verdict.count:
+        if (
+            self.verdict.arms > 1
+            and self.decided_after is not None
+            and self.decided_after < self.verdict.count
+        ):
             good = (
                 f" That it is within {self.verdict.epsilon:g} of the best"
                 if self.verdict.epsilon

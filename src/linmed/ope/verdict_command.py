@@ -95,20 +95,23 @@ def run(args: argparse.Namespace) -> int:
     except ValueError as error:
         if getattr(error, "field", None) == "arms" and arms is None:
             raise ValueError(f"{error} with --arms-from FILE") from None
+        if "has no features" in str(error):
+            raise ValueError(f"{error}. If it has them, say where: --columns features=x1+x2") from None
         raise
     of, best = found.verdict, found.arms.names[found.verdict.best]
+    meant = "" if of.proved else "meant for "
     report = Report(
         title=TITLE,
         answer=[str(found)],
         asked={
             "log": args.log,
             "rewards": f"{of.count:,}",
-            "confidence": f"{100 * (1 - of.delta):.6g} % for all at once, at every look",
+            "confidence": f"{meant}{100 * (1 - of.delta):.6g} % for all at once, at every look",
             "if": of.assumes,
             "below": f"how much less than {best} each arm pays, and the value of its own",
         },
         tables={f"How much less than {best} each arm pays": _shown(found.table)},
-        meaning=_meaning(of.delta, of.assumes),
+        meaning=_meaning(of.delta, of.assumes) if of.proved else f"This is no proof: {of.doubt}.",
         warnings=[] if of.proved else [f"this is no proof: {of.doubt}"],
         notes=unread(log) if args.skip_malformed else [],
         caution=CAUTION,
