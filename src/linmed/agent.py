@@ -21,6 +21,7 @@ from linmed.files import write_atomically
 from linmed.kernels.linear import all_within
 from linmed.policies import Policy, RidgePolicy
 from linmed.policies.live import Drawn, Live
+from linmed.verdict import DELTA, Verdict, judge, look
 
 if TYPE_CHECKING:
     from linmed.log import LogWriter, Recorder
@@ -151,6 +152,17 @@ class Agent:
         with self._lock:
             result: Floats = np.exp(self.policy.log_probabilities(self.state, matrix[None])[0])
         return result
+
+    def verdict(self, arms: ArrayLike, delta: float = DELTA, epsilon: float = 0.0) -> Verdict:
+        """Which of `arms` (K, d) can still be the best, and whether that is decided: see `Verdict`.
+
+        With probability 1 − `delta` or more every verdict is right, however often one asks and whoever chose
+        what was observed. `epsilon`: how much worse than the best arm is good enough. `Verdicts` asks again
+        and again.
+        """
+        matrix, by = self._matrix(arms), judge(self.policy, delta)
+        with self._lock:
+            return look(by, self.state, matrix, epsilon)
 
     @property
     def dim(self) -> int:

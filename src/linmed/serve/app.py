@@ -98,6 +98,8 @@ def endpoint(server: Server, route: Route) -> Endpoint:
             given.append(caller)
         else:
             allow(caller, route.scope, given[0])
+        if route.asks is not None:
+            given.append(checked("query", dict(request.query_params), TypeAdapter(route.asks)))
         if route.takes is not None:
             body = await body_of(request)
             large = await read_large(body, route.takes, server.drawing.threads)
@@ -127,6 +129,9 @@ def add(app: FastAPI, tag: str, route: Route, answer: Endpoint) -> None:
             if re.search(rf"{{{key}\b", route.path)
         ]
     }
+    if route.asks is not None:
+        asked = route.asks.model_json_schema()["properties"]
+        extra["parameters"] += [{"name": key, "in": "query", "schema": kind} for key, kind in asked.items()]
     if route.takes is not None:
         schema = {"$ref": f"#/components/schemas/{route.takes.__name__}"}
         extra["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
