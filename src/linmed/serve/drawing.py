@@ -22,6 +22,8 @@ FIXED = 20e-6
 """Seconds of a decision that its arms do not account for."""
 DEAR = 250e-6
 """Seconds: a decision that takes longer is worth a thread's attention."""
+TIMED = 16
+"""One in so many of the decisions that are drawn at once is timed: the clock of a thread is not cheap."""
 SLICE = 1e-3
 """Seconds of drawing before it is another request's turn."""
 ROOM = 4
@@ -39,6 +41,7 @@ class Drawing:
         self.draw, self.max_work = draw, max_work
         self.held = 0
         """Numbers of the long requests under way."""
+        self._untimed = -1
         self.threads = Pool("drawing", max(1, (os.cpu_count() or 2) - 1), WAITING)
 
     def work(self, bandit: Bandit, requests: Sequence[DecideRequest]) -> int:
@@ -61,6 +64,14 @@ class Drawing:
     def short(self, bandit: Bandit, requests: Sequence[DecideRequest], work: int) -> bool:
         """Whether they are drawn in a moment."""
         return len(requests) * FIXED + work * bandit.pace <= DEAR
+
+    def at_once(self, bandit: Bandit, request: DecideRequest) -> dict[str, Any] | None:
+        """The row of one decision that takes but a moment, measured now and then; else None."""
+        numbers = bandit.numbers(request.arms, request.arm_ids)
+        if numbers > self.max_work or FIXED + numbers * bandit.pace > DEAR:
+            return None
+        self._untimed = (self._untimed + 1) % TIMED
+        return self.draw(bandit, request, "") if self._untimed else self.now(bandit, [request], "")[0]
 
     def now(self, bandit: Bandit, requests: Sequence[DecideRequest], where: str) -> list[dict[str, Any]]:
         """Rows for the log, from the bandit's own state."""

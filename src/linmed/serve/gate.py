@@ -1,5 +1,6 @@
 """What every request passes before its route: who asks, how much, how often; and what no answer may show."""
 
+import functools
 import logging
 import re
 import time
@@ -86,7 +87,7 @@ class Gate:
             if "refused" in scope:  # by `quick`, which has checked it
                 raise scope["refused"]
             if "caller" not in scope:
-                self.check(scope)
+                self.check(scope, dict(scope["headers"]))
             if not scope["content_length"]:
                 receive = self._counted(receive)
             await self.app(scope, receive, watched)
@@ -102,9 +103,8 @@ class Gate:
             route = getattr(scope.get("route"), "path", "none")
             self.metrics.answered(route, status, time.perf_counter() - started)
 
-    def check(self, scope: Scope) -> None:
+    def check(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
         """Find out who asks (`scope["caller"]`), and refuse what no route needs to see."""
-        headers = dict(scope["headers"])
         closed = len(self.tokens) > 0 or not self.settings.loopback
         scope["content_length"] = length = headers.get(b"content-length")
         if not closed and not _LOCAL.fullmatch(headers.get(b"host", b"")):
@@ -114,7 +114,7 @@ class Gate:
             # The web server has put U+FFFD for what it could not read: different ids would become one.
             raise Refused("malformed", "the path is not UTF-8")
         address = (scope.get("client") or ("unknown",))[0]
-        caller = Caller(address, EVERYTHING)
+        caller = _anybody(address)
         if closed and scope["path"] not in OPEN:
             caller = self._identified(headers.get(b"authorization", b"").decode("latin-1"), address)
         if not self.rates.take(caller.id):
@@ -159,6 +159,12 @@ class Gate:
             return message
 
         return counted
+
+
+@functools.lru_cache(maxsize=1024)
+def _anybody(address: str) -> Caller:
+    """A caller of a server without tokens."""
+    return Caller(address, EVERYTHING)
 
 
 def _is_text(raw_path: bytes) -> bool:
