@@ -15,7 +15,7 @@ from linmed.checks import Floats
 from linmed.serve.bandit import Bandit, Drawn
 from linmed.serve.catalogue import Offer
 from linmed.serve.database import now
-from linmed.serve.numbers import blob, pack, pack_places
+from linmed.serve.numbers import blob, pack, pack_places, vector
 
 BLOCK = 256
 EVERY = 128
@@ -104,13 +104,22 @@ def _listed(row: dict[str, Any], offer: Offer, drawn: Drawn) -> None:
 
 
 def log_probabilities(row: Any) -> Floats | None:
-    """Of every arm, where a row of the log has them; that of the arm played is exact."""
-    content = row["log_probabilities"]
+    """Of every arm, where a row of the log has them; that of the arm played is exact, and they sum to 1."""
+    content, played = row["log_probabilities"], row["arm"]
     if content is None:
         return None
-    kind = "<f4" if len(content) == 4 * row["arm_count"] else "<f8"
-    every = np.frombuffer(content, dtype=kind).astype(np.float64)
-    every[row["arm"]] = row["log_probability"]
+    if len(content) == 8 * row["arm_count"]:
+        every = vector(content)
+        every[played] = row["log_probability"]
+        return every
+    every = np.frombuffer(content, dtype="<f4").astype(np.float64)
+    every[played] = -np.inf
+    # The others were rounded to single precision: they share what the arm played leaves them, 1 − p. Where
+    # that is next to nothing, so is their error, and 1 − p is itself known to fewer digits than they are.
+    rest, total = -np.expm1(row["log_probability"]), np.exp(every).sum()
+    if rest > 1e-8 and total > 0.0:
+        every += np.log(rest / total)
+    every[played] = row["log_probability"]
     return every
 
 

@@ -24,6 +24,9 @@ DEAR = 250e-6
 """Seconds: a decision that takes longer is worth a thread's attention."""
 TIMED = 16
 """One in so many of the decisions that are drawn at once is timed: the clock of a thread is not cheap."""
+SURPRISE = 8.0
+LEAST = 1e-9
+"""Seconds for each number of the arms that the quickest policy takes."""
 SLICE = 1e-3
 """Seconds of drawing before it is another request's turn."""
 ROOM = 4
@@ -146,7 +149,13 @@ class Drawing:
         return rows, time.thread_time() - started
 
     def _pace(self, bandit: Bandit, requests: Sequence[DecideRequest], seconds: float) -> None:
-        """Learn from what was measured: most of the last value, some of this."""
+        """Learn from what was measured: most of the last value, some of this.
+
+        One measurement may be far off, of a moment at which the machine did something else. It counts for no
+        more than `SURPRISE` times what was expected, and the next decision is timed as well.
+        """
         numbers = sum(bandit.numbers(request.arms, request.arm_ids) for request in requests)
-        measured = max(0.0, seconds - len(requests) * FIXED) / max(1, numbers)
+        measured = max(LEAST, (seconds - len(requests) * FIXED) / max(1, numbers))
+        if measured > SURPRISE * bandit.pace:
+            measured, self._untimed = SURPRISE * bandit.pace, -1
         bandit.pace += 0.3 * (measured - bandit.pace)

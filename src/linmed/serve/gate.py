@@ -24,6 +24,7 @@ Send = Callable[[Message], Awaitable[None]]
 
 OPEN = frozenset({*PAGE, "/healthz", "/readyz", "/v1/openapi.json"})
 """Shows nothing of anyone's data."""
+TAKE_BODIES = ("POST", "PATCH", "PUT")
 EVERYTHING = frozenset({"read", "decide", "admin"})
 _LOCAL = re.compile(rb"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]*)?", re.IGNORECASE)
 HEADERS = [
@@ -123,10 +124,7 @@ class Gate:
             raise Refused("overloaded", text, retry_after=1)
         if length is not None and (not length.isdigit() or int(length) > self.settings.max_body):
             raise self._too_large()
-        if (
-            scope["method"] in ("POST", "PATCH", "PUT")
-            and headers.get(b"content-type") != b"application/json"
-        ):
+        if scope["method"] in TAKE_BODIES and headers.get(b"content-type") != b"application/json":
             kind = headers.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
             if kind != "application/json":
                 raise Refused("wrong type", f"Content-Type must be application/json, got {kind[:100]!r}")

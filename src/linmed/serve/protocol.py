@@ -89,7 +89,9 @@ class Connection(HttpToolsProtocol):
         if self._held is None:
             self._to_application()
         else:
-            self._held.keep_alive = self.parser.get_http_version() != "1.0" and self.parser.should_keep_alive()
+            self._held.keep_alive = (
+                self.parser.get_http_version() != "1.0" and self.parser.should_keep_alive()
+            )
             self.cycle = self._answering = self._held  # type: ignore[assignment]
         if upgrade:
             self.cycle.keep_alive = False

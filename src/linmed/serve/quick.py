@@ -117,4 +117,3 @@ def decide_request(body: bytes | bytearray) -> DecideRequest:
     request = DecideRequest.model_validate(content)
     request.arms = arms  # type: ignore[assignment]  # whatever reads it takes both
     return request
-

@@ -38,7 +38,9 @@ class Reply:
     message_event = _Nobody()
     response_started = False  # it is sent whole
 
-    def __init__(self, connection: Any, metrics: Metrics, route: str, scope: Scope, fields: dict[bytes, bytes]):
+    def __init__(
+        self, connection: Any, metrics: Metrics, route: str, scope: Scope, fields: dict[bytes, bytes]
+    ):
         self.connection, self.metrics, self.route = connection, metrics, route
         self.scope, self.fields = scope, fields
         self.body, self.more_body = bytearray(), True
