@@ -252,7 +252,7 @@ class Agent:
                 arrays = {name: file[name] for name in file.files}
             meta = json.loads(arrays.pop("meta").tobytes())
             version = meta["format"]
-        except (zipfile.BadZipFile, ValueError, KeyError, EOFError, OSError, TypeError) as error:
+        except (zipfile.BadZipFile, ValueError, KeyError, EOFError, OSError, TypeError, MemoryError) as error:
             raise ValueError(f"{path} is not a linmed agent, or it is damaged ({error})") from None
         if version not in (1, FORMAT):
             raise ValueError(f"{path} has format {version}; this release of linmed reads format {FORMAT}")
@@ -275,7 +275,7 @@ class Agent:
             agent._draw_ahead(meta["used"])
             agent._used = meta["used"]
             agent._pending = dict(zip(meta["pending"], pending, strict=True))
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, AttributeError, MemoryError) as error:
             raise ValueError(f"{path} is not a linmed agent, or it is damaged ({error})") from None
         agent._open(log)
         return agent

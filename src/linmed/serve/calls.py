@@ -257,7 +257,7 @@ def _wanted(
     context: ArrayLike | None = None,
     key: str | None = None,
 ) -> dict[str, Any]:
-    body: dict[str, Any] = {"key": key or uuid.uuid4().hex}
+    body: dict[str, Any] = {"key": uuid.uuid4().hex if key is None else key}
     if arms is not None:
         body["arms"] = _numbers(arms)
     if arm_ids is not None:
