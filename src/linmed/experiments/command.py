@@ -10,7 +10,7 @@ from rich.console import Console
 from linmed.experiments.catalogue import EXPERIMENTS
 from linmed.experiments.ledger import tally
 from linmed.experiments.output import OutputError
-from linmed.experiments.run import Report, chosen
+from linmed.experiments.run import DECISIVE_MINUTES, Report, chosen
 from linmed.experiments.run import run as reproduce
 from linmed.simulation import StoreError
 
@@ -52,7 +52,8 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         "--minutes",
         type=float,
         metavar="N",
-        help="after so long no claim is given further trials; the same command again goes on",
+        help="after so long no claim is given further trials; the same command with more of them goes on "
+        f"(default: {DECISIVE_MINUTES:g} at the decisive scale)",
     )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="default: 0")
     parser.add_argument(
