@@ -331,7 +331,7 @@ def origin(digest="0" * 12):
 
 def test_the_ledger_can_be_cited():
     rows = ledger([findings("arm-count", lambda *a: 1.0)])
-    text = records(rows, [origin()])
+    text = records(rows, [origin()], "linmed reproduce arm-count")
     for word in ('"place"', '"predicate"', '"threshold"', '"verdict"', "abc1234", "def5678"):
         assert word in text
     page = markdown(rows, [origin()], "linmed reproduce arm-count")

@@ -101,15 +101,12 @@ def drawings(found: Findings) -> list[Drawing]:
     return [replace(drawing, name=figure_name(drawing.name, found.variant)) for drawing in drawn]
 
 
-def interval(
-    centre: Floats, error: Floats, logarithmic: bool, trials: int | None = None
-) -> tuple[Floats, Floats]:
-    """95 % to either side by Student's t of so many trials, of many where no number is given.
+def interval(centre: Floats, error: Floats, logarithmic: bool, trials: int) -> tuple[Floats, Floats]:
+    """95 % to either side by Student's t of so many trials.
 
     On logarithmic axes the interval is one of the logarithm, so that regret stays positive.
     """
-    reach = 1.96 if trials is None else float(student.isf(LEVEL / 2, max(trials - 1, 1)))
-    margin = reach * np.nan_to_num(error)
+    margin = float(student.isf(LEVEL / 2, max(trials - 1, 1))) * np.nan_to_num(error)
     if not logarithmic:
         return centre - margin, centre + margin
     exponent = np.divide(margin, centre, out=np.zeros_like(centre), where=centre > 0)

@@ -14,7 +14,8 @@ from linmed.experiments.output import Output
 from linmed.experiments.statistics import Normal
 from linmed.policies import LinMED, Policy
 from linmed.progress import Bar
-from linmed.simulation import Results, Store, simulate
+from linmed.simulation import Results, Store, checkpoints, simulate
+from linmed.simulation.batch import Task
 
 if TYPE_CHECKING:
     from linmed.experiments.drawing import Drawing
@@ -261,6 +262,15 @@ class Experiment(ABC):
                    bar: Bar) -> Findings:  # fmt: skip
         """With the trials that the next look at these policies in these settings wants."""
         return self._play(found, {cell: found.next_trials(cell) for cell in cells}, output, executor, bar)
+
+    def missing(self, found: Findings, cell: Cell, output: Output) -> int:
+        """Trials that the next look at a policy in a setting wants and the output does not hold."""
+        key, name = cell
+        s = found.setting(*key)
+        policy = next(policy for policy in s.policies if policy.name == name)
+        trials = tuple(range(found.next_trials(cell)))
+        task = Task(s.environment, s.horizon, found.seed, trials, policy, checkpoints(s.horizon))
+        return len(trials) - Store(output.store).held(task)
 
     def _play(self, found: Findings, wanted: Mapping[Cell, int], output: Output, executor: Executor | None,
               bar: Bar) -> Findings:  # fmt: skip

@@ -13,6 +13,8 @@ TOGETHER = 2.0
 
 LookAgain = Callable[[Findings, frozenset[Cell]], Findings]
 """Plays what the next look at these cells wants."""
+Missing = Callable[[Findings, Cell], int]
+"""Trials of the next look at a cell that no earlier run has left."""
 
 
 @dataclass
@@ -20,6 +22,7 @@ class Docket:
     """The open claims of one experiment."""
 
     found: Findings
+    missing: Missing
     known: Known = field(default_factory=dict)
     open: list[Claim] = field(init=False)
 
@@ -38,22 +41,27 @@ class Docket:
 
     def _seconds(self, cell: Cell) -> float:
         key, name = cell
-        more = self.found.next_trials(cell) - self.found.played(cell)
-        return self.found.results[key].seconds(name) * more / max(self.found.played(cell), 1)
+        each = self.found.results[key].seconds(name) / max(self.found.played(cell), 1)
+        return each * self.missing(self.found, cell)
 
 
 def look_again(
-    findings: Iterable[Findings], play: LookAgain, workers: int, deadline: float | None = None
+    findings: Iterable[Findings],
+    play: LookAgain,
+    missing: Missing,
+    workers: int,
+    deadline: float | None = None,
 ) -> list[Findings]:
     """The findings with more trials, until every claim is decided, none can be, or time is up.
 
-    deadline: of time.monotonic(). No look is begun that would not be over by then, as far as can be told.
+    deadline: of time.monotonic(). No look is begun that would not be over by then, as far as can be told;
+        those that need nothing but what earlier runs have left are taken in any case.
     """
-    dockets = [Docket(found) for found in findings]
+    dockets = [Docket(found, missing) for found in findings]
     steps = [list(docket.costs()) for docket in dockets]
     while any(steps):
         least, place = min((min(step)[0], place) for place, step in enumerate(steps) if step)
-        if deadline is not None and time.monotonic() + least / workers > deadline:
+        if least > 0.0 and deadline is not None and time.monotonic() + least / workers > deadline:
             break
         docket = dockets[place]
         cells = frozenset().union(*(cells for cost, cells in steps[place] if cost <= TOGETHER * least))

@@ -108,15 +108,18 @@ def run(
             wall[found.experiment.name] += time.perf_counter() - began
             return found
 
-        findings = look_again(findings, play, workers or default_workers(), deadline)
+        def missing(found: Findings, cell: Cell) -> int:
+            return found.experiment.missing(found, cell, output)
+
+        findings = look_again(findings, play, missing, workers or default_workers(), deadline)
     rows = ledger(findings)
-    output.write(output.ledger.name, records(rows, runs))
     from linmed.experiments.page import write_page  # matplotlib takes a second to import
 
     sizes_given = {"trials": trials, "horizon": horizon}
     words = ["linmed reproduce", *names, f"--scale {scale}", f"--variant {variant}"]
     words += [f"--{key} {value}" for key, value in sizes_given.items() if value is not None]
     command = " ".join([*words, f"--seed {seed}"])
+    output.write(output.ledger.name, records(rows, runs, command))
     output.write("ledger.md", markdown(rows, runs, command))
     write_page(output, findings, rows, wall, command, runs)
     return Report(output.report, rows, findings, wall)
