@@ -8,7 +8,8 @@ from typing import Any
 from rich.console import Console
 
 from linmed.experiments.catalogue import EXPERIMENTS
-from linmed.experiments.ledger import tally
+from linmed.experiments.ledger import decided_first, tally
+from linmed.experiments.markup import SIGN
 from linmed.experiments.output import OutputError
 from linmed.experiments.run import DECISIVE_MINUTES, Report, chosen
 from linmed.experiments.run import run as reproduce
@@ -92,6 +93,9 @@ def _print(report: Report) -> None:
     for variant in dict.fromkeys(row.variant for row in report.ledger):
         rows = [row for row in report.ledger if row.variant == variant]
         print(f"{'As run: ' if variant == 'as-run' else ''}{tally(rows)} at this scale.")
+        for row in decided_first(rows):
+            if row.verdict != "undecided":
+                print(f"  {SIGN[row.verdict]} {row.experiment}: {row.claim}")
     print(f"Report: {report.path}")
     sys.stdout.flush()
 

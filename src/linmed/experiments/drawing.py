@@ -9,6 +9,7 @@ from typing import Any
 import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from scipy.stats import t as student
 
 from linmed.checks import Floats
@@ -19,6 +20,8 @@ from linmed.experiments.statistics import LEVEL
 
 NARROW = 7.0
 """Figures up to this width, in inches, are fitted into the width of a phone; wider ones are scrolled."""
+THIN = 0.7
+"""Width of a median's line, which the legend explains."""
 STYLE: Any = {
     "font.family": "sans-serif",
     "font.size": 9.5,
@@ -117,5 +120,8 @@ def interval(centre: Floats, error: Floats, logarithmic: bool, trials: int) -> t
 def legend(figure: Figure, ax: Any, columns: int | None = None) -> None:
     """Below the panels, where it covers nothing."""
     handles, labels = ax.get_legend_handles_labels()
+    if any(line.get_linewidth() == THIN for panel in figure.axes for line in panel.lines):
+        handles.append(Line2D([], [], color=INK.light, linewidth=THIN))
+        labels.append("thin: median")
     fits = columns or max(2, int(figure.get_size_inches()[0] // 1.7))
     figure.legend(handles, labels, loc="outside lower center", ncols=min(fits, len(labels)), handlelength=3.2)

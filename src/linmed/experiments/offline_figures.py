@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from linmed.checks import Floats
 from linmed.experiments.drawing import Drawing, interval, legend
@@ -53,6 +54,7 @@ def histograms(found: Findings) -> Drawing:
         )
         ax.set_xlabel("IPW score of the uniform policy")
         ax.set_xlim(edges[0], edges[-1])
+        ax.xaxis.set_major_locator(MaxNLocator(5, prune="both"))
     axes[0].set_ylabel("share of trials")
     legend(figure, axes[0], 3)
     return Drawing(found.experiment.name, "IPW scores of the uniform policy; lines mark the means.", figure)
