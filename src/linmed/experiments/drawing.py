@@ -57,6 +57,7 @@ class Drawing:
         """On white paper, 150 dots an inch."""
         sink = io.BytesIO()
         with matplotlib.rc_context(STYLE):
+            self._settle()
             self.figure.savefig(sink, format="png", dpi=150, facecolor="white", metadata={"Software": None})
         return sink.getvalue()
 
@@ -65,10 +66,17 @@ class Drawing:
         """A file of its own."""
         sink = io.StringIO()
         with matplotlib.rc_context(STYLE):
+            self._settle()
             self.figure.savefig(
                 sink, format="svg", transparent=True, metadata={"Date": None, "Creator": None}
             )
         return sink.getvalue()
+
+    def _settle(self) -> None:
+        """Lay out once for both files, which takes longer than drawing."""
+        if self.figure.get_layout_engine() is not None:
+            self.figure.draw_without_rendering()
+            self.figure.set_layout_engine("none")
 
     def inline(self) -> str:
         """The SVG for a page: colours follow the page's paper, names are unique within it."""
