@@ -325,9 +325,8 @@ def _settle(part: Part, found: Findings, parts: int, known: Known, name: tuple[s
             seen = found.until(look)
             estimate = part.measure.estimate(seen)
             verdict = part.rule.verdict(estimate, spent(look, found.most_looks), parts)
-            known[*name, look] = Judged(
-                look, verdict, seen.smallest(part.measure.cells), _against(part.rule, estimate)
-            )
+            against = _against(part.rule, estimate) if verdict == "undecided" else 0
+            known[*name, look] = Judged(look, verdict, seen.smallest(part.measure.cells), against)
         judged = known[*name, look]
         further = look < found.most_looks and found.reaches(look + 1, part.measure.cells)
         if judged.verdict != "undecided" or not further:
@@ -337,4 +336,7 @@ def _settle(part: Part, found: Findings, parts: int, known: Known, name: tuple[s
 
 def _against(rule: Rule, estimate: Estimate) -> int:
     """How sure the estimate is that the rule fails: k if it is so at a level of 2⁻ᵏ, 0 if at none."""
-    return next((k for k in range(30, 0, -1) if rule.verdict(estimate, 0.5**k) == "fails"), 0)
+    sure = 0
+    while sure < 30 and rule.verdict(estimate, 0.5 ** (sure + 1)) == "fails":
+        sure += 1
+    return sure

@@ -16,8 +16,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import beta, norm
-from scipy.stats import t as student
+from scipy.special import betaincinv, ndtr, ndtri, stdtrit
 
 from linmed.checks import Floats, Ints
 from linmed.streams import stream
@@ -97,7 +96,7 @@ class Normal(Estimate):
         """value ∓ t · error."""
         if self.trials < 2 or not math.isfinite(self.error):
             return -math.inf, math.inf
-        margin = float(student.isf(level / 2, self.trials - 1)) * self.error
+        margin = -float(stdtrit(self.trials - 1, level / 2)) * self.error
         return self.value - margin, self.value + margin
 
 
@@ -118,8 +117,8 @@ class Share(Estimate):
         k, n = self.count, self.trials
         if n == 0:
             return -math.inf, math.inf
-        low = float(beta.ppf(level / 2, k, n - k + 1)) if k else 0.0
-        high = float(beta.isf(level / 2, k + 1, n - k)) if k < n else 1.0
+        low = float(betaincinv(k, n - k + 1, level / 2)) if k else 0.0
+        high = 1.0 - float(betaincinv(n - k, k + 1, level / 2)) if k < n else 1.0
         return low, high
 
     def __str__(self) -> str:
@@ -147,7 +146,7 @@ class Resampled(Estimate):
         if len(self.draws) == 0:
             return -math.inf, math.inf
         n = self.trials
-        reach = math.sqrt(n / (n - 1)) * float(student.isf(level / 2, n - 1))
+        reach = -math.sqrt(n / (n - 1)) * float(stdtrit(n - 1, level / 2))
         ends = []
         for z in (self.bias - reach, self.bias + reach):
             stretch = 1.0 - self.skew * z
@@ -166,9 +165,9 @@ class Resampled(Estimate):
         count, side = len(self.draws), math.copysign(1.0, z)
         if not math.isfinite(z):
             return z
-        edge, inside = float(norm.isf(OUTER / (count + 1))), float(norm.isf(10 * OUTER / (count + 1)))
+        edge, inside = (-float(ndtri(rank / (count + 1))) for rank in (OUTER, 10 * OUTER))
         if abs(z) <= edge:
-            share = float(norm.cdf(z)) * (count + 1)
+            share = float(ndtr(z)) * (count + 1)
             rank = math.floor(share) if z < 0 else math.ceil(share)
             return float(self.draws[min(max(rank, 1), count) - 1])
         last, inner, middle = (
@@ -211,7 +210,7 @@ def resampled(statistic: Statistic, *samples: Floats) -> Estimate:
     centred = left.mean() - left if left.size else left
     spread = float((centred**2).sum())
     skew = float((centred**3).sum()) / (6.0 * spread**1.5) if spread > 0 else 0.0
-    bias = float(norm.ppf(min(max(below, 0.5 / DRAWS), 1 - 0.5 / DRAWS)))
+    bias = float(ndtri(min(max(below, 0.5 / DRAWS), 1 - 0.5 / DRAWS)))
     return Resampled(value, trials, np.sort(draws), bias, skew)
 
 
