@@ -17,6 +17,7 @@ from linmed.environments import (
     FixedArms,
     LargeGap,
     MovieLens,
+    News,
     RepeatedArms,
     UnitBall,
 )
@@ -33,6 +34,7 @@ ALL = [
     EndOfOptimism(noise="signs"),
     MovieLens(arms=5),
     Classification("digits", components=2),
+    News(ids=True, articles=9, live=4, swap_every=10),
     Delayed(UnitBall(), rounds=3),
     Delayed(LargeGap(noise="bernoulli"), rounds=3, mode="batch"),
 ]

@@ -31,7 +31,8 @@ class Block(NamedTuple):
     noise: Floats
     """(rounds,) what `Environment.rewards` turns into a reward, whichever arm is played."""
     delays: Ints | None = None
-    """(rounds,) how many rounds later each reward arrives; None means at once."""
+    """(rounds,) how many rounds later each reward arrives, unless `Environment.known_after` says otherwise;
+    None means at once."""
     overwritten: Floats | None = None
     """(rounds, K, d) what stands in the arms' place one round later, for policies that keep no copies of what
     they played and learn from a late reward; None where nothing does."""
@@ -64,6 +65,13 @@ class Environment(ABC):
     def rewards(self, means: Floats, noise: Floats) -> Floats:
         """The rewards of arms with these means, element by element; the two broadcast."""
         return means + noise
+
+    def known_after(self, rewards: Floats, delays: Ints) -> Ints:
+        """How many rounds later these rewards are known, given the block's delays; the two broadcast.
+
+        To override where it depends on the reward: a click is seen, that there was none only after a while.
+        """
+        return delays
 
     @property
     def additive(self) -> bool:

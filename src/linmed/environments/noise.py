@@ -80,9 +80,9 @@ class NoisyEnvironment(Environment):
             return
         least, most = (0.0, 1.0) if self.noise == "bernoulli" else (-self.sigma, self.sigma)
         if lowest < least or highest > most:
-            whose = type(self).__name__
+            whose, others = type(self).__name__, "noise that is added ('gaussian', …) fits all means"
             hint = f"; sigma={max(-lowest, highest):g} would do" if self.noise == "coins" else ""
             raise ValueError(
                 f"noise={self.noise!r} needs mean rewards in [{least:g}, {most:g}], but {whose} has "
-                f"means from {lowest:g} to {highest:g}{hint}; noise that is added ('gaussian', …) fits all means"
+                f"means from {lowest:g} to {highest:g}{hint}; {others}"
             )

@@ -1,5 +1,6 @@
 """Policies × environment × trials → thinned regret curves, in a store that survives interruption."""
 
+from linmed.simulation.attainable import attainable
 from linmed.simulation.batch import checkpoints
 from linmed.simulation.engine import processes
 from linmed.simulation.results import Results, Run
@@ -13,6 +14,7 @@ __all__ = [
     "Store",
     "StoreError",
     "StoreWarning",
+    "attainable",
     "checkpoints",
     "processes",
     "simulate",
