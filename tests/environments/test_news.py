@@ -128,7 +128,7 @@ class Wrong(Echo):
 
 
 def test_delays_that_cannot_be_are_refused():
-    with pytest.raises(ValueError, match="Wrong.known_after gave delays that are not whole numbers"):
+    with pytest.raises(ValueError, match=r"Wrong\.known_after gave delays that are not whole numbers"):
         simulate([Uniform()], Wrong(), 8, 1, progress=False)
 
 

@@ -18,7 +18,7 @@ APPEAL = 0.3
 DULL = (0.5, 1.0)
 """Parameters of the Beta law by which tastes and appeals are spread between the two: most are low."""
 MIXED_READER, MIXED_ARTICLE = 0.1, 0.1
-"""Parameters of the Dirichlet laws: most readers are mainly of one kind, most articles mainly about one topic."""
+"""Of the Dirichlet laws: most readers are mainly of one kind, most articles mainly about one topic."""
 
 
 @dataclass(frozen=True)
