@@ -13,7 +13,7 @@ import numpy as np
 from report import CLOCKS, short, show, table
 
 from linmed import E2D, Greedy
-from linmed.policies.base import RidgeState
+from linmed.policies.ridge import RidgeState
 
 SHAPES = ((10, 4), (100, 20), (1000, 32))
 REWARDS = (0, 30, 300, 3000)

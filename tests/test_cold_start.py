@@ -35,7 +35,8 @@ def logs():
     p = np.array([[0.5, 0.25, 0.25]])
     sampling.take_logs(p, 0.1)
     found.extend(p[0])
-jobs = [logs, lambda: radii(confidence.PaperSet, 1.0, -1.0, 0.5), lambda: radii(confidence.FixedSet, 0.75)]
+paper = 0, 1.0, -1.0, 1.0, 0.5, 1.0
+jobs = [logs, lambda: radii(confidence.RidgeSet, *paper), lambda: radii(confidence.FixedSet, 0.75)]
 for job in jobs[::int(sys.argv[1])]:
     job()
 print(sorted(found))

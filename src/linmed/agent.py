@@ -25,7 +25,7 @@ from linmed.policies.live import Drawn, Live
 if TYPE_CHECKING:
     from linmed.log import LogWriter, Recorder
 
-FORMAT = 1
+FORMAT = 2
 """Version of the file that `Agent.save` writes."""
 _BLOCK = 256  # decisions whose random numbers are drawn at once
 
@@ -180,7 +180,8 @@ class Agent:
         if not isinstance(self.policy, RidgePolicy):
             raise AttributeError(f"{type(self.policy).__name__} keeps no covariance")
         with self._lock:
-            covariance: Floats = self.policy.sigma**2 * self.state.inverse[0]
+            sigma, inverse = self.policy.noise_level(self.state)[0], self.policy.estimate(self.state).inverse
+            covariance: Floats = sigma**2 * inverse[0]
         return covariance
 
     @property
@@ -241,7 +242,7 @@ class Agent:
             version = meta["format"]
         except (zipfile.BadZipFile, ValueError, KeyError, EOFError, OSError, TypeError) as error:
             raise ValueError(f"{path} is not a linmed agent, or it is damaged ({error})") from None
-        if version != FORMAT:
+        if version not in (1, FORMAT):
             raise ValueError(f"{path} has format {version}; this release of linmed reads format {FORMAT}")
         keep = checks.flag("log_arms", meta.get("log_arms", True) if log_arms is None else log_arms)
         try:
@@ -251,6 +252,9 @@ class Agent:
             pending = checks.for_kernels(arrays.pop("pending"))
             if pending.shape != (len(meta["pending"]), agent.dim) or not all_within(pending, checks.LARGEST):
                 raise ValueError(f"pending decisions of shape {pending.shape}")
+            if version == 1 and isinstance(agent.policy, RidgePolicy):
+                # It knew the paper's confidence set alone, which needs neither sum.
+                arrays.update(state_rss=np.full(1, np.nan), state_leveraged=np.full(1, np.nan))
             agent.state.restore({name.removeprefix("state_"): array for name, array in arrays.items()})
             agent.dropped, agent._run, agent._decisions = meta["dropped"], meta["run"], meta["decisions"]
             agent._bits.state = meta["stream"]

@@ -105,7 +105,10 @@ def test_scaling_rewards_sigma_and_norm_bound_changes_no_decision(policy, factor
     squared = isinstance(policy, LinTS) and policy.scale == "squared-radius"
     if not policy.scale_free or squared or (isinstance(policy, LinIMED) and policy.version == 2):
         pytest.skip(f"{policy.name} works in absolute units of reward")
-    units = {"sigma": factor, "norm_bound": factor, "scale": factor, "gamma": 1.0 / factor}
+    units = {"sigma": factor, "norm_bound": factor, "reward_scale": factor, "scale": factor}
+    units["gamma"] = 1.0 / factor
+    if getattr(policy, "ridge", None) == "learned":  # which says how large θ* is
+        del units["norm_bound"]
     given = {f.name: getattr(policy, f.name) for f in dataclasses.fields(policy) if f.name in units}
     scaled = dataclasses.replace(
         policy, **{name: units[name] * value for name, value in given.items() if isinstance(value, float)}

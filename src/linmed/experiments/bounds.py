@@ -161,8 +161,9 @@ def overlay(found: Findings) -> Overlay:
     K, d = block.arms.shape
     assert 2 * d >= K  # then ApproxDesign is uniform, whatever the rescaling, and its leverage at most K
     sigma_star = setting.environment.sigma  # type: ignore[attr-defined]
+    sigma, norm = policy.numbers
     problem = Problem(
-        d, policy.sigma, sigma_star, policy.norm_bound,
+        d, sigma, sigma_star, norm,
         max_gap=float(gaps.max()), gap=float(gaps[gaps > 0].min()), leverage=float(K),
         alpha_emp=policy.alpha_emp, alpha_opt=policy.design_share,
     )  # fmt: skip

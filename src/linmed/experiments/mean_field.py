@@ -61,12 +61,13 @@ def mean_field(policy: LinMED, arms: Floats, means: Floats, last: float) -> Mean
     share[best] += policy.alpha_emp
     squares = np.einsum("ai,aj->aij", arms, arms)
     V, t, regret = policy.lam * np.eye(d), 0.0, np.zeros(K)
-    start, level = float(np.linalg.slogdet(V)[1]), math.sqrt(policy.lam) * policy.norm_bound
+    sigma, norm = policy.numbers
+    start, level = float(np.linalg.slogdet(V)[1]), math.sqrt(policy.lam) * norm
     rounds, losses = [], []
     while t < last:
         step = min(max(1.0, STEP * t), last - t)
         spread = float(np.linalg.slogdet(V)[1]) - start + 2.0 * math.log(t + 1.0)
-        beta = (policy.sigma * math.sqrt(max(spread, 0.0)) + level) ** 2
+        beta = (sigma * math.sqrt(max(spread, 0.0)) + level) ** 2
         distance = np.einsum("ai,ij,aj->a", apart, np.linalg.inv(V), apart)
         exponent = np.divide(gap**2, beta * distance, out=np.zeros(K), where=distance > 0.0)
         p = share * np.exp(-exponent)

@@ -1,7 +1,7 @@
 """How every kernel is compiled: cached on disk, without the interpreter lock, IEEE arithmetic kept.
 
 What a policy believes, how sure it is and how it decides reach the kernels as named tuples of arrays and
-numbers: `Ridge`, `PaperSet`, `MedRule`. Their methods are written in Python and compiled where they are used
+numbers: `Ridge`, `RidgeSet`, `MedRule`. Their methods are written in Python and compiled where they are used
 (`by_class`): a belief, a confidence set or a rule of one's own is a class and needs no copy of the others.
 """
 

@@ -1,4 +1,4 @@
-"""Ridge regression, one observation at a time: V, V⁻¹, b, θ̂, log(det V / det V₀) and the count.
+"""Ridge regression, one observation at a time: V, V⁻¹, b, θ̂, log(det V / det V₀), two sums and the count.
 
 Symbols follow the paper: V = λI + Σ a aᵀ, b = Σ a y, θ̂ = V⁻¹ b. Three things keep the numbers true
 after millions of updates:
@@ -36,6 +36,8 @@ class Ridge(NamedTuple):
     moment: Floats  # (R,d) b
     moment_low: Floats  # (R,d) what b has lost to rounding
     logdet: Floats  # (R,) log(det V / det V₀)
+    rss: Floats  # (R,) min over θ of Σ(y − ⟨a,θ⟩)² + λ‖θ‖², which is Σ e²/(1 + h) …
+    leveraged: Floats  # (R,) … and Σ e² h/(1 + h), with h = ‖a‖² in V⁻¹ and e = y − ⟨a,θ̂⟩ before each reward
 
     def absorb(self, r, features, i, reward, u):
         """One observation of replica r: row i of features (m,d), a reward; u (d,) is scratch.
@@ -59,7 +61,8 @@ class Ridge(NamedTuple):
             for k in range(d):
                 u[k] = 0.0
         shrink = 1.0 / (1.0 + q)
-        gain = (reward - predicted) * shrink
+        error = reward - predicted
+        gain = error * shrink
         for k in range(d):
             theta[r, k] += gain * u[k]
         add_products(self.moment, self.moment_low, r * d, d, features, a, reward)
@@ -67,6 +70,8 @@ class Ridge(NamedTuple):
             subtract_outer_row(inverse, M + j * d, d, u, u[j], shrink)
             add_products(self.gram, self.gram_low, M + j * d, j + 1, features, a, features[i, j])
         self.logdet[r] += math.log1p(q)
+        self.rss[r] += error * gain
+        self.leveraged[r] += error * gain * q
         self.count[r] += 1
         return self.count[r] % REFRESH == 0
 
@@ -87,6 +92,8 @@ def start(replicas: int, dim: int, lam: float) -> Ridge:
         moment=np.zeros((replicas, dim)),
         moment_low=np.zeros((replicas, dim)),
         logdet=np.zeros(replicas),
+        rss=np.zeros(replicas),
+        leveraged=np.zeros(replicas),
     )
 
 

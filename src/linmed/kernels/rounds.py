@@ -7,7 +7,8 @@ import numpy as np
 
 from linmed.kernels.blocks import block_room, held, pack
 from linmed.kernels.compile import borrowed, by_class, keep, kernel, version_of
-from linmed.kernels.confidence import squared_radius
+from linmed.kernels.confidence import LARGEST, squared_radius
+from linmed.kernels.experts import replicas, row
 from linmed.kernels.ridge import absorb, refresh
 
 TOGETHER = 1 << 16  # numbers of arms and state that are gone through again and again, 512 KiB
@@ -57,8 +58,8 @@ def rounds(Belief: type, Set: type, Rule: type) -> Any:
         scratch = borrowed(owned)
         a, u = np.empty((1, d)), np.empty(d)
         changing, shared, packed = arms.shape[0] > 1, arms.shape[1] == 1, held(K, d)
-        together = 1
-        if (changing and shared) or belief.count.shape[0] < R:
+        together, many = 1, replicas(belief) > 1
+        if (changing and shared) or replicas(belief) < R:
             together = min(max(1, TOGETHER // (K * d + 3 * d * d)), R)
         owned_blocks = np.empty((1 if changing or shared else together, block_room(K, d) if packed else 0))
         blocks = borrowed(owned_blocks)
@@ -67,11 +68,12 @@ def rounds(Belief: type, Set: type, Rule: type) -> Any:
                 offered = arms[t if changing else 0]
                 for r in range(first, min(first + together, R)):
                     p = 0 if shared else r
-                    s = r if belief.count.shape[0] > 1 else 0
+                    own = r if many else 0
+                    s = row(belief, own)
                     n = 0 if changing or shared else r - first
                     if packed and (changing or t == 0) and (r == first or not shared):
                         pack(offered, p, d, blocks, n)
-                    beta = squared_radius(sure, belief, s)
+                    beta = min(squared_radius(sure, belief, s), LARGEST)
                     arm = decide(rule_, belief, s, beta, offered, p, blocks, n, noise, t, r, scratch, log_p)
                     played[t, r] = arm
                     if rewards.shape[0] > 0:
@@ -79,8 +81,8 @@ def rounds(Belief: type, Set: type, Rule: type) -> Any:
                         reward = rewards[t if rewards.shape[0] > 1 else 0, r, arm]
                         if errors.shape[0] > 0:
                             reward += errors[t, r]
-                        if absorb(belief, s, a, 0, reward, u):
-                            refresh(belief, s)
+                        if absorb(belief, own, a, 0, reward, u):
+                            refresh(belief, own)
         keep(owned)
         keep(owned_blocks)
 
@@ -93,13 +95,13 @@ def observing(Belief: type) -> Any:
     version = version_of(Belief)
 
     @kernel
-    def observe(state, features, rewards, replicas):
-        """The i-th of m belongs to replica replicas[i].  features (m,d), rewards, replicas (m,)."""
+    def observe(state, features, rewards, owners):
+        """The i-th of m belongs to replica owners[i].  features (m,d), rewards, owners (m,)."""
         version  # noqa: B018
         belief = Belief(*borrowed(state))
         u = np.empty(features.shape[1])
         for i in range(features.shape[0]):
-            if absorb(belief, replicas[i], features, i, rewards[i], u):
-                refresh(belief, replicas[i])
+            if absorb(belief, owners[i], features, i, rewards[i], u):
+                refresh(belief, owners[i])
 
     return observe

@@ -9,7 +9,7 @@ import numpy as np
 from linmed.checks import Floats
 from linmed.kernels.blocks import block_room, held, pack
 from linmed.kernels.compile import by_class, inlined, kernel, version_of
-from linmed.kernels.confidence import squared_radius
+from linmed.kernels.confidence import LARGEST, squared_radius
 from linmed.kernels.gauss import log_cdf, lower_tail
 from linmed.kernels.linear import argmax, matvec
 from linmed.kernels.optimism import means, per_arm
@@ -43,7 +43,7 @@ class ThompsonRule(NamedTuple):
 
     kind: int
     """Which scale s: √β, β, a number, or σ√(9 d log(t/δ)), with a horizon σ√(24 d log(n) log(1/δ))."""
-    size: float  # the number, or σ
+    size: float  # the number, or σ; −c where σ is unknown: σ̂² = (c² + RSS)/(n + 1)
     horizon: float  # 0 stands for t
     log_inverse_delta: float  # negative stands for δ = 1/(n+1)
     lam: float  # λ
@@ -55,8 +55,11 @@ class ThompsonRule(NamedTuple):
             return math.sqrt(beta)
         if self.kind == SQUARED_RADIUS:
             return beta
+        size = self.size
+        if size < 0.0:
+            size = math.sqrt((size * size + belief.rss[s]) / (belief.count[s] + 1.0))
         if self.kind == NUMBER:
-            return self.size
+            return size
         t = max(belief.count[s], 1.0)
         n = self.horizon if self.horizon > 0.0 else t
         log_inverse_delta = self.log_inverse_delta if self.log_inverse_delta >= 0.0 else math.log(n + 1.0)
@@ -65,7 +68,7 @@ class ThompsonRule(NamedTuple):
             variance = 24.0 * d * math.log(n) * log_inverse_delta
         else:
             variance = 9.0 * d * (math.log(t) + log_inverse_delta)
-        return self.size * math.sqrt(max(variance, TINY))  # δ = 1 would leave no randomness at t = 1
+        return size * math.sqrt(max(variance, TINY))  # δ = 1 would leave no randomness at t = 1
 
     def workspace(self, K, d):
         """Scratch for sets of K arms in d dimensions."""
@@ -96,7 +99,7 @@ def spreads(Set: type) -> Any:
         version  # noqa: B018
         belief, confidence, rule_ = Ridge(*state), Set(*parameters), ThompsonRule(*rule)
         for r in range(out.shape[0]):
-            out[r] = spread(rule_, belief, r, squared_radius(confidence, belief, r))
+            out[r] = spread(rule_, belief, r, min(squared_radius(confidence, belief, r), LARGEST))
 
     return spreads_of_set
 

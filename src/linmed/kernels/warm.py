@@ -35,6 +35,8 @@ class WarmRidge(NamedTuple):
     moment: Floats
     moment_low: Floats
     logdet: Floats
+    rss: Floats
+    leveraged: Floats
     support: Ints  # (R,4d), −1 where there is none
     size: Floats  # (R,) τ: counts of the last design, 0 before the first
 

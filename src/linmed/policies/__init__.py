@@ -1,6 +1,6 @@
 """The policies. Being exported here makes one known everywhere: contract suite, CLI, reports, service."""
 
-from linmed.policies.base import Choice, Policy, Properties, RidgePolicy, RidgeState, State
+from linmed.policies.base import Choice, Policy, Properties, State
 from linmed.policies.e2d import E2D
 from linmed.policies.exp2 import EXP2
 from linmed.policies.greedy import EpsilonGreedy, Greedy
@@ -10,6 +10,7 @@ from linmed.policies.linmed import LinMED, LinMEDNoDesign
 from linmed.policies.maillard import MaillardSampling
 from linmed.policies.oful import OFUL, LinUCB
 from linmed.policies.rand_ucb import RandUCB
+from linmed.policies.ridge import RidgePolicy, RidgeState
 from linmed.policies.spanner_igw import SpannerIGW
 from linmed.policies.square_cb import SquareCB
 from linmed.policies.uniform import Uniform

@@ -5,11 +5,9 @@ Arms are (R, K, d), or (1, K, d) when all replicas see the same set.
 """
 
 import dataclasses
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
@@ -17,9 +15,6 @@ from numpy.typing import NDArray
 
 from linmed import checks
 from linmed.checks import Floats, Ints
-from linmed.kernels import confidence, ridge
-from linmed.kernels.bound import learning
-from linmed.kernels.rounds import observing
 from linmed.kernels.sampling import sample
 from linmed.registry import described
 
@@ -60,6 +55,10 @@ class State:
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays by name, not copied."""
 
+    def parts(self) -> tuple[NDArray[Any], ...]:
+        """The arrays as kernels take them, not copied."""
+        return tuple(self.arrays().values())
+
     def copy(self) -> Self:
         """An independent copy."""
         return type(self)(**{name: array.copy() for name, array in self.arrays().items()})
@@ -78,19 +77,6 @@ class State:
         for name, array in own.items():
             array[...] = arrays[name]
 
-
-class RidgeState(ridge.Ridge, State):
-    """Ridge regression in every replica: V = λI + Σ a aᵀ, b = Σ a y, θ̂ = V⁻¹ b."""
-
-    __slots__ = ()
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """The arrays by name, not copied."""
-        return self._asdict()
-
-
-RIDGE = len(RidgeState._fields)
-"""A state may keep more arrays behind those of the ridge estimate."""
 
 Noise = Literal["uniform", "normal"]
 
@@ -261,66 +247,6 @@ class Policy(ABC):
         cls, parameters = described(Policy, "policy", config)
         policy: Policy = cls(**parameters)
         return policy
-
-
-@dataclass(frozen=True)
-class RidgePolicy(Policy):
-    """A policy that believes in a ridge estimate of θ*, is as sure as its confidence set, and has a rule.
-
-    The rule is what subclasses add. The set may be exchanged by overriding `confidence_set`.
-    """
-
-    sigma: float = 1.0
-    """σ: the noise is taken to be σ-sub-Gaussian (a standard deviation, never σ²)."""
-    norm_bound: float = 1.0
-    """S: guessed bound on ‖θ*‖."""
-    ridge: float | None = None
-    """λ; None means σ²/S²."""
-    delta: float | None = None
-    """δ of the confidence radius; None means 1/(t+1) after t rewards."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._set("sigma", checks.positive("sigma", self.sigma))
-        self._set("norm_bound", checks.positive("norm_bound", self.norm_bound))
-        if self.ridge is not None:
-            self._set("ridge", checks.positive("ridge", self.ridge))
-        else:
-            checks.positive("ridge (sigma² / norm_bound²)", self.lam)
-        if self.delta is not None:
-            self._set("delta", checks.failure_rate("delta", self.delta))
-
-    @property
-    def lam(self) -> float:
-        """λ."""
-        return (self.sigma / self.norm_bound) ** 2 if self.ridge is None else self.ridge
-
-    @cached_property
-    def confidence_set(self) -> NamedTuple:
-        """How sure the policy is: a named tuple whose method `squared_radius(belief, r)` can be compiled."""
-        log_inverse_delta = -1.0 if self.delta is None else -math.log(self.delta)
-        return confidence.PaperSet(self.sigma, log_inverse_delta, math.sqrt(self.lam) * self.norm_bound)
-
-    def start(self, replicas: int, dim: int) -> RidgeState:
-        """V = λI in every replica."""
-        return RidgeState(*ridge.start(replicas, dim, self.lam))
-
-    def learn(self, state: RidgeState, features: Floats, rewards: Floats, replicas: Ints) -> None:
-        """V += a aᵀ, b += a y."""
-        observing(ridge.Ridge)(tuple(state)[:RIDGE], features, rewards, replicas)
-
-    def learner(self, state: RidgeState) -> Callable[..., None] | None:
-        """The kernel itself, unless a subclass learns in another way or the state may change its arrays."""
-        if type(self).learn is not RidgePolicy.learn or not isinstance(state, tuple):
-            return None
-        return learning(observing(ridge.Ridge), tuple(state)[:RIDGE])
-
-    def radius(self, state: RidgeState) -> Floats:
-        """√β, one per replica (R,)."""
-        out = np.empty(len(state.count))
-        sure = self.confidence_set
-        confidence.radii(type(sure))(tuple(state)[:RIDGE], tuple(sure), out)
-        return out
 
 
 def decisions(state: State, arms: Floats) -> int:

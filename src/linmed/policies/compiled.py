@@ -11,7 +11,6 @@ import numpy as np
 from linmed.checks import Floats, Ints
 from linmed.kernels.bound import deciding
 from linmed.kernels.confidence import FixedSet
-from linmed.kernels.ridge import Ridge
 from linmed.kernels.rounds import rounds
 from linmed.policies.base import Choice, Policy, decisions, entries
 
@@ -27,8 +26,11 @@ class CompiledPolicy(Policy):
     """
 
     compiled_rounds: ClassVar[bool] = True
-    belief: ClassVar[type] = Ridge
-    """The class that kernels know the state by."""
+
+    @property
+    @abstractmethod
+    def belief(self) -> type:
+        """The class that kernels know the state by."""
 
     @property
     @abstractmethod
@@ -57,11 +59,11 @@ class CompiledPolicy(Policy):
 
     def decider(self, state: Any) -> Callable[..., int] | None:
         """That kernel itself, unless a subclass decides in another way or the state may change its arrays."""
-        own, ours = type(self), CompiledPolicy
-        if (own.decide, own._rounds) != (ours.decide, ours._rounds) or not isinstance(state, tuple):
+        own, ours, in_place = type(self), CompiledPolicy, isinstance(state, tuple)
+        if (own.decide, own._rounds) != (ours.decide, ours._rounds) or not in_place:
             return None
         kernel, confidence, rule = self._parts
-        return deciding(kernel, tuple(state), confidence, rule)
+        return deciding(kernel, state.parts(), confidence, rule)
 
     def choose(self, state: Any, arms: Floats, noise: Floats) -> Ints:
         """Draw without taking logarithms."""
@@ -85,7 +87,7 @@ class CompiledPolicy(Policy):
     def _rounds(self, state: Any, arms: Floats, *others: Any) -> None:
         """others: rewards, errors, noise, played, log_p, as the kernel takes them."""
         kernel, confidence, rule = self._parts
-        kernel(tuple(state), confidence, rule, arms, *others)
+        kernel(state.parts(), confidence, rule, arms, *others)
 
     @cached_property
     def _parts(self) -> tuple[Any, tuple[Any, ...], tuple[Any, ...]]:

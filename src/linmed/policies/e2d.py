@@ -8,7 +8,8 @@ import numpy as np
 from linmed import checks
 from linmed.checks import Floats
 from linmed.kernels import e2d as kernels
-from linmed.policies.base import Properties, RidgeState, decisions
+from linmed.policies.base import Properties, decisions
+from linmed.policies.ridge import RidgeState
 from linmed.policies.rule import Floored, RulePolicy
 
 
@@ -45,6 +46,8 @@ class E2D(Floored, RulePolicy):
         super().__post_init__()
         if self.gamma is not None:
             self._set("gamma", checks.positive("gamma", self.gamma))
+        else:
+            self._require_numbers("gamma")
         if self.horizon is not None:
             self._set("horizon", checks.whole("horizon", self.horizon))
         self._set("tol", checks.between("tol", self.tol, 1e-12, 1.0))
@@ -56,10 +59,8 @@ class E2D(Floored, RulePolicy):
             return np.full(replicas, self.gamma)
         n = state.count + 1.0 if self.horizon is None else np.full(replicas, float(self.horizon))
         information = state.logdet if self.horizon is None else dim * np.log1p(n / (dim * self.lam))
-        known = self.lam * self.norm_bound**2
-        gamma: Floats = np.sqrt(
-            dim * n / (4.0 * (known + (self.sigma**2 + self.norm_bound**2) * information))
-        )
+        sigma, norm = self.numbers
+        gamma: Floats = np.sqrt(dim * n / (4.0 * (self.lam * norm**2 + (sigma**2 + norm**2) * information)))
         return gamma
 
     def probabilities(self, state: RidgeState, arms: Floats) -> Floats:
@@ -79,12 +80,12 @@ class E2D(Floored, RulePolicy):
     def _solve(self, state: RidgeState, arms: Floats) -> tuple[Floats, Floats]:
         """p (R,K) and a bound (R,) on 4γ G(p)."""
         n, (K, d) = decisions(state, arms), arms.shape[1:]
-        gamma = self.exploration(state)
+        gamma, theta = self.exploration(state), state.theta
         p, bound = np.empty((n, K)), np.empty(n)
         lifted, everything, c, g = np.empty((K, d + 1)), np.empty((K, d + 1)), np.empty(K), np.empty(K)
         for r in range(n):  # two kernels that do not contain each other: the larger one is compiled once
             A, s = arms[r if len(arms) > 1 else 0], r if len(gamma) > 1 else 0
-            B, lost = kernels.program(A, state.theta[s], gamma[s], lifted, everything, c, g)
+            B, lost = kernels.program(A, theta[s], gamma[s], lifted, everything, c, g)
             over = kernels.penalised_design(B, g, c, self.tol * d, p[r])
             bound[r] = B.shape[1] - 1 + max(over, 0.0) + 2.0 * lost
         return p, bound

@@ -82,7 +82,11 @@ class EXP2(CompiledPolicy):
         paper_all_arms="yes",
     )
     learns_from_arms: ClassVar[bool] = False
-    belief: ClassVar[type] = kernels.Totals
+
+    @property
+    def belief(self) -> type:
+        """Θ and the arms it is about."""
+        return kernels.Totals
 
     @property
     def scale_free(self) -> bool:

@@ -14,7 +14,8 @@ import numpy as np
 
 from linmed.checks import Floats, Ints
 from linmed.kernels import orthant, own_rays, rays, thompson
-from linmed.policies.base import RidgeState, decisions
+from linmed.policies.base import decisions
+from linmed.policies.ridge import RidgeState
 
 ANGULAR_ERROR = 1e-9
 ENOUGH = 1e-4  # an error that asks for no more points

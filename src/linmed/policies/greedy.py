@@ -5,8 +5,9 @@ from typing import ClassVar
 
 from linmed import checks
 from linmed.kernels.optimism import GreedyRule
-from linmed.policies.base import Properties, RidgePolicy
+from linmed.policies.base import Properties
 from linmed.policies.compiled import CompiledPolicy
+from linmed.policies.ridge import RidgePolicy
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,10 @@ import numpy as np
 from linmed import checks
 from linmed.checks import Floats
 from linmed.kernels import thompson
-from linmed.policies.base import Choice, Noise, Properties, RidgeState, entries
+from linmed.policies.base import Choice, Noise, Properties, entries
 from linmed.policies.compiled import CompiledPolicy
 from linmed.policies.gaussian_argmax import log_best_arm_probabilities, with_played
+from linmed.policies.ridge import RidgeState
 from linmed.policies.rule import Floored
 
 SHORT = {
@@ -29,7 +30,8 @@ class LinTS(Floored, CompiledPolicy):
     The scale s is √β, OFUL's radius ("frequentist"); σ, which with λ = σ²/S² is the posterior of the
     prior N(0, S² I) ("bayes"); σ√(9 d log(t/δ)), or with a horizon σ√(24 d log(n) log(1/δ))
     ("agrawal-goyal"); β, the square of OFUL's radius ("squared-radius", as in the paper's experiments);
-    or a number. In "agrawal-goyal" t is the number of rewards absorbed, at least 1.
+    or a number. In "agrawal-goyal" t is the number of rewards absorbed, at least 1. In "bayes" and
+    "agrawal-goyal" an estimate stands for σ where it is unknown.
 
     The probability that is logged is the marginal one, before the draw. It is computed for two arms by
     the normal CDF, for arms in a plane by an integral over the angle (1e-9), and otherwise by the chance that
@@ -97,18 +99,24 @@ class LinTS(Floored, CompiledPolicy):
         }
         return thompson.ThompsonRule(
             kind=kinds.get(str(self.scale), thompson.NUMBER),
-            size=self.sigma if isinstance(self.scale, str) else self.scale,
+            size=self._size,
             horizon=float(self.horizon or 0),
             log_inverse_delta=-1.0 if self.delta is None else -math.log(self.delta),
             lam=self.lam,
             floor=self.floor,
         )
 
+    @property
+    def _size(self) -> float:
+        if not isinstance(self.scale, str):
+            return self.scale
+        return -self.reward_scale if isinstance(self.sigma, str) else self.sigma
+
     def spread(self, state: RidgeState) -> Floats:
         """s in every replica (R,)."""
         _, confidence, rule = self._parts
         out = np.empty(len(state.count))
-        thompson.spreads(type(self.confidence_set))(tuple(state), confidence, rule, out)
+        thompson.spreads(type(self.confidence_set))(self.estimate(state).parts(), confidence, rule, out)
         return out
 
     def log_probabilities(self, state: RidgeState, arms: Floats) -> Floats:
@@ -120,7 +128,7 @@ class LinTS(Floored, CompiledPolicy):
         return self._law(state, arms)[1]
 
     def _law(self, state: RidgeState, arms: Floats) -> tuple[Floats, Floats]:
-        log_p, error = log_best_arm_probabilities(state, arms, self.lam, self.spread(state))
+        log_p, error = log_best_arm_probabilities(self.estimate(state), arms, self.lam, self.spread(state))
         if self.floor > 0.0:
             with np.errstate(divide="ignore"):
                 log_p = np.logaddexp(np.log1p(-self.floor) + log_p, np.log(self.floor / arms.shape[1]))
@@ -139,8 +147,9 @@ class LinTS(Floored, CompiledPolicy):
             return Choice(arm, entries(log_p, arm), log_p, features, entries(error, arm))
         repeats = np.empty(len(arm), dtype=np.int64)
         bits = np.ascontiguousarray(noise).view(np.uint64)
+        model = self.estimate(state)
         thompson.count_repeats(
-            arms, state.theta, state.gram, self.lam, self.spread(state), self.floor,
+            arms, model.theta, model.gram, self.lam, self.spread(state), self.floor,
             bits, arm, self.propensity, repeats,
         )  # fmt: skip
         p = (repeats + 1.0) / (self.propensity + 1.0)

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from linmed import checks
 from linmed.checks import Floats
 from linmed.kernels.med import MedRule
-from linmed.kernels.ridge import Ridge
 from linmed.kernels.warm import ROOM, WarmRidge, WarmRule
-from linmed.policies.base import Properties, RidgePolicy, State
+from linmed.policies.base import Properties, State
 from linmed.policies.compiled import CompiledPolicy
+from linmed.policies.ridge import RidgePolicy
 
 
 class WarmState(WarmRidge, State):
@@ -85,6 +85,10 @@ class LinMED(MedPolicy):
         self._set("design", checks.option("design", self.design, ("approx", "optimal", "warm")))
         if self.design == "warm" and self.version == 1:
             raise checks.BadValue("design", "design must be 'approx' or 'optimal' with version=1, got 'warm'")
+        if self.design == "warm" and self.ridge == "learned":
+            raise checks.BadValue(
+                "design", "design must be 'approx' or 'optimal' with ridge='learned', got 'warm'"
+            )
         self._set("explore", checks.flag("explore", self.explore))
 
     @property
@@ -99,9 +103,9 @@ class LinMED(MedPolicy):
         return kind(self.alpha_emp, self.design_share, self.version, self.design == "optimal", self.explore)
 
     @property
-    def belief(self) -> type:  # type: ignore[override]
+    def belief(self) -> type:
         """A ridge estimate, with the arms of the last design where the next one starts from them."""
-        return WarmRidge if self.design == "warm" else Ridge
+        return WarmRidge if self.design == "warm" else super().belief
 
     @property
     def remembers(self) -> bool:
@@ -114,7 +118,7 @@ class LinMED(MedPolicy):
         if self.design != "warm":
             return state
         support = np.full((replicas, ROOM * dim), -1, dtype=np.int64)
-        return WarmState(*state, support=support, size=np.zeros(replicas))
+        return WarmState._make([*state, support, np.zeros(replicas)])
 
     def log_probabilities(self, state: Any, arms: Floats) -> Floats:
         """log p_t(a); asking changes nothing, and sets asked for together do not learn from each other."""

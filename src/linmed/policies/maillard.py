@@ -43,7 +43,11 @@ class MaillardSampling(CompiledPolicy):
         all_arms="once each has a reward",
         randomised=True,
     )
-    belief: ClassVar[type] = Pulls
+
+    @property
+    def belief(self) -> type:
+        """Pulls and totals of every arm."""
+        return Pulls
 
     def __post_init__(self) -> None:
         super().__post_init__()

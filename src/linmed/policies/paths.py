@@ -17,6 +17,7 @@ from linmed.checks import Floats
 from linmed.kernels.compile import compile_neighbours
 from linmed.policies.base import Policy
 from linmed.policies.live import Live
+from linmed.policies.ridge import RidgePolicy
 
 TOO_SLOW = 0.003
 """Seconds of a decision beyond which larger sets are left to those who want them."""
@@ -79,6 +80,8 @@ def walk(policy: Policy, shape: Shape) -> float:
         policy.learn(state, choice.features, np.full(1, reward), one)
         if policy.learns_from_arms:
             policy.observe(state, arms[0], np.full(count, reward), np.zeros(count, dtype=np.int64))
+    if isinstance(policy, RidgePolicy):
+        policy.radius(state)
     policy.choose(state, arms, noise[:1])
     policy.log_probabilities(state, arms)
     if policy.learns_from_arms:

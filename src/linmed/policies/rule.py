@@ -12,7 +12,7 @@ import numpy as np
 from linmed import checks
 from linmed.checks import Floats, Ints
 from linmed.kernels import sampling
-from linmed.policies.base import RidgePolicy, RidgeState
+from linmed.policies.ridge import RidgePolicy, RidgeState
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ import numpy as np
 from linmed import checks
 from linmed.checks import Floats
 from linmed.kernels.igw import SpannerRule, exploration
-from linmed.policies.base import Properties, RidgeState
+from linmed.policies.base import Properties
 from linmed.policies.compiled import CompiledPolicy
+from linmed.policies.ridge import RidgeState
 from linmed.policies.rule import Floored
 
 

@@ -9,8 +9,9 @@ import numpy as np
 from linmed import checks
 from linmed.checks import Floats
 from linmed.kernels.igw import SquareRule, exploration
-from linmed.policies.base import Properties, RidgePolicy, RidgeState
+from linmed.policies.base import Properties
 from linmed.policies.compiled import CompiledPolicy
+from linmed.policies.ridge import RidgePolicy, RidgeState
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,8 @@ class SquareCB(RidgePolicy, CompiledPolicy):
         self._set("oracle", checks.option("oracle", self.oracle, ("ridge", "vaw")))
         if self.gamma is not None:
             self._set("gamma", checks.positive("gamma", self.gamma))
+        else:
+            self._require_numbers("gamma")
         if self.horizon is not None:
             self._set("horizon", checks.whole("horizon", self.horizon))
         self._set("form", checks.option("form", self.form, ("rest", "normalised")))
@@ -60,6 +63,7 @@ class SquareCB(RidgePolicy, CompiledPolicy):
     @property
     def rule(self) -> SquareRule:
         """Inverse gap weights."""
+        sigma, norm = self.numbers
         return SquareRule(
             vaw=self.oracle == "vaw",
             normalised=self.form == "normalised",
@@ -67,9 +71,9 @@ class SquareCB(RidgePolicy, CompiledPolicy):
             horizon=float(self.horizon or 0),
             log_rate=-1.0 if self.delta is None else math.log(2.0 / self.delta),
             lam=self.lam,
-            bias=self.lam * self.norm_bound**2,
-            variance=self.sigma**2,
-            unit=self.sigma**2 + self.norm_bound**2,
+            bias=self.lam * norm**2,
+            variance=sigma**2,
+            unit=sigma**2 + norm**2,
         )
 
     def exploration(self, state: RidgeState, arms: int) -> Floats:

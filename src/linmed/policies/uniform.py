@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from linmed.kernels.blind import UniformRule
-from linmed.policies.base import Properties, RidgePolicy
+from linmed.policies.base import Properties
 from linmed.policies.compiled import CompiledPolicy
+from linmed.policies.ridge import RidgePolicy
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """What a bandit believes of its catalogue: ⟨θ̂, a⟩ ± √β‖a‖ in V⁻¹, and how often each arm is played."""
 
-import math
 from typing import Any
 
 import numpy as np
@@ -8,7 +7,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from linmed.checks import Floats
-from linmed.policies.base import RidgePolicy
+from linmed.policies.ridge import RidgePolicy
 from linmed.serve.bandit import Bandit
 from linmed.serve.catalogue import join
 from linmed.serve.database import decisions
@@ -103,8 +102,7 @@ def half_widths(bandit: Bandit, state: Any, vectors: Floats) -> Floats | None:
     """√β‖a‖ in V⁻¹ of each arm; None for a policy without a confidence set."""
     if not isinstance(bandit.policy, RidgePolicy):
         return None
-    sure: Any = bandit.policy.confidence_set
-    radius = math.sqrt(sure.squared_radius(state, 0))  # in Python: nothing is compiled for a look at it
-    leverages = np.einsum("kd,de,ke->k", vectors, state.inverse[0], vectors)
-    widths: Floats = radius * np.sqrt(np.maximum(leverages, 0.0))
+    inverse = bandit.policy.estimate(state).inverse[0]
+    leverages = np.einsum("kd,de,ke->k", vectors, inverse, vectors)
+    widths: Floats = bandit.policy.radius(state) * np.sqrt(np.maximum(leverages, 0.0))
     return widths

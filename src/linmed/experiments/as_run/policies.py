@@ -24,8 +24,9 @@ from linmed.kernels.blind import UniformRule
 from linmed.kernels.igw import exploration
 from linmed.kernels.opening import Opening
 from linmed.policies import OFUL, LinIMED, LinMED, LinTS, RidgePolicy, SpannerIGW
-from linmed.policies.base import Properties, RidgeState
+from linmed.policies.base import Properties
 from linmed.policies.compiled import CompiledPolicy
+from linmed.policies.ridge import RidgeState
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ class LinTsAsRun(LinTS):
     def spread(self, state: RidgeState) -> Floats:
         """s in every replica (R,)."""
         sure, out = self.confidence_set, np.empty(len(state.count))
-        thompson.spreads(type(sure))(tuple(state), tuple(sure), tuple(super().rule), out)
+        thompson.spreads(type(sure))(state.parts(), tuple(sure), tuple(super().rule), out)
         return out
 
     def _law(self, state: RidgeState, arms: Floats) -> tuple[Floats, Floats]:

@@ -1,0 +1,238 @@
+"""Policies that believe in a ridge estimate of θ*: what they may be told, and how sure they are."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from linmed import checks
+from linmed.checks import Floats, Ints
+from linmed.kernels import confidence, ridge
+from linmed.kernels.bound import learning
+from linmed.kernels.experts import RidgeExperts
+from linmed.kernels.rounds import observing
+from linmed.policies.base import Policy, State
+
+UNTOLD = 0.01
+"""λ where σ or S is unknown. It has the unit of ‖a‖², and arms are of size about one."""
+LEARNED = (0.01, 0.1, 1.0, 10.0, 100.0)
+"""The λ among which `ridge="learned"` chooses: from hardly any prior to that of a hundred rewards."""
+_KINDS = {"paper": confidence.PAPER, "mixture": confidence.MIXTURE, "empirical": confidence.EMPIRICAL}
+_TAILS = {"gaussian": confidence.GAUSSIAN, "strict": confidence.STRICT}
+
+
+class RidgeState(ridge.Ridge, State):
+    """Ridge regression in every replica: V = λI + Σ a aᵀ, b = Σ a y, θ̂ = V⁻¹ b."""
+
+    __slots__ = ()
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The arrays by name, not copied."""
+        return self._asdict()
+
+    def parts(self) -> tuple[NDArray[Any], ...]:
+        """The arrays in order."""
+        return tuple(self)
+
+
+RIDGE = len(RidgeState._fields)
+"""A state may keep more arrays behind those of the ridge estimate."""
+
+
+class ExpertState(RidgeExperts, State):
+    """Ridge estimates with different λ in every replica: all arrays but `leader` are (R, E, …).
+
+    `theta` and `count` are those of the expert that decides, as of any other state.
+    """
+
+    __slots__ = ()
+
+    @property
+    def theta(self) -> Floats:  # type: ignore[override]
+        """θ̂ of the leaders (R,d)."""
+        theta: Floats = self.leading(0)
+        return theta
+
+    @property
+    def count(self) -> Ints:  # type: ignore[override]
+        """Rewards absorbed (R,): all experts have seen the same."""
+        return self[1][:, 0]
+
+    def leading(self, place: int) -> Any:
+        """The rows of the leaders in the array at this place (R, …)."""
+        return self[place][np.arange(len(self.leader)), self.leader]
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The arrays by name, not copied."""
+        return dict(zip(self._fields, self, strict=True))
+
+    def parts(self) -> tuple[NDArray[Any], ...]:
+        """Experts one behind the other, as `RidgeExperts` has them."""
+        return *(array.reshape(-1, *array.shape[2:]) for array in self[:-1]), self.leader
+
+
+@dataclass(frozen=True)
+class RidgePolicy(Policy):
+    """A policy that believes in a ridge estimate of θ*, is as sure as its confidence set, and has a rule.
+
+    The rule is what subclasses add. The set may be exchanged by overriding `confidence_set`.
+    """
+
+    sigma: float | Literal["unknown"] = 1.0
+    """σ: the noise is taken to be σ-sub-Gaussian (a standard deviation, never σ²)."""
+    norm_bound: float | Literal["unknown"] = 1.0
+    """S: guessed bound on ‖θ*‖."""
+    ridge: float | Literal["learned"] | None = None
+    """λ; None means σ²/S², or 0.01 where one of them is unknown. "learned": the likeliest of five decides."""
+    delta: float | None = None
+    """δ of the confidence radius; None means 1/(t+1) after t rewards."""
+    confidence: Literal["paper", "mixture", "empirical"] = field(default="paper", kw_only=True)
+    """Which set: the paper's; a smaller one under the same assumptions; or one for which σ is only an upper
+    bound. Where σ is unknown there is one set, and this is left alone."""
+    tails: Literal["gaussian", "strict"] = field(default="gaussian", kw_only=True)
+    """The noise of unknown σ: Gaussian, or any with E η⁴ ≤ 3σ⁴ (uniform, ±1, …), for which more is needed."""
+    reward_scale: float = field(default=1.0, kw_only=True)
+    """Where σ is unknown: what rewards are about as large as, to three orders of magnitude."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, word in (("sigma", "unknown"), ("norm_bound", "unknown"), ("ridge", "learned")):
+            value = getattr(self, name)
+            if isinstance(value, str):
+                if value != word:
+                    raise checks.BadValue(name, f"{name} must be a number or {word!r}, got {value!r}")
+            elif not (name == "ridge" and value is None):
+                self._set(name, checks.positive(name, value))
+        checks.positive("ridge (sigma² / norm_bound²)", self.lam)
+        if self.delta is not None:
+            self._set("delta", checks.failure_rate("delta", self.delta))
+        self._set("confidence", checks.option("confidence", self.confidence, tuple(_KINDS)))
+        self._set("tails", checks.option("tails", self.tails, tuple(_TAILS)))
+        self._set("reward_scale", checks.positive("reward_scale", self.reward_scale))
+        self._refuse_what_says_nothing()
+
+    def _refuse_what_says_nothing(self) -> None:
+        if self.sigma == "unknown" and self.confidence != "paper":
+            raise checks.BadValue(
+                "confidence",
+                f"confidence={self.confidence!r} needs sigma as a number; with sigma='unknown' leave it out",
+            )
+        if self.tails != "gaussian" and (self.sigma != "unknown" or self.ridge == "learned"):
+            raise checks.BadValue(
+                "tails",
+                "tails='strict' needs sigma='unknown' and a ridge that is not learned; else leave it out",
+            )
+        if self.ridge == "learned" and self.norm_bound not in (1.0, "unknown"):
+            raise checks.BadValue(
+                "norm_bound",
+                "norm_bound follows from the ridge where that is learned: leave it out, "
+                f"got {self.norm_bound!r}",
+            )
+
+    def _require_numbers(self, instead: str) -> None:
+        """For a rule that computes something from σ, S and λ."""
+        for name in ("sigma", "norm_bound", "ridge"):
+            value = getattr(self, name)
+            if isinstance(value, str):
+                raise checks.BadValue(
+                    name,
+                    f"{name} must be a number for {type(self).__name__}, which computes {instead} from it, "
+                    f"got {value!r}; or give {instead}",
+                )
+
+    @property
+    def numbers(self) -> tuple[float, float]:
+        """σ and S; 0 where one is unknown."""
+        sigma, norm = self.sigma, self.norm_bound
+        return 0.0 if isinstance(sigma, str) else sigma, 0.0 if isinstance(norm, str) else norm
+
+    @property
+    def lam(self) -> float:
+        """λ; of several the smallest."""
+        if isinstance(self.ridge, str):
+            return min(LEARNED)
+        if self.ridge is not None:
+            return self.ridge
+        if isinstance(self.sigma, str) or isinstance(self.norm_bound, str):
+            return UNTOLD
+        return (self.sigma / self.norm_bound) ** 2
+
+    @cached_property
+    def confidence_set(self) -> NamedTuple:
+        """How sure the policy is: a named tuple whose method `squared_radius(belief, r)` can be compiled."""
+        sigma = self.numbers[0]
+        norm = confidence.UNKNOWN if isinstance(self.norm_bound, str) else self.norm_bound
+        kind, lam = _KINDS[self.confidence], self.lam
+        if self.sigma == "unknown":
+            kind = confidence.LEARNED if self.ridge == "learned" else _TAILS[self.tails]
+        elif self.ridge == "learned":  # λ is taken for σ²/S², so λS² = σ²
+            lam, norm = 1.0, sigma
+        elif norm == confidence.UNKNOWN and kind == confidence.PAPER:  # whose root would have S in it
+            kind = confidence.MIXTURE
+        log_inverse_delta = -1.0 if self.delta is None else -math.log(self.delta)
+        return confidence.RidgeSet(kind, sigma, log_inverse_delta, lam, norm, self.reward_scale)
+
+    @property
+    def proved(self) -> bool:
+        """Whether the set has its guarantee: a prior that is learned from the same rewards has none."""
+        return self.ridge != "learned"
+
+    @property
+    def belief(self) -> type:
+        """The class that kernels know the state by."""
+        return RidgeExperts if self.ridge == "learned" else ridge.Ridge
+
+    def start(self, replicas: int, dim: int) -> Any:
+        """V = λI in every replica."""
+        if self.ridge != "learned":
+            return RidgeState(*ridge.start(replicas, dim, self.lam))
+        experts = [ridge.start(replicas, dim, lam) for lam in LEARNED]
+        stacked = [np.ascontiguousarray(np.stack(arrays, axis=1)) for arrays in zip(*experts, strict=True)]
+        told = np.empty((replicas, len(LEARNED), 3))
+        told[:] = [(lam, self.numbers[0], self.reward_scale) for lam in LEARNED]
+        surprise, leader = np.zeros((replicas, len(LEARNED))), np.zeros(replicas, dtype=np.int64)
+        return ExpertState._make([*stacked, told, surprise, leader])
+
+    def estimate(self, state: Any) -> RidgeState:
+        """The ridge estimate that decides: the state's own, or its leading experts', copied."""
+        if not isinstance(state, ExpertState):
+            return RidgeState(*state[:RIDGE])
+        return RidgeState(*(state.leading(place) for place in range(RIDGE)))
+
+    def noise_level(self, state: Any) -> Floats:
+        """σ as it was told, or an estimate of it, σ̂² = (c² + RSS)/(n + 1) (R,)."""
+        if not isinstance(self.sigma, str):
+            return np.full(len(state.count), self.sigma)
+        rss = self.estimate(state).rss
+        found: Floats = np.sqrt((self.reward_scale**2 + rss) / (state.count + 1.0))
+        return found
+
+    def learn(self, state: Any, features: Floats, rewards: Floats, replicas: Ints) -> None:
+        """V += a aᵀ, b += a y."""
+        observing(self._learning)(self._learned(state), features, rewards, replicas)
+
+    def learner(self, state: Any) -> Callable[..., None] | None:
+        """The kernel itself, unless a subclass learns in another way or the state may change its arrays."""
+        if type(self).learn is not RidgePolicy.learn or not isinstance(state, tuple):
+            return None
+        return learning(observing(self._learning), self._learned(state))
+
+    @property
+    def _learning(self) -> Any:
+        """The belief without what a rule may keep beside it."""
+        return RidgeExperts if self.ridge == "learned" else ridge.Ridge
+
+    def _learned(self, state: Any) -> tuple[NDArray[Any], ...]:
+        parts: tuple[NDArray[Any], ...] = state.parts()[: len(self._learning._fields)]
+        return parts
+
+    def radius(self, state: Any) -> Floats:
+        """√β, one per replica (R,); infinite as long as nothing is known."""
+        out = np.empty(len(state.count))
+        sure = self.confidence_set
+        confidence.radii(type(sure))(self.estimate(state).parts(), tuple(sure), out)
+        return out

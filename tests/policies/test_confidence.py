@@ -1,0 +1,342 @@
+"""Confidence sets with nothing to guess: worked numbers, identities, and what each promises of itself."""
+
+import dataclasses
+import math
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from linmed import OFUL, Agent, LinMED, LinTS, SquareCB, Uniform
+from linmed.policies import E2D, LinIMED, RandUCB
+from linmed.policies.ridge import LEARNED
+
+TOY_ARMS = np.array([(1.0, 0.0), (0.6, 0.8), (0.0, 1.0), (1.0, 0.0)])
+TOY_REWARDS = np.array([0.9, 1.3, 0.4, 1.2])
+
+
+def toy(**told):
+    return Agent(LinMED(**{"norm_bound": 2.0, "ridge": 0.25, "delta": 0.05, **told}), dim=2, seed=0)
+
+
+def beta(agent):
+    return agent.policy.radius(agent.state)[0] ** 2
+
+
+def test_the_sums_of_the_toy_problem():
+    agent = toy(sigma=0.5)
+    expected = [  # G, log det, RSS after each reward
+        (0.648, 1.60943791243, 0.162),
+        (1.2056277422, 2.95699144524, 0.357796257796),
+        (1.26491824112, 3.80666248977, 0.40208),
+        (1.30525521796, 4.32068300443, 0.462105263158),
+    ]
+    for arm, reward, sums in zip(TOY_ARMS, TOY_REWARDS, expected, strict=True):
+        agent.observe(arm, reward)
+        found = agent.state.leveraged[0], agent.state.logdet[0], agent.state.rss[0]
+        np.testing.assert_allclose(found, sums, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("confidence", "expected"),
+    [("paper", 6.78929015593), ("mixture", 3.57803688789), ("empirical", 3.80312135474)],
+)
+def test_the_radii_of_the_toy_problem(confidence, expected):
+    agent = toy(sigma=0.5, confidence=confidence)
+    agent.observe(TOY_ARMS, TOY_REWARDS)
+    assert beta(agent) == pytest.approx(expected, abs=1e-10)
+
+
+def one_scale(count, logdet, rss, c):
+    """M of one prior scale as the sum over rewards has it, in 100-bit arithmetic."""
+    with mpmath.workprec(100):
+        half = mpmath.mpf(1) / 2
+        n = mpmath.mpf(count)
+        return (
+            half * logdet
+            + n / 2 * mpmath.log(mpmath.pi)
+            + mpmath.loggamma(half)
+            - mpmath.loggamma((n + 1) / 2)
+            + (n + 1) / 2 * mpmath.log(mpmath.mpf(c) ** 2 + rss)
+            - mpmath.log(c)
+        )
+
+
+def prequential(features, rewards, ridge, c):
+    """−log of Student's t predictions, reward by reward, as the predictor is defined."""
+    V, b, rss, M = ridge * np.eye(features.shape[1]), 0.0, 0.0, 0.0
+    for n, (a, y) in enumerate(zip(features, rewards, strict=True)):
+        h, e, nu = a @ np.linalg.solve(V, a), y - a @ np.linalg.solve(V, b + np.zeros(len(a))), n + 1.0
+        s2 = (1 + h) * (c**2 + rss) / nu
+        M += 0.5 * math.log(nu * math.pi * s2) + math.lgamma(nu / 2) - math.lgamma((nu + 1) / 2)
+        M += (nu + 1) / 2 * math.log1p(e**2 / (nu * s2))
+        V, b, rss = V + np.outer(a, a), b + a * y, rss + e**2 / (1 + h)
+    return M
+
+
+def test_the_predictions_of_one_scale_telescope():
+    expected = [2.0995915005, 3.77516726923, 4.86870471323, 5.68717674177]  # of the toy problem, c = 1
+    for n in range(1, 5):
+        agent = toy(sigma=0.5)
+        agent.observe(TOY_ARMS[:n], TOY_REWARDS[:n])
+        stepwise = prequential(TOY_ARMS[:n], TOY_REWARDS[:n], 0.25, 1.0)
+        closed = float(one_scale(n, agent.state.logdet[0], agent.state.rss[0], 1.0))
+        assert stepwise == pytest.approx(expected[n - 1], abs=1e-10)
+        assert closed == pytest.approx(expected[n - 1], abs=1e-10)
+
+
+def gaussian_beta(state, ridge, norm, delta, scale=1.0):
+    """β of unknown σ from the sums of a state, in 100-bit arithmetic."""
+    n, logdet, rss = int(state.count[0]), float(state.logdet[0]), float(state.rss[0])
+    with mpmath.workprec(100):
+        M = [one_scale(n, logdet, rss, scale * 10 ** (mpmath.mpf(g) / 2 - 3)) for g in range(13)]
+        mixed = -mpmath.log(mpmath.fsum(mpmath.exp(-m) for m in M) / 13)
+        R = mpmath.mpf(n) / (2 * mpmath.pi * mpmath.e) * mpmath.exp(2 * (mixed - mpmath.log(delta)) / n)
+        beyond = max(mpmath.mpf(0), R - rss)
+        if norm == "unknown":
+            trace, length = np.trace(state.inverse[0]), math.sqrt(float(state.theta[0] @ state.theta[0]))
+            c = ridge * trace
+            if c >= 1:
+                return math.inf
+            norm = (length + mpmath.sqrt(c * length**2 + (1 - c) * trace * beyond)) / (1 - c)
+        return float(ridge * norm**2 + beyond)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    dim=st.integers(1, 5),
+    n=st.integers(1, 300),
+    unit=st.sampled_from([1e-4, 0.1, 1.0, 50.0]),
+    norm=st.sampled_from([0.5, "unknown"]),
+)
+def test_the_radius_of_unknown_noise_is_its_formula(seed, dim, n, unit, norm):
+    rng = np.random.default_rng(seed)
+    features, rewards = rng.normal(size=(n, dim)) / 2, unit * rng.normal(size=n)
+    agent = Agent(LinMED(sigma="unknown", norm_bound=norm, delta=0.05), dim=dim, seed=0)
+    agent.observe(features, rewards)
+    assert beta(agent) == pytest.approx(gaussian_beta(agent.state, 0.01, norm, 0.05), rel=1e-9)
+
+
+@pytest.mark.parametrize("told", [{"sigma": "unknown"}, {"norm_bound": "unknown"}])
+def test_nothing_is_known_before_the_first_reward(told):
+    policy = LinMED(**told)
+    state = policy.start(2, 3)
+    assert np.isinf(policy.radius(state)).all()
+    arms = np.random.default_rng(0).normal(size=(1, 5, 3))
+    p = np.exp(policy.log_probabilities(state, arms))
+    even = np.exp(LinMED(**told, alpha_emp=0.5, alpha_opt=0.0, explore=False).log_probabilities(state, arms))
+    np.testing.assert_allclose(p.sum(axis=1), 1.0)
+    np.testing.assert_allclose(np.sort(even[0]), [0.1, 0.1, 0.1, 0.1, 0.6], rtol=1e-12)  # p = q: f is 1
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [OFUL, LinIMED, RandUCB, LinTS, LinMED],
+    ids=lambda cls: cls.__name__,
+)
+def test_before_the_first_reward_rules_look_at_leverage_alone(policy):
+    """As they would with a radius beyond all bounds; no infinity reaches a number."""
+    made = policy(sigma="unknown")
+    arms = np.array([[[0.1, 0.0], [0.0, 0.9], [0.3, 0.3]]])
+    log_p = made.log_probabilities(made.start(1, 2), arms)
+    assert not np.isnan(log_p).any()
+    assert np.exp(log_p).sum() == pytest.approx(1.0, abs=1e-9)
+    assert np.exp(log_p[0]).argmax() == 1
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10_000), sigma=st.floats(0.01, 10), norm=st.floats(0.1, 10))
+def test_mixture_is_never_larger_than_the_papers(seed, sigma, norm):
+    rng = np.random.default_rng(seed)
+    agents = [
+        Agent(LinMED(sigma=sigma, norm_bound=norm, confidence=confidence), dim=3, seed=0)
+        for confidence in ("paper", "mixture")
+    ]
+    for _ in range(20):
+        features, reward = rng.normal(size=3), rng.normal()
+        for agent in agents:
+            agent.observe(features, reward)
+        paper, mixture = map(beta, agents)
+        assert mixture <= paper * (1 + 1e-12)
+
+
+def test_strict_tails_follow_their_formula():
+    rng = np.random.default_rng(3)
+    features, rewards = rng.normal(size=(400, 2)), rng.uniform(-1, 1, 400)
+    agent = Agent(LinMED(sigma="unknown", tails="strict", delta=0.05), dim=2, seed=0)
+    agent.observe(features, rewards)
+    n, logdet, rss, ell = 400, agent.state.logdet[0], agent.state.rss[0], math.log(2 / 0.05)
+    u = np.geomspace(0.005, 4, 32)
+    c = np.max((n * (u - 1.5 * u**2) - ell - math.log(32)) / u)
+    expected = 0.01 + rss / (c - logdet - 2 * ell) * (logdet + 2 * ell)
+    assert beta(agent) == pytest.approx(expected, rel=1e-12)
+    fresh = Agent(LinMED(sigma="unknown", tails="strict", delta=0.05), dim=2, seed=0)
+    fresh.observe(features[:20], rewards[:20])
+    assert math.isinf(beta(fresh))  # too few to bound the noise
+
+
+def test_rss_after_a_hundred_thousand_rewards_is_that_of_a_direct_solve():
+    rng = np.random.default_rng(4)
+    features = rng.normal(size=(100_000, 6)) / 3
+    rewards = features[:, 0] + 0.1 * rng.normal(size=100_000)
+    agent = Agent(LinMED(sigma="unknown"), dim=6, seed=0)
+    agent.observe(features, rewards)
+    V = 0.01 * np.eye(6) + np.einsum("ni,nj->ij", features, features)
+    theta = np.linalg.solve(V, np.einsum("ni,n->i", features, rewards))
+    direct = math.fsum((rewards - np.einsum("ni,i->n", features, theta)) ** 2) + 0.01 * theta @ theta
+    assert agent.state.rss[0] == pytest.approx(direct, rel=1e-9)
+
+
+def test_the_sums_do_not_drift_in_a_million_rewards():
+    """A hundred arms ten thousand times, against 200-bit arithmetic."""
+    rng = np.random.default_rng(5)
+    arms, noise = rng.normal(size=(100, 4)) / 2, rng.normal(size=(1000, 100))
+    means = np.einsum("kd,d->k", arms, [0.3, -0.2, 0.1, 0.4])
+    policy = LinMED(sigma="unknown")
+    state = policy.start(1, 4)
+    features, rewards = np.tile(arms, (1000, 1)), (means + 0.05 * noise).reshape(-1)
+    for _ in range(10):
+        policy.learn(state, features, rewards, np.zeros(100_000, dtype=np.int64))
+    with mpmath.workprec(200):
+        total = 10 * math.fsum(rewards**2)
+        V, b = mpmath.matrix(4, 4), mpmath.matrix(4, 1)
+        sums = [math.fsum(rewards[k::100]) for k in range(100)]
+        for i in range(4):
+            b[i] = 10 * mpmath.fsum(mpmath.mpf(arms[k, i]) * sums[k] for k in range(100))
+            for j in range(4):
+                V[i, j] = 10_000 * mpmath.fsum(
+                    mpmath.mpf(arms[k, i]) * mpmath.mpf(arms[k, j]) for k in range(100)
+                )
+            V[i, i] += mpmath.mpf(0.01)
+        theta = V**-1 * b
+        rss = float(total - mpmath.fsum(b[i] * theta[i] for i in range(4)))
+        logdet = float(mpmath.log(mpmath.det(V)) - 4 * mpmath.log(mpmath.mpf(0.01)))
+    assert state.count[0] == 1_000_000
+    assert state.rss[0] == pytest.approx(rss, rel=1e-9)
+    assert state.logdet[0] == pytest.approx(logdet, rel=1e-9)
+
+
+def test_the_likeliest_ridge_decides():
+    """−log density of the rewards under each prior, by the normal density itself; the least of them leads."""
+    rng = np.random.default_rng(6)
+    features, rewards = rng.normal(size=(40, 3)), rng.normal(size=40)
+    policy = LinMED(sigma=0.7, ridge="learned")
+    state = policy.start(1, 3)
+    policy.learn(state, features, rewards, np.zeros(40, dtype=np.int64))
+    expected = []
+    for lam in LEARNED:
+        covariance = 0.49 * (np.eye(40) + features @ features.T / lam)
+        expected.append(
+            0.5 * (np.linalg.slogdet(covariance)[1] + rewards @ np.linalg.solve(covariance, rewards))
+        )
+    common = expected[0] - state.surprise[0, 0]
+    np.testing.assert_allclose(state.surprise[0], np.array(expected) - common, atol=1e-9)
+    assert state.leader[0] == np.argmin(expected)
+    alone = LinMED(sigma=0.7, ridge=LEARNED[state.leader[0]])
+    own = alone.start(1, 3)
+    alone.learn(own, features, rewards, np.zeros(40, dtype=np.int64))
+    np.testing.assert_array_equal(state.theta, own.theta)
+    np.testing.assert_array_equal(policy.estimate(state).inverse, own.inverse)
+
+
+@pytest.mark.parametrize("size", [0.003, 30.0])
+def test_the_ridge_that_is_learned_fits_the_size_of_theta(size):
+    """θ* of size ‖θ*‖ ≪ σ wants a strong prior, of size ≫ σ none: 60 dimensions, 600 rewards."""
+    rng = np.random.default_rng(7)
+    features = rng.normal(size=(600, 60)) / math.sqrt(60)
+    theta = size * rng.normal(size=60)
+    agent = Agent(LinMED(sigma="unknown", ridge="learned"), dim=60, seed=0)
+    agent.observe(features, np.einsum("nd,d->n", features, theta) + rng.normal(size=600))
+    assert LEARNED[agent.state.leader[0]] == (100.0 if size < 1 else 0.01)
+
+
+def test_what_one_replica_learns_is_none_of_the_others_business():
+    policy = LinMED(sigma="unknown", ridge="learned")
+    rng = np.random.default_rng(8)
+    features, rewards, owners = rng.normal(size=(60, 3)), rng.normal(size=60), rng.integers(3, size=60)
+    together = policy.start(3, 3)
+    policy.learn(together, features, rewards, owners)
+    for r in range(3):
+        alone, mine = policy.start(1, 3), owners == r
+        policy.learn(alone, features[mine], rewards[mine], np.zeros(mine.sum(), dtype=np.int64))
+        for name, array in alone.arrays().items():
+            np.testing.assert_array_equal(together.arrays()[name][r], array[0], err_msg=name)
+
+
+def test_an_agent_of_the_first_format_is_read(tmp_path):
+    import io
+    import json
+
+    agent = Agent(LinMED(), dim=2, seed=1)
+    agent.observe(TOY_ARMS, TOY_REWARDS)
+    agent.save(tmp_path / "agent.npz")
+    with np.load(tmp_path / "agent.npz") as file:
+        arrays = {name: file[name] for name in file.files if name not in ("state_rss", "state_leveraged")}
+    meta = json.loads(arrays["meta"].tobytes()) | {"format": 1}
+    for name in ("confidence", "tails", "reward_scale"):
+        del meta["policy"][name]
+    arrays["meta"] = np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8)
+    old = io.BytesIO()
+    np.savez(old, **arrays)
+    (tmp_path / "old.npz").write_bytes(old.getvalue())
+    read = Agent.load(tmp_path / "old.npz")
+    assert read.decide(np.eye(2)).probability == agent.decide(np.eye(2)).probability
+    read.observe([1.0, 0.0], 1.0)
+    read.save(tmp_path / "again.npz")
+    assert Agent.load(tmp_path / "again.npz").count == 5
+
+
+@pytest.mark.parametrize(
+    ("kind", "told", "name", "words"),
+    [
+        (LinMED, {"sigma": "unkown"}, "sigma", "number or 'unknown'"),
+        (LinMED, {"norm_bound": "learned"}, "norm_bound", "number or 'unknown'"),
+        (LinMED, {"ridge": "unknown"}, "ridge", "number or 'learned'"),
+        (LinMED, {"confidence": "bayes"}, "confidence", "'paper'"),
+        (LinMED, {"sigma": "unknown", "confidence": "mixture"}, "confidence", "leave it out"),
+        (LinMED, {"tails": "strict"}, "tails", "sigma='unknown'"),
+        (LinMED, {"sigma": "unknown", "ridge": "learned", "tails": "strict"}, "tails", "not learned"),
+        (LinMED, {"ridge": "learned", "norm_bound": 2.0}, "norm_bound", "leave it out"),
+        (LinMED, {"ridge": "learned", "design": "warm"}, "design", "'approx'"),
+        (LinMED, {"reward_scale": 0.0}, "reward_scale", "positive"),
+        (SquareCB, {"sigma": "unknown"}, "sigma", "give gamma"),
+        (SquareCB, {"ridge": "learned"}, "ridge", "give gamma"),
+        (E2D, {"norm_bound": "unknown"}, "norm_bound", "give gamma"),
+    ],
+)
+def test_what_has_no_meaning_is_refused_by_name(kind, told, name, words):
+    with pytest.raises(ValueError, match=words) as caught:
+        kind(**told)
+    assert name in str(caught.value)
+
+
+def test_rules_without_a_radius_take_what_has_a_meaning():
+    arms = np.random.default_rng(9).normal(size=(6, 3))
+    made = [
+        SquareCB(sigma="unknown", ridge="learned", gamma=20.0),
+        E2D(sigma="unknown", ridge="learned", gamma=5.0),
+        Uniform(sigma="unknown", ridge="learned"),
+    ]
+    for policy in made:
+        agent = Agent(policy, dim=3, seed=0)
+        for _ in range(5):
+            agent.learn(agent.decide(arms), 1.0)
+        assert agent.probabilities(arms).sum() == pytest.approx(1.0)
+
+
+def test_the_covariance_of_unknown_noise_is_estimated():
+    rng = np.random.default_rng(10)
+    features = rng.normal(size=(5_000, 3))
+    agent = Agent(LinMED(sigma="unknown", ridge="learned"), dim=3, seed=0)
+    agent.observe(features, features[:, 0] + 0.2 * rng.normal(size=5_000))
+    expected = 0.04 * np.linalg.inv(np.einsum("ni,nj->ij", features, features))
+    np.testing.assert_allclose(agent.covariance, expected, rtol=0.1, atol=1e-6)
+
+
+def test_nothing_told_leaves_the_paper_as_it_was():
+    told = LinMED()
+    assert dataclasses.asdict(told)["confidence"] == "paper"
+    assert (told.sigma, told.norm_bound, told.lam) == (1.0, 1.0, 1.0)
