@@ -7,9 +7,9 @@ policies are told, σ* = 1. LinMED-90 with δ = 0.05, the same in all rounds, pl
 ‖θ* − θ̂‖_V is compared with `policy.radius(state)`. A log counts as left if the radius is exceeded once.
 Gaussian noise: 10,000 rounds. Other laws: 2,000.
 
-The rule, fixed before the first run: a set whose assumptions hold must be left in at most 5 % of the logs. They
-hold under Gaussian noise for all sets but the learned ridge, which has no proof, and under uniform noise and
-signs for those that are told σ and for "strict". What else is shown is shown for information.
+The rule, fixed before the first run: a set whose assumptions hold must be left in at most 5 % of the logs.
+They hold under Gaussian noise for all sets but the learned ridge, which has no proof, and under uniform noise
+and signs for those that are told σ and for "strict". What else is shown is shown for information.
 """
 
 import argparse
