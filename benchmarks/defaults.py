@@ -5,9 +5,9 @@
 
 Problems: the laboratory's (σ* = 1, but 0.1 in end of optimism), each with Gaussian noise, uniform noise,
 signs, Student's t with 3 degrees of freedom, coins (rewards ±1.5 with the arm's mean) and, Gaussian again,
-rewards that are 100 rounds late; and the news world, clicks late, without and with ids. The best arm is listed
-last, where the paper has it first: ties go to the first, and a guess should not be the best for that. The grid:
-σ in 0.03, 0.1, 0.3, 1, 3 and S in the same, λ = σ²/S², the paper's set.
+rewards that are 100 rounds late; and the news world, clicks late, without and with ids. The best arm is
+listed last, where the paper has it first: ties go to the first, and no guess should be the best for that.
+The grid: σ in 0.03, 0.1, 0.3, 1, 3 and S in the same, λ = σ²/S², the paper's set.
 
 The rule, fixed before the first run. In every cell the best of the 25 guesses is chosen by its mean regret
 over the first half of the trials; over the second half it is compared with what is told nothing. The ratio of

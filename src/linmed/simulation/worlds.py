@@ -72,10 +72,11 @@ class Worlds:
     def lateness(self, t: int, rewards: Floats) -> Ints:
         """How many rounds later the rewards (R,) of round t are known.  (R,), or (1,) for all."""
         assert self.delays is not None
+        drawn: Ints = self.delays[t]
         if type(self.environment).known_after is Environment.known_after:
-            return self.delays[t]
+            return drawn
         owner = f"{type(self.environment).__name__}.known_after"
-        given = np.asarray(self.environment.known_after(rewards, self.delays[t]))
+        given = np.asarray(self.environment.known_after(rewards, drawn))
         if given.shape not in {rewards.shape, (1,)}:
             raise ValueError(
                 f"{owner} gave delays of shape {given.shape} for rewards of shape {rewards.shape}"
