@@ -122,7 +122,7 @@ def levels(found: Findings) -> Drawing:
         ax.set_title(f"{problem}, n = {found.setting(problem, LEVELS[0]).horizon:,}")
         ax.set_xlabel("σ*")
     axes[0].set_ylabel("regret of LinMED-90")
-    legend(figure, axes[0], 6)
+    legend(figure, axes[0], 3)
     return Drawing(
         f"{found.experiment.name}-levels",
         "LinMED-90's final regret by the true noise level, told σ (with the paper's set and the mixture), "
