@@ -253,6 +253,25 @@ def test_the_ridge_that_is_learned_fits_the_size_of_theta(size):
     assert LEARNED[agent.state.leader[0]] == (100.0 if size < 1 else 0.01)
 
 
+def test_the_radius_of_a_learned_ridge_is_that_of_its_prior():
+    """β = σ̂² (d + log det + 2ℓ), σ̂² the log-average over prior scales of (c² + RSS)/(n + 1)."""
+    rng = np.random.default_rng(11)
+    features, rewards = rng.normal(size=(30, 4)), 0.01 * rng.normal(size=30)
+    for sigma in ("unknown", 0.3):
+        agent = Agent(LinMED(sigma=sigma, ridge="learned", delta=0.1, reward_scale=0.5), dim=4, seed=0)
+        agent.observe(features, rewards)
+        model = agent.policy.estimate(agent.state)
+        scales = 0.5 * 10 ** (np.arange(13) / 2 - 3)
+        log_weight = np.log(scales) - 15.5 * np.log(scales**2 + model.rss[0])
+        weight = np.exp(log_weight - log_weight.max())
+        guess = np.exp(np.sum(weight * np.log(scales**2 + model.rss[0])) / weight.sum()) / 31
+        variance = guess if sigma == "unknown" else 0.09
+        expected = variance * (4 + model.logdet[0] + 2 * math.log(10))
+        assert beta(agent) == pytest.approx(expected, rel=1e-12)
+        assert agent.policy.noise_level(agent.state)[0] ** 2 == pytest.approx(variance, rel=1e-12)
+    assert guess == pytest.approx(model.rss[0] / 30, rel=0.1)
+
+
 def test_what_one_replica_learns_is_none_of_the_others_business():
     policy = LinMED(sigma="unknown", ridge="learned")
     rng = np.random.default_rng(8)
@@ -297,6 +316,7 @@ def test_an_agent_of_the_first_format_is_read(tmp_path):
         (LinMED, {"ridge": "unknown"}, "ridge", "number or 'learned'"),
         (LinMED, {"confidence": "bayes"}, "confidence", "'paper'"),
         (LinMED, {"sigma": "unknown", "confidence": "mixture"}, "confidence", "leave it out"),
+        (LinMED, {"ridge": "learned", "confidence": "empirical"}, "confidence", "leave it out"),
         (LinMED, {"tails": "strict"}, "tails", "sigma='unknown'"),
         (LinMED, {"sigma": "unknown", "ridge": "learned", "tails": "strict"}, "tails", "not learned"),
         (LinMED, {"ridge": "learned", "norm_bound": 2.0}, "norm_bound", "leave it out"),

@@ -12,7 +12,7 @@ was given, r̄:
     EMPIRICAL  β = λr² + 2σ²ℓ + G               the same, σ only an upper bound
     GAUSSIAN   β = λr² + max(0, R − RSS)        Gaussian noise of any σ
     STRICT     β = λr² + σ̄² (D + 2 log(2/δ))    E η⁴ ≤ 3σ⁴, as strictly sub-Gaussian noise of any σ has
-    LEARNED    β = σ̂² (1 + D + 2ℓ)              no proof: empirical Bayes, MIXTURE with S = σ̂/√λ
+    LEARNED    β = σ² (d + D + 2ℓ)              no proof: empirical Bayes, λ the likeliest, σ̂ for an unknown σ
 
 The proofs are short. MIXTURE: the likelihood ratio of N(0, σ²/λ)-distributed θ to θ* is a supermartingale.
 EMPIRICAL: Σ½(η² − e²)/σ² is the exponent of one. GAUSSIAN: the ratio of any predictive density to the true
@@ -20,7 +20,8 @@ one is another; here Student's t with a prior scale c, averaged over thirteen of
 telescopes: −log of it is
     M = ½D + (n/2) log π + log Γ(½) − log Γ((n+1)/2) + ((n+1)/2) log(c² + RSS) − log c,
 and n/2·log(2πe RSS*/n) ≤ M + ℓ bounds RSS* = Σ(y − ⟨a,θ*⟩)² by R. STRICT: E exp(−uη²/σ²) ≤ exp(−u + 3u²/2)
-bounds RSS* from below, so σ from above. r̄ follows from ‖θ*‖ ≤ ‖θ̂‖ + √(tr V⁻¹ (λ‖θ*‖² + β − λr²)).
+bounds RSS* from below, so σ from above. r̄ follows from ‖θ*‖ ≤ ‖θ̂‖ + √(tr V⁻¹ (λ‖θ*‖² + β − λr²)). LEARNED is
+MIXTURE for the θ* that the prior N(0, σ²/λ) of the likeliest λ has in mind: λ‖θ*‖² is dσ² on average.
 """
 
 import math
@@ -84,7 +85,8 @@ def squared_radius_of(
 ):
     """β of any set but PAPER, in row r of theta and inverse, after n rewards."""
     if kind == LEARNED:
-        return (scale * scale + rss) / (n + 1.0) * (1.0 + logdet + 2.0 * log_inverse_delta)
+        variance = sigma * sigma if sigma > 0.0 else likely_variance(n, rss, scale)
+        return variance * (theta.shape[1] + logdet + 2.0 * log_inverse_delta)
     if kind == MIXTURE:
         beyond = sigma * sigma * (logdet + 2.0 * log_inverse_delta)
     elif kind == EMPIRICAL:
@@ -120,6 +122,33 @@ def surprise(n, logdet, rss, scale):
         share += math.exp(least - (power * math.log(c * c + rss) - math.log(c)))
     constant = 0.5 * (n + 1.0) * math.log(math.pi) - math.lgamma(power)  # log Γ(½) = ½ log π
     return 0.5 * logdet + constant + least - math.log(share / SCALES)
+
+
+@inlined
+def likely_variance(n, rss, scale):
+    """σ̂²: (c² + RSS)/(n + 1) for each scale c of `surprise`, averaged in logarithms as likely as they are.
+
+    It starts in the middle of the scales and is close to RSS/n soon.
+    """
+    power, least = 0.5 * (n + 1.0), math.inf
+    for g in range(SCALES):
+        c = scale * 10.0 ** (0.5 * g - 3.0)
+        least = min(least, power * math.log(c * c + rss) - math.log(c))
+    total, logarithms = 0.0, 0.0
+    for g in range(SCALES):
+        c = scale * 10.0 ** (0.5 * g - 3.0)
+        logarithm = math.log(c * c + rss)
+        share = math.exp(least - (power * logarithm - math.log(c)))
+        total += share
+        logarithms += share * logarithm
+    return math.exp(logarithms / total) / (n + 1.0)
+
+
+@kernel
+def likely_variances(count, rss, scale, out):
+    """`likely_variance` of every replica.  All (R,) but scale."""
+    for r in range(out.shape[0]):
+        out[r] = likely_variance(float(count[r]), rss[r], scale)
 
 
 @inlined

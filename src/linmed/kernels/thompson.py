@@ -9,7 +9,7 @@ import numpy as np
 from linmed.checks import Floats
 from linmed.kernels.blocks import block_room, held, pack
 from linmed.kernels.compile import by_class, inlined, kernel, version_of
-from linmed.kernels.confidence import LARGEST, squared_radius
+from linmed.kernels.confidence import LARGEST, likely_variance, squared_radius
 from linmed.kernels.gauss import log_cdf, lower_tail
 from linmed.kernels.linear import argmax, matvec
 from linmed.kernels.optimism import means, per_arm
@@ -43,7 +43,7 @@ class ThompsonRule(NamedTuple):
 
     kind: int
     """Which scale s: √β, β, a number, or σ√(9 d log(t/δ)), with a horizon σ√(24 d log(n) log(1/δ))."""
-    size: float  # the number, or σ; −c where σ is unknown: σ̂² = (c² + RSS)/(n + 1)
+    size: float  # the number, or σ; minus the rewards' scale where σ is unknown
     horizon: float  # 0 stands for t
     log_inverse_delta: float  # negative stands for δ = 1/(n+1)
     lam: float  # λ
@@ -57,7 +57,7 @@ class ThompsonRule(NamedTuple):
             return beta
         size = self.size
         if size < 0.0:
-            size = math.sqrt((size * size + belief.rss[s]) / (belief.count[s] + 1.0))
+            size = math.sqrt(likely_variance(float(belief.count[s]), belief.rss[s], -size))
         if self.kind == NUMBER:
             return size
         t = max(belief.count[s], 1.0)

@@ -92,7 +92,7 @@ class RidgePolicy(Policy):
     """δ of the confidence radius; None means 1/(t+1) after t rewards."""
     confidence: Literal["paper", "mixture", "empirical"] = field(default="paper", kw_only=True)
     """Which set: the paper's; a smaller one under the same assumptions; or one for which σ is only an upper
-    bound. Where σ is unknown there is one set, and this is left alone."""
+    bound. Where σ is unknown or λ learned there is one set, and this is left alone."""
     tails: Literal["gaussian", "strict"] = field(default="gaussian", kw_only=True)
     """The noise of unknown σ: Gaussian, or any with E η⁴ ≤ 3σ⁴ (uniform, ±1, …), for which more is needed."""
     reward_scale: float = field(default=1.0, kw_only=True)
@@ -116,10 +116,11 @@ class RidgePolicy(Policy):
         self._refuse_what_says_nothing()
 
     def _refuse_what_says_nothing(self) -> None:
-        if self.sigma == "unknown" and self.confidence != "paper":
+        if (self.sigma == "unknown" or self.ridge == "learned") and self.confidence != "paper":
             raise checks.BadValue(
                 "confidence",
-                f"confidence={self.confidence!r} needs sigma as a number; with sigma='unknown' leave it out",
+                f"confidence={self.confidence!r} needs numbers for sigma and ridge; where one is unknown or "
+                "learned, leave it out",
             )
         if self.tails != "gaussian" and (self.sigma != "unknown" or self.ridge == "learned"):
             raise checks.BadValue(
@@ -166,15 +167,15 @@ class RidgePolicy(Policy):
         """How sure the policy is: a named tuple whose method `squared_radius(belief, r)` can be compiled."""
         sigma = self.numbers[0]
         norm = confidence.UNKNOWN if isinstance(self.norm_bound, str) else self.norm_bound
-        kind, lam = _KINDS[self.confidence], self.lam
-        if self.sigma == "unknown":
-            kind = confidence.LEARNED if self.ridge == "learned" else _TAILS[self.tails]
-        elif self.ridge == "learned":  # λ is taken for σ²/S², so λS² = σ²
-            lam, norm = 1.0, sigma
+        kind = _KINDS[self.confidence]
+        if self.ridge == "learned":
+            kind = confidence.LEARNED
+        elif self.sigma == "unknown":
+            kind = _TAILS[self.tails]
         elif norm == confidence.UNKNOWN and kind == confidence.PAPER:  # whose root would have S in it
             kind = confidence.MIXTURE
         log_inverse_delta = -1.0 if self.delta is None else -math.log(self.delta)
-        return confidence.RidgeSet(kind, sigma, log_inverse_delta, lam, norm, self.reward_scale)
+        return confidence.RidgeSet(kind, sigma, log_inverse_delta, self.lam, norm, self.reward_scale)
 
     @property
     def proved(self) -> bool:
@@ -204,12 +205,12 @@ class RidgePolicy(Policy):
         return RidgeState(*(state.leading(place) for place in range(RIDGE)))
 
     def noise_level(self, state: Any) -> Floats:
-        """σ as it was told, or an estimate of it, σ̂² = (c² + RSS)/(n + 1) (R,)."""
+        """σ as it was told, or an estimate of it (R,)."""
         if not isinstance(self.sigma, str):
             return np.full(len(state.count), self.sigma)
-        rss = self.estimate(state).rss
-        found: Floats = np.sqrt((self.reward_scale**2 + rss) / (state.count + 1.0))
-        return found
+        model, out = self.estimate(state), np.empty(len(state.count))
+        confidence.likely_variances(model.count, model.rss, self.reward_scale, out)
+        return np.sqrt(out)
 
     def learn(self, state: Any, features: Floats, rewards: Floats, replicas: Ints) -> None:
         """V += a aᵀ, b += a y."""
