@@ -99,10 +99,11 @@ class Found(NamedTuple):
 
 
 def cells(trials: int, worlds: int, decisions: int) -> Iterator[Cell]:
-    """All of them, quick ones first."""
-    for problem, (environment, horizon) in PROBLEMS.items():
-        for law, changed in LAWS.items():
+    """All of them, law by law."""
+    for law, changed in LAWS.items():
+        for problem, (environment, horizon) in PROBLEMS.items():
             yield Cell(problem, law, replace(environment, **changed), horizon, trials)
+    for problem, (environment, horizon) in PROBLEMS.items():
         yield Cell(problem, LATE, Delayed(environment, rounds=DELAY), horizon, trials)
     for ids in (False, True):
         yield Cell(f"news, {'ids' if ids else 'no ids'}", LATE, News(ids=ids), decisions, worlds)
@@ -153,11 +154,12 @@ def main() -> int:
     parser.add_argument("--decisions", type=int, default=20_000, help="of the news world")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--only", default="", help="cells whose problem begins so")
+    parser.add_argument("--only", default="", help="cells whose problem, or law, begins so")
     args = parser.parse_args()
     if min(args.trials, args.worlds) < 4:
         parser.error("--trials and --worlds must be at least 4: the best guess is chosen on one half of them")
-    wanted = [c for c in cells(args.trials, args.worlds, args.decisions) if c.problem.startswith(args.only)]
+    every = cells(args.trials, args.worlds, args.decisions)
+    wanted = [c for c in every if c.problem.startswith(args.only) or c.law.startswith(args.only)]
     Path(args.store).mkdir(parents=True, exist_ok=True)
     found: dict[tuple[str, str], Found] = {}
     with ProcessPoolExecutor(args.workers, mp_context=get_context("spawn")) as pool:

@@ -36,8 +36,8 @@ def test_distances_are_those_of_the_whole_matrix():
 
 
 def test_a_set_that_is_too_small_is_found_out_and_one_that_holds_is_not(monkeypatch):
-    # σ told a third of what it is. The paper's set, left in 1 of 2,000 logs or less, is left in one of 40 with
-    # probability 0.02 at most.
+    # σ told a third of what it is. The paper's set, left in 1 of 2,000 logs or less, is left in one of 40
+    # with probability 0.02 at most.
     monkeypatch.setitem(coverage.SETS, "too small", {"sigma": 1 / 3})
     played = {
         name: coverage.play(coverage.Cell(name, "gaussian", 200, True), seed=0, logs=40)
