@@ -195,7 +195,7 @@ async def state(server: Server, name: str) -> Any:
     bandit = await server.bandit(name)
     arrays = {key: array.copy() for key, array in bandit.state.arrays().items()}
     counts = {"policy_version": bandit.version, "count": bandit.count, "seq": bandit.seq}
-    return {**counts, "theta": arrays["theta"][0], "arrays": arrays}
+    return {**counts, "theta": bandit.state.theta[0].copy(), "arrays": arrays}
 
 
 async def log(server: Server, name: str) -> Response:

@@ -33,6 +33,8 @@ function catalogue(text) {
   return found.length ? { ids: found.map(([id]) => id), features: found.map(([, row]) => row) } : null;
 }
 
+const noise = (given) => given === "" ? { sigma: "unknown", ridge: "learned" } : { sigma: Number(given) };
+
 function described() {
   const listed = catalogue(find("new-catalogue").value);
   const context = Number(find("new-context").value);
@@ -41,7 +43,7 @@ function described() {
   const body = {
     name: find("new-name").value.trim(),
     dim: listed ? (outer ? width * context : width + context) : Number(find("new-dim").value),
-    policy: { ...POLICIES[find("new-policy").value], sigma: Number(find("new-sigma").value) },
+    policy: { ...POLICIES[find("new-policy").value], ...noise(find("new-sigma").value) },
     map: outer ? "outer" : "plain",
   };
   if (listed) body.catalogue = listed;
