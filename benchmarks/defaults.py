@@ -176,17 +176,17 @@ def main() -> int:
 
 def table(found: list[Found]) -> str:
     """Markdown; cells outside the rule in bold."""
-    heads = ["problem", "noise", "best guess", "its regret (clicks)", "told nothing", "ratio"]
-    heads += ["both unknown", "told the truth"]
+    heads = ["problem", "noise", "best guess", "its regret (clicks)", "told the truth", "told nothing"]
+    heads += ["both unknown", "nothing / best", "nothing / truth"]
     return "\n".join([f"| {' | '.join(heads)} |", "|---" * len(heads) + "|", *map(line, found)])
 
 
 def line(one: Found) -> str:
     """One cell."""
     ratio = f"{one.ratio:.2f} ± {one.error:.2f}"
-    cell = [one.cell.problem, one.cell.law, one.best, f"{one.oracle:.4g}", f"{one.nothing:.4g}"]
-    cell += [ratio if one.within else f"**{ratio}**"]
-    cell += [f"{over(value, one.oracle):.2f}" for value in (one.proved, one.truth)]
+    cell = [one.cell.problem, one.cell.law, one.best]
+    cell += [f"{value:.4g}" for value in (one.oracle, one.truth, one.nothing, one.proved)]
+    cell += [ratio if one.within else f"**{ratio}**", f"{over(one.nothing, one.truth):.2f}"]
     return f"| {' | '.join(cell)} |"
 
 
