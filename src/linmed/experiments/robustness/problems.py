@@ -45,7 +45,7 @@ PROBLEMS: dict[str, tuple[Environment, float]] = {
     BALL: (UnitBall(arms=10, dim=5, sigma=0.1), 0.1),
 }
 """With σ*. The best arm is listed last: ties go to the first, and a guess should not do well for that."""
-LONGEST, MOST = 3_000, 40
+LONGEST, MOST = 1_000, 40
 """Rounds and trials of each of these."""
 LEVELS = (0.01, 0.1, 1.0)
 """σ* where LinMED-90 is told nothing."""
