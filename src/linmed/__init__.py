@@ -7,13 +7,21 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 # Loaded on first use, so that `import linmed` is quick and compiles nothing; the rest are policies.
-_HOME = {"Agent": "linmed.agent", "Decision": "linmed.decision", "simulate": "linmed.simulation"}
+_HOME = {
+    "Agent": "linmed.agent",
+    "Decision": "linmed.decision",
+    "Verdict": "linmed.verdict",
+    "Verdicts": "linmed.verdict",
+    "simulate": "linmed.simulation",
+}
 
 if TYPE_CHECKING:
     from linmed.agent import Agent as Agent
     from linmed.decision import Decision as Decision
     from linmed.policies import *  # noqa: F403
     from linmed.simulation import simulate as simulate
+    from linmed.verdict import Verdict as Verdict
+    from linmed.verdict import Verdicts as Verdicts
 else:
 
     def __getattr__(name: str) -> Any:

@@ -21,6 +21,7 @@ from linmed.files import write_atomically
 from linmed.kernels.linear import all_within
 from linmed.policies import Policy, RidgePolicy
 from linmed.policies.live import Drawn, Live
+from linmed.verdict import DELTA, Verdict, judge, look
 
 if TYPE_CHECKING:
     from linmed.log import LogWriter, Recorder
@@ -152,6 +153,17 @@ class Agent:
             result: Floats = np.exp(self.policy.log_probabilities(self.state, matrix[None])[0])
         return result
 
+    def verdict(self, arms: ArrayLike, delta: float = DELTA, epsilon: float = 0.0) -> Verdict:
+        """Which of `arms` (K, d) can still be the best, and whether that is decided: see `Verdict`.
+
+        With probability 1 − `delta` or more every verdict is right, however often one asks and whoever chose
+        what was observed. `epsilon`: how much worse than the best arm is good enough. `Verdicts` asks again
+        and again.
+        """
+        matrix, by = self._matrix(arms), judge(self.policy, delta)
+        with self._lock:
+            return look(by, self.state, matrix, epsilon)
+
     @property
     def dim(self) -> int:
         """d: features of an arm."""
@@ -240,7 +252,7 @@ class Agent:
                 arrays = {name: file[name] for name in file.files}
             meta = json.loads(arrays.pop("meta").tobytes())
             version = meta["format"]
-        except (zipfile.BadZipFile, ValueError, KeyError, EOFError, OSError, TypeError) as error:
+        except (zipfile.BadZipFile, ValueError, KeyError, EOFError, OSError, TypeError, MemoryError) as error:
             raise ValueError(f"{path} is not a linmed agent, or it is damaged ({error})") from None
         if version not in (1, FORMAT):
             raise ValueError(f"{path} has format {version}; this release of linmed reads format {FORMAT}")
@@ -263,7 +275,7 @@ class Agent:
             agent._draw_ahead(meta["used"])
             agent._used = meta["used"]
             agent._pending = dict(zip(meta["pending"], pending, strict=True))
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, AttributeError, MemoryError) as error:
             raise ValueError(f"{path} is not a linmed agent, or it is damaged ({error})") from None
         agent._open(log)
         return agent

@@ -18,6 +18,7 @@ COMMANDS = {
     "ope": ("linmed.ope.command", "what would another policy have earned on this log?"),
     "choose": ("linmed.ope.choose_command", "which of several policies earns most on this log?"),
     "compare": ("linmed.ope.compare_command", "an A/B test: groups of visitors against each other"),
+    "verdict": ("linmed.ope.verdict_command", "which arm is the best by this log, and is that decided?"),
     "serve": ("linmed.serve.command", "the decision service"),
     "warm-up": ("linmed.warm_up", "compile everything now, so that no first decision waits for it"),
     "data": ("linmed.environments.command", "fetch the data sets that may not be shipped"),

@@ -34,13 +34,14 @@ from linmed.kernels import cache
 from linmed.log import DecisionLog
 from linmed.ope import ESTIMATORS, diagnose, evaluate
 from linmed.ope.intervals import VALID
-from linmed.policies import ALL, Policy
+from linmed.policies import ALL, Pinpoint, Policy
 from linmed.policies.paths import variants, walk_all
 from linmed.progress import Bar
 from linmed.serve.bandit import Bandit
 from linmed.serve.catalogue import Catalogue
 from linmed.simulation import simulate
 from linmed.simulation.engine import default_workers
+from linmed.verdict import Verdicts
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ def parts() -> list[Part]:
     found = [Part(policy.name, partial(live, policy)) for policy in first]
     found += [Part(f"{policy.name}, simulated", partial(simulated, policy)) for policy in first]
     found += [Part(f"{interval} intervals", partial(evaluated, interval)) for interval in VALID]
-    found += [Part("designs", designs)]
+    found += [Part("designs", designs), Part("verdicts", verdicts)]
     found += [Part(f"{policy.name}, all shapes", partial(everywhere, policy)) for policy in [*first, *others]]
     return found
 
@@ -109,6 +110,16 @@ def designs() -> None:
     for arms in (np.eye(4), np.random.default_rng(0).normal(size=(40, 4)), np.ones((5, 3))):
         for weights in (design.approx_design(arms), design.optimal_design(arms)):
             design.certificate(arms, weights)
+
+
+def verdicts() -> None:
+    """As agents, logs and simulations come to them."""
+    arms, policy = np.eye(3), Pinpoint()
+    Agent(policy, dim=3, seed=0).verdict(arms).differences()
+    asked, state = Verdicts(arms), policy.start(1, 3)
+    asked.learn(policy, state, np.eye(3), np.zeros(3)).estimates  # noqa: B018
+    problem = FixedArms(arms, np.array([0.5, 0.2, 0.1]))
+    simulate(policy, problem, horizon=3, trials=2, progress=False, workers=1, until="decided")
 
 
 def evaluated(interval: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from linmed.policies import ALL
 
-from .serving import ARMS, application, create, decide, reward
+from .serving import ARMS, application, create, decide, reward, until
 
 CATALOGUE = {"ids": ["red", "green", "blue"], "features": ARMS}
 
@@ -200,3 +200,38 @@ def test_the_openapi_document_shows_examples(app: httpx.Client) -> None:
     for model in ("NewBandit", "DecideRequest", "RewardRequest", "EvaluateRequest"):
         assert document["components"]["schemas"][model]["examples"]
     assert "/v1/bandits/{name}/decide" in document["paths"]
+
+
+def test_a_query_parameter_that_nothing_reads_is_refused_by_its_name(app: httpx.Client) -> None:
+    create(app)
+    made = decide(app)
+    for method, path, body in (
+        ("GET", "", None),
+        ("GET", "/b", None),
+        ("GET", f"/b/decisions/{made['decision_id']}", None),
+        ("GET", "/b/log", None),
+        ("POST", "/b/decide", {"arms": ARMS}),
+        ("POST", "/b/reward", {"decision_id": made["decision_id"], "reward": 1.0}),
+        ("DELETE", "/b", None),
+    ):
+        for query in ("limit=10&offset=2", "limit", "limit=/decide"):
+            answer = app.request(method, f"/v1/bandits{path}?{query}", json=body)
+            assert answer.status_code == 422, (method, path, query)
+            error = answer.json()["error"]
+            assert error["field"] == "limit"
+            assert "'limit' is unknown" in error["message"]
+    assert app.get("/v1/bandits/b").json()["archived"] is False
+    assert app.get("/healthz?at=1").status_code == 200  # probes may carry what they like
+
+
+def test_head_is_answered_where_get_is_without_content(app: httpx.Client) -> None:
+    create(app)
+    paths = ["/", "/healthz", "/readyz", "/metrics", "/v1/status", "/v1/bandits", "/v1/bandits/b"]
+    for path in paths:
+        until(lambda path=path: app.get(path).status_code == 200)  # type: ignore[misc]
+        shown, head = app.get(path), app.head(path)
+        assert (head.status_code, head.content) == (200, b""), path
+        assert head.headers["content-type"] == shown.headers["content-type"]
+    assert app.head("/v1/bandits/unknown").status_code == 404
+    assert app.head("/v1/bandits/b/decide").status_code == 405
+    assert "head" not in app.get("/v1/openapi.json").json()["paths"]["/v1/bandits"]

@@ -148,6 +148,11 @@ def test_a_copy_takes_the_place_of_nothing_but_an_older_copy(filled: db.Database
         backup(filled, tmp_path / "test.db")
     with pytest.raises(DatabaseError, match="cannot copy"):
         backup(filled, tmp_path / "no such folder" / "copy.db")
+    os.mkfifo(tmp_path / "pipe")  # it would be waited for
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    for name in ("pipe", "link", "."):
+        with pytest.raises(DatabaseError, match="is no file"):
+            backup(filled, tmp_path / name)
     other = tmp_path / "served.db"
     with application(f"sqlite:///{other}"), pytest.raises(DatabaseError, match="in use"):
         backup(filled, other)

@@ -259,3 +259,11 @@ def test_the_client_waits_for_reports_which_are_called_off_when_it_leaves(
     with Client(str(app.base_url), timeout=0.2, patience=0) as client:
         client.export("b", tmp_path / "log.parquet")  # a process has to be started first
     assert (tmp_path / "log.parquet").read_bytes()[:4] == b"PAR1"
+
+
+def test_an_empty_key_is_not_taken_for_none(app: httpx.Client) -> None:
+    """A variable that was never set: with a key of the client's own, a retry would decide twice."""
+    create(app)
+    with Client(str(app.base_url)) as client, pytest.raises(ServiceError, match="key") as refused:
+        client.decide("b", ARMS, key="")
+    assert refused.value.status == 422

@@ -91,7 +91,7 @@ def test_the_images_command_wants_a_token_and_then_serves(tmp_path: Path) -> Non
 
     def run(*options: str) -> "subprocess.CompletedProcess[str]":
         words = ["sh", str(DEPLOY / "serve.sh"), *options]
-        return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=120)
+        return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=600)
 
     assert "--create-token admin" in run().stderr
     assert run("--create-token", "admin").stdout.startswith("lm_")

@@ -1,9 +1,11 @@
 """`linmed serve --import`: a bandit goes on where an agent's file or a decision log ends."""
 
+import os
 import signal
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -270,8 +272,14 @@ def test_wrong_files_names_and_policies_are_refused_by_name(known: str, tmp_path
     fixed = Agent(EXP2(horizon=100), 2, seed=1)
     fixed.decide(ARMS)
     fixed.save(tmp_path / "fixed.npz")
+    os.mkfifo(tmp_path / "pipe")
+    vast = b"{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000000,), }".ljust(117) + b"\n"
+    with zipfile.ZipFile(tmp_path / "vast.npz", "w") as file:
+        file.writestr("meta.npy", b"\x93NUMPY\x01\x00v\x00" + vast)
     for path, name, policy, message in [
         (tmp_path / "nothing", "b", None, "there is no file"),
+        (tmp_path / "pipe", "b", None, "is no file"),  # it would be waited for
+        (tmp_path / "vast.npz", "b", None, "not a linmed agent"),
         (tmp_path / "text", "b", None, "neither an agent's file nor a decision log"),
         (tmp_path / "arrays.npz", "b", None, "not a linmed agent"),
         (tmp_path / "fixed.npz", "b", None, "one fixed set of arms"),

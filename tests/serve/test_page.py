@@ -22,7 +22,7 @@ from .serving import Running, application
 PAGE = Path(__file__).parents[2] / "src" / "linmed" / "serve" / "page"
 SHOT = os.environ.get("LINMED_SCREENSHOT")
 """Where to write a screenshot for the documentation."""
-PATIENCE = 90_000
+PATIENCE = 300_000
 """Milliseconds: the first report of a server loads much code."""
 ARMS = {"news": [1.0, 0.0], "sport": [0.6, 0.8], "a long night of music": [0.3, -0.5]}
 
@@ -304,6 +304,36 @@ def test_what_others_wrote_is_text(browser: Any, running: Running) -> None:
     page.get_by_role("button", name="Decide", exact=True).click()
     page.locator("#probabilities").wait_for()
     assert page.locator("#report img").count() == 0
+
+
+HOSTILE = {
+    "</td><script>window.hit = 1</script>": [1.0],
+    "__proto__": [0.9],
+    "constructor": [0.8],
+    "\u202etxet sdrawkcab": [0.7],
+    "two\nlines\ttabs": [0.6],
+    "W" * 200: [0.5],
+    "javascript:window.hit=1": [0.4],
+    "' onmouseover='window.hit=1": [0.3],
+}
+
+
+@pytest.mark.parametrize("width", [390, 1200])
+def test_names_made_to_break_the_page_do_not(browser: Any, running: Running, width: int) -> None:
+    name, label = f"hostile-{width}", "<svg onload='window.hit=1'>" + "M" * 300
+    with Client(running.url) as client:
+        client.create(name, 1, {"policy": "LinMED", "label": label}, catalogue=HOSTILE, reward_range=(0, 1))
+        for _ in range(12):
+            client.reward(name, client.decide(name), 1.0)
+    page = opened(browser, running.url, name, width)
+    problems: list[str] = []
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.get_by_role("button", name="Decide", exact=True).click()
+    page.locator("#probabilities").wait_for()
+    assert set(page.locator("#arms .id").all_text_contents()) == set(HOSTILE)
+    assert page.evaluate("window.hit") is None
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert problems == []
 
 
 def test_the_page_says_what_is_being_compiled(

@@ -109,13 +109,13 @@ def test_one_byte_at_a_time_is_no_way_around_the_limit(sqlite: str) -> None:
 
 
 def test_idle_connections_are_kept_for_a_while_and_then_closed(sqlite: str) -> None:
-    with application(sqlite, idle_seconds=4.0, head_seconds=1.0) as app:
+    with application(sqlite, idle_seconds=10.0, head_seconds=2.0) as app:
         create(app)
         with connection(app) as opened:
-            for _ in range(3):  # longer than a head may take, shorter than it may be idle
+            for _ in range(2):  # longer than a head may take, shorter than it may be idle
                 opened.sendall(WHOLE)
                 assert answer(opened).startswith(b"HTTP/1.1 200 ")
-                time.sleep(1.2)
+                time.sleep(2.5)
             assert last_words(opened) == b""
 
 
@@ -158,9 +158,8 @@ def test_a_caller_that_leaves_in_the_middle_is_no_error(sqlite: str, tmp_path: P
                 opened.sendall(HALF)
                 time.sleep(0.02)
         decide(client)
-        text = client.get("/metrics").text
-        assert 'status="500"' not in text
-        assert 'status="499"' in text
+        until(lambda: 'status="499"' in client.get("/metrics").text)
+        assert 'status="500"' not in client.get("/metrics").text
         server.end()
         log = server.log.read_text()
     assert "Traceback" not in log
@@ -181,10 +180,9 @@ def test_sigterm_does_not_wait_for_half_sent_requests_but_answers_whole_ones(
         head = HEAD.replace(b"/decide", b"/decide/batch") + b"Content-Length: %d\r\n\r\n" % len(body)
         whole.sendall(head + body)
         until(lambda: taken(whole))
-        started = time.monotonic()
         server.end(signal.SIGTERM)
-        assert time.monotonic() - started < 25  # half a request took 30 s
         assert answer(whole).startswith(b"HTTP/1.1 200 ")
+        assert "timeout graceful shutdown exceeded" not in server.log.read_text()  # as half a request did
 
 
 def taken(opened: socket.socket) -> bool:

@@ -185,3 +185,18 @@ def test_every_answer_forbids_framing_and_foreign_scripts(app: httpx.Client) -> 
         headers = app.get(path).headers
         assert headers["Content-Security-Policy"].startswith("default-src 'self'")
         assert headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_what_a_token_is_for_is_one_line_and_a_name(sqlite: str) -> None:
+    opened = db.Database(sqlite)
+    opened.open()
+    for label in ("shop\nffffffffffff  admin  all bandits", "\x1b[2J", "x" * 201):
+        with pytest.raises(ValueError, match="label must be one line"):
+            tokens.create(opened, ["read"], label=label)
+    for bandit in ("a b", "../b", "b\n", "\ud800", "*"):
+        with pytest.raises(ValueError, match="bandit must be a bandit's name"):
+            tokens.create(opened, ["read"], bandit)
+    assert tokens.listing(opened) == []
+    tokens.create(opened, ["read"], "not-yet-made", "the shop’s page")
+    assert [row["bandit"] for row in tokens.listing(opened)] == ["not-yet-made"]
+    opened.close()

@@ -70,6 +70,13 @@ def test_a_parameter_does_not_take_the_place_of_a_result(tmp_path):
     assert set(table["policy.trial"].to_pylist()) == {None}  # no 64 bits hold it; the configuration does
 
 
+def test_a_number_that_may_be_unknown_is_a_column_of_numbers():
+    policies = [LinMED(sigma=0.5), LinMED(sigma="unknown", ridge="learned")]
+    table = simulate(policies, LargeGap(), 5, 2, progress=False).table()
+    assert set(table["policy.sigma"].to_pylist()) == {0.5, None}
+    assert set(table["policy.confidence"].to_pylist()) == {"paper"}
+
+
 def test_a_parameter_that_is_text_here_and_a_number_there_is_one_column():
     table = simulate([LinTS(), LinTS(scale=2.0)], LargeGap(), 5, 2, progress=False).table()
     assert set(table["policy.scale"].to_pylist()) == {"frequentist", "2.0"}

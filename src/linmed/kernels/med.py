@@ -158,11 +158,10 @@ def centre(arms, p, best, inverse, s, center):
 
 
 @inlined
-def weigh(blocks, start, d, theta, inverse, s, sharpness, center, length, difference):
-    """‖a‖² in V⁻¹ and log f_t(a) of eq. (f_tm1) for the arms of the block at `start`; sharpness = 1/√β.
+def seen_from(blocks, start, d, theta, inverse, s, center, length, difference):
+    """‖a‖², Δ̂ = ⟨θ̂, â − a⟩ and ‖â − a‖², norms in V⁻¹, for the arms of the block at `start`; see `centre`.
 
-    With Δ̂ = ⟨θ̂, â − a⟩: log f = −Δ̂² / (β ‖â − a‖²) with 0/0 = 0, never −inf, and VANISHED where ‖â − a‖²
-    is too small. The lengths come from a = â + (a − â).
+    The lengths come from a = â + (a − â).
     """
     ahead, gap = splat(length), splat(0.0)
     for k in range(d):
@@ -171,11 +170,22 @@ def weigh(blocks, start, d, theta, inverse, s, sharpness, center, length, differ
         gap = multiply_add(x, splat(-theta[s, k]), gap)
         ahead = multiply_add(x, splat(2.0 * center[d + k]), ahead)
     distance2 = squared_length(difference, 0, d, inverse, s * d * d, d)
+    return add(ahead, distance2), gap, distance2
+
+
+@inlined
+def weigh(blocks, start, d, theta, inverse, s, sharpness, center, length, difference):
+    """‖a‖² in V⁻¹ and log f_t(a) of eq. (f_tm1) for the arms of the block at `start`; sharpness = 1/√β.
+
+    With Δ̂ = ⟨θ̂, â − a⟩: log f = −Δ̂² / (β ‖â − a‖²) with 0/0 = 0, never −inf, and VANISHED where ‖â − a‖²
+    is too small.
+    """
+    lengths, gap, distance2 = seen_from(blocks, start, d, theta, inverse, s, center, length, difference)
     ratio = multiply(gap, splat(sharpness))
     value = divide(multiply(ratio, ratio), multiply(distance2, splat(-1.0)))
     value = larger(value, splat(LOWEST))
     value = where_greater(distance2, splat(TINY), value, splat(VANISHED))
-    return add(ahead, distance2), where_greater(gap, splat(0.0), value, splat(0.0))
+    return lengths, where_greater(gap, splat(0.0), value, splat(0.0))
 
 
 @inlined

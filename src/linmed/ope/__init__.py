@@ -28,6 +28,7 @@ from linmed.ope.plot import plot_sequences
 from linmed.ope.regression import Refitted, Ridge
 from linmed.ope.replay import Replay, ReplayResult
 from linmed.ope.targets import Frozen, Target, as_target
+from linmed.ope.verdict import Arms, LogVerdict, verdict
 
 __all__ = [
     "DM",
@@ -36,6 +37,7 @@ __all__ = [
     "IPW",
     "SNDR",
     "SNIPW",
+    "Arms",
     "Choice",
     "ClippedIPW",
     "DRos",
@@ -43,6 +45,7 @@ __all__ = [
     "Diagnosis",
     "Estimator",
     "Frozen",
+    "LogVerdict",
     "MarginalIPW",
     "OPEWarning",
     "Refitted",
@@ -65,4 +68,5 @@ __all__ = [
     "plot_sequences",
     "sequence",
     "snipw",
+    "verdict",
 ]

@@ -1,6 +1,6 @@
 """`learn_from`: an agent that begins with what a log has to teach."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 
 import numpy as np
@@ -57,17 +57,37 @@ def learn_from(
             f"policy must learn from arms, as LinMED() does: {policy.name} cannot learn from another "
             "policy's decisions, only from its own, at their moment (Replay lets it take them)",
         )
-    if dim is not None:
-        dim = checks.whole("dim", dim)
     if seed is not None:
         checks.whole("seed", seed, at_least=0)
     log = as_log(log)
+    agent: Agent | None = None
+    for vectors, rewards in lessons(log, dim, missing=missing, mature=mature, batch=batch, progress=progress):
+        agent = agent or Agent(policy, vectors.shape[1], seed)
+        try:
+            agent.observe(vectors, rewards)
+        except ValueError as error:
+            raise BadValue("policy", f"{policy.name} cannot learn from {log.name}: {error}") from None
+    assert agent is not None
+    return agent
+
+
+def lessons(
+    log: DecisionLog,
+    dim: int | None = None,
+    *,
+    missing: str | float = "skip",
+    mature: float | timedelta | None = None,
+    batch: int = BATCH,
+    progress: Callable[[int], object] | None = None,
+) -> Iterator[tuple[Floats, Floats]]:
+    """What was played (n,d) and paid (n,), batch by batch; wrong rows are named at the end."""
+    if dim is not None:
+        dim = checks.whole("dim", dim)
     own = holds(log, "features") or ("features" in log.columns and not holds(log, "arms"))
     if not own:
         require(log, ["arms"], "learning without the column 'features'", "log")
     columns, extra = ((), ("features",)) if own else (("arms",), ())
     reader = Reader(columns=columns, extra=extra, missing=missing, mature=mature, batch=batch).settled(log)
-    agent: Agent | None = None
     reading, wrong = Reading(), Problems()
     for rounds in reader.scan(log, reading):
         vectors = (_features if own else _played)(rounds, dim, wrong)
@@ -75,14 +95,11 @@ def learn_from(
         _require_small("reward", rounds, rounds.reward[:, None], wrong)
         if not wrong:
             dim = vectors.shape[1]
-            agent = agent or Agent(policy, dim, seed)
-            _observe(agent, vectors, rounds.reward, log)
+            yield vectors, rounds.reward
         if progress is not None:
             progress(reading.decisions)
     reading.problems.merge(wrong, 0)
     reading.finish(log)
-    assert agent is not None
-    return agent
 
 
 def _features(rounds: Rounds, dim: int | None, problems: Problems) -> Floats:
@@ -117,10 +134,3 @@ def _require_small(name: str, rounds: Rounds, values: Floats, problems: Problems
         largest = np.abs(values).max(axis=1)  # NaN where one is
         rule = f"{name} must be finite and at most {checks.LARGEST:g} in size"
         problems.add(rule, rounds.row, ~(largest <= checks.LARGEST), largest.item)
-
-
-def _observe(agent: Agent, features: Floats, reward: Floats, log: DecisionLog) -> None:
-    try:
-        agent.observe(features, reward)
-    except ValueError as error:
-        raise BadValue("policy", f"{agent.policy.name} cannot learn from {log.name}: {error}") from None

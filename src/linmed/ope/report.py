@@ -104,6 +104,9 @@ def unread(log: DecisionLog) -> list[str]:
 def rows(table: Table) -> list[dict[str, Any]]:
     """A table for JSON, which knows no NaN."""
     return [
-        {key: None if isinstance(value, float) and math.isnan(value) else value for key, value in row.items()}
+        {
+            key: value if not isinstance(value, float) or math.isfinite(value) else None
+            for key, value in row.items()
+        }
         for row in table.to_pylist()
     ]

@@ -9,6 +9,7 @@ from linmed.policies.lin_ts import LinTS
 from linmed.policies.linmed import LinMED, LinMEDNoDesign
 from linmed.policies.maillard import MaillardSampling
 from linmed.policies.oful import OFUL, LinUCB
+from linmed.policies.pinpoint import Pinpoint
 from linmed.policies.rand_ucb import RandUCB
 from linmed.policies.ridge import RidgePolicy, RidgeState
 from linmed.policies.spanner_igw import SpannerIGW
@@ -30,6 +31,7 @@ __all__ = [
     "LinTS",
     "LinUCB",
     "MaillardSampling",
+    "Pinpoint",
     "Policy",
     "Properties",
     "RandUCB",

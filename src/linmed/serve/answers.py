@@ -61,10 +61,10 @@ def read(body: bytes, model: type[Body]) -> Body:
         raise _invalid(error, "body") from None
 
 
-def checked(name: str, text: str, kind: TypeAdapter[Any]) -> Any:
-    """A part of the path."""
+def checked(name: str, given: Any, kind: TypeAdapter[Any]) -> Any:
+    """A part of the path, or all of the query."""
     try:
-        return kind.validate_python(text)
+        return kind.validate_python(given)
     except ValidationError as error:
         raise _invalid(error, name) from None
 

@@ -1,6 +1,7 @@
 """The application: the routes over a server, behind the gate, with their OpenAPI document."""
 
 import contextlib
+import functools
 import inspect
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -19,7 +20,7 @@ from linmed.serve.answers import Json, body_of, checked, failed, http_error, rea
 from linmed.serve.assets import PAGE
 from linmed.serve.database import Database
 from linmed.serve.errors import Refused
-from linmed.serve.gate import Gate
+from linmed.serve.gate import TAKE_BODIES, Gate
 from linmed.serve.large import read_large
 from linmed.serve.leaving import Left, unless_left
 from linmed.serve.quick import Quick
@@ -93,11 +94,14 @@ def endpoint(server: Server, route: Route) -> Endpoint:
 
     async def answer(request: Request) -> Response:
         caller = request.scope["caller"]
+        take_no_query(request)
         given: list[Any] = [checked(key, text, PATH[key]) for key, text in request.path_params.items()]
         if route.scope is None:
             given.append(caller)
         else:
             allow(caller, route.scope, given[0])
+        if route.asks is not None:
+            given.append(checked("query", dict(request.query_params), TypeAdapter(route.asks)))
         if route.takes is not None:
             body = await body_of(request)
             large = await read_large(body, route.takes, server.drawing.threads)
@@ -118,6 +122,16 @@ def endpoint(server: Server, route: Route) -> Endpoint:
     return answer
 
 
+def take_no_query(request: Request) -> None:
+    """A parameter that nothing reads is a mistake, as an unknown field of a body is."""
+    for name in request.query_params:
+        known = (
+            "its path and its body say it all" if request.method in TAKE_BODIES else "its path says it all"
+        )
+        text = f"query parameter {name[:100]!r} is unknown: {request.method} takes none here, {known}"
+        raise Refused("invalid", text, name[:100])
+
+
 def add(app: FastAPI, tag: str, route: Route, answer: Endpoint) -> None:
     """Tell FastAPI, which finds and documents the route."""
     extra: dict[str, Any] = {
@@ -127,6 +141,9 @@ def add(app: FastAPI, tag: str, route: Route, answer: Endpoint) -> None:
             if re.search(rf"{{{key}\b", route.path)
         ]
     }
+    if route.asks is not None:
+        asked = route.asks.model_json_schema()["properties"]
+        extra["parameters"] += [{"name": key, "in": "query", "schema": kind} for key, kind in asked.items()]
     if route.takes is not None:
         schema = {"$ref": f"#/components/schemas/{route.takes.__name__}"}
         extra["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
@@ -144,6 +161,13 @@ def add(app: FastAPI, tag: str, route: Route, answer: Endpoint) -> None:
         openapi_extra=extra,
         include_in_schema=route.shown,
     )
+    if route.method == "GET":
+        answer_head(app, PREFIX + route.path, answer)
+
+
+def answer_head(app: FastAPI, path: str, answer: Endpoint) -> None:
+    """HEAD as GET, but for the content, which the web server leaves out."""
+    app.add_api_route(path, answer, methods=["HEAD"], include_in_schema=False)
 
 
 def add_operation(app: FastAPI, server: Server) -> None:
@@ -155,16 +179,17 @@ def add_operation(app: FastAPI, server: Server) -> None:
 
         return show
 
+    looked_at = functools.partial(app.api_route, methods=["GET", "HEAD"], include_in_schema=False)
     for path, (content, kind) in PAGE.items():
-        app.get(path, include_in_schema=False)(page(content, kind))
+        looked_at(path)(page(content, kind))
 
-    @app.get("/healthz", include_in_schema=False)
-    async def healthz() -> Response:
+    @looked_at("/healthz")
+    async def healthz(request: Request) -> Response:
         """The process answers."""
         return Json({"status": "ok"})
 
-    @app.get("/readyz", include_in_schema=False)
-    async def readyz() -> Response:
+    @looked_at("/readyz")
+    async def readyz(request: Request) -> Response:
         """Whether decisions of every bandit can be taken."""
         status = await server.status()
         body: dict[str, Any] = {"status": status}
@@ -172,12 +197,12 @@ def add_operation(app: FastAPI, server: Server) -> None:
             body["broken"] = len(broken) if len(server.tokens) else broken  # anyone may ask this
         return Json(body, 200 if status == "ready" else 503)
 
-    @app.get("/v1/status", include_in_schema=False)
-    async def status() -> Response:
+    @looked_at("/v1/status")
+    async def status(request: Request) -> Response:
         """The same for the page, with the policies that are being compiled for this machine."""
         return Json({"status": await server.status(), "compiling": server.compiler.at_work})
 
-    @app.get("/metrics", include_in_schema=False)
+    @looked_at("/metrics")
     async def metrics(request: Request) -> Response:
         """For Prometheus."""
         allow(request.scope["caller"], "read")

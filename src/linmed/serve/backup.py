@@ -5,6 +5,7 @@ SQLite's own backup reads one moment, as a transaction does, and holds nobody up
 it is whole and was found sound, and takes the place of nothing but an older copy of the same database.
 """
 
+import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -80,8 +81,10 @@ def content(connection: sqlite3.Connection) -> Content | None:
 
 def _refuse_to_lose(target: Path, source: Path, known: Content) -> None:
     """Raise where the copy would take the place of anything but an older copy."""
-    if not target.exists():
+    if not os.path.lexists(target):
         return
+    if not target.is_file():  # to open a pipe would be to wait for its other end
+        raise DatabaseError(f"{target} exists and is no file: give the copy another name")
     if target.samefile(source):
         raise DatabaseError(f"{target} is the database itself: give the copy another name")
     if Path(f"{target}-wal").exists():

@@ -195,6 +195,24 @@ class Requests:
         body = {"missing": missing, "mature": _seconds(mature)}
         return Call("POST", _path(name, "trend"), _object, body, timeout=REPORTING)
 
+    def verdict(
+        self,
+        name: str,
+        arms: ArrayLike | None = None,
+        *,
+        arm_ids: Sequence[str] | None = None,
+        context: ArrayLike | None = None,
+        delta: float = 0.05,
+        epsilon: float = 0.0,
+    ) -> Call[dict[str, Any]]:
+        """Which items of the catalogue, or which of these arms (K, d), can still be the best?"""
+        if arms is None and arm_ids is None and context is None:
+            path = f"{_path(name, 'verdict')}?delta={delta}&epsilon={epsilon}"
+            return Call("GET", path, _object, timeout=REPORTING)
+        body = {**_wanted(arms, arm_ids, context, None), "delta": delta, "epsilon": epsilon}
+        body.pop("key")
+        return Call("POST", _path(name, "verdict"), _object, body, timeout=REPORTING)
+
     def arms(self, name: str) -> Call[dict[str, Any]]:
         """The catalogue with every item's estimate and interval."""
         return Call("GET", _path(name, "arms"), _object)
@@ -239,7 +257,7 @@ def _wanted(
     context: ArrayLike | None = None,
     key: str | None = None,
 ) -> dict[str, Any]:
-    body: dict[str, Any] = {"key": key or uuid.uuid4().hex}
+    body: dict[str, Any] = {"key": uuid.uuid4().hex if key is None else key}
     if arms is not None:
         body["arms"] = _numbers(arms)
     if arm_ids is not None:

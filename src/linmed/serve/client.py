@@ -157,6 +157,7 @@ class Client(_Sender):
     evaluate = _blocking(Requests.evaluate)
     trend = _blocking(Requests.trend)
     arms = _blocking(Requests.arms)
+    verdict = _blocking(Requests.verdict)
     export = _blocking(Requests.export)
 
     def _send(self, call: Call[T]) -> T:
@@ -210,6 +211,7 @@ class AsyncClient(_Sender):
     evaluate = _awaited(Requests.evaluate)
     trend = _awaited(Requests.trend)
     arms = _awaited(Requests.arms)
+    verdict = _awaited(Requests.verdict)
     export = _awaited(Requests.export)
 
     async def _send(self, call: Call[T]) -> T:

@@ -15,7 +15,7 @@ from linmed.checks import Floats
 from linmed.serve.bandit import Bandit, Drawn
 from linmed.serve.catalogue import Offer
 from linmed.serve.database import now
-from linmed.serve.numbers import blob, pack, pack_places
+from linmed.serve.numbers import blob, pack, pack_places, vector
 
 BLOCK = 256
 EVERY = 128
@@ -37,7 +37,7 @@ class Drawer:
         with self._lock:
             noise, identifier = self._noise(bandit), self._identifier()
         drawn = bandit.draw(offer.vectors, noise)
-        return {
+        row = {
             "id": identifier,
             "bandit": bandit.id,
             "key": key,
@@ -51,8 +51,12 @@ class Drawer:
             "best": drawn.best,
             "log_probability": drawn.log_probability,
             "kept": blob(drawn.kept),
-            **(_given(bandit, offer, drawn) if offer.catalogue is None else _listed(offer, drawn)),
         }
+        if offer.catalogue is None:
+            _given(row, bandit, offer, drawn)
+        else:
+            _listed(row, offer, drawn)
+        return row
 
     def _noise(self, bandit: Bandit) -> Floats:
         """Random numbers for one decision, (1, noise_size), from a block."""
@@ -78,41 +82,44 @@ class Drawer:
         return f"{self._last:016x}{random}"
 
 
-def _given(bandit: Bandit, offer: Offer, drawn: Drawn) -> dict[str, Any]:
+def _given(row: dict[str, Any], bandit: Bandit, offer: Offer, drawn: Drawn) -> None:
     """What the log holds of arms that came with the request: themselves."""
-    return {
-        "features": blob(drawn.features),
-        "log_probabilities": blob(drawn.log_probabilities),
-        "arms": blob(offer.vectors) if bandit.log_arms else None,
-        **dict.fromkeys(("catalogue", "item", "offered", "context")),
-    }
+    row["features"] = blob(drawn.features)
+    row["log_probabilities"] = blob(drawn.log_probabilities)
+    row["arms"] = blob(offer.vectors) if bandit.log_arms else None
+    row["catalogue"] = row["item"] = row["offered"] = row["context"] = None
 
 
-def _listed(offer: Offer, drawn: Drawn) -> dict[str, Any]:
+def _listed(row: dict[str, Any], offer: Offer, drawn: Drawn) -> None:
     """What the log holds of arms from the catalogue: what makes them, again and again, to the last bit."""
     catalogue, places, every = offer.catalogue, offer.places, drawn.log_probabilities
     assert catalogue is not None
     assert offer.context is not None
     place = drawn.arm if places is None else int(places[drawn.arm])
-    return {
-        "features": b"",
-        "log_probabilities": None if every is None or len(every) > EVERY else every.astype("<f4").tobytes(),
-        "arms": None,
-        "catalogue": catalogue.version,
-        "item": catalogue.numbers[place],
-        "offered": None if places is None else pack_places(places, len(catalogue.ids)),
-        "context": pack(offer.context) if offer.context.size else None,
-    }
+    row["features"], row["arms"] = b"", None
+    row["log_probabilities"] = None if every is None or len(every) > EVERY else every.astype("<f4").tobytes()
+    row["catalogue"], row["item"] = catalogue.version, catalogue.numbers[place]
+    row["offered"] = None if places is None else pack_places(places, len(catalogue.ids))
+    row["context"] = pack(offer.context) if offer.context.size else None
 
 
 def log_probabilities(row: Any) -> Floats | None:
-    """Of every arm, where a row of the log has them; that of the arm played is exact."""
-    content = row["log_probabilities"]
+    """Of every arm, where a row of the log has them; that of the arm played is exact, and they sum to 1."""
+    content, played = row["log_probabilities"], row["arm"]
     if content is None:
         return None
-    kind = "<f4" if len(content) == 4 * row["arm_count"] else "<f8"
-    every = np.frombuffer(content, dtype=kind).astype(np.float64)
-    every[row["arm"]] = row["log_probability"]
+    if len(content) == 8 * row["arm_count"]:
+        every = vector(content)
+        every[played] = row["log_probability"]
+        return every
+    every = np.frombuffer(content, dtype="<f4").astype(np.float64)
+    every[played] = -np.inf
+    # The others were rounded to single precision: they share what the arm played leaves them, 1 − p. Where
+    # that is next to nothing, so is their error, and 1 − p is itself known to fewer digits than they are.
+    rest, total = -np.expm1(row["log_probability"]), np.exp(every).sum()
+    if rest > 1e-8 and total > 0.0:
+        every += np.log(rest / total)
+    every[played] = row["log_probability"]
     return every
 
 

@@ -35,7 +35,7 @@ CHECKPOINT = 5.0
 """Seconds between two checkpoints of an idle engine; a busy one's commits make them by the WAL's size."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Decide:
     """One request for decisions, drawn already: all are written, or none.
 
@@ -51,7 +51,7 @@ class Decide:
         return len(self.rows)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Reward:
     """One request with rewards (decision id, reward): all are written, or none."""
 
@@ -64,7 +64,7 @@ class Reward:
         return len(self.rewards)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Call:
     """Something else to write: a function that makes its own transaction."""
 

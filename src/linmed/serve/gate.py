@@ -1,5 +1,6 @@
 """What every request passes before its route: who asks, how much, how often; and what no answer may show."""
 
+import functools
 import logging
 import re
 import time
@@ -23,6 +24,7 @@ Send = Callable[[Message], Awaitable[None]]
 
 OPEN = frozenset({*PAGE, "/healthz", "/readyz", "/v1/openapi.json"})
 """Shows nothing of anyone's data."""
+TAKE_BODIES = ("POST", "PATCH", "PUT")
 EVERYTHING = frozenset({"read", "decide", "admin"})
 _LOCAL = re.compile(rb"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]*)?", re.IGNORECASE)
 HEADERS = [
@@ -86,7 +88,7 @@ class Gate:
             if "refused" in scope:  # by `quick`, which has checked it
                 raise scope["refused"]
             if "caller" not in scope:
-                self.check(scope)
+                self.check(scope, dict(scope["headers"]))
             if not scope["content_length"]:
                 receive = self._counted(receive)
             await self.app(scope, receive, watched)
@@ -102,9 +104,8 @@ class Gate:
             route = getattr(scope.get("route"), "path", "none")
             self.metrics.answered(route, status, time.perf_counter() - started)
 
-    def check(self, scope: Scope) -> None:
+    def check(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
         """Find out who asks (`scope["caller"]`), and refuse what no route needs to see."""
-        headers = dict(scope["headers"])
         closed = len(self.tokens) > 0 or not self.settings.loopback
         scope["content_length"] = length = headers.get(b"content-length")
         if not closed and not _LOCAL.fullmatch(headers.get(b"host", b"")):
@@ -114,7 +115,7 @@ class Gate:
             # The web server has put U+FFFD for what it could not read: different ids would become one.
             raise Refused("malformed", "the path is not UTF-8")
         address = (scope.get("client") or ("unknown",))[0]
-        caller = Caller(address, EVERYTHING)
+        caller = _anybody(address)
         if closed and scope["path"] not in OPEN:
             caller = self._identified(headers.get(b"authorization", b"").decode("latin-1"), address)
         if not self.rates.take(caller.id):
@@ -123,10 +124,7 @@ class Gate:
             raise Refused("overloaded", text, retry_after=1)
         if length is not None and (not length.isdigit() or int(length) > self.settings.max_body):
             raise self._too_large()
-        if (
-            scope["method"] in ("POST", "PATCH", "PUT")
-            and headers.get(b"content-type") != b"application/json"
-        ):
+        if scope["method"] in TAKE_BODIES and headers.get(b"content-type") != b"application/json":
             kind = headers.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
             if kind != "application/json":
                 raise Refused("wrong type", f"Content-Type must be application/json, got {kind[:100]!r}")
@@ -159,6 +157,12 @@ class Gate:
             return message
 
         return counted
+
+
+@functools.lru_cache(maxsize=1024)
+def _anybody(address: str) -> Caller:
+    """A caller of a server without tokens."""
+    return Caller(address, EVERYTHING)
 
 
 def _is_text(raw_path: bytes) -> bool:

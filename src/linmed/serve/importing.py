@@ -59,6 +59,8 @@ def import_file(
     """
     if not path.exists():
         raise ValueError(f"there is no file {path}: --import needs an agent's file or a decision log")
+    if not path.is_file() and not path.is_dir():  # to open a pipe would be to wait for its other end
+        raise ValueError(f"{path} is no file: --import needs an agent's file or a decision log")
     if _is_agent(path):
         if policy is not None:
             raise ValueError(f"--policy is for decision logs: {path} is an agent's file and has its own")

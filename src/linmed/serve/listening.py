@@ -1,9 +1,13 @@
 """The socket that a server listens on, and a server on it."""
 
+import gc
 import socket
 from typing import Any
 
 from linmed.serve.settings import Settings
+
+YOUNG = 20_000
+"""Objects made since the last search for garbage that lead to the next: those of many requests at once."""
 
 
 def bound(settings: Settings) -> socket.socket:
@@ -34,7 +38,12 @@ def serve(settings: Settings, database: Any, listener: socket.socket) -> None:
     from linmed.serve.protocol import WebServer
 
     allow_files(settings.max_connections)
-    WebServer(create_app(settings, database), settings).run(sockets=[listener])
+    server = WebServer(create_app(settings, database), settings)
+    # What is here now stays: to look through it for garbage again and again would make requests wait.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(YOUNG)
+    server.run(sockets=[listener])
 
 
 def allow_files(connections: int) -> None:

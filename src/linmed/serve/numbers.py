@@ -10,6 +10,7 @@ from linmed.checks import Floats
 
 CHUNK = 1000
 """Values in one IN (...): both databases take more."""
+_LITTLE = np.dtype("<f8")
 _KINDS = ("|i1", "<f2", "<f4", "<f8")
 
 T = TypeVar("T")
@@ -21,7 +22,7 @@ def blob(array: Floats) -> bytes: ...
 def blob(array: None) -> None: ...
 def blob(array: Floats | None) -> bytes | None:
     """float64, little-endian."""
-    return None if array is None else array.astype("<f8", copy=False).tobytes()
+    return None if array is None else array.astype(_LITTLE, copy=False).tobytes()
 
 
 def vector(content: bytes) -> Floats:

@@ -15,6 +15,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from linmed.serve.answers import refusal
 from linmed.serve.errors import Refused
 from linmed.serve.gate import Gate
+from linmed.serve.reply import Reply
 from linmed.serve.settings import Settings
 
 MAX_HEAD = 32 * 2**10
@@ -37,8 +38,8 @@ class Connection(HttpToolsProtocol):
         self._arrived = 0  # its bytes, but for those that came together with an earlier request's
         self._chunk = 0  # bytes of the piece at hand
         self._head = True  # its head is not complete
-        self._held: RequestResponseCycle | None = None  # whose body `quick` waits for
-        self._answering: RequestResponseCycle | None = None  # whose turn it is; later ones are in `pipeline`
+        self._held: Reply | None = None  # whose body `quick` waits for
+        self._answering: RequestResponseCycle | Reply | None = None  # whose turn it is; others: `pipeline`
         self._why: Refused | None = None  # that parsing ended
         self._ending = False  # what comes now is not read
         self._unsent = 0  # bytes of answers when the other side was last found to be late in taking them
@@ -66,8 +67,8 @@ class Connection(HttpToolsProtocol):
             self._refuse(_LONG_HEAD if self._head else Refused("too large", "the request's body is too long"))
 
     def on_message_begin(self) -> None:
-        """The first byte of a request."""
-        super().on_message_begin()
+        """The first byte of a request; ASGI's description of it is made when it is needed."""
+        self.url, self.headers, self.expect_100_continue = b"", [], False
         self._receiving = self._head = True
         self._expect(self.settings.head_seconds)
 
@@ -82,13 +83,39 @@ class Connection(HttpToolsProtocol):
             self._end_parsing(_UPGRADE)  # the parser would take its body for the next request
         self._head = False
         self._expect(self.settings.body_seconds)
-        super().on_headers_complete()
+        free = (self.cycle is None or self.cycle.response_complete) and not self.flow.write_paused
+        if free and not upgrade:
+            self._held = self.quick.take(self, self.parser.get_method(), self.url, self.headers)
+        if self._held is None:
+            self._to_application()
+        else:
+            self._held.keep_alive = (
+                self.parser.get_http_version() != "1.0" and self.parser.should_keep_alive()
+            )
+            self.cycle = self._answering = self._held  # type: ignore[assignment]
         if upgrade:
             self.cycle.keep_alive = False
 
     def _end_parsing(self, why: Refused) -> None:
         self._why = why
         raise why
+
+    def _to_application(self) -> None:
+        """The request whose head has come goes the way of all, with what was learned of it until now."""
+        held, self._held = self._held, None
+        url, headers, expects = self.url, self.headers, self.expect_100_continue
+        super().on_message_begin()
+        self.url, self.expect_100_continue = url, expects
+        self.headers += headers
+        if held is None:
+            super().on_headers_complete()
+            return
+        self.scope.update(held.scope)  # type: ignore[typeddict-item]
+        self.cycle = None  # type: ignore[assignment]
+        super().on_headers_complete()
+        self.cycle.body, self.cycle.more_body = held.body, held.more_body
+        self.cycle.keep_alive = held.keep_alive
+        self.cycle.message_event.set()
 
     def on_message_complete(self) -> None:
         """A whole request: now it is our turn."""
@@ -97,40 +124,37 @@ class Connection(HttpToolsProtocol):
         super().on_message_complete()
         if self.cycle.response_complete:  # refused before its end
             self._expect(self.settings.idle_seconds)
-        if self._held is not None and not self._held.more_body:
-            self._grant(self._held)
+        if self._held is not None:
+            if self.quick.grant(self._held):
+                self._held = None
+            else:
+                self._to_application()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        """A request's turn has come: `quick` may wait for its body and answer it, or a task of its own."""
+        """A request's turn has come."""
         self._answering = cycle
-        if self.flow.write_paused or not self.quick.takes(cycle.scope):
-            super()._start_asgi_task(cycle, app)
-        elif cycle.more_body:
-            self._held = cycle
-        else:
-            self._grant(cycle)
+        super()._start_asgi_task(cycle, app)
 
-    def _grant(self, cycle: RequestResponseCycle) -> None:
-        def write(status: int, lines: bytes, content: bytes) -> None:
-            if cycle.disconnected or self.transport.is_closing():
-                return
-            always = [name + b": " + value + b"\r\n" for name, value in cycle.default_headers]
-            end = b"\r\n" if cycle.keep_alive else b"connection: close\r\n\r\n"
-            self.transport.write(b"".join([STATUS_LINE[status], *always, lines, end, content]))
-            cycle.response_started = cycle.response_complete = True
-            if not cycle.keep_alive:
-                self.transport.close()
-            self.on_response_complete()
-
-        self._held = None
-        if not self.quick.grant(cycle.scope, bytes(cycle.body), write):
-            super()._start_asgi_task(cycle, self.app)
+    def answer(self, reply: Reply, status: int, lines: bytes, content: bytes) -> None:
+        """Send what `quick` has to say: status, header lines and body."""
+        if reply.disconnected or self.transport.is_closing():
+            return
+        always = [name + b": " + value + b"\r\n" for name, value in self.server_state.default_headers]
+        end = b"\r\n" if reply.keep_alive else b"connection: close\r\n\r\n"
+        self.transport.write(b"".join([STATUS_LINE[status], *always, lines, end, content]))
+        reply.response_complete = True
+        if not reply.keep_alive:
+            self.transport.close()
+        self.on_response_complete()
 
     def on_response_complete(self) -> None:
         """An answer: the next request may take its time."""
         self._unsent = 0
-        super().on_response_complete()
-        self._unset_keepalive_if_required()
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
         if self._receiving:  # a pipelined request, unread until now
             self._expect(self.settings.body_seconds)
         elif not self.pipeline:
@@ -138,13 +162,12 @@ class Connection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Whoever left while `quick` waited for their body is counted where all are."""
+        if self._held is not None:
+            self._to_application()
         super().connection_lost(exc)
         for cycle in self._unanswered():
             cycle.disconnected = True
             cycle.message_event.set()
-        if self._held is not None:
-            super()._start_asgi_task(self._held, self.app)
-            self._held = None
 
     def pause_writing(self) -> None:
         """The other side does not take its answer."""
@@ -175,10 +198,10 @@ class Connection(HttpToolsProtocol):
         else:
             super().shutdown()
 
-    def _unanswered(self) -> list[RequestResponseCycle]:
+    def _unanswered(self) -> list["RequestResponseCycle | Reply"]:
         """The requests that have no whole answer yet, oldest first."""
         own = [] if self._answering is None else [self._answering]
-        known = [*own, *(cycle for cycle, _ in reversed(self.pipeline))]
+        known: list[Any] = [*own, *(cycle for cycle, _ in reversed(self.pipeline))]
         return [cycle for cycle in known if not cycle.response_complete]
 
     def _end_after_complete(self) -> bool:

@@ -35,6 +35,7 @@ from linmed.serve.report_bodies import (
 )
 from linmed.serve.server import Server
 from linmed.serve.tokens import Caller
+from linmed.serve.verdicts import VerdictQuery, VerdictRequest, VerdictView, catalogue_verdict, given_verdict
 
 PARQUET = "application/vnd.apache.parquet"
 PIECE = 2**18
@@ -60,6 +61,8 @@ class Route:
     """Other good answers, for the OpenAPI document."""
     shown: bool = True
     """Whether the document has this request at all."""
+    asks: type[BaseModel] | None = None
+    """The model of what may stand behind the question mark."""
     long: bool = False
     """Whether it may take long, and is therefore called off when the caller leaves."""
 
@@ -296,4 +299,15 @@ REPORTS = (
     ),
     Route("POST", "/{name}/trend", trend, TrendView, TrendRequest, "read", long=True),
     Route("GET", "/{name}/arms", arms, OutlookView, None, "read", long=True),
+    Route(
+        "GET",
+        "/{name}/verdict",
+        catalogue_verdict,
+        VerdictView,
+        None,
+        "read",
+        asks=VerdictQuery,
+        long=True,
+    ),
+    Route("POST", "/{name}/verdict", given_verdict, VerdictView, VerdictRequest, "read", long=True),
 )

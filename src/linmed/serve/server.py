@@ -242,12 +242,6 @@ class Server:
             offer = bandit.offer(request.arms, request.arm_ids, request.context, self.settings.max_arms)
             return self.drawer.draw(bandit, offer, request.key, asked(request))
 
-    def draw_at_once(self, bandit: Bandit, request: DecideRequest) -> list[dict[str, Any]] | None:
-        """The row of a decision that takes but a moment, or None."""
-        asked = [request]
-        short = self.drawing.short(bandit, asked, self.drawing.work(bandit, asked))
-        return self.drawing.now(bandit, asked, "") if short else None
-
     async def decide(self, name: str, requests: list[DecideRequest], where: str = "") -> list[dict[str, Any]]:
         """Committed decisions, all taken with the same state; request i came at `where.format(i)`."""
         bandit = await self.bandit(name)

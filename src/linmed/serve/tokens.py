@@ -9,7 +9,10 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from linmed.serve.database import Database, now, tokens
+from linmed.serve.messages import NAME
 
+LONGEST = 200
+"""Characters of a label."""
 SCOPES = ("read", "decide", "admin")
 _FORM = re.compile(r"lm_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 
@@ -63,6 +66,14 @@ def create(database: Database, scopes: list[str], bandit: str | None = None, lab
     wrong = [scope for scope in scopes if scope not in SCOPES]
     if wrong or not scopes:
         raise ValueError(f"scopes must be some of {', '.join(SCOPES)}, got {', '.join(wrong) or 'none'}")
+    if not label.isprintable() or len(label) > LONGEST:
+        raise ValueError(
+            f"label must be one line of at most {LONGEST} printable characters, got {label[:80]!r}"
+        )
+    if bandit is not None and re.fullmatch(NAME, bandit) is None:
+        raise ValueError(
+            f"bandit must be a bandit's name, got {bandit[:80]!r}: no bandit could have that one"
+        )
     identifier, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
     values = {"id": identifier, "hash": _hash(secret), "scopes": " ".join(scopes), "created": now()}
     with database.writer.begin() as connection:

@@ -14,6 +14,7 @@ from linmed.environments.base import LAST_ROUND
 from linmed.policies.base import Policy
 from linmed.policies.compiled import CompiledPolicy
 from linmed.simulation.columns import parameter_columns
+from linmed.simulation.deciding import Court, Decided
 from linmed.simulation.jobs import Job, Outcome, Stage, Tick
 from linmed.simulation.pending import Observation, Pending
 
@@ -25,11 +26,17 @@ SUMS_AT_ONCE = 1 << 20
 
 @dataclass(frozen=True)
 class Task(Job):
-    """Regret and pulls of one policy. `run` gives regret (R, checkpoints), pulls (R, K) and seconds (R,)."""
+    """Regret and pulls of one policy. `run` gives regret (R, checkpoints), pulls (R, K) and seconds (R,).
+
+    With `until` a trial's experiment ends with its verdict: nothing is played, regretted or counted after
+    that. Then there are also decided (R,), the rounds until then or 0, winner (R,), negative without one, and
+    right (R,).
+    """
 
     policy: Policy
     checkpoints: Ints
     """Rounds, from 1, after which the cumulative pseudo-regret is written down."""
+    until: Decided | None = None
 
     @property
     def name(self) -> str:
@@ -38,7 +45,8 @@ class Task(Job):
 
     def configuration(self) -> dict[str, Any]:
         """The policy, and the very rounds that are written down: as many others are other numbers."""
-        return {"policy": self.policy.to_dict(), "checkpoints": self.checkpoints.tolist()}
+        ends = {} if self.until is None else {"until": self.until.to_dict()}
+        return {"policy": self.policy.to_dict(), "checkpoints": self.checkpoints.tolist(), **ends}
 
     def columns(self) -> dict[str, tuple[pa.DataType, Any]]:
         """The policy's name, every parameter, and the rounds of the curve."""
@@ -56,6 +64,7 @@ class Task(Job):
         worlds = stage.worlds
         add_errors = self._adding()
         pending = Pending()
+        court = None if self.until is None else Court(self.until, policy, R)
         total = np.zeros(R)  # regret so far
         regret = np.empty((R, len(self.checkpoints)))
         for done, size, noise in stage.blocks():
@@ -89,15 +98,25 @@ class Task(Job):
                 tick(size * R)
             # ---- regret and pulls need no rewards: they follow from the arms played
             gaps = worlds.gaps(played)
+            if court is not None:
+                court.hear(worlds, done, played)
+                on = court.going_on(done, size)
+                gaps[~on] = 0.0
+                played = played[on]
             gaps[0] += total
             curve = np.cumsum(gaps, axis=0, out=gaps)  # (size, R)
             total = curve[-1].copy()
             inside = (self.checkpoints > done) & (self.checkpoints <= done + size)
             regret[:, inside] = curve[self.checkpoints[inside] - done - 1].T
             pulls += np.bincount(played.ravel(), minlength=len(pulls))
+            if court is not None and court.over:
+                tick((self.horizon - done - size) * R)
+                regret[:, self.checkpoints > done + size] = total[:, None]
+                break
         seconds = np.full(R, (time.perf_counter() - began) / R)
         pulled = pulls.reshape(R, -1)
-        return {"final_regret": regret[:, -1], "seconds": seconds, "regret": regret, "pulls": pulled}
+        found = {"final_regret": regret[:, -1], "seconds": seconds, "regret": regret, "pulls": pulled}
+        return found if court is None else {**found, **court.findings(worlds)}
 
     def _adding(self) -> Callable[..., None] | None:
         """How the policy plays where errors are added for the arm played alone; None if it cannot."""

@@ -65,7 +65,10 @@ def _types(classes: list[Any]) -> dict[str, pa.DataType]:
             continue
         for field in dataclasses.fields(cls):
             if field.init:
-                allowed.setdefault(field.name, set()).update(_plain(hints[field.name]))
+                plain = _plain(hints[field.name])
+                if len(plain) > 1 and not isinstance(field.default, str):
+                    plain.discard(str)  # a number that may be "unknown": the word is in `configuration`
+                allowed.setdefault(field.name, set()).update(plain)
     chosen: dict[str, pa.DataType] = {}
     for name in sorted(allowed):
         for _, members, type_ in KINDS:

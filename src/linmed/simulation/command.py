@@ -8,6 +8,7 @@ from typing import Any
 from linmed.environments import Delayed, Environment
 from linmed.policies.legends import policy_makers
 from linmed.registry import Makers, concrete_subclasses, parse
+from linmed.simulation.deciding import Decided
 from linmed.simulation.results import Results
 from linmed.simulation.run import SimulationInterrupted, simulate
 from linmed.simulation.store import StoreError
@@ -29,6 +30,12 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     parser.add_argument("--horizon", type=int, default=10_000, metavar="N", help="rounds (default: 10000)")
     parser.add_argument("--trials", type=int, default=20, metavar="N", help="default: 20")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="default: 0")
+    parser.add_argument(
+        "--until-decided",
+        type=float,
+        metavar="DELTA",
+        help="end each trial when it is decided which arm is the best, wrong with this probability at most",
+    )
     parser.add_argument("--workers", type=int, metavar="N", help="threads (default: as many as help)")
     parser.add_argument("--store", metavar="DIR", help="keep finished trials here, and resume from them")
     parser.add_argument("--plot", metavar="FILE", help="draw the regret (.png, .svg or .pdf)")
@@ -46,7 +53,8 @@ def run(args: argparse.Namespace) -> int:
         if args.plot is not None:
             _check_plot(Path(args.plot))
         sizes = args.horizon, args.trials, args.seed
-        results = simulate(policies, environment, *sizes, store=args.store, workers=args.workers)
+        until = None if args.until_decided is None else Decided(args.until_decided)
+        results = simulate(policies, environment, *sizes, store=args.store, workers=args.workers, until=until)
     except SimulationInterrupted as interrupt:
         print("interrupted; the trials that had finished:", file=sys.stderr)
         _show(interrupt.results, None)

@@ -4,16 +4,24 @@ import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from linmed.checks import Floats, Ints
+from linmed.checks import Bools, Floats, Ints
 from linmed.environments import Environment
 from linmed.policies.base import Policy
 from linmed.simulation.columns import policy_columns
 from linmed.tables import Table
+
+
+class Ends(NamedTuple):
+    """When the trials of a run with `until` were decided."""
+
+    decided: Ints  # (T,) rounds until then; 0 where none was enough
+    winner: Ints  # (T,) the arm; negative without one
+    right: Bools  # (T,) whether it is no more than ε worse than the best
 
 
 @dataclass(frozen=True)
@@ -26,6 +34,8 @@ class Run:
     pulls: Ints = field(repr=False)  # (T, K) how often each arm was played
     seconds: float
     """Time spent in the loop, summed over workers."""
+    ends: Ends | None = field(default=None, repr=False)
+    """Of a simulation with `until`."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -70,6 +80,25 @@ class Results:
         """Time spent in the policy's loops."""
         return self.run(name).seconds
 
+    def decided(self, name: str) -> Floats:
+        """Rounds until the verdict (trials,), with `until`; NaN where the horizon came first."""
+        rounds = self._ends(name).decided
+        return np.where(rounds > 0, rounds, np.nan)
+
+    def winner(self, name: str) -> Ints:
+        """The arm that each trial's verdict was for (trials,); negative where there is none."""
+        return self._ends(name).winner
+
+    def right(self, name: str) -> Bools:
+        """Whether that arm is the best one, or at most ε worse (trials,); False without a verdict."""
+        return self._ends(name).right
+
+    def _ends(self, name: str) -> Ends:
+        ends = self.run(name).ends
+        if ends is None:
+            raise ValueError('nothing was to be decided: give simulate until="decided" or until=Decided(...)')
+        return ends
+
     def final(self, name: str) -> Floats:
         """Regret at the horizon (trials,)."""
         return self.regret(name)[:, -1]
@@ -88,7 +117,10 @@ class Results:
         return errors
 
     def summary(self) -> Table:
-        """One row per policy: policy, mean_regret, standard_error, trials, seconds."""
+        """One row per policy: policy, mean_regret, standard_error, trials, seconds.
+
+        With `until` also decided and wrong, shares of the trials, and mean_rounds of those decided.
+        """
         return Table(
             {
                 "policy": name,
@@ -96,6 +128,7 @@ class Results:
                 "standard_error": float(self.standard_error(name)[-1]),
                 "trials": len(run.trials),
                 "seconds": run.seconds,
+                **_verdicts(run.ends),
             }
             for name, run in self.runs.items()
         )
@@ -128,3 +161,16 @@ class Results:
         """The summary as text, best first."""
         best = self.summary().sort_by([("mean_regret", "ascending"), ("policy", "ascending")])
         return f"{self.environment.name}, {self.horizon:,} rounds, seed {self.seed}\n{Table(best)}"
+
+
+def _verdicts(ends: Ends | None) -> dict[str, float]:
+    """What a summary says of the verdicts."""
+    if ends is None:
+        return {}
+    there = ends.winner >= 0
+    share, wrong = (float(x.mean()) if len(x) else np.nan for x in (there, there & ~ends.right))
+    return {
+        "decided": share,
+        "mean_rounds": float(ends.decided[there].mean()) if there.any() else np.nan,
+        "wrong": wrong,
+    }

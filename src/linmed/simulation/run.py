@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -12,8 +13,9 @@ from linmed.environments import Environment
 from linmed.policies.base import Policy
 from linmed.progress import Bar
 from linmed.simulation.batch import Task, checkpoints
+from linmed.simulation.deciding import Decided, as_until
 from linmed.simulation.engine import Interrupted, compute, default_workers
-from linmed.simulation.results import Results, Run
+from linmed.simulation.results import Ends, Results, Run
 from linmed.simulation.store import Finished, Store
 from linmed.simulation.worlds import Worlds
 from linmed.streams import stream
@@ -51,6 +53,7 @@ def simulate(
     workers: int | None = None,
     batch: int | None = None,
     points: int = 200,
+    until: Decided | Literal["decided"] | None = None,
 ) -> Results:
     """Play every policy for `horizon` rounds in `trials` independent trials.
 
@@ -63,6 +66,9 @@ def simulate(
     progress: whether to show a bar, or a `linmed.progress.Bar` that several simulations share.
     batch: trials that go through the loop together (default: as many as keep all workers busy).
     points: regret is written down at about this many rounds.
+    until: "decided" or `Decided(delta=…)` ends each trial when it is decided which arm is the best, at the
+        horizon at the latest; `Results.decided` and `Results.right` tell when, and whether the verdict was
+        right. Regret and pulls then count until that round.
 
     Ctrl-C raises `SimulationInterrupted`, which carries the results so far.
     """
@@ -73,6 +79,10 @@ def simulate(
     trials = int(checks.between("trials", checks.whole("trials", trials), 1, MOST_TRIALS))
     seed = checks.whole("seed", seed, at_least=0)
     points = checks.whole("points", points, at_least=2)
+    until = as_until(until)
+    if until is not None:
+        for policy in policies:
+            until.by(policy)
     if executor is not None and not isinstance(executor, Executor):
         raise TypeError(f"executor must be a concurrent.futures.Executor, got {executor!r}")
     if executor is not None and workers is not None:
@@ -90,7 +100,7 @@ def simulate(
     if batch is None:
         batch = _batch_size(workers or getattr(executor, "_max_workers", None), trials, len(policies))
     every = tuple(range(trials))
-    tasks = [Task(environment, horizon, seed, every, policy, marks) for policy in policies]
+    tasks = [Task(environment, horizon, seed, every, policy, marks, until) for policy in policies]
 
     def results(finished: Sequence[Finished]) -> Results:
         runs = {task.policy.name: _run(task, done) for task, done in zip(tasks, finished, strict=True)}
@@ -104,10 +114,13 @@ def simulate(
 
 def _run(task: Task, done: Finished) -> Run:
     if len(done.trials) == 0:
-        nothing = np.empty((0, len(task.checkpoints)))
-        return Run(task.policy, done.trials, nothing, np.empty((0, 0), dtype=np.int64), 0.0)
+        nothing, none = np.empty((0, len(task.checkpoints))), np.empty(0, dtype=np.int64)
+        ends = None if task.until is None else Ends(none, none, none > 0)
+        return Run(task.policy, done.trials, nothing, np.empty((0, 0), dtype=np.int64), 0.0, ends)
     arrays = done.arrays
-    return Run(task.policy, done.trials, arrays["regret"], arrays["pulls"], float(arrays["seconds"].sum()))
+    ends = None if task.until is None else Ends(*(arrays[name] for name in Ends._fields))
+    seconds = float(arrays["seconds"].sum())
+    return Run(task.policy, done.trials, arrays["regret"], arrays["pulls"], seconds, ends)
 
 
 def _named(policies: Policy | Iterable[Policy]) -> list[Policy]:

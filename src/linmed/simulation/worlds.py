@@ -85,12 +85,18 @@ class Worlds:
 
     def gaps(self, played: Ints) -> Floats:
         """How much worse than the best each choice was.  played (m, R), as in `rewards` → (m, R)."""
-        if len(self.means) == 1:
-            means = self.means[0][played]
-        else:
-            means = np.take_along_axis(self.means[: len(played)], played, axis=1)
-        gaps: Floats = self.best[: len(played)] - means
+        gaps: Floats = self.best[: len(played)] - self._means_of(played)
         return gaps
+
+    def earned(self, played: Ints) -> Floats:
+        """What each choice paid.  played (m, R), as in `rewards` → (m, R)."""
+        return self._rewards(self._means_of(played), self.noise[: len(played)])
+
+    def _means_of(self, played: Ints) -> Floats:
+        if len(self.means) == 1:
+            means: Floats = self.means[0][played]
+            return means
+        return np.take_along_axis(self.means[: len(played)], played, axis=1)
 
     def _next(self, stream: Iterator[Block]) -> Block:
         """One trial's next block, every part an array."""

@@ -4,7 +4,7 @@
 import { ask, explained, keep } from "./api.js";
 import { find, make } from "./dom.js";
 import { fit, prepareCreation, prepareTrial } from "./forms.js";
-import { blank, prepare, showAlerts, showArms, showStatistics, showTrend } from "./panels.js";
+import { blank, prepare, showAlerts, showArms, showBest, showStatistics, showTrend } from "./panels.js";
 
 const PERIOD = 2000;
 let turn = new AbortController();
@@ -52,6 +52,17 @@ async function follow(mine, what, request, show) {
   } while (!paused && !mine.signal.aborted);
 }
 
+// Which arm is the best; why that cannot be said is no alarm.
+async function best(mine, path, outlook) {
+  if (!outlook.count) return showBest(null);
+  try {
+    const answer = await ask(path + "/verdict", { signal: mine.signal });
+    if (!mine.signal.aborted) showBest(answer);
+  } catch (error) {
+    if (!mine.signal.aborted) showBest(null, explained(error));
+  }
+}
+
 const MISSING = {
   stop: "Assumes nothing.",
   skip: "Right only if lateness has nothing to do with the reward.",
@@ -87,6 +98,7 @@ function begin(only) {
     facts.outlook = a;
     fit(a);
     if (a.count || facts.statistics) showArms(a, facts.statistics?.arm_shares ?? []);
+    best(turn, path, a);
   });
   follow(turn, "trend", () => ({ path: path + "/trend", body: missing() }), (t) => { facts.trend = showTrend(t); });
 }

@@ -25,9 +25,10 @@ export function prepare() {
 }
 
 // Nothing of one bandit may be seen under the name of another.
-const TEXTS = ["headline", "second", "judged", "sound", "policy", "arms-note", "arms-more"];
+const TEXTS = ["headline", "second", "judged", "sound", "policy", "arms-note", "arms-more",
+  "best-headline", "best-sentence", "best-note"];
 const LISTS = ["numbers", "doubts", "tried"];
-const ABOUT = { values: ["title-verdict", "title-values", "title-now", "title-weights"], arms: ["title-arms"],
+const ABOUT = { values: ["title-verdict", "title-values", "title-now", "title-weights"], arms: ["title-arms"], best: ["title-best"],
   statistics: ["numbers", "title-time", "title-mean"] };
 
 export function blank(only = null) {
@@ -190,6 +191,24 @@ export function showArms(a, shares) {
   body.replaceChildren(...a.arms.slice(0, 25).map((one) => row(one, axis)));
   find("arms-more").textContent = `${whole(a.count)} in the catalogue` + (a.count > 25 ? ", of which the 25 with the largest estimates are shown." : ".");
   return a;
+}
+
+// Which arm is the best: `v` is null where arms come with each request, or `problem` says why nothing is known.
+
+export function showBest(v, problem = "Arms come with each request: POST them to /verdict to have them compared.") {
+  busy(ABOUT.best, false);
+  find("best").dataset.mood = v?.decided ? "good" : "wait";
+  if (!v) {
+    for (const id of ["best-headline", "best-note"]) find(id).textContent = "";
+    find("best-sentence").textContent = problem;
+    return;
+  }
+  const sure = `${+(100 * (1 - v.delta)).toPrecision(4)} %`;
+  const state = v.decided ? `decided at ${sure}` : "not yet decided";
+  find("best-headline").textContent = `Still possible: ${whole(v.possible)} of ${whole(v.count)}; best so far ${v.best}; ${state}.`;
+  find("best-sentence").textContent = v.sentence;
+  const about = v.context ? ` For the mean of the recent contexts, (${v.context.map((x) => number(x, 2)).join(", ")}).` : "";
+  find("best-note").textContent = v.proved ? `If ${v.assumes}. Look as often as you like.${about}` : `No proof: ${v.doubt}.${about}`;
 }
 
 function row(one, axis) {

@@ -1,0 +1,380 @@
+"""The verdict: which arms can still be best, by how much another could be better, and when to stop.
+
+With a fixed δ the confidence set ‖θ* − θ̂‖ ≤ √β in V holds at all times at once with probability 1 − δ,
+whoever chose the arms. As long as it does, ⟨θ*, a − a′⟩ lies in Δ̂ ± √β‖a − a′‖ in V⁻¹ for every two arms at
+every time: an arm that is surely worse than the empirically best one is dropped, and one may look whenever
+one likes.
+"""
+
+import dataclasses
+import io
+import json
+import math
+import os
+import warnings
+import zipfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from linmed import checks
+from linmed.checks import BadType, BadValue, Bools, Floats
+from linmed.files import write_atomically
+from linmed.kernels import confidence
+from linmed.kernels.verdict import CONTRADICTED, UNDECIDED, compare, estimate, following, look_once
+from linmed.policies import Policy, RidgePolicy
+
+DELTA = 0.05
+FORMAT = 1
+"""Version of the file that `Verdicts.save` writes."""
+_LISTED = 8  # candidates that a sentence names
+
+
+class VerdictWarning(UserWarning):
+    """What was seen contradicts what was assumed."""
+
+
+class Difference(NamedTuple):
+    """How much better one arm is than another, with an interval that holds at all times at once."""
+
+    estimate: float
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Verdict:
+    """What is known about a set of arms. Printed, it is a sentence.
+
+    All that it says holds with probability 1 − δ, together with what every other verdict of the same δ on the
+    same data says, whatever the arms, whenever one looks and however the arms were chosen: if it is `proved`.
+    """
+
+    best: int
+    """The arm with the largest estimate; once an arm has won, that one."""
+    candidates: tuple[int, ...]
+    """The arms that can still be the best."""
+    margin: float
+    """How much better another arm can be than `best`, at most: max √β‖â − a‖ − Δ̂(a) over other candidates.
+
+    Negative: `best` is better than all others, by that at least. −inf if there are no others, inf while
+    nothing is known.
+    """
+    decided: bool
+    """Whether `best` is the best arm or at most `epsilon` worse: one candidate left, or margin ≤ epsilon."""
+    delta: float
+    epsilon: float
+    count: int
+    """Rewards behind it."""
+    contradicted: bool = False
+    """Whether looks at the same arms have ruled out all of them: most likely what is assumed is wrong."""
+    radius: float = field(default=math.inf, kw_only=True)
+    """√β."""
+    _judge: RidgePolicy = field(kw_only=True)
+    _theta: Floats = field(kw_only=True)  # (1,d), with V⁻¹ (1,d,d) and the arms (1,K,d) as they were
+    _inverse: Floats = field(kw_only=True)
+    _arms: Floats = field(kw_only=True)
+
+    @property
+    def doubt(self) -> str | None:
+        """Why this is no proof; None where it is one."""
+        return _grounds(self._judge)[0]
+
+    @property
+    def assumes(self) -> str:
+        """What the proof takes for granted."""
+        return _grounds(self._judge)[1]
+
+    @property
+    def proved(self) -> bool:
+        """Whether it holds with probability 1 − δ if what it `assumes` is so."""
+        return self.doubt is None
+
+    @property
+    def arms(self) -> int:
+        """How many arms were asked about."""
+        return int(self._arms.shape[1])
+
+    @property
+    def estimates(self) -> Floats:
+        """⟨θ̂, a⟩ of every arm (K,)."""
+        means = np.empty(self.arms)
+        estimate(self._theta, self._arms, means)
+        return means
+
+    def difference(self, arm: int, other: int) -> Difference:
+        """How much more `arm` pays than `other`: Δ̂ ± √β‖a − a′‖."""
+        pair = [self._index("arm", arm), self._index("other", other)]
+        gaps, widths = self._against(0, self._arms[:, pair])
+        gap, width = float(gaps[1]), float(widths[1])
+        return Difference(gap, gap - width, gap + width)
+
+    def differences(self) -> list[Difference]:
+        """How much less than `best` every arm pays."""
+        gaps, widths = self._against(self.best, self._arms)
+        return [
+            Difference(gap, gap - width, gap + width)
+            for gap, width in zip(gaps.tolist(), widths.tolist(), strict=True)
+        ]
+
+    def sentence(self, names: Sequence[str] | None = None) -> str:
+        """The verdict in words; `names` are those of the arms."""
+        called = [f"arm {i}" for i in range(self.arms)] if names is None else list(names)
+        if len(called) != self.arms:
+            raise BadValue("names", f"names must be {self.arms}, one for each arm, got {len(called)}")
+        after = "1 reward" if self.count == 1 else f"{self.count:,} rewards"
+        if self.contradicted:
+            return (
+                f"CONTRADICTION after {after}: looks at these {self.arms} arms have ruled out every one of "
+                f"them. If {self.assumes}, that happens with probability {self.delta:g} at most: most likely "
+                "it is not so, and there is no verdict."
+            )
+        others, best = self.arms - 1, called[self.best]
+        if others == 0:
+            return f"There is one arm only, {best}: nothing is to be decided."
+        sure = f"{100 * (1 - self.delta):.4g} % confidence"
+        known = f"{sure if self.proved else f'meant for {sure} but not proved'} after {after}"
+        if self.decided:
+            begin = best.capitalize() if names is None else best
+            if self.margin > 0.0:
+                return f"{begin} is good enough ({known}): no arm is better by more than {self.margin:.3g}."
+            worse = "no other arm is better"
+            if self.margin < 0.0:
+                worse = "the other arm is worse" if others == 1 else f"each of the {others} others is worse"
+                worse += f", by {-self.margin:.3g} at least"
+            return f"{begin} is the best ({known}): {worse}."
+        count = len(self.candidates)
+        every = "both arms" if count == 2 else f"all {count} arms"
+        left = every if count == self.arms else f"{count} of {self.arms} arms"
+        if math.isinf(self.margin):
+            why = "too little is known"
+            if self._judge.norm_bound == "unknown":
+                why = 'norm_bound is "unknown", and too little of some direction of the features'
+            return f"Not yet decided: {left} can still be the best, for {why} after {after}."
+        listed = ", ".join(called[i] for i in self.candidates[:_LISTED])
+        more = f" and {count - _LISTED} more" if count > _LISTED else ""
+        return (
+            f"Not yet decided ({known}): {left} can still be the best ({listed}{more}). So far {best} leads; "
+            f"another may be better by up to {self.margin:.3g}."
+        )
+
+    def _index(self, name: str, value: int) -> int:
+        place = checks.whole(name, value, at_least=0)
+        if place >= self.arms:
+            raise BadValue(name, f"{name} must be below {self.arms}, the number of arms, got {value!r}")
+        return place
+
+    def _against(self, first: int, arms: Floats) -> tuple[Floats, Floats]:
+        """Gaps and half-widths (K,) of arm `first` against all of arms (1,K,d)."""
+        gaps, widths = np.empty(arms.shape[1]), np.empty(arms.shape[1])
+        compare(self._theta, self._inverse, self.radius, checks.for_kernels(arms), first, gaps, widths)
+        return gaps, widths
+
+    def __str__(self) -> str:
+        return self.sentence()
+
+    def __repr__(self) -> str:
+        known = "decided" if self.decided else "contradicted" if self.contradicted else "undecided"
+        return f"Verdict({known}, best={self.best}, candidates={self.candidates}, margin={self.margin:.6g})"
+
+
+def judge(policy: Policy, delta: float) -> RidgePolicy:
+    """The policy whose confidence set has the fixed δ that a verdict needs."""
+    return _judge(policy, checks.strictly_between("delta", delta, 0.0, 1.0))
+
+
+@lru_cache(maxsize=64)
+def _judge(policy: Policy, delta: float) -> RidgePolicy:
+    name = type(policy).__name__
+    if not isinstance(policy, RidgePolicy):
+        raise BadType(
+            "policy",
+            f"policy: {name} keeps no ridge estimate, so it has no confidence set to judge arms by; "
+            "LinMED(), Pinpoint() and every other ridge policy has one, and may observe these rewards",
+        )
+    if isinstance(policy.confidence_set, confidence.FixedSet):
+        raise BadValue(
+            "policy",
+            f"policy: {policy.name} has a width that is the same at every δ, so it proves nothing; LinMED(), "
+            "Pinpoint() or LinUCB(alpha=None) has a confidence set",
+        )
+    return dataclasses.replace(policy, delta=delta)
+
+
+def follower(judge: RidgePolicy, state: Any) -> Callable[..., None]:
+    """The kernel that absorbs rewards and looks after each: `kernels.verdict.following`, from arms on."""
+    sure = judge.confidence_set
+    return partial(following(judge.belief, type(sure)), state.parts(), tuple(sure))
+
+
+def look(judge: RidgePolicy, state: Any, arms: Floats, epsilon: float = 0.0) -> Verdict:
+    """The verdict on arms (K,d), checked, by a state of one replica and the set of a `judge`."""
+    epsilon = checks.between("epsilon", epsilon, 0.0, checks.LARGEST)
+    assert judge.delta is not None
+    model, radius = judge.estimate(state), float(judge.radius(state)[0])
+    theta, inverse, offered = model.theta.copy(), model.inverse.copy(), arms.copy()[None]
+    possible = np.ones((1, len(arms)), dtype=np.bool_)
+    best, margin, left = look_once(theta, inverse, radius, offered, -1, possible)
+    return Verdict(
+        best, tuple(possible[0].nonzero()[0].tolist()), margin, left == 1 or margin <= epsilon, judge.delta,
+        epsilon, int(state.count[0]), radius=radius, _judge=judge, _theta=theta, _inverse=inverse,
+        _arms=offered,
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=64)
+def _grounds(judge: RidgePolicy) -> tuple[str | None, str]:
+    """Why a verdict by this set is no proof, or None; and what it assumes."""
+    sure, sigma, norm = type(judge.confidence_set), judge.sigma, judge.norm_bound
+    assumes = ["rewards are linear in the features"]
+    if not isinstance(sigma, str):
+        assumes.append(f"their noise is sub-Gaussian with sigma={sigma:g}")
+    elif judge.tails == "gaussian":
+        assumes.append("their noise is Gaussian")
+    else:
+        assumes.append("their noise has tails as Gaussian, uniform or ±1 noise has (E η⁴ ≤ 3σ⁴)")
+    if not isinstance(norm, str) and judge.ridge != "learned":
+        assumes.append(f"the length of theta is at most norm_bound={norm:g}")
+    doubt = None
+    if not judge.proved:
+        doubt = "the ridge is learned from the same rewards (empirical Bayes), which no proof covers"
+    elif sure.__module__ != confidence.__name__:
+        doubt = f"{sure.__name__} is a confidence set of one's own, whose proof is not known here"
+    return doubt, f"{', '.join(assumes[:-1])}, and {assumes[-1]}" if len(assumes) > 1 else assumes[0]
+
+
+class _Judged(Protocol):
+    def verdict(self, arms: ArrayLike, delta: float = ..., epsilon: float = ...) -> Verdict:
+        """As `Agent.verdict`."""
+
+
+class Verdicts:
+    """The same question asked again and again: what one look has ruled out stays out, and a winner stays.
+
+    All looks hold at once with probability 1 − δ, so an arm that was ruled out once is not the best one.
+    Where nothing is left, the data contradict the assumptions: then every look says so, and the first one
+    warns.
+
+    >>> from linmed import Agent, Pinpoint
+    >>> arms = [[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]]
+    >>> agent, verdicts = Agent(Pinpoint(sigma=0.1), dim=2, seed=1), Verdicts(arms)
+    >>> while not verdicts.look(agent).decided:
+    ...     decision = agent.decide(arms)
+    ...     agent.learn(decision, reward=[0.3, 0.6, 0.66][decision.arm])
+    >>> print(verdicts.look(agent))
+    Arm 2 is the best (95 % confidence after 60 rewards): each of the 2 others is worse, by 9.49e-05 at least.
+    """
+
+    def __init__(self, arms: ArrayLike, delta: float = DELTA, epsilon: float = 0.0) -> None:
+        self.arms = checks.arm_matrix(arms).copy()
+        self.delta = checks.strictly_between("delta", delta, 0.0, 1.0)
+        self.epsilon = checks.between("epsilon", epsilon, 0.0, checks.LARGEST)
+        self._possible: Bools = np.ones((1, len(self.arms)), dtype=np.bool_)
+        self._winner = np.full(1, UNDECIDED)
+        self._decided = np.zeros(1, dtype=np.int64)
+        self._margin = math.inf  # of the winner
+        self._count = 0
+        self._set: str | None = None  # the confidence set of all looks
+
+    @property
+    def decided_after(self) -> int | None:
+        """How many rewards there were when a winner was first seen; None while there is none."""
+        return int(self._decided[0]) if self._winner[0] >= 0 else None
+
+    def look(self, agent: _Judged) -> Verdict:
+        """The verdict of all looks so far and this one. The agent's data must be the same, or more."""
+        if not hasattr(agent, "verdict"):
+            raise BadType("agent", f"agent must be an Agent, got {agent!r}")
+        return self._with(agent.verdict(self.arms, self.delta, self.epsilon))
+
+    def learn(self, policy: Policy, state: Any, features: Floats, rewards: Floats) -> Verdict:
+        """Absorb rewards into a policy's state of one replica and look after each; the verdict at the end.
+
+        features (n,d) and rewards (n,), in the form of `checks.for_kernels`.
+        """
+        by = judge(policy, self.delta)
+        self._same(by, int(state.count[0]))
+        times = np.arange(self._count + 1, self._count + 1 + len(rewards))
+        before = self._winner[0]
+        follower(by, state)(
+            self.arms[None], features, rewards, np.zeros(len(rewards), dtype=np.int64), times, self.epsilon,
+            False, self._possible, self._winner, self._decided,
+        )  # fmt: skip
+        if self._winner[0] == CONTRADICTED != before:
+            self._winner[0] = before  # which `_with` finds out, and says
+        return self._with(look(by, state, self.arms, self.epsilon))
+
+    def _same(self, by: RidgePolicy, count: int) -> None:
+        """That a look by this set at so many rewards goes on from the earlier ones."""
+        own = f"{by.confidence_set} with ridge {by.lam}"
+        if self._set not in (None, own):
+            raise BadValue(
+                "agent", f"agent: earlier looks had the set {self._set}, this has {own}: begin anew"
+            )
+        if count < self._count:
+            raise BadValue(
+                "agent",
+                f"agent: it has {count:,} rewards, an earlier look had {self._count:,}: looks must be at the "
+                "same data as they grow",
+            )
+        self._set, self._count = own, count
+
+    def _with(self, seen: Verdict) -> Verdict:
+        """What is known after one more look."""
+        self._same(seen._judge, seen.count)
+        winner = int(self._winner[0])
+        best, margin, left = look_once(
+            seen._theta, seen._inverse, seen.radius, seen._arms, winner, self._possible
+        )
+        if left == 0:
+            verdict = dataclasses.replace(seen, candidates=(), decided=False, contradicted=True)
+            if winner != CONTRADICTED:
+                self._winner[0], self._decided[0] = CONTRADICTED, seen.count
+                warnings.warn(str(verdict), VerdictWarning, stacklevel=3)
+            return verdict
+        if winner == UNDECIDED and (left == 1 or margin <= self.epsilon):
+            self._winner[0], self._decided[0] = best, seen.count
+        decided = bool(self._winner[0] >= 0)
+        if decided:  # what was once known of the winner stays known
+            margin = self._margin = min(margin, self._margin)
+        candidates = tuple(self._possible[0].nonzero()[0].tolist())
+        return dataclasses.replace(seen, best=best, candidates=candidates, margin=margin, decided=decided)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything to one file, atomically, without pickle."""
+        meta = {
+            "format": FORMAT, "delta": self.delta, "epsilon": self.epsilon, "winner": int(self._winner[0]),
+            "decided": int(self._decided[0]), "margin": self._margin, "count": self._count, "set": self._set,
+        }  # fmt: skip
+        arrays = {"arms": self.arms, "possible": self._possible}
+        text = np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8)
+        write_atomically(Path(path), lambda file: np.savez(file, allow_pickle=False, meta=text, **arrays))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Verdicts":
+        """What `save` wrote."""
+        content = Path(path).read_bytes()
+        try:
+            with np.load(io.BytesIO(content), allow_pickle=False) as file:
+                meta = json.loads(file["meta"].tobytes())
+                if meta["format"] != FORMAT:
+                    raise ValueError(f"format {meta['format']}; this release of linmed reads format {FORMAT}")
+                verdicts = cls(file["arms"], meta["delta"], meta["epsilon"])
+                possible = file["possible"]
+            if possible.shape != verdicts._possible.shape or possible.dtype != np.bool_:
+                raise ValueError(f"possible of shape {possible.shape} for {len(verdicts.arms)} arms")
+            verdicts._possible = possible
+            verdicts._winner[0] = checks.whole("winner", meta["winner"], at_least=CONTRADICTED)
+            verdicts._decided[0] = checks.whole("decided", meta["decided"], at_least=0)
+            verdicts._margin, verdicts._count = float(meta["margin"]), int(meta["count"])
+            verdicts._set = meta["set"]
+            if verdicts._winner[0] >= len(verdicts.arms):
+                raise ValueError(f"winner {verdicts._winner[0]} of {len(verdicts.arms)} arms")
+        except (zipfile.BadZipFile, ValueError, KeyError, EOFError, OSError, TypeError) as error:
+            raise ValueError(f"{path} holds no verdicts of linmed, or it is damaged ({error})") from None
+        return verdicts
