@@ -5,7 +5,7 @@
 Each log is its own problem: K = 5 arms and θ* uniform on the unit sphere of R³, so ‖θ*‖ is the S = 1 that
 policies are told, σ* = 1. LinMED-90 with δ = 0.05, the same in all rounds, plays; after *every* reward
 ‖θ* − θ̂‖_V is compared with `policy.radius(state)`. A log counts as left if the radius is exceeded once.
-Gaussian noise: 10,000 rounds. Other laws: 2,000.
+Gaussian noise: 10,000 rounds. Other laws: 500.
 
 The rule, fixed before the first run: a set whose assumptions hold must be left in at most 5 % of the logs.
 They hold under Gaussian noise for all sets but the learned ridge, which has no proof, and under uniform noise
@@ -28,7 +28,7 @@ from linmed.simulation.worlds import Worlds
 from linmed.streams import stream
 
 ARMS, DIM, DELTA, MOST = 5, 3, 0.05, 0.05
-LONG, SHORT = 10_000, 2_000
+LONG, SHORT = 10_000, 500
 UNKNOWN = "unknown"
 TOLD: dict[str, dict[str, Any]] = {
     "paper": {},
