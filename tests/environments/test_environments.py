@@ -17,6 +17,7 @@ from linmed.environments import (
     FixedArms,
     LargeGap,
     MovieLens,
+    News,
     RepeatedArms,
     UnitBall,
 )
@@ -28,8 +29,12 @@ ALL = [
     RepeatedArms(arms=7),
     UnitBall(arms=4, dim=3),
     UnitBall(arms=4, dim=3, noise="student-t", degrees=3.0),
+    UnitBall(arms=4, dim=3, noise="coins"),
+    RepeatedArms(arms=7, sigma=0.1, noise="uniform"),
+    EndOfOptimism(noise="signs"),
     MovieLens(arms=5),
     Classification("digits", components=2),
+    News(ids=True, articles=9, live=4, swap_every=10),
     Delayed(UnitBall(), rounds=3),
     Delayed(LargeGap(noise="bernoulli"), rounds=3, mode="batch"),
 ]
@@ -80,14 +85,44 @@ def test_unit_ball_draws_arms_and_theta_anew_in_each_trial_and_keeps_them_throug
     np.testing.assert_allclose(np.linalg.norm(one[0].arms, axis=1), 1.0)
 
 
-@pytest.mark.parametrize("noise", ["gaussian", "student-t"])
+@pytest.mark.parametrize("noise", ["gaussian", "student-t", "uniform", "signs"])
 def test_noise_has_mean_zero_and_standard_deviation_sigma(noise):
-    # 200 blocks of 1,024 draws of t with 12 degrees of freedom or normals: the mean's standard error is
+    # 200 blocks of 1,024 draws of t with 12 degrees of freedom or lighter tails: the mean's standard error is
     # sigma/453, the deviation's below sigma/500; 5 of them are passed by chance less than once in 10^6.
     environment = LargeGap(sigma=0.5, noise=noise, degrees=12.0)
     draws = np.concatenate([block.noise for block in first_blocks(environment, 200)])
     assert abs(draws.mean()) < 5 * 0.5 / np.sqrt(draws.size)
     assert abs(draws.std() - 0.5) < 5 * 0.5 / 500
+
+
+def test_bounded_noise_takes_the_values_it_is_named_for():
+    # 20,480 uniforms: all within a share of 0.001 of the ends with probability 2 exp(-20).
+    draws = {
+        noise: np.concatenate([b.noise for b in first_blocks(LargeGap(sigma=0.5, noise=noise), 20)])
+        for noise in ("uniform", "signs")
+    }
+    assert set(draws["signs"]) == {-0.5, 0.5}
+    edge = 0.5 * np.sqrt(3.0)
+    assert -edge <= draws["uniform"].min() < -0.999 * edge
+    assert 0.999 * edge < draws["uniform"].max() <= edge
+
+
+@pytest.mark.parametrize("mean", [-2.0, -0.6, 0.0, 1.5, 2.0])
+def test_coins_are_two_rewards_with_the_right_mean(mean):
+    # 102,400 flips: five standard errors are passed by chance less than once in 10^6; means at the ends are
+    # the only reward there is.
+    environment = FixedArms([[mean]], [1.0], sigma=2.0, noise="coins")
+    draws = np.concatenate([block.noise for block in first_blocks(environment, 100)])
+    rewards = environment.rewards(np.full(draws.size, mean), draws)
+    assert set(np.unique(rewards)) <= {-2.0, 2.0}
+    assert abs(rewards.mean() - mean) <= 5 * np.sqrt((4.0 - mean**2) / rewards.size)
+    assert not environment.additive
+
+
+@pytest.mark.identity
+def test_gaussian_noise_is_the_stream_it_always_was():
+    (block,) = first_blocks(LargeGap(sigma=0.5), 1, seed=3)
+    np.testing.assert_array_equal(block.noise, 0.5 * np.random.default_rng(3).standard_normal(1024))
 
 
 def test_bernoulli_rewards_are_zero_or_one_with_the_right_means():
@@ -160,13 +195,15 @@ def test_equal_data_make_equal_classification_problems_and_other_data_do_not():
         (lambda: RepeatedArms(arms=1), "arms must be at least 2"),
         (lambda: UnitBall(arms=0), "arms must be at least 1"),
         (lambda: UnitBall(dim=0), "dim must be at least 1"),
-        (lambda: UnitBall(noise="bernoulli"), "unit ball"),
+        (lambda: UnitBall(noise="bernoulli"), "means from -1 to 1"),
+        (lambda: UnitBall(sigma=0.5, noise="coins"), r"in \[-0.5, 0.5\].*sigma=1 would do"),
+        (lambda: LargeGap(sigma=0.9, noise="coins"), "means from 0 to 1; sigma=1 would do"),
         (lambda: Delayed(LargeGap(), rounds=-1), "rounds must be at least 0"),
         (lambda: Delayed(LargeGap(), rounds=0, mode="batch"), "rounds must be at least 1"),
         (lambda: Delayed(LargeGap(), mode="sometimes"), "mode must be one of"),
         (lambda: Delayed(Delayed(LargeGap())), "already delayed"),
         (lambda: Delayed(LargeGap(), rounds=2**80), r"rounds must lie in \[0, 9"),
-        (lambda: MovieLens(noise="bernoulli"), "random unit θ"),
+        (lambda: MovieLens(noise="bernoulli"), "means from -1 to 1"),
         (lambda: MovieLens(arms=2000), "arms must be at most 1682"),
         (lambda: Classification("irises"), "data must be one of"),
         (lambda: Classification(([[1.0], [2.0]], [0])), "one label for each of the 2 rows"),

@@ -1,10 +1,11 @@
-"""Problems to try policies on: the paper's, real data as bandits, delays, and a base for one's own."""
+"""Problems to try policies on: the paper's, real data as bandits, news, delays, and a base for one's own."""
 
 from linmed.environments.base import Block, Environment
 from linmed.environments.classification import Classification
 from linmed.environments.delayed import Delayed
 from linmed.environments.fixed import EndOfOptimism, FixedArms, LargeGap, RepeatedArms
 from linmed.environments.movielens import MovieLens
+from linmed.environments.news import News
 from linmed.environments.unit_ball import UnitBall
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "FixedArms",
     "LargeGap",
     "MovieLens",
+    "News",
     "RepeatedArms",
     "UnitBall",
 ]

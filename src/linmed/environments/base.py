@@ -9,12 +9,11 @@ import dataclasses
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from linmed import checks
 from linmed.checks import Floats, Ints
 from linmed.registry import described
 
@@ -32,7 +31,8 @@ class Block(NamedTuple):
     noise: Floats
     """(rounds,) what `Environment.rewards` turns into a reward, whichever arm is played."""
     delays: Ints | None = None
-    """(rounds,) how many rounds later each reward arrives; None means at once."""
+    """(rounds,) how many rounds later each reward arrives, unless `Environment.known_after` says otherwise;
+    None means at once."""
     overwritten: Floats | None = None
     """(rounds, K, d) what stands in the arms' place one round later, for policies that keep no copies of what
     they played and learn from a late reward; None where nothing does."""
@@ -65,6 +65,13 @@ class Environment(ABC):
     def rewards(self, means: Floats, noise: Floats) -> Floats:
         """The rewards of arms with these means, element by element; the two broadcast."""
         return means + noise
+
+    def known_after(self, rewards: Floats, delays: Ints) -> Ints:
+        """How many rounds later these rewards are known, given the block's delays; the two broadcast.
+
+        To override where it depends on the reward: a click is seen, that there was none only after a while.
+        """
+        return delays
 
     @property
     def additive(self) -> bool:
@@ -113,58 +120,6 @@ def _as_lists(value: Any) -> Any:
     if isinstance(value, (np.ndarray, np.generic)):
         return value.tolist()
     raise TypeError(f"a parameter of {type(value).__name__} cannot be written down: {value!r}")
-
-
-NoiseName = Literal["gaussian", "student-t", "bernoulli"]
-
-
-@dataclass(frozen=True)
-class NoisyEnvironment(Environment):
-    """An environment whose rewards are a mean plus noise of standard deviation σ*, or coin flips."""
-
-    noise: NoiseName = field(default="gaussian", kw_only=True)
-    """"gaussian"; "student-t", scaled to standard deviation σ*; "bernoulli": rewards 0 or 1, σ* unused."""
-    degrees: float = field(default=5.0, kw_only=True)
-    """Degrees of freedom of Student's t, above 2 so that the variance exists."""
-
-    @property
-    @abstractmethod
-    def sigma(self) -> float:
-        """σ*: the true noise level. Subclasses make it a field, in the place that suits them."""
-
-    def __post_init__(self) -> None:
-        self._set("sigma", checks.between("sigma", self.sigma, 0.0, checks.LARGEST))
-        checks.option("noise", self.noise, ("gaussian", "student-t", "bernoulli"))
-        self._set("degrees", checks.between("degrees", self.degrees, 2.0, checks.LARGEST))
-        if self.degrees <= 2.0:
-            raise ValueError(f"degrees must be above 2 for the noise to have a variance, got {self.degrees}")
-
-    @property
-    def additive(self) -> bool:
-        """All but coin flips."""
-        return type(self).rewards is NoisyEnvironment.rewards and self.noise != "bernoulli"
-
-    def rewards(self, means: Floats, noise: Floats) -> Floats:
-        """mean + noise; with coin flips 1 where a uniform falls below the mean."""
-        return (noise < means).astype(np.float64) if self.noise == "bernoulli" else means + noise
-
-    def _noise(self, rng: np.random.Generator) -> Floats:
-        """The noise of one block (rounds,)."""
-        if self.noise == "bernoulli":
-            return rng.random(self.block_rounds)
-        if self.noise == "student-t":
-            scale = self.sigma * np.sqrt((self.degrees - 2.0) / self.degrees)
-            return np.asarray(scale * rng.standard_t(self.degrees, self.block_rounds))
-        return self.sigma * rng.standard_normal(self.block_rounds)
-
-    def _valid(self, means: Floats) -> Floats:
-        """`means`, if they can be means of this noise."""
-        if self.noise == "bernoulli" and not (means.min() >= 0.0 and means.max() <= 1.0):
-            raise ValueError(
-                f"noise='bernoulli' needs mean rewards in [0, 1], but {type(self).__name__} has means from "
-                f"{means.min():g} to {means.max():g}; use 'gaussian' or 'student-t'"
-            )
-        return means
 
 
 def on_sphere(rng: np.random.Generator, *shape: int) -> Floats:

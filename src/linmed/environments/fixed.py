@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 
 from linmed import checks
 from linmed.checks import Floats
-from linmed.environments.base import Block, NoisyEnvironment
+from linmed.environments.base import Block
+from linmed.environments.noise import NoisyEnvironment
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,10 @@ class LargeGap(_Given):
     sigma: float = 1.0
     """σ*: the true noise level."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check_means(0.0, 1.0)
+
     def _problem(self) -> tuple[Floats, Floats]:
         return np.eye(2), np.array([1.0, 0.0])
 
@@ -104,6 +109,7 @@ class EndOfOptimism(_Given):
                 f"eps must lie in (0, 0.4], so that every arm has norm at most 1, got {self.eps!r}"
             )
         self._set("eps", eps)
+        self._check_means(0.0, 1.0)
 
     def _problem(self) -> tuple[Floats, Floats]:
         arms = np.array([[1.0, 0.0], [0.0, 1.0], [1.0 - self.eps, 2.0 * self.eps]])
@@ -122,6 +128,7 @@ class RepeatedArms(_Given):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._set("arms", checks.whole("arms", self.arms, at_least=2))
+        self._check_means(0.0, 1.0)
 
     def _problem(self) -> tuple[Floats, Floats]:
         arms = np.tile([0.0, 1.0], (self.arms, 1))

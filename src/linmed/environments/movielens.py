@@ -18,7 +18,8 @@ import numpy as np
 
 from linmed import checks
 from linmed.checks import Floats
-from linmed.environments.base import Block, NoisyEnvironment, on_sphere
+from linmed.environments.base import Block, on_sphere
+from linmed.environments.noise import NoisyEnvironment
 from linmed.environments.reduction import digest, principal_components, unit_interval
 from linmed.streams import stream
 
@@ -50,10 +51,7 @@ class MovieLens(NoisyEnvironment):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.noise == "bernoulli":
-            raise ValueError(
-                "noise='bernoulli' needs mean rewards in [0, 1]; with a random unit θ* they are in [-1, 1]"
-            )
+        self._check_means(-1.0, 1.0)  # θ* is a random unit vector
         films, users = generated() if self.path is None else _read(Path(self.path))
         self._set("arms", checks.whole("arms", self.arms))
         if self.arms > len(films):

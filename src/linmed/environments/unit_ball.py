@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from linmed import checks
-from linmed.environments.base import Block, NoisyEnvironment, on_sphere
+from linmed.environments.base import Block, on_sphere
+from linmed.environments.noise import NoisyEnvironment
 
 
 @dataclass(frozen=True)
@@ -24,10 +25,7 @@ class UnitBall(NoisyEnvironment):
         super().__post_init__()
         self._set("arms", checks.whole("arms", self.arms))
         self._set("dim", checks.whole("dim", self.dim))
-        if self.noise == "bernoulli":
-            raise ValueError(
-                "noise='bernoulli' needs mean rewards in [0, 1]; on the unit ball they are in [-1, 1]"
-            )
+        self._check_means(-1.0, 1.0)
 
     def blocks(self, rng: np.random.Generator) -> Iterator[Block]:
         """θ* and the arms first, then noise."""

@@ -45,7 +45,7 @@ def write_page(
         *(sections.section(ran) for ran in experiments.values()),
         _colophon(findings, rows, wall, command, runs),
     ]
-    output.write(output.report.name, _page("\n".join(body)))
+    output.write(output.report.name, document("\n".join(body), "LinMED: the experiments, run again"))
 
 
 def _colophon(
@@ -80,11 +80,12 @@ def _colophon(
     )
 
 
-def _page(body: str) -> str:
+def document(body: str, title: str) -> str:
+    """A whole page around this body."""
     css = (resources.files("linmed.experiments") / "report.css").read_text(encoding="utf-8")
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        '<meta name="color-scheme" content="light dark"><title>LinMED: the experiments, run again</title>'
-        f"<style>{stylesheet()}{css}</style></head><body><main>{body}</main></body></html>"
+        '<meta name="color-scheme" content="light dark"><title>'
+        f"{text(title)}</title><style>{stylesheet()}{css}</style></head><body><main>{body}</main></body></html>"
     )

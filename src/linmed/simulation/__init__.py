@@ -1,5 +1,6 @@
 """Policies × environment × trials → thinned regret curves, in a store that survives interruption."""
 
+from linmed.simulation.attainable import attainable
 from linmed.simulation.batch import checkpoints
 from linmed.simulation.deciding import Decided
 from linmed.simulation.engine import processes
@@ -15,6 +16,7 @@ __all__ = [
     "Store",
     "StoreError",
     "StoreWarning",
+    "attainable",
     "checkpoints",
     "processes",
     "simulate",

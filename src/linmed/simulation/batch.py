@@ -90,8 +90,9 @@ class Task(Job):
                     played[t] = stage.offset + arm
                     kept = arms if policy.keeps_copies else worlds.recalled(t)
                     features = policy.features(stage.state, kept, arm)
-                    seen = Observation(features, worlds.rewards(t, played[t]), stage.replicas)
-                    pending.add(done + t, worlds.delays[t], seen)
+                    paid = worlds.rewards(t, played[t])
+                    seen = Observation(features, paid, stage.replicas)
+                    pending.add(done + t, worlds.lateness(t, paid), seen)
                     for known in pending.arrive(done + t):
                         policy.learn(stage.state, *known)
                 tick(size * R)

@@ -92,8 +92,10 @@ class Court:
             times = np.repeat(rounds, len(self._replicas))
             self._follow(features.reshape(-1, vectors.shape[1]), rewards.ravel(), owners, times)
             return
-        for t, delays in enumerate(worlds.delays[: len(played)]):
-            self._pending.add(done + t, delays, Observation(features[t], rewards[t], self._replicas))
+        for t in range(len(played)):
+            self._pending.add(
+                done + t, worlds.lateness(t, rewards[t]), Observation(features[t], rewards[t], self._replicas)
+            )
             for seen in self._pending.arrive(done + t):
                 self._follow(*seen, np.full(len(seen.rewards), rounds[t]))
 

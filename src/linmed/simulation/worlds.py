@@ -69,6 +69,20 @@ class Worlds:
         means = self.means[t if len(self.means) > 1 else 0].take(played)
         return self._rewards(means, self.noise[t])
 
+    def lateness(self, t: int, rewards: Floats) -> Ints:
+        """How many rounds later the rewards (R,) of round t are known.  (R,), or (1,) for all."""
+        assert self.delays is not None
+        drawn: Ints = self.delays[t]
+        if type(self.environment).known_after is Environment.known_after:
+            return drawn
+        owner = f"{type(self.environment).__name__}.known_after"
+        given = np.asarray(self.environment.known_after(rewards, drawn))
+        if given.shape not in {rewards.shape, (1,)}:
+            raise ValueError(
+                f"{owner} gave delays of shape {given.shape} for rewards of shape {rewards.shape}"
+            )
+        return _whole_delays(given, owner)
+
     def gaps(self, played: Ints) -> Floats:
         """How much worse than the best each choice was.  played (m, R), as in `rewards` → (m, R)."""
         gaps: Floats = self.best[: len(played)] - self._means_of(played)
@@ -144,10 +158,7 @@ class Worlds:
             return None
         at_once = np.zeros(self.rounds, dtype=np.int64)
         stacked = self._stack("delays", [at_once if one is None else np.asarray(one) for one in given])
-        if stacked.dtype.kind not in "iu" or stacked.min() < 0 or stacked.max() > LAST_ROUND:
-            wanted = f"whole numbers from 0 to {LAST_ROUND}"
-            raise ValueError(f"{self._owner} gave delays that are not {wanted}")
-        stacked = stacked.astype(np.int64)
+        stacked = _whole_delays(stacked, self._owner)
         return stacked[:, :1] if (stacked == stacked[:, :1]).all() else stacked
 
     def _stack_overwritten(self) -> Floats | None:
@@ -197,3 +208,9 @@ class Worlds:
     @property
     def _owner(self) -> str:
         return f"{type(self.environment).__name__}.blocks"
+
+
+def _whole_delays(given: NDArray[Any], owner: str) -> Ints:
+    if given.dtype.kind not in "iu" or given.min() < 0 or given.max() > LAST_ROUND:
+        raise ValueError(f"{owner} gave delays that are not whole numbers from 0 to {LAST_ROUND}")
+    return given.astype(np.int64)

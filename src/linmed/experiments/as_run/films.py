@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from linmed.checks import Floats
-from linmed.environments.base import Block, NoisyEnvironment
+from linmed.environments.base import Block
 from linmed.environments.movielens import generated, read_genres, read_lines, read_rows
+from linmed.environments.noise import NoisyEnvironment
 from linmed.environments.reduction import digest, principal_components, unit_interval
 
 SEED = 15751
@@ -44,8 +45,6 @@ class FilmsAsRun(NoisyEnvironment):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.noise == "bernoulli":
-            raise ValueError("noise='bernoulli' needs mean rewards in [0, 1]; these arms have others")
         if self.path is not None:
             self._set("path", str(self.path))
         films, users = generated() if self.path is None else _read(Path(self.path))
@@ -68,6 +67,7 @@ class FilmsAsRun(NoisyEnvironment):
         self._set("digest", digest(films, users))
         self._set("theta", theta / np.linalg.norm(theta))
         self._set("raw", raw)
+        self._valid(self.scaled @ self.theta)
 
     @property
     def scaled(self) -> Floats:

@@ -1,0 +1,33 @@
+"""What the best arm of every round would have paid."""
+
+import numpy as np
+
+from linmed import checks
+from linmed.checks import Floats
+from linmed.environments import Environment
+from linmed.simulation.worlds import Worlds
+from linmed.streams import stream
+
+
+def attainable(environment: Environment, horizon: int, trials: int, seed: int = 0) -> Floats:
+    """Σ max_a ⟨θ*, a⟩ over the rounds of every trial that `simulate` plays.  (trials,)
+
+    What a policy was expected to collect, clicks for instance, is this less its regret:
+    `attainable(environment, horizon, trials, seed) - results.final("LinMED")`.
+    """
+    if not isinstance(environment, Environment):
+        raise TypeError(f"environment must be an Environment, got {environment!r}")
+    horizon, trials = checks.whole("horizon", horizon), checks.whole("trials", trials)
+    seed = checks.whole("seed", seed, at_least=0)
+    return np.array([_best(environment, horizon, seed, trial) for trial in range(trials)])
+
+
+def _best(environment: Environment, horizon: int, seed: int, trial: int) -> float:
+    worlds = Worlds(environment, [stream(seed, "environment", trial)])
+    total, done = 0.0, 0
+    while done < horizon:
+        rounds = min(worlds.advance(), horizon - done)
+        best = worlds.best[:rounds, 0]  # one for all rounds where the arms stay the same
+        total += float(best.sum()) if len(best) == rounds else rounds * float(best[0])
+        done += rounds
+    return total
