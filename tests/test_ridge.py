@@ -67,6 +67,23 @@ def test_any_history_gives_the_closed_form(seed, dim, n, ridge):
     assert agent.count == n
 
 
+@pytest.mark.parametrize("size", [1e5, 1e7, 1e20, 1e100])
+@pytest.mark.parametrize("ridge", [0.01, 1.0])
+def test_arms_that_are_long_against_the_ridge_leave_a_true_inverse(size, ridge):
+    """Sherman–Morrison would subtract 1/λ from 1/λ: what is left of it may be nothing, or negative."""
+    rng = np.random.default_rng(0)
+    turned = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    for arms in (size * np.eye(3), size * turned, size * np.diag([1.0, 1e-3, 1e-6]), size * np.eye(3)[:2]):
+        agent = Agent(LinMED(ridge=ridge), dim=3, seed=0)
+        agent.observe(arms, np.full(len(arms), 0.5))
+        inverse = agent.covariance
+        expected = exact_ridge(arms, np.full(len(arms), 0.5), 1, ridge)[0]
+        diagonal = np.sqrt(np.diag(expected))
+        np.testing.assert_allclose(
+            inverse / np.outer(diagonal, diagonal), expected / np.outer(diagonal, diagonal), atol=1e-6
+        )
+
+
 def test_the_order_of_rewards_does_not_matter():
     rng = np.random.default_rng(0)
     features, rewards = rng.standard_normal((500, 5)), rng.standard_normal(500)

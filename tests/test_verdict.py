@@ -439,3 +439,52 @@ def test_looks_are_saved_without_pickle_and_go_on(tmp_path):
     np.savez(tmp_path / "later.npz", meta=np.frombuffer(meta, dtype=np.uint8))
     with pytest.raises(ValueError, match="format 99"):
         Verdicts.load(tmp_path / "later.npz")
+
+
+def test_a_winner_by_epsilon_is_not_called_the_best_when_another_is():
+    arms = np.eye(2)
+    agent, verdicts = Agent(LinMED(sigma=0.1), dim=2, seed=0), Verdicts(arms, epsilon=0.2)
+    agent.observe(np.repeat(arms, 40, axis=0), np.repeat([0.5, 0.49], 40))
+    assert verdicts.look(agent).decided
+    agent.observe(np.repeat(arms, 3000, axis=0), np.repeat([0.45, 0.5], 3000))
+    found = verdicts.look(agent)
+    assert (found.best, found.candidates, found.decided) == (0, (1,), True)
+    assert 0.0 < found.margin <= 0.2
+    assert "good enough" in str(found)
+
+
+def test_a_winner_that_turns_out_to_be_worse_by_more_than_epsilon_is_a_contradiction():
+    arms = np.eye(2)
+    agent, verdicts = Agent(LinMED(sigma=0.1), dim=2, seed=0), Verdicts(arms, epsilon=0.2)
+    agent.observe(np.repeat(arms, 400, axis=0), np.repeat([0.5, 0.49], 400))
+    assert verdicts.look(agent).best == 0
+    agent.observe(np.repeat(arms, 9000, axis=0), np.repeat([0.0, 0.9], 9000))
+    with pytest.warns(VerdictWarning, match="CONTRADICTION"):
+        found = verdicts.look(agent)
+    assert found.contradicted
+    assert not found.decided
+    assert verdicts.look(agent).contradicted  # and stays one
+
+
+@pytest.mark.parametrize("size", [1.0, 1e7, 1e20, 1e100])
+@pytest.mark.parametrize("told", [{"norm_bound": "unknown"}, {"sigma": "unknown"}, {"ridge": "learned"}])
+def test_one_reward_of_zero_per_arm_decides_nothing(size, told):
+    arms = size * np.eye(3)
+    agent = Agent(LinMED(**told), dim=3, seed=1)
+    agent.observe(arms, np.zeros(3))
+    found = agent.verdict(arms)
+    assert not found.decided
+    assert len(found.candidates) == 3
+
+
+def test_small_deltas_are_not_rounded_to_certainty():
+    agent = Agent(LinMED(), dim=2, seed=0)
+    agent.observe(np.eye(2), [1.0, 0.0])
+    assert "99.99999 % confidence" in str(agent.verdict(np.eye(2), delta=1e-7))
+
+
+@pytest.mark.parametrize("names", [5, "ab"])
+def test_names_must_be_a_list(names):
+    found = Agent(LinMED(), dim=2, seed=0).verdict(np.eye(2))
+    with pytest.raises(TypeError, match="names must be a list"):
+        found.sentence(names)

@@ -124,7 +124,9 @@ class Verdict:
 
     def sentence(self, names: Sequence[str] | None = None) -> str:
         """The verdict in words; `names` are those of the arms."""
-        called = [f"arm {i}" for i in range(self.arms)] if names is None else list(names)
+        if names is not None and (isinstance(names, str) or not hasattr(names, "__len__")):
+            raise BadType("names", f"names must be a list of {self.arms} names, got {names!r}")
+        called = [f"arm {i}" for i in range(self.arms)] if names is None else [str(name) for name in names]
         if len(called) != self.arms:
             raise BadValue("names", f"names must be {self.arms}, one for each arm, got {len(called)}")
         after = "1 reward" if self.count == 1 else f"{self.count:,} rewards"
@@ -137,7 +139,7 @@ class Verdict:
         others, best = self.arms - 1, called[self.best]
         if others == 0:
             return f"There is one arm only, {best}: nothing is to be decided."
-        sure = f"{100 * (1 - self.delta):.4g} % confidence"
+        sure = f"{100 * (1 - self.delta):.12g} % confidence"
         known = f"{sure if self.proved else f'meant for {sure} but not proved'} after {after}"
         if self.decided:
             begin = best.capitalize() if names is None else best
@@ -329,7 +331,7 @@ class Verdicts:
         self._same(seen._judge, seen.count)
         winner = int(self._winner[0])
         best, margin, left = look_once(
-            seen._theta, seen._inverse, seen.radius, seen._arms, winner, self._possible
+            seen._theta, seen._inverse, seen.radius, seen._arms, winner, self.epsilon, self._possible
         )
         if left == 0:
             verdict = dataclasses.replace(seen, candidates=(), decided=False, contradicted=True)

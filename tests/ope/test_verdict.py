@@ -249,3 +249,20 @@ def test_files_of_arms_are_checked(tmp_path, name, content, said):
     (tmp_path / name).write_text(content)
     with pytest.raises((ValueError, TypeError), match=said):
         Arms.read(tmp_path / name)
+
+
+def test_names_of_some_arms_alone_are_left_out():
+    arms = [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]
+    table = {
+        "arm": [0, 1] * 100, "arm_id": ["a", "b"] * 100, "probability": [0.5] * 200,
+        "reward": [0.2, 0.6] * 100, "arms": [arms] * 200, "features": [arms[0], arms[1]] * 100,
+    }  # fmt: skip
+    found = verdict(DecisionLog.from_table(table), LinMED(sigma=0.5))
+    assert found.arms.names == ("arm 0", "arm 1", "arm 2")
+
+
+def test_an_arm_without_a_name_is_refused(tmp_path):
+    path = tmp_path / "arms.csv"
+    path.write_text(",0,1\na,1.0,0.0\nb,0.0,1.0\n")
+    with pytest.raises(ValueError, match="arm 0 has no name"):
+        Arms.read(path)

@@ -178,6 +178,13 @@ def test_strict_tails_follow_their_formula():
     assert math.isinf(beta(fresh))  # too few to bound the noise
 
 
+@pytest.mark.parametrize("tails", ["gaussian", "strict"])
+def test_rewards_that_are_all_alike_leave_some_doubt(tails):
+    agent = Agent(LinMED(sigma="unknown", norm_bound="unknown", tails=tails, delta=0.05), dim=2, seed=0)
+    agent.observe(np.tile(np.eye(2), (200, 1)), np.zeros(400))
+    assert 0.0 < beta(agent) < 1.0
+
+
 def test_rss_after_a_hundred_thousand_rewards_is_that_of_a_direct_solve():
     rng = np.random.default_rng(4)
     features = rng.normal(size=(100_000, 6)) / 3
@@ -258,10 +265,11 @@ def test_the_radius_of_a_learned_ridge_is_that_of_its_prior():
     rng = np.random.default_rng(11)
     features, rewards = rng.normal(size=(30, 4)), 0.01 * rng.normal(size=30)
     for sigma in ("unknown", 0.3):
-        agent = Agent(LinMED(sigma=sigma, ridge="learned", delta=0.1, reward_scale=0.5), dim=4, seed=0)
+        scale = 0.5 if sigma == "unknown" else 1.0
+        agent = Agent(LinMED(sigma=sigma, ridge="learned", delta=0.1, reward_scale=scale), dim=4, seed=0)
         agent.observe(features, rewards)
         model = agent.policy.estimate(agent.state)
-        scales = 0.5 * 10 ** (np.arange(13) / 2 - 3)
+        scales = scale * 10 ** (np.arange(13) / 2 - 3)
         log_weight = np.log(scales) - 15.5 * np.log(scales**2 + model.rss[0])
         weight = np.exp(log_weight - log_weight.max())
         guess = np.exp(np.sum(weight * np.log(scales**2 + model.rss[0])) / weight.sum()) / 31
@@ -322,6 +330,7 @@ def test_an_agent_of_the_first_format_is_read(tmp_path):
         (LinMED, {"ridge": "learned", "norm_bound": 2.0}, "norm_bound", "leave it out"),
         (LinMED, {"ridge": "learned", "design": "warm"}, "design", "'approx'"),
         (LinMED, {"reward_scale": 0.0}, "reward_scale", "positive"),
+        (LinMED, {"reward_scale": 10.0}, "reward_scale", "sigma='unknown'"),
         (SquareCB, {"sigma": "unknown"}, "sigma", "give gamma"),
         (SquareCB, {"ridge": "learned"}, "ridge", "give gamma"),
         (E2D, {"norm_bound": "unknown"}, "norm_bound", "give gamma"),

@@ -109,6 +109,8 @@ def test_scaling_rewards_sigma_and_norm_bound_changes_no_decision(policy, factor
     units["gamma"] = 1.0 / factor
     if getattr(policy, "ridge", None) == "learned":  # which says how large θ* is
         del units["norm_bound"]
+    if getattr(policy, "sigma", None) != "unknown":  # which says how large rewards are
+        del units["reward_scale"]
     given = {f.name: getattr(policy, f.name) for f in dataclasses.fields(policy) if f.name in units}
     scaled = dataclasses.replace(
         policy, **{name: units[name] * value for name, value in given.items() if isinstance(value, float)}

@@ -98,7 +98,9 @@ def squared_radius_of(
             exponent += math.log(n / (2.0 * math.pi)) - 1.0
             beyond = max(0.0, math.exp(min(exponent, 600.0)) - rss)
     else:
-        variance = largest_variance(n, logdet, rss, log_inverse_delta + math.log(2.0))
+        # Rewards that are all alike would leave no noise at all: as little as the smallest scale has is seen.
+        seen = max(rss, (1e-3 * scale) ** 2)
+        variance = largest_variance(n, logdet, seen, log_inverse_delta + math.log(2.0))
         beyond = variance * (logdet + 2.0 * (log_inverse_delta + math.log(2.0)))
     if norm == UNKNOWN:
         norm = largest_norm(theta, inverse, r, lam, beyond)
@@ -170,7 +172,7 @@ def largest_norm(theta, inverse, r, lam, beyond):
         length2 += theta[r, k] * theta[r, k]
         trace += inverse[r, k, k]
     shrunk = lam * trace
-    if shrunk >= 1.0:
+    if not 0.0 <= shrunk < 1.0:
         return math.inf
     root = math.sqrt(shrunk * length2 + (1.0 - shrunk) * trace * beyond)
     return (math.sqrt(length2) + root) / (1.0 - shrunk)

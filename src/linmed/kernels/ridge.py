@@ -8,7 +8,8 @@ after millions of updates:
   rounding errors in a direction as that direction is played again.
 - Every `REFRESH` updates one Newton step, V⁻¹ ← V⁻¹ + V⁻¹(I − V V⁻¹), and one step of iterative
   refinement for θ̂ remove what is left, with residuals in twice the working precision. A fresh
-  Cholesky factorisation, with its error of ε·cond(V), would be worse than what it replaces.
+  Cholesky factorisation, with its error of ε·cond(V), would be worse than what it replaces. Only where an
+  arm is so long that Sherman–Morrison leaves nothing to polish (‖a‖² > 10⁸ in V⁻¹), V⁻¹ is made anew.
 """
 
 import math
@@ -22,6 +23,7 @@ from linmed.kernels.matrices import combine_rows
 from linmed.kernels.simd import LANES, add, load, multiply, multiply_add, number, put, splat, store, subtract
 
 REFRESH = 1024
+STEEP = 1e8  # a leverage beyond which Sherman–Morrison leaves few digits of V⁻¹ along the arm
 NOTHING_NEW = 8.9e-16  # four units in the last place: leverages below their rounding errors
 
 
@@ -73,7 +75,7 @@ class Ridge(NamedTuple):
         self.rss[r] += error * gain
         self.leveraged[r] += error * gain * q
         self.count[r] += 1
-        return self.count[r] % REFRESH == 0
+        return self.count[r] % REFRESH == 0 or q > STEEP
 
     def refresh(self, r):
         """Remove what rounding has left in replica r."""
@@ -148,6 +150,43 @@ def subtract_outer_row(M, at, d, u, factor, shrink):
         put(M, at + k, number(M, at + k) - (factor * u[k]) * shrink)
 
 
+@inlined
+def invert(V, r, out):
+    """out = V⁻¹ by Cholesky, from the lower triangle; False, and out unchanged, if V is singular.
+
+    Rows of very different size do no harm: they are divided by their roots of the diagonal first.
+    """
+    d = V.shape[1]
+    L, scale, columns = np.zeros((d, d)), np.empty(d), np.zeros((d, d))
+    for j in range(d):
+        scale[j] = math.sqrt(V[r, j, j])
+    for j in range(d):
+        pivot = 1.0
+        for k in range(j):
+            pivot -= L[j, k] * L[j, k]
+        if not pivot > 1e-14:
+            return False
+        L[j, j] = math.sqrt(pivot)
+        for i in range(j + 1, d):
+            total = V[r, i, j] / scale[i] / scale[j]
+            for k in range(j):
+                total -= L[i, k] * L[j, k]
+            L[i, j] = total / L[j, j]
+    for j in range(d):  # L⁻¹, column by column
+        for i in range(j, d):
+            total = 1.0 if i == j else 0.0
+            for k in range(j, i):
+                total -= L[i, k] * columns[k, j]
+            columns[i, j] = total / L[i, i]
+    for i in range(d):
+        for j in range(i + 1):
+            total = 0.0
+            for k in range(i, d):
+                total += columns[k, i] * columns[k, j]
+            out[i, j] = out[j, i] = total / scale[i] / scale[j]
+    return True
+
+
 @deferred("void(f8[:,:,::1], f8[:,:,::1], f8[:,:,::1], f8[:,::1], f8[:,::1], f8[:,::1], intp)")
 def newton_step(V, V_low, inverse, b, b_low, theta, r):
     """One Newton step for V⁻¹ and one refinement of θ̂ in replica r of a `Ridge`."""
@@ -164,7 +203,13 @@ def newton_step(V, V_low, inverse, b, b_low, theta, r):
                 low -= V_low[r, row, column] * X[k, j]
             residual[i, j] = high + low
             norm2 += residual[i, j] ** 2
-    if norm2 > 0.25:  # Newton would not contract: V is singular to working precision, keep what we have
+    if not norm2 <= 0.25:  # Newton would not contract: make it anew, or keep what we have
+        if not invert(V, r, X):
+            return
+        for i in range(d):
+            theta[r, i] = 0.0
+            for k in range(d):
+                theta[r, i] += X[i, k] * b[r, k]
         return
     step = np.zeros((d, d))
     for i in range(d):

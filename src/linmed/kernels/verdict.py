@@ -97,14 +97,17 @@ def compare(theta, inverse, radius, arms, first, gaps, widths):
 
 
 @inlined
-def narrow(theta, inverse, s, radius, arms, p, winner, everyone, possible, r, x):
+def narrow(theta, inverse, s, radius, arms, p, winner, epsilon, everyone, possible, r, x):
     """Drop from possible[r] what this look rules out: the best arm, its margin, and how many are left.
 
     The best arm is the winner where there is one (≥ 0), else the leader of those left. Its margin is the
-    largest √β‖best − a‖ − ⟨θ̂, best − a⟩ over the others that are left; if there are none, over all others,
-    at most 0. everyone (1,K) are ones, x (d,) is scratch.
+    largest √β‖best − a‖ − ⟨θ̂, best − a⟩ over the others that are left; if the best one alone is left, over
+    all others, at most 0. A winner that turns out to be worse by more than ε, which is what had been ruled
+    out, leaves none. everyone (1,K) are ones, x (d,) is scratch.
     """
     K = arms.shape[1]
+    if not radius >= 0.0:  # not a number: nothing is known
+        radius = math.inf
     top = leader(theta, s, arms, p, everyone, 0)
     left = 0
     for i in range(K):
@@ -115,21 +118,28 @@ def narrow(theta, inverse, s, radius, arms, p, winner, everyone, possible, r, x)
     best = winner
     if best < 0:
         best = leader(theta, s, arms, p, possible, r) if left > 0 else top
-    margin = -math.inf
+    margin, behind = -math.inf, -math.inf
     for i in range(K):
-        if i != best and (possible[r, i] or left <= 1):
+        if i != best and (possible[r, i] or left <= 1 or winner >= 0):
             gap, distance = apart(theta, inverse, s, arms, p, best, i, x)
-            margin = max(margin, half_width(radius, distance) - gap)
-    if left == 1:
+            width = half_width(radius, distance)
+            behind = max(behind, -gap - width)
+            if possible[r, i] or left <= 1:
+                margin = max(margin, width - gap)
+    if left == 1 and possible[r, best]:
         margin = min(margin, 0.0)
+    if winner >= 0 and behind > epsilon:
+        left = 0
+        for i in range(K):
+            possible[r, i] = False
     return best, margin, left
 
 
 @kernel
-def look_once(theta, inverse, radius, arms, winner, possible):
+def look_once(theta, inverse, radius, arms, winner, epsilon, possible):
     """`narrow` of one replica.  theta (1,d), inverse (1,d,d), arms (1,K,d), possible (1,K)."""
     x, everyone = np.empty(arms.shape[2]), np.ones((1, arms.shape[1]), np.bool_)
-    return narrow(theta, inverse, 0, radius, arms, 0, winner, everyone, possible, 0, x)
+    return narrow(theta, inverse, 0, radius, arms, 0, winner, epsilon, everyone, possible, 0, x)
 
 
 @cache
@@ -163,7 +173,7 @@ def following(Belief: type, Set: type) -> Any:
             s, p = row(belief, r), r if arms.shape[0] > 1 else 0
             radius = math.sqrt(squared_radius(sure, belief, s))
             best, margin, left = narrow(
-                belief.theta, belief.inverse, s, radius, arms, p, winner[r], everyone, possible, r, x
+                belief.theta, belief.inverse, s, radius, arms, p, winner[r], epsilon, everyone, possible, r, x
             )
             if left == 0:
                 winner[r], decided[r] = CONTRADICTED, times[i]

@@ -38,7 +38,11 @@ class Arms:
         object.__setattr__(self, "features", checks.arm_matrix(self.features))
         if len(self.names) != len(self.features):
             raise BadValue("arms", f"arms: {len(self.features)} arms have {len(self.names)} names")
-        for name in self.names:
+        for i, name in enumerate(self.names):
+            if not name.strip():
+                raise BadValue(
+                    "arms", f"arms: arm {i} has no name; a header must have no numbers, names no empty cell"
+                )
             if self.names.count(name) > 1:
                 raise BadValue("arms", f"arms: {name!r} stands for {self.names.count(name)} arms")
 
@@ -166,9 +170,11 @@ def verdict(
 def _arms_of(log: DecisionLog) -> Arms:
     """The arms that every decision of a log had."""
     if holds(log, "arms"):
-        return Arms.of(_same_arms(log), _names(log))
+        every = _same_arms(log)
+        return Arms.of(every, _names(log, len(every)))
     if "features" in log.columns and "arm" in log.columns:
-        return Arms.of(_played_arms(log), _names(log))
+        every = _played_arms(log)
+        return Arms.of(every, _names(log, len(every)))
     raise BadValue(
         "log",
         f"{log.name} has no features of arms (a column 'arms' or 'features'), by which a verdict compares "
@@ -228,15 +234,15 @@ def _played_arms(log: DecisionLog) -> Floats:
     return checks.arm_matrix([found[arm] for arm in sorted(found)])
 
 
-def _names(log: DecisionLog) -> tuple[str, ...] | None:
-    """The column `arm_id` by arm, where it names each of them, and once."""
+def _names(log: DecisionLog, count: int) -> tuple[str, ...] | None:
+    """The column `arm_id` by arm, where it names each of so many, and once."""
     if not {"arm", "arm_id"} <= set(log.columns):
         return None
     names: dict[int, str] = {}
     for arm, name in _pairs(log):
         if name is None or names.setdefault(arm, name) != name:
             return None
-    complete = set(names) == set(range(len(names))) and len(set(names.values())) == len(names)
+    complete = set(names) == set(range(count)) and len(set(names.values())) == len(names)
     return tuple(names[arm] for arm in sorted(names)) if complete and names else None
 
 

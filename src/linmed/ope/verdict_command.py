@@ -43,7 +43,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         "--norm-bound", type=number, default=1.0, metavar="NUMBER|unknown",
         help="how long the true coefficients are at most; default: 1",
     )  # fmt: skip
-    add("--ridge", type=number, metavar="NUMBER", help="λ; default: sigma²/norm_bound²")
+    add("--ridge", type=number, metavar="NUMBER|learned", help="λ; default: sigma²/norm_bound²")
     add(
         "--confidence", choices=("paper", "mixture", "empirical"), default="paper",
         help="which confidence set; mixture is never larger than the paper's; default: paper",

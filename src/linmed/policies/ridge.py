@@ -127,6 +127,10 @@ class RidgePolicy(Policy):
                 "tails",
                 "tails='strict' needs sigma='unknown' and a ridge that is not learned; else leave it out",
             )
+        if self.reward_scale != 1.0 and self.sigma != "unknown":
+            raise checks.BadValue(
+                "reward_scale", "reward_scale goes with sigma='unknown': sigma says how large rewards are"
+            )
         if self.ridge == "learned" and self.norm_bound not in (1.0, "unknown"):
             raise checks.BadValue(
                 "norm_bound",
