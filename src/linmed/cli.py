@@ -13,6 +13,7 @@ import linmed
 # only when its command is used, so that `linmed --help` needs none of the optional packages.
 COMMANDS = {
     "reproduce": ("linmed.experiments.command", "rerun the paper's experiments and write a report"),
+    "ledgers": ("linmed.experiments.ledgers_command", "the verdicts of several reports side by side"),
     "simulate": ("linmed.simulation.command", "run policies on a problem and compare their regret"),
     "policies": ("linmed.policies.command", "the table of policies and their properties"),
     "ope": ("linmed.ope.command", "what would another policy have earned on this log?"),

@@ -11,8 +11,8 @@ from linmed.experiments.common import MATCHED, OVER, UNDER
 from linmed.experiments.ledger import decided_first, ledger, markdown, records, side_by_side, tally
 from linmed.experiments.lineup import LINMED
 from linmed.experiments.provenance import Origin
-from linmed.experiments.rules import claims, wanting
-from linmed.experiments.statistics import Normal
+from linmed.experiments.rules import claims
+from linmed.experiments.statistics import LEVEL, Normal, spent
 from linmed.simulation import Results, Run, checkpoints
 
 TRIALS = 200
@@ -38,6 +38,10 @@ def findings(name, regret, horizon=None, trials=TRIALS, noise=0.0, scale="paper"
             )
         results[setting.key] = Results(setting.environment, setting.horizon, 0, marks, runs)
     return dataclasses.replace(plan, results=results, most_looks=looks)
+
+
+def wanting(found):
+    return frozenset().union(*(claim.wanting(found) for claim in claims(found)))
 
 
 def verdicts(found):
@@ -193,7 +197,7 @@ def delayed(name, key, t, n):
 def test_delayed_rewards_compare_factors():
     assert set(verdicts(findings("delayed-rewards", delayed)).values()) == {"holds"}
     alike = findings("delayed-rewards", lambda name, key, t, n: 50.0 + key[-1])
-    assert verdict(alike, "OFUL deteriorates") == "holds"
+    assert verdict(alike, "OFUL significantly deteriorates") == "holds"
     assert verdict(alike, "in contrast to LinMED-99") == "fails"
     assert verdict(alike, "the one that is left out") == "fails"
     worse = findings("delayed-rewards", lambda name, key, t, n: 50.0 + key[-1] * (1 if name == "OFUL" else 9))
@@ -241,20 +245,55 @@ def test_an_improvement_is_never_held_against_a_policy():
 
 
 def test_much_noise_leaves_claims_undecided_and_says_whose_trials_would_help():
-    found = findings("delayed-rewards", delayed, trials=3, noise=0.3)
+    found = dataclasses.replace(findings("delayed-rewards", delayed, trials=3, noise=0.3), most_looks=4)
     assert "undecided" in verdicts(found).values()
     assert ((20,), "OFUL") in wanting(found)
+    assert wanting(dataclasses.replace(found, most_looks=1)) == frozenset()  # no more can be played
     assert wanting(findings("delayed-rewards", delayed)) == frozenset()
 
 
 def test_the_first_look_that_decides_counts_and_each_has_its_share_of_the_level():
     found = findings("delayed-rewards", delayed, trials=80, noise=0.05)
     found = dataclasses.replace(found, trials=10, most_looks=4)
-    looks = list(found.looks())
-    assert [len(look.final("OFUL", 0)) for look in looks] == [10, 20, 40, 80]
+    assert [len(found.until(look).final("OFUL", 0)) for look in (1, 2, 3, 4)] == [10, 20, 40, 80]
     rows = {row.claim: row for row in ledger([found])}
-    assert rows["OFUL deteriorates when rewards are delayed"].trials == 10
+    assert rows["OFUL significantly deteriorates when rewards are delayed"].trials == 10
     assert {row.trials for row in rows.values()} <= {10, 20, 40, 80}
+    assert sum(spent(look, 9) for look in range(1, 10_000)) <= LEVEL
+    assert spent(1, 1) == LEVEL
+
+
+def test_a_longer_run_decides_more_and_changes_no_verdict():
+    whole = findings("unit-ball-dimension", ball, trials=80, noise=2.0)
+    seen = {}
+    for trials in (10, 20, 40, 80):
+        cut = {
+            key: dataclasses.replace(
+                r,
+                runs={
+                    name: dataclasses.replace(
+                        run, trials=run.trials[:trials], regret=run.regret[:trials], pulls=run.pulls[:trials]
+                    )
+                    for name, run in r.runs.items()
+                },
+            )
+            for key, r in whole.results.items()
+        }
+        now = verdicts(dataclasses.replace(whole, results=cut, trials=10, most_looks=4))
+        assert all(now[claim] == verdict for claim, verdict in seen.items())
+        seen = {claim: verdict for claim, verdict in now.items() if verdict != "undecided"}
+    assert seen
+
+
+def test_to_refute_a_claim_the_part_closest_to_it_is_given_trials():
+    def one_bad(name, key, t, n):
+        return optimism(name, key, t, n) * (50.0 if name == "LinMED-99" and key == (0.01, OVER) else 1.0)
+
+    found = findings("end-of-optimism", one_bad, pulls=pulls, trials=2, noise=0.02)
+    found = dataclasses.replace(found, most_looks=3)
+    claim = next(c for c in claims(found) if c.text == "LinMED-99 significantly outperforms LinTS-Freq")
+    assert claim.judge(found).verdict == "undecided"
+    assert claim.wanting(found) == {((0.01, OVER), "LinMED-99"), ((0.01, OVER), "LinTS-Freq")}
 
 
 def test_a_shorter_horizon_does_not_refute():
@@ -292,7 +331,7 @@ def origin(digest="0" * 12):
 
 def test_the_ledger_can_be_cited():
     rows = ledger([findings("arm-count", lambda *a: 1.0)])
-    text = records(rows, [origin()])
+    text = records(rows, [origin()], "linmed reproduce arm-count")
     for word in ('"place"', '"predicate"', '"threshold"', '"verdict"', "abc1234", "def5678"):
         assert word in text
     page = markdown(rows, [origin()], "linmed reproduce arm-count")

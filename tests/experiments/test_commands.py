@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import linmed.experiments.command as reproduce
+import linmed.experiments.ledgers_command as ledgers
 import linmed.simulation.command as simulate
 from linmed.environments import FixedArms, MovieLens, UnitBall
 from linmed.environments import command as data
@@ -131,3 +132,22 @@ def test_data_keeps_what_is_there(tmp_path, capsys):
     assert call(data, "data", "movielens", "--out", str(tmp_path)) == 0
     assert str(directory) in capsys.readouterr().out
     assert MovieLens(path=directory).source == "ml-100k"
+
+
+def test_ledgers_puts_reports_side_by_side(tmp_path, capsys):
+    words = ["--trials", "2", "--horizon", "30", "--workers", "1"]
+    for variant in ("text", "as-run"):
+        out = str(tmp_path / variant)
+        assert call(reproduce, "reproduce", "arm-count", *words, "--variant", variant, "--out", out) == 0
+    capsys.readouterr()
+    assert call(ledgers, "ledgers", str(tmp_path / "text"), str(tmp_path / "as-run")) == 0
+    said = capsys.readouterr().out
+    assert "| claim | as the text has it | as the public code runs it |" in said
+    assert said.count("LinMEDNOPT's regret is of order K") == 1
+    assert "--variant as-run --trials 2" in said
+
+
+def test_ledgers_refuses_what_is_no_ledger(tmp_path):
+    (tmp_path / "ledger.json").write_text('{"format": 3}')
+    with pytest.raises(ValueError, match="not a ledger"):
+        call(ledgers, "ledgers", str(tmp_path))

@@ -1,11 +1,14 @@
 """Verdicts follow from numbers and how sure they are, and intervals are what they claim to be."""
 
+import itertools
 import math
 
 import numpy as np
 import pytest
+from scipy.special import ndtri
 from scipy.stats import binomtest
 
+from linmed.experiments.claims import Between
 from linmed.experiments.statistics import (
     Normal,
     Share,
@@ -159,3 +162,40 @@ def test_numbers_are_printed_with_fitting_digits():
     assert str(Normal(0.123, 0.004, 900)) == "0.12 (0.12 to 0.13)"
     assert str(Normal(-0.001, 0.0004, 900)) == "0.00 (0.00 to 0.00)"
     assert str(Normal(12.3, math.nan, 1)) == "12.3"
+
+
+def test_levels_beyond_what_the_draws_can_tell_are_those_of_a_normal_for_light_tails():
+    rng = np.random.default_rng(5)
+    x = 10.0 + rng.standard_normal(400)
+    estimate = resampled(average, x)
+    error = x.std(ddof=1) / 20.0
+    for level in (1e-3, 1e-5, 1e-7):
+        low, high = estimate.interval(level)
+        reach = -float(ndtri(level / 2)) * error
+        assert 0.9 * reach < estimate.value - low < 1.3 * reach
+        assert 0.9 * reach < high - estimate.value < 1.3 * reach
+    ends = [estimate.interval(0.5**k) for k in range(1, 30)]
+    assert all(a[0] >= b[0] and a[1] <= b[1] for a, b in itertools.pairwise(ends))
+
+
+def test_many_trials_are_drawn_in_blocks_without_changing_the_interval():
+    rng = np.random.default_rng(6)
+    x, y = rng.exponential(2.0, 6_400), 1.0 + rng.exponential(1.0, 6_400)
+    whole = resampled(ratio, x, y)
+    assert whole.trials == 800
+    assert whole.value == pytest.approx(x.mean() / y.mean())
+    terms = (x - whole.value * y) / y.mean()
+    reach = 1.96 * terms.std(ddof=1) / 80.0
+    low, high = whole.interval()
+    assert whole.value - low == pytest.approx(reach, rel=0.1)
+    assert high - whole.value == pytest.approx(reach, rel=0.1)
+
+
+def test_a_ratio_over_a_regret_that_is_often_zero_is_large_and_not_unknown():
+    rng = np.random.default_rng(7)
+    x, y = 50.0 + rng.standard_normal(10), np.array([1.0] + [0.0] * 9)
+    estimate = resampled(ratio, x, y)
+    low, high = estimate.interval()
+    assert high == np.inf
+    assert 20.0 < low < estimate.value
+    assert Between(high=2.0).verdict(estimate) == "fails"

@@ -26,7 +26,7 @@ def dots(found: Findings) -> Drawing:
             for place, (value, marker) in enumerate(_marked(sweep)):
                 estimate = mean(found.final(name, *sweep.key(value)))
                 centre = np.array([estimate.value])
-                low, high = interval(centre, np.array([estimate.error]), logarithmic=True)
+                low, high = interval(centre, np.array([estimate.error]), True, estimate.trials)
                 height = row + 0.18 * (place - (len(sweep.values) - 1) / 2)
                 colour = POLICY[name].light
                 ax.plot([*low, *high], [height, height], color=colour, linewidth=1.2)

@@ -57,6 +57,7 @@ class Overlay:
     rounds: Ints
     measured: Floats
     error: Floats
+    trials: int
     lemma: Floats
     instance: Floats
     minimax: Floats
@@ -187,6 +188,7 @@ def overlay(found: Findings) -> Overlay:
         rounds=rounds,
         measured=measured,
         error=error,
+        trials=len(results.run(policy.name).trials),
         lemma=here.lemma,
         instance=here.instance,
         minimax=here.minimax,

@@ -1,8 +1,11 @@
 """Claims as data: where the paper makes one, what it says, what was taken for it, and the rule that decides.
 
 What they are is in `rules`; this file says what a claim is made of and how it is judged. Of several parts all
-must hold. Trials may be looked at several times while more are played (`Findings.looks`): each look has its
-share of the level, and the first one that decides counts.
+must hold. Trials may be looked at several times while more are played: each look has its share of the level
+(`statistics.spent`), and the first one that decides a part counts for it. A part that is true is refuted with
+a probability of at most LEVEL divided by the number of parts, and one that is false held with at most LEVEL,
+over all looks together; so a claim is judged wrongly with at most LEVEL, whichever parts were given more
+trials and whatever made that choice.
 """
 
 import math
@@ -22,6 +25,7 @@ from linmed.experiments.statistics import (
     growth,
     resampled,
     slope,
+    spent,
     together,
 )
 
@@ -173,7 +177,7 @@ def of(statistic: Statistic, *samples: Sample) -> Quantity:
 
 def exponent(sizes: Iterable[float], *samples: Sample) -> Quantity:
     """p of regret ∝ sizeᵖ between settings."""
-    return Quantity(growth(sizes), samples)
+    return Quantity(growth(tuple(sizes)), samples)
 
 
 # ---- what decides
@@ -226,6 +230,21 @@ class Part(NamedTuple):
     rule: Rule | None = None
 
 
+class Judged(NamedTuple):
+    """A part, at the first look that decides it or the last that was taken."""
+
+    look: int
+    """From 1."""
+    verdict: Verdict
+    trials: int
+    against: int
+    """How much speaks against it, as in `_against`."""
+
+
+Known = dict[tuple[str, int, int], Judged]
+"""By claim, part and look: those that were taken need not be taken again."""
+
+
 class Claim(NamedTuple):
     """A statement that is true if every part that has a rule is."""
 
@@ -239,36 +258,85 @@ class Claim(NamedTuple):
     @property
     def cells(self) -> frozenset[Cell]:
         """The settings and policies that decide it."""
-        return frozenset().union(*(part.measure.cells for part in self.parts if part.rule is not None))
+        return frozenset().union(*(part.measure.cells for part in self._ruled))
 
-    def settle(self, found: Findings) -> tuple[Findings, str, Verdict]:
-        """The first look that decides, or the last; what was measured, and the verdict."""
-        for look in found.looks():
-            measured, verdict = self._at(look, LEVEL / found.most_looks)
-            if verdict != "undecided":
-                break
-        return look, measured, verdict
+    @property
+    def _ruled(self) -> list[Part]:
+        return [part for part in self.parts if part.rule is not None]
+
+    def settle(self, found: Findings, known: Known | None = None) -> list[Judged]:
+        """Every part that has a rule, at the first look that decides it, or the last that was taken.
+
+        known: what earlier calls found out about this claim; it is added to.
+        """
+        known = {} if known is None else known
+        ruled = self._ruled
+        return [
+            _settle(part, found, len(ruled), known, (self.text, place)) for place, part in enumerate(ruled)
+        ]
+
+    def wanting(self, found: Findings, known: Known | None = None) -> frozenset[Cell]:
+        """Of what more trials would decide it: nothing if it is decided, or more cannot be played.
+
+        To refute, one part is enough: the one that is closest to it. Otherwise all that do not hold yet.
+        """
+        ruled = list(zip(self._ruled, self.settle(found, known), strict=True))
+        if together(judged.verdict for _, judged in ruled) != "undecided":
+            return frozenset()
+        open_ = [(part, judged) for part, judged in ruled if judged.verdict == "undecided"]
+        against = max(judged.against for _, judged in open_)
+        if against > 0 and found.shortened:
+            return frozenset()  # what speaks against a claim about more rounds refutes nothing
+        if against > 0:
+            open_ = [(part, judged) for part, judged in open_ if judged.against == against]
+        cells = frozenset().union(*(part.measure.cells for part, _ in open_))
+        return frozenset(cell for cell in cells if found.next_trials(cell) > found.played(cell))
 
     def judge(self, found: Findings) -> Row:
         """Of a horizon below the paper's none "fails"."""
-        look, measured, verdict = self.settle(found)
+        settled = self.settle(found)
+        verdict = together(judged.verdict for judged in settled)
+        several = len({judged.verdict for judged in settled}) > 1
+        said, rest = [], iter(settled)
+        for part in self.parts:
+            judged = next(rest) if part.rule is not None else None
+            seen = found.until(judged.look) if judged else found
+            mark = MARKS[judged.verdict] if several and judged else ""
+            said.append(part.label.format(part.measure.estimate(seen)) + mark)
+        measured = "; ".join(said)
+        behind = [judged for judged in settled if judged.verdict == verdict] or settled
+        trials = min(judged.trials for judged in behind)
         if verdict == "fails" and found.shortened:
             paper = found.experiment.paper.horizon
             measured += f"; not so after {found.horizon:,} rounds, the claim is about {paper:,}"
             verdict = "undecided"
         return Row(
             found.experiment.name, found.variant, self.place, self.text, self.predicate, self.threshold,
-            measured, verdict, look.smallest(self.cells), self.figure,
+            measured, verdict, trials, self.figure,
         )  # fmt: skip
 
-    def _at(self, found: Findings, level: float) -> tuple[str, Verdict]:
-        ruled = sum(part.rule is not None for part in self.parts)
-        said: list[tuple[str, Verdict | None]] = []
-        for part in self.parts:
-            estimate = part.measure.estimate(found)
-            verdict = None if part.rule is None else part.rule.verdict(estimate, level, ruled)
-            said.append((part.label.format(estimate), verdict))
-        verdicts = [verdict for _, verdict in said if verdict is not None]
-        several = len(set(verdicts)) > 1
-        words = (text + (MARKS[verdict] if several and verdict else "") for text, verdict in said)
-        return "; ".join(words), together(verdicts)
+
+def _settle(part: Part, found: Findings, parts: int, known: Known, name: tuple[str, int]) -> Judged:
+    """Look by look, as far as its cells were played."""
+    assert part.rule is not None
+    look = 1
+    while True:
+        if (*name, look) not in known:
+            seen = found.until(look)
+            estimate = part.measure.estimate(seen)
+            verdict = part.rule.verdict(estimate, spent(look, found.most_looks), parts)
+            against = _against(part.rule, estimate) if verdict == "undecided" else 0
+            known[*name, look] = Judged(look, verdict, seen.smallest(part.measure.cells), against)
+        judged = known[*name, look]
+        further = look < found.most_looks and found.reaches(look + 1, part.measure.cells)
+        if judged.verdict != "undecided" or not further:
+            return judged
+        look += 1
+
+
+def _against(rule: Rule, estimate: Estimate) -> int:
+    """How sure the estimate is that the rule fails: k if it is so at a level of 2⁻ᵏ, 0 if at none."""
+    sure = 0
+    while sure < 30 and rule.verdict(estimate, 0.5 ** (sure + 1)) == "fails":
+        sure += 1
+    return sure

@@ -8,11 +8,12 @@ from typing import Any
 from rich.console import Console
 
 from linmed.experiments.catalogue import EXPERIMENTS
-from linmed.experiments.ledger import tally
+from linmed.experiments.ledger import decided_first, tally
+from linmed.experiments.markup import SIGN
 from linmed.experiments.output import OutputError
 from linmed.experiments.robustness import Robustness
 from linmed.experiments.robustness import run as our_own
-from linmed.experiments.run import Report, chosen
+from linmed.experiments.run import DECISIVE_MINUTES, Report, chosen
 from linmed.experiments.run import run as reproduce
 from linmed.simulation import StoreError
 
@@ -55,7 +56,8 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         "--minutes",
         type=float,
         metavar="N",
-        help="after so long no claim is given further trials; the same command again goes on",
+        help="after so long no claim is given further trials; the same command with more of them goes on "
+        f"(default: {DECISIVE_MINUTES:g} at the decisive scale)",
     )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="default: 0")
     parser.add_argument(
@@ -110,6 +112,9 @@ def _print(report: Report) -> None:
     for variant in dict.fromkeys(row.variant for row in report.ledger):
         rows = [row for row in report.ledger if row.variant == variant]
         print(f"{'As run: ' if variant == 'as-run' else ''}{tally(rows)} at this scale.")
+        for row in decided_first(rows):
+            if row.verdict != "undecided":
+                print(f"  {SIGN[row.verdict]} {row.experiment}: {row.claim}")
     print(f"Report: {report.path}")
     sys.stdout.flush()
 

@@ -9,6 +9,7 @@ from typing import Any
 import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from scipy.stats import t as student
 
 from linmed.checks import Floats
@@ -19,6 +20,8 @@ from linmed.experiments.statistics import LEVEL
 
 NARROW = 7.0
 """Figures up to this width, in inches, are fitted into the width of a phone; wider ones are scrolled."""
+THIN = 0.7
+"""Width of a median's line, which the legend explains."""
 STYLE: Any = {
     "font.family": "sans-serif",
     "font.size": 9.5,
@@ -54,6 +57,7 @@ class Drawing:
         """On white paper, 150 dots an inch."""
         sink = io.BytesIO()
         with matplotlib.rc_context(STYLE):
+            self._settle()
             self.figure.savefig(sink, format="png", dpi=150, facecolor="white", metadata={"Software": None})
         return sink.getvalue()
 
@@ -62,10 +66,17 @@ class Drawing:
         """A file of its own."""
         sink = io.StringIO()
         with matplotlib.rc_context(STYLE):
+            self._settle()
             self.figure.savefig(
                 sink, format="svg", transparent=True, metadata={"Date": None, "Creator": None}
             )
         return sink.getvalue()
+
+    def _settle(self) -> None:
+        """Lay out once for both files, which takes longer than drawing."""
+        if self.figure.get_layout_engine() is not None:
+            self.figure.draw_without_rendering()
+            self.figure.set_layout_engine("none")
 
     def inline(self) -> str:
         """The SVG for a page: colours follow the page's paper, names are unique within it."""
@@ -101,15 +112,12 @@ def drawings(found: Findings) -> list[Drawing]:
     return [replace(drawing, name=figure_name(drawing.name, found.variant)) for drawing in drawn]
 
 
-def interval(
-    centre: Floats, error: Floats, logarithmic: bool, trials: int | None = None
-) -> tuple[Floats, Floats]:
-    """95 % to either side by Student's t of so many trials, of many where no number is given.
+def interval(centre: Floats, error: Floats, logarithmic: bool, trials: int) -> tuple[Floats, Floats]:
+    """95 % to either side by Student's t of so many trials.
 
     On logarithmic axes the interval is one of the logarithm, so that regret stays positive.
     """
-    reach = 1.96 if trials is None else float(student.isf(LEVEL / 2, max(trials - 1, 1)))
-    margin = reach * np.nan_to_num(error)
+    margin = float(student.isf(LEVEL / 2, max(trials - 1, 1))) * np.nan_to_num(error)
     if not logarithmic:
         return centre - margin, centre + margin
     exponent = np.divide(margin, centre, out=np.zeros_like(centre), where=centre > 0)
@@ -120,5 +128,8 @@ def interval(
 def legend(figure: Figure, ax: Any, columns: int | None = None) -> None:
     """Below the panels, where it covers nothing."""
     handles, labels = ax.get_legend_handles_labels()
+    if any(line.get_linewidth() == THIN for panel in figure.axes for line in panel.lines):
+        handles.append(Line2D([], [], color=INK.light, linewidth=THIN))
+        labels.append("thin: median")
     fits = columns or max(2, int(figure.get_size_inches()[0] // 1.7))
     figure.legend(handles, labels, loc="outside lower center", ncols=min(fits, len(labels)), handlelength=3.2)

@@ -46,7 +46,7 @@ class EndOfOptimism(Experiment):
         "apart. σ* = 0.1, and √10 where σ is under-specified. Ties go to the arm listed first, the "
         "best one."
     )
-    paper, quick, decisive = Size(1_000_000, 20), Size(20_000, 10, 3), Size(1_000_000, 40, 3)
+    paper, quick, decisive = Size(1_000_000, 20), Size(1_000_000, 5), Size(1_000_000, 10, 12)
     figure = "ε"
     differences = (
         SCALES,
@@ -84,7 +84,7 @@ class EndOfOptimism(Experiment):
             return []
         problem = Problem(eps=0.005, sigma=0.1)
         names = ("LinIMED-1", "LinMED-99")
-        return [Setting.of(LONG, problem, names, 0.1, 10 * horizon, variant, False, most=10)]
+        return [Setting.of(LONG, problem, names, 0.1, 10 * horizon, variant, False, most=5)]
 
     def drawings(self, found: Findings) -> "Iterator[Drawing]":
         """Figure 4 and why it is so; the appendix's panels, linear and logarithmic; and the bounds."""

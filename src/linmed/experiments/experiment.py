@@ -1,8 +1,7 @@
 """What an experiment is: it plans itself, states its claims before it is run, runs and draws itself."""
 
-import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
@@ -15,7 +14,8 @@ from linmed.experiments.output import Output
 from linmed.experiments.statistics import Normal
 from linmed.policies import LinMED, Policy
 from linmed.progress import Bar
-from linmed.simulation import Results, Store, simulate
+from linmed.simulation import Results, Store, checkpoints, simulate
+from linmed.simulation.batch import Task
 
 if TYPE_CHECKING:
     from linmed.experiments.drawing import Drawing
@@ -24,8 +24,6 @@ Scale = Literal["quick", "paper", "decisive"]
 Key = tuple[str | float, ...]
 Cell = tuple[Key, str]
 """A setting's key and a policy's name."""
-Wanting = Callable[["Findings"], frozenset[Cell]]
-"""What more trials are wanted of, to decide the claims."""
 THEORY: Key = ("theory",)
 """The setting that is compared with the paper's bounds."""
 
@@ -37,7 +35,7 @@ class Size(NamedTuple):
     trials: int
     """At the first look."""
     looks: int = 1
-    """Before each further one the trials are doubled, where a claim is still undecided."""
+    """At most. Before each further one the trials are doubled of what could decide a claim."""
 
 
 @dataclass(frozen=True)
@@ -123,13 +121,30 @@ class Findings:
             default=self.trials,
         )
 
-    def looks(self) -> "Iterator[Findings]":
-        """What was known at each look, up to the trials that were played."""
-        for look in range(self.most_looks):
-            limit = self.trials * 2**look
-            yield replace(self, limit=limit) if self.most_looks > 1 else self
-            if limit >= self.most_trials:
-                return
+    def until(self, look: int) -> "Findings":
+        """What was known at the look of this number, from 1."""
+        return replace(self, limit=self.trials << (look - 1)) if self.most_looks > 1 else self
+
+    def reaches(self, look: int, cells: Iterable[Cell]) -> bool:
+        """Whether that look was taken of all of these, with trials that no earlier one had of some."""
+        cells = list(cells)
+        taken = all(self.played(cell) >= self._trials_at(look, cell) for cell in cells)
+        return taken and any(self._trials_at(look, cell) > self._trials_at(look - 1, cell) for cell in cells)
+
+    def played(self, cell: Cell) -> int:
+        """Trials of a policy in a setting."""
+        key, name = cell
+        return len(self.results[key].run(name).trials) if key in self.results else 0
+
+    def next_trials(self, cell: Cell) -> int:
+        """Trials at its next look; as many as there are if there is none."""
+        played = self.played(cell)
+        looks = (self._trials_at(look, cell) for look in range(1, self.most_looks + 1))
+        return next((trials for trials in looks if trials > played), played)
+
+    def _trials_at(self, look: int, cell: Cell) -> int:
+        trials = self.trials << (look - 1)
+        return min(trials, self.setting(*cell[0]).most or trials)
 
     def smallest(self, cells: Iterable[Cell]) -> int:
         """Trials that all of these have, as far as they are looked at."""
@@ -227,7 +242,7 @@ class Experiment(ABC):
         settings = self.settings(variant, n, movielens)
         settings += self.further(scale, variant, n, movielens)
         m = size.trials if trials is None else trials
-        looks = size.looks if trials is None else 1
+        looks = size.looks if trials is None else 1  # other trials than the scale's are looked at once
         return Findings(
             self, scale, variant, n, m, seed, tuple(settings), self.notes(movielens), most_looks=looks
         )
@@ -238,41 +253,42 @@ class Experiment(ABC):
             s.horizon * len(s.policies) * min(found.trials, s.most or found.trials) for s in found.settings
         )
 
-    def run(self, found: Findings, output: Output, executor: Executor | None, bar: Bar,
-            wanting: Wanting = lambda found: frozenset(),
-            deadline: float | None = None) -> Findings:  # fmt: skip
-        """The findings with results; trials that the output already holds are not run again.
+    def run(self, found: Findings, output: Output, executor: Executor | None, bar: Bar) -> Findings:
+        """The findings with the results of the first look; what the output holds is not run again."""
+        every = [(s.key, policy.name) for s in found.settings for policy in s.policies]
+        return self._play(found, {cell: found.trials for cell in every}, output, executor, bar)
 
-        wanting: what more trials are to be played of, after each look.
-        deadline: in seconds of time.monotonic(), after which no further look is begun.
-        """
-        every = frozenset((s.key, policy.name) for s in found.settings for policy in s.policies)
-        found = self._play(found, every, found.trials, output, executor, bar)
-        for look in range(1, found.most_looks):
-            wanted = wanting(found)
-            late = deadline is not None and time.monotonic() > deadline
-            if late or not wanted:
-                note = f"Stopped by its budget after {look} of {found.most_looks} looks."
-                return replace(found, notes=(*found.notes, note)) if late and wanted else found
-            found = self._play(found, wanted, found.trials * 2**look, output, executor, bar)
-        return found
+    def look_again(self, found: Findings, cells: Iterable[Cell], output: Output, executor: Executor | None,
+                   bar: Bar) -> Findings:  # fmt: skip
+        """With the trials that the next look at these policies in these settings wants."""
+        return self._play(found, {cell: found.next_trials(cell) for cell in cells}, output, executor, bar)
 
-    def _play(self, found: Findings, wanted: frozenset[Cell], trials: int, output: Output,
-              executor: Executor | None, bar: Bar) -> Findings:  # fmt: skip
-        """With so many trials of what is wanted."""
+    def missing(self, found: Findings, cell: Cell, output: Output) -> int:
+        """Trials that the next look at a policy in a setting wants and the output does not hold."""
+        key, name = cell
+        s = found.setting(*key)
+        policy = next(policy for policy in s.policies if policy.name == name)
+        trials = tuple(range(found.next_trials(cell)))
+        task = Task(s.environment, s.horizon, found.seed, trials, policy, checkpoints(s.horizon))
+        return len(trials) - Store(output.store).held(task)
+
+    def _play(self, found: Findings, wanted: Mapping[Cell, int], output: Output, executor: Executor | None,
+              bar: Bar) -> Findings:  # fmt: skip
+        """With so many trials of each."""
         where: dict[str, Any] = {"executor": executor, "workers": None if executor else 1}
         results = dict(found.results)
         for s in found.settings:
-            policies = [policy for policy in s.policies if (s.key, policy.name) in wanted]
-            many = min(trials, s.most or trials)
-            if not policies:
-                continue
-            new = simulate(
-                policies, s.environment, s.horizon, many, found.seed,
-                progress=bar, store=Store(output.store), **where,
-            )  # fmt: skip
-            runs = {**(results[s.key].runs if s.key in results else {}), **new.runs}
-            results[s.key] = replace(new, runs={p.name: runs[p.name] for p in s.policies})
+            asked = {p.name: wanted.get((s.key, p.name), 0) for p in s.policies}
+            sizes = {name: min(trials, s.most or trials) for name, trials in asked.items()}
+            for many in sorted(set(sizes.values()) - {0}):
+                new = simulate(
+                    [p for p in s.policies if sizes[p.name] == many], s.environment, s.horizon, many,
+                    found.seed, progress=bar, store=Store(output.store), **where,
+                )  # fmt: skip
+                runs = {**(results[s.key].runs if s.key in results else {}), **new.runs}
+                results[s.key] = replace(
+                    new, runs={p.name: runs[p.name] for p in s.policies if p.name in runs}
+                )
         seconds = sum(r.seconds(name) for r in results.values() for name in r.names)
         return replace(found, results=results, seconds=seconds)
 

@@ -39,7 +39,7 @@ class LargeGap(Experiment):
         "Arms e₁ and e₂, θ* = e₁, σ = σ* = 1: one gap of 1, where regret of order √n is a "
         "waste. Ties go to the arm listed first, the best one."
     )
-    paper, quick, decisive = Size(10_000, 10), Size(10_000, 20, 3), Size(10_000, 100, 4)
+    paper, quick, decisive = Size(10_000, 10), Size(10_000, 20, 3), Size(10_000, 50, 12)
     differences = (
         SCALES,
         ARM_ZERO,

@@ -10,7 +10,7 @@ from linmed.experiments.experiment import Findings
 from linmed.experiments.provenance import Origin, words
 from linmed.experiments.rules import claims
 
-FORMAT = 2
+FORMAT = 3
 
 
 def ledger(findings: Iterable[Findings]) -> list[Row]:
@@ -23,10 +23,11 @@ def decided_first(rows: Iterable[Row]) -> list[Row]:
     return sorted(rows, key=lambda row: row.verdict == "undecided")
 
 
-def records(rows: Sequence[Row], runs: Sequence[Origin]) -> str:
+def records(rows: Sequence[Row], runs: Sequence[Origin], command: str) -> str:
     """JSON: the rows, and where they come from."""
     document = {
         "format": FORMAT,
+        "command": command,
         "runs": [asdict(run) for run in runs],
         "claims": [row._asdict() for row in rows],
     }

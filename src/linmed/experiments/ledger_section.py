@@ -43,7 +43,8 @@ def section(
     open_ = [group for group in groups if group not in decided]
     parts = [
         f'<section id="ledger"><h2>Which claims hold</h2><p>{HOW}</p>',
-        f"<p><small>{text(words(list(runs)))} {text(known_beforehand())}</small></p>",
+        f'<p><small>{text(words(list(runs)))} <a href="#made">What was known when the rules were '
+        "written</a></small></p>",
     ]
     for heading, some in (("Decided", decided), ("Undecided at this scale", open_)):
         if some:

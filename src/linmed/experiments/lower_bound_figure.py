@@ -21,7 +21,8 @@ def lower_bounds(found: Findings, compared: "Comparison") -> Drawing:
     for name, estimates in compared.measured.items():
         line = POLICY[name]
         centre = np.array([estimate.value for estimate in estimates])
-        low, high = interval(centre, np.array([e.error for e in estimates]), logarithmic=True)
+        error = np.array([estimate.error for estimate in estimates])
+        low, high = interval(centre, error, True, estimates[0].trials)
         told = name in compared.bounds
         ax.errorbar(
             n, centre, yerr=[centre - low, high - centre], color=line.light, marker=line.marker,

@@ -24,7 +24,7 @@ from linmed.checks import Floats
 from linmed.environments import FixedArms
 from linmed.experiments.as_run.policies import LinTsAsRun
 from linmed.experiments.expected_weights import floor_factor, plus_one_factor, zero_chance
-from linmed.experiments.experiment import Experiment, Findings, Numbers, Setting, Size, Wanting
+from linmed.experiments.experiment import Experiment, Findings, Numbers, Setting, Size
 from linmed.experiments.lineup import DELTA, Variant, policies
 from linmed.experiments.output import Output
 from linmed.experiments.statistics import Normal, deviation, mean
@@ -86,6 +86,11 @@ def zero_played_column(M: int) -> str:
 def zero_any_column(M: int) -> str:
     """Arms a round that LinTS-Freq's estimate gives 0, expected; of two arms, the share of such rounds."""
     return f"LinTS-Freq, arms estimated at 0, expected, M={M}"
+
+
+def zero_ever_column(M: int) -> str:
+    """The chance, given the history, that LinTS-Freq's estimates give 0 to an arm once or more in a trial."""
+    return f"LinTS-Freq, an arm estimated at 0 at least once, expected, M={M}"
 
 
 def grid_column(reading: str, scale: str, M: int) -> str:
@@ -173,9 +178,9 @@ class Logs(Logging):
         return 2 * super().rounds
 
     def configuration(self) -> dict[str, Any]:
-        """Both policies and the numbers of samples; and that there are expectations."""
+        """Both policies, the numbers of samples, and what is made of them."""
         policies = [self.linmed.to_dict(), self.lints.to_dict()]
-        return {"policies": policies, "samples": list(SAMPLES), "expectations": True}
+        return {"policies": policies, "samples": list(SAMPLES), "columns": "expectations, zeros"}
 
     def run(self, tick: Tick = lambda replica_rounds: None) -> Outcome:
         """Scores (trials,) by column, and the time."""
@@ -196,7 +201,10 @@ class Logs(Logging):
                 plus_one_factor(M, log.log_probabilities)
             )
             found[zero_played_column(M)] = (hits == 0.0).mean(axis=1)
-            found[zero_any_column(M)] = zero_chance(M, log.log_probabilities).sum(axis=2).mean(axis=1)
+            zero = zero_chance(M, log.log_probabilities).sum(axis=2)  # of two arms not both can have none
+            found[zero_any_column(M)] = zero.mean(axis=1)
+            with np.errstate(divide="ignore"):
+                found[zero_ever_column(M)] = -np.expm1(np.log1p(-np.minimum(zero, 1.0)).sum(axis=1))
         found["seconds"] = np.full(len(self.trials), (time.perf_counter() - began) / len(self.trials))
         return found
 
@@ -274,9 +282,7 @@ class OfflineEvaluation(Experiment):
         """Those of the logs."""
         return sum(job.rounds for job in (_logs(found), *_grid(found).values()))
 
-    def run(self, found: Findings, output: Output, executor: Executor | None, bar: Bar,
-            wanting: Wanting = lambda found: frozenset(),
-            deadline: float | None = None) -> Findings:  # fmt: skip
+    def run(self, found: Findings, output: Output, executor: Executor | None, bar: Bar) -> Findings:
         """The findings with scores."""
         grid = _grid(found)
         jobs = [_logs(found), *grid.values()]

@@ -4,9 +4,10 @@ import math
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from linmed.checks import Floats
-from linmed.experiments.drawing import Drawing, legend
+from linmed.experiments.drawing import Drawing, interval, legend
 from linmed.experiments.experiment import Findings
 from linmed.experiments.lineup import Variant
 from linmed.experiments.offline import (
@@ -53,6 +54,7 @@ def histograms(found: Findings) -> Drawing:
         )
         ax.set_xlabel("IPW score of the uniform policy")
         ax.set_xlim(edges[0], edges[-1])
+        ax.xaxis.set_major_locator(MaxNLocator(5, prune="both"))
     axes[0].set_ylabel("share of trials")
     legend(figure, axes[0], 3)
     return Drawing(found.experiment.name, "IPW scores of the uniform policy; lines mark the means.", figure)
@@ -78,9 +80,10 @@ def propensities(found: Findings) -> Drawing:
     lowest, highest = AXIS
     for label, columns, line, dash, marker, shift in kinds:
         estimates = [mean(found.scores[expected(column)]) for column in columns]
-        margin = [1.96 * np.nan_to_num(e.error) for e in estimates]
+        centre, error = (np.array([getattr(e, part) for e in estimates]) for part in ("value", "error"))
+        low, high = interval(centre, error, False, estimates[0].trials)
         ax.errorbar(
-            x + shift, [e.value for e in estimates], yerr=margin, color=line.light, linestyle=dash,
+            x + shift, centre, yerr=[centre - low, high - centre], color=line.light, linestyle=dash,
             marker=marker, markersize=5, capsize=3, label=label,
         )  # fmt: skip
         lowest = min(lowest, *(e.value - 0.01 for e in estimates))

@@ -61,7 +61,7 @@ def _colophon(
     packages = ", ".join(
         f"{name} {metadata.version(name)}" for name in ("numpy", "numba", "scipy", "pyarrow")
     )
-    verdicts = link(records(rows, runs), "ledger.json", "application/json", "the ledger as JSON")
+    verdicts = link(records(rows, runs, command), "ledger.json", "application/json", "the ledger as JSON")
     return (
         '<section id="made"><h2>How this was made</h2>'
         f"<pre><code>{text(command)}</code></pre>"

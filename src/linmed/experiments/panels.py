@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from linmed.checks import Floats
-from linmed.experiments.drawing import interval
+from linmed.experiments.drawing import THIN, interval
 from linmed.experiments.experiment import Findings, Setting
 from linmed.experiments.lineup import LINMED
 from linmed.experiments.palette import INK, POLICY
@@ -52,7 +52,7 @@ def _curve(ax: Any, found: Findings, setting: Setting, name: str, logarithmic: b
     ax.plot(rounds, centre, color=line.light, linestyle=line.dash, linewidth=width, label=name)
     median = np.median(curves, axis=0)
     if median[-1] < HEAVY * centre[-1]:
-        ax.plot(rounds, median, color=line.light, linestyle=line.dash, linewidth=0.7)
+        ax.plot(rounds, median, color=line.light, linestyle=line.dash, linewidth=THIN)
     error = _errors(curves)
     low, high = interval(centre, error, logarithmic, len(curves))
     if bands and np.isfinite(error).all() and interval(centre[-1:], error[-1:], False, len(curves))[0][0] > 0:

@@ -8,10 +8,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from linmed import __version__
-from linmed.experiments import rules
+from linmed.experiments import claims, rules, statistics
 from linmed.experiments.output import Output
 
-RULES = Path(rules.__file__)
+RULES = [Path(rules.__file__).parent, Path(claims.__file__), Path(statistics.__file__)]
+"""What the claims are, and how they are judged."""
 RUNS = "runs.json"
 
 
@@ -31,14 +32,19 @@ class Origin:
 
 def now() -> Origin:
     """This run's."""
-    digest = hashlib.sha256(RULES.read_bytes()).hexdigest()[:12]
     return Origin(
         datetime.now(UTC).isoformat(timespec="seconds"),
         __version__,
-        _commit(RULES.parents[3]),
+        _commit([Path()]),
         _commit(RULES),
-        digest,
+        _digest(),
     )
+
+
+def _digest() -> str:
+    """Of the rules' files, in the order of their names."""
+    files = sorted(file for path in RULES for file in (path.glob("*.py") if path.is_dir() else [path]))
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
 
 
 def remember(output: Output, origin: Origin) -> list[Origin]:
@@ -75,20 +81,22 @@ def _named(commit: str) -> str:
     return f"commit {commit}" if commit else f"linmed {__version__}, outside a checkout"
 
 
-def _commit(path: Path) -> str:
-    """The last commit that changed a path."""
-    folder = path if path.is_dir() else path.parent
+def _commit(paths: list[Path]) -> str:
+    """The last commit that changed one of these; of the whole tree for an empty path."""
 
     def git(*words: str) -> str:
         done = subprocess.run(
-            ["git", "-C", str(folder), *words], capture_output=True, text=True, timeout=10, check=True
+            ["git", "-C", str(top), *words], capture_output=True, text=True, timeout=10, check=True
         )
         return done.stdout.strip()
 
+    top = RULES[0]
+    names = [str(path) for path in paths if path != Path()]
     try:
-        git("ls-files", "--error-unmatch", str(RULES))  # a checkout of something else is none
-        commit = git("log", "-1", "--format=%h", "--", str(path))
-        changed = git("status", "--porcelain", "--untracked-files=no", "--", str(path))
+        git("ls-files", "--error-unmatch", *map(str, RULES))  # a checkout of something else is none
+        top = Path(git("rev-parse", "--show-toplevel"))
+        commit = git("log", "-1", "--format=%h", "--", *names)
+        changed = git("status", "--porcelain", "--untracked-files=no", "--", *names)
     except (OSError, subprocess.SubprocessError):
         return ""
     return commit + ("+" if changed else "")

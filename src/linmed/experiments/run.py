@@ -11,15 +11,17 @@ from typing import Literal
 from linmed import checks
 from linmed.experiments.catalogue import EXPERIMENTS
 from linmed.experiments.claims import Row
-from linmed.experiments.experiment import Experiment, Findings, Scale
+from linmed.experiments.experiment import Cell, Experiment, Findings, Scale
+from linmed.experiments.further_looks import look_again
 from linmed.experiments.ledger import ledger, markdown, records
 from linmed.experiments.lineup import Variant
 from linmed.experiments.output import Output
 from linmed.experiments.pool import workers_of
 from linmed.experiments.provenance import now, remember
-from linmed.experiments.rules import wanting
 from linmed.progress import Bar
 from linmed.simulation.engine import default_workers
+
+DECISIVE_MINUTES = 110.0
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,8 @@ def run(
     workers: processes (default: one per processor; 1 stays in this one). With more than one, call this
         from a program whose main part is guarded by `if __name__ == "__main__":`.
     cluster: address of a dask scheduler to use instead. movielens: an ml-100k directory.
-    minutes: after so long no claim is given further trials; the same call again goes on.
+    minutes: after so long no claim is given further trials; the same call with more of them goes on.
+        Unless given, 110 at the decisive scale; the others end by themselves.
     """
     names = [names] if isinstance(names, str) else names
     experiments = chosen(names)
@@ -76,6 +79,8 @@ def run(
     for name, value in (("trials", trials), ("horizon", horizon), ("workers", workers)):
         if value is not None:
             checks.whole(name, value)
+    if minutes is None and scale == "decisive":
+        minutes = DECISIVE_MINUTES
     deadline = None if minutes is None else time.monotonic() + 60.0 * checks.positive("minutes", minutes)
     films = None if movielens is None else Path(movielens)
     variants: tuple[Variant, ...] = ("text", "as-run") if variant == "both" else (variant,)
@@ -84,25 +89,37 @@ def run(
     output = Output(out)
     runs = remember(output, now())
     findings = []
-    wall: dict[str, float] = {}
+    wall = {experiment.name: 0.0 for experiment in experiments}
     with contextlib.ExitStack() as stack:
         pool = stack.enter_context(workers_of(workers or default_workers(), cluster))
         bar = stack.enter_context(Bar(progress, "rounds", total=sum(sizes)))
         for number, plan in enumerate(plans, start=1):
             began = time.perf_counter()
             bar.begin(plan.experiment.title)
-            findings.append(plan.experiment.run(plan, output, pool, bar, wanting, deadline))
+            findings.append(plan.experiment.run(plan, output, pool, bar))
             bar.reach(sum(sizes[:number]))
-            taken = time.perf_counter() - began
-            wall[plan.experiment.name] = wall.get(plan.experiment.name, 0.0) + taken
+            wall[plan.experiment.name] += time.perf_counter() - began
+
+        def play(found: Findings, cells: frozenset[Cell]) -> Findings:
+            began = time.perf_counter()
+            bar.begin(f"{found.experiment.title}, where claims are open")
+            found = found.experiment.look_again(found, cells, output, pool, bar)
+            bar.reach(sum(sizes))
+            wall[found.experiment.name] += time.perf_counter() - began
+            return found
+
+        def missing(found: Findings, cell: Cell) -> int:
+            return found.experiment.missing(found, cell, output)
+
+        findings = look_again(findings, play, missing, workers or default_workers(), deadline)
     rows = ledger(findings)
-    output.write(output.ledger.name, records(rows, runs))
     from linmed.experiments.page import write_page  # matplotlib takes a second to import
 
     sizes_given = {"trials": trials, "horizon": horizon}
     words = ["linmed reproduce", *names, f"--scale {scale}", f"--variant {variant}"]
     words += [f"--{key} {value}" for key, value in sizes_given.items() if value is not None]
     command = " ".join([*words, f"--seed {seed}"])
+    output.write(output.ledger.name, records(rows, runs, command))
     output.write("ledger.md", markdown(rows, runs, command))
     write_page(output, findings, rows, wall, command, runs)
     return Report(output.report, rows, findings, wall)

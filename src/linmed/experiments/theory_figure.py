@@ -18,7 +18,7 @@ def theory(found: Findings) -> Drawing:
     ax = figure.add_subplot()
     rounds, p, far = curves.rounds, curves.exponent, curves.far
     own, other = POLICY["LinMED-90"].light, POLICY["LinTS-Freq"].light
-    low, high = interval(curves.measured, curves.error, logarithmic=True)
+    low, high = interval(curves.measured, curves.error, True, curves.trials)
 
     def draw(x: Any, y: Any, label: str, colour: str, width: float, **style: Any) -> None:
         ax.plot(x, y, color=colour, linewidth=width, label=label, **style)

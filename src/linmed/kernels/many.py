@@ -61,6 +61,17 @@ def row_product(arms, p, i, x, at):
 
 
 @kernel
+def best_row(arms, p, x, at):
+    """The arm of the largest ⟨a, x⟩ in set p, the lowest on ties; x (d,) stands at `at` of a flat array."""
+    best, highest = 0, -math.inf
+    for i in range(arms.shape[1]):
+        value = row_product(arms, p, i, x, at)
+        if value > highest:
+            best, highest = i, value
+    return best
+
+
+@kernel
 def single_precision(arms, p, scale):
     """The vectors of set p as float32 (K,d), in units of their largest entry."""
     K, d = arms.shape[1], arms.shape[2]

@@ -11,7 +11,7 @@ from linmed.kernels.compile import borrowed, by_class, deferred, inlined
 from linmed.kernels.design import approx_counts
 from linmed.kernels.exchange import desk_room
 from linmed.kernels.lanes import exponential, larger
-from linmed.kernels.many import row_product
+from linmed.kernels.many import best_row
 from linmed.kernels.matrices import combine_rows
 from linmed.kernels.optimal import optimal_design
 from linmed.kernels.simd import (
@@ -203,12 +203,7 @@ def note(first, lengths, values, leverage, log_f, root):
 def weigh_many(arms, p, theta, inverse, s, sharpness, center, difference, log_f, root, leverage):
     """`weigh` for very many arms: the best one, the largest length, and whether some log f vanished."""
     K, d = arms.shape[1], arms.shape[2]
-    flat = theta.reshape(-1)
-    best, highest = 0, -math.inf
-    for i in range(K):
-        value = row_product(arms, p, i, flat, s * d)
-        if value > highest:
-            best, highest = i, value
+    best = best_row(arms, p, theta.reshape(-1), s * d)
     length = centre(arms, p, best, inverse, s, center)
     one = np.empty((1, LANES * (d + 1)))
     widest, marked = splat(0.0), splat(LOWEST)

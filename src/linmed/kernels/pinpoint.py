@@ -8,7 +8,7 @@ import numpy as np
 from linmed.checks import Floats
 from linmed.kernels.blocks import Held, best_arm, block, held, inner, pack_block
 from linmed.kernels.compile import deferred, inlined
-from linmed.kernels.many import row_product
+from linmed.kernels.many import best_row, row_product
 from linmed.kernels.matrices import combine_rows
 from linmed.kernels.med import centre, seen_from
 from linmed.kernels.optimism import TIE, first_largest, per_arm
@@ -118,12 +118,7 @@ def most_telling(leverage, score):
 def seen_many(arms, p, theta, inverse, s, center, difference, leverage, gap, distance2):
     """`note` for arms too many to be held in blocks; returns the best."""
     K, d = arms.shape[1], arms.shape[2]
-    flat = theta.reshape(-1)
-    best, highest = 0, -math.inf
-    for i in range(K):
-        value = row_product(arms, p, i, flat, s * d)
-        if value > highest:
-            best, highest = i, value
+    best = best_row(arms, p, theta.reshape(-1), s * d)
     length = centre(arms, p, best, inverse, s, center)
     one = np.empty((1, LANES * (d + 1)))
     for first in range(0, K, LANES):

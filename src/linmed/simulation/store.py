@@ -87,6 +87,14 @@ class Store:
                 found.append(Finished(trials[wanted], arrays))
         return Finished.together(found)
 
+    def held(self, job: Job) -> int:
+        """How many of the job's trials are here, by the names of the files alone."""
+        here: set[int] = set()
+        for file in self.trials.glob(f"{self.key(job)}-*.parquet"):
+            _, first, last, _ = file.stem.split("-")
+            here.update(range(int(first), int(last) + 1))
+        return len(here.intersection(job.trials))
+
     def save(self, job: Job, outcome: Outcome) -> Path:
         """Write a finished batch; it is on the disk when this returns."""
         sink = pa.BufferOutputStream()

@@ -1,0 +1,50 @@
+"""Every claim of the paper's empirical studies, with the rule that decides it: a file for each experiment.
+
+They are committed before the runs that they judge, and the ledger prints both commits. Borders are the
+paper's where it compares ("outperforms": a ratio of 1) or prints a number; where it says "close", "well" or
+"significantly" they are ours, and say so. Factors are compared with one another wherever the paper compares
+in words, and an improvement never counts against a policy.
+
+What was known when these rules were written: ledgers of these experiments made by earlier rules, at the
+scale of the paper (seed 0) and at the decisive one (seed 2026). Ledgers for citing are therefore made with a
+seed of which nothing was known, 20261117. That protects from choosing rules by luck, not from knowing what to
+expect. Changed since the ledger of seed 2026, because the rule misstated the paper: (1) "Significantly" had
+been taken for any difference at all, and is a factor of 1.1 now (delayed rewards: OFUL's rise and its
+contrast to the others; unit ball: LinMED and a wrong σ; LinTS in end of optimism and where one version is
+left out). A regret that rises by one per cent has not deteriorated significantly, and a factor 4 % above the
+others' is no significant one. By what seed 2026 had measured, this decides most rows about delays against the
+paper, the rows about LinMED and a wrong σ for it (LinMED-50's had failed by ×1.04 at d = 2), and no other.
+(2) "Estimates are zero for some arms" had been taken for "that can happen"; asked now is whether the paper's
+5,000 trials would show it. By what was known that fails with the text's settings. (3) LinTS-Freq's rise with
+an over-specified σ has no row of its own any more for different d: the paper speaks there of its decline with
+d, which has one. (4) Looks at growing trials are not fixed in number; each has a share of the level that
+allows any number.
+
+Three rules were changed earlier after their results had been seen: the limit of LinMED's exponent
+(0.35 → 0.5) and the rows "at least √n" in commit 4dace8a, and the rule for delays in 1a99b0e.
+"""
+
+from linmed.experiments.claims import Claim
+from linmed.experiments.experiment import Findings
+from linmed.experiments.rules.arm_count import arm_count
+from linmed.experiments.rules.delayed_rewards import delayed_rewards
+from linmed.experiments.rules.end_of_optimism import end_of_optimism
+from linmed.experiments.rules.large_gap import large_gap
+from linmed.experiments.rules.offline import offline_evaluation
+from linmed.experiments.rules.unit_ball import unit_ball_arms, unit_ball_dimension
+
+MAKERS = {
+    "offline-evaluation": offline_evaluation,
+    "arm-count": arm_count,
+    "large-gap": large_gap,
+    "end-of-optimism": end_of_optimism,
+    "delayed-rewards": delayed_rewards,
+    "unit-ball-dimension": unit_ball_dimension,
+    "unit-ball-arms": unit_ball_arms,
+}
+
+
+def claims(found: Findings) -> list[Claim]:
+    """What the paper says of an experiment; of the findings only the sizes and settings are looked at."""
+    maker = MAKERS.get(found.experiment.name)
+    return list(maker(found)) if maker else []
