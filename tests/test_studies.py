@@ -19,7 +19,7 @@ def module(name):
     return made
 
 
-coverage, defaults = module("coverage"), module("defaults")
+coverage, defaults = module("confidence_coverage"), module("defaults")
 
 
 def test_distances_are_those_of_the_whole_matrix():

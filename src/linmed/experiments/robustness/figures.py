@@ -92,7 +92,7 @@ def _groups(ax: Any, guesses: list[str]) -> None:
     for guess in GUESSES:
         own = [place for place, other in enumerate(guesses) if other == guess]
         ax.text(
-            (own[0] + own[-1] + 1) / 2, -0.25, f"told {guess}" if guess != EXACT else "told the truth",
+            (own[0] + own[-1] + 1) / 2, -0.25, f"told {guess}" if guess != EXACT else "no wrong guess",
             ha="center", va="bottom", fontsize=9.5, fontweight="bold",
         )  # fmt: skip
         if own[0]:

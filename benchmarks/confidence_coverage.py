@@ -1,6 +1,6 @@
 """How often θ* ever leaves the confidence sets, while LinMED chooses the arms with the very set.
 
-    python benchmarks/coverage.py --logs 2000 --out results/coverage.csv
+    python benchmarks/confidence_coverage.py --out results/confidence.csv
 
 Each log is its own problem: K = 5 arms and θ* uniform on the unit sphere of R³, so ‖θ*‖ is the S = 1 that
 policies are told, σ* = 1. LinMED-90 with δ = 0.05, the same in all rounds, plays; after *every* reward
