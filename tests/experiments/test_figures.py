@@ -71,7 +71,7 @@ def test_bands_are_as_wide_as_so_few_trials_make_them():
 
 
 def test_intervals_on_logarithmic_axes_stay_positive():
-    low, high = interval(np.array([0.0, 1.0, 5.0]), np.array([0.0, 2.0, 0.1]), logarithmic=True)
+    low, high = interval(np.array([0.0, 1.0, 5.0]), np.array([0.0, 2.0, 0.1]), True, trials=20)
     assert (low[1:] > 0).all()
     assert (high >= low).all()
     assert low[0] == high[0] == 0.0

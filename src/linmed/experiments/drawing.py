@@ -9,6 +9,7 @@ from typing import Any
 import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from scipy.stats import t as student
 
@@ -20,6 +21,8 @@ from linmed.experiments.statistics import LEVEL
 
 NARROW = 7.0
 """Figures up to this width, in inches, are fitted into the width of a phone; wider ones are scrolled."""
+MARGIN = 0.08
+"""Inches around panels: letters are a little wider in one file than in the other."""
 THIN = 0.7
 """Width of a median's line, which the legend explains."""
 STYLE: Any = {
@@ -74,7 +77,9 @@ class Drawing:
 
     def _settle(self) -> None:
         """Lay out once for both files, which takes longer than drawing."""
-        if self.figure.get_layout_engine() is not None:
+        engine = self.figure.get_layout_engine()
+        if isinstance(engine, ConstrainedLayoutEngine):
+            engine.set(w_pad=MARGIN, h_pad=MARGIN)
             self.figure.draw_without_rendering()
             self.figure.set_layout_engine("none")
 

@@ -28,9 +28,9 @@ def claim_ids(rows: Sequence[Row]) -> ClaimIds:
 
 
 def known_beforehand() -> str:
-    """What the rules say of themselves: what was known when they were written."""
-    paragraphs = [" ".join(part.split()) for part in (rules.__doc__ or "").split("\n\n")]
-    return next((part for part in paragraphs if part.startswith("What was known")), "")
+    """What the rules say of themselves: what was known when they were written, and all that follows it."""
+    whole = rules.__doc__ or ""
+    return " ".join(whole[whole.find("What was known") :].split())
 
 
 def section(
