@@ -14,7 +14,7 @@ MILLION = 1_000_000
 def exact_ridge(arms, rewards, repeats, ridge):
     """V⁻¹ and θ̂ in 200-bit arithmetic for `repeats` passes over the arms."""
     dim = arms.shape[1]
-    with mpmath.workprec(200):
+    with mpmath.workprec(max(200, 8 * int(np.log2(np.abs(arms).max() + 1.0)))):
         rows = [[mpmath.mpf(float(x)) for x in row] for row in arms]
         V = mpmath.matrix(dim, dim)
         b = mpmath.matrix(dim, 1)

@@ -219,9 +219,10 @@ def look(judge: RidgePolicy, state: Any, arms: Floats, epsilon: float = 0.0) -> 
     epsilon = checks.between("epsilon", epsilon, 0.0, checks.LARGEST)
     assert judge.delta is not None
     model, radius = judge.estimate(state), float(judge.radius(state)[0])
+    radius = math.inf if math.isnan(radius) else radius
     theta, inverse, offered = model.theta.copy(), model.inverse.copy(), arms.copy()[None]
     possible = np.ones((1, len(arms)), dtype=np.bool_)
-    best, margin, left = look_once(theta, inverse, radius, offered, -1, possible)
+    best, margin, left = look_once(theta, inverse, radius, offered, UNDECIDED, epsilon, possible)
     return Verdict(
         best, tuple(possible[0].nonzero()[0].tolist()), margin, left == 1 or margin <= epsilon, judge.delta,
         epsilon, int(state.count[0]), radius=radius, _judge=judge, _theta=theta, _inverse=inverse,

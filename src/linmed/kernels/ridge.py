@@ -189,37 +189,41 @@ def invert(V, r, out):
 
 @deferred("void(f8[:,:,::1], f8[:,:,::1], f8[:,:,::1], f8[:,::1], f8[:,::1], f8[:,::1], intp)")
 def newton_step(V, V_low, inverse, b, b_low, theta, r):
-    """One Newton step for V⁻¹ and one refinement of θ̂ in replica r of a `Ridge`."""
+    """One Newton step for V⁻¹ and one refinement of θ̂ in replica r of a `Ridge`; more if it was far off."""
     d = V.shape[1]
     X = inverse[r]
-    residual = np.empty((d, d))
-    norm2 = 0.0
-    for i in range(d):
-        for j in range(d):
-            high, low = (1.0 if i == j else 0.0), 0.0
-            for k in range(d):
-                row, column = (i, k) if i >= k else (k, i)
-                high, low = add_product(high, low, -V[r, row, column], X[k, j])
-                low -= V_low[r, row, column] * X[k, j]
-            residual[i, j] = high + low
-            norm2 += residual[i, j] ** 2
-    if not norm2 <= 0.25:  # Newton would not contract: make it anew, or keep what we have
-        if not invert(V, r, X):
-            return
+    residual, step = np.empty((d, d)), np.empty((d, d))
+    for attempt in range(4):
+        norm2 = 0.0
         for i in range(d):
-            theta[r, i] = 0.0
-            for k in range(d):
-                theta[r, i] += X[i, k] * b[r, k]
-        return
-    step = np.zeros((d, d))
-    for i in range(d):
-        for k in range(d):
             for j in range(d):
-                step[i, j] += X[i, k] * residual[k, j]
-    for i in range(d):
-        for j in range(i + 1):
-            X[i, j] += 0.5 * (step[i, j] + step[j, i])
-            X[j, i] = X[i, j]
+                high, low = (1.0 if i == j else 0.0), 0.0
+                for k in range(d):
+                    row, column = (i, k) if i >= k else (k, i)
+                    high, low = add_product(high, low, -V[r, row, column], X[k, j])
+                    low -= V_low[r, row, column] * X[k, j]
+                residual[i, j] = high + low
+                norm2 += residual[i, j] ** 2
+        if not norm2 <= 0.25:  # Newton would not contract: make it anew, or keep what we have
+            if attempt > 0 or not invert(V, r, X):
+                return
+            for i in range(d):
+                theta[r, i] = 0.0
+                for k in range(d):
+                    theta[r, i] += X[i, k] * b[r, k]
+            continue
+        for i in range(d):
+            for j in range(d):
+                step[i, j] = 0.0
+            for k in range(d):
+                for j in range(d):
+                    step[i, j] += X[i, k] * residual[k, j]
+        for i in range(d):
+            for j in range(i + 1):
+                X[i, j] += 0.5 * (step[i, j] + step[j, i])
+                X[j, i] = X[i, j]
+        if norm2 <= 1e-16:
+            break
     lost = residual[0]
     for i in range(d):
         high, low = b[r, i], b_low[r, i]
