@@ -46,7 +46,7 @@ class EndOfOptimism(Experiment):
         "apart. σ* = 0.1, and √10 where σ is under-specified. Ties go to the arm listed first, the "
         "best one."
     )
-    paper, quick, decisive = Size(1_000_000, 20), Size(1_000_000, 5), Size(1_000_000, 10, 12)
+    paper, quick, decisive = Size(1_000_000, 20), Size(1_000_000, 4), Size(1_000_000, 10, 12)
     figure = "ε"
     differences = (
         SCALES,

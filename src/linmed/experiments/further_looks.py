@@ -27,7 +27,7 @@ class Docket:
     open: list[Claim] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.open = claims(self.found)
+        self.open = claims(self.found) if self.found.most_looks > 1 else []
 
     def costs(self) -> Iterator[tuple[float, frozenset[Cell]]]:
         """Of the next look at each open claim: seconds of work, as far as can be told, and cells."""
