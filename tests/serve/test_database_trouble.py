@@ -88,7 +88,13 @@ def own(own_postgres: Postgres) -> Iterator[Postgres]:
 
 FROM_MEMORY = {"state"}
 READING = {"list_bandits", "read_bandit", "read_decision", "statistics", "log", "evaluate", "trend", "arms"}
-READING |= {"read_catalogue", "read_version", "delete_item"}  # there is none to delete
+READING |= {
+    "catalogue_verdict",
+    "given_verdict",
+    "read_catalogue",
+    "read_version",
+    "delete_item",
+}  # there is none to delete
 
 
 def requests(decision: str) -> Iterator[tuple[str, str, str, Any]]:

@@ -94,7 +94,8 @@ def endpoint(server: Server, route: Route) -> Endpoint:
 
     async def answer(request: Request) -> Response:
         caller = request.scope["caller"]
-        take_no_query(request)
+        if route.asks is None:
+            take_no_query(request)
         given: list[Any] = [checked(key, text, PATH[key]) for key, text in request.path_params.items()]
         if route.scope is None:
             given.append(caller)
