@@ -493,3 +493,17 @@ def test_a_bootstrap_does_not_depend_on_batches():
     )
     assert first["lower"] < first["upper"]
     assert all((one["lower"], one["upper"]) == (first["lower"], first["upper"]) for one in others)
+
+
+def test_a_doubly_robust_estimate_beyond_the_range_does_not_contradict_an_interval_that_is_cut_there():
+    rng = np.random.default_rng(0)
+    arm, target = rng.integers(8, size=30), np.array([0.65, *[0.05] * 7])
+    columns = {
+        "arm": arm, "arm_count": np.full(30, 8), "probability": np.full(30, 1 / 8), "reward": np.ones(30),
+        "probabilities": np.full((30, 8), 1 / 8), "arms": np.tile(np.eye(8), (30, 1, 1)),
+    }  # fmt: skip
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        (row,) = evaluate(DecisionLog.from_table(columns), lambda arms: target, "dr").to_pylist()
+    assert row["estimate"] > row["upper"] == 1.0
+    assert not any("outside its own interval" in str(one.message) for one in said)

@@ -95,11 +95,20 @@ def of_result(request: Request, asked: Target, tally: Tally, log: DecisionLog) -
                 f"target {target!r}: interval={request.interval!r} needs more than {telling} rewards that "
                 "differ from the others: use 'betting'"
             )
-    elif outside := [row for row in tally.rows(target) if row[1] == "dr" and not row[3] <= row[2] <= row[4]]:
+    elif outside := [row for row in tally.rows(target) if row[1] == "dr" and _astray(*row[2:5], request)]:
         yield (
             f"target {target!r}: its dr estimate, {outside[0][2]:.4g}, lies outside its own interval: the "
             "rows are not in the order of the decisions (was the table sorted?), or probabilities are wrong"
         )
+
+
+def _astray(estimate: float, lower: float, upper: float, request: Request) -> bool:
+    """Whether an estimate contradicts its interval, and not just the range at whose end that was cut.
+
+    A doubly robust estimate of a value of 1 may well be 1.04; that its interval ends at 1 is no contradiction.
+    """
+    low, high = request.possible[:2] if request.possible else (-math.inf, math.inf)
+    return low < lower and estimate < lower or upper < high and estimate > upper
 
 
 def no_variation(target: str, request: Request) -> str:
