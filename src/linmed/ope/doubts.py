@@ -105,10 +105,10 @@ def of_result(request: Request, asked: Target, tally: Tally, log: DecisionLog) -
 def _astray(estimate: float, lower: float, upper: float, request: Request) -> bool:
     """Whether an estimate contradicts its interval, and not just the range at whose end that was cut.
 
-    A doubly robust estimate of a value of 1 may well be 1.04; that its interval ends at 1 is no contradiction.
+    A doubly robust estimate of a value of 1 may well be 1.04, and its interval ends at 1.
     """
     low, high = request.possible[:2] if request.possible else (-math.inf, math.inf)
-    return low < lower and estimate < lower or upper < high and estimate > upper
+    return (low < lower and estimate < lower) or (upper < high and estimate > upper)
 
 
 def no_variation(target: str, request: Request) -> str:
