@@ -1,7 +1,8 @@
-"""Problems to try policies on: the paper's, real data as bandits, news, delays, and a base for one's own."""
+"""Problems to try policies on: the paper's, real data as bandits, clicks, news, delays, and a base for one's own."""
 
 from linmed.environments.base import Block, Environment
 from linmed.environments.classification import Classification
+from linmed.environments.clicks import Clicks
 from linmed.environments.delayed import Delayed
 from linmed.environments.fixed import EndOfOptimism, FixedArms, LargeGap, RepeatedArms
 from linmed.environments.movielens import MovieLens
@@ -11,6 +12,7 @@ from linmed.environments.unit_ball import UnitBall
 __all__ = [
     "Block",
     "Classification",
+    "Clicks",
     "Delayed",
     "EndOfOptimism",
     "Environment",
