@@ -7,6 +7,7 @@ from linmed.environments.delayed import Delayed
 from linmed.environments.fixed import EndOfOptimism, FixedArms, LargeGap, RepeatedArms
 from linmed.environments.movielens import MovieLens
 from linmed.environments.news import News
+from linmed.environments.open_bandit import OpenBanditClicks
 from linmed.environments.unit_ball import UnitBall
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "LargeGap",
     "MovieLens",
     "News",
+    "OpenBanditClicks",
     "RepeatedArms",
     "UnitBall",
 ]
