@@ -3,6 +3,7 @@
 from linmed.policies.base import Choice, Policy, Properties, State
 from linmed.policies.e2d import E2D
 from linmed.policies.exp2 import EXP2
+from linmed.policies.glm import GLMMED, LogisticMED, LogisticTS, LogisticUCB
 from linmed.policies.greedy import EpsilonGreedy, Greedy
 from linmed.policies.lin_imed import LinIMED
 from linmed.policies.lin_ts import LinTS
@@ -21,6 +22,7 @@ __all__ = [
     "ALL",
     "E2D",
     "EXP2",
+    "GLMMED",
     "OFUL",
     "Choice",
     "EpsilonGreedy",
@@ -30,6 +32,9 @@ __all__ = [
     "LinMEDNoDesign",
     "LinTS",
     "LinUCB",
+    "LogisticMED",
+    "LogisticTS",
+    "LogisticUCB",
     "MaillardSampling",
     "Pinpoint",
     "Policy",
