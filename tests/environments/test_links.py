@@ -97,7 +97,7 @@ def test_configuration_survives_json(environment):
         (lambda: UnitBall(link="poisson", degrees=3.0), "degrees must be left at 5.0"),
         (lambda: UnitBall(link="probit"), "link must be"),
         (lambda: UnitBall(intercept=np.nan), "intercept"),
-        (lambda: UnitBall(link="poisson", intercept=30), r"means up to 2\.9\d*e\+13: a smaller intercept"),
+        (lambda: UnitBall(link="poisson", intercept=30), r"means up to 2\.9\d*e\+13: lower them"),
         (lambda: FixedArms([[900.0]], [1.0], link="poisson"), "mean counts of at most 1e"),
         (lambda: UnitBall(noise="bernoulli", intercept=0.5), "means from -0.5 to 1.5"),
     ],

@@ -99,11 +99,10 @@ def test_results_are_found_by_the_data_and_not_by_their_place(folder, tmp_path):
 
 
 def test_lateness_leaves_users_and_clicks_as_they_were(folder):
-    for one, other in zip(
-        blocks(OpenBanditClicks(folder))[0][:3], blocks(OpenBanditClicks(folder, timeout=9))[0][:3], strict=True
-    ):
+    (plain,), (late,) = blocks(OpenBanditClicks(folder)), blocks(OpenBanditClicks(folder, timeout=9))
+    for one, other in zip(plain[:3], late[:3], strict=True):
         np.testing.assert_array_equal(one, other)
-    assert blocks(OpenBanditClicks(folder, timeout=9))[0].delays.max() <= 9
+    assert late.delays.max() <= 9
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Problems to try policies on: the paper's, real data as bandits, clicks, news, delays, and a base for one's own."""
+"""Problems to try policies on: the paper's, real data, clicks, news, delays, and a base for one's own."""
 
 from linmed.environments.base import Block, Environment
 from linmed.environments.classification import Classification

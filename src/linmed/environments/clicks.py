@@ -21,11 +21,12 @@ STEEPEST = 100.0
 
 @dataclass(frozen=True)
 class Clicks(ClickEnvironment):
-    """Reward 1 with probability μ(c + ⟨x, w⟩), μ(z) = 1/(1 + e⁻ᶻ): x uniform on the unit sphere, ‖w‖ = `norm`.
+    """Reward 1 with probability μ(c + ⟨x, w⟩), for x on the unit sphere, ‖w‖ = `norm`, μ(z) = 1/(1 + e⁻ᶻ).
 
-    w is drawn once a trial. c follows from `rate`, the mean of μ(c + ⟨x, w⟩) over the sphere, which is the
-    same for every w. An arm is (x, 1)/√2, so that its norm is 1 and linear policies can learn the base rate;
-    θ* is then √2 (w, c), of norm `theta_norm`. An arm pays the same wherever it stands in the list.
+    x is uniform, and w is drawn once a trial. c follows from `rate`, the mean of μ(c + ⟨x, w⟩) over the
+    sphere, which is the same for every w. An arm is (x, 1)/√2, so that its norm is 1 and linear policies can
+    learn the base rate; θ* is then √2 (w, c), of norm `theta_norm`. An arm pays the same wherever it stands
+    in the list.
 
     >>> problem = Clicks(rate=0.055, norm=4.0)
     >>> round(problem.intercept, 2), round(problem.theta_norm, 1)
@@ -83,7 +84,7 @@ class Clicks(ClickEnvironment):
 
     @property
     def _scores(self) -> tuple[Floats, Floats]:
-        """⟨x, w⟩ of a random x as values with probabilities: a quadrature of (1 − t²)^((d−3)/2) on [−1, 1]."""
+        """⟨x, w⟩ of a random x as values with probabilities, a quadrature of (1 − t²)^((d−3)/2)."""
         if self.dim == 1:
             return self.norm * np.array([-1.0, 1.0]), np.array([0.5, 0.5])
         if self.dim == 2:  # the arcsine law: Chebyshev's nodes, which have equal weights

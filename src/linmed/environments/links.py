@@ -41,8 +41,8 @@ class LinkedEnvironment(NoisyEnvironment):
             if getattr(self, name) != default:
                 raise BadValue(
                     name,
-                    f"{name} must be left at {default!r} with link={self.link!r}, whose rewards have no other "
-                    f"spread than their own, got {getattr(self, name)!r}",
+                    f"{name} must be left at {default!r} with link={self.link!r}, whose rewards have a "
+                    f"spread of their own, got {getattr(self, name)!r}",
                 )
 
     @property
@@ -74,8 +74,8 @@ class LinkedEnvironment(NoisyEnvironment):
         if self.link == "poisson" and means.max() > LARGEST_COUNT:
             raise BadValue(
                 "intercept",
-                f"link='poisson' needs mean counts of at most {LARGEST_COUNT:g}, but {type(self).__name__} has "
-                f"means up to {means.max():g}: a smaller intercept or theta would do",
+                f"link='poisson' needs mean counts of at most {LARGEST_COUNT:g}, but "
+                f"{type(self).__name__} has means up to {means.max():g}: lower them by theta or intercept",
             )
         return super()._valid(means)
 

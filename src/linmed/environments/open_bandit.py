@@ -157,8 +157,8 @@ def _read(folder: Path, campaign: str) -> tuple[Floats, Floats, Ints]:
     there = [file for file in files if file.is_file()]
     if not there:
         raise FileNotFoundError(
-            f"path must be a folder of the Open Bandit Dataset with {' or '.join(map(str, files))}, and there "
-            "is neither; the dataset is at https://research.zozo.com/data.html"
+            f"path must be a folder of the Open Bandit Dataset with {' or '.join(map(str, files))}, and "
+            "there is neither; the dataset is at https://research.zozo.com/data.html"
         )
     items = _columns(there[0].parent / "item_context.csv", ["item_id", CATEGORY])
     count = len(items["item_id"])
@@ -193,8 +193,8 @@ def _columns(file: Path, names: list[str]) -> dict[str, list[Any]]:
         )
     except (OSError, pa.ArrowException) as error:
         raise ValueError(
-            f"{file} cannot be read as a file of the Open Bandit Dataset with the columns {', '.join(names)}: "
-            f"{error}"
+            f"{file} cannot be read as a file of the Open Bandit Dataset with the columns "
+            f"{', '.join(names)}: {error}"
         ) from None
     read: dict[str, list[Any]] = table.to_pydict()
     return read
