@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from concurrent.futures import Executor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,9 @@ from linmed.environments import Clicks, Environment, News, OpenBanditClicks
 from linmed.experiments.clicks.vowpal_wabbit import rival
 from linmed.experiments.experiment import Experiment, Findings, Numbers, Scale, Setting, Size
 from linmed.experiments.lineup import Variant
+from linmed.experiments.output import Output
 from linmed.policies import EpsilonGreedy, Greedy, LinMED, LogisticMED, LogisticTS, LogisticUCB, Policy
+from linmed.progress import Bar
 
 if TYPE_CHECKING:
     from linmed.experiments.drawing import Drawing
@@ -141,6 +144,22 @@ class ClickExperiment(Experiment):
         environment = OpenBanditClicks(self.open_bandit, rate=0.05)
         policies = (*linear(), *logistic(), *simple())
         return [Setting((CATALOGUE,), environment, policies, horizon // 2, 0.5, most=MOST // 2)]
+
+    def rounds(self, found: Findings) -> int:
+        """Of all trials, as far as they are known beforehand: the finalists' are those of other policies."""
+        from linmed.experiments.clicks import play
+
+        wanted = play.first_trials(found)
+        first = sum(found.setting(*key).horizon * trials for (key, _), trials in wanted.items())
+        ids = found.setting(IDS)
+        last = min(found.trials, MOST) - min(found.trials, PREVIEW)
+        return first + ids.horizon * last * (FINALISTS + bool(self.rivals))
+
+    def run(self, found: Findings, output: Output, executor: Executor | None, bar: Bar) -> Findings:
+        """A preview of the grid, the finalists, and what is watched beside."""
+        from linmed.experiments.clicks import play
+
+        return play.played(found, output, executor, bar, self._play, self.open_bandit)
 
     def drawings(self, found: Findings) -> "Iterator[Drawing]":
         """Regret on the problems, clicks of the news, wrong norms, calibration."""
