@@ -6,8 +6,8 @@ A reward has the loss ℓ(z, y) = m(z) − yz, its mean is μ(z) = m′(z) and i
     POISSON    m = e^z             counts
     GAUSSIAN   m = τz²/2           numbers of variance 1/τ; here ℓ = τ(z − y)²/2, the same but for a constant
 
-kl(z, z + Δ) = m(z + Δ) − m(z) − μ(z)Δ is the Kullback–Leibler divergence between the laws at z and z + Δ. It is
-μ′(z)Δ²/2 for Gaussian rewards; by how much it differs from that for the others is `bend`.
+kl(z, z + Δ) = m(z + Δ) − m(z) − μ(z)Δ is the Kullback–Leibler divergence between the laws at z and z + Δ. For
+Gaussian rewards it is μ′(z)Δ²/2; by how much it differs from that for the others is `bend`.
 """
 
 import math
@@ -133,7 +133,8 @@ def settle(family, precision, z, h, y):
         if reach <= z - 1.0:
             low = max(low, reach)
     slack = 1e-15 * max(1.0, abs(z))
-    x = min(max(z - h * (mean(family, precision, z) - y) / (1.0 + h * variance(family, precision, z)), low), high)
+    x = z - h * (mean(family, precision, z) - y) / (1.0 + h * variance(family, precision, z))
+    x = min(max(x, low), high)
     for _ in range(200):
         g = x - z + h * (mean(family, precision, x) - y)
         if g > 0.0:
