@@ -19,7 +19,7 @@ from linmed.checks import Floats
 from linmed.decision import Decision
 from linmed.files import write_atomically
 from linmed.kernels.linear import all_within
-from linmed.policies import Policy, RidgePolicy
+from linmed.policies import GLMPolicy, Policy, Prediction, RidgePolicy
 from linmed.policies.live import Drawn, Live
 from linmed.verdict import DELTA, Verdict, judge, look
 
@@ -124,6 +124,7 @@ class Agent:
         """Absorb the reward of one decision (or its id), now or much later, in any order."""
         identifier = decision.id if isinstance(decision, Decision) else decision
         value = checks.reward("reward", reward)
+        self.policy.check_rewards(value)
         with self._lock:
             features = self._pending.get(identifier) if isinstance(identifier, str) else None
             if features is None:
@@ -143,6 +144,7 @@ class Agent:
             raise ValueError(f"features must have shape ({self.dim},) or (n, {self.dim}), got {rows.shape}")
         if rewards.shape != (rows.shape[0],):
             raise ValueError(f"reward must have shape ({rows.shape[0]},), one per row, got {rewards.shape}")
+        self.policy.check_rewards(rewards)
         with self._lock:
             self.policy.observe(self.state, rows, rewards, np.zeros(len(rows), dtype=np.int64))
 
@@ -152,6 +154,18 @@ class Agent:
         with self._lock:
             result: Floats = np.exp(self.policy.log_probabilities(self.state, matrix[None])[0])
         return result
+
+    def mean(self, arms: ArrayLike) -> Prediction:
+        """What each of `arms` (K, d) is expected to pay, and the interval in which the confidence set has it.
+
+        For clicks these are rates. An interval is that of one arm at one time; to compare arms see `verdict`.
+        """
+        matrix = self._matrix(arms)
+        with self._lock:
+            predicted = self.policy.predict(self.state, matrix)
+        if predicted is None:
+            raise AttributeError(f"{type(self.policy).__name__} has no confidence set to predict means with")
+        return predicted
 
     def verdict(self, arms: ArrayLike, delta: float = DELTA, epsilon: float = 0.0) -> Verdict:
         """Which of `arms` (K, d) can still be the best, and whether that is decided: see `Verdict`.
@@ -188,7 +202,11 @@ class Agent:
 
     @property
     def covariance(self) -> Floats:
-        """σ² V⁻¹ (d, d), the covariance of θ̂ given the arms played."""
+        """σ² V⁻¹ (d, d), the covariance of θ̂ given the arms played; for clicks and counts that of H⁻¹."""
+        if isinstance(self.policy, GLMPolicy):
+            with self._lock:
+                own: Floats = self.policy.estimate(self.state).inverse[0].copy()
+            return own
         if not isinstance(self.policy, RidgePolicy):
             raise AttributeError(f"{type(self.policy).__name__} keeps no covariance")
         with self._lock:

@@ -1,16 +1,16 @@
 """Generalised linear models, one reward at a time: an online Newton step that keeps no data.
 
 With the loss ℓ of a family (`kernels.links`) and z = c + ⟨a,θ̂⟩, the reward y of arm a moves (c, θ̂) to where
-½‖· − (c, θ̂)‖² in H plus ℓ is smallest. With h = ‖(1, a)‖² in H⁻¹ that is the root z′ of z′ − z + h(μ(z′) − y), and
+½‖· − (c, θ̂)‖² in H plus ℓ is smallest. With h = ‖(1, a)‖² in H⁻¹ that is where z′ − z + h(μ(z′) − y) = 0, and
 
     (c, θ̂) −= s u,   s = μ(z′) − y,   u = H⁻¹(1, a),      H += w (1, a)(1, a)ᵀ.
 
 The curvature w is μ′(z′), or the smaller one for which the radius has a proof: 2·min b(z′, ±B) with
 b(z, z*) = kl(z, z*)/(z* − z)² and B ≥ |z| of the truth. For Gaussian rewards all of this is ridge regression.
 
-The intercept c has a coordinate of its own with a prior of its own. All rewards share it, so it is no feature
-among others that are shrunk alike: at a click rate of 3 % it must reach −3.5. Rules compare arms, and in â − a
-it cancels: they see θ̂ and the block of H⁻¹ that belongs to the features.
+The intercept c has a coordinate and a prior of its own. All rewards share it, and it is no feature among
+others that are shrunk alike: at a click rate of 3 % it must reach −3.5. Rules compare arms, and in â − a it
+cancels: they see θ̂ and the block of H⁻¹ that belongs to the features.
 
 Several priors on θ may stand beside each other; the likeliest expert decides, as in `kernels.experts`.
 """
@@ -39,8 +39,8 @@ from linmed.kernels.simd import LANES, load, multiply, splat, store
 from linmed.kernels.thompson import ThompsonRule, factor
 
 FAMILY, PRECISION, CONSTANT, CERTIFIED, NORM, REACH = range(6)
-"""What an expert was told: its family, τ, 1 with an intercept and else 0, whether w is the certified one, S, and
-a bound on the intercept."""
+"""What an expert was told: its family, τ, 1 with an intercept and else 0, whether w is the certified one, S,
+and a bound on the intercept."""
 LOWEST = -1e300  # log f is never −inf
 
 

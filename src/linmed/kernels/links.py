@@ -6,8 +6,8 @@ A reward has the loss ℓ(z, y) = m(z) − yz, its mean is μ(z) = m′(z) and i
     POISSON    m = e^z             counts
     GAUSSIAN   m = τz²/2           numbers of variance 1/τ; here ℓ = τ(z − y)²/2, the same but for a constant
 
-kl(z, z + Δ) = m(z + Δ) − m(z) − μ(z)Δ is the Kullback–Leibler divergence between the laws at z and z + Δ. It is
-μ′(z)Δ²/2 for Gaussian rewards; by how much it differs from that for the others is `bend`.
+kl(z, z + Δ) = m(z + Δ) − m(z) − μ(z)Δ is the Kullback–Leibler divergence between the laws at z and z + Δ. For
+Gaussian rewards it is μ′(z)Δ²/2; by how much it differs from that for the others is `bend`.
 """
 
 import math
@@ -114,8 +114,8 @@ def bend(family, z, gap):
 def settle(family, precision, z, h, y):
     """The root z′ of z′ − z + h(μ(z′) − y), with τ(z′ − y) for Gaussian rewards: where one reward takes z.
 
-    The function increases, so there is one. Newton's method within a bracket, which is halved where that
-    would leave it.
+    The function increases, so there is one. Newton's method within a bracket, which is halved where that would
+    leave it or go to and fro.
     """
     if family == GAUSSIAN:
         return z + precision * h / (1.0 + precision * h) * (y - z)
@@ -133,7 +133,9 @@ def settle(family, precision, z, h, y):
         if reach <= z - 1.0:
             low = max(low, reach)
     slack = 1e-15 * max(1.0, abs(z))
-    x = min(max(z - h * (mean(family, precision, z) - y) / (1.0 + h * variance(family, precision, z)), low), high)
+    x = z - h * (mean(family, precision, z) - y) / (1.0 + h * variance(family, precision, z))
+    x = min(max(x, low), high)
+    last = math.inf
     for _ in range(200):
         g = x - z + h * (mean(family, precision, x) - y)
         if g > 0.0:
@@ -142,10 +144,10 @@ def settle(family, precision, z, h, y):
             low = x
         step = g / (1.0 + h * variance(family, precision, x))
         following = x - step
-        if not low <= following <= high:
+        if not low <= following <= high or 2.0 * abs(step) > last:
             following = 0.5 * (low + high)
             step = x - following
-        x = following
-        if abs(step) <= slack:
+        x, last = following, abs(step)
+        if last <= slack:
             break
     return x

@@ -189,7 +189,7 @@ def invert(V, r, out):
 
 @inlined
 def polish(V, V_low, r, X, residual):
-    """Newton steps for X ≈ V[r]⁻¹, one unless it was far off: 0 if nothing helps, 2 if X was made anew, else 1.
+    """Newton steps for X ≈ V[r]⁻¹, one unless it was far off. 0: nothing helps, 2: X was made anew, else 1.
 
     X, residual (d,d), the latter scratch.
     """

@@ -1,9 +1,9 @@
 """The policies. Being exported here makes one known everywhere: contract suite, CLI, reports, service."""
 
-from linmed.policies.base import Choice, Policy, Properties, State
+from linmed.policies.base import Choice, Policy, Prediction, Properties, State
 from linmed.policies.e2d import E2D
 from linmed.policies.exp2 import EXP2
-from linmed.policies.glm import GLMMED, LogisticMED, LogisticTS, LogisticUCB
+from linmed.policies.glm import GLMMED, GLMPolicy, LogisticMED, LogisticTS, LogisticUCB
 from linmed.policies.greedy import EpsilonGreedy, Greedy
 from linmed.policies.lin_imed import LinIMED
 from linmed.policies.lin_ts import LinTS
@@ -26,6 +26,7 @@ __all__ = [
     "OFUL",
     "Choice",
     "EpsilonGreedy",
+    "GLMPolicy",
     "Greedy",
     "LinIMED",
     "LinMED",
@@ -38,6 +39,7 @@ __all__ = [
     "MaillardSampling",
     "Pinpoint",
     "Policy",
+    "Prediction",
     "Properties",
     "RandUCB",
     "RidgePolicy",

@@ -15,7 +15,6 @@ import numpy as np
 
 from linmed.checks import Floats, Ints
 from linmed.kernels import orthant, own_rays, rays, thompson
-from linmed.policies.base import decisions
 
 ANGULAR_ERROR = 1e-9
 ENOUGH = 1e-4  # an error that asks for no more points
@@ -40,10 +39,6 @@ class Normal(Protocol):
     def gram(self) -> Floats:
         """V, its precisions times s² (R,d,d)."""
 
-    @property
-    def count(self) -> Ints:
-        """Rewards behind it (R,)."""
-
 
 def log_best_arm_probabilities(
     state: Normal, arms: Floats, lam: float, scale: Floats
@@ -52,7 +47,7 @@ def log_best_arm_probabilities(
 
     arms (R,K,d) or (1,K,d); a state of one replica, with its scale, serves R sets.
     """
-    replicas, (_, K, dim) = decisions(state, arms), arms.shape
+    replicas, (_, K, dim) = max(len(state.theta), len(arms)), arms.shape
     p, error = np.zeros((replicas, K)), np.zeros((replicas, K))
     if K == 1:
         return p, error

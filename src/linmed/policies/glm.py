@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linmed import checks
-from linmed.checks import Floats, Ints
+from linmed.checks import Bools, Floats, Ints
 from linmed.kernels import confidence, links, thompson
 from linmed.kernels.bound import learning
 from linmed.kernels.glm import Glm, GlmSet, LaplaceRule, precisions
 from linmed.kernels.med import MedRule
 from linmed.kernels.optimism import OfulRule
 from linmed.kernels.rounds import observing
-from linmed.policies.base import Properties, State
+from linmed.policies.base import Prediction, Properties, State
 from linmed.policies.compiled import CompiledPolicy
 from linmed.policies.ridge import LEARNED
 from linmed.policies.rule import Floor
@@ -40,18 +40,21 @@ class GlmState(Glm, State):
     @property
     def theta(self) -> Floats:  # type: ignore[override]
         """θ̂ of the leaders (R,d)."""
-        return self.leading("theta")
+        theta: Floats = self.leading("theta")
+        return theta
 
     @property
-    def intercept(self) -> Floats:  # type: ignore[override]
+    def intercept(self) -> Floats:
         """Their intercepts (R,), in the units of z."""
-        return self.leading("intercept")
+        intercept: Floats = self.leading("intercept")
+        return intercept
 
     @property
     def count(self) -> Ints:  # type: ignore[override]
         """Rewards absorbed (R,): all experts have seen the same."""
-        count: Ints = self[Glm._fields.index("count")][:, 0]
-        return count
+        count: Any = self[Glm._fields.index("count")]
+        own: Ints = count[:, 0]
+        return own
 
     def leading(self, name: str) -> Any:
         """The rows of the leaders in the array of this name (R, …)."""
@@ -92,8 +95,8 @@ class GLMPolicy(CompiledPolicy):
     delta: float | None = field(default=None, kw_only=True)
     """δ of the confidence radius; None means 1/(t+1) after t rewards."""
     confidence: Literal["laplace", "certified"] = field(default="laplace", kw_only=True)
-    """"laplace": the quadratic model of the likelihood-ratio set, without proof; "certified": a larger one with a
-    proof, for a known norm_bound."""
+    """"laplace": the quadratic model of the likelihood-ratio set, without proof; "certified": a larger one
+    that has a proof, for a known norm_bound."""
     intercept: bool = field(default=True, kw_only=True)
     """Whether all rewards share a base rate that is learned apart from the features."""
     sigma: float = field(default=1.0, kw_only=True)
@@ -117,12 +120,14 @@ class GLMPolicy(CompiledPolicy):
         self._set("sigma", checks.positive("sigma", self.sigma))
         if self.sigma != 1.0 and self.family != "gaussian":
             raise checks.BadValue(
-                "sigma", f"sigma goes with family='gaussian': {self.family} rewards have the spread of their mean"
+                "sigma",
+                f"sigma goes with family='gaussian': the mean of {self.family} rewards tells their spread",
             )
         if self.ridge == "learned" and self.norm_bound != "unknown":
             raise checks.BadValue(
                 "norm_bound",
-                f"norm_bound follows from the ridge where that is learned: leave it out, got {self.norm_bound!r}",
+                "norm_bound follows from the ridge where that is learned: leave it out, "
+                f"got {self.norm_bound!r}",
             )
         if self.confidence == "certified" and isinstance(self.norm_bound, str):
             raise checks.BadValue("norm_bound", "norm_bound must be a number for confidence='certified'")
@@ -183,9 +188,7 @@ class GLMPolicy(CompiledPolicy):
         inverse[..., inside, inside] = 1.0 / priors[:, None]
         told = np.empty((*shape, 6))
         norm = 0.0 if isinstance(self.norm_bound, str) else self.norm_bound
-        told[:] = (
-            FAMILIES[self.family], self.sigma**-2, self.intercept, self.confidence == "certified", norm, INTERCEPT
-        )  # fmt: skip
+        told[:] = FAMILIES[self.family], self.sigma**-2, self.intercept, self.proved, norm, INTERCEPT
         return GlmState(
             theta=np.zeros((*shape, dim)), intercept=np.zeros(shape), count=np.zeros(shape, dtype=np.int64),
             gram=gram, gram_low=np.zeros_like(gram), inverse=inverse, cross=np.zeros((*shape, dim)),
@@ -193,20 +196,27 @@ class GLMPolicy(CompiledPolicy):
             surprise=np.zeros(shape), told=told, leader=np.zeros(replicas, dtype=np.int64),
         )  # fmt: skip
 
-    def check_rewards(self, rewards: Any) -> None:
-        """That these rewards are of the family."""
-        values = np.asarray(rewards)
+    def accepts(self, rewards: Floats) -> Bools:
+        """Those of the family."""
         if self.family == "logistic":
-            wrong, right = ~((values >= 0.0) & (values <= 1.0)), "between 0 and 1, as clicks are"
+            within: Bools = (rewards >= 0.0) & (rewards <= 1.0)
         elif self.family == "poisson":
-            wrong, right = ~((values >= 0.0) & (values == np.floor(values))), "whole and not negative, as counts are"
+            within = (rewards >= 0.0) & (rewards == np.floor(rewards))
         else:
-            return
-        if wrong.any():
-            value = values[wrong].flat[0] if values.ndim else values
-            raise checks.BadValue(
-                "reward", f"reward must be {right}, for family={self.family!r} of {self.name}, got {value:g}"
-            )
+            within = super().accepts(rewards)
+        return within
+
+    def check_rewards(self, rewards: Floats | float) -> None:
+        """That all are of the family."""
+        values = np.asarray(rewards)
+        accepted = self.accepts(values)
+        if not accepted.all():
+            wrong = values[~accepted].flat[0] if values.ndim else values
+            right = "between 0 and 1, as clicks are"
+            if self.family == "poisson":
+                right = "0, 1, 2, …, as counts are"
+            message = f"reward must be {right}: {self.name} takes no others, got {wrong:g}"
+            raise checks.BadValue("reward", message)
 
     def learn(self, state: GlmState, features: Floats, rewards: Floats, replicas: Ints) -> None:
         """One step for each reward, in their order."""
@@ -242,21 +252,32 @@ class GLMPolicy(CompiledPolicy):
         """√β, one per replica (R,)."""
         out = np.empty(len(state.leader))
         sure = self.confidence_set
-        leaders = Glm(*(state.leading(name) for name in Glm._fields[:-1]), np.zeros_like(state.leader))
-        confidence.radii(type(sure), Glm)(tuple(leaders), tuple(sure), out)
+        leaders = *(state.leading(name) for name in Glm._fields[:-1]), np.zeros_like(state.leader)
+        confidence.radii(type(sure), Glm)(leaders, tuple(sure), out)
         return out
+
+    def predict(self, state: GlmState, arms: Floats) -> Prediction:
+        """μ(z) and μ(z ± √β‖(1, a)‖ in H⁻¹), with z = c + ⟨θ̂, a⟩."""
+        z = np.einsum("kd,d->k", arms, state.theta[0])
+        leverage = np.einsum("kd,de,ke->k", arms, state.leading("inverse")[0], arms)
+        if self.intercept:
+            z += state.intercept[0]
+            cross, corner = state.leading("cross")[0], state.leading("corner")[0]
+            leverage += 2.0 * np.einsum("kd,d->k", arms, cross) + corner
+        half = self.radius(state) * np.sqrt(np.maximum(leverage, 0.0))
+        return Prediction(self.mean(z), self.mean(z - half), self.mean(z + half))
 
     def mean(self, z: Floats) -> Floats:
         """μ(z): the expected reward at these."""
         if self.family == "logistic":
             e = np.exp(-np.abs(z))
             return np.where(z >= 0.0, 1.0, e) / (1.0 + e)
-        return np.exp(z) if self.family == "poisson" else z
+        return np.exp(np.minimum(z, 709.0)) if self.family == "poisson" else z
 
 
 @dataclass(frozen=True)
 class GLMMED(Shares, GLMPolicy):
-    """LinMED's rule for clicks and counts: p_t ∝ q_t f_t with f_t(a) = exp(−2 kl(z_a, z_â) / (β μ′(z_a) ‖â − a‖²)).
+    """LinMED's rule for clicks and counts: p_t ∝ q_t f_t, log f_t = −2 kl(z_a, z_â) / (β μ′(z_a) ‖â − a‖²).
 
     z = c + ⟨a,θ̂⟩ is an arm's natural parameter and kl the divergence between rewards of two of them: for
     "gaussian" rewards this is LinMED with confidence="mixture". The norm is that of H⁻¹, the inverse of the
@@ -298,7 +319,7 @@ class LogisticMED(GLMMED):
 
 @dataclass(frozen=True)
 class LogisticUCB(Floor, GLMPolicy):
-    """Optimism for clicks: play argmax_a c + ⟨a,θ̂⟩ + √β ‖(1, a)‖_{H⁻¹}, the largest click rate of the same set.
+    """Optimism for clicks: play argmax_a c + ⟨a,θ̂⟩ + √β ‖(1, a)‖ in H⁻¹, the largest rate of the same set.
 
     Deterministic: without a `floor` its logs say nothing about arms it did not play.
     """

@@ -9,7 +9,7 @@ from linmed import checks
 from linmed.checks import Floats
 from linmed.kernels import thompson
 from linmed.policies.base import Choice, Noise, entries
-from linmed.policies.gaussian_argmax import Normal, log_best_arm_probabilities, with_played
+from linmed.policies.gaussian_argmax import log_best_arm_probabilities, with_played
 from linmed.policies.rule import Floor
 
 
@@ -32,8 +32,8 @@ class Sampled(Floor):
         def lam(self) -> float:
             """λ: V ≥ λI."""
 
-        def estimate(self, state: Any) -> Normal:
-            """θ̂ and V of the replicas."""
+        def estimate(self, state: Any) -> Any:
+            """θ̂ and V of the replicas, a `Normal`."""
 
         def spread(self, state: Any) -> Floats:
             """s in every replica (R,)."""
