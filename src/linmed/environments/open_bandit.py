@@ -85,7 +85,7 @@ class OpenBanditClicks(ClickEnvironment):
     @property
     def dim(self) -> int:
         """d."""
-        return self.arms + self._levels * self._kinds.shape[1] + 1
+        return self.arms + self._levels * len(self._kinds[0]) + 1
 
     @property
     def block_rounds(self) -> int:  # type: ignore[override]
@@ -124,7 +124,7 @@ class OpenBanditClicks(ClickEnvironment):
         if self.rate is None:
             return scores
         wanted = self.rate
-        shift = brentq(lambda c: float(expit(scores + c).mean()) - wanted, -100.0, 100.0, xtol=1e-13)
+        shift: float = brentq(lambda c: float(expit(scores + c).mean()) - wanted, -100.0, 100.0, xtol=1e-13)
         return scores + shift
 
     def _arms(self, users: Ints, share: float) -> Floats:

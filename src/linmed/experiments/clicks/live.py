@@ -3,8 +3,6 @@
 import time
 from statistics import median
 
-import numpy as np
-
 from linmed.agent import Agent
 from linmed.environments import Environment
 from linmed.experiments.clicks.problems import linear, logistic, simple
@@ -33,8 +31,3 @@ def micros(environment: Environment, decisions: int) -> dict[str, float]:
                 agent.learn(decision, float(paid))
             taken[policy.name].append((time.process_time() - began) / decisions * 1e6)
     return {name: median(times) for name, times in taken.items()}
-
-
-def relative(times: dict[str, float], to: str) -> dict[str, float]:
-    """To one policy's."""
-    return {name: value / times[to] for name, value in times.items()} if np.isfinite(times[to]) else {}

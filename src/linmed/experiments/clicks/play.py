@@ -1,7 +1,7 @@
 """The order of play: all cells, of the many a preview and then the few that are left; what is watched."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import fields, replace
 from typing import Any
@@ -24,7 +24,7 @@ from linmed.experiments.output import Output
 from linmed.progress import Bar
 from linmed.simulation import Store
 from linmed.simulation.engine import compute
-from linmed.simulation.jobs import Job
+from linmed.simulation.jobs import Job, Outcome
 
 WATCHED_TRIALS, WATCHED_ROUNDS = 20, 2_000
 """At most, of the calibration."""
@@ -93,9 +93,7 @@ def _counts(found: Findings, setting: Setting) -> list[int]:
     return [found.played((setting.key, policy.name)) for policy in setting.policies]
 
 
-def _computed(
-    jobs: list[Job], output: Output, executor: Executor | None, bar: Bar
-) -> list[Mapping[str, Any]]:
+def _computed(jobs: list[Job], output: Output, executor: Executor | None, bar: Bar) -> list[Outcome]:
     workers = getattr(executor, "_max_workers", None) or 1
     batch = math.ceil(max(len(job.trials) for job in jobs) / workers)
     done = compute(jobs, batch, executor, 1, Store(output.store), bar)

@@ -8,6 +8,8 @@ probabilities. `k` replica, arm (int32): that arm was played; the decision is ke
 
 import struct
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from vowpalwabbit import Workspace
@@ -16,7 +18,7 @@ SMALLEST = 1e-4
 """Features that are smaller are left out: most of the time goes into reading them."""
 
 
-def lines_of(arms):
+def lines_of(arms: Any) -> list[str]:
     """Every arm as a line of VW's text."""
     lines = []
     for row in arms:
@@ -29,22 +31,23 @@ def lines_of(arms):
 class Learner:
     """One workspace, and the decisions whose rewards have not come."""
 
-    def __init__(self, arguments):
+    def __init__(self, arguments: str) -> None:
         self.workspace = Workspace(f"--cb_explore_adf {arguments} --quiet --random_seed 1")
-        self.kept, self.count = {}, 0
+        self.kept: dict[int, tuple[list[str], int, float]] = {}
+        self.count = 0
 
-    def predict(self, arms):
+    def predict(self, arms: Any) -> Any:
         """The probabilities of one decision's arms."""
         self.lines = lines_of(arms)
         self.chances = self.workspace.predict(self.lines)
         return np.asarray(self.chances, dtype=np.float64)
 
-    def keep(self, arm):
+    def keep(self, arm: int) -> None:
         """What VW needs of a decision: all its arms, which was played, and how probable that was."""
         self.kept[self.count] = self.lines, arm, self.chances[arm]
         self.count += 1
 
-    def learn(self, number, reward):
+    def learn(self, number: int, reward: float) -> None:
         """Costs lie in [0, 1], as SquareCB takes them to be."""
         lines, arm, chance = self.kept.pop(number)
         labelled = lines.copy()
@@ -52,7 +55,9 @@ class Learner:
         self.workspace.learn(labelled)
 
 
-def serve(replicas, arguments, read, write):
+def serve(
+    replicas: int, arguments: str, read: Callable[[int], bytes], write: Callable[[bytes], None]
+) -> None:
     """Answer until the input ends."""
     learners = [Learner(arguments) for _ in range(replicas)]
     while request := read(1):
@@ -70,7 +75,7 @@ def serve(replicas, arguments, read, write):
 
 if __name__ == "__main__":
 
-    def answer(content):
+    def answer(content: bytes) -> None:
         """Write it and do not wait."""
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
