@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY, dataclass, field
 import numpy as np
 
 from linmed.checks import Floats
-from linmed.experiments.clicks.watching import deviations
+from linmed.experiments.clicks.watching import worst
 from linmed.experiments.experiment import Cell, Findings, Key
 from linmed.experiments.statistics import Estimate, Normal, resampled
 from linmed.simulation.jobs import Outcome
@@ -76,4 +76,4 @@ class Miscalibration:
         """As it is: the border allows for chance."""
         assert isinstance(found, ClickFindings)
         counted = found.watched[self.policy]
-        return Normal(float(np.nanmax(np.abs(deviations(counted)))), 0.0, len(counted["played"]))
+        return Normal(worst(counted), 0.0, len(counted["played"]))

@@ -6,7 +6,7 @@ import numpy as np
 
 from linmed.experiments.clicks.measures import ClickFindings
 from linmed.experiments.clicks.problems import FAMILY, LINEAR, LOW, PROBLEMS, WRONG, told
-from linmed.experiments.clicks.watching import LIMIT, deviations
+from linmed.experiments.clicks.watching import LIMIT, deviations, worst
 from linmed.experiments.experiment import Findings, Key, Numbers, with_error
 from linmed.experiments.statistics import mean
 
@@ -82,9 +82,7 @@ def _calibration(found: ClickFindings) -> Numbers:
     for name, counted in found.watched.items():
         scores = deviations(counted)
         decisions = int(counted["played"].sum())
-        rows.append(
-            [name, f"{np.nanmax(np.abs(scores)):.2f}", str(int(np.isfinite(scores).sum())), f"{decisions:,}"]
-        )
+        rows.append([name, f"{worst(counted):.2f}", str(int(np.isfinite(scores).sum())), f"{decisions:,}"])
     return Numbers(
         f"Calibration of propensities: {LOW[0]}",
         ["policy", "worst bin, standard deviations", "bins judged", "decisions"],

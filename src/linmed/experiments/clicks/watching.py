@@ -106,3 +106,10 @@ def deviations(counted: Outcome) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
         scores: Floats = np.where(variance >= LEAST, (played - expected) / np.sqrt(variance), np.nan)
     return scores
+
+
+def worst(counted: Outcome) -> float:
+    """The largest of them, either way; NaN where no bin is judged."""
+    scores = deviations(counted)
+    judged = np.abs(scores[np.isfinite(scores)])
+    return float(judged.max()) if len(judged) else np.nan
