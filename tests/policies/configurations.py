@@ -189,7 +189,7 @@ def noise_for(policy, dim, rng, replicas):
 
 
 def acceptable(policy, rewards):
-    """Rewards that this policy learns from: these, or 0 and 1 for their signs where one is no click or count."""
+    """Rewards that this policy learns from: or 0 and 1 by their signs where they are no clicks or counts."""
     rewards = np.asarray(rewards)
     return np.where(policy.accepts(rewards), rewards, (rewards > 0.0).astype(np.float64))
 

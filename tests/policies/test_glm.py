@@ -348,12 +348,11 @@ def test_rewards_outside_the_family_are_refused_and_change_nothing(family, rewar
     agent = Agent(GLMMED(family, norm_bound=1.0), dim=2, seed=0)
     decision = agent.decide(np.eye(2))
     before = {name: array.copy() for name, array in agent.state.arrays().items()}
+    owners = np.zeros(2, dtype=np.int64)
     for attempt in (
         lambda: agent.learn(decision, reward),
         lambda: agent.observe(np.eye(2), [1.0, reward]),
-        lambda: agent.policy.learn(
-            agent.state, np.eye(2), np.array([1.0, reward]), np.zeros(2, dtype=np.int64)
-        ),
+        lambda: agent.policy.learn(agent.state, np.eye(2), np.array([1.0, reward]), owners),
     ):
         with pytest.raises(BadValue, match=said) as refused:
             attempt()

@@ -84,7 +84,7 @@ def bend(family, z, gap):
     if family == POISSON:
         if abs(gap) < SMALL:
             return series(gap, 1.0, 1.0, 1.0, 1.0)
-        return 2.0 * (math.expm1(gap) - gap) / (gap * gap)
+        return 2.0 * (math.expm1(gap) - gap) / gap / gap
     if gap < 0.0:  # an unclick is a click at −z
         z, gap = -z, -gap
     e = math.exp(-abs(z))
@@ -107,15 +107,15 @@ def bend(family, z, gap):
         divergence = (math.log1p(small * math.expm1(gap)) - small * gap) / v
     else:
         divergence = (softplus(z + gap) - softplus(z) - small * gap) / v
-    return 2.0 * divergence / (gap * gap)
+    return 2.0 * divergence / gap / gap
 
 
 @inlined
 def settle(family, precision, z, h, y):
     """The root z′ of z′ − z + h(μ(z′) − y), with τ(z′ − y) for Gaussian rewards: where one reward takes z.
 
-    The function increases, so there is one. Newton's method within a bracket, which is halved where that would
-    leave it or go to and fro.
+    The function increases, so there is one. Newton's method within a bracket, which is halved where that
+    would leave it or go to and fro.
     """
     if family == GAUSSIAN:
         return z + precision * h / (1.0 + precision * h) * (y - z)
