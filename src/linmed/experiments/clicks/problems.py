@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from linmed.environments import Clicks, Environment, News, OpenBanditClicks
 from linmed.experiments.clicks.vowpal_wabbit import rival
-from linmed.experiments.experiment import Experiment, Findings, Numbers, Scale, Setting, Size
+from linmed.experiments.experiment import Experiment, Findings, Numbers, Setting, Size
 from linmed.experiments.lineup import Variant
 from linmed.experiments.output import Output
 from linmed.policies import EpsilonGreedy, Greedy, LinMED, LogisticMED, LogisticTS, LogisticUCB, Policy
@@ -83,7 +83,7 @@ class ClickExperiment(Experiment):
         "and a constant, new each round and fixed; a news page, clicks late, without and with article ids; "
         "the norm of θ* guessed wrongly by three. Regret is in clicks. δ = 1/(t+1)."
     )
-    paper, quick, decisive = Size(4_000, 200), Size(300, 4), Size(4_000, 200)
+    paper, quick, decisive = Size(4_000, 200), Size(200, 4), Size(4_000, 200)
 
     def __init__(self, open_bandit: str | Path | None = None, vowpal_wabbit: str | None = None) -> None:
         self.open_bandit = open_bandit
@@ -99,12 +99,6 @@ class ClickExperiment(Experiment):
         wrong = [_norms(problem, horizon) for problem in LOW]
         news = [self._news(name, env, horizon * LONGER) for name, env in NEWS.items()]
         return [*short, *wrong, *self._catalogue(horizon * LONGER), *news]
-
-    def further(
-        self, scale: Scale, variant: Variant, horizon: int, movielens: Path | None = None
-    ) -> list[Setting]:
-        """Nothing."""
-        return []
 
     def notes(self, movielens: Path | None) -> tuple[str, ...]:
         """What was not played."""
