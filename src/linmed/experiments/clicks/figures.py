@@ -13,6 +13,7 @@ from linmed.experiments.clicks.problems import (
     FAMILY,
     GREEDY,
     GRID,
+    IDS,
     LEARNED,
     LINEAR,
     LOW,
@@ -51,7 +52,8 @@ def drawings(found: Findings) -> Iterator[Drawing]:
     assert isinstance(found, ClickFindings)
     yield regret(found)
     yield norms(found)
-    yield earned(found)
+    if found.has(IDS):
+        yield earned(found)
     yield calibration(found)
 
 

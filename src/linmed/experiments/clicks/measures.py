@@ -27,6 +27,10 @@ class ClickFindings(Findings):
     replayed: tuple[tuple[str, str], ...] = ()
     """What a log paid policies that learn from it, by policy."""
 
+    def names(self, *key: str | float) -> list[str]:
+        """The policies of a setting; nobody where it is not played at this scale."""
+        return super().names(*key) if self.has(*key) else []
+
     def clicks(self, name: str, *key: str | float) -> Floats:
         """Expected clicks at the horizon (trials,)."""
         regret = self.final(name, *key)

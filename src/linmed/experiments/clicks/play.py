@@ -48,6 +48,8 @@ def _first(setting: Setting, name: str, trials: int) -> int:
 
 def finalists(found: ClickFindings) -> dict[Cell, int]:
     """The guesses and the γ that did best in the preview, with the trials that all others have."""
+    if not found.has(IDS):
+        return {}
     most = min(found.trials, found.setting(IDS).most or found.trials)
 
     def best(names: Sequence[str], count: int) -> list[str]:

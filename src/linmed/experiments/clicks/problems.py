@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from linmed.environments import Clicks, Environment, News, OpenBanditClicks
 from linmed.experiments.clicks.vowpal_wabbit import rival
-from linmed.experiments.experiment import Experiment, Findings, Numbers, Setting, Size
+from linmed.experiments.experiment import Experiment, Findings, Numbers, Scale, Setting, Size
 from linmed.experiments.lineup import Variant
 from linmed.experiments.output import Output
 from linmed.policies import EpsilonGreedy, Greedy, LinMED, LogisticMED, LogisticTS, LogisticUCB, Policy
@@ -94,11 +94,18 @@ class ClickExperiment(Experiment):
         ]
 
     def settings(self, variant: Variant, horizon: int, movielens: Path | None = None) -> list[Setting]:
-        """A setting for every problem, for wrong norms at the two low rates, and for the longer worlds."""
+        """A setting for every problem with ten arms, and for wrong norms at the two low rates."""
         short = [Setting((problem,), env, self._all(), horizon, 0.5) for problem, env in PROBLEMS.items()]
-        wrong = [_norms(problem, horizon) for problem in LOW]
+        return [*short, *(_norms(problem, horizon) for problem in LOW)]
+
+    def further(
+        self, scale: Scale, variant: Variant, horizon: int, movielens: Path | None = None
+    ) -> list[Setting]:
+        """The longer worlds, which take hours, at the decisive scale."""
+        if scale != "decisive":
+            return []
         news = [self._news(name, env, horizon * LONGER) for name, env in NEWS.items()]
-        return [*short, *wrong, *self._catalogue(horizon * LONGER), *news]
+        return [*self._catalogue(horizon * LONGER), *news]
 
     def notes(self, movielens: Path | None) -> tuple[str, ...]:
         """What was not played."""
@@ -145,6 +152,8 @@ class ClickExperiment(Experiment):
 
         wanted = play.first_trials(found)
         first = sum(found.setting(*key).horizon * trials for (key, _), trials in wanted.items())
+        if not found.has(IDS):
+            return first
         ids = found.setting(IDS)
         last = min(found.trials, MOST) - min(found.trials, PREVIEW)
         return first + ids.horizon * last * (FINALISTS + bool(self.rivals))
