@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
 from linmed.experiments.clicks.measures import ClickFindings
 from linmed.experiments.clicks.problems import (
@@ -63,9 +63,12 @@ def regret(found: ClickFindings) -> Drawing:
     axes = figure.subplots(2, len(RATES), sharey=True)
     for ax, problem in zip(axes.flat, PROBLEMS, strict=True):
         names = found.names(problem)
-        _dots(ax, names, [mean(found.final(name, problem)) for name in names])
+        _dots(ax, names, [mean(found.final(name, problem)) for name in names], logarithmic=True)
         ax.set_title(problem)
-        ax.set_xlim(left=0.0)
+        ax.set_xscale("log")
+        ax.xaxis.set_major_locator(LogLocator(10.0, (1.0, 2.0, 5.0)))
+        ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,g}"))
+        ax.xaxis.set_minor_formatter(NullFormatter())
     for ax in axes[-1]:
         ax.set_xlabel("regret in clicks")
     horizon = found.setting(next(iter(PROBLEMS))).horizon
@@ -179,10 +182,10 @@ def _shown(found: ClickFindings, key: Key) -> list[str]:
     return [name for name in names if name not in many or found.played((key, name)) == most]
 
 
-def _dots(ax: Any, names: Sequence[str], estimates: Sequence[Normal]) -> None:
+def _dots(ax: Any, names: Sequence[str], estimates: Sequence[Normal], logarithmic: bool = False) -> None:
     """A row for every policy, the first on top."""
     for row, (name, estimate) in enumerate(zip(names, estimates, strict=True)):
-        low, high = _ends(estimate)
+        low, high = _ends(estimate, logarithmic)
         line = LINES[name]
         ax.errorbar(
             estimate.value, row, xerr=[[estimate.value - low], [high - estimate.value]], color=line.light,
@@ -193,6 +196,6 @@ def _dots(ax: Any, names: Sequence[str], estimates: Sequence[Normal]) -> None:
     ax.grid(visible=False, axis="y")
 
 
-def _ends(estimate: Normal) -> tuple[float, float]:
-    low, high = interval(np.array(estimate.value), np.array(estimate.error), False, estimate.trials)
+def _ends(estimate: Normal, logarithmic: bool = False) -> tuple[float, float]:
+    low, high = interval(np.array(estimate.value), np.array(estimate.error), logarithmic, estimate.trials)
     return float(low), float(high)

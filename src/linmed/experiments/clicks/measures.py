@@ -66,6 +66,15 @@ def over_highest(w: Floats, own: Floats, *others: Floats) -> Floats:
 
 
 @dataclass(frozen=True)
+class Exact(Normal):
+    """A number that is compared as it is: its border allows for chance."""
+
+    def __str__(self) -> str:
+        """Without an interval."""
+        return f"{self.value:.2f}"
+
+
+@dataclass(frozen=True)
 class Miscalibration:
     """Standard deviations by which the worst bin's plays are off."""
 
@@ -77,7 +86,7 @@ class Miscalibration:
         return frozenset()
 
     def estimate(self, found: Findings) -> Estimate:
-        """As it is: the border allows for chance."""
+        """Over all trials."""
         assert isinstance(found, ClickFindings)
         counted = found.watched[self.policy]
-        return Normal(worst(counted), 0.0, len(counted["played"]))
+        return Exact(worst(counted), 0.0, len(counted["played"]))
