@@ -2,14 +2,14 @@
 
     python benchmarks/clicks_coverage.py --out results/clicks.csv
 
-Each log is its own problem: six arms uniform on the unit sphere of R³, θ* uniform on the sphere of radius S, the
-S that policies are told, and where there is an intercept one of −2, within the bound of 5. Arms are chosen
-evenly, which explores most and so keeps the set smallest. After *every* one of 1,000 clicks the distance of
-the truth from the estimate, in H, is compared with `policy.radius(state)`, δ = 0.05. A log counts as left if the
-radius is exceeded once.
+Each log is its own problem: six arms uniform on the unit sphere of R³, θ* uniform on the sphere of radius S,
+the S that policies are told, and where there is an intercept one of −2, within the bound of 5. Arms are
+chosen evenly, which explores most and so keeps the set smallest. After *every* one of 1,000 rewards the
+distance of the truth from the estimate, in H, is compared with `policy.radius(state)`, δ = 0.05. A log counts
+as left if the radius is exceeded once.
 
-The rule, fixed before the first run: "certified" must be left in at most 5 % of the logs. "laplace", which has no
-proof, is shown for information.
+The rule, fixed before the first run: "certified" must be left in at most 5 % of the logs. "laplace", which has
+no proof, is shown for information.
 """
 
 import argparse
@@ -22,7 +22,6 @@ import numpy as np
 from linmed.checks import Floats
 from linmed.policies import LogisticMED
 from linmed.policies.glm import GlmState
-from linmed.streams import stream
 
 ARMS, DIM, DELTA, BASE = 6, 3, 0.05, -2.0
 NORMS = (1.0, 3.0, 6.0)
@@ -38,7 +37,7 @@ def distances(state: GlmState, intercept: Floats, theta: Floats) -> Floats:
 
 def left(policy: LogisticMED, norm: float, logs: int, rounds: int, seed: int) -> int:
     """In how many logs the set was left."""
-    rng = stream(seed, int(10 * norm), int(policy.intercept))  # the same logs for both sets
+    rng = np.random.default_rng([seed, int(10 * norm), policy.intercept])  # the same logs for both sets
     arms, theta = rng.standard_normal((logs, ARMS, DIM)), rng.standard_normal((logs, DIM))
     arms /= np.linalg.norm(arms, axis=2, keepdims=True)
     theta *= norm / np.linalg.norm(theta, axis=1, keepdims=True)
