@@ -8,8 +8,8 @@ chosen evenly, which explores most and so keeps the set smallest. After *every* 
 distance of the truth from the estimate, in H, is compared with `policy.radius(state)`, δ = 0.05. A log counts
 as left if the radius is exceeded once.
 
-The rule, fixed before the first run: "certified" must be left in at most 5 % of the logs. "laplace", which has
-no proof, is shown for information.
+The rule, fixed before the first run: "certified" must be left in at most 5 % of the logs. "laplace", which
+has no proof, is shown for information.
 """
 
 import argparse
@@ -66,13 +66,9 @@ def main() -> int:
             for kind in ("certified", "laplace"):
                 policy = LogisticMED(norm_bound=norm, confidence=kind, delta=DELTA, intercept=intercept)
                 share = left(policy, norm, args.logs, args.rounds, args.seed) / args.logs
-                rows.append(
-                    {"set": kind, "S": norm, "intercept": intercept, "logs": args.logs, "left": share}
-                )
-                print(
-                    f"{kind:9}  S = {norm:g}  {'intercept' if intercept else '':9}  left {100 * share:5.2f} %",
-                    flush=True,
-                )
+                base = BASE if intercept else 0.0
+                rows.append({"set": kind, "S": norm, "intercept": base, "logs": args.logs, "left": share})
+                print(f"{kind:9}  S = {norm:g}, intercept {base:4g}: left {100 * share:5.2f} %", flush=True)
                 broken |= kind == "certified" and share > DELTA
     if args.out:
         args.out.parent.mkdir(parents=True, exist_ok=True)
