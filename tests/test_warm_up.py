@@ -123,7 +123,7 @@ def test_an_interrupt_ends_every_process(tmp_path: Path):
         assert process.poll() is None
         time.sleep(0.05)
     os.killpg(process.pid, signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=300)  # what is being compiled is finished first, on a busy machine
     assert process.returncode in (130, -signal.SIGINT)  # for a shell they are the same
     assert err.strip() == "interrupted; what was finished is kept"
     with contextlib.suppress(ProcessLookupError):
