@@ -405,3 +405,63 @@ def test_counts_are_learned_by_their_rates():
     predicted = observed(GLMMED("poisson"), rows, rewards).mean(np.eye(3))
     assert ((predicted.lower < rates) & (rates < predicted.upper)).all()
     np.testing.assert_allclose(predicted.mean, rates, rtol=0.1)
+
+
+# Features of any size
+
+
+@pytest.mark.parametrize(("family", "reward"), [("logistic", 0.0), ("poisson", 0.0), ("logistic", 1.0)])
+def test_the_certified_curvature_is_a_number_where_the_prediction_is_beyond_all_doubt(family, reward):
+    """A small arm teaches −3 and more for one unit; the large one is then predicted at thousands below 0."""
+    policy = GLMMED(family, norm_bound=3.0, delta=0.05, confidence="certified", intercept=False)
+    agent = observed(policy, np.full((30, 1), 1.0), np.full(30, reward))
+    agent.observe([[5000.0]], [reward])
+    assert all(np.isfinite(array).all() for array in agent.state.arrays().values())
+    assert np.isfinite(policy.radius(agent.state)).all()
+
+
+def test_a_click_on_a_large_arm_teaches_as_much_as_none():
+    """Of 1 − μ(z′) floating point leaves nothing; what it moves θ̂ by is log h all the same."""
+    policy = GLMMED("logistic", norm_bound=1.0, intercept=False)
+    for size in (1e6, 1e9, 1e20):
+        row = np.array([[size, -2.0 * size]])
+        click, none = observed(policy, row, np.ones(1)), observed(policy, row, np.zeros(1))
+        np.testing.assert_allclose(click.theta, -none.theta, rtol=1e-12)
+        assert (row @ click.theta)[0] > 20.0
+
+
+@pytest.mark.parametrize("family", [links.LOGISTIC, links.POISSON])
+def test_the_root_is_found_where_the_old_prediction_is_absurd(family):
+    """z = 1e18 against h = 1e30: the root is −log(h/z) or so, wherever it is sought from."""
+    z, h = np.array([1e18, 1e18, 1e12]), np.array([1e30, 1e25, 1e40])
+    out = np.empty(3)
+    roots(family, z, h, np.zeros(3), out)
+    np.testing.assert_allclose(out, np.log(z) - np.log(h), rtol=1e-5)
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e8, 1e15, 1e30, 1e50])
+@pytest.mark.parametrize("family", ["logistic", "poisson", "gaussian"])
+def test_features_of_any_size_leave_numbers(family, scale):
+    policy = GLMMED(family)
+    arms = np.random.default_rng(0).normal(size=(6, 3)) * scale
+    for seed in range(3):
+        agent, rng = Agent(policy, dim=3, seed=seed), np.random.default_rng(seed)
+        for _ in range(80):
+            agent.learn(agent.decide(arms), float(rng.random() < 0.2))
+        assert all(np.isfinite(array).all() for array in agent.state.arrays().values())
+        for of_arms in agent.mean(arms):
+            assert not np.isnan(of_arms).any()
+
+
+def test_counts_of_any_size_leave_numbers():
+    arms = np.random.default_rng(0).normal(size=(6, 3))
+    agent = Agent(GLMMED("poisson"), dim=3, seed=0)
+    for t in range(60):
+        agent.learn(agent.decide(arms), 1e15 * (t % 2))
+    assert np.isfinite(agent.theta).all()
+    assert np.isfinite(agent.policy.radius(agent.state)).all()
+
+
+def test_the_message_shows_how_a_reward_is_no_click():
+    with pytest.raises(BadValue, match=r"got 1\.000000000000001"):
+        observed(LogisticMED(), ROWS[:1], np.array([1.000000000000001]))

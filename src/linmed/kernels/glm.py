@@ -23,7 +23,16 @@ import numpy as np
 from linmed.checks import Floats, Ints
 from linmed.kernels.compile import deferred, inlined, kernel
 from linmed.kernels.lanes import exponential
-from linmed.kernels.links import GAUSSIAN, bend, loss, mean, predictive_loss, settle, variance
+from linmed.kernels.links import (
+    GAUSSIAN,
+    bend,
+    least_curvature,
+    loss,
+    predictive_loss,
+    residual,
+    settle,
+    variance,
+)
 from linmed.kernels.matrices import combine_rows
 from linmed.kernels.optimism import means, means_and_leverages, per_arm
 from linmed.kernels.ridge import (
@@ -127,25 +136,28 @@ def learn_one(self, s, features, i, reward, u):
         u[k] += constant * cross[s, k]
         z += x * theta[s, k]
         h += x * u[k]
-        rounding += x * x * inverse[s, k, k]
+        rounding += x * x * abs(inverse[s, k, k])
         length2 += x * x
     own *= constant
     h += own
-    if not h > NOTHING_NEW * d * (rounding + constant * self.corner[s]):  # this direction is known already
+    rounding += constant * abs(self.corner[s])
+    if not h > NOTHING_NEW * d * rounding:  # this direction is known already
         h = own = 0.0
         for k in range(d):
             u[k] = 0.0
     after = settle(family, precision, z, h, reward)
-    error = mean(family, precision, after) - reward
     if family == GAUSSIAN:
-        error *= precision
+        error = precision * (after - reward)
+    else:
+        error = residual(family, precision, z, h, reward, after)
     for k in range(d):
         theta[s, k] -= error * u[k]
     self.intercept[s] -= error * own
-    weight = variance(family, precision, after)
     if told[s, CERTIFIED] > 0.0:
         bound = told[s, NORM] * math.sqrt(length2) + constant * told[s, REACH]
-        weight *= min(bend(family, after, bound - after), bend(family, after, -bound - after))
+        weight = least_curvature(family, precision, after, bound)
+    else:
+        weight = variance(family, precision, after)
     predicted = predictive_loss(family, precision, z, h, reward)
     self.surprise[s] += predicted
     self.excess[s] += 2.0 * (predicted - loss(family, precision, after, reward)) - error * error * h
@@ -172,21 +184,31 @@ def learn_one(self, s, features, i, reward, u):
 
 @deferred("void(f8[:,:,::1], f8[:,:,::1], f8[:,:,::1], f8[:,::1], f8[::1], intp)")
 def polish_parts(gram, gram_low, inverse, cross, corner, s):
-    """Remove what rounding has left in H⁻¹ of expert s."""
-    d = inverse.shape[1]
-    X, residual = np.empty((d + 1, d + 1)), np.empty((d + 1, d + 1))
-    X[0, 0] = corner[s]
-    for j in range(d):
-        X[0, j + 1] = X[j + 1, 0] = cross[s, j]
-        for k in range(d):
-            X[j + 1, k + 1] = inverse[s, j, k]
-    if polish(gram, gram_low, s, X, residual) == 0:
+    """Remove what rounding has left in H⁻¹ of expert s.
+
+    `polish` looks at I − H H⁻¹ as a whole. The intercept's 1 may stand beside features of any size, so rows
+    are brought to one size first, by powers of two: nothing is rounded.
+    """
+    D = gram.shape[1]
+    H, low, size = np.empty((1, D, D)), np.empty((1, D, D)), np.empty(D)
+    X, residual = np.empty((D, D)), np.empty((D, D))
+    for j in range(D):
+        size[j] = math.ldexp(1.0, math.frexp(gram[s, j, j])[1] // 2)
+        for k in range(j + 1):
+            H[0, j, k] = gram[s, j, k] / size[j] / size[k]
+            low[0, j, k] = gram_low[s, j, k] / size[j] / size[k]
+            if k > 0:
+                X[j, k] = inverse[s, j - 1, k - 1] * size[j] * size[k]
+            else:
+                X[j, k] = (cross[s, j - 1] if j > 0 else corner[s]) * size[j] * size[k]
+            X[k, j] = X[j, k]
+    if polish(H, low, 0, X, residual) == 0:
         return
-    corner[s] = X[0, 0]
-    for j in range(d):
-        cross[s, j] = X[j + 1, 0]
-        for k in range(d):
-            inverse[s, j, k] = X[j + 1, k + 1]
+    corner[s] = X[0, 0] / size[0] / size[0]
+    for j in range(1, D):
+        cross[s, j - 1] = X[j, 0] / size[j] / size[0]
+        for k in range(1, D):
+            inverse[s, j - 1, k - 1] = X[j, k] / size[j] / size[k]
 
 
 @deferred("void(intp, f8, intp, f8[::1], f8[::1], f8[::1])")

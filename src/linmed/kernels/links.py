@@ -17,6 +17,7 @@ from linmed.kernels.compile import inlined
 LOGISTIC, POISSON, GAUSSIAN = range(3)
 SMALL = 1e-2  # |Δ| below which kl is taken from its series
 FAR = 30.0  # |z| beyond which 1 + e^−|z| is 1 for kl, and Δ beyond which e^Δ − 1 is e^Δ
+EDGE = 700.0  # |z| beyond which e^z, or its inverse, is hardly a number any more
 
 
 @inlined
@@ -26,7 +27,7 @@ def mean(family, precision, z):
         e = math.exp(-abs(z))
         return (1.0 if z >= 0.0 else e) / (1.0 + e)
     if family == POISSON:
-        return math.exp(z)
+        return math.exp(min(z, EDGE))
     return z
 
 
@@ -37,7 +38,7 @@ def variance(family, precision, z):
         e = math.exp(-abs(z))
         return e / ((1.0 + e) * (1.0 + e))
     if family == POISSON:
-        return math.exp(z)
+        return math.exp(min(z, EDGE))
     return precision
 
 
@@ -47,7 +48,7 @@ def loss(family, precision, z, y):
     if family == LOGISTIC:
         return softplus(z) - y * z
     if family == POISSON:
-        return math.exp(z) - y * z
+        return math.exp(min(z, EDGE)) - y * z
     return 0.5 * precision * (z - y) * (z - y)
 
 
@@ -111,6 +112,22 @@ def bend(family, z, gap):
 
 
 @inlined
+def least_curvature(family, precision, z, bound):
+    """2·min b(z, ±B), b(z, z*) = kl(z, z*)/(z* − z)²: how much ℓ is bent on its way from z to ±B, at least.
+
+    Beyond ±`EDGE`, where μ′(z) is no number to multiply by, kl is what it tends to; 0 is never too much.
+    """
+    if family == LOGISTIC and abs(z) > EDGE:  # −log of the probability that the truth gives what z is sure of
+        nearest = abs(z) - bound
+        return 2.0 * softplus(-bound) / nearest / nearest if nearest > FAR else 0.0
+    if family == POISSON and z < -EDGE:
+        nearest = -bound - z
+        return 2.0 * math.exp(-bound) / nearest / nearest if nearest > FAR else 0.0
+    least = min(bend(family, z, bound - z), bend(family, z, -bound - z))
+    return variance(family, precision, z) * least
+
+
+@inlined
 def settle(family, precision, z, h, y):
     """The root z′ of z′ − z + h(μ(z′) − y), with τ(z′ − y) for Gaussian rewards: where one reward takes z.
 
@@ -129,12 +146,13 @@ def settle(family, precision, z, h, y):
         # Between z and log y the function changes its sign; at −log h it is 1 − hy − (z + log h).
         target = math.log(y) if y > 0.0 else -math.inf
         high = min(max(z, target), z + h * y)
-        low = max(min(z, target), z - h * math.exp(z))
+        low = max(min(z, target), z - h * mean(family, precision, z))
         if reach <= z - 1.0:
             low = max(low, reach)
-    slack = 1e-15 * max(1.0, abs(z))
+        if z > target:  # h(e^x − y) is z − x, at most what it is at the lower end
+            high = min(high, max(math.log(y + (z - low) / h) + 1e-12, low))
     x = z - h * (mean(family, precision, z) - y) / (1.0 + h * variance(family, precision, z))
-    x = min(max(x, low), high)
+    x = min(max(x, low), high) if math.isfinite(x) else 0.5 * (low + high)
     last = math.inf
     for _ in range(200):
         g = x - z + h * (mean(family, precision, x) - y)
@@ -142,12 +160,27 @@ def settle(family, precision, z, h, y):
             high = x
         else:
             low = x
-        step = g / (1.0 + h * variance(family, precision, x))
+        slope = 1.0 + h * variance(family, precision, x)
+        step = g / slope
         following = x - step
+        slack = max(1.0, abs(x), abs(z) / slope)  # what g has lost to rounding moves x by as much
         if not low <= following <= high or 2.0 * abs(step) > last:
             following = 0.5 * (low + high)
             step = x - following
+            slack = max(1.0, abs(x))
         x, last = following, abs(step)
-        if last <= slack:
+        if last <= 1e-15 * slack:
             break
     return x
+
+
+@inlined
+def residual(family, precision, z, h, y, after):
+    """μ(z′) − y for the root z′ of `settle`, which is (z − z′)/h: whichever has lost less to rounding.
+
+    Where h is large a sure click leaves of 1 − μ nothing, and that nothing is to move z by log h.
+    """
+    predicted = mean(family, precision, after)
+    if h * max(predicted, y) > max(abs(z), abs(after)):
+        return (z - after) / h
+    return predicted - y

@@ -217,7 +217,7 @@ class GLMPolicy(CompiledPolicy):
             right = "between 0 and 1, as clicks are"
             if self.family == "poisson":
                 right = "0, 1, 2, …, as counts are"
-            message = f"reward must be {right}: {self.name} takes no others, got {wrong:g}"
+            message = f"reward must be {right}: {self.name} takes no others, got {float(wrong)!r}"
             raise checks.BadValue("reward", message)
 
     def learn(self, state: GlmState, features: Floats, rewards: Floats, replicas: Ints) -> None:
