@@ -39,8 +39,8 @@ def look(model, s, features, i, u):
 
 
 @inlined
-def forget_and_learn(model, s, features, i, reward, h, error, u, f, w, k, c):
-    """The update above in row s, from `look`'s h and u and the error y − ⟨a,θ̂⟩; none for λ where k < 0.
+def forget_and_learn(model, s, features, i, reward, h, error, u, f, log_f, w, k, c):
+    """The update above in row s, from `look`'s h and u and the error y − ⟨a,θ̂⟩; where f = 1, c must be 0.
 
     Returns whether V⁻¹ has become too steep to be followed, and must be made anew.
     """
@@ -57,24 +57,32 @@ def forget_and_learn(model, s, features, i, reward, h, error, u, f, w, k, c):
         fade_and_add_products(
             model.gram, model.gram_low, M + j * d, j + 1, features, i * d, w * features[i, j], f
         )
+    seen, given = error * gain * f, 0.0  # given: the leverage of what is given back
     if f == 1.0:
         for j in range(d):
             subtract_outer_row(inverse, M + j * d, d, u, u[j], shrink)
     else:
-        fade_and_subtract(inverse, M, d, u, shrink, 1.0 / f)
-    model.logdet[s] = model.logdet[s] + d * math.log(f) + math.log1p(leverage)
-    model.rss[s] = f * model.rss[s] + error * gain * f
+        row, known = M + k * d, theta[s, k]
+        fade_row(inverse, row, d, u, u[k], shrink, 1.0 / f, row, 0.0, 0.0)
+        given = c * inverse[s, k, k]
+        back = c / (1.0 + given)
+        for j in range(d):
+            theta[s, j] -= known * back * inverse[s, k, j]
+            if j != k:  # row k comes last: the others are made from it
+                fade_row(inverse, M + j * d, d, u, u[j], shrink, 1.0 / f, row, inverse[s, k, j], back)
+        subtract_row(inverse, row, d, row, inverse[s, k, k], back)
+        add_to_diagonal(model.gram, model.gram_low, s, k, c)
+        seen += c * known * known / (1.0 + given)
+    model.logdet[s] += d * log_f + math.log1p(leverage + given + leverage * given)
+    model.rss[s] = f * model.rss[s] + seen
     model.leveraged[s] = f * model.leveraged[s] + error * gain * w * h
     model.count[s] = f * model.count[s] + w
-    steep = leverage > STEEP
-    if k >= 0:
-        steep |= give_back(model, s, k, c)
-    return steep
+    return leverage > STEEP or given > STEEP
 
 
 @inlined
 def give_back(model, s, k, c):
-    """V += c e_k e_kᵀ in row s: a part of λ that has faded. Returns whether that was steep."""
+    """V += c e_k e_kᵀ in row s: a part of λ that has faded."""
     theta, inverse = model.theta, model.inverse
     d = theta.shape[1]
     M = s * d * d
@@ -89,10 +97,13 @@ def give_back(model, s, k, c):
         if j != k:  # row k comes last: the others are made from it
             subtract_row(inverse, M + j * d, d, M + k * d, inverse[s, k, j], shrink)
     subtract_row(inverse, M + k * d, d, M + k * d, inverse[s, k, k], shrink)
-    model.gram[s, k, k], model.gram_low[s, k, k] = add_product(
-        model.gram[s, k, k], model.gram_low[s, k, k], c, 1.0
-    )
-    return h > STEEP
+    add_to_diagonal(model.gram, model.gram_low, s, k, c)
+
+
+@inlined
+def add_to_diagonal(high, low, s, k, c):
+    """c more at (k,k) of matrix s."""
+    high[s, k, k], low[s, k, k] = add_product(high[s, k, k], low[s, k, k], c, 1.0)
 
 
 @inlined
@@ -154,17 +165,17 @@ def fade_and_add_products(high, low, at, n, x, there, y, f):
 
 
 @inlined
-def fade_and_subtract(M, at, d, u, shrink, factor):
-    """M ← (M − shrink u uᵀ)·factor of the matrix (d,d) at its place, symmetric to the last bit."""
+def fade_row(M, at, d, u, own, shrink, factor, there, other, back):
+    """The row of M at its place ← (row − shrink·own·u)·factor − back·other·(row at `there`)."""
     whole = d - d % LANES
-    times, shrunk = splat(factor), splat(shrink)
-    for j in range(d):
-        row, own = at + j * d, u[j]
-        for k in range(0, whole, LANES):
-            product = multiply(multiply(splat(own), load(u, k)), shrunk)
-            store(M, row + k, multiply(subtract(load(M, row + k), product), times))
-        for k in range(whole, d):
-            put(M, row + k, (number(M, row + k) - (own * u[k]) * shrink) * factor)
+    times, shrunk, less = splat(factor), splat(shrink), splat(back)
+    for k in range(0, whole, LANES):
+        product = multiply(multiply(splat(own), load(u, k)), shrunk)
+        kept = multiply(subtract(load(M, at + k), product), times)
+        store(M, at + k, subtract(kept, multiply(multiply(splat(other), load(M, there + k)), less)))
+    for k in range(whole, d):
+        kept = (number(M, at + k) - (own * u[k]) * shrink) * factor
+        put(M, at + k, kept - (other * number(M, there + k)) * back)
 
 
 @inlined

@@ -9,8 +9,9 @@ For every reward, in this order (fixed share, Herbster & Warmuth 1998, with one 
 Experts may differ in λ too. A memory's weight is then that of all its λ together, and what it takes over goes
 from λ to the same λ.
 
-Beside them a monitor neither forgets nor adopts. With M = −Σ log Σ_g w_g p_g(y), what the mixture of all experts
-has lost, and RSS the monitor's, while θ* is one and the same
+Beside them a monitor neither forgets nor adopts. A bettor trusts the mixture Σ w p of the experts and the monitor,
+each as it has predicted, again with a share, which falls as 1/(10⁴ + n). With M = −Σ log of the density that the
+bettor had for each reward, and RSS the monitor's, while θ* is one and the same
     log E = (n/2) log 2πσ² + (RSS − P)/2σ² − M           noise σ-sub-Gaussian, σ told
     log E = (n/2) log(2πe (RSS − P)/n) − M               Gaussian noise of any σ
 is at most the logarithm of a supermartingale that starts at 1: the experts' densities are mixtures over θ of
@@ -40,8 +41,11 @@ PARTS = 16  # how often in a half-life λ is given back to a direction, on a clo
 STRIDE, REACH = 8.0, 64.0  # half-lives that fade in one step, and beyond which nothing is left
 KEPT = 16  # adoptions and alarms that are remembered
 LEAST = 1e-300  # of RSS − P
+PATIENCE = 1e4  # rewards until the bettor's share is half of what it was
 SHARE, LEVEL, NORM = range(3)  # of `rules`: s; log 1/α; S or UNKNOWN
-LAMBDA, SIGMA, SCALE, FACTOR, SECONDS = range(5)  # of `told`: λ; σ or 0; of the rewards; γ; H on a clock or 0
+LAMBDA, SIGMA, SCALE, FACTOR, LOG_FACTOR, SECONDS = range(6)
+"""Of `told`: λ; σ or 0; the rewards' scale; γ and log γ for every reward; or the half-life on a clock, else 0."""
+_WIDTHS = 10.0 ** (0.5 * np.arange(SCALES) - 3.0)  # the prior scales of `confidence.surprise`
 
 
 class Forgetting(NamedTuple):
@@ -60,13 +64,14 @@ class Forgetting(NamedTuple):
     logdet: Floats
     rss: Floats
     leveraged: Floats
-    told: Floats  # (R·(N+1),5) what each was told
+    told: Floats  # (R·(N+1),6) what each was told
     weight: Floats  # (R,N)
-    score: Floats  # (R,N) log-likelihood of the last reward
+    score: Floats  # (R,N+1) log-likelihood of the last reward
     rules: Floats  # (R,3) what all have in common
     leader: Ints  # (R,) the expert that decides, the first among equals
     rewards: Ints  # (R,) absorbed so far
     clock: Floats  # (R,) time of the newest decision that was rewarded, 0 where nobody told
+    trust: Floats  # (R,) of the bettor in the monitor
     loss: Floats  # (R,) M since the test began
     evidence: Floats  # (R,) log E
     happened: Ints  # (R,2) adoptions and alarms so far
@@ -121,11 +126,10 @@ def absorb_at(belief, r, features, i, reward, time, u):
     for s in range(first, first + experts + 1):
         h, predicted = look(model, s, features, i, u)
         error = reward - predicted
-        if s < first + experts:
-            belief.score[r, s - first] = log_likelihood(
-                belief.told[s, SIGMA], belief.told[s, SCALE], model.count[s], model.rss[s], h, error
-            )
-        f, w, k, c = belief.told[s, FACTOR], 1.0, -1, 0.0
+        belief.score[r, s - first] = log_likelihood(
+            belief.told[s, SIGMA], belief.told[s, SCALE], model.count[s], model.rss[s], h, error
+        )
+        f, w, c = belief.told[s, FACTOR], 1.0, 0.0
         if belief.told[s, SECONDS] > 0.0:
             f = 1.0
             if not begun:
@@ -136,29 +140,42 @@ def absorb_at(belief, r, features, i, reward, time, u):
             h, predicted = look(model, s, features, i, u)
             error = reward - predicted
         elif f < 1.0:
-            k, c = turn, d * (1.0 - f) * belief.told[s, LAMBDA]
-        if forget_and_learn(model, s, features, i, reward, h, error, u, f, w, k, c) or polish:
+            c = d * (1.0 - f) * belief.told[s, LAMBDA]
+        log_f = belief.told[s, LOG_FACTOR]
+        if forget_and_learn(model, s, features, i, reward, h, error, u, f, log_f, w, turn, c) or polish:
             refresh(model, s)
     belief.rewards[r] += 1
     belief.clock[r] = now
-    belief.loss[r] -= weigh(belief.weight, belief.score, r, belief.rules[r, SHARE])
+    mixture = weigh(belief.weight, belief.score, r, belief.rules[r, SHARE])
     adopt(
         model.theta, model.count, model.gram, model.gram_low, model.inverse, model.moment, model.moment_low,
         model.logdet, model.rss, model.leveraged, belief.told, belief.weight, belief.leader, belief.rewards,
         belief.clock, belief.happened, belief.adoptions, r,
     )  # fmt: skip
-    monitor = first + experts
-    sigma, lam = belief.told[monitor, SIGMA], belief.told[monitor, LAMBDA]
-    seen = least_squares(model, monitor, lam, belief.rules[r, NORM])
-    belief.evidence[r] = best_loss(sigma, model.count[monitor], seen) - belief.loss[r]
+    test(belief, model, first + experts, mixture, time, r)
+
+
+@inlined
+def test(belief, model, s, mixture, time, r):
+    """log E of replica r, whose monitor is row s; `mixture` is the log-density that the experts had."""
+    own = belief.score[r, belief.weight.shape[1]]
+    best = max(own, mixture)
+    trusted = belief.trust[r] * math.exp(own - best)
+    total = trusted + (1.0 - belief.trust[r]) * math.exp(mixture - best)
+    share = 1.0 / (PATIENCE + model.count[s])
+    belief.trust[r] = (1.0 - share) * (trusted / total) + 0.5 * share
+    belief.loss[r] -= best + math.log(total)
+    sigma, lam = belief.told[s, SIGMA], belief.told[s, LAMBDA]
+    seen = least_squares(model, s, lam, belief.rules[r, NORM])
+    belief.evidence[r] = best_loss(sigma, model.count[s], seen) - belief.loss[r]
     if belief.evidence[r] >= belief.rules[r, LEVEL]:
         alarm = belief.happened[r, 1] % KEPT
         belief.alarms[r, alarm, 0] = belief.rewards[r]
         belief.alarms[r, alarm, 1] = time
         belief.alarms[r, alarm, 2] = belief.evidence[r]
         belief.happened[r, 1] += 1
-        belief.loss[r] = belief.evidence[r] = 0.0
-        restart(model, monitor, lam)
+        belief.loss[r], belief.evidence[r], belief.trust[r] = 0.0, 0.0, 0.5
+        restart(model, s, lam)
 
 
 @inlined
@@ -172,18 +189,20 @@ def log_likelihood(sigma, scale, n, rss, h, error):
         variance = sigma * sigma * (1.0 + h)
         return -0.5 * (math.log(2.0 * math.pi * variance) + error * error / variance)
     power, more = 0.5 * (n + 1.0), error * error / (1.0 + h)
-    least, least_after = math.inf, math.inf
-    for g in range(SCALES):
-        c = scale * 10.0 ** (0.5 * g - 3.0)
-        least = min(least, power * math.log(c * c + rss) - math.log(c))
-        least_after = min(least_after, (power + 0.5) * math.log(c * c + rss + more) - math.log(c))
+    least = (scale * _WIDTHS[0]) ** 2  # Σ c (c² + RSS)^(−power), in units of its first term: no overflow
     share, share_after = 0.0, 0.0
     for g in range(SCALES):
-        c = scale * 10.0 ** (0.5 * g - 3.0)
-        share += math.exp(least - (power * math.log(c * c + rss) - math.log(c)))
-        share_after += math.exp(least_after - ((power + 0.5) * math.log(c * c + rss + more) - math.log(c)))
+        squared = (scale * _WIDTHS[g]) ** 2
+        ratio = _WIDTHS[g] / _WIDTHS[0]
+        one = ratio * math.exp(-power * math.log((squared + rss) / (least + rss)))
+        after = (squared + rss + more) / (least + rss + more)
+        other = ratio * math.exp(-(power + 0.5) * math.log(after))
+        share, share_after = share + one, share_after + other
+        if one < 1e-18 * share and other < 1e-18 * share_after:  # so are those of all larger c
+            break
     constant = math.lgamma(power + 0.5) - math.lgamma(power) - 0.5 * math.log(math.pi * (1.0 + h))
-    return constant + least - least_after + math.log(share_after / share)
+    constant += power * math.log(least + rss) - (power + 0.5) * math.log(least + rss + more)
+    return constant + math.log(share_after / share)
 
 
 @inlined

@@ -222,15 +222,18 @@ class Forgetful(CompiledPolicy):
         models = [ridge.start(replicas, dim, row[0]) for row in told]
         stacked = [np.ascontiguousarray(np.stack(arrays, axis=1)) for arrays in zip(*models, strict=True)]
         stacked[1] = stacked[1].astype(np.float64)  # n, of which a part is forgotten
-        each, sigma = np.empty((replicas, experts + 1, 5)), inside.numbers[0]
-        each[:] = [(lam, sigma, inside.reward_scale, factor, seconds) for lam, factor, seconds in told]
+        each, sigma = np.empty((replicas, experts + 1, 6)), inside.numbers[0]
+        each[:] = [
+            (lam, sigma, inside.reward_scale, factor, math.log(factor), seconds)
+            for lam, factor, seconds in told
+        ]
         bounded = not isinstance(inside.norm_bound, str) and inside.ridge != "learned"
         rules = np.empty((replicas, 3))
         rules[:] = self.share, -math.log(self.alarm), inside.numbers[1] if bounded else confidence.UNKNOWN
         none, zero = np.zeros(replicas, dtype=np.int64), np.zeros(replicas)
         return ForgetfulState._make([
-            *stacked, each, np.full((replicas, experts), 1.0 / experts), np.zeros((replicas, experts)), rules,
-            none, none.copy(), zero, zero.copy(), zero.copy(), np.zeros((replicas, 2), dtype=np.int64),
+            *stacked, each, np.full((replicas, experts), 1.0 / experts), np.zeros((replicas, experts + 1)),
+            rules, none, none.copy(), zero, np.full(replicas, 0.5), zero.copy(), zero.copy(), np.zeros((replicas, 2), dtype=np.int64),
             np.zeros((replicas, KEPT, 4)), np.zeros((replicas, KEPT, 3)),
         ])  # fmt: skip
 
@@ -275,7 +278,9 @@ class Forgetful(CompiledPolicy):
 
     def _rows(self, state: Any, experts: Ints) -> list[NDArray[Any]]:
         """The arrays of one estimate for each of `experts`, by replica, or all of a state's only replica."""
-        replicas = np.arange(len(experts)) if len(state.leader) > 1 else np.zeros(len(experts), dtype=np.int64)
+        replicas = (
+            np.arange(len(experts)) if len(state.leader) > 1 else np.zeros(len(experts), dtype=np.int64)
+        )
         return [array[replicas, experts] for array in state[: RIDGE + 1]]
 
     def of_one(self, state: Any, experts: Ints) -> Any:
@@ -285,7 +290,12 @@ class Forgetful(CompiledPolicy):
             return RidgeState(*rows)
         surprise, leader = np.zeros((len(experts), 1)), np.zeros(len(experts), dtype=np.int64)
         return ExpertState._make(
-            [*(np.expand_dims(row, 1) for row in rows), np.ascontiguousarray(told[:, None, :3]), surprise, leader]
+            [
+                *(np.expand_dims(row, 1) for row in rows),
+                np.ascontiguousarray(told[:, None, :3]),
+                surprise,
+                leader,
+            ]
         )
 
     def log_probabilities(self, state: Any, arms: Floats) -> Floats:

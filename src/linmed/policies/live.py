@@ -49,11 +49,13 @@ class Live:
         found = choice.arm.tolist(), choice.log_probability.tolist()
         return zip(*found, laws, errors, vectors, kept, strict=False)
 
-    def learn(self, features: Floats, reward: float) -> None:
-        """Absorb the reward of one decision.  features (d,)."""
+    def learn(self, features: Floats, reward: float, time: float | None = None) -> None:
+        """Absorb the reward of one decision, taken at `time`.  features (d,)."""
         learn = self._learner
         if learn is None:
-            self.policy.learn(self.state, features[None], np.array([reward]), np.zeros(1, dtype=np.int64))
+            told = {} if time is None or not self.policy.takes_times else {"times": np.array([time])}
+            one = features[None], np.array([reward]), np.zeros(1, dtype=np.int64)
+            self.policy.learn(self.state, *one, **told)
         else:
             learn(features, reward)
 
