@@ -21,7 +21,7 @@ from linmed.decision import Decision
 from linmed.drift import Drift, drift_of
 from linmed.files import write_atomically
 from linmed.kernels.linear import all_within
-from linmed.policies import Forgetful, Policy, RidgePolicy
+from linmed.policies import Forgetful, GLMPolicy, Policy, Prediction, RidgePolicy
 from linmed.policies.live import Drawn, Live
 from linmed.verdict import DELTA, Verdict, judge, look
 
@@ -90,8 +90,8 @@ class Agent:
     def decide(self, arms: ArrayLike, *, time: float | None = None) -> Decision:
         """Choose one of `arms` (K, d). The set may change in size and content from call to call.
 
-        `time`, in seconds since 1970, is when: now, unless given. The log has it, and a policy that forgets by
-        the clock.
+        `time`, in seconds since 1970, is when: now, unless given. The log has it, and so does a policy that
+        forgets by the clock.
         """
         matrix, moment = self._formed(arms), self._moment(time)
         with self._lock:
@@ -132,6 +132,7 @@ class Agent:
         """Absorb the reward of one decision (or its id), now or much later, in any order."""
         identifier = decision.id if isinstance(decision, Decision) else decision
         value = checks.reward("reward", reward)
+        self.policy.check_rewards(value)
         with self._lock:
             features = self._pending.get(identifier) if isinstance(identifier, str) else None
             if features is None:
@@ -155,6 +156,7 @@ class Agent:
             raise ValueError(f"features must have shape ({self.dim},) or (n, {self.dim}), got {rows.shape}")
         if rewards.shape != (rows.shape[0],):
             raise ValueError(f"reward must have shape ({rows.shape[0]},), one per row, got {rewards.shape}")
+        self.policy.check_rewards(rewards)
         more: dict[str, Any] = {}
         if time is not None and self.policy.takes_times:
             times = np.atleast_1d(checks.floats("time", time))
@@ -170,6 +172,18 @@ class Agent:
         with self._lock:
             result: Floats = np.exp(self.policy.log_probabilities(self.state, matrix[None])[0])
         return result
+
+    def mean(self, arms: ArrayLike) -> Prediction:
+        """What each of `arms` (K, d) is expected to pay, and the interval in which the confidence set has it.
+
+        For clicks these are rates. An interval is that of one arm at one time; to compare arms see `verdict`.
+        """
+        matrix = self._matrix(arms)
+        with self._lock:
+            predicted = self.policy.predict(self.state, matrix)
+        if predicted is None:
+            raise AttributeError(f"{type(self.policy).__name__} has no confidence set to predict means with")
+        return predicted
 
     def verdict(self, arms: ArrayLike, delta: float = DELTA, epsilon: float = 0.0) -> Verdict:
         """Which of `arms` (K, d) can still be the best, and whether that is decided: see `Verdict`.
@@ -211,7 +225,11 @@ class Agent:
 
     @property
     def covariance(self) -> Floats:
-        """σ² V⁻¹ (d, d), the covariance of θ̂ given the arms played."""
+        """σ² V⁻¹ (d, d), the covariance of θ̂ given the arms played; for clicks and counts that of H⁻¹."""
+        if isinstance(self.policy, GLMPolicy):
+            with self._lock:
+                own: Floats = self.policy.estimate(self.state).inverse[0].copy()
+            return own
         if not isinstance(self.policy, (RidgePolicy, Forgetful)):
             raise AttributeError(f"{type(self.policy).__name__} keeps no covariance")
         with self._lock:
@@ -366,7 +384,7 @@ class Agent:
         return stacks
 
     def _moment(self, time: float | None) -> float | None:
-        """When a decision is taken, in whole microseconds as a log has it; None where nobody wants to know."""
+        """When a decision is taken, in whole microseconds as a log has it; None where nobody asks."""
         if time is None:
             return clock.time_ns() // 1000 / 1e6 if self.policy.takes_times else None
         return round(checks.between("time", time, -6e10, 2.5e11) * 1e6) / 1e6  # the years 68 to 9892

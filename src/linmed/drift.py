@@ -9,7 +9,8 @@ import numpy as np
 
 from linmed import checks
 from linmed.policies.base import Policy
-from linmed.policies.forgetful import Forgetful, HalfLife, written
+from linmed.policies.forgetful import Forgetful
+from linmed.policies.half_lives import HalfLife, written
 
 
 class Adoption(NamedTuple):
@@ -35,8 +36,8 @@ class Alarm(NamedTuple):
 class Drift:
     """What is known of changes after so many rewards; printed, it is a sentence or two.
 
-    `alarms` are a test with a level: P(ever one while nothing changes) ≤ `alpha`, if `assumes` is true. It begins
-    anew after each. `adoptions` are what the policy did about changes, and no test.
+    `alarms` are a test with a level: P(ever one while nothing changes) ≤ `alpha`, if `assumes` is true. It
+    begins anew after each. `adoptions` are what the policy did about changes, and no test.
     """
 
     count: int

@@ -26,12 +26,17 @@ from linmed import checks
 from linmed.checks import BadType, BadValue, Bools, Floats
 from linmed.files import write_atomically
 from linmed.kernels import confidence
+from linmed.kernels.glm import GlmSet
 from linmed.kernels.verdict import CONTRADICTED, UNDECIDED, compare, estimate, following, look_once
-from linmed.policies import Policy, RidgePolicy
+from linmed.policies import GLMPolicy, Policy, RidgePolicy
+from linmed.policies.glm import INTERCEPT
 
 DELTA = 0.05
 FORMAT = 1
 """Version of the file that `Verdicts.save` writes."""
+Judge = RidgePolicy | GLMPolicy
+"""Policies that have a confidence set to judge arms by."""
+_UNITS = {"logistic": " in log-odds", "poisson": " in logarithms of the rate", "gaussian": ""}
 _LISTED = 8  # candidates that a sentence names
 
 
@@ -75,7 +80,7 @@ class Verdict:
     """Whether looks at the same arms have ruled out all of them: most likely what is assumed is wrong."""
     radius: float = field(default=math.inf, kw_only=True)
     """√β."""
-    _judge: RidgePolicy = field(kw_only=True)
+    _judge: Judge = field(kw_only=True)
     _theta: Floats = field(kw_only=True)  # (1,d), with V⁻¹ (1,d,d) and the arms (1,K,d) as they were
     _inverse: Floats = field(kw_only=True)
     _arms: Floats = field(kw_only=True)
@@ -96,13 +101,18 @@ class Verdict:
         return self.doubt is None
 
     @property
+    def unit(self) -> str:
+        """What estimates, differences and margins are in, where that is not the rewards' own unit."""
+        return _UNITS[self._judge.family] if isinstance(self._judge, GLMPolicy) else ""
+
+    @property
     def arms(self) -> int:
         """How many arms were asked about."""
         return int(self._arms.shape[1])
 
     @property
     def estimates(self) -> Floats:
-        """⟨θ̂, a⟩ of every arm (K,)."""
+        """⟨θ̂, a⟩ of every arm (K,), without the intercept where there is one."""
         means = np.empty(self.arms)
         estimate(self._theta, self._arms, means)
         return means
@@ -144,11 +154,12 @@ class Verdict:
         if self.decided:
             begin = best.capitalize() if names is None else best
             if self.margin > 0.0:
-                return f"{begin} is good enough ({known}): no arm is better by more than {self.margin:.3g}."
+                most = self._by(self.margin)
+                return f"{begin} is good enough ({known}): no arm is better by more than {most}."
             worse = "no other arm is better"
             if self.margin < 0.0:
                 worse = "the other arm is worse" if others == 1 else f"each of the {others} others is worse"
-                worse += f", by {-self.margin:.3g} at least"
+                worse += f", by {self._by(-self.margin)} at least"
             return f"{begin} is the best ({known}): {worse}."
         count = len(self.candidates)
         every = "both arms" if count == 2 else f"all {count} arms"
@@ -162,8 +173,11 @@ class Verdict:
         more = f" and {count - _LISTED} more" if count > _LISTED else ""
         return (
             f"Not yet decided ({known}): {left} can still be the best ({listed}{more}). So far {best} leads; "
-            f"another may be better by up to {self.margin:.3g}."
+            f"another may be better by up to {self._by(self.margin)}."
         )
+
+    def _by(self, amount: float) -> str:
+        return f"{amount:.3g}{self.unit}"
 
     def _index(self, name: str, value: int) -> int:
         place = checks.whole(name, value, at_least=0)
@@ -185,15 +199,15 @@ class Verdict:
         return f"Verdict({known}, best={self.best}, candidates={self.candidates}, margin={self.margin:.6g})"
 
 
-def judge(policy: Policy, delta: float) -> RidgePolicy:
+def judge(policy: Policy, delta: float) -> Judge:
     """The policy whose confidence set has the fixed δ that a verdict needs."""
     return _judge(policy, checks.strictly_between("delta", delta, 0.0, 1.0))
 
 
 @lru_cache(maxsize=64)
-def _judge(policy: Policy, delta: float) -> RidgePolicy:
+def _judge(policy: Policy, delta: float) -> Judge:
     name = type(policy).__name__
-    if not isinstance(policy, RidgePolicy):
+    if not isinstance(policy, (RidgePolicy, GLMPolicy)):
         raise BadType(
             "policy",
             f"policy: {name} keeps no ridge estimate, so it has no confidence set to judge arms by; "
@@ -208,13 +222,13 @@ def _judge(policy: Policy, delta: float) -> RidgePolicy:
     return dataclasses.replace(policy, delta=delta)
 
 
-def follower(judge: RidgePolicy, state: Any) -> Callable[..., None]:
+def follower(judge: Judge, state: Any) -> Callable[..., None]:
     """The kernel that absorbs rewards and looks after each: `kernels.verdict.following`, from arms on."""
     sure = judge.confidence_set
     return partial(following(judge.belief, type(sure)), state.parts(), tuple(sure))
 
 
-def look(judge: RidgePolicy, state: Any, arms: Floats, epsilon: float = 0.0) -> Verdict:
+def look(judge: Judge, state: Any, arms: Floats, epsilon: float = 0.0) -> Verdict:
     """The verdict on arms (K,d), checked, by a state of one replica and the set of a `judge`."""
     epsilon = checks.between("epsilon", epsilon, 0.0, checks.LARGEST)
     assert judge.delta is not None
@@ -231,9 +245,32 @@ def look(judge: RidgePolicy, state: Any, arms: Floats, epsilon: float = 0.0) -> 
 
 
 @lru_cache(maxsize=64)
-def _grounds(judge: RidgePolicy) -> tuple[str | None, str]:
+def _grounds(judge: Judge) -> tuple[str | None, str]:
     """Why a verdict by this set is no proof, or None; and what it assumes."""
-    sure, sigma, norm = type(judge.confidence_set), judge.sigma, judge.norm_bound
+    doubt, assumes = _of_glm(judge) if isinstance(judge, GLMPolicy) else _of_ridge(judge)
+    sure = type(judge.confidence_set)
+    if doubt is None and sure not in (confidence.RidgeSet, GlmSet):
+        doubt = f"{sure.__name__} is a confidence set of one's own, whose proof is not known here"
+    return doubt, f"{', '.join(assumes[:-1])}, and {assumes[-1]}" if len(assumes) > 1 else assumes[0]
+
+
+def _of_glm(judge: GLMPolicy) -> tuple[str | None, list[str]]:
+    doubt = None
+    if not judge.proved:
+        doubt = 'the set is the quadratic model of a likelihood (confidence="certified" has a proof)'
+    linear = {"logistic": "log-odds of a click", "poisson": "logarithms of rates", "gaussian": "rewards"}
+    assumes = [f"{linear[judge.family]} are linear in the features"]
+    if judge.family == "gaussian":
+        assumes.append(f"their noise is sub-Gaussian with sigma={judge.sigma:g}")
+    if not isinstance(judge.norm_bound, str):
+        assumes.append(f"the length of theta is at most norm_bound={judge.norm_bound:g}")
+    if judge.intercept:
+        assumes.append(f"the intercept is at most {INTERCEPT:g} in size")
+    return doubt, assumes
+
+
+def _of_ridge(judge: RidgePolicy) -> tuple[str | None, list[str]]:
+    sigma, norm = judge.sigma, judge.norm_bound
     assumes = ["rewards are linear in the features"]
     if not isinstance(sigma, str):
         assumes.append(f"their noise is sub-Gaussian with sigma={sigma:g}")
@@ -246,9 +283,7 @@ def _grounds(judge: RidgePolicy) -> tuple[str | None, str]:
     doubt = None
     if not judge.proved:
         doubt = "the ridge is learned from the same rewards (empirical Bayes), which no proof covers"
-    elif sure.__module__ != confidence.__name__:
-        doubt = f"{sure.__name__} is a confidence set of one's own, whose proof is not known here"
-    return doubt, f"{', '.join(assumes[:-1])}, and {assumes[-1]}" if len(assumes) > 1 else assumes[0]
+    return doubt, assumes
 
 
 class _Judged(Protocol):
@@ -301,6 +336,7 @@ class Verdicts:
         features (n,d) and rewards (n,), in the form of `checks.for_kernels`.
         """
         by = judge(policy, self.delta)
+        by.check_rewards(rewards)
         self._same(by, int(state.count[0]))
         times = np.arange(self._count + 1, self._count + 1 + len(rewards))
         before = self._winner[0]
@@ -312,7 +348,7 @@ class Verdicts:
             self._winner[0] = before  # which `_with` finds out, and says
         return self._with(look(by, state, self.arms, self.epsilon))
 
-    def _same(self, by: RidgePolicy, count: int) -> None:
+    def _same(self, by: Judge, count: int) -> None:
         """That a look by this set at so many rewards goes on from the earlier ones."""
         own = f"{by.confidence_set} with ridge {by.lam}"
         if self._set not in (None, own):

@@ -179,16 +179,16 @@ def largest_norm(theta, inverse, r, lam, beyond):
 
 
 @cache
-def radii(Set: type) -> Any:
+def radii(Set: type, Belief: type = Ridge) -> Any:
     """The kernel that writes √β of every replica for this class of sets."""
 
-    version = version_of(Set)
+    version = version_of(Set, Belief)
 
     @kernel
     def radii_of_set(state, parameters, out):
-        """state: a `Ridge` as a plain tuple; parameters of the set; out (R,)."""
+        """state: a belief as a plain tuple; parameters of the set; out (R,)."""
         version  # noqa: B018
-        belief, confidence = Ridge(*state), Set(*parameters)
+        belief, confidence = Belief(*state), Set(*parameters)
         for r in range(out.shape[0]):
             out[r] = math.sqrt(squared_radius(confidence, belief, r))
 

@@ -4,23 +4,23 @@ For every reward, in this order (fixed share, Herbster & Warmuth 1998, with one 
 1. each expert says how likely the reward was: N(⟨a,θ̂⟩, σ²(1 + h)), Student's t where σ is unknown;
 2. all experts learn, each with its own rate of forgetting (fading.py);
 3. w ∝ w·exp(log-likelihood), then w ← (1 − s)w + s/N;
-4. adoption: where one memory has come to weigh less than 1/1000 and the heaviest is shorter, it takes over what
-   that one knows, and 1/G of the weight: a long memory forgets a dead past and begins anew.
+4. adoption: where one memory has come to weigh less than 1/1000 and the heaviest is shorter, it takes over
+   what that one knows, and 1/G of the weight: a long memory forgets a dead past and begins anew.
 Experts may differ in λ too. A memory's weight is then that of all its λ together, and what it takes over goes
 from λ to the same λ.
 
-Beside them a monitor neither forgets nor adopts. A bettor trusts the mixture Σ w p of the experts and the monitor,
-each as it has predicted, again with a share, which falls as 1/(10⁴ + n). With M = −Σ log of the density that the
-bettor had for each reward, and RSS the monitor's, while θ* is one and the same
+Beside them a monitor neither forgets nor adopts. A bettor trusts the mixture Σ w p of the experts and the
+monitor, each as it has predicted, again with a share, which falls as 1/(10⁴ + n). With M = −Σ log of the
+density that the bettor had for each reward, and RSS the monitor's, while θ* is one and the same
     log E = (n/2) log 2πσ² + (RSS − P)/2σ² − M           noise σ-sub-Gaussian, σ told
     log E = (n/2) log(2πe (RSS − P)/n) − M               Gaussian noise of any σ
 is at most the logarithm of a supermartingale that starts at 1: the experts' densities are mixtures over θ of
 N(⟨a,θ⟩, σ²), or any densities, and Σ(y − ⟨a,θ*⟩)² ≥ RSS − P, where P = λS² or, without a bound on ‖θ*‖,
 λ‖θ̂‖²/(1 − λ tr V⁻¹): the least over all θ. So P(log E ≥ log 1/α, ever) ≤ α. At an alarm the test begins anew.
 
-On a clock, half-lives are durations: a reward counts 2^(−age/H), age from its decision to the newest one known.
-λ is given back by the clock alone, to direction k whenever another sixteenth of a half-life has passed, the
-directions in turn. V, b, n, RSS and θ̂ are then functions of what was rewarded and when it was decided,
+On a clock, half-lives are durations: a reward counts 2^(−age/H), age from its decision to the newest one
+known. λ is given back by the clock alone, to direction k whenever another sixteenth of a half-life has passed,
+the directions in turn. V, b, n, RSS and θ̂ are then functions of what was rewarded and when it was decided,
 whatever the order in which rewards come.
 """
 
@@ -44,7 +44,7 @@ LEAST = 1e-300  # of RSS − P
 PATIENCE = 1e4  # rewards until the bettor's share is half of what it was
 SHARE, LEVEL, NORM = range(3)  # of `rules`: s; log 1/α; S or UNKNOWN
 LAMBDA, SIGMA, SCALE, FACTOR, LOG_FACTOR, SECONDS = range(6)
-"""Of `told`: λ; σ or 0; the rewards' scale; γ and log γ for every reward; or the half-life on a clock, else 0."""
+"""Of `told`: λ; σ or 0; the rewards' scale; γ and log γ for every reward; the half-life on a clock, or 0."""
 _WIDTHS = 10.0 ** (0.5 * np.arange(SCALES) - 3.0)  # the prior scales of `confidence.surprise`
 
 

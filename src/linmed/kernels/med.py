@@ -113,6 +113,7 @@ class MedRule(NamedTuple):
             )
         if vanished:
             repair(arms, p, theta, inverse, s, sharpness, best, log_f, root)
+        by_divergence(belief, s, arms, p, blocks, n, best, log_f, root, scratch.q[:K])
         share = 0.0
         if scratch.alpha_opt > 0.0:
             share = scratch.alpha_opt / counts(self, belief, s, arms, p, blocks, n, scratch)
@@ -142,6 +143,14 @@ class MedRule(NamedTuple):
 @by_class
 def counts(rule, belief, s, arms, p, blocks, n, scratch):
     """Writes the design as counts; returns their sum."""
+
+
+@by_class
+def by_divergence(belief, s, arms, p, blocks, n, best, log_f, root, z):
+    """Where rewards are not numbers with additive noise: replace the exponent Δ²/2 by a divergence.
+
+    For a linear model they are the same.
+    """
 
 
 @inlined

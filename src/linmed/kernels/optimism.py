@@ -17,7 +17,7 @@ from linmed.kernels.blocks import (
     products,
     squared_length,
 )
-from linmed.kernels.compile import deferred, inlined
+from linmed.kernels.compile import by_class, deferred, inlined
 from linmed.kernels.many import row_product
 from linmed.kernels.sampling import settle_on
 from linmed.kernels.simd import LANES, store
@@ -45,7 +45,7 @@ class OfulRule(NamedTuple):
     def decide(self, belief, s, beta, arms, p, blocks, n, noise, t, r, scratch, log_p):
         """See `rounds.decide`."""
         mean, leverage, ucb = scratch.mean, scratch.leverage, scratch.score
-        means_and_leverages(arms, p, blocks, n, belief.theta, belief.inverse, s, mean, leverage)
+        look_at(belief, s, arms, p, blocks, n, mean, leverage)
         arm = upper_bounds(mean, leverage, math.sqrt(beta), ucb)
         return settle_on(arm, ucb, self.floor, noise[t, r, 0], t, r, log_p)
 
@@ -92,6 +92,12 @@ class ImedRule(NamedTuple):
         imed_indices(mean, leverage, math.sqrt(beta), self.version, self.C, log_horizon, index)
         arm = first_smallest(index)
         return settle_on(arm, index, self.floor, noise[t, r, 0], t, r, log_p)
+
+
+@by_class
+def look_at(belief, s, arms, p, blocks, n, mean, leverage):
+    """⟨θ̂, a⟩ and ‖a‖² in V⁻¹ of every arm of set p in row s of the belief."""
+    means_and_leverages(arms, p, blocks, n, belief.theta, belief.inverse, s, mean, leverage)
 
 
 @inlined

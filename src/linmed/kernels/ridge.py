@@ -187,12 +187,15 @@ def invert(V, r, out):
     return True
 
 
-@deferred("void(f8[:,:,::1], f8[:,:,::1], f8[:,:,::1], f8[:,::1], f8[:,::1], f8[:,::1], intp)")
-def newton_step(V, V_low, inverse, b, b_low, theta, r):
-    """One Newton step for V⁻¹ and one refinement of θ̂ in replica r of a `Ridge`; more if it was far off."""
+@inlined
+def polish(V, V_low, r, X, residual):
+    """Newton steps for X ≈ V[r]⁻¹, one unless it was far off. 0: nothing helps, 2: X was made anew, else 1.
+
+    X, residual (d,d), the latter scratch.
+    """
     d = V.shape[1]
-    X = inverse[r]
-    residual, step = np.empty((d, d)), np.empty((d, d))
+    step = np.empty((d, d))
+    outcome = 1
     for attempt in range(4):
         norm2 = 0.0
         for i in range(d):
@@ -206,11 +209,8 @@ def newton_step(V, V_low, inverse, b, b_low, theta, r):
                 norm2 += residual[i, j] ** 2
         if not norm2 <= 0.25:  # Newton would not contract: make it anew, or keep what we have
             if attempt > 0 or not invert(V, r, X):
-                return
-            for i in range(d):
-                theta[r, i] = 0.0
-                for k in range(d):
-                    theta[r, i] += X[i, k] * b[r, k]
+                return 0
+            outcome = 2
             continue
         for i in range(d):
             for j in range(d):
@@ -224,6 +224,22 @@ def newton_step(V, V_low, inverse, b, b_low, theta, r):
                 X[j, i] = X[i, j]
         if norm2 <= 1e-16:
             break
+    return outcome
+
+
+@deferred("void(f8[:,:,::1], f8[:,:,::1], f8[:,:,::1], f8[:,::1], f8[:,::1], f8[:,::1], intp)")
+def newton_step(V, V_low, inverse, b, b_low, theta, r):
+    """One Newton step for V⁻¹ and one refinement of θ̂ in replica r of a `Ridge`; more if it was far off."""
+    d = V.shape[1]
+    X, residual = inverse[r], np.empty((d, d))
+    outcome = polish(V, V_low, r, X, residual)
+    if outcome == 0:
+        return
+    if outcome == 2:
+        for i in range(d):
+            theta[r, i] = 0.0
+            for k in range(d):
+                theta[r, i] += X[i, k] * b[r, k]
     lost = residual[0]
     for i in range(d):
         high, low = b[r, i], b_low[r, i]

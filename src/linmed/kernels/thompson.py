@@ -83,7 +83,7 @@ class ThompsonRule(NamedTuple):
                 return min(int(uniform / self.floor * K), K - 1)
         for k in range(d):
             scratch.z[k] = noise[t, r, k]
-        factor(belief.gram, s, self.lam, scratch.L)
+        factor_precision(belief, s, self.lam, scratch.L)
         perturb(belief.theta, s, scratch.L, spread(self, belief, s, beta), scratch.z, scratch.draw)
         return winner(arms, p, blocks, n, scratch.draw, scratch.value)
 
@@ -102,6 +102,12 @@ def spreads(Set: type) -> Any:
             out[r] = spread(rule_, belief, r, min(squared_radius(confidence, belief, r), LARGEST))
 
     return spreads_of_set
+
+
+@by_class
+def factor_precision(belief, s, lam, L):
+    """L Lᵀ = V of row s of the belief."""
+    factor(belief.gram, s, lam, L)
 
 
 @inlined

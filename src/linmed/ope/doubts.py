@@ -5,6 +5,7 @@ The thresholds are conventions, and the same for every estimator and interval.
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 from linmed.log import SUM_ERROR, DecisionLog
 from linmed.ope.intervals import VALID
@@ -95,20 +96,21 @@ def of_result(request: Request, asked: Target, tally: Tally, log: DecisionLog) -
                 f"target {target!r}: interval={request.interval!r} needs more than {telling} rewards that "
                 "differ from the others: use 'betting'"
             )
-    elif outside := [row for row in tally.rows(target) if row[1] == "dr" and _astray(*row[2:5], request)]:
+    elif outside := [row for row in tally.rows(target) if row[1] == "dr" and _astray(row, request)]:
         yield (
             f"target {target!r}: its dr estimate, {outside[0][2]:.4g}, lies outside its own interval: the "
             "rows are not in the order of the decisions (was the table sorted?), or probabilities are wrong"
         )
 
 
-def _astray(estimate: float, lower: float, upper: float, request: Request) -> bool:
+def _astray(row: tuple[Any, ...], request: Request) -> bool:
     """Whether an estimate contradicts its interval, and not just the range at whose end that was cut.
 
     A doubly robust estimate of a value of 1 may well be 1.04, and its interval ends at 1.
     """
+    estimate, lower, upper = row[2:5]
     low, high = request.possible[:2] if request.possible else (-math.inf, math.inf)
-    return (low < lower and estimate < lower) or (upper < high and estimate > upper)
+    return bool((low < lower and estimate < lower) or (upper < high and estimate > upper))
 
 
 def no_variation(target: str, request: Request) -> str:

@@ -1,9 +1,10 @@
 """The policies. Being exported here makes one known everywhere: contract suite, CLI, reports, service."""
 
-from linmed.policies.base import Choice, Policy, Properties, State
+from linmed.policies.base import Choice, Policy, Prediction, Properties, State
 from linmed.policies.e2d import E2D
 from linmed.policies.exp2 import EXP2
 from linmed.policies.forgetful import Forgetful
+from linmed.policies.glm import GLMMED, GLMPolicy, LogisticMED, LogisticTS, LogisticUCB
 from linmed.policies.greedy import EpsilonGreedy, Greedy
 from linmed.policies.lin_imed import LinIMED
 from linmed.policies.lin_ts import LinTS
@@ -22,19 +23,25 @@ __all__ = [
     "ALL",
     "E2D",
     "EXP2",
+    "GLMMED",
     "OFUL",
     "Choice",
     "EpsilonGreedy",
     "Forgetful",
+    "GLMPolicy",
     "Greedy",
     "LinIMED",
     "LinMED",
     "LinMEDNoDesign",
     "LinTS",
     "LinUCB",
+    "LogisticMED",
+    "LogisticTS",
+    "LogisticUCB",
     "MaillardSampling",
     "Pinpoint",
     "Policy",
+    "Prediction",
     "Properties",
     "RandUCB",
     "RidgePolicy",

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linmed import checks
-from linmed.checks import Floats, Ints
+from linmed.checks import Bools, Floats, Ints
 from linmed.kernels.sampling import sample
 from linmed.registry import described
 
@@ -42,6 +42,14 @@ class Choice(NamedTuple):
     log_probabilities: Floats | None  # (R, K), None where only the played arm's is known
     features: Floats  # (R, d) what `learn` needs besides the reward
     error: Floats | None = None  # (R,) standard error of exp(log_probability); None where it is exact
+
+
+class Prediction(NamedTuple):
+    """What arms are expected to pay, and between what it lies as far as a confidence set tells, (K,) each."""
+
+    mean: Floats
+    lower: Floats
+    upper: Floats
 
 
 class State:
@@ -162,6 +170,17 @@ class Policy(ABC):
     @abstractmethod
     def learn(self, state: Any, features: Floats, rewards: Floats, replicas: Ints) -> None:
         """Absorb m rewards in place.  features (m,d), rewards (m,), replicas (m,) says whose each is."""
+
+    def accepts(self, rewards: Floats) -> Bools:
+        """Which of these can be rewards of what this policy believes in: for most, every number."""
+        return np.ones(rewards.shape, dtype=np.bool_)
+
+    def check_rewards(self, rewards: Floats | float) -> None:  # noqa: B027  (it is quick where all can be)
+        """Raise what names `reward` if one of these cannot be one."""
+
+    def predict(self, state: Any, arms: Floats) -> Prediction | None:
+        """What arms (K,d) are expected to pay, by a state of one replica; None without a confidence set."""
+        return None
 
     def observe(self, state: Any, features: Floats, rewards: Floats, replicas: Ints) -> None:
         """Absorb rewards of arms that this policy did not choose: for most rules the same as `learn`."""

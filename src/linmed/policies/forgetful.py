@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -16,13 +16,13 @@ from linmed.kernels import confidence, ridge
 from linmed.kernels.bound import deciding, learning
 from linmed.kernels.forgetting import KEPT, Forgetting, observing_at
 from linmed.kernels.rounds import observing
-from linmed.policies.base import Choice, Noise, Policy, Properties, State, decisions, entries
+from linmed.policies.base import Choice, Noise, Policy, Prediction, Properties, State, decisions, entries
 from linmed.policies.compiled import CompiledPolicy
+from linmed.policies.half_lives import HalfLife, half_lives, memory, written
 from linmed.policies.linmed import LinMED
 from linmed.policies.ridge import LEARNED, RIDGE, ExpertState, RidgePolicy, RidgeState
 
-HalfLife = float | str
-"""A number of rewards, ∞ among them, or a duration such as "7d"."""
+_DEFAULT = LinMED()
 
 
 class ForgetfulState(Forgetting, State):
@@ -59,23 +59,23 @@ class ForgetfulState(Forgetting, State):
 class Forgetful(CompiledPolicy):
     """The policy inside, with several memories of which the likeliest decides, and an alarm.
 
-    An estimate with the half-life H counts a reward that is k rewards old 2^(−k/H). Estimates with several H are
-    weighed by how well they predicted every reward so far, and the heaviest is asked: its probabilities are
-    those of the decision, at the price of one. Where a long memory has come to weigh next to nothing beside a
-    shorter one, the world has changed: it forgets its past and goes on from what the shorter one knows.
-    β = λS² + σ²(log(det V/det V₀) + 2 log(n + 1)) with what is left of V and n: no radius knows how far θ* has
-    moved, so none is proved where something is forgotten.
+    An estimate with the half-life H counts a reward that is k rewards old 2^(−k/H). Estimates with several H
+    are weighed by how well they predicted every reward so far, and the heaviest is asked: its probabilities
+    are those of the decision, at the price of one. Where a long memory has come to weigh next to nothing
+    beside a shorter one, the world has changed: it forgets its past and goes on from what that one knows.
+    β = λS² + σ²(log(det V/det V₀) + 2 log(n + 1)) with what is left of V and n: no radius knows how far θ*
+    has moved, so none is proved where something is forgotten.
 
     >>> policy = Forgetful(LinMED(sigma=0.3))
     >>> policy.name, Forgetful(LinMED(sigma=0.3), half_lives=("7d", "1d")).name
     ('Forgetful LinMED-90 (sigma=0.3)', 'Forgetful LinMED-90 (sigma=0.3) (half_lives=7d, 1d)')
     """
 
-    inside: Policy = LinMED()
+    inside: Policy = _DEFAULT
     """The policy whose rule, ridge and confidence set are used."""
     half_lives: tuple[HalfLife, ...] = (math.inf, 1000.0, 200.0, 50.0)
-    """In rewards; or durations such as "12h" and "7d" on the clock of the decisions, which `learn` is then to be
-    told. `math.inf`, or "inf", never forgets."""
+    """In rewards; or durations such as "12h" and "7d" on the clock of the decisions, which `learn` is then to
+    be told. `math.inf`, or "inf", never forgets."""
     share: float = 1e-4
     """s: the share of the weight that is spread evenly after every reward, so that no memory is given up."""
     combine: Literal["heaviest", "mixture"] = "heaviest"
@@ -99,7 +99,7 @@ class Forgetful(CompiledPolicy):
             inside = Policy.from_dict(inside)
         self._set("inside", inside)
         self._refuse_what_cannot_forget()
-        self._set("half_lives", _half_lives(self.half_lives))
+        self._set("half_lives", half_lives(self.half_lives))
         self._set("share", checks.strictly_between("share", self.share, 0.0, 1.0))
         self._set("combine", checks.option("combine", self.combine, ("heaviest", "mixture")))
         self._set("alarm", checks.strictly_between("alarm", self.alarm, 0.0, 1.0))
@@ -118,7 +118,8 @@ class Forgetful(CompiledPolicy):
         if not isinstance(inside, RidgePolicy) or type(inside).learn is not RidgePolicy.learn:
             raise checks.BadValue(
                 "inside",
-                f"inside must be a policy with a ridge estimate, as LinMED, OFUL or LinTS, got {inside.name}",
+                "inside must be a policy with a ridge estimate, as LinMED, OFUL or LinTS (for clicks LinMED with "
+                f"sigma=0.5), got {inside.name}",
             )
         if inside.remembers:
             raise checks.BadValue(
@@ -195,7 +196,8 @@ class Forgetful(CompiledPolicy):
         inside: Any = self.inside
         sure = inside.confidence_set
         paper = isinstance(sure, confidence.RidgeSet) and sure.kind == confidence.PAPER
-        return dataclasses.replace(inside, confidence="mixture") if paper else inside
+        asked: RidgePolicy = dataclasses.replace(inside, confidence="mixture") if paper else inside
+        return asked
 
     @property
     def belief(self) -> type:
@@ -217,7 +219,7 @@ class Forgetful(CompiledPolicy):
         """V = λI in every estimate, all of one weight."""
         inside = self.asked
         lams = LEARNED if inside.ridge == "learned" else (inside.lam,)
-        told = [(lam, *memory) for memory in map(_memory, self.half_lives) for lam in lams]
+        told = [(lam, *span) for span in map(memory, self.half_lives) for lam in lams]
         experts, told = len(told), [*told, (lams[0], 1.0, 0.0)]  # and the monitor
         models = [ridge.start(replicas, dim, row[0]) for row in told]
         stacked = [np.ascontiguousarray(np.stack(arrays, axis=1)) for arrays in zip(*models, strict=True)]
@@ -355,50 +357,10 @@ class Forgetful(CompiledPolicy):
         """σ as it was told, or what is left of the rewards says of it (R,)."""
         return self.asked.noise_level(self.of_one(state, state.leader))
 
+    def predict(self, state: Any, arms: Floats) -> Prediction | None:
+        """What arms (K,d) are expected to pay by the estimate that decides."""
+        return self.asked.predict(self.of_one(state, state.leader), arms)
+
     def radius(self, state: Any) -> Floats:
         """√β of the estimate that decides, one per replica (R,)."""
         return self.asked.radius(self.of_one(state, state.leader))
-
-
-def _memory(half_life: HalfLife) -> tuple[float, float]:
-    """γ for every reward, and the half-life in seconds; 0 where it is none."""
-    if isinstance(half_life, str):
-        return 1.0, checks.seconds("half_lives", half_life)
-    return 2.0 ** (-1.0 / half_life), 0.0
-
-
-def _half_lives(given: Any) -> tuple[HalfLife, ...]:
-    """As they are kept: different, the longest first."""
-    if isinstance(given, (str, int, float)):
-        given = (given,)
-    if not isinstance(given, Sequence) and not isinstance(given, np.ndarray) or len(given) == 0:
-        raise checks.BadType("half_lives", f"half_lives must be a list such as [1000, 50], got {given!r}")
-    kept = [_half_life(one) for one in given]
-    finite = {type(one) for one in kept if one != math.inf}
-    if len(finite) > 1:
-        raise checks.BadValue(
-            "half_lives",
-            "half_lives must all be numbers of rewards or all be durations (beside math.inf), got "
-            + ", ".join(map(repr, given)),
-        )
-    sizes = [_memory(one)[1] or one for one in kept]
-    if len(set(sizes)) < len(sizes):
-        raise checks.BadValue("half_lives", f"half_lives must differ, got {', '.join(map(repr, given))}")
-    return tuple(one for _, one in sorted(zip(sizes, kept, strict=True), key=lambda pair: -float(pair[0])))
-
-
-def _half_life(value: Any) -> HalfLife:
-    if isinstance(value, str) and value.strip() == "inf" or value == math.inf:
-        return math.inf
-    if isinstance(value, str):
-        checks.seconds("half_lives", value)
-        return value.strip()
-    number = checks.positive("half_lives", value)
-    if number < 1.0:
-        raise checks.BadValue("half_lives", f"half_lives must be at least one reward, got {value!r}")
-    return number
-
-
-def written(half_life: HalfLife) -> str:
-    """For people: "∞", "200" or "7d"."""
-    return half_life if isinstance(half_life, str) else "∞" if half_life == math.inf else f"{half_life:g}"

@@ -9,13 +9,12 @@ that beats the leader with less than Φ(−9) = 1e-19, and among very many one t
 
 import math
 from functools import lru_cache
+from typing import Protocol
 
 import numpy as np
 
 from linmed.checks import Floats, Ints
 from linmed.kernels import orthant, own_rays, rays, thompson
-from linmed.policies.base import decisions
-from linmed.policies.ridge import RidgeState
 
 ANGULAR_ERROR = 1e-9
 ENOUGH = 1e-4  # an error that asks for no more points
@@ -29,14 +28,26 @@ RARE = 1.0 / 16384  # nothing is said with more certainty about an arm that has 
 SHARE = 0.1  # … nor than this part of a point
 
 
+class Normal(Protocol):
+    """A normal law of θ in every replica."""
+
+    @property
+    def theta(self) -> Floats:
+        """Its means (R,d)."""
+
+    @property
+    def gram(self) -> Floats:
+        """V, its precisions times s² (R,d,d)."""
+
+
 def log_best_arm_probabilities(
-    state: RidgeState, arms: Floats, lam: float, scale: Floats
+    state: Normal, arms: Floats, lam: float, scale: Floats
 ) -> tuple[Floats, Floats]:
     """log P(arm is best) and the probability's standard error.  → (R,K) twice.
 
     arms (R,K,d) or (1,K,d); a state of one replica, with its scale, serves R sets.
     """
-    replicas, (_, K, dim) = decisions(state, arms), arms.shape
+    replicas, (_, K, dim) = max(len(state.theta), len(arms)), arms.shape
     p, error = np.zeros((replicas, K)), np.zeros((replicas, K))
     if K == 1:
         return p, error
@@ -74,7 +85,7 @@ def with_played(log_p: Floats, error: Floats, arm: Ints) -> None:
 
 
 def _in_space(
-    A: Floats, rows: Ints, state: RidgeState, s: int, lam: float, scale: Floats
+    A: Floats, rows: Ints, state: Normal, s: int, lam: float, scale: Floats
 ) -> tuple[Floats, Floats]:
     """Probabilities and errors in more than two dimensions.  A (K,d), rows the distinct arms → (K,) twice."""
     p, error = np.zeros(len(A)), np.zeros(len(A))

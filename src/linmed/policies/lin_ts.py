@@ -9,11 +9,11 @@ import numpy as np
 from linmed import checks
 from linmed.checks import Floats
 from linmed.kernels import thompson
-from linmed.policies.base import Choice, Noise, Properties, entries
+from linmed.policies.base import Properties
 from linmed.policies.compiled import CompiledPolicy
-from linmed.policies.gaussian_argmax import log_best_arm_probabilities, with_played
 from linmed.policies.ridge import RidgeState
 from linmed.policies.rule import Floored
+from linmed.policies.sampled import Sampled
 
 SHORT = {
     "frequentist": "LinTS-Freq",
@@ -24,7 +24,7 @@ SHORT = {
 
 
 @dataclass(frozen=True)
-class LinTS(Floored, CompiledPolicy):
+class LinTS(Sampled, Floored, CompiledPolicy):
     """Draw θ̃ ~ N(θ̂, s² V⁻¹) and play argmax_a ⟨θ̃, a⟩. Ties go to the lowest index.
 
     The scale s is √β, OFUL's radius ("frequentist"); σ, which with λ = σ²/S² is the posterior of the
@@ -44,9 +44,6 @@ class LinTS(Floored, CompiledPolicy):
 
     scale: Literal["frequentist", "bayes", "agrawal-goyal", "squared-radius"] | float = "frequentist"
     """s: the name of a rule, or a number."""
-    propensity: Literal["exact", "none"] | int = "exact"
-    """What `decide` logs: the exact probability; nothing (NaN); or, for a number M, the estimate
-    (X + 1)/(M + 1) where X of M fresh draws play the same arm."""
     horizon: int | None = None
     """n of "agrawal-goyal" when it is known beforehand."""
 
@@ -60,12 +57,6 @@ class LinTS(Floored, CompiledPolicy):
         paper_computable="no",
         paper_all_arms="no",
     )
-    noise: ClassVar[Noise] = "normal"
-
-    @property
-    def tells_probability(self) -> bool:
-        """Unless propensity="none"."""
-        return self.propensity != "none"
 
     @property
     def scale_free(self) -> bool:
@@ -78,16 +69,8 @@ class LinTS(Floored, CompiledPolicy):
             self._set("scale", checks.option("scale", self.scale, tuple(SHORT)))
         else:
             self._set("scale", checks.positive("scale", self.scale))
-        if isinstance(self.propensity, str):
-            self._set("propensity", checks.option("propensity", self.propensity, ("exact", "none")))
-        else:
-            self._set("propensity", checks.whole("propensity", self.propensity))
         if self.horizon is not None:
             self._set("horizon", checks.whole("horizon", self.horizon, at_least=3))
-
-    def noise_size(self, dim: int) -> int:
-        """d normals, and one more that becomes a uniform where there is a floor."""
-        return dim + 1 if self.floor > 0.0 else dim
 
     @property
     def rule(self) -> thompson.ThompsonRule:
@@ -118,42 +101,6 @@ class LinTS(Floored, CompiledPolicy):
         out = np.empty(len(state.count))
         thompson.spreads(type(self.confidence_set))(self.estimate(state).parts(), confidence, rule, out)
         return out
-
-    def log_probabilities(self, state: RidgeState, arms: Floats) -> Floats:
-        """The marginal log-probability of every arm.  arms (R,K,d) or (1,K,d) → (R,K)."""
-        return self._law(state, arms)[0]
-
-    def propensity_error(self, state: RidgeState, arms: Floats) -> Floats:
-        """Standard error of the probabilities: 0 for two arms, 1e-9 by the angular integral.  → (R,K)."""
-        return self._law(state, arms)[1]
-
-    def _law(self, state: RidgeState, arms: Floats) -> tuple[Floats, Floats]:
-        log_p, error = log_best_arm_probabilities(self.estimate(state), arms, self.lam, self.spread(state))
-        if self.floor > 0.0:
-            with np.errstate(divide="ignore"):
-                log_p = np.logaddexp(np.log1p(-self.floor) + log_p, np.log(self.floor / arms.shape[1]))
-        return log_p, (1.0 - self.floor) * error
-
-    def decide(self, state: RidgeState, arms: Floats, noise: Floats) -> Choice:
-        """Draw θ̃, play its best arm and say how probable that was beforehand."""
-        arm = self.choose(state, arms, noise)
-        features = self.features(state, arms, arm)
-        if self.propensity == "none":
-            return Choice(arm, np.full(len(arm), np.nan), None, features)
-        if self.propensity == "exact":
-            log_p, error = self._law(state, arms)
-            if self.floor == 0.0:  # with a floor every arm has a share that is known
-                with_played(log_p, error, arm)
-            return Choice(arm, entries(log_p, arm), log_p, features, entries(error, arm))
-        repeats = np.empty(len(arm), dtype=np.int64)
-        bits = np.ascontiguousarray(noise).view(np.uint64)
-        model = self.estimate(state)
-        thompson.count_repeats(
-            arms, model.theta, model.gram, self.lam, self.spread(state), self.floor,
-            bits, arm, self.propensity, repeats,
-        )  # fmt: skip
-        p = (repeats + 1.0) / (self.propensity + 1.0)
-        return Choice(arm, np.log(p), None, features, np.sqrt(p * (1.0 - p) / self.propensity))
 
     def derived_name(self) -> str:
         """LinTS-Freq and the like."""

@@ -3,7 +3,7 @@
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from linmed.kernels.warm import ROOM, WarmRidge, WarmRule
 from linmed.policies.base import Properties, State
 from linmed.policies.compiled import CompiledPolicy
 from linmed.policies.ridge import RidgePolicy
+from linmed.policies.shares import Shares
 
 
 class WarmState(WarmRidge, State):
@@ -38,7 +39,7 @@ class MedPolicy(RidgePolicy, CompiledPolicy):
 
 
 @dataclass(frozen=True)
-class LinMED(MedPolicy):
+class LinMED(Shares, MedPolicy):
     """LinMED: q_t = α_opt·(design) + α_emp·1{a = â} + (1 − α_opt − α_emp)/K, then p_t ∝ q_t f_t.
 
     While some arm has leverage above 1 (the event B_t), half of the mass goes to the arm of largest
@@ -47,18 +48,6 @@ class LinMED(MedPolicy):
     >>> LinMED().name, LinMED(alpha_emp=0.5, version=1).name
     ('LinMED-90', 'LinMED-50 (version=1)')
     """
-
-    alpha_emp: float = 0.9
-    """α_emp: share of the empirically best arm."""
-    alpha_opt: float | None = None
-    """α_opt: share of the design; None means (1 − alpha_emp)/2, as in the paper."""
-    version: Literal[0, 1] = 0
-    """0: the design is made for the arms rescaled by √f; 1: for the arms with f ≥ 1/e."""
-    design: Literal["approx", "optimal", "warm"] = "approx"
-    """The paper's ApproxDesign, the G-optimal design (certificate at most 1 + 1e-6), or an ApproxDesign that
-    starts from the last one: much faster where many arms stay the same (see `optimality`)."""
-    explore: bool = True
-    """The half-step on the arm of largest leverage."""
 
     properties: ClassVar[Properties] = Properties(
         reference="Balagopalan & Jun 2025",
@@ -73,34 +62,15 @@ class LinMED(MedPolicy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._set("alpha_emp", checks.between("alpha_emp", self.alpha_emp, 0.0, 1.0))
-        if self.alpha_opt is not None:
-            self._set("alpha_opt", checks.between("alpha_opt", self.alpha_opt, 0.0, 1.0))
-            if self.alpha_emp + self.alpha_opt > 1.0 + 1e-12:
-                raise checks.BadValue(
-                    "alpha_opt",
-                    f"alpha_emp + alpha_opt must be at most 1, got {self.alpha_emp!r} + {self.alpha_opt!r}",
-                )
-        self._set("version", checks.option("version", self.version, (0, 1)))
-        self._set("design", checks.option("design", self.design, ("approx", "optimal", "warm")))
-        if self.design == "warm" and self.version == 1:
-            raise checks.BadValue("design", "design must be 'approx' or 'optimal' with version=1, got 'warm'")
         if self.design == "warm" and self.ridge == "learned":
             raise checks.BadValue(
                 "design", "design must be 'approx' or 'optimal' with ridge='learned', got 'warm'"
             )
-        self._set("explore", checks.flag("explore", self.explore))
-
-    @property
-    def design_share(self) -> float:
-        """α_opt."""
-        return (1.0 - self.alpha_emp) / 2.0 if self.alpha_opt is None else self.alpha_opt
 
     @property
     def rule(self) -> MedRule:
         """q_t as above."""
-        kind = WarmRule if self.design == "warm" else MedRule
-        return kind(self.alpha_emp, self.design_share, self.version, self.design == "optimal", self.explore)
+        return WarmRule(*self._shares) if self.design == "warm" else MedRule(*self._shares)
 
     @property
     def belief(self) -> type:
@@ -139,12 +109,6 @@ class LinMED(MedPolicy):
         dim = state.theta.shape[1]
         unit = dim * math.log(dim) if dim > 1 else 1.0
         return np.where(state.size > 0.0, state.size / unit, np.nan)
-
-    def derived_name(self) -> str:
-        """LinMED-90 and the like where alpha_opt = (1 − alpha_emp)/2."""
-        if abs(self.design_share - (1.0 - self.alpha_emp) / 2.0) < 1e-12:
-            return f"LinMED-{100 * self.alpha_emp:g}" + self.describe("alpha_emp", "alpha_opt")
-        return "LinMED" + self.describe()
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from linmed.kernels import confidence, ridge
 from linmed.kernels.bound import learning
 from linmed.kernels.experts import RidgeExperts
 from linmed.kernels.rounds import observing
-from linmed.policies.base import Policy, State
+from linmed.policies.base import Policy, Prediction, State
 
 UNTOLD = 0.01
 """λ where σ or S is unknown. It has the unit of ‖a‖², and arms are of size about one."""
@@ -234,6 +234,15 @@ class RidgePolicy(Policy):
     def _learned(self, state: Any) -> tuple[NDArray[Any], ...]:
         parts: tuple[NDArray[Any], ...] = state.parts()[: len(self._learning._fields)]
         return parts
+
+    def predict(self, state: Any, arms: Floats) -> Prediction:
+        """⟨θ̂, a⟩ ± √β‖a‖ in V⁻¹."""
+        model = self.estimate(state)
+        mean = np.einsum("kd,d->k", arms, model.theta[0])
+        leverage = np.einsum("kd,de,ke->k", arms, model.inverse[0], arms)
+        with np.errstate(invalid="ignore"):  # nothing is said of a zero vector: its mean is 0
+            half = np.nan_to_num(self.radius(state) * np.sqrt(np.maximum(leverage, 0.0)), posinf=np.inf)
+        return Prediction(mean, mean - half, mean + half)
 
     def radius(self, state: Any) -> Floats:
         """√β, one per replica (R,); infinite as long as nothing is known."""

@@ -12,6 +12,7 @@ import numpy as np
 from linmed import checks
 from linmed.checks import Floats, Ints
 from linmed.kernels import sampling
+from linmed.policies.base import Policy
 from linmed.policies.ridge import RidgePolicy, RidgeState
 
 
@@ -42,7 +43,7 @@ class RulePolicy(RidgePolicy):
 
 
 @dataclass(frozen=True)
-class Floored(RidgePolicy):
+class Floor(Policy):
     """A policy that gives some arms no probability at all, unless `floor` does."""
 
     floor: float = field(default=0.0, kw_only=True)
@@ -56,3 +57,8 @@ class Floored(RidgePolicy):
     def evenly(self) -> float:
         """ε."""
         return self.floor
+
+
+@dataclass(frozen=True)
+class Floored(Floor, RidgePolicy):
+    """Such a policy that believes in a ridge estimate."""

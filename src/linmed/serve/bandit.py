@@ -184,7 +184,14 @@ class Bandit:
         return not self.keeps or version == self.version
 
     def fold(self, features: Floats, rewards: Floats) -> None:
-        """Absorb rewards in their order.  features (m,d), rewards (m,)."""
+        """Absorb rewards in their order.  features (m,d), rewards (m,).
+
+        One that the policy cannot learn from is left out: another server may have taken it while it did not
+        yet know of a change of policy.
+        """
+        accepted = self.policy.accepts(rewards)
+        if not accepted.all():
+            features, rewards = features[accepted], rewards[accepted]
         self.policy.learn(self.state, features, rewards, np.zeros(len(rewards), dtype=np.int64))
         self.since_snapshot += len(rewards)
 
@@ -196,6 +203,7 @@ class Bandit:
             low, high = self.reward_range
             text = f"reward must lie in this bandit's reward_range [{low:g}, {high:g}], got {reward!r}"
             raise BadValue("reward", text)
+        self.policy.check_rewards(reward)
 
     def save(self) -> bytes:
         """The state as npz."""

@@ -52,6 +52,12 @@ def new_version(connection: Connection, row: Row[Any], policy: Policy) -> dict[s
             "learned from are not in the log, so no other policy could learn from them"
         )
         raise Refused("conflict", text, "policy")
+    for values in store.reward_values(connection, row.id):
+        try:
+            policy.check_rewards(values)
+        except BadValue as error:
+            text = f"policy: {policy.name} cannot learn from the rewards that the log has ({error})"
+            raise Refused("conflict", text, "policy") from None
     store.add_policy(connection, row.id, row.version + 1, policy)
     return {"version": row.version + 1}
 

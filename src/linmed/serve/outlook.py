@@ -1,4 +1,4 @@
-"""What a bandit believes of its catalogue: ⟨θ̂, a⟩ ± √β‖a‖ in V⁻¹, and how often each arm is played."""
+"""What a bandit believes of its catalogue: every arm's mean with its interval, and how often it is played."""
 
 from typing import Any
 
@@ -7,7 +7,6 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from linmed.checks import Floats
-from linmed.policies.ridge import RidgePolicy
 from linmed.serve.bandit import Bandit
 from linmed.serve.catalogue import join
 from linmed.serve.database import decisions
@@ -75,34 +74,23 @@ def outlook(bandit: Bandit, state: Any, context: Floats | None, shares: dict[str
     ids, features = bandit.catalogue.ids, bandit.catalogue.features
     found["count"] = len(ids)
     order: Any = np.arange(len(ids))
-    estimates = half = None
+    estimates, predicted = None, None
     if needed == 0 or context is not None:
         vectors = join(features, np.empty(0) if context is None else context, bandit.map)
-        estimates = np.einsum("kd,d->k", vectors, state.theta[0])
-        order = np.argsort(-estimates, kind="stable")
-        half = half_widths(bandit, state, vectors[order[:SHOWN]])
+        scores = np.einsum("kd,d->k", vectors, state.theta[0])
+        order = np.argsort(-scores, kind="stable")
+        predicted = bandit.policy.predict(state, vectors[order[:SHOWN]])
+        estimates = scores[order[:SHOWN]] if predicted is None else predicted.mean
     for rank, place in enumerate(order[:SHOWN]):
-        estimate = None if estimates is None else float(estimates[place])
-        wide = None if half is None or estimate is None else float(half[rank])
         found["arms"].append(
             {
                 "id": ids[place],
                 "place": int(place),
                 "features": features[place].tolist(),
-                "estimate": estimate,
-                "lower": None if wide is None or estimate is None else estimate - wide,
-                "upper": None if wide is None or estimate is None else estimate + wide,
+                "estimate": None if estimates is None else float(estimates[rank]),
+                "lower": None if predicted is None else float(predicted.lower[rank]),
+                "upper": None if predicted is None else float(predicted.upper[rank]),
                 "share": shares.get(ids[place], 0.0),
             }
         )
     return found
-
-
-def half_widths(bandit: Bandit, state: Any, vectors: Floats) -> Floats | None:
-    """√β‖a‖ in V⁻¹ of each arm; None for a policy without a confidence set."""
-    if not isinstance(bandit.policy, RidgePolicy):
-        return None
-    inverse = bandit.policy.estimate(state).inverse[0]
-    leverages = np.einsum("kd,de,ke->k", vectors, inverse, vectors)
-    widths: Floats = bandit.policy.radius(state) * np.sqrt(np.maximum(leverages, 0.0))
-    return widths

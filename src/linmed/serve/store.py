@@ -12,6 +12,7 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
+from linmed.checks import Floats
 from linmed.policies import Policy
 from linmed.serve.bandit import Bandit
 from linmed.serve.catalogue import Catalogue, Map, join
@@ -254,6 +255,14 @@ def bandit_rewards(
         query = query.where(rewards.c.decision <= until)
     with connection.execution_options(yield_per=FOLD_ROWS).execute(query) as result:
         yield from result.partitions()
+
+
+def reward_values(connection: Connection, bandit: int) -> Iterator[Floats]:
+    """All rewards of a bandit, some thousands at a time."""
+    query = sa.select(rewards.c.reward).where(rewards.c.bandit == bandit)
+    with connection.execution_options(yield_per=FOLD_ROWS).execute(query) as result:
+        for rows in result.scalars().partitions():
+            yield np.array(rows, dtype=np.float64)
 
 
 def played(row: Any, map: Map) -> bytes:

@@ -9,10 +9,10 @@ from linmed import checks
 from linmed.checks import BadType, BadValue, Bools, Floats, Ints
 from linmed.environments.base import LAST_ROUND
 from linmed.kernels.verdict import UNDECIDED
-from linmed.policies import Policy, RidgePolicy
+from linmed.policies import Policy
 from linmed.simulation.pending import Observation, Pending
 from linmed.simulation.worlds import Worlds
-from linmed.verdict import DELTA, follower, judge
+from linmed.verdict import DELTA, Judge, follower, judge
 
 ROUNDING = 1e-12
 """Means this close, relative to the largest, are equal."""
@@ -48,7 +48,7 @@ class Decided:
         by = None if self.judge is None else self.judge.to_dict()
         return {"delta": self.delta, "epsilon": self.epsilon, "judge": by}
 
-    def by(self, policy: Policy) -> RidgePolicy:
+    def by(self, policy: Policy) -> Judge:
         """Whose confidence set judges where `policy` plays."""
         try:
             return judge(self.judge or policy, self.delta)

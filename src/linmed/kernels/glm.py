@@ -1,0 +1,251 @@
+"""Generalised linear models, one reward at a time: an online Newton step that keeps no data.
+
+With the loss ℓ of a family (`kernels.links`) and z = c + ⟨a,θ̂⟩, the reward y of arm a moves (c, θ̂) to where
+½‖· − (c, θ̂)‖² in H plus ℓ is smallest. With h = ‖(1, a)‖² in H⁻¹ that is where z′ − z + h(μ(z′) − y) = 0, and
+
+    (c, θ̂) −= s u,   s = μ(z′) − y,   u = H⁻¹(1, a),      H += w (1, a)(1, a)ᵀ.
+
+The curvature w is μ′(z′), or the smaller one for which the radius has a proof: 2·min b(z′, ±B) with
+b(z, z*) = kl(z, z*)/(z* − z)² and B ≥ |z| of the truth. For Gaussian rewards all of this is ridge regression.
+
+The intercept c has a coordinate and a prior of its own. All rewards share it, and it is no feature among
+others that are shrunk alike: at a click rate of 3 % it must reach −3.5. Rules compare arms, and in â − a it
+cancels: they see θ̂ and the block of H⁻¹ that belongs to the features.
+
+Several priors on θ may stand beside each other; the likeliest expert decides, as in `kernels.experts`.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from linmed.checks import Floats, Ints
+from linmed.kernels.compile import deferred, inlined, kernel
+from linmed.kernels.lanes import exponential
+from linmed.kernels.links import GAUSSIAN, bend, loss, mean, predictive_loss, settle, variance
+from linmed.kernels.matrices import combine_rows
+from linmed.kernels.optimism import means, means_and_leverages, per_arm
+from linmed.kernels.ridge import (
+    NOTHING_NEW,
+    REFRESH,
+    STEEP,
+    add_product,
+    add_products,
+    polish,
+    subtract_outer_row,
+)
+from linmed.kernels.simd import LANES, load, multiply, splat, store
+from linmed.kernels.thompson import ThompsonRule, factor
+
+FAMILY, PRECISION, CONSTANT, CERTIFIED, NORM, REACH = range(6)
+"""What an expert was told: its family, τ, 1 with an intercept and else 0, whether w is the certified one, S,
+and a bound on the intercept."""
+LOWEST = -1e300  # log f is never −inf
+
+
+class Glm(NamedTuple):
+    """E experts in every replica: row r·E + e is expert e of replica r. Kernels take it as a plain tuple."""
+
+    theta: Floats  # (R·E,d) θ̂
+    intercept: Floats  # (R·E,) c
+    count: Ints  # type: ignore[assignment]  # (R·E,) rewards absorbed
+    gram: Floats  # (R·E,d+1,d+1) H, lower triangle, the intercept first …
+    gram_low: Floats  # … and what it has lost to rounding
+    inverse: Floats  # (R·E,d,d) the features' block of H⁻¹
+    cross: Floats  # (R·E,d) the intercept's row of it …
+    corner: Floats  # (R·E,) … and its own entry
+    logdet: Floats  # (R·E,) log(det H / det H₀)
+    excess: Floats  # (R·E,) 2Σ(m − ℓ(z′)) − Σs²h: what the certified radius sums, m of `predictive_loss`
+    surprise: Floats  # (R·E,) Σm: how unlikely the rewards were, by predictions made before them
+    told: Floats  # (R·E,6)
+    leader: Ints  # (R,) the expert that decides, the first among equals
+
+    def absorb(self, r, features, i, reward, u):
+        """One observation of replica r: every expert learns, then they see who leads."""
+        experts = self.count.shape[0] // self.leader.shape[0]
+        first = r * experts
+        best = first
+        for s in range(first, first + experts):
+            learn_one(self, s, features, i, reward, u)
+            if self.surprise[s] < self.surprise[best]:
+                best = s
+        self.leader[r] = best - first
+        return False
+
+    def replicas(self):
+        """R."""
+        return self.leader.shape[0]
+
+    def row(self, r):
+        """Where the expert stands who decides in replica r."""
+        return r * (self.count.shape[0] // self.leader.shape[0]) + self.leader[r]
+
+    def by_divergence(self, s, arms, p, blocks, n, best, log_f, root, z):
+        """Turn log f = −Δ²/(β‖â − a‖²) into −2 kl(z_a, z_â)/(β μ′(z_a) ‖â − a‖²), and root into its √f.
+
+        z (K,) from `optimism.per_arm` is scratch.
+        """
+        family = int(self.told[s, FAMILY])
+        if family == GAUSSIAN:
+            return
+        means(arms, p, blocks, n, self.theta, s, z)
+        bend_all(family, self.told[s, CONSTANT] * self.intercept[s], best, z, log_f, root)
+
+    def look_at(self, s, arms, p, blocks, n, mean, leverage):
+        """c + ⟨θ̂, a⟩ and ‖(1, a)‖² in H⁻¹ of every arm, as `optimism.look_at`."""
+        means(arms, p, blocks, n, self.cross, s, leverage)
+        constant = self.told[s, CONSTANT]
+        for i in range(mean.shape[0]):
+            mean[i] = constant * (2.0 * leverage[i] + constant * self.corner[s])
+        apart = per_arm(mean.shape[0])
+        means_and_leverages(arms, p, blocks, n, self.theta, self.inverse, s, apart, leverage)
+        for i in range(mean.shape[0]):
+            leverage[i] = max(leverage[i] + mean[i], 0.0)
+            mean[i] = constant * self.intercept[s] + apart[i]
+
+    def factor_precision(self, s, lam, L):
+        """L Lᵀ is the inverse of the features' block of H⁻¹: H without what the intercept explains."""
+        precision = np.empty((1, L.shape[0], L.shape[0]))
+        features_precision(self.gram, s, precision, 0)
+        factor(precision, 0, lam, L)
+
+
+@inlined
+def learn_one(self, s, features, i, reward, u):
+    """One observation of expert s: row i of features (m,d), a reward; u (d,) is scratch."""
+    theta, inverse, cross, told = self.theta, self.inverse, self.cross, self.told
+    d = u.shape[0]
+    a, M = i * d, s * d * d
+    family, precision, constant = int(told[s, FAMILY]), told[s, PRECISION], told[s, CONSTANT]
+    combine_rows(features, a, inverse, M, d, u, 0)
+    z, own = constant * self.intercept[s], constant * self.corner[s]  # of u, the intercept's entry
+    h, rounding, length2 = 0.0, 0.0, 0.0
+    for k in range(d):
+        x = features[i, k]
+        own += cross[s, k] * x
+        u[k] += constant * cross[s, k]
+        z += x * theta[s, k]
+        h += x * u[k]
+        rounding += x * x * inverse[s, k, k]
+        length2 += x * x
+    own *= constant
+    h += own
+    if not h > NOTHING_NEW * d * (rounding + constant * self.corner[s]):  # this direction is known already
+        h = own = 0.0
+        for k in range(d):
+            u[k] = 0.0
+    after = settle(family, precision, z, h, reward)
+    error = mean(family, precision, after) - reward
+    if family == GAUSSIAN:
+        error *= precision
+    for k in range(d):
+        theta[s, k] -= error * u[k]
+    self.intercept[s] -= error * own
+    weight = variance(family, precision, after)
+    if told[s, CERTIFIED] > 0.0:
+        bound = told[s, NORM] * math.sqrt(length2) + constant * told[s, REACH]
+        weight *= min(bend(family, after, bound - after), bend(family, after, -bound - after))
+    predicted = predictive_loss(family, precision, z, h, reward)
+    self.surprise[s] += predicted
+    self.excess[s] += 2.0 * (predicted - loss(family, precision, after, reward)) - error * error * h
+    self.logdet[s] += math.log1p(weight * h)
+    self.count[s] += 1
+    shrink = weight / (1.0 + weight * h)
+    D = d + 1
+    at = s * D * D
+    if constant > 0.0:
+        high, low = add_product(self.gram[s, 0, 0], self.gram_low[s, 0, 0], weight, 1.0)
+        self.gram[s, 0, 0], self.gram_low[s, 0, 0] = high, low
+        self.corner[s] -= own * own * shrink
+    for j in range(d):
+        part = weight * features[i, j]
+        if constant > 0.0:
+            high, low = add_product(self.gram[s, j + 1, 0], self.gram_low[s, j + 1, 0], part, 1.0)
+            self.gram[s, j + 1, 0], self.gram_low[s, j + 1, 0] = high, low
+            cross[s, j] -= own * u[j] * shrink
+        subtract_outer_row(inverse, M + j * d, d, u, u[j], shrink)
+        add_products(self.gram, self.gram_low, at + (j + 1) * D + 1, j + 1, features, a, part)
+    if self.count[s] % REFRESH == 0 or weight * h > STEEP:
+        polish_parts(self.gram, self.gram_low, inverse, cross, self.corner, s)
+
+
+@deferred("void(f8[:,:,::1], f8[:,:,::1], f8[:,:,::1], f8[:,::1], f8[::1], intp)")
+def polish_parts(gram, gram_low, inverse, cross, corner, s):
+    """Remove what rounding has left in H⁻¹ of expert s."""
+    d = inverse.shape[1]
+    X, residual = np.empty((d + 1, d + 1)), np.empty((d + 1, d + 1))
+    X[0, 0] = corner[s]
+    for j in range(d):
+        X[0, j + 1] = X[j + 1, 0] = cross[s, j]
+        for k in range(d):
+            X[j + 1, k + 1] = inverse[s, j, k]
+    if polish(gram, gram_low, s, X, residual) == 0:
+        return
+    corner[s] = X[0, 0]
+    for j in range(d):
+        cross[s, j] = X[j + 1, 0]
+        for k in range(d):
+            inverse[s, j, k] = X[j + 1, k + 1]
+
+
+@deferred("void(intp, f8, intp, f8[::1], f8[::1], f8[::1])")
+def bend_all(family, intercept, best, z, log_f, root):
+    """`by_divergence` for all arms, given z without the intercept.  z (K,), log_f, root padded."""
+    K = z.shape[0]
+    top = z[best]
+    for i in range(K):
+        if log_f[i] < 0.0:
+            factor = bend(family, intercept + z[i], max(top - z[i], 0.0))
+            log_f[i] = max(log_f[i] * factor, LOWEST)
+    for first in range(0, K, LANES):
+        store(root, first, exponential(multiply(load(log_f, first), splat(0.5))))
+
+
+@inlined
+def features_precision(gram, s, out, to):
+    """out[to] = H_xx − h hᵀ/H₀₀, lower triangle.  gram (·,d+1,d+1), out (·,d,d)."""
+    for j in range(out.shape[1]):
+        share = gram[s, j + 1, 0] / gram[s, 0, 0]
+        for k in range(j + 1):
+            out[to, j, k] = gram[s, j + 1, k + 1] - share * gram[s, k + 1, 0]
+
+
+@kernel
+def precisions(gram, out):
+    """`features_precision` of all, both triangles."""
+    for s in range(out.shape[0]):
+        features_precision(gram, s, out, s)
+        for j in range(out.shape[1]):
+            for k in range(j):
+                out[s, k, j] = out[s, j, k]
+
+
+class GlmSet(NamedTuple):
+    """How sure a `Glm` is: β = ρ + 2ℓ + log(det H/det H₀), or with its own sum in the place of the last.
+
+    ρ is the prior's part: λS², and as much for the intercept where there is one. The first is the quadratic
+    model of a likelihood ratio's set and has no proof; the second has one (docs/clicks.md).
+    """
+
+    certified: bool
+    log_inverse_delta: float  # negative stands for δ = 1/(t+1) after t rewards
+    prior: float
+
+    def squared_radius(self, belief, r):
+        """β of row r."""
+        log_inverse_delta = self.log_inverse_delta
+        if log_inverse_delta < 0.0:
+            log_inverse_delta = math.log(belief.count[r] + 1.0)
+        seen = belief.excess[r] if self.certified else belief.logdet[r]
+        return max(self.prior + 2.0 * log_inverse_delta + seen, 0.0)
+
+
+class LaplaceRule(ThompsonRule):
+    """A draw from N(θ̂, H⁻¹), whose curvature is in the units of the noise already."""
+
+    __slots__ = ()
+
+    def spread(self, belief, s, beta):
+        """The number alone."""
+        return self.size

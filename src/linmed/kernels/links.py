@@ -1,0 +1,152 @@
+"""Families of rewards with a natural parameter: what a mean of clicks, counts or numbers is to z = c + ⟨a,θ⟩.
+
+A reward has the loss ℓ(z, y) = m(z) − yz, its mean is μ(z) = m′(z) and its variance μ′(z):
+
+    LOGISTIC   m = log(1 + e^z)    clicks, or fractions of one
+    POISSON    m = e^z             counts
+    GAUSSIAN   m = τz²/2           numbers of variance 1/τ; here ℓ = τ(z − y)²/2, the same but for a constant
+
+kl(z, z + Δ) = m(z + Δ) − m(z) − μ(z)Δ is the Kullback–Leibler divergence between the laws at z and z + Δ. For
+Gaussian rewards it is μ′(z)Δ²/2; by how much it differs from that for the others is `bend`.
+"""
+
+import math
+
+from linmed.kernels.compile import inlined
+
+LOGISTIC, POISSON, GAUSSIAN = range(3)
+SMALL = 1e-2  # |Δ| below which kl is taken from its series
+FAR = 30.0  # |z| beyond which 1 + e^−|z| is 1 for kl, and Δ beyond which e^Δ − 1 is e^Δ
+
+
+@inlined
+def mean(family, precision, z):
+    """μ(z); for Gaussian rewards z itself, as rewards are, not τz."""
+    if family == LOGISTIC:
+        e = math.exp(-abs(z))
+        return (1.0 if z >= 0.0 else e) / (1.0 + e)
+    if family == POISSON:
+        return math.exp(z)
+    return z
+
+
+@inlined
+def variance(family, precision, z):
+    """μ′(z)."""
+    if family == LOGISTIC:
+        e = math.exp(-abs(z))
+        return e / ((1.0 + e) * (1.0 + e))
+    if family == POISSON:
+        return math.exp(z)
+    return precision
+
+
+@inlined
+def loss(family, precision, z, y):
+    """ℓ(z, y)."""
+    if family == LOGISTIC:
+        return softplus(z) - y * z
+    if family == POISSON:
+        return math.exp(z) - y * z
+    return 0.5 * precision * (z - y) * (z - y)
+
+
+@inlined
+def predictive_loss(family, precision, z, h, y):
+    """−log of the probability that was predicted for y, of which all that matters is that it is one.
+
+    z is estimated with variance h. Clicks and counts are predicted with z drawn towards 0, as an average of
+    the logistic function over N(z, h) is; Gaussian rewards with the average itself.
+    """
+    if family == GAUSSIAN:
+        spread = 1.0 + precision * h
+        return 0.5 * math.log(spread) + 0.5 * precision * (z - y) * (z - y) / spread
+    return loss(family, precision, z / math.sqrt(1.0 + math.pi * h / 8.0), y)
+
+
+@inlined
+def softplus(z):
+    """log(1 + e^z)."""
+    return max(z, 0.0) + math.log1p(math.exp(-abs(z)))
+
+
+@inlined
+def series(gap, skew, third, fourth, fifth):
+    """2 kl / (μ′Δ²) for small Δ, given the next four cumulants divided by μ′."""
+    return 1.0 + gap * (skew / 3.0 + gap * (third / 12.0 + gap * (fourth / 60.0 + gap * (fifth / 360.0))))
+
+
+@inlined
+def bend(family, z, gap):
+    """2 kl(z, z + Δ) / (μ′(z) Δ²) for a gap Δ of either sign: 1 for Gaussian rewards; may be infinite."""
+    if family == GAUSSIAN:
+        return 1.0
+    if family == POISSON:
+        if abs(gap) < SMALL:
+            return series(gap, 1.0, 1.0, 1.0, 1.0)
+        return 2.0 * (math.expm1(gap) - gap) / (gap * gap)
+    if gap < 0.0:  # an unclick is a click at −z
+        z, gap = -z, -gap
+    e = math.exp(-abs(z))
+    small = e / (1.0 + e)  # the rarer of click and no click
+    v = small / (1.0 + e)
+    if gap < SMALL:
+        skew = math.tanh(-0.5 * z)  # 1 − 2μ
+        fifth = 1.0 - 30.0 * v + 120.0 * v * v
+        return series(gap, skew, 1.0 - 6.0 * v, skew * (1.0 - 12.0 * v), fifth)
+    if z >= 0.0:
+        if z > FAR:
+            divergence = gap + math.expm1(-gap)
+        else:
+            divergence = (small * gap + math.log1p(small * math.expm1(-gap))) / v
+    elif z + gap < -FAR:
+        divergence = math.expm1(gap) - gap
+    elif z < -FAR:
+        divergence = softplus(z + gap) * math.exp(-z) - 1.0 - gap
+    elif gap < FAR:
+        divergence = (math.log1p(small * math.expm1(gap)) - small * gap) / v
+    else:
+        divergence = (softplus(z + gap) - softplus(z) - small * gap) / v
+    return 2.0 * divergence / (gap * gap)
+
+
+@inlined
+def settle(family, precision, z, h, y):
+    """The root z′ of z′ − z + h(μ(z′) − y), with τ(z′ − y) for Gaussian rewards: where one reward takes z.
+
+    The function increases, so there is one. Newton's method within a bracket, which is halved where that
+    would leave it.
+    """
+    if family == GAUSSIAN:
+        return z + precision * h / (1.0 + precision * h) * (y - z)
+    if h == 0.0:
+        return z
+    reach = -math.log(h)
+    if family == LOGISTIC:  # h(μ − y) is at most h, and at −log h or below at most 1
+        low = max(z - h * (1.0 - y), min(z - 1.0, reach))
+        high = min(z + h * y, max(z + 1.0, -reach))
+    else:
+        # Between z and log y the function changes its sign; at −log h it is 1 − hy − (z + log h).
+        target = math.log(y) if y > 0.0 else -math.inf
+        high = min(max(z, target), z + h * y)
+        low = max(min(z, target), z - h * math.exp(z))
+        if reach <= z - 1.0:
+            low = max(low, reach)
+    slack = 1e-15 * max(1.0, abs(z))
+    x = z - h * (mean(family, precision, z) - y) / (1.0 + h * variance(family, precision, z))
+    x = min(max(x, low), high)
+    for _ in range(200):
+        g = x - z + h * (mean(family, precision, x) - y)
+        if g > 0.0:
+            high = x
+        else:
+            low = x
+        step = g / (1.0 + h * variance(family, precision, x))
+        following = x - step
+        if not low <= following <= high:
+            following = 0.5 * (low + high)
+            step = x - following
+        x = following
+        if abs(step) <= slack:
+            break
+    return x

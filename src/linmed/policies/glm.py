@@ -1,0 +1,367 @@
+"""Policies for clicks and counts: they believe in a generalised linear model of the rewards."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from linmed import checks
+from linmed.checks import Bools, Floats, Ints
+from linmed.kernels import confidence, links, thompson
+from linmed.kernels.bound import learning
+from linmed.kernels.glm import Glm, GlmSet, LaplaceRule, precisions
+from linmed.kernels.med import MedRule
+from linmed.kernels.optimism import OfulRule
+from linmed.kernels.rounds import observing
+from linmed.policies.base import Prediction, Properties, State
+from linmed.policies.compiled import CompiledPolicy
+from linmed.policies.ridge import LEARNED
+from linmed.policies.rule import Floor
+from linmed.policies.sampled import Sampled
+from linmed.policies.shares import Shares
+
+FAMILIES = {"logistic": links.LOGISTIC, "poisson": links.POISSON, "gaussian": links.GAUSSIAN}
+INTERCEPT = 5.0
+"""What the intercept is thought to be as large as: click rates from 0.7 % to 99.3 % are within it."""
+
+
+class GlmState(Glm, State):
+    """Generalised linear models in every replica: all arrays but `leader` are (R, E, …), one for each prior.
+
+    `theta`, `intercept` and `count` are those of the expert that decides.
+    """
+
+    __slots__ = ()
+
+    @property
+    def theta(self) -> Floats:  # type: ignore[override]
+        """θ̂ of the leaders (R,d)."""
+        theta: Floats = self.leading("theta")
+        return theta
+
+    @property
+    def intercept(self) -> Floats:
+        """Their intercepts (R,), in the units of z."""
+        intercept: Floats = self.leading("intercept")
+        return intercept
+
+    @property
+    def count(self) -> Ints:  # type: ignore[override]
+        """Rewards absorbed (R,): all experts have seen the same."""
+        count: Any = self[Glm._fields.index("count")]
+        own: Ints = count[:, 0]
+        return own
+
+    def leading(self, name: str) -> Any:
+        """The rows of the leaders in the array of this name (R, …)."""
+        return self[Glm._fields.index(name)][np.arange(len(self.leader)), self.leader]
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The arrays by name, not copied."""
+        return dict(zip(self._fields, self, strict=True))
+
+    def parts(self) -> tuple[NDArray[Any], ...]:
+        """Experts one behind the other, as `Glm` has them."""
+        return *(array.reshape(-1, *array.shape[2:]) for array in self[:-1]), self.leader
+
+
+class Laplace(NamedTuple):
+    """What the leaders believe of θ*: N(θ̂, precision⁻¹), whatever the intercept is."""
+
+    theta: Floats  # (R,d)
+    count: Ints  # type: ignore[assignment]  # (R,)
+    gram: Floats  # (R,d,d) the precision
+    inverse: Floats  # (R,d,d)
+
+
+@dataclass(frozen=True)
+class GLMPolicy(CompiledPolicy):
+    """A policy that believes in a generalised linear model: rewards of mean μ(c + ⟨a,θ*⟩).
+
+    One pass, O(d²) a reward, no data kept: see `kernels.glm`. The rule is what subclasses add.
+    """
+
+    family: Literal["logistic", "poisson", "gaussian"] = "logistic"
+    """Rewards: "logistic" clicks, 0 or 1 or between; "poisson" counts; "gaussian" numbers, as LinMED has."""
+    norm_bound: float | Literal["unknown"] = "unknown"
+    """S: guessed bound on ‖θ*‖ in the units of z, for clicks log-odds."""
+    ridge: float | Literal["learned"] | None = None
+    """λ, the precision of the prior on θ*; None means 1/S². Where S is unknown it is "learned": the likeliest
+    of five decides."""
+    delta: float | None = field(default=None, kw_only=True)
+    """δ of the confidence radius; None means 1/(t+1) after t rewards."""
+    confidence: Literal["laplace", "certified"] = field(default="laplace", kw_only=True)
+    """"laplace": the quadratic model of the likelihood-ratio set, without proof; "certified": a larger one
+    that has a proof, for a known norm_bound."""
+    intercept: bool = field(default=True, kw_only=True)
+    """Whether all rewards share a base rate that is learned apart from the features."""
+    sigma: float = field(default=1.0, kw_only=True)
+    """σ of the "gaussian" family; the others have none."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._set("family", checks.option("family", self.family, self.families))
+        for name, word in (("norm_bound", "unknown"), ("ridge", "learned")):
+            value = getattr(self, name)
+            if isinstance(value, str):
+                if value != word:
+                    raise checks.BadValue(name, f"{name} must be a number or {word!r}, got {value!r}")
+            elif value is not None or name == "norm_bound":
+                self._set(name, checks.positive(name, value))
+        checks.positive("ridge (1 / norm_bound²)", self.lam)
+        if self.delta is not None:
+            self._set("delta", checks.failure_rate("delta", self.delta))
+        self._set("confidence", checks.option("confidence", self.confidence, ("laplace", "certified")))
+        self._set("intercept", checks.flag("intercept", self.intercept))
+        self._set("sigma", checks.positive("sigma", self.sigma))
+        if self.sigma != 1.0 and self.family != "gaussian":
+            raise checks.BadValue(
+                "sigma",
+                f"sigma goes with family='gaussian': the mean of {self.family} rewards tells their spread",
+            )
+        if self.ridge == "learned" and self.norm_bound != "unknown":
+            raise checks.BadValue(
+                "norm_bound",
+                "norm_bound follows from the ridge where that is learned: leave it out, "
+                f"got {self.norm_bound!r}",
+            )
+        if self.confidence == "certified" and isinstance(self.norm_bound, str):
+            raise checks.BadValue("norm_bound", "norm_bound must be a number for confidence='certified'")
+
+    families: ClassVar[tuple[str, ...]] = tuple(FAMILIES)
+
+    @property
+    def learns_ridge(self) -> bool:
+        """Whether several priors on θ* stand beside each other."""
+        return self.ridge == "learned" or (self.ridge is None and self.norm_bound == "unknown")
+
+    @property
+    def priors(self) -> tuple[float, ...]:
+        """λ of every expert."""
+        if self.learns_ridge:
+            return LEARNED
+        if self.ridge is not None:
+            return (float(self.ridge),)
+        return (1.0 / float(self.norm_bound) ** 2,)
+
+    @property
+    def lam(self) -> float:
+        """λ; of several the smallest."""
+        return min(self.priors)
+
+    @property
+    def proved(self) -> bool:
+        """Whether the confidence set has its guarantee."""
+        return self.confidence == "certified"
+
+    @property
+    def scale_free(self) -> bool:
+        """Clicks and counts have no other unit."""
+        return False
+
+    @property
+    def belief(self) -> type:
+        """The class that kernels know the state by."""
+        return Glm
+
+    @cached_property
+    def confidence_set(self) -> NamedTuple:
+        """β = prior + 2ℓ + what was seen."""
+        log_inverse_delta = -1.0 if self.delta is None else -math.log(self.delta)
+        norm = self.norm_bound
+        prior = 1.0 if isinstance(norm, str) else self.lam * norm**2
+        return GlmSet(self.confidence == "certified", log_inverse_delta, prior + float(self.intercept))
+
+    def start(self, replicas: int, dim: int) -> GlmState:
+        """H = λI and, for the intercept, 1/25, in every replica."""
+        priors = np.array(self.priors)
+        shape, D = (replicas, len(priors)), dim + 1
+        base = INTERCEPT**-2 if self.intercept else 1.0
+        gram, inverse = np.zeros((*shape, D, D)), np.zeros((*shape, dim, dim))
+        gram[..., 0, 0] = base
+        inside = np.arange(dim)
+        gram[..., inside + 1, inside + 1] = priors[:, None]
+        inverse[..., inside, inside] = 1.0 / priors[:, None]
+        told = np.empty((*shape, 6))
+        norm = 0.0 if isinstance(self.norm_bound, str) else self.norm_bound
+        told[:] = FAMILIES[self.family], self.sigma**-2, self.intercept, self.proved, norm, INTERCEPT
+        return GlmState(
+            theta=np.zeros((*shape, dim)), intercept=np.zeros(shape), count=np.zeros(shape, dtype=np.int64),
+            gram=gram, gram_low=np.zeros_like(gram), inverse=inverse, cross=np.zeros((*shape, dim)),
+            corner=np.full(shape, 1.0 / base), logdet=np.zeros(shape), excess=np.zeros(shape),
+            surprise=np.zeros(shape), told=told, leader=np.zeros(replicas, dtype=np.int64),
+        )  # fmt: skip
+
+    def accepts(self, rewards: Floats) -> Bools:
+        """Those of the family."""
+        if self.family == "logistic":
+            within: Bools = (rewards >= 0.0) & (rewards <= 1.0)
+        elif self.family == "poisson":
+            within = (rewards >= 0.0) & (rewards == np.floor(rewards))
+        else:
+            within = super().accepts(rewards)
+        return within
+
+    def check_rewards(self, rewards: Floats | float) -> None:
+        """That all are of the family."""
+        values = np.asarray(rewards)
+        accepted = self.accepts(values)
+        if not accepted.all():
+            wrong = values[~accepted].flat[0] if values.ndim else values
+            right = "between 0 and 1, as clicks are"
+            if self.family == "poisson":
+                right = "0, 1, 2, …, as counts are"
+            message = f"reward must be {right}: {self.name} takes no others, got {wrong:g}"
+            raise checks.BadValue("reward", message)
+
+    def learn(self, state: GlmState, features: Floats, rewards: Floats, replicas: Ints) -> None:
+        """One step for each reward, in their order."""
+        self.check_rewards(rewards)
+        observing(Glm)(state.parts(), features, rewards, replicas)
+
+    def learner(self, state: GlmState) -> Callable[..., None] | None:
+        """The kernel itself, for rewards that have been checked, unless a subclass learns in another way."""
+        return learning(observing(Glm), state.parts()) if type(self).learn is GLMPolicy.learn else None
+
+    def play(self, state: Any, arms: Floats, rewards: Floats, noise: Floats, played: Ints) -> None:
+        """All rounds in one call of a kernel, if all rewards are of the family."""
+        self.check_rewards(rewards)
+        super().play(state, arms, rewards, noise, played)
+
+    def play_with_errors(
+        self, state: Any, arms: Floats, means: Floats, errors: Floats, noise: Floats, played: Ints
+    ) -> None:
+        """As `play`: means and errors do not say what can be a reward, their sums do."""
+        if self.family == "gaussian":
+            super().play_with_errors(state, arms, means, errors, noise, played)
+        else:
+            self.play(state, arms, means + errors[:, :, None], noise, played)
+
+    def estimate(self, state: GlmState) -> Laplace:
+        """What the experts that decide believe of θ*, copied."""
+        gram, inverse = state.leading("gram"), state.leading("inverse")
+        precision = np.empty_like(inverse)
+        precisions(gram, precision)
+        return Laplace(state.theta, state.count.copy(), precision, inverse)
+
+    def radius(self, state: GlmState) -> Floats:
+        """√β, one per replica (R,)."""
+        out = np.empty(len(state.leader))
+        sure = self.confidence_set
+        leaders = *(state.leading(name) for name in Glm._fields[:-1]), np.zeros_like(state.leader)
+        confidence.radii(type(sure), Glm)(leaders, tuple(sure), out)
+        return out
+
+    def predict(self, state: GlmState, arms: Floats) -> Prediction:
+        """μ(z) and μ(z ± √β‖(1, a)‖ in H⁻¹), with z = c + ⟨θ̂, a⟩."""
+        z = np.einsum("kd,d->k", arms, state.theta[0])
+        leverage = np.einsum("kd,de,ke->k", arms, state.leading("inverse")[0], arms)
+        if self.intercept:
+            z += state.intercept[0]
+            cross, corner = state.leading("cross")[0], state.leading("corner")[0]
+            leverage += 2.0 * np.einsum("kd,d->k", arms, cross) + corner
+        half = self.radius(state) * np.sqrt(np.maximum(leverage, 0.0))
+        return Prediction(self.mean(z), self.mean(z - half), self.mean(z + half))
+
+    def mean(self, z: Floats) -> Floats:
+        """μ(z): the expected reward at these."""
+        if self.family == "logistic":
+            e = np.exp(-np.abs(z))
+            return np.where(z >= 0.0, 1.0, e) / (1.0 + e)
+        return np.exp(np.minimum(z, 709.0)) if self.family == "poisson" else z
+
+
+@dataclass(frozen=True)
+class GLMMED(Shares, GLMPolicy):
+    """LinMED's rule for clicks and counts: p_t ∝ q_t f_t, log f_t = −2 kl(z_a, z_â) / (β μ′(z_a) ‖â − a‖²).
+
+    z = c + ⟨a,θ̂⟩ is an arm's natural parameter and kl the divergence between rewards of two of them: for
+    "gaussian" rewards this is LinMED with confidence="mixture". The norm is that of H⁻¹, the inverse of the
+    losses' curvature.
+
+    >>> GLMMED(norm_bound=3.0).name, GLMMED("poisson").name
+    ('GLMMED-90 (norm_bound=3.0)', 'GLMMED-90 (family=poisson)')
+    """
+
+    explore: bool = False
+    """The half-step on the arm of largest leverage, here that of its features in H⁻¹."""
+
+    designs: ClassVar[tuple[str, ...]] = ("approx", "optimal")
+    properties: ClassVar[Properties] = Properties(
+        reference="linmed, docs/clicks.md",
+        minimax="unknown",
+        instance="unknown",
+        computable="closed form",
+        all_arms="yes",
+        randomised=True,
+    )
+
+    @property
+    def rule(self) -> MedRule:
+        """q_t as of LinMED."""
+        return MedRule(*self._shares)
+
+
+@dataclass(frozen=True)
+class LogisticMED(GLMMED):
+    """`GLMMED` for clicks. With nothing told, the base rate and the ridge are learned.
+
+    >>> LogisticMED().name
+    'LogisticMED-90'
+    """
+
+    families: ClassVar[tuple[str, ...]] = ("logistic",)
+
+
+@dataclass(frozen=True)
+class LogisticUCB(Floor, GLMPolicy):
+    """Optimism for clicks: play argmax_a c + ⟨a,θ̂⟩ + √β ‖(1, a)‖ in H⁻¹, the largest rate of the same set.
+
+    Deterministic: without a `floor` its logs say nothing about arms it did not play.
+    """
+
+    families: ClassVar[tuple[str, ...]] = ("logistic",)
+    properties: ClassVar[Properties] = Properties(
+        reference="Filippi, Cappé, Garivier & Szepesvári 2010; Faury et al. 2022",
+        minimax="d √n, for their radii",
+        instance="unknown",
+        computable="degenerate: 1 on one arm",
+        all_arms="no (yes with floor > 0)",
+        randomised=False,
+    )
+
+    @property
+    def rule(self) -> OfulRule:
+        """The arm of the largest upper confidence bound."""
+        return OfulRule(self.floor)
+
+
+@dataclass(frozen=True)
+class LogisticTS(Sampled, GLMPolicy):
+    """Thompson sampling for clicks: draw θ̃ ~ N(θ̂, H⁻¹), the Laplace posterior, and play argmax_a ⟨θ̃, a⟩.
+
+    Its probabilities are computed as LinTS computes them.
+    """
+
+    families: ClassVar[tuple[str, ...]] = ("logistic",)
+    properties: ClassVar[Properties] = Properties(
+        reference="Chapelle & Li 2011",
+        minimax="unknown",
+        instance="unknown",
+        computable="normal CDF (K = 2), angular integral (plane), ray integration otherwise",
+        all_arms="corners of the hull (all with floor > 0)",
+        randomised=True,
+    )
+
+    @property
+    def rule(self) -> LaplaceRule:
+        """Draw θ̃ and play its best arm; no probability is computed."""
+        return LaplaceRule(thompson.NUMBER, 1.0, 0.0, -1.0, self.lam, self.floor)
+
+    def spread(self, state: GlmState) -> Floats:
+        """1: the curvature of the losses is in units of their noise."""
+        return np.ones(len(state.leader))

@@ -1,0 +1,59 @@
+"""The shares of which minimum empirical divergence makes its proposal q_t: of LinMED and its GLM version."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from linmed import checks
+from linmed.policies.base import Policy
+
+
+@dataclass(frozen=True)
+class Shares(Policy):
+    """q_t = α_opt·(design) + α_emp·1{a = â} + (1 − α_opt − α_emp)/K."""
+
+    alpha_emp: float = 0.9
+    """α_emp: share of the empirically best arm."""
+    alpha_opt: float | None = None
+    """α_opt: share of the design; None means (1 − alpha_emp)/2, as in the paper."""
+    version: Literal[0, 1] = 0
+    """0: the design is made for the arms rescaled by √f; 1: for the arms with f ≥ 1/e."""
+    design: Literal["approx", "optimal", "warm"] = "approx"
+    """The paper's ApproxDesign, the G-optimal design (certificate at most 1 + 1e-6), or an ApproxDesign that
+    starts from the last one: much faster where many arms stay the same (see `optimality`)."""
+    explore: bool = True
+    """The half-step on the arm of largest leverage."""
+
+    designs: ClassVar[tuple[str, ...]] = ("approx", "optimal", "warm")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._set("alpha_emp", checks.between("alpha_emp", self.alpha_emp, 0.0, 1.0))
+        if self.alpha_opt is not None:
+            self._set("alpha_opt", checks.between("alpha_opt", self.alpha_opt, 0.0, 1.0))
+            if self.alpha_emp + self.alpha_opt > 1.0 + 1e-12:
+                raise checks.BadValue(
+                    "alpha_opt",
+                    f"alpha_emp + alpha_opt must be at most 1, got {self.alpha_emp!r} + {self.alpha_opt!r}",
+                )
+        self._set("version", checks.option("version", self.version, (0, 1)))
+        self._set("design", checks.option("design", self.design, self.designs))
+        if self.design == "warm" and self.version == 1:
+            raise checks.BadValue("design", "design must be 'approx' or 'optimal' with version=1, got 'warm'")
+        self._set("explore", checks.flag("explore", self.explore))
+
+    @property
+    def design_share(self) -> float:
+        """α_opt."""
+        return (1.0 - self.alpha_emp) / 2.0 if self.alpha_opt is None else self.alpha_opt
+
+    @property
+    def _shares(self) -> tuple[Any, ...]:
+        """As `kernels.med.MedRule` takes them."""
+        return self.alpha_emp, self.design_share, self.version, self.design == "optimal", self.explore
+
+    def derived_name(self) -> str:
+        """LinMED-90 and the like where alpha_opt = (1 − alpha_emp)/2."""
+        name = type(self).__name__
+        if abs(self.design_share - (1.0 - self.alpha_emp) / 2.0) < 1e-12:
+            return f"{name}-{100 * self.alpha_emp:g}" + self.describe("alpha_emp", "alpha_opt")
+        return name + self.describe()
