@@ -157,14 +157,15 @@ class Agent:
         if rewards.shape != (rows.shape[0],):
             raise ValueError(f"reward must have shape ({rows.shape[0]},), one per row, got {rewards.shape}")
         self.policy.check_rewards(rewards)
-        more: dict[str, Any] = {}
-        if time is not None and self.policy.takes_times:
-            times = np.atleast_1d(checks.floats("time", time))
-            if times.shape not in ((1,), rewards.shape):
-                raise checks.BadValue("time", f"time must be one or {len(rows)}, got shape {times.shape}")
-            more["times"] = np.ascontiguousarray(np.broadcast_to(times, rewards.shape))
+        times = None if time is None else np.atleast_1d(checks.floats("time", time))
+        if times is not None and times.shape not in ((1,), rewards.shape):
+            raise checks.BadValue("time", f"time must be one, or one per row, got shape {times.shape}")
         with self._lock:
-            self.policy.observe(self.state, rows, rewards, np.zeros(len(rows), dtype=np.int64), **more)
+            seen = self.state, rows, rewards, np.zeros(len(rows), dtype=np.int64)
+            if times is None:
+                self.policy.observe(*seen)
+            else:
+                self.policy.learn_at(*seen, np.ascontiguousarray(np.broadcast_to(times, rewards.shape)))
 
     def probabilities(self, arms: ArrayLike) -> Floats:
         """The probability with which each of `arms` (K, d) would be played now."""
@@ -248,6 +249,11 @@ class Agent:
         with self._lock:
             return tuple(self._pending)
 
+    def pending_times(self) -> dict[str, float]:
+        """When each decision in `pending` was taken, for a policy that forgets by the clock; else none."""
+        with self._lock:
+            return dict(self._moments)
+
     def pending_features(self) -> dict[str, Floats]:
         """What each decision in `pending` will be learned from, by its id: a copy."""
         with self._lock:
@@ -317,7 +323,7 @@ class Agent:
             agent._draw_ahead(meta["used"])
             agent._used = meta["used"]
             agent._pending = dict(zip(meta["pending"], pending, strict=True))
-            if agent.policy.takes_times:
+            if agent.policy.on_clock:
                 moments = map(float, meta["moments"])
                 agent._moments = dict(zip(meta["pending"], moments, strict=True))
         except (KeyError, TypeError, AttributeError, MemoryError) as error:
@@ -386,7 +392,7 @@ class Agent:
     def _moment(self, time: float | None) -> float | None:
         """When a decision is taken, in whole microseconds as a log has it; None where nobody asks."""
         if time is None:
-            return clock.time_ns() // 1000 / 1e6 if self.policy.takes_times else None
+            return clock.time_ns() // 1000 / 1e6 if self.policy.on_clock else None
         return round(checks.between("time", time, -6e10, 2.5e11) * 1e6) / 1e6  # the years 68 to 9892
 
     def _settle(self, matrix: Floats, drawn: Drawn, moment: float | None) -> Decision:
@@ -410,7 +416,7 @@ class Agent:
         self._used += 1
         self._decisions += 1
         self._pending[identifier] = kept
-        if moment is not None and self.policy.takes_times:
+        if moment is not None and self.policy.on_clock:
             self._moments[identifier] = moment
         if self.max_pending is not None and len(self._pending) > self.max_pending:
             oldest = next(iter(self._pending))

@@ -19,9 +19,9 @@ N(⟨a,θ⟩, σ²), or any densities, and Σ(y − ⟨a,θ*⟩)² ≥ RSS − P
 λ‖θ̂‖²/(1 − λ tr V⁻¹): the least over all θ. So P(log E ≥ log 1/α, ever) ≤ α. At an alarm the test begins anew.
 
 On a clock, half-lives are durations: a reward counts 2^(−age/H), age from its decision to the newest one
-known. λ is given back by the clock alone, to direction k whenever another sixteenth of a half-life has passed,
-the directions in turn. V, b, n, RSS and θ̂ are then functions of what was rewarded and when it was decided,
-whatever the order in which rewards come.
+known. λ is given back by the clock alone, to direction k whenever another sixteenth of a half-life has
+passed, the directions in turn. V, b, n, RSS and θ̂ are then functions of what was rewarded and when it was
+decided, whatever the order in which rewards come.
 """
 
 import math

@@ -118,8 +118,8 @@ class Forgetful(CompiledPolicy):
         if not isinstance(inside, RidgePolicy) or type(inside).learn is not RidgePolicy.learn:
             raise checks.BadValue(
                 "inside",
-                "inside must be a policy with a ridge estimate, as LinMED, OFUL or LinTS (for clicks LinMED with "
-                f"sigma=0.5), got {inside.name}",
+                "inside must be a policy with a ridge estimate, as LinMED, OFUL or LinTS (for clicks LinMED "
+                f"with sigma=0.5), got {inside.name}",
             )
         if inside.remembers:
             raise checks.BadValue(
@@ -152,11 +152,6 @@ class Forgetful(CompiledPolicy):
     def scale_free(self) -> bool:
         """Whether the policy inside is."""
         return self.inside.scale_free
-
-    @property
-    def takes_times(self) -> bool:
-        """Yes: an alarm then says when, and half-lives that are durations need them."""
-        return True
 
     @property
     def on_clock(self) -> bool:
@@ -235,25 +230,19 @@ class Forgetful(CompiledPolicy):
         none, zero = np.zeros(replicas, dtype=np.int64), np.zeros(replicas)
         return ForgetfulState._make([
             *stacked, each, np.full((replicas, experts), 1.0 / experts), np.zeros((replicas, experts + 1)),
-            rules, none, none.copy(), zero, np.full(replicas, 0.5), zero.copy(), zero.copy(), np.zeros((replicas, 2), dtype=np.int64),
-            np.zeros((replicas, KEPT, 4)), np.zeros((replicas, KEPT, 3)),
+            rules, none, none.copy(), zero, np.full(replicas, 0.5), zero.copy(), zero.copy(),
+            np.zeros((replicas, 2), dtype=np.int64), np.zeros((replicas, KEPT, 4)),
+            np.zeros((replicas, KEPT, 3)),
         ])  # fmt: skip
 
-    def learn(
-        self, state: Any, features: Floats, rewards: Floats, replicas: Ints, times: Floats | None = None
-    ) -> None:
-        """Every estimate learns, and is weighed.  times (m,): when each decision was taken, in seconds."""
-        if times is None:
-            self._require_no_clock()
-            observing(Forgetting)(state.parts(), features, rewards, replicas)
-        else:
-            observing_at(Forgetting)(state.parts(), features, rewards, times, replicas)
+    def learn(self, state: Any, features: Floats, rewards: Floats, replicas: Ints) -> None:
+        """Every estimate learns, and is weighed. Half-lives that are durations need `learn_at`."""
+        self._require_no_clock()
+        observing(Forgetting)(state.parts(), features, rewards, replicas)
 
-    def observe(
-        self, state: Any, features: Floats, rewards: Floats, replicas: Ints, times: Floats | None = None
-    ) -> None:
-        """As `learn`."""
-        self.learn(state, features, rewards, replicas, times)
+    def learn_at(self, state: Any, features: Floats, rewards: Floats, replicas: Ints, times: Floats) -> None:
+        """The same with the time of each decision (m,), which adoptions and alarms then have too."""
+        observing_at(Forgetting)(state.parts(), features, rewards, times, replicas)
 
     def learner(self, state: Any) -> Callable[..., None] | None:
         """The kernel itself, where it need not be told the time."""
@@ -262,9 +251,9 @@ class Forgetful(CompiledPolicy):
     def _require_no_clock(self) -> None:
         if self.on_clock:
             raise checks.BadValue(
-                "times",
-                "times must be given, the time of each decision in seconds: half_lives are durations. Where "
-                "there is no clock, as in a simulation, give them in rewards",
+                "half_lives",
+                "half_lives are durations, so the time of every decision must be told (learn_at, or time= of "
+                "an agent). Where there is no clock, as in a simulation, give them in rewards",
             )
 
     # ---- deciding

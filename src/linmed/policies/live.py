@@ -53,9 +53,11 @@ class Live:
         """Absorb the reward of one decision, taken at `time`.  features (d,)."""
         learn = self._learner
         if learn is None:
-            told = {} if time is None or not self.policy.takes_times else {"times": np.array([time])}
             one = features[None], np.array([reward]), np.zeros(1, dtype=np.int64)
-            self.policy.learn(self.state, *one, **told)
+            if time is None:
+                self.policy.learn(self.state, *one)
+            else:
+                self.policy.learn_at(self.state, *one, np.array([time]))
         else:
             learn(features, reward)
 
