@@ -154,6 +154,7 @@ def takes_one_hot(policy):
 
 def fits(policy, shape):
     """Whether the policy answers for sets of this shape within milliseconds."""
+    policy = getattr(policy, "inside", policy)
     optimal = getattr(policy, "design", "approx") == "optimal"
     if shape is not BEYOND:
         return not (optimal and shape.arms > 100)

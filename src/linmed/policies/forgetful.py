@@ -96,7 +96,7 @@ class Forgetful(CompiledPolicy):
         super().__post_init__()
         inside: Any = self.inside
         if isinstance(inside, Mapping):  # from_dict
-            inside = Policy.from_dict(inside)
+            inside = _described(inside)
         self._set("inside", inside)
         self._refuse_what_cannot_forget()
         self._set("half_lives", half_lives(self.half_lives))
@@ -353,3 +353,13 @@ class Forgetful(CompiledPolicy):
     def radius(self, state: Any) -> Floats:
         """√β of the estimate that decides, one per replica (R,)."""
         return self.asked.radius(self.of_one(state, state.leader))
+
+
+def _described(config: Mapping[str, Any]) -> Policy:
+    """The policy inside, from its description."""
+    if config.get("policy") == Forgetful.__name__:
+        raise checks.BadValue("inside", "inside must be a policy with one memory, got Forgetful")
+    try:
+        return Policy.from_dict(config)
+    except (ValueError, TypeError) as error:
+        raise checks.BadValue("inside", f"inside: {error}") from None
