@@ -84,7 +84,7 @@ class Forgetful(CompiledPolicy):
     """α: the probability that an alarm is ever raised while nothing changes."""
 
     properties: ClassVar[Properties] = Properties(
-        reference="drift, with fixed shares",
+        reference="linmed, docs/drift.md",
         minimax="unknown",
         instance="unknown",
         computable="that of the policy inside",
