@@ -11,6 +11,7 @@ import pytest
 
 from linmed.environments import (
     Classification,
+    Clicks,
     Delayed,
     EndOfOptimism,
     Environment,
@@ -35,6 +36,10 @@ ALL = [
     MovieLens(arms=5),
     Classification("digits", components=2),
     News(ids=True, articles=9, live=4, swap_every=10),
+    UnitBall(arms=4, dim=3, link="logistic", intercept=-2.0),
+    FixedArms([[1, 0], [0.6, 0.8]], [1, 0], link="poisson"),
+    Clicks(arms=4, dim=3),
+    Clicks(arms=4, dim=3, changing=True, constant=False, timeout=30),
     Delayed(UnitBall(), rounds=3),
     Delayed(LargeGap(noise="bernoulli"), rounds=3, mode="batch"),
 ]

@@ -14,6 +14,7 @@ import linmed.policies as policies
 from linmed.policies import (
     E2D,
     EXP2,
+    GLMMED,
     OFUL,
     Forgetful,
     Greedy,
@@ -21,6 +22,9 @@ from linmed.policies import (
     LinMED,
     LinMEDNoDesign,
     LinTS,
+    LogisticMED,
+    LogisticTS,
+    LogisticUCB,
     MaillardSampling,
     Pinpoint,
     Policy,
@@ -29,6 +33,7 @@ from linmed.policies import (
     SquareCB,
     Uniform,
 )
+from linmed.policies.sampled import Sampled
 
 
 def exported():
@@ -100,6 +105,12 @@ CONFIGURATIONS = [
     LinTS(scale="squared-radius", sigma="unknown", norm_bound="unknown"),
     LinTS(propensity=2000),
     LinTS(propensity=2000, floor=0.2),
+    GLMMED("gaussian", norm_bound=1.0, intercept=False),
+    GLMMED("poisson", norm_bound=1.0, version=1),
+    LogisticMED(norm_bound=3.0, confidence="certified"),
+    LogisticMED(ridge=0.5, design="optimal", explore=True, intercept=False, delta=0.05),
+    LogisticUCB(norm_bound=2.0, floor=0.1),
+    LogisticTS(norm_bound=2.0, floor=0.1),
     Greedy(epsilon=0.1),
     Forgetful(LinMED(sigma=0.3), half_lives=(20, 5), combine="mixture"),
     Forgetful(LinMED(sigma="unknown", norm_bound="unknown"), half_lives=(math.inf, 10)),
@@ -159,7 +170,7 @@ def fits(policy, shape):
     if shape is not BEYOND:
         return not (optimal and shape.arms > 100)
     quadratic = not getattr(policy, "coupled", True)
-    return not (optimal or quadratic or isinstance(policy, (E2D, EXP2, LinTS, MaillardSampling)))
+    return not (optimal or quadratic or isinstance(policy, (E2D, EXP2, Sampled, MaillardSampling)))
 
 
 CASES = [(policy, shape) for policy in CONFIGURATIONS for shape in [*SHAPES, BEYOND] if fits(policy, shape)]
@@ -188,6 +199,12 @@ def noise_for(policy, dim, rng, replicas):
     return policy.draw_noise(rng, (replicas,), dim)
 
 
+def acceptable(policy, rewards):
+    """Rewards that this policy learns from: or 0 and 1 by their signs where they are no clicks or counts."""
+    rewards = np.asarray(rewards)
+    return np.where(policy.accepts(rewards), rewards, (rewards > 0.0).astype(np.float64))
+
+
 def warmed_up(policy, arms, rng, rounds=25):
     """A state after some rounds of the policy's own decisions; θ* is the first unit vector."""
     replicas, _, dim = arms.shape
@@ -196,7 +213,7 @@ def warmed_up(policy, arms, rng, rounds=25):
         played = policy.choose(state, arms, noise_for(policy, dim, rng, replicas))
         features = policy.features(state, arms, played)
         rewards = arms[np.arange(replicas), played, 0] + 0.5 * rng.standard_normal(replicas)
-        policy.learn(state, features, rewards, np.arange(replicas))
+        policy.learn(state, features, acceptable(policy, rewards), np.arange(replicas))
     return state
 
 

@@ -17,6 +17,7 @@ from tests.policies.configurations import (
     CONFIGURATIONS,
     DEFAULTS,
     FEW,
+    acceptable,
     make_arms,
     noise_for,
     short,
@@ -64,7 +65,7 @@ def test_the_probabilities_of_a_decision_sum_to_one(policy):
         agent = Agent(policy, dim=offered.shape[1], seed=2)
         for _ in range(20):
             decision = agent.decide(offered)
-            agent.learn(decision, float(offered[decision.arm, 0]))
+            agent.learn(decision, float(acceptable(policy, offered[decision.arm, 0])))
             assert 0.0 < decision.probability <= 1.0 + 1e-12
             if isinstance(policy, LinTS) and policy.propensity != "exact":
                 assert decision.probabilities is None  # an estimate for the played arm alone
@@ -165,13 +166,13 @@ def test_a_saved_agent_continues_identically(policy, tmp_path):
     agent = Agent(policy, dim=arms.shape[1], seed=5)
     waiting = [agent.decide(arms) for _ in range(300)]
     for decision in waiting[::2]:
-        agent.learn(decision, float(rng.standard_normal()))
+        agent.learn(decision, float(acceptable(policy, rng.standard_normal())))
     agent.save(tmp_path / "agent")
     twin = Agent.load(tmp_path / "agent")
     assert twin.pending == agent.pending
     for late in waiting[1:40:2]:
         for one in (agent, twin):
-            one.learn(late.id, 0.25)
+            one.learn(late.id, 1.0)
     for _ in range(50):
         a, b = agent.decide(arms), twin.decide(arms)
         assert (a.id, a.arm) == (b.id, b.arm)
@@ -203,7 +204,7 @@ def test_bad_arms_are_refused_and_leave_the_agent_untouched(policy, bad):
     arms = make_arms(policy, rng, arms=DIM if takes_one_hot(policy) else ARMS)[0]
     agents = [Agent(policy, dim=DIM, seed=1) for _ in range(2)]
     for agent in agents:
-        agent.learn(agent.decide(arms), 0.5)
+        agent.learn(agent.decide(arms), 1.0)
     before = {name: array.copy() for name, array in agents[0].state.arrays().items()}
     with pytest.raises((ValueError, TypeError), match="arms"):
         agents[0].decide(bad)
@@ -252,4 +253,4 @@ def test_awkward_arm_sets_have_an_answer(policy):
             assert (p >= 0).all()
             assert abs(p.sum() - 1) <= 1e-12
             assert -np.inf < decision.log_probability <= 1e-12
-            agent.learn(decision, 0.3)
+            agent.learn(decision, float(acceptable(policy, 0.3)))

@@ -10,6 +10,7 @@ from linmed.policies import LinTS
 from tests.policies.configurations import (
     BEYOND,
     CASES,
+    acceptable,
     noise_for,
     rows_of,
     shaped_arms,
@@ -86,7 +87,8 @@ def test_a_replica_does_not_depend_on_the_others(policy, shape):
             errors = rng.standard_normal(replicas)[rows]
             played = policy.choose(state, arms[rows], noise)
             features = policy.features(state, arms[rows], played)
-            policy.learn(state, features, arms[rows, played, 0] + errors, np.arange(len(rows)))
+            rewards = acceptable(policy, arms[rows, played, 0] + errors)
+            policy.learn(state, features, rewards, np.arange(len(rows)))
         return state, policy.log_probabilities(state, arms[rows])
 
     together, p_together = run(np.arange(replicas))
@@ -105,7 +107,7 @@ def test_rounds_played_in_one_call_are_the_rounds_played_one_by_one(policy, shap
     sets = rounds if changing else 1
     arms = np.stack([shaped_arms(policy, shape, rng, 1 if shared else replicas) for _ in range(sets)])
     dim = arms.shape[-1]
-    rewards = rng.standard_normal((rounds, replicas, shape.arms))
+    rewards = acceptable(policy, rng.standard_normal((rounds, replicas, shape.arms)))
     noise = np.stack([noise_for(policy, dim, rng, replicas) for _ in range(rounds)])
     together, singly = policy.start(replicas, dim), policy.start(replicas, dim)
     played = np.empty((rounds, replicas), dtype=np.int64)

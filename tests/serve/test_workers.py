@@ -71,8 +71,8 @@ def test_a_worker_killed_under_load_loses_nothing_and_comes_back(
                     decision = client.post("/v1/bandits/b/decide", json={"arms": ARMS})
                     assert decision.status_code in (200, 503), decision.text
                     if decision.status_code == 200:
-                        decided.append(decision.json()["decision_id"])
-                        body = {"decision_id": decided[-1], "reward": 0.5}
+                        body = {"decision_id": decision.json()["decision_id"], "reward": 0.5}
+                        decided.append(body["decision_id"])
                         if client.post("/v1/bandits/b/reward", json=body).status_code == 200:
                             rewarded.append(body["decision_id"])
 

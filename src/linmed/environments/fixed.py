@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from linmed import checks
 from linmed.checks import Floats
 from linmed.environments.base import Block
+from linmed.environments.links import LinkedEnvironment
 from linmed.environments.noise import NoisyEnvironment
 
 
@@ -26,7 +27,7 @@ class _Given(NoisyEnvironment):
     def _block(self) -> tuple[Floats, Floats]:
         """Arms and means, the same arrays for every trial: the simulation sees that they are shared."""
         arms, theta = self._problem()
-        return arms, self._valid(arms @ theta)
+        return arms, self._valid(self._means(arms @ theta))
 
     def blocks(self, rng: np.random.Generator) -> Iterator[Block]:
         """The given arms in every round."""
@@ -36,11 +37,13 @@ class _Given(NoisyEnvironment):
 
 
 @dataclass(frozen=True)
-class FixedArms(_Given):
+class FixedArms(LinkedEnvironment, _Given):
     """A set of arms and a θ* of one's own.
 
     >>> FixedArms([[1, 0], [0.6, 0.8]], theta=[1, 0], sigma=0.1).name
     'FixedArms(2 arms, dim=2, sigma=0.1)'
+    >>> FixedArms([[1, 0], [0.6, 0.8]], theta=[1, 0], link="logistic", intercept=-3).name
+    'FixedArms(2 arms, dim=2, link=logistic, intercept=-3.0)'
     """
 
     arms: ArrayLike
@@ -70,7 +73,9 @@ class FixedArms(_Given):
     def name(self) -> str:
         """How many arms and features, not each of them."""
         count, dim = np.shape(self.arms)
-        return f"FixedArms({count} arms, dim={dim}, sigma={self.sigma})"
+        law = f"sigma={self.sigma}" if self.link == "identity" else f"link={self.link}"
+        beside = f", intercept={self.intercept}" if self.intercept else ""
+        return f"FixedArms({count} arms, dim={dim}, {law}{beside})"
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ import numpy as np
 
 from linmed import checks
 from linmed.checks import Floats, Ints
-from linmed.environments.base import LAST_ROUND, Block, Environment
+from linmed.environments.base import Block
+from linmed.environments.click_rewards import ClickEnvironment
 
 KINDS, TOPICS = 9, 8
 """Of readers, and of articles: d = 72 without ids."""
@@ -22,7 +23,7 @@ MIXED_READER, MIXED_ARTICLE = 0.1, 0.1
 
 
 @dataclass(frozen=True)
-class News(Environment):
+class News(ClickEnvironment):
     """A reader a round, for whom one of the live articles is chosen; reward 1 for a click.
 
     A trial has readers of 9 kinds, articles on 8 topics, a rate for each kind and topic (what the kind thinks
@@ -48,10 +49,9 @@ class News(Environment):
     def __post_init__(self) -> None:
         if not isinstance(self.ids, bool):
             raise TypeError(f"ids must be True or False, got {self.ids!r}")
-        for name in ("live", "articles", "swap_every", "clicks_after"):
+        for name in ("live", "articles", "swap_every"):
             self._set(name, checks.whole(name, getattr(self, name)))
-        self._set("timeout", checks.whole("timeout", self.timeout, at_least=0))
-        checks.between("timeout", self.timeout, 0, LAST_ROUND)
+        super().__post_init__()
         if self.live > self.articles:
             raise ValueError(
                 f"live must be at most articles={self.articles}, all that there are, got {self.live}"
@@ -67,14 +67,6 @@ class News(Environment):
         """Two megabytes of arms."""
         return max(1, min(1024, (1 << 18) // (self.live * self.dim)))
 
-    def rewards(self, means: Floats, noise: Floats) -> Floats:
-        """1 for a click, 0 for none."""
-        return (noise < means).astype(np.float64)
-
-    def known_after(self, rewards: Floats, delays: Ints) -> Ints:
-        """A click as soon as it was made, that there was none after the timeout."""
-        return np.where(rewards > 0.0, delays, self.timeout)
-
     def blocks(self, rng: np.random.Generator) -> Iterator[Block]:
         """Rates, articles and who is live first; then readers, clicks and when they are known."""
         (waiting,) = rng.spawn(1)  # a stream of its own: lateness leaves everything else as it was
@@ -89,9 +81,7 @@ class News(Environment):
             readers = rng.dirichlet(np.full(KINDS, MIXED_READER), rounds)  # (rounds, kinds)
             shown = self._shown(rng, live, resting, first)  # (rounds, live)
             rates = np.take_along_axis((1.0 - APPEAL) * readers @ liking + APPEAL * appeal, shown, axis=1)
-            delays = None
-            if self.timeout:
-                delays = np.minimum(waiting.geometric(1.0 / self.clicks_after, rounds), self.timeout)
+            delays = self._delays(waiting)
             yield Block(self._arms(readers, topics[shown], shown), rates, rng.random(rounds), delays)
             first += rounds
 

@@ -44,7 +44,12 @@ class NoisyEnvironment(Environment):
     @property
     def additive(self) -> bool:
         """All but coin flips."""
-        return type(self).rewards is NoisyEnvironment.rewards and self.noise not in FLIPS
+        return type(self).rewards is NoisyEnvironment.rewards and self._added
+
+    @property
+    def _added(self) -> bool:
+        """Whether the noise is added to the mean."""
+        return self.noise not in FLIPS
 
     def rewards(self, means: Floats, noise: Floats) -> Floats:
         """mean + noise; with coin flips the higher reward where a uniform falls below its probability."""
@@ -54,6 +59,10 @@ class NoisyEnvironment(Environment):
             # σ(2u − 1) < mean has probability (1 + mean/σ)/2, also where σ = 0.
             return np.where(self.sigma * (2.0 * noise - 1.0) < means, self.sigma, -self.sigma)
         return means + noise
+
+    def _means(self, scores: Floats) -> Floats:
+        """The mean rewards of arms with these ⟨a, θ*⟩."""
+        return scores
 
     def _noise(self, rng: np.random.Generator) -> Floats:
         """The noise of one block (rounds,)."""

@@ -7,11 +7,11 @@ import numpy as np
 
 from linmed import checks
 from linmed.environments.base import Block, on_sphere
-from linmed.environments.noise import NoisyEnvironment
+from linmed.environments.links import LinkedEnvironment
 
 
 @dataclass(frozen=True)
-class UnitBall(NoisyEnvironment):
+class UnitBall(LinkedEnvironment):
     """K arms and θ* uniform on the unit sphere of R^d; they stay the same through a trial."""
 
     arms: int = 10
@@ -25,12 +25,12 @@ class UnitBall(NoisyEnvironment):
         super().__post_init__()
         self._set("arms", checks.whole("arms", self.arms))
         self._set("dim", checks.whole("dim", self.dim))
-        self._check_means(-1.0, 1.0)
+        self._valid(self._means(np.array([-1.0, 1.0])))
 
     def blocks(self, rng: np.random.Generator) -> Iterator[Block]:
         """θ* and the arms first, then noise."""
         theta = on_sphere(rng, self.dim)
         arms = on_sphere(rng, self.arms, self.dim)
-        means = arms @ theta
+        means = self._means(arms @ theta)
         while True:
             yield Block(arms, means, self._noise(rng))

@@ -7,15 +7,17 @@ from typing import Any
 
 from rich.console import Console
 
+from linmed.experiments import clicks, robustness
 from linmed.experiments.catalogue import EXPERIMENTS
 from linmed.experiments.ledger import decided_first, tally
 from linmed.experiments.markup import SIGN
 from linmed.experiments.output import OutputError
-from linmed.experiments.robustness import Robustness
-from linmed.experiments.robustness import run as our_own
 from linmed.experiments.run import DECISIVE_MINUTES, Report, chosen
 from linmed.experiments.run import run as reproduce
 from linmed.simulation import StoreError
+
+OWN = {"robustness": "what wrong guesses of σ and S cost", "clicks": "a logistic model beside a linear one"}
+"""Experiments of our own, which are no part of the paper's ledger and are run by themselves."""
 
 
 def add_parser(subparsers: Any) -> argparse.ArgumentParser:
@@ -25,8 +27,8 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         help="run the paper's experiments again and say which of its claims hold",
         description="Run the paper's experiments again, judge its claims and write a report. The "
         "same command again computes only what is missing.",
-        epilog=f"Experiments: {', '.join(EXPERIMENTS)}. By itself: {Robustness.name}, what wrong guesses of "
-        "σ and S cost, with rules and a ledger of our own.",
+        epilog=f"Experiments: {', '.join(EXPERIMENTS)}. By themselves, with rules and a ledger of our own: "
+        f"{'; '.join(f'{name}, {words}' for name, words in OWN.items())}.",
     )
     parser.add_argument("experiments", nargs="*", metavar="EXPERIMENT", help="which ones (default: all)")
     parser.add_argument(
@@ -66,6 +68,20 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         default=os.environ.get("LINMED_ML100K") or None,
         help="an ml-100k directory (default: $LINMED_ML100K; without one, generated features)",
     )
+    parser.add_argument(
+        "--open-bandit",
+        metavar="DIR",
+        default=os.environ.get("LINMED_OPEN_BANDIT") or None,
+        help="clicks: the Open Bandit Dataset's folder (default: $LINMED_OPEN_BANDIT; without one, its part "
+        "is left out)",
+    )
+    parser.add_argument(
+        "--vowpal-wabbit",
+        metavar="PYTHON",
+        default=os.environ.get("LINMED_VOWPAL_WABBIT") or None,
+        help="clicks: an interpreter that has vowpalwabbit, which is installed in an environment of its own "
+        "(default: $LINMED_VOWPAL_WABBIT; without one, it is not played)",
+    )
     parser.set_defaults(run=run)
     return parser
 
@@ -74,9 +90,8 @@ def run(args: argparse.Namespace) -> int:
     """Carry out the command; 0 if the report was written, 2 for a wrong request, 130 after Ctrl-C."""
     console = Console(stderr=True)
     try:
-        if Robustness.name in args.experiments:
-            report = _robustness(args)
-            _print(report)
+        if any(name in OWN for name in args.experiments):
+            _print(_our_own(args))
             return 0
         chosen(args.experiments)
         report = reproduce(
@@ -96,16 +111,18 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _robustness(args: argparse.Namespace) -> Report:
-    """Our own experiment, which is no part of the paper's ledger."""
+def _our_own(args: argparse.Namespace) -> Report:
+    """An experiment that is no part of the paper's ledger."""
+    name = next(name for name in args.experiments if name in OWN)
     if len(args.experiments) > 1:
-        raise ValueError(f"{Robustness.name} has a ledger of its own: run it by itself")
+        raise ValueError(f"{name} has a ledger of its own: run it by itself")
     if args.variant != "text":
-        raise ValueError(f"{Robustness.name} is not in the authors' public code: leave --variant out")
-    return our_own(
-        args.scale, args.out, args.workers, args.cluster,
-        trials=args.trials, horizon=args.horizon, seed=args.seed,
-    )  # fmt: skip
+        raise ValueError(f"{name} is not in the authors' public code: leave --variant out")
+    where = args.scale, args.out, args.workers, args.cluster
+    sizes = {"trials": args.trials, "horizon": args.horizon, "seed": args.seed}
+    if name == "robustness":
+        return robustness.run(*where, **sizes)
+    return clicks.run(*where, **sizes, open_bandit=args.open_bandit, vowpal_wabbit=args.vowpal_wabbit)
 
 
 def _print(report: Report) -> None:

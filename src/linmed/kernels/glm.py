@@ -197,7 +197,8 @@ def bend_all(family, intercept, best, z, log_f, root):
     for i in range(K):
         if log_f[i] < 0.0:
             factor = bend(family, intercept + z[i], max(top - z[i], 0.0))
-            log_f[i] = max(log_f[i] * factor, LOWEST)
+            value = log_f[i] * factor
+            log_f[i] = value if value > LOWEST else LOWEST
     for first in range(0, K, LANES):
         store(root, first, exponential(multiply(load(log_f, first), splat(0.5))))
 

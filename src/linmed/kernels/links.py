@@ -84,7 +84,7 @@ def bend(family, z, gap):
     if family == POISSON:
         if abs(gap) < SMALL:
             return series(gap, 1.0, 1.0, 1.0, 1.0)
-        return 2.0 * (math.expm1(gap) - gap) / (gap * gap)
+        return 2.0 * (math.expm1(gap) - gap) / gap / gap
     if gap < 0.0:  # an unclick is a click at −z
         z, gap = -z, -gap
     e = math.exp(-abs(z))
@@ -107,7 +107,7 @@ def bend(family, z, gap):
         divergence = (math.log1p(small * math.expm1(gap)) - small * gap) / v
     else:
         divergence = (softplus(z + gap) - softplus(z) - small * gap) / v
-    return 2.0 * divergence / (gap * gap)
+    return 2.0 * divergence / gap / gap
 
 
 @inlined
@@ -115,7 +115,7 @@ def settle(family, precision, z, h, y):
     """The root z′ of z′ − z + h(μ(z′) − y), with τ(z′ − y) for Gaussian rewards: where one reward takes z.
 
     The function increases, so there is one. Newton's method within a bracket, which is halved where that
-    would leave it.
+    would leave it or go to and fro.
     """
     if family == GAUSSIAN:
         return z + precision * h / (1.0 + precision * h) * (y - z)
@@ -135,6 +135,7 @@ def settle(family, precision, z, h, y):
     slack = 1e-15 * max(1.0, abs(z))
     x = z - h * (mean(family, precision, z) - y) / (1.0 + h * variance(family, precision, z))
     x = min(max(x, low), high)
+    last = math.inf
     for _ in range(200):
         g = x - z + h * (mean(family, precision, x) - y)
         if g > 0.0:
@@ -143,10 +144,10 @@ def settle(family, precision, z, h, y):
             low = x
         step = g / (1.0 + h * variance(family, precision, x))
         following = x - step
-        if not low <= following <= high:
+        if not low <= following <= high or 2.0 * abs(step) > last:
             following = 0.5 * (low + high)
             step = x - following
-        x = following
-        if abs(step) <= slack:
+        x, last = following, abs(step)
+        if last <= slack:
             break
     return x

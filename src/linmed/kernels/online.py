@@ -5,6 +5,8 @@ import math
 import numpy as np
 
 from linmed.kernels.compile import kernel
+from linmed.kernels.glm import CONSTANT, FAMILY, PRECISION, Glm
+from linmed.kernels.links import mean
 from linmed.kernels.ridge import Ridge, absorb, refresh
 
 
@@ -25,6 +27,39 @@ def ridge_predict_learn(state, arms, offsets, chosen, rewards, out):
             out[i] = predicted
         if absorb(belief, 0, arms, chosen[t], rewards[t], u):
             refresh(belief, 0)
+
+
+@kernel
+def glm_predict_learn(state, arms, offsets, chosen, rewards, out):
+    """As above with a generalised linear model: a `Glm` of one replica and one expert."""
+    belief = Glm(*state)
+    told = belief.told[0]
+    u = np.empty(arms.shape[1])
+    for t in range(rewards.shape[0]):
+        for i in range(offsets[t], offsets[t + 1]):
+            z = told[CONSTANT] * belief.intercept[0]
+            for k in range(arms.shape[1]):
+                z += arms[i, k] * belief.theta[0, k]
+            out[i] = mean(int(told[FAMILY]), told[PRECISION], z)
+        absorb(belief, 0, arms, chosen[t], rewards[t], u)
+
+
+@kernel
+def rates_predict_learn(sums, counts, lam, offsets, arm, rewards, out):
+    """As below, but each arm's mean is drawn towards that of all arms so far, which begins at 1/2."""
+    total, count = 0.0, 0.0
+    for a in range(sums.shape[0]):
+        total += sums[a]
+        count += counts[a]
+    for t in range(rewards.shape[0]):
+        base = (total + 0.5) / (count + 1.0)
+        for i in range(offsets[t], offsets[t + 1]):
+            a = i - offsets[t]
+            out[i] = (sums[a] + lam * base) / (counts[a] + lam)
+        sums[arm[t]] += rewards[t]
+        counts[arm[t]] += 1.0
+        total += rewards[t]
+        count += 1.0
 
 
 @kernel

@@ -26,7 +26,7 @@ from linmed.ope.evaluate import difference, evaluate, sequence
 from linmed.ope.intervals import OPEWarning
 from linmed.ope.learn import learn_from
 from linmed.ope.plot import plot_sequences
-from linmed.ope.regression import Refitted, Ridge
+from linmed.ope.regression import Logistic, Refitted, Ridge
 from linmed.ope.replay import Replay, ReplayResult
 from linmed.ope.targets import Frozen, Target, as_target
 from linmed.ope.verdict import Arms, LogVerdict, verdict
@@ -48,6 +48,7 @@ __all__ = [
     "Frozen",
     "LogDrift",
     "LogVerdict",
+    "Logistic",
     "MarginalIPW",
     "OPEWarning",
     "Refitted",

@@ -27,6 +27,7 @@ from linmed.ope.evaluate import COMPARABLE, difference, evaluate, sequence
 from linmed.ope.intervals import VALID
 from linmed.ope.page import tell
 from linmed.ope.plot import plot_sequences
+from linmed.ope.regression import NAMED
 from linmed.ope.report import Report, meaning, rows, unexplained, unread
 from linmed.ope.request import INTERVAL, USUAL
 from linmed.ope.sequences import KINDS
@@ -57,6 +58,10 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         "--estimator", action="append", dest="estimators", choices=list(ESTIMATORS),
         help=f"may be repeated; default: {', '.join(USUAL)} (dr where the log tells of every arm)",
     )  # fmt: skip
+    add(
+        "--regressor", choices=list(NAMED), default="ridge",
+        help="reward model of dm, dr and the like; logistic for clicks; default: ridge",
+    )  # fmt: skip
     add("--interval", choices=list(VALID), default=INTERVAL, help=f"default: {INTERVAL}")
     add_question(parser)
     add("--diagnose", action="store_true", help="also look at weights and overlap")
@@ -76,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
     others = [target for target in targets if baseline is not None and target.name != baseline.name]
     if baseline is not None and not others:
         raise ValueError(f"--diff {args.diff} needs another --target to compare with {baseline.name}")
-    asked = options(args)
+    asked = {**options(args), "regressor": args.regressor}
     kind = args.interval if args.interval in KINDS else INTERVAL
     traces: dict[str, Table] = {}
     tables: dict[str, Table] = {}

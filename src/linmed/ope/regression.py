@@ -12,6 +12,7 @@ from linmed import checks
 from linmed.checks import BadType, BadValue, Floats
 from linmed.kernels import online, ridge
 from linmed.ope.rounds import Rounds
+from linmed.policies.glm import GlmState, LogisticMED
 
 FIRST_FIT = 32
 GROWTH = 1.5
@@ -57,6 +58,39 @@ class Ridge:
         if extra > 0:
             self._sums = np.concatenate([self._sums, np.zeros(extra)])
             self._counts = np.concatenate([self._counts, np.zeros(extra)])
+
+
+class Logistic(Ridge):
+    """Logistic regression on the arms' features, with an intercept of its own: for rewards between 0 and 1.
+
+    One pass, updated after every decision as `LogisticMED` is; predictions are rates, so they stay between 0
+    and 1. Without features in the log each arm's rate so far is drawn towards that of all arms.
+    """
+
+    def __init__(self, penalty: float = 1.0):
+        super().__init__(penalty)
+        self._policy = LogisticMED(ridge=self.penalty)
+        self._model: GlmState | None = None
+
+    def predict_learn(self, rounds: Rounds) -> Floats:
+        """One pass of the kernel."""
+        if not self._policy.accepts(rounds.reward).all():
+            wrong = rounds.reward[~self._policy.accepts(rounds.reward)][0]
+            said = f"regressor='logistic' is for rewards between 0 and 1, as clicks are, got {wrong:g}"
+            raise BadValue("regressor", f"{said}: use 'ridge'")
+        offsets = rounds.offsets
+        out = np.empty(offsets[-1])
+        if rounds.arms is None:
+            self._grow(int(np.max(np.diff(offsets))))
+            online.rates_predict_learn(
+                self._sums, self._counts, self.penalty, offsets, rounds.arm, rounds.reward, out
+            )
+            return out
+        if self._model is None:
+            self._model = self._policy.start(1, rounds.arms.shape[1])
+        arms = checks.for_kernels(rounds.arms)
+        online.glm_predict_learn(self._model.parts(), arms, offsets, rounds.chosen, rounds.reward, out)
+        return out
 
 
 class Refitted:
@@ -110,10 +144,15 @@ class Refitted:
         return np.eye(int(counts[0]))[rounds.arm_number]
 
 
+NAMED = {"ridge": Ridge, "logistic": Logistic}
+
+
 def as_model(regressor: Any) -> RewardModel:
-    """None → ridge; a `Ridge` or `Refitted` as it is (a fresh copy); any regressor → `Refitted`."""
+    """None → ridge; a name or one of these models, a fresh copy; any regressor → `Refitted`."""
     if regressor is None:
         return Ridge()
+    if isinstance(regressor, str):
+        return NAMED[checks.option("regressor", regressor, tuple(NAMED))]()
     if isinstance(regressor, (Ridge, Refitted)):
         return copy.deepcopy(regressor)
     return Refitted(regressor)

@@ -76,6 +76,9 @@ class EvaluateRequest(BaseModel):
         description="Seconds: only decisions that are at least so much older than the newest decision or "
         "reward of the log are judged.",
     )
+    regressor: Literal["ridge", "logistic"] = Field(
+        default="ridge", description="The reward model of 'dm', 'dr' and the like; 'logistic' is for clicks."
+    )
     drift: bool | None = Field(
         default=None, description="Whether values may change over time; false promises that they do not."
     )

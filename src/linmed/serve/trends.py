@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
 from linmed.log import Malformed
-from linmed.policies import Greedy, Policy
+from linmed.policies import GLMMED, GLMPolicy, Greedy, Policy
 from linmed.serve import store
 from linmed.serve.database import decisions
 from linmed.serve.errors import INPUT, Refused, field_of
@@ -240,6 +240,10 @@ def number(value: float) -> float | None:
 
 
 def greedy_of(policy: Policy) -> Policy:
-    """Greedy with the same ridge estimate as `policy`."""
+    """Greedy with the same estimate as `policy`."""
+    if isinstance(policy, GLMPolicy):
+        belief = ("family", "norm_bound", "ridge", "intercept", "sigma")
+        kept: dict[str, Any] = {name: getattr(policy, name) for name in belief}
+        return GLMMED(**kept, alpha_emp=1.0, alpha_opt=0.0, label="Greedy")
     shared = ("sigma", "norm_bound", "ridge")
     return Greedy(**{name: getattr(policy, name) for name in shared if hasattr(policy, name)})

@@ -19,10 +19,11 @@ def attainable(environment: Environment, horizon: int, trials: int, seed: int = 
         raise TypeError(f"environment must be an Environment, got {environment!r}")
     horizon, trials = checks.whole("horizon", horizon), checks.whole("trials", trials)
     seed = checks.whole("seed", seed, at_least=0)
-    return np.array([_best(environment, horizon, seed, trial) for trial in range(trials)])
+    return np.array([best_of_trial(environment, horizon, seed, trial) for trial in range(trials)])
 
 
-def _best(environment: Environment, horizon: int, seed: int, trial: int) -> float:
+def best_of_trial(environment: Environment, horizon: int, seed: int, trial: int) -> float:
+    """The same of one trial."""
     worlds = Worlds(environment, [stream(seed, "environment", trial)])
     total, done = 0.0, 0
     while done < horizon:
