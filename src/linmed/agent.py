@@ -84,6 +84,7 @@ class Agent:
         self._run = secrets.token_hex(4)
         self._decisions = 0
         self._pending: dict[str, Floats] = {}  # what learn() needs, by decision, oldest first
+        self._timed = policy.on_clock
         self._moments: dict[str, float] = {}  # when each was taken, where the policy wants to know
         self._open(log)
 
@@ -93,7 +94,8 @@ class Agent:
         `time`, in seconds since 1970, is when: now, unless given. The log has it, and so does a policy that
         forgets by the clock.
         """
-        matrix, moment = self._formed(arms), self._moment(time)
+        matrix = self._formed(arms)
+        moment = self._moment(time) if self._timed or time is not None else None
         with self._lock:
             before = self.state.copy() if self.log is not None and self.policy.remembers else None
             self._draw_ahead(1)
@@ -125,7 +127,7 @@ class Agent:
             ]
             if len(stacks) > 1:  # back into their order
                 found = [found[j] for j in np.argsort([i for some, _ in stacks for i in some])]
-            moment = self._moment(None)
+            moment = self._moment(None) if self._timed else None
             return [self._settle(matrix, drawn, moment) for matrix, drawn in found]
 
     def learn(self, decision: Decision | str, reward: float) -> None:
@@ -141,7 +143,7 @@ class Agent:
                 # A log opened after the decision was made has no row for the reward to join.
                 with contextlib.suppress(KeyError):
                     self.log.reward(identifier, value)
-            self._live.learn(features, value, self._moments.get(identifier))
+            self._live.learn(features, value, self._moments[identifier] if self._timed else None)
             del self._pending[identifier]
             self._moments.pop(identifier, None)
 
@@ -323,7 +325,7 @@ class Agent:
             agent._draw_ahead(meta["used"])
             agent._used = meta["used"]
             agent._pending = dict(zip(meta["pending"], pending, strict=True))
-            if agent.policy.on_clock:
+            if agent._timed:
                 moments = map(float, meta["moments"])
                 agent._moments = dict(zip(meta["pending"], moments, strict=True))
         except (KeyError, TypeError, AttributeError, MemoryError) as error:
@@ -389,10 +391,10 @@ class Agent:
                 raise checks.BadValue("sets", f"in sets[{i}]: {checks.bad_entry('arms', matrix)}")
         return stacks
 
-    def _moment(self, time: float | None) -> float | None:
-        """When a decision is taken, in whole microseconds as a log has it; None where nobody asks."""
+    def _moment(self, time: float | None) -> float:
+        """When a decision is taken: now, unless told; in whole microseconds, as a log has it."""
         if time is None:
-            return clock.time_ns() // 1000 / 1e6 if self.policy.on_clock else None
+            return clock.time_ns() // 1000 / 1e6
         return round(checks.between("time", time, -6e10, 2.5e11) * 1e6) / 1e6  # the years 68 to 9892
 
     def _settle(self, matrix: Floats, drawn: Drawn, moment: float | None) -> Decision:
@@ -416,7 +418,7 @@ class Agent:
         self._used += 1
         self._decisions += 1
         self._pending[identifier] = kept
-        if moment is not None and self.policy.on_clock:
+        if self._timed and moment is not None:
             self._moments[identifier] = moment
         if self.max_pending is not None and len(self._pending) > self.max_pending:
             oldest = next(iter(self._pending))

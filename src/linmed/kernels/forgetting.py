@@ -80,7 +80,7 @@ class Forgetting(NamedTuple):
 
     def absorb(self, r, features, i, reward, u):
         """One observation of replica r, its time unknown."""
-        absorb_at(self, r, features, i, reward, self.clock[r], u)
+        absorb_at(parts(self), r, features, i, reward, self.clock[r], u)
         return False
 
     def replicas(self):
@@ -101,21 +101,44 @@ def observing_at(Belief: type) -> Any:
     def observe(state, features, rewards, times, owners):
         """The i-th of m belongs to replica owners[i].  features (m,d), rewards, times, owners (m,)."""
         version  # noqa: B018
-        belief = Belief(*borrowed(state))
         u = np.empty(features.shape[1])
         for i in range(features.shape[0]):
-            absorb_at(belief, owners[i], features, i, rewards[i], times[i], u)
+            absorb_at(state, owners[i], features, i, rewards[i], times[i], u)
 
     return observe
 
 
 @inlined
-def absorb_at(belief, r, features, i, reward, time, u):
-    """One observation of replica r, whose decision was taken at `time`."""
-    model = Ridge(
+def parts(belief):
+    """A `Forgetting` as a plain tuple."""
+    return (
         belief.theta, belief.count, belief.gram, belief.gram_low, belief.inverse, belief.moment,
-        belief.moment_low, belief.logdet, belief.rss, belief.leveraged,
+        belief.moment_low, belief.logdet, belief.rss, belief.leveraged, belief.told, belief.weight,
+        belief.score, belief.rules, belief.leader, belief.rewards, belief.clock, belief.trust, belief.loss,
+        belief.evidence, belief.happened, belief.adoptions, belief.alarms,
     )  # fmt: skip
+
+
+@deferred(
+    "void(Tuple((f8[:,::1], f8[::1], f8[:,:,::1], f8[:,:,::1], f8[:,:,::1], f8[:,::1], f8[:,::1], f8[::1],"
+    "f8[::1], f8[::1], f8[:,::1], f8[:,::1], f8[:,::1], f8[:,::1], i8[::1], i8[::1], f8[::1], f8[::1],"
+    "f8[::1], f8[::1], i8[:,::1], f8[:,:,::1], f8[:,:,::1])), intp, f8[:,::1], intp, f8, f8, f8[::1])"
+)
+def absorb_at(state, r, features, i, reward, time, u):
+    """One observation of replica r, whose decision was taken at `time`; compiled once for all rules."""
+    belief, features, u = Forgetting(*borrowed(state)), borrowed(features), borrowed(u)
+    model = Ridge(
+        belief.theta,
+        belief.count,  # type: ignore[arg-type]
+        belief.gram,
+        belief.gram_low,
+        belief.inverse,
+        belief.moment,
+        belief.moment_low,
+        belief.logdet,
+        belief.rss,
+        belief.leveraged,
+    )
     d, experts = u.shape[0], belief.weight.shape[1]
     first = r * (experts + 1)
     turn = belief.rewards[r] % d
