@@ -128,17 +128,10 @@ def absorb_at(state, r, features, i, reward, time, u):
     """One observation of replica r, whose decision was taken at `time`; compiled once for all rules."""
     belief, features, u = Forgetting(*borrowed(state)), borrowed(features), borrowed(u)
     model = Ridge(
-        belief.theta,
-        belief.count,  # type: ignore[arg-type]
-        belief.gram,
-        belief.gram_low,
-        belief.inverse,
-        belief.moment,
-        belief.moment_low,
-        belief.logdet,
-        belief.rss,
-        belief.leveraged,
-    )
+        belief.theta, belief.count,  # type: ignore[arg-type]
+        belief.gram, belief.gram_low, belief.inverse, belief.moment, belief.moment_low, belief.logdet,
+        belief.rss, belief.leveraged,
+    )  # fmt: skip
     d, experts = u.shape[0], belief.weight.shape[1]
     first = r * (experts + 1)
     turn = belief.rewards[r] % d
