@@ -10,6 +10,7 @@ __version__ = "0.1.0"
 _HOME = {
     "Agent": "linmed.agent",
     "Decision": "linmed.decision",
+    "Drift": "linmed.drift",
     "Verdict": "linmed.verdict",
     "Verdicts": "linmed.verdict",
     "simulate": "linmed.simulation",
@@ -18,6 +19,7 @@ _HOME = {
 if TYPE_CHECKING:
     from linmed.agent import Agent as Agent
     from linmed.decision import Decision as Decision
+    from linmed.drift import Drift as Drift
     from linmed.policies import *  # noqa: F403
     from linmed.simulation import simulate as simulate
     from linmed.verdict import Verdict as Verdict

@@ -7,6 +7,7 @@ import json
 import os
 import secrets
 import threading
+import time as clock
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -17,9 +18,10 @@ from numpy.typing import ArrayLike
 from linmed import checks, streams
 from linmed.checks import Floats
 from linmed.decision import Decision
+from linmed.drift import Drift, drift_of
 from linmed.files import write_atomically
 from linmed.kernels.linear import all_within
-from linmed.policies import GLMPolicy, Policy, Prediction, RidgePolicy
+from linmed.policies import Forgetful, GLMPolicy, Policy, Prediction, RidgePolicy
 from linmed.policies.live import Drawn, Live
 from linmed.verdict import DELTA, Verdict, judge, look
 
@@ -82,17 +84,24 @@ class Agent:
         self._run = secrets.token_hex(4)
         self._decisions = 0
         self._pending: dict[str, Floats] = {}  # what learn() needs, by decision, oldest first
+        self._timed = policy.on_clock
+        self._moments: dict[str, float] = {}  # when each was taken, where the policy wants to know
         self._open(log)
 
-    def decide(self, arms: ArrayLike) -> Decision:
-        """Choose one of `arms` (K, d). The set may change in size and content from call to call."""
+    def decide(self, arms: ArrayLike, *, time: float | None = None) -> Decision:
+        """Choose one of `arms` (K, d). The set may change in size and content from call to call.
+
+        `time`, in seconds since 1970, is when: now, unless given. The log has it, and so does a policy that
+        forgets by the clock.
+        """
         matrix = self._formed(arms)
+        moment = self._moment(time) if self._timed or time is not None else None
         with self._lock:
             before = self.state.copy() if self.log is not None and self.policy.remembers else None
             self._draw_ahead(1)
             drawn = self._live.decide(matrix, self._noise, self._used)
             try:
-                return self._settle(matrix, drawn)
+                return self._settle(matrix, drawn, moment)
             except BaseException:
                 if before is not None:
                     self.state.restore(before.arrays())
@@ -118,7 +127,8 @@ class Agent:
             ]
             if len(stacks) > 1:  # back into their order
                 found = [found[j] for j in np.argsort([i for some, _ in stacks for i in some])]
-            return [self._settle(matrix, drawn) for matrix, drawn in found]
+            moment = self._moment(None) if self._timed else None
+            return [self._settle(matrix, drawn, moment) for matrix, drawn in found]
 
     def learn(self, decision: Decision | str, reward: float) -> None:
         """Absorb the reward of one decision (or its id), now or much later, in any order."""
@@ -133,11 +143,15 @@ class Agent:
                 # A log opened after the decision was made has no row for the reward to join.
                 with contextlib.suppress(KeyError):
                     self.log.reward(identifier, value)
-            self._live.learn(features, value)
+            self._live.learn(features, value, self._moments[identifier] if self._timed else None)
             del self._pending[identifier]
+            self._moments.pop(identifier, None)
 
-    def observe(self, features: ArrayLike, reward: ArrayLike) -> None:
-        """Absorb data from elsewhere (a warm start): features (d,) with one reward, or (n, d) with (n,)."""
+    def observe(self, features: ArrayLike, reward: ArrayLike, time: ArrayLike | None = None) -> None:
+        """Absorb data from elsewhere (a warm start): features (d,) with one reward, or (n, d) with (n,).
+
+        `time`, one or (n,) in seconds since 1970, is for a policy that forgets by the clock.
+        """
         rows = np.atleast_2d(checks.floats("features", features))
         rewards = np.atleast_1d(checks.floats("reward", reward))
         if rows.ndim != 2 or rows.shape[1] != self.dim:
@@ -145,8 +159,15 @@ class Agent:
         if rewards.shape != (rows.shape[0],):
             raise ValueError(f"reward must have shape ({rows.shape[0]},), one per row, got {rewards.shape}")
         self.policy.check_rewards(rewards)
+        times = None if time is None else np.atleast_1d(checks.floats("time", time))
+        if times is not None and times.shape not in ((1,), rewards.shape):
+            raise checks.BadValue("time", f"time must be one, or one per row, got shape {times.shape}")
         with self._lock:
-            self.policy.observe(self.state, rows, rewards, np.zeros(len(rows), dtype=np.int64))
+            seen = self.state, rows, rewards, np.zeros(len(rows), dtype=np.int64)
+            if times is None:
+                self.policy.observe(*seen)
+            else:
+                self.policy.learn_at(*seen, np.ascontiguousarray(np.broadcast_to(times, rewards.shape)))
 
     def probabilities(self, arms: ArrayLike) -> Floats:
         """The probability with which each of `arms` (K, d) would be played now."""
@@ -178,6 +199,11 @@ class Agent:
         with self._lock:
             return look(by, self.state, matrix, epsilon)
 
+    def drift(self) -> Drift:
+        """Whether the world has changed, for a policy that watches for that: see `Drift` and `Forgetful`."""
+        with self._lock:
+            return drift_of(self.policy, self.state)
+
     @property
     def dim(self) -> int:
         """d: features of an arm."""
@@ -207,7 +233,7 @@ class Agent:
             with self._lock:
                 own: Floats = self.policy.estimate(self.state).inverse[0].copy()
             return own
-        if not isinstance(self.policy, RidgePolicy):
+        if not isinstance(self.policy, (RidgePolicy, Forgetful)):
             raise AttributeError(f"{type(self.policy).__name__} keeps no covariance")
         with self._lock:
             sigma, inverse = self.policy.noise_level(self.state)[0], self.policy.estimate(self.state).inverse
@@ -224,6 +250,11 @@ class Agent:
         """Ids of the decisions whose reward has not come, oldest first."""
         with self._lock:
             return tuple(self._pending)
+
+    def pending_times(self) -> dict[str, float]:
+        """When each decision in `pending` was taken, for a policy that forgets by the clock; else none."""
+        with self._lock:
+            return dict(self._moments)
 
     def pending_features(self) -> dict[str, Floats]:
         """What each decision in `pending` will be learned from, by its id: a copy."""
@@ -246,6 +277,7 @@ class Agent:
                 "run": self._run,
                 "decisions": self._decisions,
                 "pending": list(self._pending),
+                "moments": list(self._moments.values()),
             }
             arrays = {f"state_{name}": array for name, array in self.state.copy().arrays().items()}
             arrays["pending"] = np.array([*self._pending.values()]).reshape(-1, self.dim)
@@ -293,6 +325,9 @@ class Agent:
             agent._draw_ahead(meta["used"])
             agent._used = meta["used"]
             agent._pending = dict(zip(meta["pending"], pending, strict=True))
+            if agent._timed:
+                moments = map(float, meta["moments"])
+                agent._moments = dict(zip(meta["pending"], moments, strict=True))
         except (KeyError, TypeError, AttributeError, MemoryError) as error:
             raise ValueError(f"{path} is not a linmed agent, or it is damaged ({error})") from None
         agent._open(log)
@@ -356,7 +391,13 @@ class Agent:
                 raise checks.BadValue("sets", f"in sets[{i}]: {checks.bad_entry('arms', matrix)}")
         return stacks
 
-    def _settle(self, matrix: Floats, drawn: Drawn) -> Decision:
+    def _moment(self, time: float | None) -> float:
+        """When a decision is taken: now, unless told; in whole microseconds, as a log has it."""
+        if time is None:
+            return clock.time_ns() // 1000 / 1e6
+        return round(checks.between("time", time, -6e10, 2.5e11) * 1e6) / 1e6  # the years 68 to 9892
+
+    def _settle(self, matrix: Floats, drawn: Drawn, moment: float | None) -> Decision:
         """The decision drawn for `matrix`; only when the log has taken it does anything change here."""
         arm, log_probability, log_probabilities, error, vector, kept = drawn
         identifier = f"{self._run}-{self._decisions}"
@@ -372,12 +413,17 @@ class Agent:
                 arms=matrix if self.log_arms else None,
                 policy=self.policy.name,
                 version=self.count,
+                **({} if moment is None else {"time": moment}),
             )
         self._used += 1
         self._decisions += 1
         self._pending[identifier] = kept
+        if self._timed and moment is not None:
+            self._moments[identifier] = moment
         if self.max_pending is not None and len(self._pending) > self.max_pending:
-            del self._pending[next(iter(self._pending))]
+            oldest = next(iter(self._pending))
+            del self._pending[oldest]
+            self._moments.pop(oldest, None)
             self.dropped += 1
         return decision
 
@@ -421,6 +467,7 @@ class Agent:
                 "_lock": None,
                 "_live": (self.policy, self.state.copy()),
                 "_pending": dict(self._pending),
+                "_moments": dict(self._moments),
                 "_bits": copy.deepcopy(self._bits),
             }
 

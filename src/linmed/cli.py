@@ -20,6 +20,7 @@ COMMANDS = {
     "choose": ("linmed.ope.choose_command", "which of several policies earns most on this log?"),
     "compare": ("linmed.ope.compare_command", "an A/B test: groups of visitors against each other"),
     "verdict": ("linmed.ope.verdict_command", "which arm is the best by this log, and is that decided?"),
+    "drift": ("linmed.ope.drift_command", "has the world changed while this log was written?"),
     "serve": ("linmed.serve.command", "the decision service"),
     "warm-up": ("linmed.warm_up", "compile everything now, so that no first decision waits for it"),
     "data": ("linmed.environments.command", "fetch the data sets that may not be shipped"),

@@ -45,21 +45,60 @@ def described(base: type, kind: str, config: Mapping[str, Any]) -> tuple[type[An
 
 
 def parse(kind: str, text: str, makers: Makers[T]) -> T:
-    """`Name` or `Name(parameter=value, …)` with plain values."""
+    """`Name` or `Name(parameter=value, …)` with plain values, or another `Name(…)` inside."""
     match = re.fullmatch(r"\s*([\w-]+)\s*(?:\((.*)\))?\s*", text, flags=re.DOTALL)
     if match is None:
         raise ValueError(
             f"{kind} {text!r} is not a name with parameters in brackets, as in LinMED(sigma=0.5)"
         )
     name, inside = match.groups()
+    # The paper's names, LinMED-90 among them, are none to Python.
+    words = {other: f"maker_{i}" for i, other in enumerate(sorted(makers, key=len, reverse=True))}
+    readable = _outside_quotes(inside or "", words)
+    try:
+        call = ast.parse(f"f({readable})", mode="eval").body
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+            raise ValueError
+        return _made(kind, name, call, makers, {known: other for other, known in words.items()})
+    except (SyntaxError, _Unreadable):
+        raise ValueError(
+            f"the parameters of {kind} {text!r} cannot be read; write each once as name=value, with "
+            "numbers, 'text', True, False, None or [lists]"
+        ) from None
+
+
+class _Unreadable(Exception):
+    """What stands in brackets is no list of parameters."""
+
+
+def _outside_quotes(text: str, words: Mapping[str, str]) -> str:
+    """The text with these words exchanged where they stand before a bracket, but not in quotes."""
+    parts = re.split(r"""('[^']*'|"[^"]*")""", text)
+    for i in range(0, len(parts), 2):
+        for word, other in words.items():
+            parts[i] = re.sub(rf"(?<![\w-]){re.escape(word)}(?=\s*([(),]|$))", other, parts[i])
+    return "".join(parts)
+
+
+def _made(kind: str, name: str, call: ast.Call, makers: Makers[T], words: Mapping[str, str]) -> T:
+    """The object that `name` and the arguments of `call` describe. Nothing is evaluated but literals."""
     if name not in makers:
         near = difflib.get_close_matches(name, makers, n=1, cutoff=0.4)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise ValueError(f"no {kind} is named {name!r}; there are {', '.join(makers)}{hint}")
     cls, fixed = makers[name]
-    parameters = {**fixed, **_parameters(kind, text, inside or "")}
     fields = [field for field in dataclasses.fields(cls) if field.init]  # type: ignore[arg-type]
     known = [field.name for field in fields]
+    parameters = dict(fixed)
+    by_place = [field.name for field in fields if not field.kw_only]
+    given = [*zip(by_place, call.args, strict=False), *((word.arg, word.value) for word in call.keywords)]
+    if len({key for key, _ in given}) < len(given) or len(call.args) > 1 or not all(key for key, _ in given):
+        raise _Unreadable
+    for key, value in given:
+        made = _nested(kind, value, makers, words)
+        if call.args and value is call.args[0] and made is None:
+            raise _Unreadable  # only another object stands without its parameter's name
+        parameters[str(key)] = _literal(value) if made is None else made
     for parameter in parameters:
         if parameter not in known:
             raise ValueError(f"{name} has no parameter {parameter!r}; it has {', '.join(known)}")
@@ -70,18 +109,19 @@ def parse(kind: str, text: str, makers: Makers[T]) -> T:
     return cls(**parameters)
 
 
-def _parameters(kind: str, text: str, inside: str) -> dict[str, Any]:
-    """The keyword arguments written in brackets. Only literals: nothing is evaluated."""
+def _nested(kind: str, value: ast.expr, makers: Makers[T], words: Mapping[str, str]) -> T | None:
+    """The object that a value names; None if it names none."""
+    called = value if isinstance(value, ast.Call) else ast.Call(value, [], [])
+    if not isinstance(called.func, ast.Name):
+        return None
+    name = words.get(called.func.id)
+    if name is None:
+        return None
+    return _made(kind, name, called, makers, words)
+
+
+def _literal(value: ast.expr) -> Any:
     try:
-        call = ast.parse(f"f({inside})", mode="eval").body
-        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.args:
-            raise ValueError
-        names = [word.arg for word in call.keywords]
-        if None in names or len(set(names)) < len(names):
-            raise ValueError
-        return {str(word.arg): ast.literal_eval(word.value) for word in call.keywords}
-    except (SyntaxError, ValueError):
-        raise ValueError(
-            f"the parameters of {kind} {text!r} cannot be read; write each once as name=value, with "
-            "numbers, 'text', True, False, None or [lists]"
-        ) from None
+        return ast.literal_eval(value)
+    except ValueError:
+        raise _Unreadable from None

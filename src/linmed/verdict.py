@@ -28,7 +28,7 @@ from linmed.files import write_atomically
 from linmed.kernels import confidence
 from linmed.kernels.glm import GlmSet
 from linmed.kernels.verdict import CONTRADICTED, UNDECIDED, compare, estimate, following, look_once
-from linmed.policies import GLMPolicy, Policy, RidgePolicy
+from linmed.policies import Forgetful, GLMPolicy, Policy, RidgePolicy
 from linmed.policies.glm import INTERCEPT
 
 DELTA = 0.05
@@ -207,6 +207,12 @@ def judge(policy: Policy, delta: float) -> Judge:
 @lru_cache(maxsize=64)
 def _judge(policy: Policy, delta: float) -> Judge:
     name = type(policy).__name__
+    if isinstance(policy, Forgetful):
+        raise BadType(
+            "policy",
+            f"policy: {name} is for a world that changes, of which no confidence set is proved; "
+            f"{policy.inside.name} may observe the rewards since the last change",
+        )
     if not isinstance(policy, (RidgePolicy, GLMPolicy)):
         raise BadType(
             "policy",

@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import math
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,19 @@ import linmed.kernels
 from linmed import policies
 from linmed.checks import BadType, BadValue
 from linmed.kernels import centred
-from linmed.policies import OFUL, EpsilonGreedy, Greedy, LinMED, LinUCB, MaillardSampling, Policy
+from linmed.policies import (
+    OFUL,
+    EpsilonGreedy,
+    Forgetful,
+    Greedy,
+    LinMED,
+    LinTS,
+    LinUCB,
+    MaillardSampling,
+    Policy,
+)
+from linmed.policies.legends import policy_makers
+from linmed.registry import parse
 from tests.policies.toy import chosen
 
 
@@ -105,3 +118,24 @@ def test_no_kernel_calls_blas():
 def test_maillard_sampling_checks_its_parameters():
     with pytest.raises(BadValue, match="sigma"):
         MaillardSampling(sigma=-1.0)
+
+
+def test_a_policy_inside_another_can_be_written():
+    makers = policy_makers()
+    written = "Forgetful(LinMED-99(sigma=0.3), half_lives=['inf', 200], share=1e-3)"
+    policy = Forgetful(LinMED(sigma=0.3, alpha_emp=0.99), half_lives=(math.inf, 200), share=1e-3)
+    assert parse("policy", written, makers) == policy
+    assert parse("policy", "Forgetful(inside=LinTS-Bayes)", makers).inside == LinTS(scale="bayes")
+    assert parse("policy", "Forgetful(LinMED(label='LinTS, once'))", makers).inside.label == "LinTS, once"
+    for wrong, why in (
+        ("LinMED(0.3)", "cannot be read"),
+        ("LinMED(sigma=x)", "cannot be read"),
+        ("LinMED(sigma=0.3, sigma=0.4)", "cannot be read"),
+        ("LinMED(sigma=__import__('os'))", "cannot be read"),
+        ("Forgetful(LinMED, OFUL)", "cannot be read"),
+        ("Forgetful(Forgetful(LinMED))", "inside must"),
+        ("Forgetful(Nobody(sigma=1))", "cannot be read"),
+        ("Forgetful(LinMED(colour='red'))", "has no parameter 'colour'"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            parse("policy", wrong, makers)

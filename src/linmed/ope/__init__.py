@@ -4,6 +4,7 @@ from linmed.log import DecisionLog
 from linmed.ope.choose import Choice, choose
 from linmed.ope.compare import compare
 from linmed.ope.diagnostics import Diagnosis, calibration, diagnose
+from linmed.ope.drift import LogDrift, drift
 from linmed.ope.estimators import (
     DM,
     DR,
@@ -45,6 +46,7 @@ __all__ = [
     "Diagnosis",
     "Estimator",
     "Frozen",
+    "LogDrift",
     "LogVerdict",
     "Logistic",
     "MarginalIPW",
@@ -62,6 +64,7 @@ __all__ = [
     "compare",
     "diagnose",
     "difference",
+    "drift",
     "evaluate",
     "importance_weights",
     "ipw",

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from linmed import checks
 from linmed.agent import Agent
 from linmed.log import DecisionLog, parse_columns
 from linmed.log.csv_files import csv_schema, csv_source
@@ -30,7 +31,7 @@ COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
 """What the name of a CSV file may end with besides."""
 OPEN_BANDIT = {"timestamp", "item_id", "position", "click"}
 """Columns by which a CSV file is known as one of the Open Bandit Dataset."""
-UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+UNITS = {"": 1.0, **checks.UNITS}
 
 
 def add_log(parser: argparse.ArgumentParser) -> None:

@@ -11,7 +11,8 @@ from linmed import checks
 from linmed.agent import Agent
 from linmed.checks import BadType, BadValue, Floats
 from linmed.log import BATCH, DecisionLog
-from linmed.ope.known import holds
+from linmed.log.schema import TIME
+from linmed.ope.known import begins_with, holds
 from linmed.ope.reader import Reader, Reading
 from linmed.ope.request import Log, as_log
 from linmed.ope.rounds import Problems, Rounds, require
@@ -61,10 +62,14 @@ def learn_from(
         checks.whole("seed", seed, at_least=0)
     log = as_log(log)
     agent: Agent | None = None
-    for vectors, rewards in lessons(log, dim, missing=missing, mature=mature, batch=batch, progress=progress):
+    if policy.on_clock:
+        require(log, ["time"], f"{policy.name}, which forgets by the clock", "log")
+    for vectors, rewards, times in lessons(
+        log, dim, missing=missing, mature=mature, batch=batch, progress=progress
+    ):
         agent = agent or Agent(policy, vectors.shape[1], seed)
         try:
-            agent.observe(vectors, rewards)
+            agent.observe(vectors, rewards, times)
         except ValueError as error:
             raise BadValue("policy", f"{policy.name} cannot learn from {log.name}: {error}") from None
     assert agent is not None
@@ -79,23 +84,28 @@ def lessons(
     mature: float | timedelta | None = None,
     batch: int = BATCH,
     progress: Callable[[int], object] | None = None,
-) -> Iterator[tuple[Floats, Floats]]:
-    """What was played (n,d) and paid (n,), batch by batch; wrong rows are named at the end."""
+) -> Iterator[tuple[Floats, Floats, Floats | None]]:
+    """What was played (n,d) and paid (n,), and when (n,), batch by batch; wrong rows are named at the end.
+
+    Times are in seconds since 1970, and None where the log has none.
+    """
     if dim is not None:
         dim = checks.whole("dim", dim)
     own = holds(log, "features") or ("features" in log.columns and not holds(log, "arms"))
     if not own:
         require(log, ["arms"], "learning without the column 'features'", "log")
-    columns, extra = ((), ("features",)) if own else (("arms",), ())
+    timed = ("time",) if begins_with(log, "time") else ()
+    columns, extra = ((), ("features", *timed)) if own else (("arms",), timed)
     reader = Reader(columns=columns, extra=extra, missing=missing, mature=mature, batch=batch).settled(log)
     reading, wrong = Reading(), Problems()
     for rounds in reader.scan(log, reading):
         vectors = (_features if own else _played)(rounds, dim, wrong)
         _require_small("features", rounds, vectors, wrong)
         _require_small("reward", rounds, rounds.reward[:, None], wrong)
+        times = _times(rounds, wrong) if timed else None
         if not wrong:
             dim = vectors.shape[1]
-            yield vectors, rounds.reward
+            yield vectors, rounds.reward, times
         if progress is not None:
             progress(reading.decisions)
     reading.problems.merge(wrong, 0)
@@ -126,6 +136,16 @@ def _played(rounds: Rounds, dim: int | None, problems: Problems) -> Floats:
     other = np.full(len(rounds), size != (dim or size))
     problems.add(f"arms must have dimension {dim}", rounds.row, other, str(size))
     return rounds.arms.take(rounds.chosen, axis=0)
+
+
+def _times(rounds: Rounds, problems: Problems) -> Floats:
+    """The column `time` (n,), in seconds."""
+    column = rounds.extra["time"].cast(TIME).cast(pa.int64())
+    problems.add(
+        "time must be given in every row, or in none", rounds.row, ~column.is_valid().to_numpy(False), "none"
+    )
+    seconds: Floats = column.fill_null(0).to_numpy().astype(np.float64) / 1e6
+    return seconds
 
 
 def _require_small(name: str, rounds: Rounds, values: Floats, problems: Problems) -> None:

@@ -161,7 +161,9 @@ def verdict(
     verdicts = Verdicts(chosen.features, delta, epsilon)
     dim = chosen.features.shape[1]
     state, found = by.start(1, dim), None
-    for vectors, rewards in lessons(log, dim, missing=missing, mature=mature, batch=batch, progress=progress):
+    for vectors, rewards, _ in lessons(
+        log, dim, missing=missing, mature=mature, batch=batch, progress=progress
+    ):
         found = verdicts.learn(by, state, checks.for_kernels(vectors), checks.for_kernels(rewards))
     assert found is not None
     return LogVerdict(found, chosen, verdicts.decided_after)

@@ -3,6 +3,7 @@
 from linmed.policies.base import Choice, Policy, Prediction, Properties, State
 from linmed.policies.e2d import E2D
 from linmed.policies.exp2 import EXP2
+from linmed.policies.forgetful import Forgetful
 from linmed.policies.glm import GLMMED, GLMPolicy, LogisticMED, LogisticTS, LogisticUCB
 from linmed.policies.greedy import EpsilonGreedy, Greedy
 from linmed.policies.lin_imed import LinIMED
@@ -26,6 +27,7 @@ __all__ = [
     "OFUL",
     "Choice",
     "EpsilonGreedy",
+    "Forgetful",
     "GLMPolicy",
     "Greedy",
     "LinIMED",

@@ -130,6 +130,11 @@ class Policy(ABC):
         return True
 
     @property
+    def on_clock(self) -> bool:
+        """Whether it must know when the decisions were taken that it learns from: see `learn_at`."""
+        return False
+
+    @property
     def scale_free(self) -> bool:
         """Whether multiplying rewards, sigma and norm_bound by one number changes no decision."""
         return True
@@ -165,6 +170,13 @@ class Policy(ABC):
     @abstractmethod
     def learn(self, state: Any, features: Floats, rewards: Floats, replicas: Ints) -> None:
         """Absorb m rewards in place.  features (m,d), rewards (m,), replicas (m,) says whose each is."""
+
+    def learn_at(self, state: Any, features: Floats, rewards: Floats, replicas: Ints, times: Floats) -> None:
+        """`learn`, where it is known when each decision was taken.  times (m,) in seconds since 1970.
+
+        For most rules time plays no part.
+        """
+        self.learn(state, features, rewards, replicas)
 
     def accepts(self, rewards: Floats) -> Bools:
         """Which of these can be rewards of what this policy believes in: for most, every number."""

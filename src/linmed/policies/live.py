@@ -49,11 +49,15 @@ class Live:
         found = choice.arm.tolist(), choice.log_probability.tolist()
         return zip(*found, laws, errors, vectors, kept, strict=False)
 
-    def learn(self, features: Floats, reward: float) -> None:
-        """Absorb the reward of one decision.  features (d,)."""
+    def learn(self, features: Floats, reward: float, time: float | None = None) -> None:
+        """Absorb the reward of one decision, taken at `time`.  features (d,)."""
         learn = self._learner
         if learn is None:
-            self.policy.learn(self.state, features[None], np.array([reward]), np.zeros(1, dtype=np.int64))
+            one = features[None], np.array([reward]), np.zeros(1, dtype=np.int64)
+            if time is None:
+                self.policy.learn(self.state, *one)
+            else:
+                self.policy.learn_at(self.state, *one, np.array([time]))
         else:
             learn(features, reward)
 

@@ -16,6 +16,7 @@ import numpy as np
 from linmed.checks import Floats
 from linmed.kernels.compile import compile_neighbours
 from linmed.policies.base import Policy
+from linmed.policies.forgetful import Forgetful
 from linmed.policies.glm import GLMPolicy
 from linmed.policies.live import Live
 from linmed.policies.ridge import RidgePolicy
@@ -78,19 +79,20 @@ def walk(policy: Policy, shape: Shape) -> float:
     noise = policy.draw_noise(np.random.default_rng(count), (2,), dim)
     for reward in (0.0, 1.0, 0.0):  # while every arm is new, and later
         choice = policy.decide(state, arms, noise[:1])
-        policy.learn(state, choice.features, np.full(1, reward), one)
-        if policy.learns_from_arms:
+        policy.learn_at(state, choice.features, np.full(1, reward), one, np.zeros(1))
+        if policy.learns_from_arms and not policy.on_clock:
             policy.observe(state, arms[0], np.full(count, reward), np.zeros(count, dtype=np.int64))
-    if isinstance(policy, (RidgePolicy, GLMPolicy)):
+    if isinstance(policy, (RidgePolicy, GLMPolicy, Forgetful)):
         policy.predict(state, arms[0])
     policy.choose(state, arms, noise[:1])
     policy.log_probabilities(state, arms)
     if policy.learns_from_arms:
         policy.decide(state, np.concatenate([arms, arms]), noise)
     live = Live(policy, policy.start(1, dim))
-    live.learn(live.decide(arms[0], noise[:, None], 0)[-1], 1.0)
+    live.learn(live.decide(arms[0], noise[:, None], 0)[-1], 1.0, 0.0)
     played = np.empty((1, 1), dtype=np.int64)
-    policy.play(state, arms[None], np.zeros((1, 1, count)), noise[None, :1], played)
+    if not policy.on_clock:
+        policy.play(state, arms[None], np.zeros((1, 1, count)), noise[None, :1], played)
     began = time.thread_time()
     policy.decide(policy.start(1, dim), arms, noise[:1])
     return time.thread_time() - began

@@ -15,6 +15,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 
 import linmed
+from linmed.drift import drift_of
+from linmed.policies import Forgetful
 from linmed.serve import bodies
 from linmed.serve.answers import Json, body_of, checked, failed, http_error, read, refused, without_database
 from linmed.serve.assets import PAGE
@@ -210,6 +212,9 @@ def add_operation(app: FastAPI, server: Server) -> None:
         server.metrics.waiting.set(server.engine.waiting)
         server.metrics.reports.set(server.reporters.waiting)
         server.metrics.broken.set(len(server.memory.broken))
+        for bandit in server.memory.by_name.values():
+            if isinstance(bandit.policy, Forgetful):
+                server.metrics.drifted(bandit.name, drift_of(bandit.policy, bandit.state))
         return Response(server.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 

@@ -168,7 +168,7 @@ class Bandit:
         if self.keeps and self.catalogue:
             arms = self.catalogue.features
         choice = policy.decide(state, arms[None], np.full((1, policy.noise_size(self.dim)), 0.5))
-        policy.learn(state, choice.features, np.zeros(1), np.zeros(1, dtype=np.int64))
+        policy.learn_at(state, choice.features, np.zeros(1), np.zeros(1, dtype=np.int64), np.zeros(1))
         self.decider = policy.decider(self.state) if policy.learns_from_arms else None
 
     def adopts(self, changed: "Bandit") -> bool:
@@ -183,16 +183,16 @@ class Bandit:
         """Whether the reward of a decision taken under `version` is part of this state."""
         return not self.keeps or version == self.version
 
-    def fold(self, features: Floats, rewards: Floats) -> None:
-        """Absorb rewards in their order.  features (m,d), rewards (m,).
+    def fold(self, features: Floats, rewards: Floats, times: Floats) -> None:
+        """Absorb rewards in their order.  features (m,d), rewards and the decisions' times in seconds (m,).
 
         One that the policy cannot learn from is left out: another server may have taken it while it did not
         yet know of a change of policy.
         """
         accepted = self.policy.accepts(rewards)
         if not accepted.all():
-            features, rewards = features[accepted], rewards[accepted]
-        self.policy.learn(self.state, features, rewards, np.zeros(len(rewards), dtype=np.int64))
+            features, rewards, times = features[accepted], rewards[accepted], times[accepted]
+        self.policy.learn_at(self.state, features, rewards, np.zeros(len(rewards), dtype=np.int64), times)
         self.since_snapshot += len(rewards)
 
     def check_reward(self, reward: float) -> None:

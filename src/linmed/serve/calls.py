@@ -213,6 +213,10 @@ class Requests:
         body.pop("key")
         return Call("POST", _path(name, "verdict"), _object, body, timeout=REPORTING)
 
+    def drift(self, name: str) -> Call[dict[str, Any]]:
+        """Has the world changed, and when? For a policy that forgets."""
+        return Call("GET", _path(name, "drift"), _object)
+
     def arms(self, name: str) -> Call[dict[str, Any]]:
         """The catalogue with every item's estimate and interval."""
         return Call("GET", _path(name, "arms"), _object)

@@ -158,6 +158,7 @@ class Client(_Sender):
     trend = _blocking(Requests.trend)
     arms = _blocking(Requests.arms)
     verdict = _blocking(Requests.verdict)
+    drift = _blocking(Requests.drift)
     export = _blocking(Requests.export)
 
     def _send(self, call: Call[T]) -> T:
@@ -212,6 +213,7 @@ class AsyncClient(_Sender):
     trend = _awaited(Requests.trend)
     arms = _awaited(Requests.arms)
     verdict = _awaited(Requests.verdict)
+    drift = _awaited(Requests.drift)
     export = _awaited(Requests.export)
 
     async def _send(self, call: Call[T]) -> T:

@@ -265,6 +265,7 @@ class Taken:
     kept: bytes | None
     context: bytes | None
     item: bytes | None
+    decided: int
 
 
 class Group:
@@ -334,7 +335,7 @@ class Group:
                 self.seq += 1
                 one = {"seq": self.seq, "decision": row.number, "bandit": row.bandit, "reward": reward}
                 written.append({**one, "time": self._time(row.bandit, max(now(), row.time))})
-                played = (row.version, row.features, row.kept, row.context, row.item)
+                played = (row.version, row.features, row.kept, row.context, row.item, row.decided)
                 self.taken.append(Taken(self.seq, row.bandit, reward, *played))
         if written:
             store.add_rewards(connection, written)

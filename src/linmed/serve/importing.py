@@ -84,7 +84,7 @@ def _is_agent(path: Path) -> bool:
 
 
 def _import_agent(database: Database, agent: Agent, name: str) -> str:
-    policy, waiting = agent.policy, agent.pending_features()
+    policy, waiting, taken = agent.policy, agent.pending_features(), agent.pending_times()
     if not policy.learns_from_arms:
         raise ValueError(
             f"{policy.name} cannot be imported: it decides among one fixed set of arms, which an agent's "
@@ -100,7 +100,15 @@ def _import_agent(database: Database, agent: Agent, name: str) -> str:
             row |= {"arm": 0, "arm_count": 1, "best": UNKNOWN_ARM, "log_probability": 0.0}
             _add_decisions(
                 connection,
-                [{**row, "id": one, "features": blob(vector)} for one, vector in waiting.items()],
+                [
+                    {
+                        **row,
+                        "id": one,
+                        "features": blob(vector),
+                        "time": round(1e6 * taken.get(one, now() / 1e6)),
+                    }
+                    for one, vector in waiting.items()
+                ],
             )
     return (
         f"bandit {name!r} goes on with {policy.name} after {agent.count} rewards; "

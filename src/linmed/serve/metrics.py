@@ -10,6 +10,9 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 
+from linmed.drift import Drift
+from linmed.policies.half_lives import written
+
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 
 
@@ -43,6 +46,33 @@ class Metrics:
         self.reports = Gauge(
             "linmed_reports_waiting", "Reports waiting for a process", multiprocess_mode="livesum", **own
         )
+
+        last: Any = {**own, "multiprocess_mode": "livemostrecent"}
+        self.weight = Gauge(
+            "linmed_drift_weight",
+            "Weight of a memory among those of a bandit",
+            ["bandit", "half_life"],
+            **last,
+        )
+        self.evidence = Gauge(
+            "linmed_drift_log_e", "Evidence of a change since the last alarm, a logarithm", ["bandit"], **last
+        )
+        self.alarms = Gauge("linmed_drift_alarms", "Alarms that a bandit has raised", ["bandit"], **last)
+        self.adoptions = Gauge(
+            "linmed_drift_adoptions", "How often memories of a bandit began anew", ["bandit"], **last
+        )
+        self.memory = Gauge(
+            "linmed_drift_memory", "Rewards that a bandit has in mind when it decides", ["bandit"], **last
+        )
+
+    def drifted(self, bandit: str, found: Drift) -> None:
+        """What a bandit knows of changes."""
+        for half_life, weight in found.weights.items():
+            self.weight.labels(bandit, written(half_life)).set(weight)
+        self.evidence.labels(bandit).set(found.log_e)
+        self.alarms.labels(bandit).set(found.alarm_count)
+        self.adoptions.labels(bandit).set(found.adoption_count)
+        self.memory.labels(bandit).set(found.memory)
 
     def answered(self, route: str, status: int, seconds: float) -> None:
         """A request is done."""

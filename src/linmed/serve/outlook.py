@@ -7,6 +7,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from linmed.checks import Floats
+from linmed.policies import Forgetful
 from linmed.serve.bandit import Bandit
 from linmed.serve.catalogue import join
 from linmed.serve.database import decisions
@@ -62,6 +63,7 @@ def outlook(bandit: Bandit, state: Any, context: Floats | None, shares: dict[str
     needed = context_size(bandit)
     found: dict[str, Any] = {
         "policy": bandit.policy.name,
+        "forgets": isinstance(bandit.policy, Forgetful),
         "rewards": int(state.count[0]),
         "count": 0,
         "context_size": needed,

@@ -192,6 +192,7 @@ class OutlookView(BaseModel):
     """The catalogue's arms, those with the largest estimates first."""
 
     policy: str
+    forgets: bool = Field(description="Whether the policy watches for changes: GET /drift has more.")
     rewards: int = Field(description="Behind the estimates.")
     count: int = Field(description="Arms in the catalogue.")
     context_size: int

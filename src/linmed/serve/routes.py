@@ -20,6 +20,7 @@ from linmed.serve import bodies, reports, store
 from linmed.serve.answers import Json
 from linmed.serve.changes import bandit_view, shown
 from linmed.serve.decisions import view
+from linmed.serve.drifts import DriftView, drift
 from linmed.serve.engine import unknown_decision
 from linmed.serve.errors import Refused
 from linmed.serve.items import catalogue_at
@@ -309,5 +310,6 @@ REPORTS = (
         asks=VerdictQuery,
         long=True,
     ),
+    Route("GET", "/{name}/drift", drift, DriftView, None, "read"),
     Route("POST", "/{name}/verdict", given_verdict, VerdictView, VerdictRequest, "read", long=True),
 )

@@ -200,7 +200,11 @@ def find_decision(connection: Connection, bandit: int, identifier: str) -> Row[A
 # Rewards
 
 
-_PLAYED = (*decisions.c["version", "features", "kept", "context"], items.c.features.label("item"))
+_PLAYED = (
+    *decisions.c["version", "features", "kept", "context"],
+    items.c.features.label("item"),
+    decisions.c.time.label("decided"),
+)
 """What the state needs of the decision that a reward belongs to: see `played`."""
 
 
@@ -281,7 +285,8 @@ def fold(bandit: Bandit, rows: Rows) -> None:
     if wanted:
         content = b"".join(row.kept if bandit.keeps else played(row, bandit.map) for row in wanted)
         values = np.array([row.reward for row in wanted], dtype=np.float64)
-        bandit.fold(vector(content).reshape(len(wanted), bandit.dim), values)
+        times = np.array([row.decided for row in wanted], dtype=np.float64) / 1e6
+        bandit.fold(vector(content).reshape(len(wanted), bandit.dim), values, times)
     if fresh:
         bandit.seq = fresh[-1].seq
 

@@ -33,9 +33,11 @@ export class Chart {
     place.append(this.picture, this.readout, this.numbers);
   }
 
-  // lines: [{label, style, points: [{x, y, low, high}]}]; said: what the drawing shows, in a sentence.
-  show(lines, said) {
+  // lines: [{label, style, points: [{x, y, low, high}]}]; said: what the drawing shows, in a sentence; changes:
+  // places where a band stands upright.
+  show(lines, said, changes = []) {
     this.lines = lines;
+    this.changes = changes;
     this.said = said;
     this.places = [...new Set(lines.flatMap((line) => line.points.map((p) => p.x)))].sort((a, b) => a - b);
     this.picture.setAttribute("aria-label", said + " The arrow keys read single points.");
@@ -69,6 +71,9 @@ export class Chart {
     this.y = (v) => TOP + (this.height - TOP - BOTTOM) * (1 - (Math.min(high, Math.max(low, v)) - low) / (high - low));
     const svg = draw("svg", { width: this.width, height: this.height, role: "img" }, draw("title", {}, this.said));
     this.axes(svg, low, high, first, last);
+    for (const at of this.changes.filter((v) => v >= first && v <= last)) {
+      svg.append(draw("rect", { class: "change", x: this.x(at) - 4, y: TOP, width: 8, height: this.height - TOP - BOTTOM }));
+    }
     for (const line of this.lines) if (line.points.some((p) => known(p.low))) svg.append(this.band(line, high));
     for (const line of this.lines) svg.append(...this.curve(line));
     this.pen = draw("g", { class: "guide" });

@@ -5,6 +5,7 @@ import { bar, find, make, number, percent } from "./dom.js";
 
 const POLICIES = {
   "LinMED": { policy: "LinMED" },
+  "Forgetful": { policy: "Forgetful", inside: { policy: "LinMED" } },
   "LinMED-50": { policy: "LinMED", alpha_emp: 0.5, alpha_opt: 0.25 },
   "LinTS": { policy: "LinTS" },
   "SquareCB": { policy: "SquareCB" },
@@ -35,6 +36,11 @@ function catalogue(text) {
 
 const noise = (given) => given === "" ? { sigma: "unknown", ridge: "learned" } : { sigma: Number(given) };
 
+// What is told of the noise goes to the policy that believes it, which may be inside another.
+function told(policy, given) {
+  return policy.inside ? { ...policy, inside: { ...policy.inside, ...noise(given) } } : { ...policy, ...noise(given) };
+}
+
 function described() {
   const listed = catalogue(find("new-catalogue").value);
   const context = Number(find("new-context").value);
@@ -43,7 +49,7 @@ function described() {
   const body = {
     name: find("new-name").value.trim(),
     dim: listed ? (outer ? width * context : width + context) : Number(find("new-dim").value),
-    policy: { ...POLICIES[find("new-policy").value], ...noise(find("new-sigma").value) },
+    policy: told(POLICIES[find("new-policy").value], find("new-sigma").value),
     map: outer ? "outer" : "plain",
   };
   if (listed) body.catalogue = listed;

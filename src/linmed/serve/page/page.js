@@ -4,7 +4,7 @@
 import { ask, explained, keep } from "./api.js";
 import { find, make } from "./dom.js";
 import { fit, prepareCreation, prepareTrial } from "./forms.js";
-import { blank, prepare, showAlerts, showArms, showBest, showStatistics, showTrend } from "./panels.js";
+import { blank, prepare, showAlerts, showArms, showBest, showDrift, showStatistics, showTrend } from "./panels.js";
 
 const PERIOD = 2000;
 let turn = new AbortController();
@@ -63,6 +63,18 @@ async function best(mine, path, outlook) {
   }
 }
 
+// Whether the world has changed, for a policy that watches for it.
+async function changes(mine, path, outlook) {
+  if (!outlook.forgets) {
+    facts.drift = showDrift(null);
+    return;
+  }
+  const answer = await ask(path + "/drift", { signal: mine.signal });
+  if (mine.signal.aborted) return;
+  facts.drift = showDrift(answer);
+  if (facts.statistics) showStatistics(facts.statistics, facts.drift);
+}
+
 const MISSING = {
   stop: "Assumes nothing.",
   skip: "Right only if lateness has nothing to do with the reward.",
@@ -91,7 +103,7 @@ function begin(only) {
   if (!find("bandit").value) return;
   const path = place();
   follow(turn, "statistics", () => ({ path: path + "/statistics" }), (s) => {
-    facts.statistics = showStatistics(s);
+    facts.statistics = showStatistics(s, facts.drift);
     if (facts.outlook) showArms(facts.outlook, s.arm_shares);
   });
   follow(turn, "arms", () => ({ path: path + "/arms" }), (a) => {
@@ -99,6 +111,7 @@ function begin(only) {
     fit(a);
     if (a.count || facts.statistics) showArms(a, facts.statistics?.arm_shares ?? []);
     best(turn, path, a);
+    changes(turn, path, a).catch((error) => turn.signal.aborted || say(trouble(error), "bad"));
   });
   follow(turn, "trend", () => ({ path: path + "/trend", body: missing() }), (t) => { facts.trend = showTrend(t); });
 }

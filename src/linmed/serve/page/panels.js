@@ -40,6 +40,7 @@ export function blank(only = null) {
   for (const id of ["values", "weights"]) charts[id].blank();
   if (!only) for (const id of ["time", "mean"]) charts[id].blank();
   find("verdict").dataset.mood = "wait";
+  if (!only) find("drift").hidden = true;
 }
 
 function busy(ids, yes) {
@@ -48,7 +49,7 @@ function busy(ids, yes) {
 
 // Statistics
 
-export function showStatistics(s) {
+export function showStatistics(s, drift = null) {
   busy(ABOUT.statistics, false);
   const over = s.over_time;
   find("numbers").replaceChildren(
@@ -61,12 +62,14 @@ export function showStatistics(s) {
   const lines = (...names) => names.map(([name, label], i) => ({
     label, style: i ? "two" : "one", points: over.map((p) => ({ x: p.time, y: p[name] })),
   }));
+  const changes = (drift?.alarms ?? []).filter((one) => known(one.time)).map((one) => 1e6 * one.time);
+  const changed = changes.length ? ` Bands stand where an alarm said that the world had changed: ${changes.map(clock).join(", ")}.` : "";
   const total = (name) => whole(over.reduce((sum, p) => sum + p[name], 0));
   if (over.length) {
     charts.time.show(lines(["decisions", "decisions"], ["rewards", "rewards"]),
-      `Over the recent decisions: ${total("decisions")} decisions and ${total("rewards")} rewards.`);
+      `Over the recent decisions: ${total("decisions")} decisions and ${total("rewards")} rewards.${changed}`, changes);
     charts.mean.show(lines(["mean_reward", "mean reward"], ["exploration_rate", "exploration"]),
-      `Mean reward ${number(s.mean_reward)} in all; ${percent(s.exploration_rate)} of the recent decisions explored.`);
+      `Mean reward ${number(s.mean_reward)} in all; ${percent(s.exploration_rate)} of the recent decisions explored.${changed}`, changes);
   }
   const since = s.policy_versions[s.policy_versions.length - 1].created;
   find("policy").textContent = `${s.policy}, version ${s.policy_version}, since ${new Date(since / 1000).toLocaleString("en-GB")}`;
@@ -209,6 +212,25 @@ export function showBest(v, problem = "Arms come with each request: POST them to
   find("best-sentence").textContent = v.sentence;
   const about = v.context ? ` For the mean of the recent contexts, (${v.context.map((x) => number(x, 2)).join(", ")}).` : "";
   find("best-note").textContent = v.proved ? `If ${v.assumes}. Look as often as you like.${about}` : `No proof: ${v.doubt}.${about}`;
+}
+
+// Whether the world has changed: `d` is null for a policy that does not watch for that.
+
+export function showDrift(d) {
+  find("drift").hidden = !d;
+  if (!d) return null;
+  const last = d.alarms[d.alarms.length - 1];
+  find("drift").dataset.mood = last ? "warn" : "good";
+  find("drift-headline").textContent = last
+    ? `Changed ${d.alarm_count === 1 ? "once" : `${whole(d.alarm_count)} times`}, last noticed at reward ${whole(last.reward)}${known(last.time) ? `, ${new Date(1000 * last.time).toLocaleString("en-GB")}` : ""}.`
+    : `No change in ${whole(d.count)} rewards.`;
+  find("drift-sentence").textContent = d.sentence;
+  find("memories").tBodies[0].replaceChildren(...d.weights.map((one) => make("tr", {},
+    make("th", { scope: "row" }, one.half_life),
+    make("td", { class: "drawn" }, bar(`weight of ${one.half_life}: ${percent(one.weight)}`, [0, 1], { low: 0, high: one.weight, style: "share" }),
+      make("span", {}, percent(one.weight))))));
+  find("drift-note").textContent = `A false alarm ever: at most ${percent(d.alpha, 0)}, if ${d.assumes}.`;
+  return d;
 }
 
 function row(one, axis) {

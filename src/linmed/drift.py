@@ -1,0 +1,174 @@
+"""Has the world changed? What a `Forgetful` policy knows of that, in words and numbers."""
+
+import math
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from linmed import checks
+from linmed.policies.base import Policy
+from linmed.policies.forgetful import Forgetful
+from linmed.policies.half_lives import HalfLife, written
+
+
+class Adoption(NamedTuple):
+    """A long memory forgot its past and went on from what a shorter one knew."""
+
+    reward: int
+    """After how many rewards."""
+    time: float | None
+    """When the newest decision was taken, in seconds since 1970; None where nobody told."""
+    half_life: HalfLife
+    source: HalfLife
+
+
+class Alarm(NamedTuple):
+    """The rewards contradicted that nothing has changed since the test began."""
+
+    reward: int
+    time: float | None
+    log_e: float
+
+
+@dataclass(frozen=True)
+class Drift:
+    """What is known of changes after so many rewards; printed, it is a sentence or two.
+
+    `alarms` are a test with a level: P(ever one while nothing changes) ≤ `alpha`, if `assumes` is true. It
+    begins anew after each. `adoptions` are what the policy did about changes, and no test.
+    """
+
+    count: int
+    """Rewards so far."""
+    weights: dict[HalfLife, float]
+    """How much each memory is trusted, the longest first."""
+    memory: float
+    """How many rewards the estimate that decides has in mind."""
+    log_e: float
+    """log E since the last alarm: an alarm is raised at log(1/alpha)."""
+    alpha: float
+    alarm_count: int
+    alarms: tuple[Alarm, ...]
+    """The last sixteen."""
+    adoption_count: int
+    adoptions: tuple[Adoption, ...]
+    """The last sixteen."""
+    assumes: str
+
+    @property
+    def changed(self) -> bool:
+        """Whether an alarm was ever raised."""
+        return self.alarm_count > 0
+
+    def __str__(self) -> str:
+        needed = -math.log(self.alpha)
+        if self.alarms:
+            when = ", ".join(_at(alarm) for alarm in self.alarms[-3:])
+            more = f" (the last of {self.alarm_count})" if self.alarm_count > 3 else ""
+            found = f"The world has changed: alarm at {when}{more}"
+        else:
+            found = f"No change in {self.count:,} rewards"
+        found += f" (log E is {self.log_e:.3g}, an alarm needs {needed:.3g})."
+        heaviest = max(self.weights, key=lambda one: self.weights[one])
+        memory = "never forgets" if heaviest == math.inf else f"has a half-life of {_length(heaviest)}"
+        found += (
+            f" The likeliest memory {memory} (weight {self.weights[heaviest]:.2g}) and has "
+            f"{self.memory:,.0f} rewards in mind."
+        )
+        if self.adoptions:
+            last = self.adoptions[-1]
+            found += (
+                f" Memories began anew {self.adoption_count:,} times, last at {_at(last)}: "
+                f"{written(last.half_life)} from {written(last.source)}."
+            )
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON-ready values."""
+        return {
+            "sentence": str(self),
+            "changed": self.changed,
+            "count": self.count,
+            "memory": self.memory,
+            "weights": [
+                {"half_life": written(half_life), "weight": weight}
+                for half_life, weight in self.weights.items()
+            ],
+            "log_e": self.log_e,
+            "alarm_at": -math.log(self.alpha),
+            "alpha": self.alpha,
+            "alarm_count": self.alarm_count,
+            "alarms": [alarm._asdict() for alarm in self.alarms],
+            "adoption_count": self.adoption_count,
+            "adoptions": [
+                {**one._asdict(), "half_life": written(one.half_life), "source": written(one.source)}
+                for one in self.adoptions
+            ],
+            "assumes": self.assumes,
+        }
+
+
+def drift_of(policy: Policy, state: Any, replica: int = 0) -> Drift:
+    """What a state of this policy knows of changes."""
+    if not isinstance(policy, Forgetful):
+        raise checks.BadValue(
+            "policy",
+            f"policy must be Forgetful for this: Forgetful({policy.name}) watches for changes, {policy.name} "
+            "does not",
+        )
+    memories = policy.half_lives
+    weights = state.weight[replica].reshape(len(memories), -1).sum(axis=1)
+    adopted, alarmed = (int(n) for n in state.happened[replica])
+    return Drift(
+        count=int(state.rewards[replica]),
+        weights=dict(zip(memories, weights.tolist(), strict=True)),
+        memory=float(policy.estimate(state).count[replica]),
+        log_e=float(state.evidence[replica]),
+        alpha=policy.alarm,
+        alarm_count=alarmed,
+        alarms=tuple(
+            Alarm(int(number), time or None, log_e)
+            for number, time, log_e in _last(state.alarms[replica], alarmed)
+        ),
+        adoption_count=adopted,
+        adoptions=tuple(
+            Adoption(int(number), time or None, memories[int(who)], memories[int(source)])
+            for number, time, who, source in _last(state.adoptions[replica], adopted)
+        ),
+        assumes=_assumes(policy),
+    )
+
+
+def _last(rows: Any, count: int) -> list[list[float]]:
+    """The rows of a ring that has taken so many, oldest first."""
+    kept = min(count, len(rows))
+    last: list[list[float]] = rows[np.arange(count - kept, count) % len(rows)].tolist()
+    return last
+
+
+def _assumes(policy: Forgetful) -> str:
+    """When the level of the alarms holds."""
+    inside = policy.asked
+    sigma, norm = inside.numbers
+    noise = (
+        f"{sigma:g}-sub-Gaussian, as any within ±{sigma:g} of its mean," if sigma else "Gaussian of one size"
+    )
+    bounded = not isinstance(inside.norm_bound, str) and inside.ridge != "learned"
+    size = f" of size at most {norm:g}" if bounded else ""
+    return (
+        f"rewards are linear in the features with one θ{size}, their noise is {noise} and whether a reward "
+        "comes late does not depend on it"
+    )
+
+
+def _at(event: Alarm | Adoption) -> str:
+    when = f"reward {event.reward:,}"
+    if event.time is None:
+        return when
+    return f"{when} ({datetime.fromtimestamp(event.time, UTC):%Y-%m-%d %H:%M})"
+
+
+def _length(half_life: HalfLife) -> str:
+    return half_life if isinstance(half_life, str) else f"{half_life:g} rewards"

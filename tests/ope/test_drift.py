@@ -1,0 +1,68 @@
+"""Has the world changed while a log was written? `drift` and `linmed drift`."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from linmed.cli import main
+from linmed.ope import DecisionLog, drift
+from linmed.policies import Forgetful, LinMED
+from tests.policies.test_forgetful import world
+
+
+def log_of(rewards, rows, times=None):
+    count = len(rewards)
+    columns = {"arm": np.zeros(count, dtype=int), "probability": np.ones(count), "reward": rewards}
+    columns["features"] = rows.tolist()
+    if times is not None:
+        columns["time"] = (np.round(times * 1e6)).astype("datetime64[us]")
+    return DecisionLog.from_table(columns)
+
+
+def test_a_log_tells_when_the_world_changed(tmp_path, capsys):
+    rows, rewards = world(900, change=600)
+    times = 1.7e9 + 60.0 * np.arange(900)
+    log = log_of(rewards, rows, times)
+    found = drift(log)
+    assert found.doubt is None
+    (alarm,) = found.drift.alarms
+    assert 600 < alarm.reward <= 700
+    assert alarm.time == times[alarm.reward - 1]
+    log.save(tmp_path / "log")
+    assert main(["drift", str(tmp_path / "log"), "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed == {**found.drift.to_dict(), "doubt": None}
+    assert main(["drift", str(tmp_path / "log"), "--half-lives", "inf,6h,1h", "--sigma", "0.3"]) == 0
+    said = capsys.readouterr().out
+    assert "The world has changed" in said
+    assert "began anew from 1h" in said
+
+
+def test_a_quiet_log_tells_that_too():
+    rows, rewards = world(500)
+    assert str(drift(log_of(rewards, rows))).startswith("No change in 500 rewards")
+
+
+def test_rewards_of_few_values_are_doubted_where_the_noise_is_not_told():
+    rows, rewards = world(200)
+    clicks = (rewards > 0.0).astype(float)
+    assert "sigma = 0.5 is enough" in drift(log_of(clicks, rows)).doubt
+    assert drift(log_of(clicks, rows), Forgetful(LinMED(sigma=0.5))).doubt is None
+
+
+def test_durations_need_the_column_time(tmp_path, capsys):
+    rows, rewards = world(20)
+    log_of(rewards, rows).save(tmp_path / "log")
+    assert main(["drift", str(tmp_path / "log"), "--half-lives", "inf,1d"]) == 2
+    assert "time" in capsys.readouterr().err
+    with pytest.raises(TypeError, match="Forgetful"):
+        drift(log_of(rewards, rows), LinMED())
+
+
+def test_a_log_in_pieces_is_the_same():
+    rows, rewards = world(300, change=150)
+    log = log_of(rewards, rows)
+    policy = Forgetful(LinMED(sigma=0.3), half_lives=(math.inf, 30))
+    assert drift(log, policy, batch=7).drift == drift(log, policy).drift

@@ -1,0 +1,110 @@
+"""A bandit that forgets: folded from the log to the last bit, and what the service says of changes."""
+
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from linmed.policies import Policy
+from linmed.serve.client import Client
+
+from .serving import ARMS, Running, application, create, decide, reward
+from .test_page import opened
+
+FORGETFUL = {
+    "policy": "Forgetful",
+    "inside": {"policy": "LinMED", "sigma": 0.3},
+    "half_lives": ["inf", 100, 20],
+}
+BY_CLOCK = {**FORGETFUL, "half_lives": ["inf", "1h", "0.05s"]}
+
+
+def play(client: httpx.Client, rounds: int, turned: int) -> list[tuple[int, float, int]]:
+    """Arms, rewards, and when it was decided. From `turned` on arms pay the opposite."""
+    rng = np.random.default_rng(4)
+    seen = []
+    for i in range(rounds):
+        decision = decide(client)
+        stored = client.get(f"/v1/bandits/b/decisions/{decision['decision_id']}").json()
+        value = float(ARMS[decision["arm"]][0]) * (1.0 if i < turned else -1.0) + 0.1 * rng.standard_normal()
+        reward(client, decision, value)
+        seen.append((decision["arm"], value, stored["time"]))
+    return seen
+
+
+def arrays_of(client: httpx.Client) -> dict[str, Any]:
+    answer = client.get("/v1/bandits/b/state")
+    assert answer.status_code == 200, answer.text
+    return answer.json()["arrays"]
+
+
+@pytest.mark.parametrize("told", [FORGETFUL, BY_CLOCK], ids=["rewards", "durations"])
+def test_the_state_is_the_fold_of_the_log_to_the_last_bit(sqlite: str, told: Any) -> None:
+    with application(sqlite, snapshot_every=7) as client:
+        create(client, policy=told)
+        seen = play(client, 40, turned=20)
+        before = arrays_of(client)
+    with application(sqlite, snapshot_every=7) as client:
+        assert arrays_of(client) == before
+    policy = Policy.from_dict(told)
+    state = policy.start(1, 2)
+    for arm, value, time in seen:
+        one = np.array([ARMS[arm]]), np.array([value]), np.zeros(1, dtype=np.int64)
+        policy.learn_at(state, *one, np.array([time / 1e6]))
+    for name, array in state.arrays().items():
+        np.testing.assert_array_equal(before[name], array, err_msg=name)
+
+
+def test_it_says_when_the_world_changed(sqlite: str) -> None:
+    with application(sqlite) as client:
+        create(client, policy=FORGETFUL)
+        seen = play(client, 120, turned=80)
+        answer = client.get("/v1/bandits/b/drift")
+        assert answer.status_code == 200, answer.text
+        found = answer.json()
+        assert found["changed"]
+        alarm = found["alarms"][0]
+        assert 80 < alarm["reward"] <= 120
+        assert alarm["time"] == seen[alarm["reward"] - 1][2] / 1e6
+        assert [one["half_life"] for one in found["weights"]] == ["∞", "100", "20"]
+        assert found["adoptions"][0]["half_life"] == "∞"
+        metrics = client.get("/metrics").text
+        assert f'linmed_drift_alarms{{bandit="b"}} {float(found["alarm_count"])}' in metrics
+        assert 'linmed_drift_weight{bandit="b",half_life="∞"}' in metrics
+        assert 'linmed_drift_log_e{bandit="b"}' in metrics
+
+
+def test_a_policy_that_does_not_watch_is_refused(sqlite: str) -> None:
+    with application(sqlite) as client:
+        create(client)
+        answer = client.get("/v1/bandits/b/drift")
+        assert answer.status_code == 422, answer.text
+        assert "Forgetful" in answer.json()["error"]["message"]
+        body = {"name": "c", "dim": 2, "policy": {"policy": "Forgetful", "inside": {"policy": "EXP2"}}}
+        answer = client.post("/v1/bandits", json=body)
+        assert answer.status_code == 422
+        assert answer.json()["error"]["field"] == "policy.inside"
+
+
+def test_the_page_shows_a_band_where_the_world_changed(browser: Any, running: Running) -> None:
+    rng = np.random.default_rng(3)
+    items = {"red": [1.0, 0.0], "green": [0.0, 1.0]}
+    with Client(running.url) as client:
+        client.create("changing", 2, FORGETFUL, catalogue=items)
+        for step in range(160):
+            decision = client.decide("changing")
+            good = decision.arm_id == ("red" if step < 100 else "green")
+            client.reward("changing", decision, float(good) + 0.1 * rng.standard_normal())
+        client.create("steady", 2, {"policy": "LinMED", "sigma": 0.5}, catalogue=items)
+        client.reward("steady", client.decide("steady"), 1.0)
+        assert client.drift("changing")["changed"]
+    page = opened(browser, running.url, "changing")
+    page.locator("#drift-headline").filter(has_text="last noticed at reward").wait_for()
+    assert page.locator("#memories tbody tr").count() == 3
+    page.locator("#chart-mean .change").first.wait_for(state="attached")
+    assert "false alarm ever: at most 5 %" in page.locator("#drift-note").inner_text()
+    page.get_by_label("Bandit", exact=True).select_option("steady")
+    page.get_by_text("LinMED-90 (sigma=0.5), version 1").wait_for()
+    page.locator("#drift").wait_for(state="hidden")
+    page.close()
