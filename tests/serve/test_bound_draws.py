@@ -19,7 +19,7 @@ def ready(policy: Policy) -> Bandit:
     """A bandit as it is served, after some rewards."""
     bandit = Bandit(id=1, name="b", dim=4, policy=policy)
     bandit.warm_up()
-    bandit.fold(SETS[:, 0].copy(), np.linspace(-1.0, 1.0, len(SETS)))
+    bandit.fold(SETS[:, 0].copy(), np.linspace(-1.0, 1.0, len(SETS)), np.zeros(len(SETS)))
     return bandit
 
 
@@ -44,7 +44,7 @@ def test_a_bound_decision_is_that_of_the_policy(policy: Policy) -> None:
 def test_a_bound_decision_sees_rewards_and_a_state_that_is_loaded() -> None:
     bandit, other = ready(LinMED()), ready(LinMED())
     first = bandit.draw(SETS[0], NOISE[0])
-    bandit.fold(SETS[:, 1].copy(), np.full(len(SETS), 5.0))
+    bandit.fold(SETS[:, 1].copy(), np.full(len(SETS), 5.0), np.zeros(len(SETS)))
     assert bandit.draw(SETS[0], NOISE[0]).log_probability != first.log_probability
     other.load(bandit.save(), 1)
     assert other.draw(SETS[0], NOISE[0]).log_probability == bandit.draw(SETS[0], NOISE[0]).log_probability

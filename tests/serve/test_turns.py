@@ -67,7 +67,7 @@ def test_what_is_folded_meanwhile_stays_beside_what_decisions_note() -> None:
     bandit = bandit_of(LinMED(design="warm"))
     before, apart = bandit.state.copy(), bandit.apart()
     apart.draw(apart.catalogue.features, np.full((1, 1), 0.5))  # type: ignore[union-attr]
-    bandit.fold(np.eye(6), np.ones(6))
+    bandit.fold(np.eye(6), np.ones(6), np.zeros(6))
     bandit.take_notes(before, apart.state)
     assert (bandit.count, apart.count) == (6, 0)
     assert np.array_equal(bandit.state.support, apart.state.support)
