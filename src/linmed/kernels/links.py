@@ -18,6 +18,7 @@ LOGISTIC, POISSON, GAUSSIAN = range(3)
 SMALL = 1e-2  # |Δ| below which kl is taken from its series
 FAR = 30.0  # |z| beyond which 1 + e^−|z| is 1 for kl, and Δ beyond which e^Δ − 1 is e^Δ
 EDGE = 700.0  # |z| beyond which e^z, or its inverse, is hardly a number any more
+TOP = 230.3  # counts are refused beyond e^TOP, so no mean need be larger
 
 
 @inlined
@@ -27,7 +28,7 @@ def mean(family, precision, z):
         e = math.exp(-abs(z))
         return (1.0 if z >= 0.0 else e) / (1.0 + e)
     if family == POISSON:
-        return math.exp(min(z, EDGE))
+        return math.exp(min(z, TOP))
     return z
 
 
@@ -38,7 +39,7 @@ def variance(family, precision, z):
         e = math.exp(-abs(z))
         return e / ((1.0 + e) * (1.0 + e))
     if family == POISSON:
-        return math.exp(min(z, EDGE))
+        return math.exp(min(z, TOP))
     return precision
 
 
@@ -48,7 +49,7 @@ def loss(family, precision, z, y):
     if family == LOGISTIC:
         return softplus(z) - y * z
     if family == POISSON:
-        return math.exp(min(z, EDGE)) - y * z
+        return math.exp(min(z, TOP)) - y * z
     return 0.5 * precision * (z - y) * (z - y)
 
 
@@ -62,7 +63,8 @@ def predictive_loss(family, precision, z, h, y):
     if family == GAUSSIAN:
         spread = 1.0 + precision * h
         return 0.5 * math.log(spread) + 0.5 * precision * (z - y) * (z - y) / spread
-    return loss(family, precision, z / math.sqrt(1.0 + math.pi * h / 8.0), y)
+    drawn = z / math.sqrt(1.0 + math.pi * h / 8.0)
+    return loss(family, precision, min(drawn, TOP) if family == POISSON else drawn, y)
 
 
 @inlined
@@ -138,6 +140,9 @@ def settle(family, precision, z, h, y):
         return z + precision * h / (1.0 + precision * h) * (y - z)
     if h == 0.0:
         return z
+    mirrored = family == LOGISTIC and y > 0.5  # 1 − μ(z) is μ(−z), of which small values keep their digits
+    if mirrored:
+        z, y = -z, 1.0 - y
     reach = -math.log(h)
     if family == LOGISTIC:  # h(μ − y) is at most h, and at −log h or below at most 1
         low = max(z - h * (1.0 - y), min(z - 1.0, reach))
@@ -171,7 +176,7 @@ def settle(family, precision, z, h, y):
         x, last = following, abs(step)
         if last <= 1e-15 * slack:
             break
-    return x
+    return -x if mirrored else x
 
 
 @inlined
