@@ -96,8 +96,10 @@ def live(policy: Policy) -> None:
 
 def simulated(policy: Policy) -> None:
     """As experiments use it: one set of arms for all rounds, a new one in each, rewards that come late."""
-    same = FixedArms(np.eye(3), np.array([0.5, 0.2, 0.1]))
-    for problem in (same, Delayed(same, rounds=2), UnitBall(arms=10, dim=4)):
+    clicks = not policy.accepts(np.array([-0.5])).all()
+    link: Any = {"link": "logistic"} if clicks else {}
+    same = FixedArms(np.eye(3), np.array([0.5, 0.2, 0.1]), **link)
+    for problem in (same, Delayed(same, rounds=2), UnitBall(arms=10, dim=4, **link)):
         try:
             simulate(policy, problem, horizon=3, trials=2, progress=False, workers=1)
         except ValueError:  # it wants the same arms in every round, or none with features
