@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from linmed.environments import (
+    ChangeEvery,
     Classification,
     Delayed,
     EndOfOptimism,
@@ -18,7 +19,10 @@ from linmed.environments import (
     LargeGap,
     MovieLens,
     News,
+    OneChange,
+    RandomWalk,
     RepeatedArms,
+    Season,
     UnitBall,
 )
 
@@ -35,6 +39,10 @@ ALL = [
     MovieLens(arms=5),
     Classification("digits", components=2),
     News(ids=True, articles=9, live=4, swap_every=10),
+    OneChange(arms=4, dim=3, at=1500),
+    ChangeEvery(arms=4, dim=3, every=100, distance=0.5),
+    RandomWalk(arms=4, dim=3, step=0.02),
+    Season(arms=4, dim=3, period=50),
     Delayed(UnitBall(), rounds=3),
     Delayed(LargeGap(noise="bernoulli"), rounds=3, mode="batch"),
 ]
@@ -49,7 +57,8 @@ class TestEveryEnvironment:
     def test_shapes_fit_together_and_arms_have_norm_at_most_one(self, environment):
         for block in first_blocks(environment):
             assert block.noise.shape == (environment.block_rounds,)
-            assert block.means.shape == block.arms.shape[:-1]
+            rounds = environment.block_rounds
+            assert block.means.shape in (block.arms.shape[:-1], (rounds, block.arms.shape[-2]))
             assert block.arms.ndim == 2 or len(block.arms) == environment.block_rounds
             assert np.linalg.norm(block.arms, axis=-1).max() <= 1 + 1e-12
 

@@ -1,6 +1,7 @@
-"""Problems to try policies on: the paper's, real data as bandits, news, delays, and a base for one's own."""
+"""Problems to try policies on: the paper's, worlds that change, real data, news, delays, and a base for more."""
 
 from linmed.environments.base import Block, Environment
+from linmed.environments.changing import ChangeEvery, OneChange, RandomWalk, Season
 from linmed.environments.classification import Classification
 from linmed.environments.delayed import Delayed
 from linmed.environments.fixed import EndOfOptimism, FixedArms, LargeGap, RepeatedArms
@@ -10,6 +11,7 @@ from linmed.environments.unit_ball import UnitBall
 
 __all__ = [
     "Block",
+    "ChangeEvery",
     "Classification",
     "Delayed",
     "EndOfOptimism",
@@ -18,6 +20,9 @@ __all__ = [
     "LargeGap",
     "MovieLens",
     "News",
+    "OneChange",
+    "RandomWalk",
     "RepeatedArms",
+    "Season",
     "UnitBall",
 ]
