@@ -11,6 +11,7 @@ from linmed.policies.maillard import MaillardSampling
 from linmed.policies.oful import OFUL, LinUCB
 from linmed.policies.pinpoint import Pinpoint
 from linmed.policies.rand_ucb import RandUCB
+from linmed.policies.recent_ucb import DLinUCB, SWLinUCB
 from linmed.policies.ridge import RidgePolicy, RidgeState
 from linmed.policies.spanner_igw import SpannerIGW
 from linmed.policies.square_cb import SquareCB
@@ -23,6 +24,7 @@ __all__ = [
     "EXP2",
     "OFUL",
     "Choice",
+    "DLinUCB",
     "EpsilonGreedy",
     "Greedy",
     "LinIMED",
@@ -37,6 +39,7 @@ __all__ = [
     "RandUCB",
     "RidgePolicy",
     "RidgeState",
+    "SWLinUCB",
     "SpannerIGW",
     "SquareCB",
     "State",
