@@ -6,6 +6,7 @@ name as `field`, so that a service can say which part of a request was wrong wit
 
 import math
 import numbers
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -79,6 +80,18 @@ def positive(name: str, value: Any) -> float:
             name, f"{name} must be positive (between {1 / LARGEST:g} and {LARGEST:g}), got {value!r}"
         )
     return number
+
+
+UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def seconds(name: str, value: str) -> float:
+    """The seconds of "90s", "15m", "6h" or "2d", more than none."""
+    match = re.fullmatch(r"(\d+\.?\d*|\.\d+)\s*([smhd])", value.strip())
+    length = float(match[1]) * UNITS[match[2]] if match else 0.0
+    if not 1e-6 <= length <= 1e12:
+        raise BadValue(name, f"{name} must be a time like 90s, 15m, 6h or 2d, got {value!r}")
+    return length
 
 
 def between(name: str, value: Any, low: float, high: float) -> float:

@@ -4,6 +4,7 @@ A policy's default configuration joins by being exported from linmed.policies.
 """
 
 import inspect
+import math
 from functools import cache
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ from linmed.policies import (
     EXP2,
     OFUL,
     DLinUCB,
+    Forgetful,
     Greedy,
     LinIMED,
     LinMED,
@@ -103,6 +105,14 @@ CONFIGURATIONS = [
     LinTS(propensity=2000),
     LinTS(propensity=2000, floor=0.2),
     Greedy(epsilon=0.1),
+    Forgetful(LinMED(sigma=0.3), half_lives=(20, 5), combine="mixture"),
+    Forgetful(LinMED(sigma="unknown", norm_bound="unknown"), half_lives=(math.inf, 10)),
+    Forgetful(LinMED(sigma="unknown", ridge="learned"), half_lives=(math.inf, 10), share=0.01),
+    Forgetful(LinTS(), half_lives=(math.inf, 5)),
+    Forgetful(LinTS(scale="bayes", ridge="learned"), half_lives=(math.inf, 5)),
+    Forgetful(OFUL(sigma=0.5, floor=0.1), alarm=0.5),
+    Forgetful(OFUL(), half_lives=(math.inf, 3), combine="mixture"),
+    Forgetful(E2D(gamma=3.0), half_lives=(math.inf, 5)),
     Uniform(ridge=2.0),
 ]
 

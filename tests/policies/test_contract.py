@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import chi2
 
 from linmed import Agent
-from linmed.policies import LinIMED, LinTS, Policy
+from linmed.policies import Forgetful, LinIMED, LinTS, Policy
 from tests.policies.configurations import (
     CONFIGURATIONS,
     DEFAULTS,
@@ -100,13 +100,10 @@ def test_permuting_the_arms_permutes_the_probabilities(policy):
     )
 
 
-@every_configuration
-@pytest.mark.parametrize("factor", [1e-3, 7.0, 1e4])
-def test_scaling_rewards_sigma_and_norm_bound_changes_no_decision(policy, factor):
-    """Every parameter in units of reward is scaled with them, γ against them."""
-    squared = isinstance(policy, LinTS) and policy.scale == "squared-radius"
-    if not policy.scale_free or squared or (isinstance(policy, LinIMED) and policy.version == 2):
-        pytest.skip(f"{policy.name} works in absolute units of reward")
+def in_units(policy, factor):
+    """The policy, or the one inside it, with all that has the unit of a reward times `factor`."""
+    if isinstance(policy, Forgetful):
+        return dataclasses.replace(policy, inside=in_units(policy.inside, factor))
     units = {"sigma": factor, "norm_bound": factor, "reward_scale": factor, "scale": factor}
     units["gamma"] = 1.0 / factor
     if getattr(policy, "ridge", None) == "learned":  # which says how large θ* is
@@ -114,9 +111,19 @@ def test_scaling_rewards_sigma_and_norm_bound_changes_no_decision(policy, factor
     if getattr(policy, "sigma", None) != "unknown":  # which says how large rewards are
         del units["reward_scale"]
     given = {f.name: getattr(policy, f.name) for f in dataclasses.fields(policy) if f.name in units}
-    scaled = dataclasses.replace(
+    return dataclasses.replace(
         policy, **{name: units[name] * value for name, value in given.items() if isinstance(value, float)}
     )
+
+
+@every_configuration
+@pytest.mark.parametrize("factor", [1e-3, 7.0, 1e4])
+def test_scaling_rewards_sigma_and_norm_bound_changes_no_decision(policy, factor):
+    """Every parameter in units of reward is scaled with them, γ against them."""
+    squared = isinstance(policy, LinTS) and policy.scale == "squared-radius"
+    if not policy.scale_free or squared or (isinstance(policy, LinIMED) and policy.version == 2):
+        pytest.skip(f"{policy.name} works in absolute units of reward")
+    scaled = in_units(policy, factor)
     rng = np.random.default_rng(9)
     arms = make_arms(policy, rng, replicas=20)
     if not takes_one_hot(policy):

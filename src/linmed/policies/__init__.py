@@ -3,6 +3,7 @@
 from linmed.policies.base import Choice, Policy, Properties, State
 from linmed.policies.e2d import E2D
 from linmed.policies.exp2 import EXP2
+from linmed.policies.forgetful import Forgetful
 from linmed.policies.greedy import EpsilonGreedy, Greedy
 from linmed.policies.lin_imed import LinIMED
 from linmed.policies.lin_ts import LinTS
@@ -26,6 +27,7 @@ __all__ = [
     "Choice",
     "DLinUCB",
     "EpsilonGreedy",
+    "Forgetful",
     "Greedy",
     "LinIMED",
     "LinMED",

@@ -122,6 +122,11 @@ class Policy(ABC):
         return True
 
     @property
+    def takes_times(self) -> bool:
+        """Whether `learn` and `observe` take `times` too: when each decision was taken, in seconds (m,)."""
+        return False
+
+    @property
     def scale_free(self) -> bool:
         """Whether multiplying rewards, sigma and norm_bound by one number changes no decision."""
         return True
