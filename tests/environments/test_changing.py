@@ -12,6 +12,7 @@ from linmed.environments import (
     Delayed,
     Environment,
     OneChange,
+    Pricing,
     RandomWalk,
     Season,
     UnitBall,
@@ -167,3 +168,20 @@ def test_means_of_another_shape_are_refused():
 def test_a_verdict_on_a_world_that_moves_is_refused(environment):
     with pytest.raises(ValueError, match=r"until.*θ"):
         simulate(LinMED(sigma=5.0), environment, 3000, trials=2, progress=False, until=Decided(delta=1e-9))
+
+
+def test_prices_earn_what_demand_allows_and_demand_changes_once():
+    first, second, third = trial(Pricing(prices=10, at=1500))
+    price = first.arms[:, 0] * np.sqrt(2)
+    np.testing.assert_allclose(price, np.arange(1, 11) / 10)
+    for means in (first.means, second.means[0], second.means[-1], third.means):
+        share = means / price  # of buyers who pay: falls evenly with the price, and nobody is paid to buy
+        slope = np.diff(share) / np.diff(price)
+        np.testing.assert_allclose(slope, slope[0])
+        assert 1.0 <= -1.0 / slope[0] <= 2.0
+        theta, *_ = np.linalg.lstsq(first.arms, means, rcond=None)
+        assert np.linalg.norm(theta) <= 2.0 + 1e-9
+        np.testing.assert_allclose(first.arms @ theta, means)
+    np.testing.assert_array_equal(second.means[: 1500 - 1024], np.tile(first.means, (476, 1)))
+    np.testing.assert_array_equal(second.means[476:], np.tile(third.means, (548, 1)))
+    assert not np.allclose(first.means, third.means)

@@ -20,6 +20,7 @@ from linmed.environments import (
     MovieLens,
     News,
     OneChange,
+    Pricing,
     RandomWalk,
     RepeatedArms,
     Season,
@@ -43,6 +44,7 @@ ALL = [
     ChangeEvery(arms=4, dim=3, every=100, distance=0.5),
     RandomWalk(arms=4, dim=3, step=0.02),
     Season(arms=4, dim=3, period=50),
+    Pricing(prices=5, at=1100),
     Delayed(UnitBall(), rounds=3),
     Delayed(LargeGap(noise="bernoulli"), rounds=3, mode="batch"),
 ]

@@ -168,7 +168,7 @@ def test_the_command_runs_it(tmp_path, capsys, monkeypatch, report):
         asked.update(named, scale=words[0], out=words[1])
         return report
 
-    monkeypatch.setattr(command, "our_own", ours)
+    monkeypatch.setitem(command.OUR_OWN, "robustness", (ours, ""))
     assert call("robustness", "--scale", "paper", "--seed", "4", "--out", str(tmp_path)) == 0
     assert (asked["scale"], asked["seed"], asked["out"]) == ("paper", 4, str(tmp_path))
     assert "12 claims" in capsys.readouterr().out

@@ -7,6 +7,7 @@ from linmed.environments.delayed import Delayed
 from linmed.environments.fixed import EndOfOptimism, FixedArms, LargeGap, RepeatedArms
 from linmed.environments.movielens import MovieLens
 from linmed.environments.news import News
+from linmed.environments.pricing import Pricing
 from linmed.environments.unit_ball import UnitBall
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "MovieLens",
     "News",
     "OneChange",
+    "Pricing",
     "RandomWalk",
     "RepeatedArms",
     "Season",

@@ -7,15 +7,20 @@ from typing import Any
 
 from rich.console import Console
 
+from linmed.experiments import drift, robustness
 from linmed.experiments.catalogue import EXPERIMENTS
 from linmed.experiments.ledger import decided_first, tally
 from linmed.experiments.markup import SIGN
 from linmed.experiments.output import OutputError
-from linmed.experiments.robustness import Robustness
-from linmed.experiments.robustness import run as our_own
 from linmed.experiments.run import DECISIVE_MINUTES, Report, chosen
 from linmed.experiments.run import run as reproduce
 from linmed.simulation import StoreError
+
+OUR_OWN = {
+    robustness.Robustness.name: (robustness.run, "what wrong guesses of σ and S cost"),
+    drift.Drift.name: (drift.run, "what forgetting costs and gains"),
+}
+"""Experiments that are no part of the paper's ledger: how each is run, and what it is about."""
 
 
 def add_parser(subparsers: Any) -> argparse.ArgumentParser:
@@ -25,8 +30,9 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         help="run the paper's experiments again and say which of its claims hold",
         description="Run the paper's experiments again, judge its claims and write a report. The "
         "same command again computes only what is missing.",
-        epilog=f"Experiments: {', '.join(EXPERIMENTS)}. By itself: {Robustness.name}, what wrong guesses of "
-        "σ and S cost, with rules and a ledger of our own.",
+        epilog=f"Experiments: {', '.join(EXPERIMENTS)}. Each by itself, with rules and a ledger of our own: "
+        + "; ".join(f"{name}, {about}" for name, (_, about) in OUR_OWN.items())
+        + ".",
     )
     parser.add_argument("experiments", nargs="*", metavar="EXPERIMENT", help="which ones (default: all)")
     parser.add_argument(
@@ -74,9 +80,8 @@ def run(args: argparse.Namespace) -> int:
     """Carry out the command; 0 if the report was written, 2 for a wrong request, 130 after Ctrl-C."""
     console = Console(stderr=True)
     try:
-        if Robustness.name in args.experiments:
-            report = _robustness(args)
-            _print(report)
+        if not OUR_OWN.keys().isdisjoint(args.experiments):
+            _print(_our_own(args))
             return 0
         chosen(args.experiments)
         report = reproduce(
@@ -96,13 +101,15 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _robustness(args: argparse.Namespace) -> Report:
-    """Our own experiment, which is no part of the paper's ledger."""
+def _our_own(args: argparse.Namespace) -> Report:
+    """An experiment of our own, which is no part of the paper's ledger."""
+    name = next(name for name in args.experiments if name in OUR_OWN)
     if len(args.experiments) > 1:
-        raise ValueError(f"{Robustness.name} has a ledger of its own: run it by itself")
+        raise ValueError(f"{name} has a ledger of its own: run it by itself")
     if args.variant != "text":
-        raise ValueError(f"{Robustness.name} is not in the authors' public code: leave --variant out")
-    return our_own(
+        raise ValueError(f"{name} is not in the authors' public code: leave --variant out")
+    run_it, _ = OUR_OWN[name]
+    return run_it(
         args.scale, args.out, args.workers, args.cluster,
         trials=args.trials, horizon=args.horizon, seed=args.seed,
     )  # fmt: skip

@@ -133,7 +133,7 @@ class DLinUCB(RecentUCB):
     @property
     def gamma(self) -> float:
         """γ: what a reward's weight is multiplied by with every other that comes."""
-        return 0.5 ** (1.0 / self.half_life)
+        return float(0.5 ** (1.0 / self.half_life))
 
     @property
     def belief(self) -> type:
