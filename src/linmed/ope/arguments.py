@@ -86,7 +86,7 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 
 def options(args: argparse.Namespace) -> dict[str, Any]:
     """What a question is asked with; what was not said is left to the function that is asked."""
-    names = ("confidence", "reward_range", "missing", "mature", "drift", "smallest_probability")
+    names = ("confidence", "reward_range", "missing", "mature", "since", "drift", "smallest_probability")
     said = {name: getattr(args, name, None) for name in names}
     return {name: value for name, value in said.items() if value is not None}
 

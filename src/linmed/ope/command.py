@@ -27,6 +27,7 @@ from linmed.ope.evaluate import COMPARABLE, difference, evaluate, sequence
 from linmed.ope.intervals import VALID
 from linmed.ope.page import tell
 from linmed.ope.plot import plot_sequences
+from linmed.ope.recent import recent
 from linmed.ope.report import Report, meaning, rows, unexplained, unread
 from linmed.ope.request import INTERVAL, USUAL
 from linmed.ope.sequences import KINDS
@@ -59,6 +60,11 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     )  # fmt: skip
     add("--interval", choices=list(VALID), default=INTERVAL, help=f"default: {INTERVAL}")
     add_question(parser)
+    add(
+        "--since", metavar="WHEN",
+        help="judge only decisions from WHEN on: a time (2026-05-01), the number of a decision (-1000: the "
+        "last thousand), or how long before the log's end (30d, 6h); chosen before looking",
+    )  # fmt: skip
     add("--diagnose", action="store_true", help="also look at weights and overlap")
     add("--plot", metavar="FILE", help="draw the estimates and their confidence sequences over time")
     add_output(parser)
@@ -100,7 +106,8 @@ def run(args: argparse.Namespace) -> int:
                 traces[target.name] = sequence(log, target, interval=kind, progress=bar.reach, **asked)
         if args.diagnose:
             said = {name: asked[name] for name in ("missing", "mature") if name in asked}
-            diagnoses = [diagnose(log, target, **said) for target in targets]
+            judged = recent(log, args.since).judged
+            diagnoses = [diagnose(judged, target, **said) for target in targets]
             found += [f"{one.target}: {doubt}" for one in diagnoses for doubt in one.warnings]
     about = {key.decode(): value.decode() for key, value in table.schema.metadata.items()}
     facts: dict[str, Any] = {k: v if k == "interval" else json.loads(v) for k, v in about.items()}
@@ -109,14 +116,16 @@ def run(args: argparse.Namespace) -> int:
         title=TITLE,
         asked=_asked(args, facts),
         tables=tables,
-        meaning=meaning(args.interval, args.confidence, facts["reward_range"], constant),
+        meaning=meaning(args.interval, args.confidence, facts["reward_range"], constant, facts["value"]),
         warnings=[*found, *unexplained(args.interval, tables.values(), found)],
         notes=[*map(_diagnosed, diagnoses), *(unread(log) if args.skip_malformed else [])],
         traces=traces,
-        traced=f"The {kind} sequence of each target's IPW estimate, confidence {args.confidence:.6g}.",
+        traced=f"The {kind} sequence of each target's IPW estimate, {facts['value']}, confidence "
+        f"{args.confidence:.6g}.",
     )
     if args.plot:
-        plot_sequences(traces, args.plot, f"{kind} sequences, confidence {args.confidence:g}")
+        title = f"{facts['value']}: {kind} sequences, confidence {args.confidence:g}"
+        plot_sequences(traces, args.plot, title)
     told = dict(zip(("results", "differences"), map(rows, tables.values()), strict=False))
     if args.diagnose:
         told["diagnosis"] = [_finite(asdict(one)) for one in diagnoses]
@@ -145,6 +154,7 @@ def _asked(args: argparse.Namespace, facts: Mapping[str, Any]) -> dict[str, str]
     return {
         "log": args.log,
         "decisions": f"{facts['decisions']:,}{waiting}",
+        "value": facts["value"],
         "interval": f"{args.interval}, confidence {100 * args.confidence:.6g} %",
         **conditions(args, facts["reward_range"]),
     }

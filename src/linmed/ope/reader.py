@@ -205,6 +205,13 @@ class Reader:
         yield from self.settled(log).scan(log, reading)
         reading.finish(log, self.possible)
 
+    def known(self, log: DecisionLog) -> Iterator[Rounds]:
+        """The decisions of a log that is not judged, of which models may learn: those that have a reward."""
+        reader = dataclasses.replace(self, missing="skip") if self.missing == "stop" else self
+        reading = Reading()
+        yield from reader.scan(log, reading)
+        reading.problems.raise_any()
+
     def scan(self, log: DecisionLog, reading: Reading) -> Iterator[Rounds]:
         """The same of a part of a log. After a wrong row nothing more is yielded, only checked."""
         times = ["time"] if self.horizon is not None or self.watchful else []

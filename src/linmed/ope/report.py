@@ -58,12 +58,18 @@ class Report:
         return "\n".join(lines)
 
 
-def meaning(interval: str, confidence: float, rewards: Sequence[float] | None, constant: bool) -> str:
-    """What an interval of that kind says, and on what condition."""
+def meaning(
+    interval: str,
+    confidence: float,
+    rewards: Sequence[float] | None,
+    constant: bool,
+    value: str = "average so far",
+) -> str:
+    """What an interval of that kind says, and on what condition; `value`: which average it is about."""
     if interval == "none":
         return "No interval was asked for: nothing is said of how far off the estimates may be."
     sure = f"{100 * confidence:.6g} %"
-    value = "the target's value, taken to be constant," if constant else "the target's average value so far"
+    value = "the target's value, taken to be constant," if constant else f"the target's {value}"
     exact = "the logged probabilities are exact"
     if interval == "asymptotic":
         return (

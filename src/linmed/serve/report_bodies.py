@@ -22,6 +22,20 @@ def _word_or_number(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
 Missing = Annotated[Literal["stop", "skip"] | Finite, WrapValidator(_word_or_number)]
 
 
+def _number_or_time(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
+    """The same of where decisions begin."""
+    try:
+        return check(value)
+    except ValidationError:
+        message = "must be a decision's number, a time such as 2026-05-01, or how long before the end, as 30d"
+        raise PydanticCustomError("since", message) from None
+
+
+Since = Annotated[
+    Annotated[int, Field(strict=True)] | Annotated[str, Field(max_length=100)], WrapValidator(_number_or_time)
+]
+
+
 class TrainedTarget(BaseModel):
     """A policy that learns from the rewards of the first decisions and is judged on the decisions since."""
 
@@ -76,6 +90,12 @@ class EvaluateRequest(BaseModel):
         description="Seconds: only decisions that are at least so much older than the newest decision or "
         "reward of the log are judged.",
     )
+    since: Since | None = Field(
+        default=None,
+        description="Only decisions from here on are judged, and the answer is the average since: a "
+        "decision's number (the last ones where negative), a time such as '2026-05-01', or how long before "
+        "the log's end, such as '30d'. It must not have been chosen by looking at what came after it.",
+    )
     drift: bool | None = Field(
         default=None, description="Whether values may change over time; false promises that they do not."
     )
@@ -108,6 +128,7 @@ class EvaluateView(BaseModel):
     decisions: int
     waiting: int = Field(description="Decisions that are old enough and have no reward yet.")
     judged: int = Field(description="Decisions that the estimates rest on.")
+    value: str = Field(description="What the estimates are about: 'average so far', 'average of the last …'.")
     warnings: list[str] = Field(description="What should make one hesitate, in words.")
 
 
