@@ -18,6 +18,7 @@ from linmed.ope.arguments import (
     doubts,
     executor,
     given_log,
+    half_life,
     options,
     parse_target,
 )
@@ -65,6 +66,10 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         help="judge only decisions from WHEN on: a time (2026-05-01), the number of a decision (-1000: the "
         "last thousand), or how long before the log's end (30d, 6h); chosen before looking",
     )  # fmt: skip
+    add(
+        "--half-life", type=half_life, metavar="AGE",
+        help="decisions count by their age, half as much after every AGE (7d, or a number of decisions)",
+    )  # fmt: skip
     add("--diagnose", action="store_true", help="also look at weights and overlap")
     add("--plot", metavar="FILE", help="draw the estimates and their confidence sequences over time")
     add_output(parser)
@@ -76,6 +81,10 @@ def run(args: argparse.Namespace) -> int:
     """Do what the arguments say; the exit status."""
     check_place(args.plot, PICTURES)
     check_place(args.html)
+    if args.plot and args.half_life is not None:
+        raise ValueError(
+            "--plot draws sequences, and with --half-life an interval is for one look: leave one"
+        )
     log = given_log(args)
     targets = as_targets([parse_target(text) for text in args.targets or ["uniform"]])
     baseline = None if args.diff is None else parse_target(args.diff)
@@ -100,7 +109,7 @@ def run(args: argparse.Namespace) -> int:
                 "" if paired == args.interval else f" ({paired} interval)"
             )
             tables[heading] = Table(pa.concat_tables([gain.to_arrow() for gain in gains]))
-        if args.plot or (args.html and args.interval in KINDS):
+        if args.plot or (args.html and args.interval in KINDS and args.half_life is None):
             for target in targets:
                 bar.begin(target.name)
                 traces[target.name] = sequence(log, target, interval=kind, progress=bar.reach, **asked)
@@ -116,7 +125,14 @@ def run(args: argparse.Namespace) -> int:
         title=TITLE,
         asked=_asked(args, facts),
         tables=tables,
-        meaning=meaning(args.interval, args.confidence, facts["reward_range"], constant, facts["value"]),
+        meaning=meaning(
+            args.interval,
+            args.confidence,
+            facts["reward_range"],
+            constant,
+            facts["value"],
+            once=args.half_life is not None,
+        ),
         warnings=[*found, *unexplained(args.interval, tables.values(), found)],
         notes=[*map(_diagnosed, diagnoses), *(unread(log) if args.skip_malformed else [])],
         traces=traces,

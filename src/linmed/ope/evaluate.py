@@ -20,7 +20,7 @@ from linmed.log import BATCH, DecisionLog, ParquetSource
 from linmed.ope.doubts import no_value, no_variation, of_request, of_result
 from linmed.ope.intervals import warn
 from linmed.ope.reader import Reading
-from linmed.ope.recent import Recent, Since, in_words, recent
+from linmed.ope.recent import HalfLife, Recent, Since, in_words, recent
 from linmed.ope.regression import as_model
 from linmed.ope.request import CONFIDENCE, INTERVAL, MISSING, Log, Request, as_log
 from linmed.ope.rounds import require
@@ -56,6 +56,7 @@ def evaluate(
     missing: str | float = MISSING,
     mature: float | timedelta | None = None,
     since: Since | None = None,
+    half_life: HalfLife | None = None,
     drift: bool | None = None,
     smallest_probability: float | None = None,
     samples: int = 200,
@@ -93,6 +94,11 @@ def evaluate(
     the average since; reward models also know the decisions before. A `since` that was chosen by looking at
     what came after it is covered by no interval.
 
+    `half_life`: decisions count by their age at the log's end, half as much after every so many of them, or
+    after every such length of time ("7d"), in sixteen steps. The answer is that weighted average, close to
+    the value now; its interval ("betting" or "mixture") is proved for one look at an end that was not chosen
+    by looking, and `valid` says "one look": who looks again has that risk again.
+
     `drift`: a sequence is about the average value so far, which nothing need hold constant; False is the
     promise that there is one value, and keeps the best bounds so far ("bernstein" has that reading only).
     `smallest_probability`: the promise that no arm of any decision was less probable. With it, or with
@@ -110,19 +116,20 @@ def evaluate(
     on. A target whose weights are all zero has no snipw or sndr; its sequence is the whole range.
     """
     log = as_log(log)
+    part, reading = recent(log, since), Reading()
     request = Request(
-        log=log, targets=targets, estimators=estimators, interval=interval, confidence=confidence,
+        log=log, judged=part.judged, half_life=half_life, targets=targets, estimators=estimators,
+        interval=interval, confidence=confidence,
         reward_range=reward_range, regressor=regressor, adaptive=adaptive, missing=missing, mature=mature,
         drift=drift, smallest_probability=smallest_probability, samples=samples, seed=seed, batch=batch,
     )  # fmt: skip
-    part, reading = recent(log, since), Reading()
     tallies = collect(request, part, reading, partial(_tallies, request), progress, executor)
     reading.finish(part.judged, request.possible)
     for doubt in doubts(request, reading, part.judged, tallies):
         warn(doubt)
     named = zip(request.targets, tallies, strict=True)
     rows = [row for target, tally in named for row in tally.rows(target.name)]
-    return table(request, reading, rows, since)
+    return table(request, reading, rows, in_words(since, half_life))
 
 
 def sequence(
@@ -173,6 +180,7 @@ def difference(
     missing: str | float = MISSING,
     mature: float | timedelta | None = None,
     since: Since | None = None,
+    half_life: HalfLife | None = None,
     drift: bool | None = None,
     smallest_probability: float | None = None,
     batch: int = BATCH,
@@ -188,12 +196,13 @@ def difference(
     log, one, other = as_log(log), as_target(target), as_target(baseline)
     if one.name == other.name:
         other = as_target(other, f"{other.name} (baseline)")
+    part, reading = recent(log, since), Reading()
     request = one_estimator(
         log, (one, other), estimator, checks.option("interval", interval, COMPARABLE), paired=True,
+        judged=part.judged, half_life=half_life,
         confidence=confidence, reward_range=reward_range, regressor=regressor, adaptive=adaptive,
         missing=missing, mature=mature, drift=drift, smallest_probability=smallest_probability, batch=batch,
     )  # fmt: skip
-    part, reading = recent(log, since), Reading()
     contrast, *tallies = collect(request, part, reading, partial(_pair, request), progress, executor)
     reading.finish(part.judged, request.possible)
     name = f"{one.name} − {other.name}"
@@ -203,7 +212,7 @@ def difference(
     if math.isnan(row[3]) and request.interval != "none" and not any(tally.refuted for tally in tallies):
         empty = request.interval in KINDS
         warn(no_value(name, part.judged, request) if empty else no_variation(name, request))
-    return table(request, reading, [row], since)
+    return table(request, reading, [row], in_words(since, half_life))
 
 
 def doubts(request: Request, reading: Reading, log: DecisionLog, tallies: Sequence[Tally]) -> list[str]:
@@ -255,7 +264,8 @@ def _collected(
     executor: Executor | None,
 ) -> list[Summary]:
     if request.ordered:
-        return summarise(answers(request, part, reading, progress, executor))
+        pool = None if request.counted else executor  # a worker does not know how many decisions came before
+        return summarise(answers(request, part, reading, progress, pool))
     whole = summarise(())
     told = progress if executor is None else None  # by whoever reads
     here = None if told is None else lambda done: told(reading.decisions + done)
@@ -380,7 +390,7 @@ def one_estimator(log: DecisionLog, targets: Any, estimator: Any, interval: str,
 
 
 def table(
-    request: Request, reading: Reading, rows: list[tuple[Any, ...]], since: Since | None = None
+    request: Request, reading: Reading, rows: list[tuple[Any, ...]], value: str = in_words(None)
 ) -> Table:
     """The rows, with what they rest on as metadata."""
     found = pa.table(dict(zip(RESULT.names, zip(*rows, strict=True), strict=True)), schema=RESULT)
@@ -391,6 +401,6 @@ def table(
         "interval": request.interval,
         "confidence": repr(request.confidence),
         "reward_range": json.dumps(request.possible and request.possible[:2]),
-        "value": json.dumps(in_words(since)),
+        "value": json.dumps(value),
     }
     return Table(found.replace_schema_metadata(about))

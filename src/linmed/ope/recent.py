@@ -1,24 +1,67 @@
-"""Which decisions are judged: all of a log, or those since a moment; and what an estimate is then about.
+"""Which decisions are judged, and how much each counts: all of a log alike, those since a moment, or by age.
 
 A sequence may begin anywhere, as long as nobody chose the place by looking at what follows it: reward models
 may know the decisions before, everything else begins there.
+
+By age: a decision counts half as much after every half-life. Its weight ω is known before its reward is, if
+the log's end was not chosen by looking; `sequences` has what is then proved of Σ ω ν / Σ ω. The weights fall
+in sixteen steps a half-life, so that decisions can be summed up step by step.
 """
 
 import re
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from linmed import checks
-from linmed.checks import BadType, BadValue
+from linmed.checks import BadType, BadValue, Floats, Ints
 from linmed.log import DecisionLog
 from linmed.log.views import moment
 from linmed.ope.known import ended
 from linmed.ope.rounds import require
 
+HalfLife = float | str | timedelta
+"""A number of decisions, or a length of time."""
 Since = int | str | datetime | timedelta
 """The number of a decision, counted from the end where negative; a time; or how long before the log's end."""
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LENGTHS = {86400.0: "day", 3600.0: "hour", 60.0: "minute", 1.0: "second"}
+
+
+STEPS = 16
+"""In which a weight falls by half."""
+FARTHEST = 60
+"""Half-lives after which a decision counts nothing."""
+
+
+class Fading(NamedTuple):
+    """By how much a decision counts less for its age."""
+
+    half_life: float
+    """In decisions, or in microseconds."""
+    end: int
+    """When a decision counts fully: the number of the last one, or a time in microseconds since 1970."""
+    clock: bool
+
+    def weights(self, when: Ints) -> Floats:
+        """ω in [0, 1] of decisions that were taken then, or have these numbers.  (n,)"""
+        steps = np.floor(np.maximum(self.end - when, 0) * (STEPS / self.half_life))
+        return np.where(steps > STEPS * FARTHEST, 0.0, np.exp2(-steps / STEPS))
+
+
+def as_half_life(half_life: Any) -> tuple[float, bool]:
+    """A half-life in decisions, or in seconds and True."""
+    if isinstance(half_life, timedelta):
+        half_life = f"{half_life.total_seconds():f}s"
+    if isinstance(half_life, str):
+        return checks.seconds("half_life", half_life), True
+    number = checks.positive("half_life", half_life)
+    if number < 1.0:
+        raise BadValue(
+            "half_life", f"half_life must be at least one decision, or a time such as '7d', got {half_life!r}"
+        )
+    return number, False
 
 
 class Recent(NamedTuple):
@@ -70,8 +113,13 @@ def as_since(since: Any) -> int | datetime | timedelta:
     return since
 
 
-def in_words(since: Any) -> str:
+def in_words(since: Any, half_life: Any = None) -> str:
     """What an estimate is then about: "average so far", "average of the last 30 days", …"""
+    if half_life is not None:
+        number, clock = as_half_life(half_life)
+        age = length(number) if clock else f"{number:,g} decisions"
+        average = "recent average" if since is None else in_words(since)
+        return f"{average}, a decision counting half after every {age}"
     if since is None:
         return "average so far"
     asked = as_since(since)

@@ -64,8 +64,12 @@ def meaning(
     rewards: Sequence[float] | None,
     constant: bool,
     value: str = "average so far",
+    once: bool = False,
 ) -> str:
-    """What an interval of that kind says, and on what condition; `value`: which average it is about."""
+    """What an interval of that kind says, and on what condition.
+
+    `value`: which average it is about; `once`: whether that is proved for one look alone.
+    """
     if interval == "none":
         return "No interval was asked for: nothing is said of how far off the estimates may be."
     sure = f"{100 * confidence:.6g} %"
@@ -78,10 +82,12 @@ def meaning(
         )
     if VALID[interval] == "any time":
         low, high = rewards or (0.0, 1.0)
+        looks = "at every look at once, however often one looked and however"
+        if once:
+            looks = "at this one look, if the log's end was not chosen by looking, however"
         return (
-            f"With probability {sure} or more the interval holds {value} at every look at once, however "
-            f"often one looked and however the logging policy learned, if {exact} and every possible reward "
-            f"lies in [{low:g}, {high:g}]."
+            f"With probability {sure} or more the interval holds {value}{',' if once else ''} {looks} the "
+            f"logging policy learned, if {exact} and every possible reward lies in [{low:g}, {high:g}]."
         )
     policy = "learned slowly" if interval == "adaptive" else "did not learn"
     return (

@@ -36,6 +36,21 @@ Since = Annotated[
 ]
 
 
+def _number_or_length(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
+    """The same of how decisions count."""
+    try:
+        return check(value)
+    except ValidationError:
+        message = "must be a number of decisions, at least 1, or a length of time such as 7d"
+        raise PydanticCustomError("half_life", message) from None
+
+
+HalfLife = Annotated[
+    Annotated[float, Field(strict=True, ge=1.0, le=1e12)] | Annotated[str, Field(max_length=100)],
+    WrapValidator(_number_or_length),
+]
+
+
 class TrainedTarget(BaseModel):
     """A policy that learns from the rewards of the first decisions and is judged on the decisions since."""
 
@@ -95,6 +110,11 @@ class EvaluateRequest(BaseModel):
         description="Only decisions from here on are judged, and the answer is the average since: a "
         "decision's number (the last ones where negative), a time such as '2026-05-01', or how long before "
         "the log's end, such as '30d'. It must not have been chosen by looking at what came after it.",
+    )
+    half_life: HalfLife | None = Field(
+        default=None,
+        description="Decisions count by their age, half as much after every so many of them, or after such a "
+        "length of time ('7d'). The interval, 'betting' or 'mixture', is then proved for one look.",
     )
     drift: bool | None = Field(
         default=None, description="Whether values may change over time; false promises that they do not."

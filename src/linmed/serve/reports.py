@@ -70,6 +70,7 @@ class Reports:
         targets: list[Any],
         reward_range: tuple[float, float] | None = None,
         since: int | str | None = None,
+        half_life: float | str | None = None,
         **asked: Any,
     ) -> dict[str, Any]:
         """`asked` is what `linmed.ope.evaluate` takes besides; its defaults are the service's too."""
@@ -106,13 +107,14 @@ class Reports:
             if isinstance(begins, int) and begins >= 0:  # the log that is judged may begin later than the log
                 begins = max(begins - first, 0)
             table = evaluate(
-                log, named, reward_range=reward_range or bandit.reward_range, since=begins, **asked
-            )
+                log, named, reward_range=reward_range or bandit.reward_range, since=begins,
+                half_life=half_life, **asked,
+            )  # fmt: skip
         return {
             "results": table.to_pylist(),
             "trained_on": count,
             **{key: _metadata(table, key) for key in ("decisions", "waiting", "judged")},
-            "value": in_words(since),
+            "value": in_words(since, half_life),
             "warnings": [str(one.message) for one in caught if issubclass(one.category, OPEWarning)],
         }
 
