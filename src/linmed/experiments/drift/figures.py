@@ -52,8 +52,8 @@ def curves(found: Findings) -> Drawing:
         ax.fill_between(rounds, np.maximum(low, 0.0), high, color=LINES[OURS].light, alpha=0.14, linewidth=0)
         ax.set_ylim(0.0, 1.05 * highest or 1.0)
         ax.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:,.10g}"))
-    axes[0].set_ylabel("regret")
-    axes[3].set_ylabel("regret")
+    axes[0].set_ylabel("regret against the moving optimum")
+    axes[3].set_ylabel("regret against the moving optimum")
     legend(figure, axes[0], 5)
     return Drawing(
         found.experiment.name,
