@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from linmed.environments import (
+    ChangeEvery,
     Classification,
     Clicks,
     Delayed,
@@ -19,7 +20,11 @@ from linmed.environments import (
     LargeGap,
     MovieLens,
     News,
+    OneChange,
+    Pricing,
+    RandomWalk,
     RepeatedArms,
+    Season,
     UnitBall,
 )
 
@@ -40,6 +45,11 @@ ALL = [
     FixedArms([[1, 0], [0.6, 0.8]], [1, 0], link="poisson"),
     Clicks(arms=4, dim=3),
     Clicks(arms=4, dim=3, changing=True, constant=False, timeout=30),
+    OneChange(arms=4, dim=3, at=1500),
+    ChangeEvery(arms=4, dim=3, every=100, distance=0.5),
+    RandomWalk(arms=4, dim=3, step=0.02),
+    Season(arms=4, dim=3, period=50),
+    Pricing(prices=5, at=1100),
     Delayed(UnitBall(), rounds=3),
     Delayed(LargeGap(noise="bernoulli"), rounds=3, mode="batch"),
 ]
@@ -54,7 +64,8 @@ class TestEveryEnvironment:
     def test_shapes_fit_together_and_arms_have_norm_at_most_one(self, environment):
         for block in first_blocks(environment):
             assert block.noise.shape == (environment.block_rounds,)
-            assert block.means.shape == block.arms.shape[:-1]
+            rounds = environment.block_rounds
+            assert block.means.shape in (block.arms.shape[:-1], (rounds, block.arms.shape[-2]))
             assert block.arms.ndim == 2 or len(block.arms) == environment.block_rounds
             assert np.linalg.norm(block.arms, axis=-1).max() <= 1 + 1e-12
 

@@ -16,6 +16,7 @@ from linmed.policies import (
     EXP2,
     GLMMED,
     OFUL,
+    DLinUCB,
     Forgetful,
     Greedy,
     LinIMED,
@@ -31,6 +32,7 @@ from linmed.policies import (
     RandUCB,
     SpannerIGW,
     SquareCB,
+    SWLinUCB,
     Uniform,
 )
 from linmed.policies.sampled import Sampled
@@ -73,6 +75,8 @@ CONFIGURATIONS = [
     OFUL(delta=0.05, sigma=0.2),
     OFUL(sigma="unknown", norm_bound="unknown"),
     OFUL(sigma="unknown", ridge="learned", floor=0.1),
+    DLinUCB(sigma=0.2, half_life=5.0, delta=0.05, floor=0.1),
+    SWLinUCB(sigma=0.2, window=4, delta=0.05, floor=0.1),
     LinIMED(version=2),
     LinIMED(version=2, horizon=1000),
     LinIMED(version=3, floor=0.05),

@@ -203,6 +203,15 @@ FIELDS = [
     ("/b/evaluate", {"targets": ["uniform"], "missing": 0}, "mature"),  # the number needs an age
     ("/b/evaluate", {"targets": ["uniform"], "mature": -1}, "mature"),
     ("/b/evaluate", {"targets": ["uniform"], "mature": "1 d"}, "mature"),
+    ("/b/evaluate", {"targets": ["uniform"], "since": 1.5}, "since"),
+    ("/b/evaluate", {"targets": ["uniform"], "since": "yesterday"}, "since"),
+    ("/b/evaluate", {"targets": ["uniform"], "since": True}, "since"),
+    ("/b/evaluate", {"targets": ["uniform"], "since": 3}, "since"),  # of an empty log
+    ("/b/evaluate", {"targets": ["uniform"], "half_life": 0}, "half_life"),
+    ("/b/evaluate", {"targets": ["uniform"], "half_life": True}, "half_life"),
+    ("/b/evaluate", {"targets": ["uniform"], "half_life": "soon"}, "half_life"),
+    ("/b/evaluate", {"targets": ["uniform"], "half_life": 9, "interval": "normal"}, "half_life"),
+    ("/b/evaluate", {"targets": ["uniform"], "half_life": 9, "drift": False}, "drift"),
     ("/b/evaluate", {"targets": ["uniform"], "drift": "no"}, "drift"),
     ("/b/evaluate", {"targets": ["uniform"], "smallest_probability": 0.0}, "smallest_probability"),
     ("/b/evaluate", {"targets": ["uniform"], "smallest_probability": 1.5}, "smallest_probability"),

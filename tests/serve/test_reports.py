@@ -190,6 +190,27 @@ def test_trained_targets_are_judged_only_on_decisions_they_have_not_seen(app: ht
     assert ask(app, **asked) == found
 
 
+def test_an_evaluation_may_be_of_the_decisions_since(app: httpx.Client) -> None:
+    play(app, 300)
+    whole = ask(app, targets=["uniform"], missing="skip")
+    assert (whole["decisions"], whole["value"]) == (300, "average so far")
+    last = ask(app, targets=["uniform"], missing="skip", since=-100)
+    assert (last["decisions"], last["value"]) == (100, "average of the last 100 decisions")
+    assert ask(app, targets=["uniform"], missing="skip", since=200)["results"] == last["results"]
+    everything = ask(app, targets=["uniform"], missing="skip", since="30d")
+    assert everything["value"] == "average of the last 30 days"
+    assert everything["results"] == whole["results"]
+    aged = ask(app, targets=["uniform"], missing="skip", half_life=50)
+    assert aged["value"] == "recent average, a decision counting half after every 50 decisions"
+    assert aged["results"][0]["valid"] == "one look"
+    assert aged["results"][0]["effective_n"] < whole["results"][0]["effective_n"]
+    assert ask(app, targets=["uniform"], missing="skip", half_life="7d")["results"][0]["n"] == whole["judged"]
+    # Where a target learned from the first decisions, numbers are those of the whole log all the same.
+    trained = ask(app, targets=["greedy", "uniform"], missing="skip", since=200)
+    assert (trained["decisions"], trained["value"]) == (100, "average since decision 200")
+    assert trained["results"][1] == last["results"][0]
+
+
 def test_a_remembered_target_learns_from_rewards_that_come_late(sqlite: str, tmp_path: Path) -> None:
     asked = {"targets": ["greedy", CALM], "missing": "skip"}
     with application(sqlite) as app:

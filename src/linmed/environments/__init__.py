@@ -1,6 +1,7 @@
-"""Problems to try policies on: the paper's, real data, clicks, news, delays, and a base for one's own."""
+"""Problems to try policies on: the paper's, clicks, worlds that change, real data, news, delays; a base for more."""
 
 from linmed.environments.base import Block, Environment
+from linmed.environments.changing import ChangeEvery, OneChange, RandomWalk, Season
 from linmed.environments.classification import Classification
 from linmed.environments.clicks import Clicks
 from linmed.environments.delayed import Delayed
@@ -8,10 +9,12 @@ from linmed.environments.fixed import EndOfOptimism, FixedArms, LargeGap, Repeat
 from linmed.environments.movielens import MovieLens
 from linmed.environments.news import News
 from linmed.environments.open_bandit import OpenBanditClicks
+from linmed.environments.pricing import Pricing
 from linmed.environments.unit_ball import UnitBall
 
 __all__ = [
     "Block",
+    "ChangeEvery",
     "Classification",
     "Clicks",
     "Delayed",
@@ -21,7 +24,11 @@ __all__ = [
     "LargeGap",
     "MovieLens",
     "News",
+    "OneChange",
     "OpenBanditClicks",
+    "Pricing",
+    "RandomWalk",
     "RepeatedArms",
+    "Season",
     "UnitBall",
 ]

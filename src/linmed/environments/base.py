@@ -27,7 +27,7 @@ class Block(NamedTuple):
     arms: Floats
     """(K, d) where the arms stay the same, (rounds, K, d) where they change."""
     means: Floats
-    """⟨θ*, a⟩ of every arm: (K,), or (rounds, K) where the arms change."""
+    """⟨θ*, a⟩ of every arm: (K,), or (rounds, K) where the arms or θ* change."""
     noise: Floats
     """(rounds,) what `Environment.rewards` turns into a reward, whichever arm is played."""
     delays: Ints | None = None

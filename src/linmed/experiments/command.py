@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
-from linmed.experiments import clicks, robustness
+from linmed.experiments import clicks, drift, robustness
 from linmed.experiments.catalogue import EXPERIMENTS
 from linmed.experiments.ledger import decided_first, tally
 from linmed.experiments.markup import SIGN
@@ -16,7 +16,11 @@ from linmed.experiments.run import DECISIVE_MINUTES, Report, chosen
 from linmed.experiments.run import run as reproduce
 from linmed.simulation import StoreError
 
-OWN = {"robustness": "what wrong guesses of σ and S cost", "clicks": "a logistic model beside a linear one"}
+OWN = {
+    "robustness": "what wrong guesses of σ and S cost",
+    "clicks": "a logistic model beside a linear one",
+    "drift": "what forgetting costs and gains",
+}
 """Experiments of our own, which are no part of the paper's ledger and are run by themselves."""
 
 
@@ -122,6 +126,8 @@ def _our_own(args: argparse.Namespace) -> Report:
     sizes = {"trials": args.trials, "horizon": args.horizon, "seed": args.seed}
     if name == "robustness":
         return robustness.run(*where, **sizes)
+    if name == "drift":
+        return drift.run(*where, **sizes)
     return clicks.run(*where, **sizes, open_bandit=args.open_bandit, vowpal_wabbit=args.vowpal_wabbit)
 
 

@@ -26,15 +26,15 @@ FORMAT = 1
 def reproduce(
     experiment: Experiment,
     rules: ModuleType,
-    scale: Scale,
-    out: str | Path,
-    workers: int | None,
-    cluster: str | None,
+    scale: Scale = "quick",
+    out: str | Path | None = None,
+    workers: int | None = None,
+    cluster: str | None = None,
     *,
-    trials: int | None,
-    horizon: int | None,
-    seed: int,
-    progress: bool,
+    trials: int | None = None,
+    horizon: int | None = None,
+    seed: int = 0,
+    progress: bool = True,
     given: Sequence[str] = (),
 ) -> Report:
     """Run it and write its report into `out`; what `out` already holds is not run again.
@@ -48,7 +48,7 @@ def reproduce(
         if value is not None:
             checks.whole(name, value)
     plan = experiment.plan(scale, "text", horizon, trials, seed)
-    output = Output(out)
+    output = Output(f"linmed-{experiment.name}" if out is None else out)
     began = time.perf_counter()
     with contextlib.ExitStack() as stack:
         pool = stack.enter_context(workers_of(workers or default_workers(), cluster))

@@ -87,7 +87,16 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 
 def options(args: argparse.Namespace) -> dict[str, Any]:
     """What a question is asked with; what was not said is left to the function that is asked."""
-    names = ("confidence", "reward_range", "missing", "mature", "drift", "smallest_probability")
+    names = (
+        "confidence",
+        "reward_range",
+        "missing",
+        "mature",
+        "since",
+        "half_life",
+        "drift",
+        "smallest_probability",
+    )
     said = {name: getattr(args, name, None) for name in names}
     return {name: value for name, value in said.items() if value is not None}
 
@@ -235,6 +244,14 @@ def duration(text: str) -> float:
     if match is None:
         raise argparse.ArgumentTypeError(f"it must be a time like 90s, 15m, 6h, 2d or seconds, got {text!r}")
     return float(match[1]) * UNITS[match[2]]
+
+
+def half_life(text: str) -> float | str:
+    """What --half-life says: a number of decisions, or a length of time."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def check_place(path: str | None, endings: tuple[str, ...] | None = None) -> None:

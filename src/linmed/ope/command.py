@@ -18,6 +18,7 @@ from linmed.ope.arguments import (
     doubts,
     executor,
     given_log,
+    half_life,
     options,
     parse_target,
 )
@@ -27,6 +28,7 @@ from linmed.ope.evaluate import COMPARABLE, difference, evaluate, sequence
 from linmed.ope.intervals import VALID
 from linmed.ope.page import tell
 from linmed.ope.plot import plot_sequences
+from linmed.ope.recent import recent
 from linmed.ope.regression import NAMED
 from linmed.ope.report import Report, meaning, rows, unexplained, unread
 from linmed.ope.request import INTERVAL, USUAL
@@ -64,6 +66,15 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     )  # fmt: skip
     add("--interval", choices=list(VALID), default=INTERVAL, help=f"default: {INTERVAL}")
     add_question(parser)
+    add(
+        "--since", metavar="WHEN",
+        help="judge only decisions from WHEN on: a time (2026-05-01), the number of a decision (-1000: the "
+        "last thousand), or how long before the log's end (30d, 6h); chosen before looking",
+    )  # fmt: skip
+    add(
+        "--half-life", type=half_life, metavar="AGE",
+        help="decisions count by their age, half as much after every AGE (7d, or a number of decisions)",
+    )  # fmt: skip
     add("--diagnose", action="store_true", help="also look at weights and overlap")
     add("--plot", metavar="FILE", help="draw the estimates and their confidence sequences over time")
     add_output(parser)
@@ -75,6 +86,10 @@ def run(args: argparse.Namespace) -> int:
     """Do what the arguments say; the exit status."""
     check_place(args.plot, PICTURES)
     check_place(args.html)
+    if args.plot and args.half_life is not None:
+        raise ValueError(
+            "--plot draws sequences, and with --half-life an interval is for one look: leave one"
+        )
     log = given_log(args)
     targets = as_targets([parse_target(text) for text in args.targets or ["uniform"]])
     baseline = None if args.diff is None else parse_target(args.diff)
@@ -99,13 +114,14 @@ def run(args: argparse.Namespace) -> int:
                 "" if paired == args.interval else f" ({paired} interval)"
             )
             tables[heading] = Table(pa.concat_tables([gain.to_arrow() for gain in gains]))
-        if args.plot or (args.html and args.interval in KINDS):
+        if args.plot or (args.html and args.interval in KINDS and args.half_life is None):
             for target in targets:
                 bar.begin(target.name)
                 traces[target.name] = sequence(log, target, interval=kind, progress=bar.reach, **asked)
         if args.diagnose:
             said = {name: asked[name] for name in ("missing", "mature") if name in asked}
-            diagnoses = [diagnose(log, target, **said) for target in targets]
+            judged = recent(log, args.since).judged
+            diagnoses = [diagnose(judged, target, **said) for target in targets]
             found += [f"{one.target}: {doubt}" for one in diagnoses for doubt in one.warnings]
     about = {key.decode(): value.decode() for key, value in table.schema.metadata.items()}
     facts: dict[str, Any] = {k: v if k == "interval" else json.loads(v) for k, v in about.items()}
@@ -114,14 +130,23 @@ def run(args: argparse.Namespace) -> int:
         title=TITLE,
         asked=_asked(args, facts),
         tables=tables,
-        meaning=meaning(args.interval, args.confidence, facts["reward_range"], constant),
+        meaning=meaning(
+            args.interval,
+            args.confidence,
+            facts["reward_range"],
+            constant,
+            facts["value"],
+            once=args.half_life is not None,
+        ),
         warnings=[*found, *unexplained(args.interval, tables.values(), found)],
         notes=[*map(_diagnosed, diagnoses), *(unread(log) if args.skip_malformed else [])],
         traces=traces,
-        traced=f"The {kind} sequence of each target's IPW estimate, confidence {args.confidence:.6g}.",
+        traced=f"The {kind} sequence of each target's IPW estimate, {facts['value']}, confidence "
+        f"{args.confidence:.6g}.",
     )
     if args.plot:
-        plot_sequences(traces, args.plot, f"{kind} sequences, confidence {args.confidence:g}")
+        title = f"{facts['value']}: {kind} sequences, confidence {args.confidence:g}"
+        plot_sequences(traces, args.plot, title)
     told = dict(zip(("results", "differences"), map(rows, tables.values()), strict=False))
     if args.diagnose:
         told["diagnosis"] = [_finite(asdict(one)) for one in diagnoses]
@@ -150,6 +175,7 @@ def _asked(args: argparse.Namespace, facts: Mapping[str, Any]) -> dict[str, str]
     return {
         "log": args.log,
         "decisions": f"{facts['decisions']:,}{waiting}",
+        "value": facts["value"],
         "interval": f"{args.interval}, confidence {100 * args.confidence:.6g} %",
         **conditions(args, facts["reward_range"]),
     }

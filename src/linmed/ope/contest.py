@@ -10,6 +10,7 @@ from linmed.log import DecisionLog
 from linmed.ope.evaluate import Progress, collect
 from linmed.ope.intervals import asymptotic_quantile, honest, quantile
 from linmed.ope.reader import Reading
+from linmed.ope.recent import Recent
 from linmed.ope.request import Request
 from linmed.ope.tally import Answer, Contrast, Tally
 
@@ -74,7 +75,7 @@ def hold(
 ) -> Contest:
     """One pass. Intervals of values have the request's confidence, those of differences `pair_confidence`."""
     summarise = partial(_summarise, request, tuple(pairs), pair_confidence)
-    found = collect(request, log, reading, summarise, progress, executor)
+    found = collect(request, Recent(log, None), reading, summarise, progress, executor)
     size = len(request.targets)
     tallies = [one for one in found[:size] if isinstance(one, Tally)]
     contrasts = [one for one in found[size:] if isinstance(one, Contrast)]

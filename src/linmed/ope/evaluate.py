@@ -20,6 +20,7 @@ from linmed.log import BATCH, DecisionLog, ParquetSource
 from linmed.ope.doubts import no_value, no_variation, of_request, of_result
 from linmed.ope.intervals import warn
 from linmed.ope.reader import Reading
+from linmed.ope.recent import HalfLife, Recent, Since, in_words, recent
 from linmed.ope.regression import as_model
 from linmed.ope.request import CONFIDENCE, INTERVAL, MISSING, Log, Request, as_log
 from linmed.ope.rounds import require
@@ -54,6 +55,8 @@ def evaluate(
     adaptive: bool | None = None,
     missing: str | float = MISSING,
     mature: float | timedelta | None = None,
+    since: Since | None = None,
+    half_life: HalfLife | None = None,
     drift: bool | None = None,
     smallest_probability: float | None = None,
     samples: int = 200,
@@ -86,6 +89,16 @@ def evaluate(
     number is the reward that none after `mature` seconds means (and rewards that came later do not count).
     `mature`: only decisions at least so many seconds (or a timedelta) old when the log ended are judged.
 
+    `since`: only these decisions are judged: from a number on (from the end where negative), from a time on
+    (a datetime or ISO 8601 text), or as far back from the log's end ("30d", a timedelta). The answer is then
+    the average since; reward models also know the decisions before. A `since` that was chosen by looking at
+    what came after it is covered by no interval.
+
+    `half_life`: decisions count by their age at the log's end, half as much after every so many of them, or
+    after every such length of time ("7d"), in sixteen steps. The answer is that weighted average, close to
+    the value now; its interval ("betting" or "mixture") is proved for one look at an end that was not chosen
+    by looking, and `valid` says "one look": who looks again has that risk again.
+
     `drift`: a sequence is about the average value so far, which nothing need hold constant; False is the
     promise that there is one value, and keeps the best bounds so far ("bernstein" has that reading only).
     `smallest_probability`: the promise that no arm of any decision was less probable. With it, or with
@@ -103,19 +116,20 @@ def evaluate(
     on. A target whose weights are all zero has no snipw or sndr; its sequence is the whole range.
     """
     log = as_log(log)
+    part, reading = recent(log, since), Reading()
     request = Request(
-        log=log, targets=targets, estimators=estimators, interval=interval, confidence=confidence,
+        log=log, judged=part.judged, half_life=half_life, targets=targets, estimators=estimators,
+        interval=interval, confidence=confidence,
         reward_range=reward_range, regressor=regressor, adaptive=adaptive, missing=missing, mature=mature,
         drift=drift, smallest_probability=smallest_probability, samples=samples, seed=seed, batch=batch,
     )  # fmt: skip
-    reading = Reading()
-    tallies = collect(request, log, reading, partial(_tallies, request), progress, executor)
-    reading.finish(log, request.possible)
-    found = doubts(request, reading, log, tallies)
-    for doubt in found:
+    tallies = collect(request, part, reading, partial(_tallies, request), progress, executor)
+    reading.finish(part.judged, request.possible)
+    for doubt in doubts(request, reading, part.judged, tallies):
         warn(doubt)
     named = zip(request.targets, tallies, strict=True)
-    return table(request, reading, [row for target, tally in named for row in tally.rows(target.name)])
+    rows = [row for target, tally in named for row in tally.rows(target.name)]
+    return table(request, reading, rows, in_words(since, half_life))
 
 
 def sequence(
@@ -129,6 +143,7 @@ def sequence(
     regressor: Any = None,
     missing: str | float = MISSING,
     mature: float | timedelta | None = None,
+    since: Since | None = None,
     drift: bool | None = None,
     smallest_probability: float | None = None,
     progress: Progress | None = None,
@@ -143,10 +158,10 @@ def sequence(
         confidence=confidence, reward_range=reward_range, regressor=regressor, missing=missing, mature=mature,
         drift=drift, smallest_probability=smallest_probability,
     )  # fmt: skip
-    reading = Reading()
-    tallies = _tallies(request, answers(request, log, reading, progress), trace=True)
-    reading.finish(log, request.possible)
-    for doubt in doubts(request, reading, log, tallies):
+    part, reading = recent(log, since), Reading()
+    tallies = _tallies(request, answers(request, part, reading, progress), trace=True)
+    reading.finish(part.judged, request.possible)
+    for doubt in doubts(request, reading, part.judged, tallies):
         warn(doubt)
     return tallies[0].sequences[request.estimators[0].form].table()
 
@@ -164,6 +179,8 @@ def difference(
     adaptive: bool | None = None,
     missing: str | float = MISSING,
     mature: float | timedelta | None = None,
+    since: Since | None = None,
+    half_life: HalfLife | None = None,
     drift: bool | None = None,
     smallest_probability: float | None = None,
     batch: int = BATCH,
@@ -179,21 +196,23 @@ def difference(
     log, one, other = as_log(log), as_target(target), as_target(baseline)
     if one.name == other.name:
         other = as_target(other, f"{other.name} (baseline)")
+    part, reading = recent(log, since), Reading()
     request = one_estimator(
         log, (one, other), estimator, checks.option("interval", interval, COMPARABLE), paired=True,
+        judged=part.judged, half_life=half_life,
         confidence=confidence, reward_range=reward_range, regressor=regressor, adaptive=adaptive,
         missing=missing, mature=mature, drift=drift, smallest_probability=smallest_probability, batch=batch,
     )  # fmt: skip
-    reading = Reading()
-    contrast, *tallies = collect(request, log, reading, partial(_pair, request), progress, executor)
-    reading.finish(log, request.possible)
+    contrast, *tallies = collect(request, part, reading, partial(_pair, request), progress, executor)
+    reading.finish(part.judged, request.possible)
     name = f"{one.name} − {other.name}"
     row = contrast.row(name) if not any(tally.refuted for tally in tallies) else contrast.no_row(name)
-    for doubt in doubts(request, reading, log, tallies):
+    for doubt in doubts(request, reading, part.judged, tallies):
         warn(doubt)
     if math.isnan(row[3]) and request.interval != "none" and not any(tally.refuted for tally in tallies):
-        warn(no_value(name, log, request) if request.interval in KINDS else no_variation(name, request))
-    return table(request, reading, [row])
+        empty = request.interval in KINDS
+        warn(no_value(name, part.judged, request) if empty else no_variation(name, request))
+    return table(request, reading, [row], in_words(since, half_life))
 
 
 def doubts(request: Request, reading: Reading, log: DecisionLog, tallies: Sequence[Tally]) -> list[str]:
@@ -216,7 +235,7 @@ Summary = TypeVar("Summary", bound=Merging)
 
 def collect(
     request: Request,
-    log: DecisionLog,
+    part: Recent,
     reading: Reading,
     summarise: Callable[[Iterable[list[Answer]]], list[Summary]],
     progress: Progress | None = None,
@@ -228,7 +247,7 @@ def collect(
     many workers, the same numbers come out.
     """
     with np.errstate(all="ignore"):  # weights beyond any float give estimates that are none, and a warning
-        found = _collected(request, log, reading, summarise, progress, executor)
+        found = _collected(request, part, reading, summarise, progress, executor)
     for one in found:
         if isinstance(one, (Tally, Contrast)):
             one.distrusted = reading.played.overplayed is not None
@@ -238,20 +257,22 @@ def collect(
 
 def _collected(
     request: Request,
-    log: DecisionLog,
+    part: Recent,
     reading: Reading,
     summarise: Callable[[Iterable[list[Answer]]], list[Summary]],
     progress: Progress | None,
     executor: Executor | None,
 ) -> list[Summary]:
     if request.ordered:
-        return summarise(answers(request, log, reading, progress, executor))
+        pool = None if request.counted else executor  # a worker does not know how many decisions came before
+        return summarise(answers(request, part, reading, progress, pool))
     whole = summarise(())
     told = progress if executor is None else None  # by whoever reads
     here = None if told is None else lambda done: told(reading.decisions + done)
-    for parts in _spread(partial(_summary, request, summarise, progress=here), log, reading, executor):
-        for one, part in zip(whole, parts, strict=True):
-            one.merge(part)
+    work = partial(_summary, request, summarise, progress=here)
+    for summaries in _spread(work, part.judged, reading, executor):
+        for one, other in zip(whole, summaries, strict=True):
+            one.merge(other)
         if progress is not None and executor is not None:
             progress(reading.decisions)
     return whole
@@ -265,23 +286,27 @@ def _summary(
 ) -> tuple[Found, Reading]:
     """What a worker sends of a part of the log where order does not matter."""
     reading = Reading()
-    return summarise(answers(request, log, reading, progress)), reading
+    return summarise(answers(request, Recent(log, None), reading, progress)), reading
 
 
 def answers(
     request: Request,
-    log: DecisionLog,
+    part: Recent,
     reading: Reading,
     progress: Progress | None = None,
     executor: Executor | None = None,
 ) -> Iterator[list[Answer]]:
     """Batch by batch in the log's order, every target's answer; `reading` knows at the end what was wrong."""
     models = [as_model(regressor) for regressor in request.models]
+    if models and part.earlier is not None:
+        for rounds in request.scan.reader.known(part.earlier):
+            for model in models:
+                model.predict_learn(rounds)
     if executor is None:
-        parts = request.scan.parts(log, reading)
+        parts = request.scan.parts(part.judged, reading)
     else:
-        spread = _spread(request.scan.collect, log, reading, executor)
-        parts = (part for several in spread for part in several)
+        spread = _spread(request.scan.collect, part.judged, reading, executor)
+        parts = (one for several in spread for one in several)
     for rounds, chances in parts:
         predicted = [model.predict_learn(rounds) for model in models]
         yield [Answer(request, rounds, chance, predicted) for chance in chances]
@@ -364,7 +389,9 @@ def one_estimator(log: DecisionLog, targets: Any, estimator: Any, interval: str,
     return request
 
 
-def table(request: Request, reading: Reading, rows: list[tuple[Any, ...]]) -> Table:
+def table(
+    request: Request, reading: Reading, rows: list[tuple[Any, ...]], value: str = in_words(None)
+) -> Table:
     """The rows, with what they rest on as metadata."""
     found = pa.table(dict(zip(RESULT.names, zip(*rows, strict=True), strict=True)), schema=RESULT)
     about = {
@@ -374,5 +401,6 @@ def table(request: Request, reading: Reading, rows: list[tuple[Any, ...]]) -> Ta
         "interval": request.interval,
         "confidence": repr(request.confidence),
         "reward_range": json.dumps(request.possible and request.possible[:2]),
+        "value": json.dumps(value),
     }
     return Table(found.replace_schema_metadata(about))

@@ -82,7 +82,7 @@ def fixed_shares(log: DecisionLog) -> tuple[float, ...] | None:
     return tuple(share / total for share in shares)
 
 
-def ended(log: DecisionLog) -> int:
+def ended(log: DecisionLog, asked: str = "mature") -> int:
     """The time of the last decision or reward in the log, in microseconds since 1970; a live log ends now."""
     if isinstance(log.source, Dated):
         return log.source.ended()
@@ -93,5 +93,5 @@ def ended(log: DecisionLog) -> int:
             largest = pc.max(column.cast(pa.int64())).as_py()
             last = largest if last is None else max(last, last if largest is None else largest)
     if last is None:
-        raise BadValue("mature", f"mature needs the times of decisions, {log.name} has none")
+        raise BadValue(asked, f"{asked} needs the times of decisions, {log.name} has none")
     return int(last)

@@ -19,6 +19,7 @@ from linmed.checks import BadValue, Floats, Ints
 from linmed.kernels import sums
 from linmed.log import BATCH, ENTRY_ERROR, SUM_ERROR, DecisionLog
 from linmed.ope.known import begins_with, ended, holds
+from linmed.ope.recent import Fading
 from linmed.ope.rounds import Mask, Problems, Rounds, given, require
 from linmed.ope.sums import Played
 
@@ -158,6 +159,8 @@ class Reader:
     """Whether to look if decisions stand in the order of their times, where the log has them."""
     horizon: int | None = None
     """Microseconds since 1970: decisions after it are too young. Known when the log is (`settled`)."""
+    fading: Fading | None = None
+    """How much decisions count by their age."""
 
     def __post_init__(self) -> None:
         if isinstance(self.missing, str):
@@ -205,9 +208,17 @@ class Reader:
         yield from self.settled(log).scan(log, reading)
         reading.finish(log, self.possible)
 
+    def known(self, log: DecisionLog) -> Iterator[Rounds]:
+        """The decisions of a log that is not judged, of which models may learn: those that have a reward."""
+        reader = dataclasses.replace(self, missing="skip") if self.missing == "stop" else self
+        reading = Reading()
+        yield from reader.scan(log, reading)
+        reading.problems.raise_any()
+
     def scan(self, log: DecisionLog, reading: Reading) -> Iterator[Rounds]:
         """The same of a part of a log. After a wrong row nothing more is yielded, only checked."""
-        times = ["time"] if self.horizon is not None or self.watchful else []
+        clocked = self.fading is not None and self.fading.clock
+        times = ["time"] if self.horizon is not None or self.watchful or clocked else []
         if times and not isinstance(self.missing, str) and "reward_time" in log.columns:
             times.append("reward_time")
         latest = -MANY
@@ -227,6 +238,8 @@ class Reader:
             if self.watchful:
                 latest = self._watch(batch, row, latest, reading)
             rounds.extra = {name: batch.column(name) for name in self.extra}
+            if self.fading is not None:
+                rounds.weight = self.fading.weights(self._taken(batch, row, reading) if clocked else row)
             if self.shares is not None:
                 rounds.logged = np.tile(self.shares, len(rounds))
             reading.rewarded += len(rounds)
@@ -252,6 +265,10 @@ class Reader:
             reward = pc.if_else(pa.array(late), pa.scalar(None, reward.type), reward)
         reading.assumed += reward.null_count
         return batch.set_column(place, "reward", reward.fill_null(self.missing)), row
+
+    def _taken(self, batch: pa.RecordBatch, row: Ints, reading: Reading) -> Ints:
+        """When decisions were taken, in microseconds; one without a time has no age."""
+        return _microseconds(given(batch.column("time"), "time", row, reading.problems, 0, "half_life"))
 
     def _watch(self, batch: pa.RecordBatch, row: Ints, latest: int, reading: Reading) -> int:
         """Note the first decision that is earlier than the one before; the time of the last one."""

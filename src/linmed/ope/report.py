@@ -58,12 +58,22 @@ class Report:
         return "\n".join(lines)
 
 
-def meaning(interval: str, confidence: float, rewards: Sequence[float] | None, constant: bool) -> str:
-    """What an interval of that kind says, and on what condition."""
+def meaning(
+    interval: str,
+    confidence: float,
+    rewards: Sequence[float] | None,
+    constant: bool,
+    value: str = "average so far",
+    once: bool = False,
+) -> str:
+    """What an interval of that kind says, and on what condition.
+
+    `value`: which average it is about; `once`: whether that is proved for one look alone.
+    """
     if interval == "none":
         return "No interval was asked for: nothing is said of how far off the estimates may be."
     sure = f"{100 * confidence:.6g} %"
-    value = "the target's value, taken to be constant," if constant else "the target's average value so far"
+    value = "the target's value, taken to be constant," if constant else f"the target's {value}"
     exact = "the logged probabilities are exact"
     if interval == "asymptotic":
         return (
@@ -72,10 +82,12 @@ def meaning(interval: str, confidence: float, rewards: Sequence[float] | None, c
         )
     if VALID[interval] == "any time":
         low, high = rewards or (0.0, 1.0)
+        looks = "at every look at once, however often one looked and however"
+        if once:
+            looks = "at this one look, if the log's end was not chosen by looking, however"
         return (
-            f"With probability {sure} or more the interval holds {value} at every look at once, however "
-            f"often one looked and however the logging policy learned, if {exact} and every possible reward "
-            f"lies in [{low:g}, {high:g}]."
+            f"With probability {sure} or more the interval holds {value}{',' if once else ''} {looks} the "
+            f"logging policy learned, if {exact} and every possible reward lies in [{low:g}, {high:g}]."
         )
     policy = "learned slowly" if interval == "adaptive" else "did not learn"
     return (

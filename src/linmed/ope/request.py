@@ -12,8 +12,9 @@ from linmed.checks import BadType, BadValue, Floats
 from linmed.log import BATCH, DecisionLog
 from linmed.ope.estimators import Estimator, MarginalIPW, as_estimators
 from linmed.ope.intervals import VALID
-from linmed.ope.known import begins_with, fixed_shares, holds
+from linmed.ope.known import begins_with, ended, fixed_shares, holds
 from linmed.ope.reader import Reader, Reading, RewardRange, possible_rewards
+from linmed.ope.recent import Fading, HalfLife, as_half_life
 from linmed.ope.rounds import Rounds, require
 from linmed.ope.sequences import KINDS
 from linmed.ope.sides import SHARES
@@ -24,6 +25,8 @@ USUAL = ("ipw", "snipw", "dr")
 INTERVAL = "betting"
 CONFIDENCE = 0.95
 MISSING = "stop"
+FADING = ("betting", "mixture", "none")
+"""Intervals that decisions may count in by their age."""
 ARM_COUNTED = frozenset({"arm_count", "probabilities", "arms"})
 """Columns of a log that tell the number of arms."""
 
@@ -112,6 +115,9 @@ class Request:
     mature: float | timedelta | None = None
     drift: bool | None = None
     smallest_probability: float | None = None
+    half_life: HalfLife | None = None
+    judged: InitVar[DecisionLog | None] = None
+    """The part of the log that is judged, where decisions count by their age; None for all of it."""
     paired: bool = False
     """Whether targets are compared with each other, for which all arms' probabilities are wanted."""
     samples: int = 200
@@ -128,7 +134,7 @@ class Request:
     """The regressors of the estimators, each once."""
     scan: Scan = field(init=False)
 
-    def __post_init__(self, log: DecisionLog) -> None:
+    def __post_init__(self, log: DecisionLog, judged: DecisionLog | None) -> None:
         self._set("targets", as_targets(self.targets))
         self._set("interval", checks.option("interval", self.interval, tuple(VALID)))
         self._set("confidence", checks.strictly_between("confidence", self.confidence, 0.0, 1.0))
@@ -136,6 +142,8 @@ class Request:
         if self.drift is None:
             self._set("drift", self.interval != "bernstein")
         checks.flag("drift", self.drift)
+        if self.half_life is not None:
+            self._refuse_what_cannot_fade()
         if self.reward_range is not None and not isinstance(self.missing, str):
             assert self.possible is not None
             low, high, _ = self.possible
@@ -166,7 +174,37 @@ class Request:
             mature=self.mature, smallest_probability=self.smallest_probability, shares=shares,
             watchful=bool(self.models), batch=self.batch,
         ).settled(log)  # fmt: skip
+        if self.half_life is not None:
+            reader = dataclasses.replace(reader, fading=self._fading(log, judged or log, reader.horizon))
         self._set("scan", Scan(reader, self.targets, self.all_arms))
+
+    def _refuse_what_cannot_fade(self) -> None:
+        as_half_life(self.half_life)
+        if self.interval not in FADING:
+            raise BadValue(
+                "half_life",
+                f"half_life needs interval={', '.join(map(repr, FADING))}: no other is proved for decisions "
+                f"that count by their age, got {self.interval!r}",
+            )
+        if not self.drift:
+            raise BadValue(
+                "drift",
+                "drift=False promises that there is one value, and half_life weighs decisions by their age "
+                "because there is not: leave one of them out",
+            )
+
+    def _fading(self, log: DecisionLog, judged: DecisionLog, horizon: int | None) -> Fading:
+        """Ages are counted from the end of what can be judged, which does not depend on any reward."""
+        length, clock = as_half_life(self.half_life)
+        if not clock:
+            return Fading(length, len(judged) - 1, False)
+        require(log, ["time"], "half_life", "half_life")
+        return Fading(length * 1e6, ended(log, "half_life") if horizon is None else horizon, True)
+
+    @property
+    def counted(self) -> bool:
+        """Whether ages are counted in decisions: then the log is read here, in its order."""
+        return self.half_life is not None and not as_half_life(self.half_life)[1]
 
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
@@ -212,11 +250,13 @@ class Request:
         any_order = self.interval in ("normal", "asymptotic", "none") or (
             self.interval == "betting" and self.drift
         )
-        return bool(self.models) or not any_order
+        return bool(self.models) or not any_order or self.counted
 
     @property
     def valid(self) -> str:
         """When its intervals hold, in words."""
+        if self.half_life is not None and self.interval in KINDS:
+            return "one look"
         one_value = self.interval in KINDS and not self.drift
         return VALID[self.interval] + (", one value" if one_value else "")
 

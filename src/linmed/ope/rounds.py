@@ -84,6 +84,7 @@ class Rounds:
     arm_count: Ints | None = None  # (n,) K of each decision
     logged: Floats | None = None  # (ΣK,) the logging policy's probability of every arm
     arms: Floats | None = None  # (ΣK, d)
+    weight: Floats | None = None  # (n,) ω in [0, 1], how much each counts; None for all alike
     extra: dict[str, pa.Array] = field(default_factory=dict)
 
     def __len__(self) -> int:

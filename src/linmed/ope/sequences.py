@@ -14,11 +14,18 @@ Ramdas, Karampatziakis & Mineiro (2022).
 Contexts, items and tastes drift, so what betting and mixture bound is the average of the values so far. Who
 knows that the value is one number (`drift=False`) may keep the largest lower and the smallest upper bound so
 far: a bound once true stays true. `bernstein`, whose bets weigh decisions unequally, has that reading only.
+
+Decisions may count unequally, by weights ω in [0, 1] that are known before their rewards: then betting and
+mixture bound Σ ω ν / Σ ω. Betting, because E Z^ω ≤ (E Z)^ω = 1 for a factor Z of the wealth and ω ≤ 1, and
+the logarithm is concave for these weights too; mixture, because ω (x − x̂) ≥ −1 is all that its bound asks of
+a term. Weights by age belong to the log's end, and at another end they are others: this is proved for one
+look. Betting pays for it: its bounds are as wide as if the variance were that of Σ ω terms, not of Σ ω².
 """
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 from scipy.optimize import brentq
@@ -42,10 +49,11 @@ class LowerSequence(ABC):
     def __init__(self, level: float):
         self.log_level = -math.log(level)
         self.count = 0
+        self.mass = 0.0  # Σ ω, the count where all are one
 
     @abstractmethod
-    def add(self, side: Side) -> None:
-        """Absorb n decisions in order."""
+    def add(self, side: Side, weight: float = 1.0) -> None:
+        """Absorb n decisions in order, each with the weight ω."""
 
     @property
     @abstractmethod
@@ -79,11 +87,21 @@ class BettingLower(LowerSequence):
         self._bets = np.tile(self.BETS, len(shares))
         self._shift = 0.0
 
-    def add(self, side: Side) -> None:
-        """Absorb n decisions; the order is of no account."""
+    def add(self, side: Side, weight: float = 1.0) -> None:
+        """Absorb n decisions of the weight ω; the order is of no account."""
         self.count += side.x.size
-        self._shift += float(side.shift.sum())
-        for gains, mass in zip(self._gains, side.masses, strict=True):
+        self.mass += weight * side.x.size
+        self._shift += weight * float(side.shift.sum())
+        if weight == 1.0:
+            self._gain(self._gains, side)
+        else:
+            gained = np.zeros_like(self._gains)
+            self._gain(gained, side)
+            self._gains += weight * gained
+
+    def _gain(self, into: Floats, side: Side) -> None:
+        """Σ log(1 + γ y) of every gambler and bet."""
+        for gains, mass in zip(into, side.masses, strict=True):
             if mass is None:
                 kernels.betting(gains, self.BETS, side.x, side.shift)
             else:
@@ -96,24 +114,23 @@ class BettingLower(LowerSequence):
     def merge(self, other: "BettingLower") -> None:
         """Absorb what was seen elsewhere."""
         self.count += other.count
+        self.mass += other.mass
         self._shift += other._shift
         self._gains += other._gains
 
     @property
     def _lowest(self) -> float:
         """No term is smaller than −shift."""
-        return -self._shift / max(self.count, 1)
+        return -self._shift / (self.mass or 1.0)
 
     def log_wealth(self, mean: float) -> float:
         """log K_t(mean)."""
-        return float(
-            kernels.log_wealth(self._gains.ravel(), self._bets, self._prior, float(self.count), mean)[0]
-        )
+        return float(kernels.log_wealth(self._gains.ravel(), self._bets, self._prior, self.mass, mean)[0])
 
     @property
     def lower(self) -> float:
         """Where the wealth is 1/α."""
-        past = self._gains.ravel(), self._bets, self._prior, float(self.count)
+        past = self._gains.ravel(), self._bets, self._prior, self.mass
         return float(kernels.betting_lower(*past, self.log_level, self._lowest))
 
 
@@ -126,22 +143,24 @@ class UnitLower(LowerSequence):
         self._state = np.zeros(kernels.FIELDS)
         self._shift = 0.0
 
-    def add(self, side: Side) -> None:
-        """Absorb n decisions."""
+    def add(self, side: Side, weight: float = 1.0) -> None:
+        """Absorb n decisions of the weight ω."""
         self.count += side.x.size
-        self._shift += float(side.shift.sum())
-        self._add(0.5 * (side.x - side.shift + 1.0) if self._difference else np.ascontiguousarray(side.x))
+        self.mass += weight * side.x.size
+        self._shift += weight * float(side.shift.sum())
+        x = 0.5 * (side.x - side.shift + 1.0) if self._difference else np.ascontiguousarray(side.x)
+        self._add(x, weight)
 
     @property
     def lower(self) -> float:
         """The bound on the scale of the terms."""
-        bound = self._unit_lower() if self.count else 0.0
+        bound = self._unit_lower() if self.mass else 0.0
         if not self._difference:
             return bound
-        return max(2.0 * bound - 1.0, -self._shift / self.count) if self.count else -1.0
+        return max(2.0 * bound - 1.0, -self._shift / self.mass) if self.mass else -1.0
 
     @abstractmethod
-    def _add(self, x: Floats) -> None: ...
+    def _add(self, x: Floats, weight: float) -> None: ...
 
     @abstractmethod
     def _unit_lower(self) -> float: ...
@@ -154,7 +173,8 @@ class BernsteinLower(UnitLower):
     exp(Σ λ(x − ν) − ψ(λ)(x − x̂)²) a supermartingale. Waudby-Smith & Ramdas (2024).
     """
 
-    def _add(self, x: Floats) -> None:
+    def _add(self, x: Floats, weight: float) -> None:
+        assert weight == 1.0
         kernels.bernstein(self._state, x, self.log_level, LARGEST_RATE)
 
     def _unit_lower(self) -> float:
@@ -166,19 +186,27 @@ class BernsteinLower(UnitLower):
 class MixtureLower(UnitLower):
     """∫ exp(λS − ψ(λ)V) dF(λ) < 1/α with S = Σ (x_i − m), V = Σ (x_i − x̂_{i−1})², F a gamma density in 1 − λ.
 
-    Howard, Ramdas, McAuliffe & Sekhon (2021), Proposition 9.
+    With weights S = Σ ω (x − m) and V = Σ ω² (x − x̂)². Howard, Ramdas, McAuliffe & Sekhon (2021), Prop. 9.
     """
 
-    def _add(self, x: Floats) -> None:
+    def __init__(self, level: float, difference: bool):
+        super().__init__(level, difference)
+        self._faded = np.zeros(2)  # what weights took away from Σ x and from Σ (x − x̂)²
+
+    def _add(self, x: Floats, weight: float) -> None:
+        before = self._state.copy()
         kernels.mixture(self._state, x)
+        if weight != 1.0:
+            gained = (self._state - before)[[kernels.SUM, kernels.SQUARES]]
+            self._faded += gained * (1.0 - weight, 1.0 - weight * weight)
 
     def _unit_lower(self) -> float:
-        total, squares = float(self._state[kernels.SUM]), float(self._state[kernels.SQUARES])
+        total, squares = map(float, self._state[[kernels.SUM, kernels.SQUARES]] - self._faded)
 
         def excess(mean: float) -> float:
-            return log_mixture(total - self.count * mean, squares) - self.log_level
+            return log_mixture(total - self.mass * mean, squares) - self.log_level
 
-        highest = total / self.count
+        highest = total / self.mass
         if excess(0.0) <= 0:
             return 0.0
         if excess(highest) >= 0:
@@ -210,6 +238,13 @@ def _log_gap(u: float) -> float:
         return u - math.log1p(u)
     z = u / (2.0 + u)  # log(1 + u) = 2 (z + z³/3 + z⁵/5 + …), and u − 2z = u z
     return u * z - 2.0 * sum(z**k / k for k in range(3, 23, 2))
+
+
+def runs(weight: Floats) -> Iterator[tuple[int, int]]:
+    """Where decisions of one weight begin and end.  (n,)"""
+    changes = np.flatnonzero(np.diff(weight)) + 1
+    ends = [0, *changes.tolist(), weight.size]
+    yield from pairwise(ends) if weight.size else ()
 
 
 def lower_sequence(
@@ -260,11 +295,19 @@ class ValueSequence:
         """Decisions absorbed."""
         return self._below.count
 
-    def add(self, value: Floats, below: Side, above: Side) -> None:
+    def add(self, value: Floats, below: Side, above: Side, weight: Floats | None = None) -> None:
         """Absorb n decisions in order.
 
-        value: the estimator's terms, whose mean is the estimate; below, above: the two sides of the value.
+        value: the estimator's terms, whose mean is the estimate; below, above: the two sides of the value;
+        weight ω (n,): how much each counts, all alike where it is None.
         """
+        if weight is not None:
+            assert not self._watched
+            for begin, end in runs(weight):
+                if weight[begin] > 0.0:
+                    self._below.add(below.part(begin, end), float(weight[begin]))
+                    self._above.add(above.part(begin, end), float(weight[begin]))
+            return
         if not self._watched:
             self._below.add(below)
             self._above.add(above)

@@ -78,6 +78,46 @@ class Moments:
         return float((self.n * self.mean[0]) ** 2 / squares) if squares else 0.0
 
 
+class Faded(Moments):
+    """Means in which decisions count by their age: sums of ω, ωx, ωy and ωz; no second moments."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sums = np.zeros(4)
+
+    def weigh(
+        self, weight: Floats, x: Floats | None, y: Floats | None = None, z: Floats | None = None
+    ) -> None:
+        """Absorb n decisions with their weights ω (n,)."""
+        self.n += weight.size
+        self.ratio |= z is not None
+        self.sums[0] += weight.sum()
+        for place, column in enumerate((x, y, z), start=1):
+            if column is not None:
+                self.sums[place] += (weight * column).sum()
+
+    def merge(self, other: Moments) -> None:
+        """Absorb another summary."""
+        assert isinstance(other, Faded)
+        self.n += other.n
+        self.ratio |= other.ratio
+        self.sums += other.sums
+
+    @property
+    def estimate(self) -> float:
+        """Σ ωx / Σ ω + Σ ωy / Σ ωz; NaN where nothing counts."""
+        total, x, y, z = map(float, self.sums)
+        mean = x / total if total else math.nan
+        if self.ratio:
+            return mean + y / z if z else math.nan
+        return mean
+
+    @property
+    def standard_error(self) -> float:
+        """Unknown."""
+        return math.nan
+
+
 class Weights:
     """What is to be known of a target's weights, and of the rewards that they fell on; merges."""
 

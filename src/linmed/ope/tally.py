@@ -14,7 +14,7 @@ from linmed.ope.request import PLAIN, Asked, Form, Request
 from linmed.ope.rounds import Rounds
 from linmed.ope.sequences import KINDS, ValueSequence
 from linmed.ope.sides import CONSTANTS, Arms, Model, Side, difference_sides, unpaired_sides, value_sides
-from linmed.ope.sums import Moments, Weights
+from linmed.ope.sums import Faded, Moments, Weights
 
 UNBIASED: dict[str, Estimator] = {"ipw": IPW(), "dr": DR(), "mips": MarginalIPW()}
 
@@ -126,7 +126,9 @@ class Tally:
         self.has_interval = interval != "none" and not weights_only
         interval = interval if self.has_interval else "none"
         forms = sorted({one.form for one in asked})
-        self.moments = [Moments() for _ in asked]
+        faded = request.half_life is not None
+        self.moments = [Faded() if faded else Moments() for _ in asked]
+        self.counting = {form: Moments() for form in {PLAIN, *forms}} if faded else {}  # of ω w
         self.weights = {PLAIN: Weights()} | {form: Weights() for form in forms if form.kind == "mips"}
         bootstrapped = asked if interval == "bootstrap" else ()
         self.bootstraps = [Bootstrap(request.samples, request.seed) for _ in bootstrapped]
@@ -143,19 +145,29 @@ class Tally:
                 weights.lost += float(answer.probabilities[rounds.logged <= 0].sum())
         for i, asked in enumerate(self.request.estimators):
             terms = asked.estimator.terms(answer.samples[asked.source])
-            self.moments[i].add(*terms)
+            moments = self.moments[i]
+            if isinstance(moments, Faded):
+                assert rounds.weight is not None
+                moments.weigh(rounds.weight, *terms)
+            else:
+                moments.add(*terms)
             if self.bootstraps:
                 self.bootstraps[i].add(*terms)
         for form, stable in self.stable.items():
             stable.add(answer.terms(form), answer.proxy(form))
         for form, bounds in self.sequences.items():
-            bounds.add(answer.terms(form), *answer.sides(form))
+            bounds.add(answer.terms(form), *answer.sides(form), rounds.weight)
+        for form, counting in self.counting.items():
+            assert rounds.weight is not None
+            counting.add(rounds.weight * answer.weights(form))
 
     def merge(self, other: "Tally") -> None:
         """Absorb what another part of the log left."""
         assert not self.request.ordered
         for own, theirs in zip(self.moments, other.moments, strict=True):
             own.merge(theirs)
+        for form, counting in self.counting.items():
+            counting.merge(other.counting[form])
         for form, weights in self.weights.items():
             weights.merge(other.weights[form])
         for form, bounds in self.sequences.items():
@@ -168,7 +180,8 @@ class Tally:
             stabilised = self.stable and estimator.unbiased
             estimate = self.stable[asked.form].estimate if stabilised else moments.estimate
             weights = self.weights_of(asked)
-            effective = float(moments.n) if estimator.name == "dm" else weights.moments.effective
+            worth = self.counting.get(asked.form, weights.moments)
+            effective = float(moments.n) if estimator.name == "dm" else worth.effective
             low, high = self._interval(i, asked)
             valid = "—" if math.isnan(low) else self.request.valid
             yield target, asked.label, estimate, low, high, moments.n, effective, valid
@@ -232,8 +245,8 @@ class Contrast:
         self.confidence = request.confidence if confidence is None else confidence
         (self.asked,) = request.estimators
         self.distrusted = self.unordered = False
-        self.gain = Moments()
-        self.reach = Moments()  # of |w₁ − w₂|
+        self.gain = Moments() if request.half_life is None else Faded()
+        self.reach = Moments()  # of |w₁ − w₂|, times ω
         sequenced = request.interval in KINDS
         form = self.asked.form
         self.sequence = value_sequence(request, form, self.confidence, difference=True) if sequenced else None
@@ -245,10 +258,16 @@ class Contrast:
         if form == PLAIN and self.request.possible is not None:
             # Rewards counted from the lowest: a constant added to all of them is no difference.
             gain -= self.request.possible.low * (ours.weight - theirs.weight)
-        self.gain.add(gain)
-        self.reach.add(np.abs(ours.weight - theirs.weight))
+        weight, reach = ours.rounds.weight, np.abs(ours.weight - theirs.weight)
+        if isinstance(self.gain, Faded):
+            assert weight is not None
+            self.gain.weigh(weight, gain)
+            reach = weight * reach
+        else:
+            self.gain.add(gain)
+        self.reach.add(reach)
         if self.sequence is not None:
-            self.sequence.add(gain, *ours.sides_against(theirs, self.asked.form))
+            self.sequence.add(gain, *ours.sides_against(theirs, self.asked.form), weight)
 
     def merge(self, other: "Contrast") -> None:
         """Absorb what another part of the log left."""

@@ -13,6 +13,7 @@ from linmed.policies.maillard import MaillardSampling
 from linmed.policies.oful import OFUL, LinUCB
 from linmed.policies.pinpoint import Pinpoint
 from linmed.policies.rand_ucb import RandUCB
+from linmed.policies.recent_ucb import DLinUCB, SWLinUCB
 from linmed.policies.ridge import RidgePolicy, RidgeState
 from linmed.policies.spanner_igw import SpannerIGW
 from linmed.policies.square_cb import SquareCB
@@ -26,6 +27,7 @@ __all__ = [
     "GLMMED",
     "OFUL",
     "Choice",
+    "DLinUCB",
     "EpsilonGreedy",
     "Forgetful",
     "GLMPolicy",
@@ -46,6 +48,7 @@ __all__ = [
     "RandUCB",
     "RidgePolicy",
     "RidgeState",
+    "SWLinUCB",
     "SpannerIGW",
     "SquareCB",
     "State",

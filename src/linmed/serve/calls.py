@@ -6,7 +6,7 @@ The clients of `linmed.serve.client` differ only in how they send it.
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
@@ -177,6 +177,8 @@ class Requests:
         *,
         missing: str | float = "stop",
         mature: float | timedelta | None = None,
+        since: int | str | datetime | timedelta | None = None,
+        half_life: float | str | timedelta | None = None,
         drift: bool | None = None,
         smallest_probability: float | None = None,
     ) -> Call[dict[str, Any]]:
@@ -184,7 +186,7 @@ class Requests:
         body: dict[str, Any] = {"targets": list(targets), "estimators": list(estimators)}
         body |= {"interval": interval, "confidence": confidence, "missing": missing, "drift": drift}
         body["reward_range"] = None if reward_range is None else [float(bound) for bound in reward_range]
-        body["mature"] = _seconds(mature)
+        body["mature"], body["since"], body["half_life"] = _seconds(mature), _since(since), _age(half_life)
         body["smallest_probability"] = smallest_probability
         return Call("POST", _path(name, "evaluate"), _object, body, timeout=REPORTING)
 
@@ -236,6 +238,14 @@ def _path(bandit: str, *rest: str) -> str:
 
 def _seconds(time: float | timedelta | None) -> float | None:
     return time.total_seconds() if isinstance(time, timedelta) else time
+
+
+def _since(since: int | str | datetime | timedelta | None) -> float | str | None:
+    return since.isoformat() if isinstance(since, datetime) else _age(since)
+
+
+def _age(length: float | str | timedelta | None) -> float | str | None:
+    return f"{length.total_seconds():f}s" if isinstance(length, timedelta) else length
 
 
 def _catalogue(catalogue: Catalogue) -> dict[str, Any]:

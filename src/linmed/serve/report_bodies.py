@@ -22,6 +22,35 @@ def _word_or_number(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
 Missing = Annotated[Literal["stop", "skip"] | Finite, WrapValidator(_word_or_number)]
 
 
+def _number_or_time(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
+    """The same of where decisions begin."""
+    try:
+        return check(value)
+    except ValidationError:
+        message = "must be a decision's number, a time such as 2026-05-01, or how long before the end, as 30d"
+        raise PydanticCustomError("since", message) from None
+
+
+Since = Annotated[
+    Annotated[int, Field(strict=True)] | Annotated[str, Field(max_length=100)], WrapValidator(_number_or_time)
+]
+
+
+def _number_or_length(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
+    """The same of how decisions count."""
+    try:
+        return check(value)
+    except ValidationError:
+        message = "must be a number of decisions, at least 1, or a length of time such as 7d"
+        raise PydanticCustomError("half_life", message) from None
+
+
+HalfLife = Annotated[
+    Annotated[float, Field(strict=True, ge=1.0, le=1e12)] | Annotated[str, Field(max_length=100)],
+    WrapValidator(_number_or_length),
+]
+
+
 class TrainedTarget(BaseModel):
     """A policy that learns from the rewards of the first decisions and is judged on the decisions since."""
 
@@ -79,6 +108,17 @@ class EvaluateRequest(BaseModel):
     regressor: Literal["ridge", "logistic"] = Field(
         default="ridge", description="The reward model of 'dm', 'dr' and the like; 'logistic' is for clicks."
     )
+    since: Since | None = Field(
+        default=None,
+        description="Only decisions from here on are judged, and the answer is the average since: a "
+        "decision's number (the last ones where negative), a time such as '2026-05-01', or how long before "
+        "the log's end, such as '30d'. It must not have been chosen by looking at what came after it.",
+    )
+    half_life: HalfLife | None = Field(
+        default=None,
+        description="Decisions count by their age, half as much after every so many of them, or after such a "
+        "length of time ('7d'). The interval, 'betting' or 'mixture', is then proved for one look.",
+    )
     drift: bool | None = Field(
         default=None, description="Whether values may change over time; false promises that they do not."
     )
@@ -111,6 +151,7 @@ class EvaluateView(BaseModel):
     decisions: int
     waiting: int = Field(description="Decisions that are old enough and have no reward yet.")
     judged: int = Field(description="Decisions that the estimates rest on.")
+    value: str = Field(description="What the estimates are about: 'average so far', 'average of the last …'.")
     warnings: list[str] = Field(description="What should make one hesitate, in words.")
 
 

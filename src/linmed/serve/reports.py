@@ -69,10 +69,13 @@ class Reports:
         row: Row[Any],
         targets: list[Any],
         reward_range: tuple[float, float] | None = None,
+        since: int | str | None = None,
+        half_life: float | str | None = None,
         **asked: Any,
     ) -> dict[str, Any]:
         """`asked` is what `linmed.ope.evaluate` takes besides; its defaults are the service's too."""
         from linmed.ope import DecisionLog, OPEWarning, evaluate  # heavy, and not needed to decide
+        from linmed.ope.recent import as_since, in_words
 
         bandit = store.as_bandit(connection, row)
         named: dict[str, Any] = {}
@@ -87,7 +90,7 @@ class Reports:
                 trained.append((name, trends.greedy_of(bandit.policy)))
             elif not isinstance(target, str):
                 trained.append((name, as_policy(target["policy"], place("targets", i, "policy"))))
-        title, after, count = f"the log of {bandit.name}", 0, 0
+        title, first, after, count = f"the log of {bandit.name}", 0, 0, 0
         if trained:
             first, after = _training_part(connection, bandit.id)
             title += f" after its first {first} decisions"
@@ -100,11 +103,18 @@ class Reports:
         log = DecisionLog(LiveSource(connection, bandit, after), title)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", OPEWarning)
-            table = evaluate(log, named, reward_range=reward_range or bandit.reward_range, **asked)
+            begins = since if since is None else as_since(since)
+            if isinstance(begins, int) and begins >= 0:  # the log that is judged may begin later than the log
+                begins = max(begins - first, 0)
+            table = evaluate(
+                log, named, reward_range=reward_range or bandit.reward_range, since=begins,
+                half_life=half_life, **asked,
+            )  # fmt: skip
         return {
             "results": table.to_pylist(),
             "trained_on": count,
             **{key: _metadata(table, key) for key in ("decisions", "waiting", "judged")},
+            "value": in_words(since, half_life),
             "warnings": [str(one.message) for one in caught if issubclass(one.category, OPEWarning)],
         }
 

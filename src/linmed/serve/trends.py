@@ -104,6 +104,7 @@ def _judged(
     from linmed.ope.doubts import of_log, of_result
     from linmed.ope.evaluate import answers, one_estimator
     from linmed.ope.reader import Reading
+    from linmed.ope.recent import Recent
     from linmed.ope.targets import Frozen
 
     request = one_estimator(
@@ -113,7 +114,7 @@ def _judged(
     course, reading = Course(request), Reading()
     learner = request.targets[-1]
     with np.errstate(all="ignore"):  # weights beyond any float give estimates that are none, and a warning
-        for found in answers(request, log, reading):
+        for found in answers(request, Recent(log, None), reading):
             course.add(found)
             if isinstance(learner, Frozen):
                 rounds = found[0].rounds

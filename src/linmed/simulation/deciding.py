@@ -67,6 +67,7 @@ class Court:
         self._winner = np.full(replicas, UNDECIDED)
         self._decided = np.zeros(replicas, dtype=np.int64)  # after so many rounds
         self._arms: Floats | None = None
+        self._means: Floats | None = None
         self._pending = Pending()
 
     @property
@@ -78,8 +79,11 @@ class Court:
         """What was played in the rounds of a block, after `done` others.  played (m,R) as r·K + arm."""
         if worlds.changing or (self._arms is not None and not np.array_equal(self._arms, worlds.arms(0))):
             raise BadValue("until", "until=Decided(...) needs arms that stay the same; these change")
+        means = worlds.means[0] if self._means is None else self._means
+        if (worlds.means != means).any():
+            raise BadValue("until", "until=Decided(...) needs a θ* that stays the same; this one moves")
         if self._arms is None:
-            self._arms = worlds.arms(0)
+            self._arms, self._means = worlds.arms(0), means
             count, dim = self._arms.shape[1:]
             self._state = self._judge.start(len(self._replicas), dim)
             self._possible = np.ones((len(self._replicas), count), dtype=np.bool_)

@@ -138,15 +138,18 @@ class Worlds:
         self._stack_means()
 
     def _stack_means(self) -> None:
-        shape = self.blocks[0].arms.shape[:-1]
+        count, moving = (self.count,), (self.rounds, self.count)
+        fitting = (moving,) if self.changing else (count, moving)  # θ* may move while the arms stay
         for block in self.blocks:
-            if block.means.shape != shape:
+            if block.means.shape not in fitting:
                 raise ValueError(
                     f"{self._owner} gave means of shape {block.means.shape} for arms of shape "
-                    f"{block.arms.shape}; expected {shape}"
+                    f"{block.arms.shape}; expected {' or '.join(map(str, fitting))}"
                 )
-        stacked = np.stack([block.means for block in self.blocks], axis=-2)  # (…, R, K)
-        means = self._numbers("means", stacked)
+        given = [block.means for block in self.blocks]
+        if any(means.shape == moving for means in given):
+            given = [np.broadcast_to(means, moving) for means in given]
+        means = self._numbers("means", np.stack(given, axis=-2))  # (…, R, K)
         self.means: Floats = means.reshape(-1, self.replicas * self.count)
         self.best: Floats = means.max(axis=-1).reshape(-1, self.replicas)  # (rounds or 1, R)
 

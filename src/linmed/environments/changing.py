@@ -1,0 +1,191 @@
+"""Worlds that change: the arms stay, θ* moves. Regret is against the best arm of each round.
+
+A trial has the arms, the first θ* and the noise of `UnitBall` with the same parameters: where θ* goes from
+there comes from a stream of its own. Everywhere ‖θ*‖ = 1.
+"""
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from linmed import checks
+from linmed.checks import Floats
+from linmed.environments.base import LAST_ROUND, Block, on_sphere
+from linmed.environments.unit_ball import UnitBall
+
+
+@dataclass(frozen=True)
+class _MovingBall(UnitBall):
+    """Arms uniform on the unit sphere, and a θ* on it that moves; a subclass says how."""
+
+    def blocks(self, rng: np.random.Generator) -> Iterator[Block]:
+        """θ* and the arms first, then noise; where θ* goes is drawn apart."""
+        (moves,) = rng.spawn(1)
+        theta = on_sphere(rng, self.dim)
+        arms = on_sphere(rng, self.arms, self.dim)
+        at_rest = arms @ theta
+        for path in self._paths(theta, moves):
+            if len(path) > 1:
+                means = np.einsum("td,kd->tk", path, arms)
+            else:
+                if not np.array_equal(path[0], theta):  # otherwise the array that the simulation has already
+                    theta, at_rest = path[0], arms @ path[0]
+                means = at_rest
+            yield Block(arms, means, self._noise(rng))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.whole("dim", self.dim, at_least=2)  # a sphere on which to move
+
+    @abstractmethod
+    def _paths(self, theta: Floats, rng: np.random.Generator) -> Iterator[Floats]:
+        """θ* in the rounds of one block after the other: (rounds, d), or (1, d) where it rests."""
+
+
+@dataclass(frozen=True)
+class _Jumping(_MovingBall):
+    """θ* jumps before some rounds and rests between."""
+
+    @abstractmethod
+    def _jumps(self) -> Iterator[int]:
+        """Rounds, from 0, before which θ* jumps, in order."""
+
+    @property
+    @abstractmethod
+    def distance(self) -> float | None:
+        """‖Δθ*‖ of a jump; None: anywhere on the sphere."""
+
+    def _paths(self, theta: Floats, rng: np.random.Generator) -> Iterator[Floats]:
+        jumps, first = self._jumps(), 0
+        jump = next(jumps, LAST_ROUND)
+        while True:
+            path, last = theta[None], first + self.block_rounds
+            while jump < last:
+                path = np.broadcast_to(path, (self.block_rounds, self.dim)).copy() if len(path) == 1 else path
+                theta = self._elsewhere(theta, rng)
+                path[jump - first :] = theta
+                jump = next(jumps, LAST_ROUND)
+            yield path
+            first = last
+
+    def _elsewhere(self, theta: Floats, rng: np.random.Generator) -> Floats:
+        if self.distance is None:
+            return on_sphere(rng, self.dim)
+        return turned(theta, across(theta, rng), 2.0 * math.asin(self.distance / 2.0))
+
+
+@dataclass(frozen=True)
+class OneChange(_Jumping):
+    """θ* changes once: the rounds after the `at`-th have another one.
+
+    >>> OneChange(at=1500, sigma=0.3).name
+    'OneChange(sigma=0.3)'
+    """
+
+    at: int = 1500
+    """Rounds before the change."""
+    distance: float | None = field(default=None, kw_only=True)
+    """‖Δθ*‖, up to 2; None: the new θ* is anywhere on the sphere."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._set("at", checks.whole("at", self.at))
+        if self.distance is not None:
+            self._set("distance", _distance(self.distance))
+
+    def _jumps(self) -> Iterator[int]:
+        yield self.at
+
+
+@dataclass(frozen=True)
+class ChangeEvery(_Jumping):
+    """θ* changes again and again, after every so many rounds."""
+
+    every: int = 500
+    """Rounds from one change to the next."""
+    distance: float | None = field(default=None, kw_only=True)
+    """‖Δθ*‖ of each, up to 2; None: the new θ* is anywhere on the sphere."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._set("every", checks.whole("every", self.every))
+        if self.distance is not None:
+            self._set("distance", _distance(self.distance))
+
+    def _jumps(self) -> Iterator[int]:
+        yield from range(self.every, LAST_ROUND, self.every)
+
+
+@dataclass(frozen=True)
+class RandomWalk(_MovingBall):
+    """θ* wanders: before every round step·N(0, I) is added to it, and it is put back onto the sphere."""
+
+    step: float = 0.01
+    """Standard deviation of a step in each coordinate."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._set("step", checks.positive("step", self.step))
+
+    def _paths(self, theta: Floats, rng: np.random.Generator) -> Iterator[Floats]:
+        theta, first = theta.copy(), True
+        while True:
+            path = self.step * rng.standard_normal((self.block_rounds, self.dim))
+            for t in range(len(path)):
+                if first:  # nothing comes before the first round
+                    path[t], first = 0.0, False
+                theta += path[t]
+                theta /= math.sqrt((theta * theta).sum())
+                path[t] = theta
+            yield path
+
+
+@dataclass(frozen=True)
+class Season(_MovingBall):
+    """θ* swings on an arc, there and back in every period: what comes has been there before.
+
+    θ*_t = cos(φ_t) u + sin(φ_t) v with φ_t = φ sin(2πt/period), where u is the first θ* and v is across it.
+    """
+
+    period: int = 1000
+    """Rounds of a year."""
+    distance: float = field(default=1.0, kw_only=True)
+    """‖θ*(summer) − θ*(winter)‖ = 2 sin φ, up to 2."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._set("period", checks.whole("period", self.period, at_least=2))
+        self._set("distance", _distance(self.distance))
+
+    def _paths(self, theta: Floats, rng: np.random.Generator) -> Iterator[Floats]:
+        aside, widest, first = across(theta, rng), math.asin(self.distance / 2.0), 0
+        while True:
+            t = np.arange(first, first + self.block_rounds) % self.period
+            angle = widest * np.sin(2.0 * math.pi * t / self.period)
+            yield np.cos(angle)[:, None] * theta + np.sin(angle)[:, None] * aside
+            first += self.block_rounds
+
+
+def _distance(value: float) -> float:
+    """A checked ‖Δθ*‖ on the unit sphere."""
+    if checks.between("distance", value, 0.0, 2.0) == 0.0:
+        raise checks.BadValue(
+            "distance", "distance must be above 0, or nothing changes, and at most 2, got 0"
+        )
+    return float(value)
+
+
+def across(theta: Floats, rng: np.random.Generator) -> Floats:
+    """A unit vector at right angles to θ, in any direction."""
+    aside = rng.standard_normal(len(theta))
+    aside -= (aside * theta).sum() * theta
+    aside /= math.sqrt((aside * aside).sum())
+    return aside
+
+
+def turned(theta: Floats, aside: Floats, angle: float) -> Floats:
+    """θ turned by an angle towards a unit vector across it."""
+    return math.cos(angle) * theta + math.sin(angle) * aside

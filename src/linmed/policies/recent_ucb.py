@@ -1,0 +1,202 @@
+"""Optimism that forgets at a rate one has to choose: D-LinUCB fades the past, SW-LinUCB looks at a window."""
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from linmed import checks
+from linmed.checks import Floats, Ints
+from linmed.kernels.bound import learning
+from linmed.kernels.optimism import OfulRule
+from linmed.kernels.recent import Faded, FadedSet, Windowed, WindowedSet
+from linmed.kernels.rounds import observing
+from linmed.policies.base import Properties, State
+from linmed.policies.compiled import CompiledPolicy
+
+
+class FadedState(Faded, State):
+    """Sums in which every reward fades."""
+
+    __slots__ = ()
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The arrays by name, not copied."""
+        return self._asdict()
+
+
+class WindowedState(Windowed, State):
+    """Sums over the last rewards, and these themselves."""
+
+    __slots__ = ()
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The arrays by name, not copied."""
+        return self._asdict()
+
+
+@dataclass(frozen=True)
+class RecentUCB(CompiledPolicy):
+    """Play argmax_a ⟨θ̂, a⟩ + √β ‖a‖ with sums of recent rewards; ties go to the lowest index."""
+
+    sigma: float = 1.0
+    """σ: the noise is taken to be σ-sub-Gaussian (a standard deviation, never σ²)."""
+    norm_bound: float = 1.0
+    """S: guessed bound on ‖θ*‖."""
+    ridge: float | None = None
+    """λ; None means σ²/S²."""
+    delta: float | None = None
+    """δ of the confidence radius; None means 1/(t+1) after t rewards."""
+    arm_bound: float = field(default=1.0, kw_only=True)
+    """L: no arm is longer."""
+    floor: float = field(default=0.0, kw_only=True)
+    """ε: share of the mass that is spread evenly over the arms."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("sigma", "norm_bound", "arm_bound"):
+            self._set(name, checks.positive(name, getattr(self, name)))
+        if self.ridge is not None:
+            self._set("ridge", checks.positive("ridge", self.ridge))
+        checks.positive("ridge (sigma² / norm_bound²)", self.lam)
+        if self.delta is not None:
+            self._set("delta", checks.failure_rate("delta", self.delta))
+        self._set("floor", checks.between("floor", self.floor, 0.0, 1.0))
+
+    @property
+    def lam(self) -> float:
+        """λ."""
+        return (self.sigma / self.norm_bound) ** 2 if self.ridge is None else self.ridge
+
+    @property
+    def rule(self) -> OfulRule:
+        """The arm of the largest upper confidence bound."""
+        return OfulRule(self.floor)
+
+    @property
+    def _told(self) -> tuple[float, float, float, float, float]:
+        """σ, log(1/δ) or −1, λ, S, L: as the sets take them."""
+        level = -1.0 if self.delta is None else -math.log(self.delta)
+        return self.sigma, level, self.lam, self.norm_bound, self.arm_bound
+
+    @cached_property
+    @abstractmethod
+    def confidence_set(self) -> Any:
+        """The published radius."""
+
+    def learn(self, state: Any, features: Floats, rewards: Floats, replicas: Ints) -> None:
+        """Absorb rewards, which forgets a little of those before."""
+        observing(self.belief)(tuple(state), features, rewards, replicas)
+
+    def learner(self, state: Any) -> Callable[..., None] | None:
+        """The kernel itself."""
+        return learning(observing(self.belief), state.parts())
+
+    def radius(self, state: Any) -> Floats:
+        """√β, one per replica (R,)."""
+        sure, belief = self.confidence_set, self.belief(*state)
+        return np.sqrt([sure.squared_radius(belief, r) for r in range(len(state.count))])
+
+
+@dataclass(frozen=True)
+class DLinUCB(RecentUCB):
+    """Ridge regression in which a reward counts half as much after `half_life` others: γ = 2^(−1/half_life).
+
+    V = λI + Σγ^{t−s} a aᵀ, Ṽ = λI + Σγ^{2(t−s)} a aᵀ; the width of an arm is its length in V⁻¹ṼV⁻¹, and
+    √β = √λ S + σ √(2 log(1/δ) + d log(1 + L²(1 − γ^{2t})/(λd(1 − γ²)))), as published.
+
+    >>> round(DLinUCB(half_life=100).gamma, 6)
+    0.993092
+    """
+
+    half_life: float = 200.0
+    """Rewards after which one counts half; log 2 / log(1/γ) for a γ from the literature."""
+
+    properties: ClassVar[Properties] = Properties(
+        reference="Russac, Vernade & Cappé 2019",
+        minimax="d^⅞ B^¼ n^¾, moving optimum",
+        instance="—",
+        computable="degenerate: 1 on one arm",
+        all_arms="no (yes with floor > 0)",
+        randomised=False,
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._set("half_life", checks.positive("half_life", self.half_life))
+
+    @property
+    def gamma(self) -> float:
+        """γ: what a reward's weight is multiplied by with every other that comes."""
+        return float(0.5 ** (1.0 / self.half_life))
+
+    @property
+    def belief(self) -> type:
+        """Sums that fade."""
+        return Faded
+
+    @cached_property
+    def confidence_set(self) -> NamedTuple:
+        """Theirs."""
+        return FadedSet(*self._told, -math.log(2.0) / self.half_life)
+
+    def start(self, replicas: int, dim: int) -> FadedState:
+        """V = Ṽ = λI in every replica."""
+        ridge = np.broadcast_to(self.lam * np.eye(dim), (replicas, dim, dim))
+        told = np.empty((replicas, 2))
+        told[:] = self.gamma, self.lam
+        return FadedState(
+            theta=np.zeros((replicas, dim)),
+            count=np.zeros(replicas, dtype=np.int64),
+            inverse=ridge / self.lam**2,
+            gram=ridge.copy(),
+            gram_squared=ridge.copy(),
+            moment=np.zeros((replicas, dim)),
+            told=told,
+        )
+
+
+@dataclass(frozen=True)
+class SWLinUCB(RecentUCB):
+    """Ridge regression on the last `window` rewards: V = λI + Σ a aᵀ over them.
+
+    √β = √λ S + σ √(d log((1 + window·L²/λ)/δ)), as published.
+    """
+
+    window: int = 200
+    """w: rewards that count."""
+
+    properties: ClassVar[Properties] = DLinUCB.properties._replace(reference="Cheung, Simchi-Levi & Zhu 2019")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._set("window", checks.whole("window", self.window))
+
+    @property
+    def belief(self) -> type:
+        """Sums over a window."""
+        return Windowed
+
+    @cached_property
+    def confidence_set(self) -> NamedTuple:
+        """Theirs."""
+        return WindowedSet(*self._told, float(self.window))
+
+    def start(self, replicas: int, dim: int) -> WindowedState:
+        """V = λI in every replica, and an empty window."""
+        identity = np.broadcast_to(np.eye(dim), (replicas, dim, dim))
+        return WindowedState(
+            theta=np.zeros((replicas, dim)),
+            count=np.zeros(replicas, dtype=np.int64),
+            inverse=identity / self.lam,
+            gram=self.lam * identity,
+            moment=np.zeros((replicas, dim)),
+            lam=np.full(replicas, self.lam),
+            vectors=np.zeros((replicas, self.window, dim)),
+            rewards=np.zeros((replicas, self.window)),
+        )
