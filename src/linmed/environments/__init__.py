@@ -1,4 +1,4 @@
-"""Problems to try policies on: the paper's, clicks, worlds that change, real data, delays; a base for more."""
+"""Problems to try policies on: the paper's, clicks, worlds that change, real data; a base for one's own."""
 
 from linmed.environments.base import Block, Environment
 from linmed.environments.changing import ChangeEvery, OneChange, RandomWalk, Season
