@@ -58,7 +58,7 @@ def parse(kind: str, text: str, makers: Makers[T]) -> T:
     try:
         call = ast.parse(f"f({readable})", mode="eval").body
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
-            raise ValueError
+            raise _Unreadable
         return _made(kind, name, call, makers, {known: other for other, known in words.items()})
     except (SyntaxError, _Unreadable):
         raise ValueError(

@@ -96,6 +96,7 @@ def options(args: argparse.Namespace) -> dict[str, Any]:
         "half_life",
         "drift",
         "smallest_probability",
+        "regressor",
     )
     said = {name: getattr(args, name, None) for name in names}
     return {name: value for name, value in said.items() if value is not None}

@@ -61,7 +61,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         help=f"may be repeated; default: {', '.join(USUAL)} (dr where the log tells of every arm)",
     )  # fmt: skip
     add(
-        "--regressor", choices=list(NAMED), default="ridge",
+        "--regressor", choices=list(NAMED),
         help="reward model of dm, dr and the like; logistic for clicks; default: ridge",
     )  # fmt: skip
     add("--interval", choices=list(VALID), default=INTERVAL, help=f"default: {INTERVAL}")
@@ -96,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
     others = [target for target in targets if baseline is not None and target.name != baseline.name]
     if baseline is not None and not others:
         raise ValueError(f"--diff {args.diff} needs another --target to compare with {baseline.name}")
-    asked = {**options(args), "regressor": args.regressor}
+    asked = options(args)
     kind = args.interval if args.interval in KINDS else INTERVAL
     traces: dict[str, Table] = {}
     tables: dict[str, Table] = {}
