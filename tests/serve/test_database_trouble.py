@@ -86,7 +86,7 @@ def own(own_postgres: Postgres) -> Iterator[Postgres]:
     own_postgres.start()
 
 
-FROM_MEMORY = {"state"}
+FROM_MEMORY = {"state", "drift"}
 READING = {"list_bandits", "read_bandit", "read_decision", "statistics", "log", "evaluate", "trend", "arms"}
 READING |= {
     "catalogue_verdict",

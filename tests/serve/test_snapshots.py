@@ -215,8 +215,8 @@ def test_a_state_that_cannot_take_a_reward_is_made_anew_and_the_others_are_serve
 ) -> None:
     fold, failed = Bandit.fold, []
 
-    def fails_once(self: Bandit, features: Any, rewards: Any) -> None:
-        fold(self, features, rewards)  # it has changed the state by then
+    def fails_once(self: Bandit, *rewards: Any) -> None:
+        fold(self, *rewards)  # it has changed the state by then
         if not failed:
             failed.append(self.name)
             raise RuntimeError("broken")

@@ -59,7 +59,8 @@ def test_numbers_do_not_depend_on_batch_size_or_workers(environment):
 def test_numbers_of_compiled_rounds_do_not_depend_on_batch_size_or_workers():
     everyone = [policy for policy in DEFAULTS if policy.compiled_rounds]
     assert len(everyone) >= len(DEFAULTS) - 1
-    arguments = (everyone, LargeGap(), 60, 5)  # arms e₁ and e₂, which Maillard sampling takes, too
+    # Arms e₁ and e₂, which Maillard sampling takes, too, and rewards 0 and 1.
+    arguments = (everyone, LargeGap(noise="bernoulli"), 60, 5)
     whole = simulate(*arguments, batch=5, workers=1, progress=False)
     assert_same(whole, simulate(*arguments, batch=1, workers=3, progress=False))
     assert_same(whole, simulate(*arguments, batch=3, workers=2, progress=False))

@@ -264,7 +264,8 @@ def bandit_rewards(
 def reward_values(connection: Connection, bandit: int) -> Iterator[Floats]:
     """All rewards of a bandit, some thousands at a time."""
     query = sa.select(rewards.c.reward).where(rewards.c.bandit == bandit)
-    with connection.execution_options(yield_per=FOLD_ROWS).execute(query) as result:
+    # An option of the statement: one of the connection would stay with it, and what is written next fails.
+    with connection.execute(query.execution_options(yield_per=FOLD_ROWS)) as result:
         for rows in result.scalars().partitions():
             yield np.array(rows, dtype=np.float64)
 
