@@ -37,14 +37,16 @@ test: $(DEV)
 	@$(BIN)/python -m pytest
 
 # What is promised to the last bit, as other processors would compute it: OpenBLAS with the instructions of
-# two older ones, numba with none but those that all have (its kernels are kept apart).
+# two older ones, numba with none but those that all have (its kernels are kept apart). Of the shapes of arms
+# two are enough: `make test` has all of them.
+SOME := -k "not test_shapes or few or BLAS"
 identity: $(DEV)
 	@for core in Haswell Nehalem; do \
 	  echo "identity tests, OPENBLAS_CORETYPE=$$core"; \
-	  OPENBLAS_CORETYPE=$$core $(BIN)/python -m pytest -q -m identity || exit 1; \
+	  OPENBLAS_CORETYPE=$$core $(BIN)/python -m pytest -q -m identity $(SOME) || exit 1; \
 	done
 	@echo "identity tests, NUMBA_CPU_NAME=generic"
-	@NUMBA_CPU_NAME=generic NUMBA_CACHE_DIR=$(CURDIR)/$(PLAIN) $(BIN)/python -m pytest -q -m identity
+	@NUMBA_CPU_NAME=generic NUMBA_CACHE_DIR=$(CURDIR)/$(PLAIN) $(BIN)/python -m pytest -q -m identity $(SOME)
 
 lint: $(DEV)
 	@$(BIN)/ruff check .
