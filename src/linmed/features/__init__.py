@@ -8,7 +8,7 @@ from linmed.features.column import Column
 from linmed.features.columns import Category, Number, Vector
 from linmed.features.features import Features
 from linmed.features.fourier import Fourier
-from linmed.features.products import Products, outer, plain
+from linmed.features.products import Products, join, outer, plain
 
 __all__ = [
     "Catalogue",
@@ -20,6 +20,7 @@ __all__ = [
     "Number",
     "Products",
     "Vector",
+    "join",
     "outer",
     "plain",
 ]
