@@ -1,0 +1,1 @@
+"""From (context, item) to features: catalogues of items, and indexes over them."""
