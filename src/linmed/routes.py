@@ -1,18 +1,18 @@
 """Decisions among a catalogue of any size, whose probability is known without a pass over it.
 
-`CatalogueMED` proposes an item by q and plays it with probability f, else the empirically best one, â. By which of
-these routes an item was played is part of the decision:
+`CatalogueMED` proposes an item by q and plays it with probability f, else the empirically best one, â. By
+which of these routes an item was played is part of the decision:
 
     accepted   the proposal, which was kept
     explore    while some leverage exceeds 1, with probability ½: the item w of largest leverage
     fallback   â, because the proposal was not kept
 
-P(a, not by fallback) = q(a)f(a), or ½q(a)f(a) + ½·1{a = w} in the second case, in closed form for every item. The
-probability of a fallback alone would need a sum over all items; its rows are logged without one, and an evaluation
-gives them weight 0.
+P(a, not by fallback) = q(a)f(a), or ½q(a)f(a) + ½·1{a = w} in the second case, in closed form for every item.
+The probability of a fallback alone would need a sum over all items; its rows are logged without one, and an
+evaluation gives them weight 0.
 
-What is exact: that number, for the policy as it is defined by what the index answers: â, and the coreset, the few
-items on which the design stands. A wrong answer of an approximate index makes another policy, not a wrong
+What is exact: that number, for the policy as it is defined by what the index answers: â, and the coreset, the
+few items on which the design stands. A wrong answer of an approximate index makes another policy, not a wrong
 probability.
 """
 
@@ -128,8 +128,8 @@ def rows_of(items: Items, places: Ints) -> Floats:
 def find_coreset(items: Items, index: Index) -> Coreset:
     """Betke and Henk's directions through the index, then ApproxDesign over all that was found on the way.
 
-    Each direction is the part of an axis that no earlier one covers; the next one is the difference of the two
-    extreme items. Where the index is exact these are the paper's BH set of the whole catalogue.
+    Each direction is the part of an axis that no earlier one covers; what is covered is the difference of the
+    two extreme items. Where the index is exact these are the paper's BH set of the whole catalogue.
     """
     dim = items.matrix.shape[1]
     P, line = np.eye(dim), np.empty(dim)
@@ -165,7 +165,9 @@ class Law:
         self._best_row = rows_of(items, np.array([best]))[0]
         rows = rows_of(items, support)
         log_f = self._weigh(rows)
-        self.design = _design(policy, np.hstack([rows, np.ones((len(rows), 1))]) if np.any(sight.c) else rows, log_f)
+        self.design = _design(
+            policy, np.hstack([rows, np.ones((len(rows), 1))]) if np.any(sight.c) else rows, log_f
+        )
         self._parts = policy.alpha_emp, policy.design_share
         spread = max(0.0, 1.0 - policy.alpha_emp - policy.design_share)
         self._even = spread / items.count if spread > 1e-12 else 0.0
@@ -232,10 +234,10 @@ class Law:
 
 
 def _design(policy: CatalogueMED, rows: Floats, log_f: Floats) -> Floats:
-    """The weights of ApproxDesign, or the optimal design, of the arms rescaled by √f, or of those with f ≥ 1/e.
+    """Weights of ApproxDesign, or the optimal design, of the arms rescaled by √f, or of those with f ≥ 1/e.
 
-    A design does not change under an injective map of the arms, and one that is good for the items is good for
-    their image under any map: so the items stand for the arms, with a 1 beside them where c is not 0.
+    A design does not change under an injective map of the arms, and one that is good for the items is good
+    for their image under any map: so the items stand for the arms, with a 1 beside them where c is not 0.
     """
     weights = np.empty(len(rows))
     log_scale = 0.5 * log_f if policy.version == 0 else np.where(log_f >= -1.0, 0.0, -np.inf)
@@ -250,12 +252,12 @@ def _invert(weights: Floats, uniforms: Floats) -> Ints:
     """Where the running totals of the weights first exceed these; a weight of 0 is never met."""
     totals = np.cumsum(weights)
     places = np.searchsorted(totals, uniforms * totals[-1], side="right")
-    last = int(np.flatnonzero(weights)[-1])
-    return np.minimum(places, last)
+    found: Ints = np.minimum(places, np.flatnonzero(weights)[-1])
+    return found
 
 
 class NthLive:
-    """The place of the n-th live row, for any n at once: removed rows are not drawn, and nothing is redrawn."""
+    """The place of the n-th live row: removed rows are not drawn, and nothing needs to be drawn again."""
 
     def __init__(self, live: Bools, count: int) -> None:
         self._live = live
@@ -280,8 +282,8 @@ class NthLive:
 class Routes:
     """Decisions of one policy among one catalogue, by one index.
 
-    `lift` says how a context turns items into arms; None: the items are the arms. The same state, context, noise,
-    catalogue, index and coreset give the same decision, on every processor.
+    `lift` says how a context turns items into arms; None: the items are the arms. The same state, context,
+    noise, catalogue, index and coreset give the same decision, on every processor.
     """
 
     def __init__(
@@ -317,6 +319,7 @@ class Routes:
         best = self.index.top(np.stack([sight.theta for sight in sights]), 1)[:, 0]
         core, live = self.coreset.places, self.items.live
         core, nth = core[live[core]], self._nth_live()
+        best = np.where((best >= 0) & live[best], best, core[0] if len(core) else nth(np.array([0])))
         return [
             Law(self.policy, sight, self.items, int(one), np.union1d(core, [one]), nth)
             for sight, one in zip(sights, best, strict=True)

@@ -1,7 +1,7 @@
 """Which items of a catalogue have the largest inner product with a query: exactly, or by a graph.
 
-An index answers the same query in the same way as long as its `version` is the same. A decision is defined with
-whatever it answers, and logs the version.
+An index answers the same query in the same way as long as its `version` is the same. A decision is defined
+with whatever it answers, and logs the version.
 """
 
 from typing import Any, Protocol
@@ -57,12 +57,12 @@ class Index(Protocol):
 
 
 class Scan:
-    """Exact: all items are looked at, in blocks of single precision; what may be among the best is settled in
-    double. The answer depends on the catalogue alone; on ties the lowest place is the better one.
+    """Exact: all items are looked at, in blocks of single precision; what may be among the best is settled
+    in double. The answer depends on the catalogue alone; on ties the lowest place is the better one.
 
-    A matrix of float64 is held once more in single precision. One of float32 or float16, mapped from a file or
-    not, is read where it stands. Of a catalogue's changes the index is told all, and then reads those rows alone,
-    or none, and then reads everything again.
+    A matrix of float64 is held once more in single precision. One of float32 or float16, mapped from a file
+    or not, is read where it stands. Of a catalogue's changes the index is told all, and then reads those rows
+    alone, or none, and then reads everything again.
     """
 
     def __init__(self, items: Items) -> None:
@@ -83,9 +83,7 @@ class Scan:
         if self._seen != self._items.version:
             self._read_all()
         matrix, live = self._items.matrix, self._items.live
-        checked = _queries(queries, matrix.shape[1])
-        # In powers of two, which change nothing but exponents.
-        units = np.ldexp(1.0, -np.frexp(np.abs(checked).max(axis=1))[1])[:, None] * checked
+        units = in_powers_of_two(checked_queries(queries, matrix.shape[1]))
         norms = np.sqrt((units * units).sum(axis=1))
         slack = np.array([doubt(matrix.shape[1], 1.001 * self._reach * norm) for norm in norms.tolist()])
         exact, single = units / self._unit, units.astype(np.float32)
@@ -94,12 +92,10 @@ class Scan:
         step = max(1024, BLOCK // max(len(units), matrix.shape[1]))
         room = np.empty(len(units) * step, dtype=np.float32)
         for first in range(0, len(matrix), step):
-            rows = np.asarray(matrix[first : first + step])
-            block = rows if self._copy is None else self._copy[first : first + step]
+            rows = _known(np.asarray(matrix[first : first + step]))
+            block = rows if self._copy is None else self._copy[first : first + len(rows)]
             scores = room[: len(units) * len(rows)].reshape(len(units), len(rows))
-            np.matmul(single, block.astype(np.float32, copy=False).T, out=scores)
-            if rows.dtype == np.float16:  # which kernels do not know
-                rows = block = block.astype(np.float32)
+            np.matmul(single, block.T, out=scores)
             settle(scores, rows, live[first : first + step], first, exact, slack, places, values)
         return places
 
@@ -150,10 +146,22 @@ class Scan:
 
 def _longest(rows: NDArray[Any]) -> float:
     """The largest norm of a row."""
-    return float(longest(np.ascontiguousarray(rows, dtype=np.float32 if rows.dtype == np.float16 else rows.dtype)))
+    return float(longest(np.ascontiguousarray(_known(rows))))
 
 
-def _queries(queries: Floats, dim: int) -> Floats:
+def _known(rows: NDArray[Any]) -> NDArray[Any]:
+    """The same numbers in a precision that kernels know."""
+    return rows.astype(np.float32) if rows.dtype == np.float16 else rows
+
+
+def in_powers_of_two(queries: Floats) -> Floats:
+    """The same directions (B, de), their largest entries between ½ and 1: nothing but exponents changes."""
+    exponents = np.frexp(np.abs(queries).max(axis=1))[1]
+    scaled: Floats = np.ldexp(queries, -exponents[:, None])
+    return scaled
+
+
+def checked_queries(queries: Floats, dim: int) -> Floats:
     """`queries` (B, de), checked."""
     array = checks.floats("queries", queries)
     if array.ndim != 2 or array.shape[1] != dim:

@@ -1,7 +1,7 @@
 """The best items of a block by inner product: looked for in single precision, settled in double.
 
-Scores of single precision may come from any BLAS. An item is left out only where its score is further below the
-k-th best than single precision can be wrong, so the items found are those a pass in double precision would find,
+Scores of single precision may come from any BLAS. An item is left out only where its score is further below
+the k-th best than single precision can be wrong, so the items found are those of a pass in double precision,
 on every processor.
 """
 
@@ -20,7 +20,7 @@ STRETCH = 64  # scores looked at before one of them is
 def doubt(d, reach):
     """How far a score may be off, where ‖a‖‖x‖ is at most `reach`.
 
-    One rounding of each factor and any order of the d products and sums: (d + 2)u‖a‖‖x‖, more than doubled here.
+    One rounding of each factor and any order of the d products and sums: (d + 2)u‖a‖‖x‖, more than doubled.
     """
     return (d + 4) * ROUNDING * reach + UNDERFLOW
 
@@ -29,8 +29,8 @@ def doubt(d, reach):
 def settle(scores, rows, live, first, queries, slack, places, values):
     """Enter the items of a block into the best of each query, the lower place on ties.
 
-    scores (B,n) of single precision; rows (n,d) of any precision; live (n,); the items stand at `first` + 0, 1, …;
-    queries (B,d), slack (B,). places, values (B,k) hold the best so far, −1 and −inf where there is none.
+    scores (B,n) of single precision; rows (n,d) of any precision; live (n,); the items stand at `first` + 0,
+    1, …; queries (B,d), slack (B,). places, values (B,k) hold the best so far, −1 and −inf where none is.
     """
     B, n = scores.shape
     last = places.shape[1] - 1
