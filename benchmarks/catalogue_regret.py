@@ -28,7 +28,7 @@ import numpy as np
 from scipy.stats import norm
 
 from linmed.environments import UnitBall
-from linmed.features.index import Scan
+from linmed.features import Catalogue
 from linmed.policies import CatalogueMED, LinMED, RidgePolicy, RidgeState
 from linmed.routes import UNIFORMS, Routes
 from linmed.simulation import simulate
@@ -36,15 +36,6 @@ from linmed.simulation import simulate
 SIZES, DIM, HORIZON = (2000, 400), 6, 1500
 GOAL, FURTHER = 1.2, 1600
 QUANTILE = norm.ppf(0.995)  # of a 99 % interval
-
-
-class Fixed:
-    """The arms of a trial as a catalogue."""
-
-    version = 1
-
-    def __init__(self, arms: np.ndarray) -> None:
-        self.matrix, self.live, self.count = arms, np.ones(len(arms), dtype=np.bool_), len(arms)
 
 
 KNOWN: dict[tuple[int, bytes], Routes] = {}
@@ -74,8 +65,7 @@ class ByRoutes(RidgePolicy):
             own = arms[r if len(arms) > 1 else 0]
             key = len(own), own[:8].tobytes()
             if key not in KNOWN:
-                items = Fixed(own.copy())
-                KNOWN[key] = Routes(CatalogueMED(), items, Scan(items))
+                KNOWN[key] = Routes(CatalogueMED(), Catalogue(range(len(own)), own))
             yield KNOWN[key], RidgeState(*(array[r : r + 1] for array in state))
 
 

@@ -17,7 +17,7 @@ from linmed.features.index import Scan
 from linmed.features.usearch import USearch
 from linmed.policies import CatalogueMED, LinMED
 from linmed.routes import ROUTES, Coreset, Law, NthLive, Routes, Sight, find_coreset
-from tests.features.items import Plain, on_sphere
+from tests.features.items import add, following, of_rows, on_sphere
 
 FALSE_ALARM = 1e-3
 
@@ -57,7 +57,7 @@ def joined(items, lift, x):
 
 def test_the_worked_numbers_of_five_items():
     arms = np.array([(1.0, 0.0), (0.8, 0.6), (0.0, 1.0), (-0.6, 0.8), (0.6, -0.8)])
-    items, every = Plain(arms), np.arange(5)
+    items, every = of_rows(arms).snapshot(), np.arange(5)
     theta, inverse = np.array([1.0, 0.3]), np.diag([0.05, 0.2])
     sight = Sight(np.eye(2), np.zeros(2), theta, inverse, np.zeros(2), 0.0, 1.0 / math.sqrt(2.0))
     law = Law(CatalogueMED(), sight, items, 0, np.array([0, 2, 3]), NthLive(items.live, 5))
@@ -75,10 +75,10 @@ def test_the_worked_numbers_of_five_items():
 @pytest.mark.parametrize("scale", [1.0, 4.0], ids=["", "half-step"])
 def test_with_every_item_in_the_coreset_it_is_the_policy_on_a_matrix(scale, version):
     policy = CatalogueMED(version=version)
-    items = Plain(scale * on_sphere(np.random.default_rng(0), 50, 4))
+    items = of_rows(scale * on_sphere(np.random.default_rng(0), 50, 4))
     state = learned(policy, items.matrix, rewards=5 if scale > 1.0 else 200)
     every = np.arange(50)
-    routes = Routes(policy, items, Scan(items), coreset=Coreset(every, 1, 50, 50))
+    routes = Routes(policy, items, coreset=Coreset(every, 0, 50, 50))
     law = routes.law(state)
     assert (law.explored >= 0) == (scale > 1.0)
     p = np.exp(policy.log_probabilities(state, items.matrix[None])[0])
@@ -93,11 +93,11 @@ def test_with_every_item_in_the_coreset_it_is_the_policy_on_a_matrix(scale, vers
 def test_a_context_gives_what_its_arms_would_give(map_of, scale):
     """So few items that every design is even: it is then the same in the items' space and in the arms'."""
     policy, dim, x = CatalogueMED(sigma=0.3), 4, np.array([1.0, -0.5, 0.25])
-    items, lift = Plain(scale * on_sphere(np.random.default_rng(1), 7, dim)), map_of(dim)
+    items, lift = of_rows(scale * on_sphere(np.random.default_rng(1), 7, dim)), map_of(dim)
     arms = joined(items, lift, x)
     state = learned(policy, arms, rewards=4 if scale > 1.0 else 60)
     every = np.arange(7)
-    law = Routes(policy, items, Scan(items), lift, Coreset(every, 1, 7, 7)).law(state, x)
+    law = Routes(policy, items, None, lift, Coreset(every, 0, 7, 7)).law(state, x)
     p = np.exp(policy.log_probabilities(state, arms[None])[0])
     others = every != law.best
     np.testing.assert_allclose(np.exp(law.log_probabilities(every))[others], p[others], rtol=1e-9)
@@ -108,12 +108,12 @@ def test_a_context_gives_what_its_arms_would_give(map_of, scale):
 
 def situation(scale=1.0, removed=True):
     policy = CatalogueMED(sigma=0.5)
-    items = Plain(scale * on_sphere(np.random.default_rng(2), 1000, 5))
+    items = of_rows(scale * on_sphere(np.random.default_rng(2), 1000, 5))
     state = learned(policy, items.matrix, rewards=6 if scale > 1.0 else 150)
-    routes = Routes(policy, items, Scan(items))
+    routes = Routes(policy, items)
     if removed:
         law = routes.law(state)
-        items.remove(np.unique([law.best, *law.support[:4], *range(100, 250)]))
+        items.remove(np.unique([law.best, *law.support[:4], *range(100, 250)]).tolist())
     return routes, state, items
 
 
@@ -167,10 +167,10 @@ def test_a_decision_says_its_route_and_what_it_was_made_with():
 
 def test_contexts_decided_together_are_decided_as_one_by_one():
     rng, dim = np.random.default_rng(5), 4
-    items, contexts = Plain(on_sphere(rng, 300, dim)), rng.standard_normal((20, 3))
+    items, contexts = of_rows(on_sphere(rng, 300, dim)), rng.standard_normal((20, 3))
     policy = CatalogueMED(sigma=0.3)
     state = learned(policy, np.concatenate([joined(items, outer(dim), x) for x in contexts]))
-    routes = Routes(policy, items, Scan(items), outer(dim))
+    routes = Routes(policy, items, lift=outer(dim))
     noise = rng.random((20, 4))
     together = routes.decide_each(state, noise, contexts)
     apart = [routes.decide(state, row, x) for row, x in zip(noise, contexts, strict=True)]
@@ -181,17 +181,16 @@ def test_contexts_decided_together_are_decided_as_one_by_one():
 
 
 def test_the_coreset_is_bhs_set_and_stays_until_one_percent_has_changed():
-    items = Plain(on_sphere(np.random.default_rng(6), 1000, 3))
-    scan = Scan(items)
-    core = find_coreset(items, scan)
+    items = of_rows(on_sphere(np.random.default_rng(6), 1000, 3))
+    core = find_coreset(items.snapshot(), following(Scan(), items))
     products = items.matrix[:, 0]
     assert {products.argmax(), products.argmin()} <= set(core.places.tolist())
     assert 4 <= len(core.places) <= 12
-    routes = Routes(CatalogueMED(), items, scan)
+    routes = Routes(CatalogueMED(), items)
     first = routes.coreset
-    items.remove(np.arange(10))
+    items.remove(range(10))
     assert routes.coreset is first
-    items.add(on_sphere(np.random.default_rng(7), 1, 3))
+    add(items, on_sphere(np.random.default_rng(7), 1, 3))
     assert routes.coreset is not first
     assert routes.coreset.version == items.version
     again = Coreset.from_dict(json.loads(json.dumps(first.to_dict())))
@@ -211,8 +210,8 @@ def test_the_coreset_is_bhs_set_and_stays_until_one_percent_has_changed():
     ids=["zeros", "all alike", "one item", "copies", "in a plane"],
 )
 def test_awkward_catalogues_have_an_answer(matrix):
-    items, policy = Plain(matrix.copy()), CatalogueMED()
-    law = Routes(policy, items, Scan(items)).law(policy.start(1, 3))
+    items, policy = of_rows(matrix.copy()), CatalogueMED()
+    law = Routes(policy, items).law(policy.start(1, 3))
     every = np.arange(len(matrix))
     total = np.exp(law.log_probabilities(every)).sum()
     assert 0.9 <= total <= 1.0 + 1e-12
@@ -227,36 +226,52 @@ def test_removed_items_are_skipped_by_the_even_draw():
 
 
 def test_an_empty_catalogue_and_another_policy_are_refused():
-    items = Plain(np.eye(2))
+    items = of_rows(np.eye(2))
     with pytest.raises(TypeError, match="CatalogueMED"):
-        Routes(LinMED(), items, Scan(items))
+        Routes(LinMED(), items)
     items.remove([0, 1])
     policy = CatalogueMED()
     with pytest.raises(ValueError, match="empty"):
-        Routes(policy, items, Scan(items)).law(policy.start(1, 2))
+        Routes(policy, items).law(policy.start(1, 2))
 
 
 def test_an_approximate_index_makes_another_law_whose_probabilities_are_as_exact():
     """Whatever â is, no f exceeds 1 and everything sums to 1."""
-    policy, items = CatalogueMED(sigma=0.2), Plain(on_sphere(np.random.default_rng(11), 2000, 6))
+    policy, items = CatalogueMED(sigma=0.2), of_rows(on_sphere(np.random.default_rng(11), 2000, 6))
     state = learned(policy, items.matrix)
-    routes = Routes(policy, items, USearch.build(items, search=1))
-    exact = Routes(policy, items, Scan(items), coreset=routes.coreset).law(state)
+    routes = Routes(policy, items, USearch(search=1))
+    exact = Routes(policy, items, coreset=routes.coreset).law(state)
     every = np.arange(2000)
     for best in (routes.law(state).best, 17):
-        law = Law(policy, exact._sight, items, best, np.union1d(routes.coreset.places, [best]), exact._nth)
+        law = Law(
+            policy,
+            exact._sight,
+            items.snapshot(),
+            best,
+            np.union1d(routes.coreset.places, [best]),
+            exact._nth,
+        )
         f, q = np.exp(law.log_f(every)), law.proposed(every)
         assert f.max() == 1.0
         assert abs(math.fsum(q) - 1.0) < 1e-12
         np.testing.assert_allclose(np.exp(law.log_probabilities(every)), q * f, rtol=1e-12)
 
 
+class Forgetful(USearch):
+    """An index that looks at the catalogue once."""
+
+    def follow(self, items):
+        if self._items is None:
+            super().follow(items)
+
+
 def test_an_index_that_does_not_know_of_a_removal_cannot_make_it_played():
-    policy, items = CatalogueMED(), Plain(on_sphere(np.random.default_rng(15), 400, 4))
+    policy, items = CatalogueMED(), of_rows(on_sphere(np.random.default_rng(15), 400, 4))
     state = learned(policy, items.matrix)
-    graph = USearch.build(items)
+    graph = Forgetful()
     routes = Routes(policy, items, graph)
-    items.remove(np.unique(graph.top(state.theta, 200)))
+    routes.follow()
+    items.remove(np.unique(graph.top(state.theta, 200)).tolist())
     places, _ = routes.law(state).draw(np.random.default_rng(16).random((2000, 4)))
     assert items.live[places].all()
 
@@ -265,7 +280,7 @@ def fingerprint():
     """Of a hundred decisions, half of them with an outer map."""
     sha = hashlib.sha256()
     for lift, dim in ((None, 9), (outer(3), 3)):
-        policy, items = CatalogueMED(sigma=0.3), Plain(on_sphere(np.random.default_rng(12), 700, dim))
+        policy, items = CatalogueMED(sigma=0.3), of_rows(on_sphere(np.random.default_rng(12), 700, dim))
         contexts = [None] * 50 if lift is None else np.random.default_rng(13).standard_normal((50, 3))
         arms = (
             items.matrix if lift is None else (contexts[0][:, None, None] * items.matrix).transpose(1, 0, 2)
@@ -274,7 +289,7 @@ def fingerprint():
         state = policy.start(1, 9)
         policy.learn(state, arms[:40], arms[:40, 0].copy(), np.zeros(40, dtype=np.int64))
         noise = np.random.default_rng(14).random((50, 4))
-        for one in Routes(policy, items, Scan(items), lift).decide_each(state, noise, contexts):
+        for one in Routes(policy, items, lift=lift).decide_each(state, noise, contexts):
             sha.update(repr((one.place, ROUTES.index(one.route), one.log_probability, one.best)).encode())
             sha.update(one.features.tobytes())
     return sha.hexdigest()

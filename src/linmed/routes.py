@@ -25,7 +25,7 @@ import numpy as np
 
 from linmed import checks
 from linmed.checks import Bools, Floats, Ints
-from linmed.features.index import Index, Items
+from linmed.features import Catalogue, Index, Items, Scan
 from linmed.kernels.design import approx_design
 from linmed.kernels.med import EQUAL, EXPLORE
 from linmed.kernels.routes import (
@@ -160,7 +160,7 @@ class Law:
         self, policy: CatalogueMED, sight: Sight, items: Items, best: int, support: Ints, nth: "NthLive"
     ) -> None:
         """`support`: places of the design, in order, â among them."""
-        self._sight, self._items, self._nth, self.best = sight, items, nth, best
+        self._sight, self.items, self._nth, self.best = sight, items, nth, best
         self.support = support
         self._best_row = rows_of(items, np.array([best]))[0]
         rows = rows_of(items, support)
@@ -176,14 +176,14 @@ class Law:
 
     def log_f(self, places: Ints) -> Floats:
         """log f of items (n,)."""
-        return self._weigh(rows_of(self._items, places))
+        return self._weigh(rows_of(self.items, places))
 
     def proposed(self, places: Ints) -> Floats:
         """q of items (n,); 0 of those that were removed."""
         at = np.minimum(np.searchsorted(self.support, places), len(self.support) - 1)
         designed = np.where(self.support[at] == places, self.design[at], 0.0)
         q = self._even + self._parts[1] * designed + self._parts[0] * (places == self.best)
-        return np.where(self._items.live[places], q, 0.0)
+        return np.where(self.items.live[places], q, 0.0)
 
     def log_probabilities(self, places: Ints) -> Floats:
         """The logarithm of the probability of playing each by any route but the fallback (n,)."""
@@ -200,7 +200,7 @@ class Law:
     def arm(self, place: int) -> Floats:
         """B e + c of an item (d,)."""
         arm = np.empty(len(self._sight.c))
-        raise_item(rows_of(self._items, np.array([place]))[0], self._sight.B, self._sight.c, arm)
+        raise_item(rows_of(self.items, np.array([place]))[0], self._sight.B, self._sight.c, arm)
         return arm
 
     def draw(self, noise: Floats) -> tuple[Ints, Ints]:
@@ -210,7 +210,7 @@ class Law:
         by_design = (noise[:, 1] >= emp) & (noise[:, 1] < emp + opt)
         evenly = (noise[:, 1] >= emp + opt) & (self._even > 0.0)
         place[by_design] = self.support[_invert(self.design, noise[by_design, 2])]
-        place[evenly] = self._nth(np.floor(noise[evenly, 2] * self._items.count).astype(np.int64))
+        place[evenly] = self._nth(np.floor(noise[evenly, 2] * self.items.count).astype(np.int64))
         proposed, where = np.unique(place, return_inverse=True)
         keep = np.empty(len(noise), dtype=np.bool_)
         kept(np.ascontiguousarray(noise[:, 3]), self.log_f(proposed), where, keep)
@@ -289,22 +289,37 @@ class Routes:
     def __init__(
         self,
         policy: CatalogueMED,
-        items: Items,
-        index: Index,
+        catalogue: Catalogue,
+        index: Index | None = None,
         lift: Lift | None = None,
         coreset: Coreset | None = None,
     ) -> None:
         if not isinstance(policy, CatalogueMED):
             raise checks.BadType("policy", f"policy must be a CatalogueMED, got {policy!r}")
-        self.policy, self.items, self.index, self._lift = policy, items, index, lift
+        self.policy, self.catalogue, self._lift = policy, catalogue, lift
+        self.index: Index = Scan() if index is None else index
         self._coreset = coreset
-        self._nth: tuple[int, NthLive] | None = None
+        self._nth: NthLive | None = None
+        self._items: Items | None = None
+
+    def follow(self) -> Items:
+        """The catalogue as it is now; index and coreset are brought up to it."""
+        items = self.catalogue.snapshot()
+        if items is not self._items:
+            if items.count == 0:
+                raise checks.BadValue("catalogue", "catalogue is empty: at least one item is needed")
+            self.index.follow(items)
+            if self._coreset is None or self._coreset.stale(items):
+                self._coreset = find_coreset(items, self.index)
+            self._nth = NthLive(items.live, items.count)
+            self._items = items
+        return items
 
     @property
     def coreset(self) -> Coreset:
         """The extreme items in use; made anew where too much has changed."""
-        if self._coreset is None or self._coreset.stale(self.items):
-            self._coreset = find_coreset(self.items, self.index)
+        self.follow()
+        assert self._coreset is not None
         return self._coreset
 
     def law(self, state: Any, context: Any = None) -> Law:
@@ -313,15 +328,16 @@ class Routes:
 
     def laws(self, state: Any, contexts: Sequence[Any]) -> list[Law]:
         """`law` for each of several contexts, with one question to the index."""
-        if self.items.count == 0:
-            raise checks.BadValue("catalogue", "catalogue is empty: at least one item is needed")
+        core, nth = self.coreset.places, self._nth
+        items = self._items
+        assert items is not None
+        assert nth is not None
         sights = [self._see(state, *self._lifted(context)) for context in contexts]
         best = self.index.top(np.stack([sight.theta for sight in sights]), 1)[:, 0]
-        core, live = self.coreset.places, self.items.live
-        core, nth = core[live[core]], self._nth_live()
-        best = np.where((best >= 0) & live[best], best, core[0] if len(core) else nth(np.array([0])))
+        core = core[items.live[core]]
+        best = np.where((best >= 0) & items.live[best], best, core[0] if len(core) else nth(np.array([0])))
         return [
-            Law(self.policy, sight, self.items, int(one), np.union1d(core, [one]), nth)
+            Law(self.policy, sight, items, int(one), np.union1d(core, [one]), nth)
             for sight, one in zip(sights, best, strict=True)
         ]
 
@@ -338,12 +354,12 @@ class Routes:
         places, routes = law.draw(noise[None])
         place, route = int(places[0]), ROUTES[routes[0]]
         log_probability = None if route == "fallback" else float(law.log_probabilities(places)[0])
-        versions = self.items.version, self.index.version, self.coreset.version
+        versions = law.items.version, self.index.version, self.coreset.version
         return Routed(place, route, log_probability, law.arm(place), law.best, *versions)
 
     def _lifted(self, context: Any) -> tuple[Floats, Floats]:
         if self._lift is None:
-            dim = self.items.matrix.shape[1]
+            dim = self.catalogue.matrix.shape[1]
             return np.eye(dim), np.zeros(dim)
         return self._lift(context)
 
@@ -354,8 +370,3 @@ class Routes:
         constant = see(model.theta[0], model.inverse[0], B, c, theta, inverse, cross)
         radius = min(float(self.policy.radius(state)[0]), _WIDEST)
         return Sight(B, c, theta, inverse, cross, constant, 1.0 / radius)
-
-    def _nth_live(self) -> NthLive:
-        if self._nth is None or self._nth[0] != self.items.version:
-            self._nth = self.items.version, NthLive(self.items.live, self.items.count)
-        return self._nth[1]

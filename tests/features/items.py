@@ -1,28 +1,25 @@
-"""A catalogue reduced to what indexes and decisions look at."""
+"""Catalogues of rows of numbers, for tests of indexes and of decisions by route."""
 
 import numpy as np
 
+from linmed.features import Catalogue
 
-class Plain:
-    """Rows in a matrix."""
 
-    def __init__(self, matrix):
-        self.matrix = matrix
-        self.live = np.ones(len(matrix), dtype=np.bool_)
-        self.version = 1
+def of_rows(matrix):
+    """Items 0, 1, … with these features."""
+    return Catalogue(range(len(matrix)), matrix)
 
-    @property
-    def count(self):
-        return int(self.live.sum())
 
-    def remove(self, places):
-        self.live[places] = False
-        self.version += 1
+def add(catalogue, rows):
+    """New items with these features, and the next numbers as ids."""
+    used = len(catalogue.matrix)
+    catalogue.add([{"id": used + i, "features": row} for i, row in enumerate(rows.tolist())])
 
-    def add(self, rows):
-        self.matrix = np.concatenate([self.matrix, rows.astype(self.matrix.dtype)])
-        self.live = np.concatenate([self.live, np.ones(len(rows), dtype=np.bool_)])
-        self.version += 1
+
+def following(index, catalogue):
+    """The index, up to the catalogue."""
+    index.follow(catalogue.snapshot())
+    return index
 
 
 def on_sphere(rng, count, dim):

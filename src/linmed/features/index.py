@@ -10,33 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linmed import checks
-from linmed.checks import Bools, Floats, Ints
+from linmed.checks import Floats, Ints
+from linmed.features.catalogue import Items
 from linmed.kernels.scan import doubt, longest, settle
 
 BLOCK = 1 << 22
 """Numbers of a block that is looked at together: 16 MiB of single precision."""
 LONGEST = 1e30
 """Largest norm of an item stored in single precision: sums of products cannot overflow."""
-
-
-class Items(Protocol):
-    """What an index and a decision need of a catalogue. A removed row is never used again."""
-
-    @property
-    def matrix(self) -> NDArray[Any]:
-        """The encoded items (N, de): float64, or float32 or float16, in memory or mapped from a file."""
-
-    @property
-    def live(self) -> Bools:
-        """Which rows have not been removed (N,)."""
-
-    @property
-    def count(self) -> int:
-        """How many those are."""
-
-    @property
-    def version(self) -> int:
-        """Grows with every change."""
 
 
 class Index(Protocol):
@@ -46,14 +27,11 @@ class Index(Protocol):
     def version(self) -> str:
         """Tells apart what may answer differently."""
 
+    def follow(self, items: Items) -> None:
+        """Answer for the catalogue as it is now. Rows are never used again, so it says itself what is new."""
+
     def top(self, queries: Floats, k: int) -> Ints:
         """The places of the k best for each query (B, de), best first: (B, k), −1 where there are no more."""
-
-    def add(self, places: Ints, vectors: NDArray[Any]) -> None:
-        """Rows (m, de) that are new, or have changed."""
-
-    def remove(self, places: Ints) -> None:
-        """Rows that are not to be found any more."""
 
 
 class Scan:
@@ -61,27 +39,45 @@ class Scan:
     in double. The answer depends on the catalogue alone; on ties the lowest place is the better one.
 
     A matrix of float64 is held once more in single precision. One of float32 or float16, mapped from a file
-    or not, is read where it stands. Of a catalogue's changes the index is told all, and then reads those rows
-    alone, or none, and then reads everything again.
+    or not, is read where it stands.
     """
 
-    def __init__(self, items: Items) -> None:
-        self._items = items
-        self._copy: NDArray[np.float32] | None = None  # in units of `_unit`, a power of two
-        self._unit = 1.0
-        self._reach = 0.0  # the largest norm, in these units
-        self._seen = -1
-        self._read_all()
+    def __init__(self) -> None:
+        self._items: Items | None = None
+        self._unit = 1.0  # a power of two
+        self._copy = np.empty((0, 0), dtype=np.float32)  # of a matrix of float64, in these units
+        self._rows = 0  # that have been read
+        self._reach = 0.0  # their largest norm, in these units
 
     @property
     def version(self) -> str:
         """That of the catalogue: nothing else matters."""
-        return f"scan-{self._items.version}"
+        return "scan" if self._items is None else f"scan-{self._items.version}"
+
+    def follow(self, items: Items) -> None:
+        """Answer for the catalogue as it is now; of its rows the new ones are read."""
+        if items is self._items:
+            return
+        before, matrix = self._items, items.matrix
+        if before is None or before.matrix.dtype != matrix.dtype or len(before.matrix) > len(matrix):
+            self._rows, self._reach, self._unit = 0, 0.0, 1.0
+        if matrix.dtype == np.float64:
+            self._copy_from(matrix)
+        for first in range(self._rows, len(matrix), self._step(matrix)):
+            rows = self._block(matrix, first, self._step(matrix))[1]
+            self._reach = max(self._reach, float(longest(rows)))
+        if self._reach > LONGEST:
+            raise checks.BadValue(
+                "matrix",
+                f"items in single precision must have norms of at most {LONGEST:g}, got {self._reach:g}; "
+                "give them as float64",
+            )
+        self._items, self._rows = items, len(matrix)
 
     def top(self, queries: Floats, k: int) -> Ints:
         """The places of the k best for each query (B, de), best first: (B, k), −1 where there are no more."""
-        if self._seen != self._items.version:
-            self._read_all()
+        if self._items is None:
+            raise ValueError("an index must follow a catalogue before it is asked")
         matrix, live = self._items.matrix, self._items.live
         units = in_powers_of_two(checked_queries(queries, matrix.shape[1]))
         norms = np.sqrt((units * units).sum(axis=1))
@@ -89,69 +85,45 @@ class Scan:
         exact, single = units / self._unit, units.astype(np.float32)
         places = np.full((len(units), k), -1, dtype=np.int64)
         values = np.full((len(units), k), -np.inf)
-        step = max(1024, BLOCK // max(len(units), matrix.shape[1]))
+        step = self._step(matrix, len(units))
         room = np.empty(len(units) * step, dtype=np.float32)
         for first in range(0, len(matrix), step):
-            rows = _known(np.asarray(matrix[first : first + step]))
-            block = rows if self._copy is None else self._copy[first : first + len(rows)]
+            rows, block = self._block(matrix, first, step)
             scores = room[: len(units) * len(rows)].reshape(len(units), len(rows))
             np.matmul(single, block.T, out=scores)
             settle(scores, rows, live[first : first + step], first, exact, slack, places, values)
         return places
 
-    def add(self, places: Ints, vectors: NDArray[Any]) -> None:
-        """Rows (m, de) that are new, or have changed."""
-        matrix = self._items.matrix
-        if self._copy is None:
-            self._reach = max(self._reach, _longest(np.asarray(vectors)))
-            self._check_reach()
-        elif np.abs(vectors).max(initial=0.0) > self._unit:
-            return self._read_all()
-        else:
-            if len(self._copy) < len(matrix):
-                grown = np.zeros((len(matrix) + len(matrix) // 4, matrix.shape[1]), dtype=np.float32)
-                grown[: len(self._copy)] = self._copy
-                self._copy = grown
-            self._copy[places] = vectors / self._unit
-            self._reach = max(self._reach, _longest(np.asarray(vectors) / self._unit))
-        self._seen = self._items.version
+    @staticmethod
+    def _step(matrix: NDArray[Any], queries: int = 1) -> int:
+        """Rows of a block."""
+        return max(1024, BLOCK // max(queries, int(matrix.shape[1])))
 
-    def remove(self, places: Ints) -> None:
-        """Rows that are not to be found any more: the catalogue says which are live."""
-        self._seen = self._items.version
+    def _block(self, matrix: NDArray[Any], first: int, step: int) -> tuple[NDArray[Any], NDArray[np.float32]]:
+        """Some rows in a precision that kernels know, and in single precision."""
+        rows = np.asarray(matrix[first : first + step])
+        if rows.dtype == np.float64:
+            return rows, self._copy[first : first + len(rows)]
+        single = rows.astype(np.float32, copy=False)
+        return single, single
 
-    def _read_all(self) -> None:
-        """The copy, if there is to be one, and the largest norm."""
-        matrix, step = self._items.matrix, max(1024, BLOCK // self._items.matrix.shape[1])
-        self._seen, self._reach, self._unit, self._copy = self._items.version, 0.0, 1.0, None
-        starts = range(0, len(matrix), step)
-        if matrix.dtype == np.float64:
-            largest = max((float(np.abs(matrix[i : i + step]).max()) for i in starts), default=0.0)
-            self._unit = float(np.ldexp(1.0, np.frexp(largest)[1]))
-            self._copy = np.empty(matrix.shape, dtype=np.float32)
-            for i in starts:
-                np.divide(matrix[i : i + step], self._unit, out=self._copy[i : i + step], casting="same_kind")
-        read = matrix if self._copy is None else self._copy
-        self._reach = max((_longest(np.asarray(read[i : i + step])) for i in starts), default=0.0) * 1.001
-        self._check_reach()
-
-    def _check_reach(self) -> None:
-        if self._reach > LONGEST:
-            raise checks.BadValue(
-                "matrix",
-                f"items in single precision must have norms of at most {LONGEST:g}, got {self._reach:g}; "
-                "give them as float64",
-            )
-
-
-def _longest(rows: NDArray[Any]) -> float:
-    """The largest norm of a row."""
-    return float(longest(np.ascontiguousarray(_known(rows))))
-
-
-def _known(rows: NDArray[Any]) -> NDArray[Any]:
-    """The same numbers in a precision that kernels know."""
-    return rows.astype(np.float32) if rows.dtype == np.float16 else rows
+    def _copy_from(self, matrix: NDArray[Any]) -> None:
+        """Have the new rows in single precision, and all of them where they do not fit into the units."""
+        step = self._step(matrix)
+        starts = range(self._rows, len(matrix), step)
+        largest = max((float(np.abs(matrix[i : i + step]).max()) for i in starts), default=0.0)
+        if self._rows == 0 or largest > self._unit:
+            self._unit = max(self._unit if self._rows else 0.0, float(np.ldexp(1.0, np.frexp(largest)[1])))
+            self._rows, self._reach = 0, 0.0
+        if len(self._copy) < len(matrix) or self._copy.shape[1] != matrix.shape[1]:
+            room = len(matrix) + (len(matrix) // 4 if self._rows else 0)
+            grown = np.empty((room, matrix.shape[1]), dtype=np.float32)
+            if self._rows:
+                grown[: self._rows] = self._copy[: self._rows]
+            self._copy = grown
+        for i in range(self._rows, len(matrix), step):
+            rows = matrix[i : i + step]
+            self._copy[i : i + len(rows)] = rows / self._unit
 
 
 def in_powers_of_two(queries: Floats) -> Floats:
