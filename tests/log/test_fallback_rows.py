@@ -49,7 +49,11 @@ def test_a_decision_that_is_none_says_so(tmp_path):
 @pytest.mark.parametrize(
     ("given", "error", "said"),
     [
-        ({"log_probability": -1.0, "fallback": True}, BadValue, "log_probability must be None where fallback"),
+        (
+            {"log_probability": -1.0, "fallback": True},
+            BadValue,
+            "log_probability must be None where fallback",
+        ),
         (
             {"log_probability": None, "log_probabilities": [-0.7, -0.7], "fallback": True},
             BadValue,
