@@ -25,10 +25,11 @@ from linmed.ope.estimators import (
 from linmed.ope.evaluate import difference, evaluate, sequence
 from linmed.ope.intervals import OPEWarning
 from linmed.ope.learn import learn_from
+from linmed.ope.naming import as_target
 from linmed.ope.plot import plot_sequences
 from linmed.ope.regression import Logistic, Refitted, Ridge
 from linmed.ope.replay import Replay, ReplayResult
-from linmed.ope.targets import Frozen, Target, as_target
+from linmed.ope.targets import Frozen, Target
 from linmed.ope.verdict import Arms, LogVerdict, verdict
 
 __all__ = [
