@@ -3,6 +3,7 @@
 from linmed.log import DecisionLog
 from linmed.ope.choose import Choice, choose
 from linmed.ope.compare import compare
+from linmed.ope.complete import Relearned, complete
 from linmed.ope.diagnostics import Diagnosis, calibration, diagnose
 from linmed.ope.drift import LogDrift, drift
 from linmed.ope.estimators import (
@@ -53,6 +54,7 @@ __all__ = [
     "MarginalIPW",
     "OPEWarning",
     "Refitted",
+    "Relearned",
     "Replay",
     "ReplayResult",
     "Ridge",
@@ -63,6 +65,7 @@ __all__ = [
     "calibration",
     "choose",
     "compare",
+    "complete",
     "diagnose",
     "difference",
     "drift",

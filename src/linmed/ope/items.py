@@ -80,13 +80,12 @@ class ItemsTarget(Target):
 
     def _doubt(self, seen: "_Seen", log: DecisionLog) -> str | None:
         unseen = [item for item, places in seen.places.items() if not places]
-        if len(unseen) == len(self.chances):
+        if len(unseen) == len(self.chances) == 1:
             known = ", ".join(map(repr, seen.others)) + (", …" if len(seen.others) == NAMED else "")
-            those = "this id" if len(unseen) == 1 else "these ids"
             raise BadValue(
                 "targets",
-                f"target {self.name!r}: no decision of {log.name} played an item of {those}; it has "
-                f"{known or 'none'}",
+                f"target {self.name!r}: no decision of {log.name} played an item of this id; it has "
+                f"{known or 'none'} (of an item that was never played there is nothing to be said)",
             )
         found = []
         if unseen:

@@ -334,6 +334,6 @@ def no_target(target: Any) -> BadType:
     return BadType(
         "targets",
         "a target must be 'uniform', 'logged', 'arm:NUMBER', 'item:ID', 'column:NAME', an arm's index, "
-        "{id: probability} of a few items, (policy, state), an agent, something with probability_of(item) "
+        "{id: probability} of a few items, (policy, state), an agent or anything with probability_of(item), "
         f"or a function of the arms, got {target!r}",
     )
