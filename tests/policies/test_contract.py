@@ -130,7 +130,9 @@ def test_scaling_rewards_sigma_and_norm_bound_changes_no_decision(policy, factor
     rng = np.random.default_rng(9)
     arms = make_arms(policy, rng, replicas=20)
     if not takes_one_hot(policy):
-        arms = taken(policy, arms * rng.uniform(0.5, 1.0, (20, ARMS, 1)))  # bonuses of one size are ties but for rounding
+        arms = taken(
+            policy, arms * rng.uniform(0.5, 1.0, (20, ARMS, 1))
+        )  # bonuses of one size are ties but for rounding
     states = []
     for rule, unit in ((policy, 1.0), (scaled, factor)):
         rng = np.random.default_rng(10)

@@ -313,6 +313,18 @@ def counts_of_models(arms, p, m, log_f, root, version, optimal, scale, count, le
 
 
 @kernel
+def highest_model(arms, most):
+    """The largest number of a model in column 0 of arms (n,d); −1 − i where row i has none below `most`."""
+    highest = 0
+    for i in range(arms.shape[0]):
+        number = arms[i, 0]
+        if not (0.0 <= number < most and number == math.floor(number)):
+            return -1 - i
+        highest = max(highest, int(number))
+    return highest
+
+
+@kernel
 def look_at_models(state, arms, mean, gram):
     """⟨θ̂, a⟩ and a·V⁻¹·a′ of the arms of every set, (R,K) and (R,K,K); of the latter no more than (R,K,1) if
     that is its shape: the diagonal.

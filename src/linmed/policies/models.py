@@ -1,7 +1,7 @@
 """Models per item: `Disjoint`, with one θ for each, and `Hybrid`, with a part that all share (Li et al. 2010)."""
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
@@ -13,9 +13,10 @@ from linmed import checks
 from linmed.checks import Floats, Ints
 from linmed.kernels import confidence, ridge
 from linmed.kernels.blind import UniformRule
+from linmed.kernels.bound import Bound, deciding, learning
 from linmed.kernels.igw import SquareRule
 from linmed.kernels.med import MedRule
-from linmed.kernels.models import ItemModels, look_at_models
+from linmed.kernels.models import ItemModels, highest_model, look_at_models
 from linmed.kernels.optimism import GreedyRule, ImedRule, OfulRule
 from linmed.kernels.randomised_ucb import RandomisedRule
 from linmed.kernels.rounds import observing
@@ -40,19 +41,23 @@ class ModelsState(State):
     from.
     """
 
-    __slots__ = ("_named",)
+    __slots__ = ("_named", "_parts")
 
     def __init__(self, **named: NDArray[Any]) -> None:
+        self._hold(named)
+
+    def _hold(self, named: dict[str, NDArray[Any]]) -> None:
+        arrays = tuple(named.values())
         self._named = named
+        self._parts = *arrays[:RIDGE], *(array.reshape(-1, *array.shape[2:]) for array in arrays[RIDGE:])
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays by name, not copied."""
         return dict(self._named)
 
     def parts(self) -> tuple[NDArray[Any], ...]:
-        """Models one behind the other, as `ItemModels` has them."""
-        arrays = tuple(self._named.values())
-        return *arrays[:RIDGE], *(array.reshape(-1, *array.shape[2:]) for array in arrays[RIDGE:])
+        """Models one behind the other, as `ItemModels` has them: the same tuple until there is more room."""
+        return self._parts
 
     @property
     def count(self) -> Ints:  # type: ignore[override]
@@ -77,25 +82,25 @@ class ModelsState(State):
     @property
     def learned(self) -> int:
         """1 + the largest number of a model that has been learned from in some replica."""
-        found = self._named["pulls"].any(axis=0).nonzero()[0]
+        found = np.flatnonzero(self._named["pulls"].max(axis=0))
         return int(found[-1]) if len(found) else 0
 
     @property
     def dim(self) -> int:
         """Numbers of an arm: its model's, shared features and its own."""
-        own = self._named["own"]
-        return own.shape[2] + own.shape[3]
+        _, _, outputs, own = self._named["own"].shape
+        return int(outputs + own)
 
     @property
     def room(self) -> int:
         """Models that there is room for."""
-        return self._named["own"].shape[1] - 1
+        return int(self._named["own"].shape[1]) - 1
 
     def make_room(self, models: int) -> None:
         """Have room for so many models, and no more than a power of two that needs."""
         room = min(max(FIRST_ROOM, 1 << max(models - 1, 0).bit_length()), MOST_MODELS)
-        arrays = self._named
-        size = sum(array.nbytes for name, array in arrays.items() if name in _OF_MODELS)
+        arrays = self.arrays()
+        size = sum(arrays[name].nbytes for name in _OF_MODELS)
         if size // (self.room + 1) * (room + 1) > MOST_BYTES:
             raise checks.BadValue(
                 "features",
@@ -109,6 +114,7 @@ class ModelsState(State):
             new[:, :kept] = old[:, :kept]
             new[:, kept:] = old[:, :1]
             arrays[name] = new
+        self._hold(arrays)
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over these arrays; the number of models may be another one."""
@@ -125,7 +131,7 @@ class ModelsState(State):
                 arrays[name].shape == shape and arrays[name].dtype == self._named[name].dtype
                 for name, shape in expected.items()
             ):
-                self._named = {name: np.array(arrays[name], order="C") for name in self._named}
+                self._hold({name: np.array(arrays[name], order="C") for name in self._named})
                 return
         super().restore(arrays)  # which says what is wrong
 
@@ -207,26 +213,27 @@ class ModelPolicy(Around):
 
     def learn(self, state: ModelsState, features: Floats, rewards: Floats, replicas: Ints) -> None:
         """The arm's model learns, and what all share."""
-        models = _numbers("features", features, state)
-        if len(models):
-            self._make_room(state, models)
-            observing(ItemModels)(state.parts(), features, rewards, replicas)
+        models = _models("features", features, state)
+        if models > state.room:
+            state.make_room(models)
+        observing(ItemModels)(state.parts(), features, rewards, replicas)
 
-    @staticmethod
-    def _make_room(state: ModelsState, models: Floats) -> None:
-        needed = 1 + int(models.max())
-        if needed > state.room:
-            state.make_room(needed)
+    def learner(self, state: ModelsState) -> Callable[..., None]:
+        """The kernel itself, which is bound again when the state has grown."""
+        return _Rebound("features", state, lambda parts: learning(observing(ItemModels), parts))
+
+    def decider(self, state: ModelsState) -> Callable[..., int]:
+        """The kernel itself, which is bound again when the state has grown."""
+        kernel, sure, rule = self._parts
+        return _Rebound("arms", state, lambda parts: deciding(kernel, parts, sure, rule))
 
     def _rounds(self, state: ModelsState, arms: Floats, *others: Any) -> None:
-        models = _numbers("arms", arms, state)
-        if len(others[0]) == 0:
-            super()._rounds(state, arms, *others)
-            return
-        before = state.room
-        self._make_room(state, models)
+        models = _models("arms", arms, state)
+        grows = len(others[0]) > 0 and models > state.room
+        if grows:
+            state.make_room(models)
         super()._rounds(state, arms, *others)
-        if state.room > before:  # for all that might have been learned from
+        if grows:  # for all that might have been learned from
             state.make_room(state.learned)
 
     def noise_level(self, state: ModelsState) -> Floats:
@@ -246,7 +253,7 @@ class ModelPolicy(Around):
 
     def look(self, state: ModelsState, arms: Floats, distances: bool = False) -> tuple[Floats, Floats]:
         """⟨θ̂, a⟩ (R,K), and ‖a‖² in V⁻¹ (R,K,1) or, with `distances`, every a·V⁻¹·a′ (R,K,K)."""
-        _numbers("arms", arms, state)
+        _models("arms", arms, state)
         decided, count = decisions(state, arms), arms.shape[1]
         mean, gram = np.empty((decided, count)), np.empty((decided, count, count if distances else 1))
         look_at_models(state.parts(), arms, mean, gram)
@@ -254,7 +261,8 @@ class ModelPolicy(Around):
 
     def expected(self, state: ModelsState, arms: Floats) -> Floats:
         """⟨θ̂, a⟩ by the model of each arm."""
-        return self.look(state, arms[None])[0][0]
+        expected: Floats = self.look(state, arms[None])[0][0]
+        return expected
 
     def predict(self, state: ModelsState, arms: Floats) -> Prediction:
         """⟨θ̂, a⟩ ± √β‖a‖ in V⁻¹."""
@@ -328,17 +336,36 @@ class Hybrid(ModelPolicy):
         return self.shared
 
 
-def _numbers(name: str, arms: Floats, state: ModelsState) -> Floats:
-    """The numbers of the models of arms (…,d), checked."""
+def _models(name: str, arms: Floats, state: ModelsState) -> int:
+    """How many models arms (…,d) can be of: 1 + the largest number in column 0, which is checked."""
     if arms.shape[-1] != state.dim:
         raise checks.BadValue(name, f"{name} must have {state.dim} columns, got shape {arms.shape}")
-    models: Floats = arms[..., 0]
-    right = (models >= 0.0) & (models < MOST_MODELS) & (models == np.floor(models))
-    if not right.all():
-        place = tuple(int(i) for i in np.argwhere(~right)[0])
+    rows = checks.for_kernels(arms).reshape(-1, state.dim)
+    highest = int(highest_model(rows, MOST_MODELS))
+    if highest < 0:
+        place = -1 - highest
         raise checks.BadValue(
             name,
             f"{name}: column 0 must be the number of each item's model, a whole number from 0 to "
-            f"{MOST_MODELS - 1}, got {models[place]} in row {place[-1]}",
+            f"{MOST_MODELS - 1}, got {rows[place, 0]} in row {place % arms.shape[-2]}",
         )
-    return models
+    return highest + 1
+
+
+class _Rebound:
+    """A kernel bound to the arrays of a state (`kernels.bound`), and again whenever it has others."""
+
+    def __init__(self, name: str, state: ModelsState, bind: Callable[[tuple[Any, ...]], Bound]) -> None:
+        self.name, self.state, self.bind = name, state, bind
+        self.parts = state.parts()
+        self.bound = bind(self.parts)
+
+    def __call__(self, arms: Floats, *others: Any) -> Any:
+        """Decide among arms (K,d), or learn from one (d,)."""
+        models = _models(self.name, arms if arms.ndim == 2 else arms[None], self.state)
+        if self.name == "features" and models > self.state.room:
+            self.state.make_room(models)
+        if self.parts is not self.state.parts():
+            self.parts = self.state.parts()
+            self.bound = self.bind(self.parts)
+        return self.bound(arms, *others)
