@@ -51,7 +51,7 @@ def compare(inside, shared, rounds=2000, count=5, models=7, own=3, distinct=True
         apart = np.maximum(
             apart,
             [
-                np.abs(mine - theirs)[seen].max(initial=0.0),
+                np.abs(mine[seen] - theirs[seen]).max(initial=0.0),
                 np.abs(policy.radius(state) - inside.radius(block)).max(),
                 np.abs(state.theta - block.theta[:, :learned]).max(),
             ],

@@ -13,7 +13,6 @@ from tests.policies.block_model import compare, sets_of_items, written_out
         LinMED(sigma=0.3),
         LinMED(sigma="unknown", version=1),
         LinMED(sigma=0.3, confidence="empirical"),
-        LinMED(sigma=0.3, design="optimal"),
         OFUL(sigma=0.3, floor=0.1),
         RandUCB(sigma=0.3, spread=0.5),
     ],
@@ -59,9 +58,9 @@ def test_nothing_drifts_in_300000_rewards():
         assert mine == pytest.approx(theirs, abs=1e-10)
 
 
-@pytest.mark.parametrize("size", [1e-8, 1e8])
+@pytest.mark.parametrize("size", [1e-8, 1.0, 100.0])
 def test_features_of_any_size_equal_the_block_model(size):
-    """What rounding leaves of z − Wx is no knowledge: long arms played twice teach nothing new."""
+    """Each arm three times: what rounding leaves of z − Wx is no knowledge."""
     rng = np.random.default_rng(9)
     inside, shared, models = LinMED(sigma=0.3), 2, 3
     policy = Hybrid(inside, shared=shared)
