@@ -225,8 +225,8 @@ def _judge(policy: Policy, delta: float) -> Judge:
     if isinstance(policy, ModelPolicy):
         raise BadType(
             "policy",
-            f"policy: verdicts after every reward are for one model of all arms, not for {name}; an agent with "
-            "this policy has a verdict whenever it is asked",
+            f"policy: verdicts after every reward are for one model of all arms, not for {name}; an agent "
+            "with this policy has a verdict whenever it is asked",
         )
     if not isinstance(policy, (RidgePolicy, GLMPolicy)):
         raise BadType(

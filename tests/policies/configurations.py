@@ -131,6 +131,10 @@ CONFIGURATIONS = [
     Disjoint(LinMED(sigma="unknown", version=1)),
     Hybrid(LinMED(sigma=0.3, confidence="empirical"), shared=2),
     Hybrid(RandUCB(coupled=False)),
+    Disjoint(LinTS(floor=0.1)),
+    Disjoint(LinTS(scale="bayes", propensity=2000)),
+    Hybrid(LinTS(scale="bayes")),
+    Hybrid(Pinpoint(sigma=0.3)),
     Uniform(ridge=2.0),
 ]
 

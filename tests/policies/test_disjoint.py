@@ -23,13 +23,14 @@ from linmed.policies import (
     LinTS,
     LinUCB,
     MaillardSampling,
+    Pinpoint,
     Policy,
     RandUCB,
     SpannerIGW,
     SquareCB,
     Uniform,
 )
-from linmed.policies.models import FIRST_ROOM, MOST_MODELS
+from linmed.policies.model_state import FIRST_ROOM, MOST_MODELS
 from linmed.registry import parse
 from linmed.serve.bandit import Bandit
 from linmed.serve.catalogue import Catalogue
@@ -47,6 +48,7 @@ INSIDE = [
     RandUCB(sigma=0.3, spread=0.5),
     SquareCB(oracle="vaw"),
     Greedy(epsilon=0.1),
+    Pinpoint(sigma=0.3),
     Uniform(),
 ]
 both = pytest.mark.parametrize("shared", [0, 2], ids=["disjoint", "hybrid"])
@@ -55,6 +57,35 @@ both = pytest.mark.parametrize("shared", [0, 2], ids=["disjoint", "hybrid"])
 @pytest.mark.parametrize("inside", INSIDE, ids=lambda policy: policy.name)
 def test_it_equals_the_block_model_along_2000_rounds(inside):
     assert (compare(inside, 0) <= 1e-10).all()
+
+
+@both
+def test_thompson_sampling_among_two_items_equals_that_of_the_block_model(shared):
+    """Where its law has a closed form, also for one of two arms that are the same."""
+    assert (compare(LinTS(sigma=0.3), shared, rounds=200, count=2) <= 1e-10).all()
+    policy, twins = around(LinTS(), shared), np.ones((1, 2, 3 + shared))
+    np.testing.assert_array_equal(
+        policy.log_probabilities(policy.start(1, 3 + shared), twins), [[0.0, -np.inf]]
+    )
+
+
+@both
+def test_thompson_sampling_has_the_law_of_the_block_model(shared):
+    """Of two integrals the difference is within four of their standard errors."""
+    rng = np.random.default_rng(12)
+    inside, models, dim = LinTS(scale="bayes", sigma=0.5), 6, 3 + shared
+    policy = around(inside, shared)
+    state, block = policy.start(1, dim), inside.start(1, shared + models * 2)
+    rows = sets_of_items(rng, 60, 1, models, dim)[:, 0, 0]
+    rewards, owners = rng.normal(size=60), np.zeros(60, dtype=np.int64)
+    policy.learn(state, rows, rewards, owners)
+    inside.learn(block, written_out(rows, models, shared), rewards, owners)
+    for distinct in (True, False):
+        arms = sets_of_items(rng, 1, 6, models, dim, distinct)[0]
+        zeros = written_out(arms, models, shared)
+        mine, theirs = policy.log_probabilities(state, arms), inside.log_probabilities(block, zeros)
+        error = inside.propensity_error(block, zeros)
+        assert (np.abs(np.exp(mine) - np.exp(theirs)) <= 4.0 * np.sqrt(2.0) * np.maximum(error, 1e-6)).all()
 
 
 @both
@@ -316,7 +347,8 @@ def test_what_needs_one_model_of_all_arms_says_so():
         (LinMED(design="warm"), "remember"),
         (LinMED(norm_bound="unknown"), "norm_bound must be a number"),
         (LinMED(ridge="learned"), "ridge must be a number"),
-        (SquareCB(horizon=100), "horizon must be left out"),
+        (SquareCB(horizon=100), "from the number of features"),
+        (LinTS(scale="agrawal-goyal"), "from the number of features"),
         ({"policy": "Disjoint", "inside": {"policy": "LinMED"}}, "without another inside"),
         ({"policy": "LinMED", "colour": 1}, "has no parameter 'colour'"),
         (None, "must be a Policy"),

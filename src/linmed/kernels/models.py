@@ -1,13 +1,14 @@
 """A model for every item and one that all share: ridge regression on [z; e_m ⊗ x], without the zeros.
 
-An arm is (m, z, x): the number of its model, shared features and features of its own. V of all models together
-is an arrow: blocks A_m = λI + Σ x xᵀ, a border C_m = Σ z xᵀ, a corner A₀ = λI + Σ z zᵀ. Eliminating the blocks
-leaves a small problem. Every model regresses the rewards *and* the shared features on its own, φ = A⁻¹ Σ x y and
-W = C A⁻¹; with h = ‖x‖² in A⁻¹ and what is left over, w = z − Wx, what all models share is ridge regression on
+An arm is (m, z, x): the number of its model, shared features and features of its own. V of all models
+together is an arrow: blocks A_m = λI + Σ x xᵀ, a border C_m = Σ z xᵀ, a corner A₀ = λI + Σ z zᵀ. Eliminating
+the blocks leaves a small problem. Every model regresses the rewards *and* the shared features on its own,
+φ = A⁻¹ Σ x y and W = C A⁻¹; with h = ‖x‖² in A⁻¹ and what is left over, w = z − Wx, what all models share is
+ridge regression on
 
     w/√(1 + h)  with the reward  (y − ⟨φ,x⟩)/√(1 + h),      S = λI + Σ w wᵀ/(1 + h) = A₀ − Σ C A⁻¹ Cᵀ,
 
-so one reward changes one model and S, whatever the number of models (this is Li et al.'s hybrid LinUCB, whose
+so one reward changes one model and S, whatever the number of models (this is Li et al.'s hybrid LinUCB; the
 disjoint one has no z). Of V⁻¹ and θ̂ everything follows that a rule looks at:
 
     ⟨θ̂, a⟩ = ⟨φ,x⟩ + ⟨θ₀,w⟩      a·V⁻¹·a′ = w·S⁻¹·w′ + 1{m = m′} x·A⁻¹·x′      det V = det S · Π det A_m.
@@ -192,7 +193,7 @@ def place(belief, s, number):
 
 @inlined
 def left_over(belief, model, o, target, x, at):
-    """target − ⟨row o of φ and W, x⟩ for x (c,) at `at` of its array; 0 where that is nothing but rounding."""
+    """target − ⟨row o of φ and W, x⟩ for x (c,) at `at` of its array; 0 where that is but rounding."""
     c = belief.own.shape[2]
     flat = x.reshape(-1)
     predicted, size = 0.0, abs(target)
@@ -296,7 +297,7 @@ def counts_of_models(arms, p, m, log_f, root, version, optimal, scale, count, le
         while k < arms.shape[2] and arms[p, i, k] == 0.0:
             k += 1
         independent = independent and k < arms.shape[2]
-    if members <= 2 * d and not optimal or independent:
+    if (members <= 2 * d and not optimal) or independent:
         return float(members)
     written = np.zeros((1, K, d))
     for i in range(K):
@@ -357,3 +358,47 @@ def look_at_models(state, arms, mean, gram):
                         for e in range(c):
                             total += x[i, k] * belief.own_inverse[model, k, e] * x[j, e]
                 gram[r, i, j] = gram[r, j, i] = total
+
+
+@kernel
+def coordinates(arms, mean, gram, lam, out, theta):
+    """Arms with the same means and products where V = λI: out out′/λ = a·V⁻¹·a′ and ⟨theta, out⟩ = ⟨θ̂, a⟩.
+
+    By Cholesky with the largest pivot first; what is left of an arm in the span of others is rounding.
+    arms (R or 1,K,d), mean (R,K), gram (R,K,K), which is overwritten, out (R,K,K), theta (R,K).
+    """
+    R, K = mean.shape
+    root = math.sqrt(lam)
+    for r in range(R):
+        p = r if arms.shape[0] > 1 else 0
+        L, left, rest = out[r], gram[r], np.empty(K)
+        L[:], theta[r] = 0.0, 0.0
+        for i in range(K):
+            rest[i] = mean[r, i]
+        enough = 0.0
+        for i in range(K):
+            enough = max(enough, left[i, i])
+        for step in range(K):
+            best = 0
+            for i in range(K):
+                if left[i, i] > left[best, best]:
+                    best = i
+            if not left[best, best] > 1e-14 * enough:
+                break
+            pivot = math.sqrt(left[best, best])
+            for i in range(K):
+                L[i, step] = left[i, best] / pivot
+            value = rest[best] / pivot
+            for i in range(K):
+                rest[i] -= value * L[i, step]
+                for j in range(K):
+                    left[i, j] -= L[i, step] * L[j, step]
+            for i in range(K):
+                L[i, step] *= root
+            left[best, best] = 0.0
+            theta[r, step] = value / root
+        for i in range(K):  # equal arms are equal to the last bit: the first of them is played
+            for j in range(i):
+                if np.all(arms[p, i] == arms[p, j]):
+                    L[i] = L[j]
+                    break

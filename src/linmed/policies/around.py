@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from linmed import checks
-from linmed.checks import Floats
+from linmed.checks import Floats, Ints
 from linmed.policies.base import Noise, Policy
 from linmed.policies.compiled import CompiledPolicy
 from linmed.policies.linmed import LinMED
@@ -70,6 +70,25 @@ class Around(CompiledPolicy):
     def draw_noise(self, rng: np.random.Generator, shape: tuple[int, ...], dim: int) -> Floats:
         """That of the policy inside."""
         return self.inside.draw_noise(rng, shape, dim)
+
+    def _one_by_one(
+        self,
+        state: Any,
+        arms: Floats,
+        rewards: Floats,
+        errors: Floats,
+        noise: Floats,
+        played: Ints,
+        _: Floats,
+    ) -> None:
+        """The rounds of `kernels.rounds`, for a rule that is not compiled into them."""
+        replicas = np.arange(played.shape[1])
+        for t in range(len(played)):
+            offered = arms[t] if len(arms) > 1 else arms[0]
+            played[t] = self.choose(state, offered, noise[t])
+            paid = rewards[t if len(rewards) > 1 else 0][replicas, played[t]]
+            paid = paid + errors[t] if len(errors) else paid
+            self.learn(state, self.features(state, offered, played[t]), paid, replicas)
 
     def derived_name(self) -> str:
         """The class, the name of the policy inside, and what is not as by default."""

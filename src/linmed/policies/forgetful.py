@@ -282,19 +282,12 @@ class Forgetful(Around):
         return deciding(kernel, state.parts(), sure, rule)
 
     def _rounds(self, state: Any, arms: Floats, *others: Any) -> None:
-        rewards, errors, noise, played, _ = others
-        if len(rewards):
+        if len(others[0]):
             self._require_no_clock()
         if self.compiled_rounds:
             super()._rounds(state, arms, *others)
             return
-        replicas = np.arange(played.shape[1])
-        for t in range(len(played)):
-            offered = arms[t] if len(arms) > 1 else arms[0]
-            played[t] = self.choose(state, offered, noise[t])
-            paid = rewards[t if len(rewards) > 1 else 0][replicas, played[t]]
-            paid = paid + errors[t] if len(errors) else paid
-            self.learn(state, self.features(state, offered, played[t]), paid, replicas)
+        self._one_by_one(state, arms, *others)
 
     def noise_level(self, state: Any) -> Floats:
         """σ as it was told, or what is left of the rewards says of it (R,)."""

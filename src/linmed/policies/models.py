@@ -1,13 +1,12 @@
-"""Models per item: `Disjoint`, with one θ for each, and `Hybrid`, with a part that all share (Li et al. 2010)."""
+"""Models per item: `Disjoint`, one θ for each, and `Hybrid`, with a part that all share (Li et al. 2010)."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from linmed import checks
 from linmed.checks import Floats, Ints
@@ -16,127 +15,21 @@ from linmed.kernels.blind import UniformRule
 from linmed.kernels.bound import Bound, deciding, learning
 from linmed.kernels.igw import SquareRule
 from linmed.kernels.med import MedRule
-from linmed.kernels.models import ItemModels, highest_model, look_at_models
+from linmed.kernels.models import ItemModels, coordinates, look_at_models
 from linmed.kernels.optimism import GreedyRule, ImedRule, OfulRule
+from linmed.kernels.pinpoint import PinpointRule
 from linmed.kernels.randomised_ucb import RandomisedRule
 from linmed.kernels.rounds import observing
+from linmed.kernels.thompson import AGRAWAL_GOYAL, ThompsonRule, more_normals
 from linmed.policies.around import Around
-from linmed.policies.base import Prediction, Properties, State, decisions
-from linmed.policies.ridge import RIDGE, RidgePolicy
+from linmed.policies.base import Choice, Noise, Policy, Prediction, Properties, decisions
+from linmed.policies.model_state import FIRST_ROOM, ModelsState, models_of
+from linmed.policies.ridge import RidgePolicy, RidgeState
 
-MOST_MODELS = 1_000_000
-"""Numbers of models are smaller."""
-MOST_BYTES = 4 << 30
-"""What a state may take: a wrong number in column 0 must not take the machine down."""
-FIRST_ROOM = 16
-"""Models that a state has room for to begin with; then for twice as many, as numbers need it."""
 CARRIED = (MedRule, OfulRule, ImedRule, GreedyRule, UniformRule, RandomisedRule, SquareRule)
 """Rules that ask a belief for what they look at, so that they decide by `ItemModels` as by any other."""
-
-
-class ModelsState(State):
-    """The shared part and the models of every replica: `ItemModels` says what each array is.
-
-    Those of models are (R, n, …) here: the prior, and room for n − 1 models, which grows as models are learned
-    from.
-    """
-
-    __slots__ = ("_named", "_parts")
-
-    def __init__(self, **named: NDArray[Any]) -> None:
-        self._hold(named)
-
-    def _hold(self, named: dict[str, NDArray[Any]]) -> None:
-        arrays = tuple(named.values())
-        self._named = named
-        self._parts = *arrays[:RIDGE], *(array.reshape(-1, *array.shape[2:]) for array in arrays[RIDGE:])
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """The arrays by name, not copied."""
-        return dict(self._named)
-
-    def parts(self) -> tuple[NDArray[Any], ...]:
-        """Models one behind the other, as `ItemModels` has them: the same tuple until there is more room."""
-        return self._parts
-
-    @property
-    def count(self) -> Ints:  # type: ignore[override]
-        """Rewards absorbed (R,), of all models."""
-        return self._named["count"]
-
-    @property
-    def theta(self) -> Floats:  # type: ignore[override]
-        """[θ₀; θ of model 0; θ of model 1; …] (R,·), up to the last model that has been learned from."""
-        shared = self._named["theta"]
-        theta = np.concatenate([shared, self.thetas.reshape(len(shared), -1)], axis=1)
-        return theta
-
-    @property
-    def thetas(self) -> Floats:
-        """θ = φ − Wᵀθ₀ of every model (R,M,c), up to the last that has been learned from."""
-        own = self._named["own"][:, 1 : 1 + self.learned]
-        shared = self._named["theta"]
-        thetas: Floats = own[:, :, 0] - np.einsum("rm,rnmc->rnc", shared, own[:, :, 1:])
-        return thetas
-
-    @property
-    def learned(self) -> int:
-        """1 + the largest number of a model that has been learned from in some replica."""
-        found = np.flatnonzero(self._named["pulls"].max(axis=0))
-        return int(found[-1]) if len(found) else 0
-
-    @property
-    def dim(self) -> int:
-        """Numbers of an arm: its model's, shared features and its own."""
-        _, _, outputs, own = self._named["own"].shape
-        return int(outputs + own)
-
-    @property
-    def room(self) -> int:
-        """Models that there is room for."""
-        return int(self._named["own"].shape[1]) - 1
-
-    def make_room(self, models: int) -> None:
-        """Have room for so many models, and no more than a power of two that needs."""
-        room = min(max(FIRST_ROOM, 1 << max(models - 1, 0).bit_length()), MOST_MODELS)
-        arrays = self.arrays()
-        size = sum(arrays[name].nbytes for name in _OF_MODELS)
-        if size // (self.room + 1) * (room + 1) > MOST_BYTES:
-            raise checks.BadValue(
-                "features",
-                f"features: models up to number {models - 1} of {self.dim} features take more than "
-                f"{MOST_BYTES >> 30} GiB; number them 0, 1, 2, … without gaps, or use fewer features",
-            )
-        for name in _OF_MODELS:
-            old = arrays[name]
-            new = np.empty((old.shape[0], room + 1, *old.shape[2:]), dtype=old.dtype)
-            kept = min(len(old[0]), room + 1)
-            new[:, :kept] = old[:, :kept]
-            new[:, kept:] = old[:, :1]
-            arrays[name] = new
-        self._hold(arrays)
-
-    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take over these arrays; the number of models may be another one."""
-        if set(arrays) == set(self._named):
-            rooms = {arrays[name].shape[1:2] for name in _OF_MODELS}
-            room = rooms.pop()[0] if len(rooms) == 1 and rooms != {()} else 0
-            if room < 1:
-                raise ValueError(f"state arrays of models must be for one number of them, got {rooms}")
-            expected = {
-                name: (*array.shape[:1], room, *array.shape[2:]) if name in _OF_MODELS else array.shape
-                for name, array in self._named.items()
-            }
-            if all(
-                arrays[name].shape == shape and arrays[name].dtype == self._named[name].dtype
-                for name, shape in expected.items()
-            ):
-                self._hold({name: np.array(arrays[name], order="C") for name in self._named})
-                return
-        super().restore(arrays)  # which says what is wrong
-
-
-_OF_MODELS = ItemModels._fields[RIDGE:]
+SHOWN = (ThompsonRule, PinpointRule)
+"""Rules that are shown a ridge estimate with the same means and distances: K dimensions for K arms."""
 
 
 @dataclass(frozen=True)
@@ -151,11 +44,12 @@ class ModelPolicy(Around):
     def __post_init__(self) -> None:
         super().__post_init__()
         inside: Any = self.inside
-        if type(getattr(inside, "rule", None)) not in CARRIED:
+        rule = getattr(inside, "rule", None)
+        if type(rule) not in (*CARRIED, *SHOWN):
             raise checks.BadValue(
                 "inside",
-                "inside must be LinMED, OFUL, LinUCB, LinIMED, RandUCB, SquareCB, Greedy or Uniform, whose "
-                f"rules need no more of an item than its mean and its distances, got {inside.name}",
+                "inside must be LinMED, OFUL, LinUCB, LinIMED, RandUCB, LinTS, Pinpoint, SquareCB, Greedy or "
+                f"Uniform, whose rules need no more of items than means and distances, got {inside.name}",
             )
         for name, value in (("norm_bound", inside.norm_bound), ("ridge", inside.ridge)):
             if isinstance(value, str):
@@ -164,11 +58,12 @@ class ModelPolicy(Around):
                     f"inside: {name} must be a number, for there may always be another item of which "
                     f"nothing is known, got {inside.name}",
                 )
-        if isinstance(inside.rule, SquareRule) and inside.horizon is not None and inside.gamma is None:
+        counting = isinstance(rule, SquareRule) and rule.horizon > 0.0 and rule.gamma == 0.0
+        if counting or (isinstance(rule, ThompsonRule) and rule.kind == AGRAWAL_GOYAL):
             raise checks.BadValue(
                 "inside",
-                "inside: horizon must be left out, or gamma given: γ for a horizon follows from the number "
-                f"of features, which grows with the items, got {inside.name}",
+                "inside must not compute its exploration from the number of features, which grows with the "
+                f"items (scale='agrawal-goyal' of LinTS, horizon of SquareCB), got {inside.name}",
             )
 
     @property
@@ -176,6 +71,24 @@ class ModelPolicy(Around):
         """The policy inside."""
         assert isinstance(self.inside, RidgePolicy)
         return self.inside
+
+    @property
+    def compiled_rounds(self) -> bool:  # type: ignore[override]
+        """Whether the rule asks for what it looks at."""
+        return type(self.rule) in CARRIED
+
+    @property
+    def noise(self) -> Noise:  # type: ignore[override]
+        """Uniforms: a draw of θ̃ takes as many normals as there are arms, which nobody knows beforehand."""
+        return "uniform"
+
+    def noise_size(self, dim: int) -> int:
+        """One, or two from which normals are made."""
+        return 1 if self.inside.noise == "uniform" else 2
+
+    def draw_noise(self, rng: np.random.Generator, shape: tuple[int, ...], dim: int) -> Floats:
+        """The uniforms."""
+        return Policy.draw_noise(self, rng, shape, dim)
 
     @property
     def belief(self) -> type:
@@ -213,7 +126,7 @@ class ModelPolicy(Around):
 
     def learn(self, state: ModelsState, features: Floats, rewards: Floats, replicas: Ints) -> None:
         """The arm's model learns, and what all share."""
-        models = _models("features", features, state)
+        models = models_of("features", features, state)
         if models > state.room:
             state.make_room(models)
         observing(ItemModels)(state.parts(), features, rewards, replicas)
@@ -222,19 +135,65 @@ class ModelPolicy(Around):
         """The kernel itself, which is bound again when the state has grown."""
         return _Rebound("features", state, lambda parts: learning(observing(ItemModels), parts))
 
-    def decider(self, state: ModelsState) -> Callable[..., int]:
+    def decider(self, state: ModelsState) -> Callable[..., int] | None:
         """The kernel itself, which is bound again when the state has grown."""
+        if not self.compiled_rounds:
+            return None
         kernel, sure, rule = self._parts
         return _Rebound("arms", state, lambda parts: deciding(kernel, parts, sure, rule))
 
     def _rounds(self, state: ModelsState, arms: Floats, *others: Any) -> None:
-        models = _models("arms", arms, state)
+        if not self.compiled_rounds:
+            self._one_by_one(state, arms, *others)
+            return
+        models = models_of("arms", arms, state)
         grows = len(others[0]) > 0 and models > state.room
         if grows:
             state.make_room(models)
         super()._rounds(state, arms, *others)
         if grows:  # for all that might have been learned from
             state.make_room(state.learned)
+
+    def shown(self, state: ModelsState, arms: Floats) -> tuple[RidgeState, Floats]:
+        """A ridge estimate for each decision, and arms (R,K,K), with the means and distances of these."""
+        mean, gram = self.look(state, arms, distances=True)
+        (decided, count), lam, own = mean.shape, self.ridge_policy.lam, state.arrays()
+        theta, out = np.empty_like(mean), np.empty_like(gram)
+        coordinates(arms, mean, gram, lam, out, theta)
+        identity, nothing = np.broadcast_to(np.eye(count), gram.shape), np.zeros_like(mean)
+        sums = {name: np.resize(own[name], decided) for name in ("count", "logdet", "rss", "leveraged")}
+        estimate = RidgeState(
+            theta=theta, gram=lam * identity, gram_low=np.zeros_like(gram), inverse=identity / lam,
+            moment=nothing, moment_low=nothing, **sums,
+        )  # fmt: skip
+        return estimate, out
+
+    def _drawn(self, noise: Floats, count: int) -> Floats:
+        """What the policy inside draws from, for `count` arms."""
+        if self.inside.noise == "uniform":
+            return noise
+        normals = np.empty((len(noise), self.inside.noise_size(count)))
+        more_normals(np.ascontiguousarray(noise).view(np.uint64), normals)
+        return normals
+
+    def log_probabilities(self, state: ModelsState, arms: Floats) -> Floats:
+        """log p(a) of every arm.  arms (R,K,d) or (1,K,d) → (R,K)."""
+        if self.compiled_rounds:
+            return super().log_probabilities(state, arms)
+        return self.inside.log_probabilities(*self.shown(state, arms))
+
+    def choose(self, state: ModelsState, arms: Floats, noise: Floats) -> Ints:
+        """Draw one arm per replica."""
+        if self.compiled_rounds:
+            return super().choose(state, arms, noise)
+        return self.inside.choose(*self.shown(state, arms), self._drawn(noise, arms.shape[1]))
+
+    def decide(self, state: ModelsState, arms: Floats, noise: Floats) -> Choice:
+        """Draw one arm per replica and say how probable it was."""
+        if self.compiled_rounds:
+            return super().decide(state, arms, noise)
+        choice = self.inside.decide(*self.shown(state, arms), self._drawn(noise, arms.shape[1]))
+        return choice._replace(features=self.features(state, arms, choice.arm))
 
     def noise_level(self, state: ModelsState) -> Floats:
         """σ as it was told, or an estimate of it (R,)."""
@@ -253,7 +212,7 @@ class ModelPolicy(Around):
 
     def look(self, state: ModelsState, arms: Floats, distances: bool = False) -> tuple[Floats, Floats]:
         """⟨θ̂, a⟩ (R,K), and ‖a‖² in V⁻¹ (R,K,1) or, with `distances`, every a·V⁻¹·a′ (R,K,K)."""
-        _models("arms", arms, state)
+        models_of("arms", arms, state)
         decided, count = decisions(state, arms), arms.shape[1]
         mean, gram = np.empty((decided, count)), np.empty((decided, count, count if distances else 1))
         look_at_models(state.parts(), arms, mean, gram)
@@ -310,9 +269,9 @@ class Disjoint(ModelPolicy):
 
 @dataclass(frozen=True)
 class Hybrid(ModelPolicy):
-    """The policy inside, with a part of θ that all items share: arms are rows (model, z₁, …, z_m, x₁, …, x_c).
+    """The policy inside, with a part of θ that all items share: arms are rows (model, z₁, …, z_m, x₁, …).
 
-    It decides as the policy inside would among the arms [z; e_m ⊗ x]: what one item teaches about z, all know.
+    It decides as the policy inside would among the arms [z; e_m ⊗ x]: what one item teaches of z, all know.
 
     >>> from linmed.policies import LinMED
     >>> Hybrid(LinMED(sigma=0.5), shared=3).name
@@ -336,22 +295,6 @@ class Hybrid(ModelPolicy):
         return self.shared
 
 
-def _models(name: str, arms: Floats, state: ModelsState) -> int:
-    """How many models arms (…,d) can be of: 1 + the largest number in column 0, which is checked."""
-    if arms.shape[-1] != state.dim:
-        raise checks.BadValue(name, f"{name} must have {state.dim} columns, got shape {arms.shape}")
-    rows = checks.for_kernels(arms).reshape(-1, state.dim)
-    highest = int(highest_model(rows, MOST_MODELS))
-    if highest < 0:
-        place = -1 - highest
-        raise checks.BadValue(
-            name,
-            f"{name}: column 0 must be the number of each item's model, a whole number from 0 to "
-            f"{MOST_MODELS - 1}, got {rows[place, 0]} in row {place % arms.shape[-2]}",
-        )
-    return highest + 1
-
-
 class _Rebound:
     """A kernel bound to the arrays of a state (`kernels.bound`), and again whenever it has others."""
 
@@ -362,7 +305,7 @@ class _Rebound:
 
     def __call__(self, arms: Floats, *others: Any) -> Any:
         """Decide among arms (K,d), or learn from one (d,)."""
-        models = _models(self.name, arms if arms.ndim == 2 else arms[None], self.state)
+        models = models_of(self.name, arms if arms.ndim == 2 else arms[None], self.state)
         if self.name == "features" and models > self.state.room:
             self.state.make_room(models)
         if self.parts is not self.state.parts():
