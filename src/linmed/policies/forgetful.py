@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -16,13 +16,11 @@ from linmed.kernels import confidence, ridge
 from linmed.kernels.bound import deciding, learning
 from linmed.kernels.forgetting import KEPT, Forgetting, observing_at
 from linmed.kernels.rounds import observing
-from linmed.policies.base import Choice, Noise, Policy, Prediction, Properties, State, decisions, entries
+from linmed.policies.around import Around
+from linmed.policies.base import Choice, Policy, Prediction, Properties, State, decisions, entries
 from linmed.policies.compiled import CompiledPolicy
 from linmed.policies.half_lives import HalfLife, half_lives, memory, written
-from linmed.policies.linmed import LinMED
 from linmed.policies.ridge import LEARNED, RIDGE, ExpertState, RidgePolicy, RidgeState
-
-_DEFAULT = LinMED()
 
 
 class ForgetfulState(Forgetting, State):
@@ -56,7 +54,7 @@ class ForgetfulState(Forgetting, State):
 
 
 @dataclass(frozen=True)
-class Forgetful(CompiledPolicy):
+class Forgetful(Around):
     """The policy inside, with several memories of which the likeliest decides, and an alarm.
 
     An estimate with the half-life H counts a reward that is k rewards old 2^(−k/H). Estimates with several H
@@ -66,13 +64,12 @@ class Forgetful(CompiledPolicy):
     β = λS² + σ²(log(det V/det V₀) + 2 log(n + 1)) with what is left of V and n: no radius knows how far θ*
     has moved, so none is proved where something is forgotten.
 
+    >>> from linmed.policies import LinMED
     >>> policy = Forgetful(LinMED(sigma=0.3))
     >>> policy.name, Forgetful(LinMED(sigma=0.3), half_lives=("7d", "1d")).name
     ('Forgetful LinMED-90 (sigma=0.3)', 'Forgetful LinMED-90 (sigma=0.3) (half_lives=7d, 1d)')
     """
 
-    inside: Policy = _DEFAULT
-    """The policy whose rule, ridge and confidence set are used."""
     half_lives: tuple[HalfLife, ...] = (math.inf, 1000.0, 200.0, 50.0)
     """In rewards; or durations such as "12h" and "7d" on the clock of the decisions, which `learn` is then to
     be told. `math.inf`, or "inf", never forgets."""
@@ -94,64 +91,24 @@ class Forgetful(CompiledPolicy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        inside: Any = self.inside
-        if isinstance(inside, Mapping):  # from_dict
-            inside = _described(inside)
-        self._set("inside", inside)
-        self._refuse_what_cannot_forget()
         self._set("half_lives", half_lives(self.half_lives))
         self._set("share", checks.strictly_between("share", self.share, 0.0, 1.0))
         self._set("combine", checks.option("combine", self.combine, ("heaviest", "mixture")))
         self._set("alarm", checks.strictly_between("alarm", self.alarm, 0.0, 1.0))
-        tells = type(inside).decide in (CompiledPolicy.decide, Policy.decide)
+        tells = type(self.inside).decide in (CompiledPolicy.decide, Policy.decide)
         if self.combine == "mixture" and not tells:
             raise checks.BadValue(
                 "combine",
-                f"combine must be 'heaviest' around {inside.name}, whose probabilities have an error; "
+                f"combine must be 'heaviest' around {self.inside.name}, whose probabilities have an error; "
                 "'mixture' is for those that are computed exactly",
-            )
-
-    def _refuse_what_cannot_forget(self) -> None:
-        inside: Any = self.inside
-        if not isinstance(inside, Policy):
-            raise checks.BadType("inside", f"inside must be a Policy such as LinMED(), got {inside!r}")
-        if not isinstance(inside, RidgePolicy) or type(inside).learn is not RidgePolicy.learn:
-            raise checks.BadValue(
-                "inside",
-                "inside must be a policy with a ridge estimate, as LinMED, OFUL or LinTS (for clicks LinMED "
-                f"with sigma=0.5), got {inside.name}",
-            )
-        if inside.remembers:
-            raise checks.BadValue(
-                "inside", f"inside must not remember its last design: use design='approx', got {inside.name}"
             )
 
     # ---- what the policy inside says of itself
 
     @property
-    def noise(self) -> Noise:  # type: ignore[override]
-        """That of the policy inside."""
-        return self.inside.noise
-
-    @property
-    def index_free(self) -> bool:  # type: ignore[override]
-        """Whether the policy inside is."""
-        return self.inside.index_free
-
-    @property
     def compiled_rounds(self) -> bool:  # type: ignore[override]
         """Whether the heaviest estimate decides, by a rule that can be compiled."""
         return self.combine == "heaviest" and isinstance(self.inside, CompiledPolicy)
-
-    @property
-    def tells_probability(self) -> bool:
-        """Whether the policy inside does."""
-        return self.inside.tells_probability
-
-    @property
-    def scale_free(self) -> bool:
-        """Whether the policy inside is."""
-        return self.inside.scale_free
 
     @property
     def on_clock(self) -> bool:
@@ -176,12 +133,9 @@ class Forgetful(CompiledPolicy):
         return f"Forgetful {self.inside.name}{told}"
 
     def to_dict(self) -> dict[str, Any]:
-        """The configuration as JSON-ready values: the policy inside is a description of its own."""
-        own = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        """As of every policy with another inside, where infinity is a word."""
         memories = [half_life if half_life != math.inf else "inf" for half_life in self.half_lives]
-        return {
-            "policy": type(self).__name__, **own, "inside": self.inside.to_dict(), "half_lives": memories
-        }  # fmt: skip
+        return {**super().to_dict(), "half_lives": memories}
 
     # ---- belief, confidence, rule
 
@@ -328,19 +282,12 @@ class Forgetful(CompiledPolicy):
         return deciding(kernel, state.parts(), sure, rule)
 
     def _rounds(self, state: Any, arms: Floats, *others: Any) -> None:
-        rewards, errors, noise, played, _ = others
-        if len(rewards):
+        if len(others[0]):
             self._require_no_clock()
         if self.compiled_rounds:
             super()._rounds(state, arms, *others)
             return
-        replicas = np.arange(played.shape[1])
-        for t in range(len(played)):
-            offered = arms[t] if len(arms) > 1 else arms[0]
-            played[t] = self.choose(state, offered, noise[t])
-            paid = rewards[t if len(rewards) > 1 else 0][replicas, played[t]]
-            paid = paid + errors[t] if len(errors) else paid
-            self.learn(state, self.features(state, offered, played[t]), paid, replicas)
+        self._one_by_one(state, arms, *others)
 
     def noise_level(self, state: Any) -> Floats:
         """σ as it was told, or what is left of the rewards says of it (R,)."""
@@ -353,13 +300,3 @@ class Forgetful(CompiledPolicy):
     def radius(self, state: Any) -> Floats:
         """√β of the estimate that decides, one per replica (R,)."""
         return self.asked.radius(self.of_one(state, state.leader))
-
-
-def _described(config: Mapping[str, Any]) -> Policy:
-    """The policy inside, from its description."""
-    if config.get("policy") == Forgetful.__name__:
-        raise checks.BadValue("inside", "inside must be a policy with one memory, got Forgetful")
-    try:
-        return Policy.from_dict(config)
-    except (ValueError, TypeError) as error:
-        raise checks.BadValue("inside", f"inside: {error}") from None
