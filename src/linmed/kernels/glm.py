@@ -22,6 +22,7 @@ import numpy as np
 
 from linmed.checks import Floats, Ints
 from linmed.kernels.compile import deferred, inlined, kernel
+from linmed.kernels.fading import add_to_diagonal, put_faded
 from linmed.kernels.lanes import exponential
 from linmed.kernels.links import (
     GAUSSIAN,
@@ -34,6 +35,7 @@ from linmed.kernels.links import (
     variance,
 )
 from linmed.kernels.matrices import combine_rows
+from linmed.kernels.med import LOWEST
 from linmed.kernels.optimism import means, means_and_leverages, per_arm
 from linmed.kernels.ridge import (
     NOTHING_NEW,
@@ -50,7 +52,6 @@ from linmed.kernels.thompson import ThompsonRule, factor
 FAMILY, PRECISION, CONSTANT, CERTIFIED, NORM, REACH = range(6)
 """What an expert was told: its family, τ, 1 with an intercept and else 0, whether w is the certified one, S,
 and a bound on the intercept."""
-LOWEST = -1e300  # log f is never −inf
 
 
 class Glm(NamedTuple):
@@ -119,67 +120,137 @@ class Glm(NamedTuple):
         features_precision(self.gram, s, precision, 0)
         factor(precision, 0, lam, L)
 
+    def fade(self, s, f):
+        """The past of row s counts f times what it did; the priors too, until they are given back."""
+        d, constant = self.theta.shape[1], self.told[s, CONSTANT] > 0.0
+        D = d + 1
+        for j in range(0 if constant else 1, D):
+            for k in range(0 if constant else 1, j + 1):
+                put_faded(self.gram, self.gram_low, (s * D + j) * D + k, f)
+        for j in range(d):
+            self.cross[s, j] /= f
+            for k in range(d):
+                self.inverse[s, j, k] /= f
+        if constant:
+            self.corner[s] /= f
+        self.logdet[s] += (D if constant else d) * math.log(f)
+        self.excess[s] *= f
+        self.surprise[s] *= f
+        self.count[s] *= f
+
+    def give_back(self, s, k, c, u):
+        """H += c along feature k, or the intercept for k = −1; whether that is too steep to be followed."""
+        if k < 0:
+            own, known = self.corner[s], self.intercept[s]
+            for j in range(u.shape[0]):
+                u[j] = self.cross[s, j]
+        else:
+            own, known = self.cross[s, k], self.theta[s, k]
+            for j in range(u.shape[0]):
+                u[j] = self.inverse[s, k, j]
+        h = c * (own if k < 0 else u[k])
+        shrink = c / (1.0 + h)
+        move(self, s, u, own, known * shrink)
+        self.logdet[s] += math.log1p(h)
+        add_to_diagonal(self.gram, self.gram_low, s, k + 1, c)
+        subtract_outer(self, s, u, own, shrink)
+        return h > STEEP
+
 
 @inlined
 def learn_one(self, s, features, i, reward, u):
     """One observation of expert s: row i of features (m,d), a reward; u (d,) is scratch."""
-    theta, inverse, cross, told = self.theta, self.inverse, self.cross, self.told
+    z, h, own = consider(self, s, features, i, u)
+    predicted = predictive_loss(int(self.told[s, FAMILY]), self.told[s, PRECISION], z, h, reward)
+    steep = take_step(self, s, features, i, reward, 1.0, z, h, own, u, predicted)
+    self.count[s] += 1
+    if self.count[s] % REFRESH == 0 or steep:
+        polish_parts(self.gram, self.gram_low, self.inverse, self.cross, self.corner, s)
+
+
+@inlined
+def consider(self, s, features, i, u):
+    """z, h and the intercept's entry of H⁻¹(1, a), of which the others are written to u (d,).
+
+    Where h is nothing but rounding, h and u are 0: this direction is known already.
+    """
+    inverse, cross, constant = self.inverse, self.cross, self.told[s, CONSTANT]
     d = u.shape[0]
-    a, M = i * d, s * d * d
-    family, precision, constant = int(told[s, FAMILY]), told[s, PRECISION], told[s, CONSTANT]
-    combine_rows(features, a, inverse, M, d, u, 0)
-    z, own = constant * self.intercept[s], constant * self.corner[s]  # of u, the intercept's entry
-    h, rounding, length2 = 0.0, 0.0, 0.0
+    combine_rows(features, i * d, inverse, s * d * d, d, u, 0)
+    z, own = constant * self.intercept[s], constant * self.corner[s]
+    h, rounding = 0.0, 0.0
     for k in range(d):
         x = features[i, k]
         own += cross[s, k] * x
         u[k] += constant * cross[s, k]
-        z += x * theta[s, k]
+        z += x * self.theta[s, k]
         h += x * u[k]
         rounding += x * x * abs(inverse[s, k, k])
-        length2 += x * x
     own *= constant
     h += own
     rounding += constant * abs(self.corner[s])
-    if not h > NOTHING_NEW * d * rounding:  # this direction is known already
+    if not h > NOTHING_NEW * d * rounding:
         h = own = 0.0
         for k in range(d):
             u[k] = 0.0
-    after = settle(family, precision, z, h, reward)
+    return z, h, own
+
+
+@inlined
+def take_step(self, s, features, i, reward, times, z, h, own, u, predicted):
+    """The step above, from what `consider` says, for a reward that counts so many times; all but n follows.
+
+    `predicted` is the loss with which the reward was foreseen. Returns whether H⁻¹ has become too steep to be
+    followed.
+    """
+    family, precision, constant = int(self.told[s, FAMILY]), self.told[s, PRECISION], self.told[s, CONSTANT]
+    d = u.shape[0]
+    after = settle(family, precision, z, times * h, reward)
     if family == GAUSSIAN:
         error = precision * (after - reward)
     else:
-        error = residual(family, precision, z, h, reward, after)
-    for k in range(d):
-        theta[s, k] -= error * u[k]
-    self.intercept[s] -= error * own
-    if told[s, CERTIFIED] > 0.0:
-        bound = told[s, NORM] * math.sqrt(length2) + constant * told[s, REACH]
-        weight = least_curvature(family, precision, after, bound)
+        error = residual(family, z, times * h, reward, after)
+    move(self, s, u, own, times * error)
+    if self.told[s, CERTIFIED] > 0.0:
+        length2 = 0.0
+        for k in range(d):
+            length2 += features[i, k] * features[i, k]
+        bound = self.told[s, NORM] * math.sqrt(length2) + constant * self.told[s, REACH]
+        weight = times * least_curvature(family, precision, after, bound)
     else:
-        weight = variance(family, precision, after)
-    predicted = predictive_loss(family, precision, z, h, reward)
+        weight = times * variance(family, precision, after)
     self.surprise[s] += predicted
     self.excess[s] += 2.0 * (predicted - loss(family, precision, after, reward)) - error * error * h
     self.logdet[s] += math.log1p(weight * h)
-    self.count[s] += 1
-    shrink = weight / (1.0 + weight * h)
-    D = d + 1
-    at = s * D * D
+    at = s * (d + 1) * (d + 1)
     if constant > 0.0:
-        high, low = add_product(self.gram[s, 0, 0], self.gram_low[s, 0, 0], weight, 1.0)
-        self.gram[s, 0, 0], self.gram_low[s, 0, 0] = high, low
-        self.corner[s] -= own * own * shrink
+        add_to_diagonal(self.gram, self.gram_low, s, 0, weight)
     for j in range(d):
         part = weight * features[i, j]
         if constant > 0.0:
             high, low = add_product(self.gram[s, j + 1, 0], self.gram_low[s, j + 1, 0], part, 1.0)
             self.gram[s, j + 1, 0], self.gram_low[s, j + 1, 0] = high, low
-            cross[s, j] -= own * u[j] * shrink
-        subtract_outer_row(inverse, M + j * d, d, u, u[j], shrink)
-        add_products(self.gram, self.gram_low, at + (j + 1) * D + 1, j + 1, features, a, part)
-    if self.count[s] % REFRESH == 0 or weight * h > STEEP:
-        polish_parts(self.gram, self.gram_low, inverse, cross, self.corner, s)
+        add_products(self.gram, self.gram_low, at + (j + 1) * (d + 1) + 1, j + 1, features, i * d, part)
+    subtract_outer(self, s, u, own, weight / (1.0 + weight * h))
+    return weight * h > STEEP
+
+
+@inlined
+def move(self, s, u, own, by):
+    """(c, θ̂) −= by·(own, u)."""
+    for k in range(u.shape[0]):
+        self.theta[s, k] -= by * u[k]
+    self.intercept[s] -= by * own
+
+
+@inlined
+def subtract_outer(self, s, u, own, shrink):
+    """H⁻¹ −= shrink·(own, u)(own, u)ᵀ."""
+    d = u.shape[0]
+    self.corner[s] -= own * own * shrink
+    for j in range(d):
+        self.cross[s, j] -= own * u[j] * shrink
+        subtract_outer_row(self.inverse, (s * d + j) * d, d, u, u[j], shrink)
 
 
 @deferred("void(f8[:,:,::1], f8[:,:,::1], f8[:,:,::1], f8[:,::1], f8[::1], intp)")

@@ -93,7 +93,7 @@ class _Seen:
             self.values.update(np.unique(rewards)[: FEW + 1].tolist())
 
     def doubt(self, policy: Forgetful) -> str | None:
-        if policy.asked.sigma != "unknown" or len(self.values) > FEW:
+        if getattr(policy.asked, "sigma", None) != "unknown" or len(self.values) > FEW:
             return None
         enough = (self.high - self.low) / 2.0
         return (
