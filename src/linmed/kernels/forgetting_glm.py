@@ -7,13 +7,15 @@ back, the intercept and the features in turn, D of them together:
     H += D(1 − γ)λ_k e_k e_kᵀ, an observation along e_k that paid 0.
 For Gaussian rewards that is forgetting.py. For others the step depends a little on the order of the rewards.
 
-The test. The monitor takes its steps with the certified curvature, for which (docs/clicks.md), with no chance
-involved and for every θ* with ‖θ*‖ ≤ S and an intercept c* of at most 5,
+The test. The monitor takes its steps with the certified curvature, for which (docs/clicks.md), for every θ*
+with ‖θ*‖ ≤ S and an intercept c* of at most 5,
     Σℓ(z*) ≥ Σ(ℓ(z′) + s²h/2) − (λS² + λ₀·5²)/2 =: L,
 each step being the minimum of a quadratic function plus a loss that is bent at least as much as w says: the
 sum of their optimality conditions telescopes. So L is no more than what the rewards cost whoever knew θ*, in
-O(d²) and without keeping a reward. A click, or a fraction of one, has E[(p/μ)^y ((1 − p)/(1 − μ))^(1 − y)] ≤ 1
-for any p foretold (the function is convex in y), and so has a count: exp of −M + Σℓ(z*) is a supermartingale.
+O(d²) and without keeping a reward. w is the least curvature over where the monitor's own certified set says
+that z* is, which is so for all rewards with probability 1 − α/10; the other 9/10 of α are the test's, hence
+log 9/10 in log E. A click, or a fraction of one, has E[(p/μ)^y ((1 − p)/(1 − μ))^(1 − y)] ≤ 1 for any p
+foretold (the function is convex in y), and so has a count: exp(Σℓ(z*) − M) is a supermartingale.
 """
 
 from typing import NamedTuple
@@ -26,7 +28,7 @@ from linmed.kernels.links import predictive_loss
 from linmed.kernels.memories import SHARE, adopt, alarmed, begin, bet, pass_time, weigh
 from linmed.kernels.ridge import REFRESH
 
-PRIOR = 2  # of `rules`, behind SHARE and LEVEL: λS², and as much for the intercept
+PRIOR = 2  # of `rules`, behind SHARE and LEVEL: λS² + λ₀·5² − 2 log 9/10
 LAMBDA, BASE, FACTOR, SECONDS = range(4)
 """Of `memory`: λ; the intercept's own, or 0 without one; γ for every reward; the half-life on a clock, or 0."""
 
@@ -194,7 +196,20 @@ def restart(model, s, lam, base):
     "f8[::1], f8[::1], intp, intp, intp)"
 )
 def copy_rows(
-    theta, intercept, count, gram, gram_low, inverse, cross, corner, logdet, excess, surprise, to, source, rows
+    theta,
+    intercept,
+    count,
+    gram,
+    gram_low,
+    inverse,
+    cross,
+    corner,
+    logdet,
+    excess,
+    surprise,
+    to,
+    source,
+    rows,
 ):
     """What `rows` experts from `source` on know becomes what those from `to` on do."""
     for e in range(rows):

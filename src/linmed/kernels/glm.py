@@ -6,7 +6,7 @@ With the loss ℓ of a family (`kernels.links`) and z = c + ⟨a,θ̂⟩, the re
     (c, θ̂) −= s u,   s = μ(z′) − y,   u = H⁻¹(1, a),      H += w (1, a)(1, a)ᵀ.
 
 The curvature w is μ′(z′), or the smaller one for which the radius has a proof: 2·min b(z′, ±B) with
-b(z, z*) = kl(z, z*)/(z* − z)² and B ≥ |z| of the truth. For Gaussian rewards all of this is ridge regression.
+b(z, z*) = kl(z, z*)/(z* − z)² and B ≥ |z*|, z* the truth's. For Gaussian rewards all of this is ridge regression.
 
 The intercept c has a coordinate and a prior of its own. All rewards share it, and it is no feature among
 others that are shrunk alike: at a click rate of 3 % it must reach −3.5. Rules compare arms, and in â − a it
@@ -50,8 +50,10 @@ from linmed.kernels.simd import LANES, load, multiply, splat, store
 from linmed.kernels.thompson import ThompsonRule, factor
 
 FAMILY, PRECISION, CONSTANT, CERTIFIED, NORM, REACH = range(6)
-"""What an expert was told: its family, τ, 1 with an intercept and else 0, whether w is the certified one, S,
-and a bound on the intercept."""
+"""What an expert was told: its family, τ, 1 with an intercept and else 0, which w, S, and a bound on the
+intercept. w is μ′(z′) by 0 and the certified one by 1. Where it is certified by more, that is ρ + 2 log 1/δ of
+the certified set itself, outside which z* is not looked for: all w are proved together, with probability
+1 − δ, each set by those before it."""
 
 
 class Glm(NamedTuple):
@@ -216,7 +218,11 @@ def take_step(self, s, features, i, reward, times, z, h, own, u, predicted):
         for k in range(d):
             length2 += features[i, k] * features[i, k]
         bound = self.told[s, NORM] * math.sqrt(length2) + constant * self.told[s, REACH]
-        weight = times * least_curvature(family, precision, after, bound)
+        low, high = -bound, bound
+        if self.told[s, CERTIFIED] > 1.0:
+            reach = math.sqrt(max(self.told[s, CERTIFIED] + self.excess[s], 0.0) * h)
+            low, high = min(max(z - reach, -bound), bound), max(min(z + reach, bound), -bound)
+        weight = times * least_curvature(family, precision, after, low, high)
     else:
         weight = times * variance(family, precision, after)
     self.surprise[s] += predicted

@@ -114,18 +114,20 @@ def bend(family, z, gap):
 
 
 @inlined
-def least_curvature(family, precision, z, bound):
-    """2·min b(z, ±B), b(z, z*) = kl(z, z*)/(z* − z)²: how much ℓ is bent on its way from z to ±B, at least.
+def least_curvature(family, precision, z, low, high):
+    """2·min b(z, z*) for z* in [low, high], b(z, z*) = kl(z, z*)/(z* − z)²: how much ℓ is bent between, at least.
 
-    Beyond ±`EDGE`, where μ′(z) is no number to multiply by, kl is what it tends to; 0 is never too much.
+    b rises up to one z* and falls from there, so its least is at an end. Beyond ±`EDGE`, where μ′(z) is no
+    number to multiply by, kl is what it tends to; 0 is never too much.
     """
     if family == LOGISTIC and abs(z) > EDGE:  # −log of the probability that the truth gives what z is sure of
+        bound = high if z > 0.0 else -low
         nearest = abs(z) - bound
         return 2.0 * softplus(-bound) / nearest / nearest if nearest > FAR else 0.0
     if family == POISSON and z < -EDGE:
-        nearest = -bound - z
-        return 2.0 * math.exp(-bound) / nearest / nearest if nearest > FAR else 0.0
-    least = min(bend(family, z, bound - z), bend(family, z, -bound - z))
+        nearest = low - z
+        return 2.0 * math.exp(low) / nearest / nearest if nearest > FAR else 0.0
+    least = min(bend(family, z, high - z), bend(family, z, low - z))
     return variance(family, precision, z) * least
 
 

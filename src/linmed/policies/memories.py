@@ -11,7 +11,7 @@ from linmed.checks import Floats, Ints
 from linmed.kernels import confidence, ridge
 from linmed.kernels.forgetting import Forgetting
 from linmed.kernels.forgetting_glm import GlmForgetting
-from linmed.kernels.glm import Glm
+from linmed.kernels.glm import CERTIFIED, Glm
 from linmed.kernels.memories import KEPT
 from linmed.policies.base import State
 from linmed.policies.glm import INTERCEPT, GLMPolicy, GlmState
@@ -19,7 +19,9 @@ from linmed.policies.half_lives import HalfLife, memory
 from linmed.policies.ridge import LEARNED, RIDGE, ExpertState, RidgePolicy, RidgeState
 
 GLM = len(Glm._fields) - 1
-"""Arrays of a generalised linear model, without `leader`."""
+"""Arrays of a generalised linear model, without `leader`, of which the last is `told`."""
+UNPROVED = 0.1
+"""The share of an alarm's level for the case that the truth is outside the sets by which its monitor learns."""
 
 
 class _Remembered(State):
@@ -170,13 +172,15 @@ class GlmMemories:
         ]
         count = Glm._fields.index("count")
         stacked[count] = stacked[count].astype(np.float64)  # n, of which a part is forgotten
+        prior = inside.lam * self.norm**2 + float(inside.intercept)
+        stacked[GLM - 1][:, -1, CERTIFIED] = prior + 2.0 * (level - math.log(UNPROVED))
         base = INTERCEPT**-2 if inside.intercept else 0.0
         told = [(lam, base, *span) for span in map(memory, half_lives) for lam in inside.priors]
         experts = len(told)
         how = np.empty((replicas, experts + 1, 4))
         how[:] = [*told, (inside.lam, base, 1.0, 0.0)]
-        prior = inside.lam * self.norm**2 + float(inside.intercept)
-        return ForgetfulGlmState._make([*stacked, how, *_in_common(replicas, experts, share, level, prior)])
+        paid = prior - 2.0 * math.log1p(-UNPROVED)
+        return ForgetfulGlmState._make([*stacked, how, *_in_common(replicas, experts, share, level, paid)])
 
     def of_one(self, state: Any, experts: Ints) -> GlmState:
         """A state of the policy that is asked, which knows one estimate for each of `experts`."""
