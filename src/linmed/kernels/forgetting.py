@@ -5,9 +5,9 @@ N(⟨a,θ̂⟩, σ²(1 + h)), Student's t where σ is unknown, and each forgets 
 that the rewards can have cost is, with the monitor's RSS,
     L = (n/2) log 2πσ² + (RSS − P)/2σ²           noise σ-sub-Gaussian, σ told
     L = (n/2) log(2πe (RSS − P)/n)               Gaussian noise of any σ
-since Σ(y − ⟨a,θ*⟩)² ≥ RSS − P, where P = λS² or, without a bound on ‖θ*‖, λ‖θ̂‖²/(1 − λ tr V⁻¹): the least over
-all θ. The experts' densities are mixtures over θ of N(⟨a,θ⟩, σ²), or any densities: log E is at most the
-logarithm of a supermartingale.
+since Σ(y − ⟨a,θ*⟩)² ≥ RSS − P, where P = λS² or, without a bound on ‖θ*‖, λ‖θ̂‖²/(1 − λ tr V⁻¹): the least
+over all θ. The experts' densities are mixtures over θ of N(⟨a,θ⟩, σ²), or any densities: log E is at most
+the logarithm of a supermartingale.
 
 On a clock V, b, n, RSS and θ̂ are functions of what was rewarded and when it was decided, whatever the order
 in which rewards come.

@@ -1,8 +1,8 @@
 """Generalised linear models that forget at different rates: clicks and counts in a world that changes.
 
-What is done for every reward is said in memories.py, one model's step in glm.py. Before its step the past of a
-model with the factor γ counts γ times what it did, and afterwards a part of a prior that has faded is given
-back, the intercept and the features in turn, D of them together:
+What is done for every reward is said in memories.py, one model's step in glm.py. Before its step the past of
+a model with the factor γ counts γ times what it did, and afterwards a part of a prior that has faded is given
+back, to the intercept and the features in turn, D of them together:
     H ← γH;   (c, θ̂) moves to where ½‖· − (c, θ̂)‖² in H plus ℓ is smallest, H += w (1, a)(1, a)ᵀ;
     H += D(1 − γ)λ_k e_k e_kᵀ, an observation along e_k that paid 0.
 For Gaussian rewards that is forgetting.py. For others the step depends a little on the order of the rewards.
@@ -30,7 +30,7 @@ from linmed.kernels.ridge import REFRESH
 
 PRIOR = 2  # of `rules`, behind SHARE and LEVEL: λS² + λ₀·5² − 2 log 9/10
 LAMBDA, BASE, FACTOR, SECONDS = range(4)
-"""Of `memory`: λ; the intercept's own, or 0 without one; γ for every reward; the half-life on a clock, or 0."""
+"""Of `memory`: λ; the intercept's own, 0 without one; γ for every reward; the half-life on a clock, or 0."""
 
 
 class GlmForgetting(NamedTuple):
@@ -94,9 +94,9 @@ class GlmForgetting(NamedTuple):
             self.corner, self.logdet, self.excess, self.surprise, to, source, rows,
         )  # fmt: skip
 
-    by_divergence = Glm.by_divergence
-    look_at = Glm.look_at
-    factor_precision = Glm.factor_precision
+    by_divergence = Glm.by_divergence  # type: ignore[misc]
+    look_at = Glm.look_at  # type: ignore[misc]
+    factor_precision = Glm.factor_precision  # type: ignore[misc]
 
 
 @inlined
@@ -113,8 +113,8 @@ def parts(belief):
 @deferred(
     "void(Tuple((f8[:,::1], f8[::1], f8[::1], f8[:,:,::1], f8[:,:,::1], f8[:,:,::1], f8[:,::1], f8[::1],"
     "f8[::1], f8[::1], f8[::1], f8[:,::1], f8[:,::1], f8[:,::1], f8[:,::1], f8[:,::1], i8[::1], i8[::1],"
-    "f8[::1], f8[::1], f8[::1], f8[::1], i8[:,::1], f8[:,:,::1], f8[:,:,::1])), intp, f8[:,::1], intp, f8, f8,"
-    "f8[::1])"
+    "f8[::1], f8[::1], f8[::1], f8[::1], i8[:,::1], f8[:,:,::1], f8[:,:,::1])), intp, f8[:,::1], intp, f8,"
+    "f8, f8[::1])"
 )
 def learn_at(state, r, features, i, reward, time, u):
     """One observation of replica r, whose decision was taken at `time`; compiled once for all rules."""

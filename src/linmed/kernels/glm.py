@@ -6,7 +6,8 @@ With the loss ℓ of a family (`kernels.links`) and z = c + ⟨a,θ̂⟩, the re
     (c, θ̂) −= s u,   s = μ(z′) − y,   u = H⁻¹(1, a),      H += w (1, a)(1, a)ᵀ.
 
 The curvature w is μ′(z′), or the smaller one for which the radius has a proof: 2·min b(z′, ±B) with
-b(z, z*) = kl(z, z*)/(z* − z)² and B ≥ |z*|, z* the truth's. For Gaussian rewards all of this is ridge regression.
+b(z, z*) = kl(z, z*)/(z* − z)² and B ≥ |z*|, z* being the truth's. For Gaussian rewards all of this is ridge
+regression.
 
 The intercept c has a coordinate and a prior of its own. All rewards share it, and it is no feature among
 others that are shrunk alike: at a click rate of 3 % it must reach −3.5. Rules compare arms, and in â − a it
@@ -36,7 +37,7 @@ from linmed.kernels.links import (
 )
 from linmed.kernels.matrices import combine_rows
 from linmed.kernels.med import LOWEST
-from linmed.kernels.optimism import means, means_and_leverages, per_arm
+from linmed.kernels.optimism import means, means_and_leverages
 from linmed.kernels.ridge import (
     NOTHING_NEW,
     REFRESH,
@@ -51,9 +52,9 @@ from linmed.kernels.thompson import ThompsonRule, factor
 
 FAMILY, PRECISION, CONSTANT, CERTIFIED, NORM, REACH = range(6)
 """What an expert was told: its family, τ, 1 with an intercept and else 0, which w, S, and a bound on the
-intercept. w is μ′(z′) by 0 and the certified one by 1. Where it is certified by more, that is ρ + 2 log 1/δ of
-the certified set itself, outside which z* is not looked for: all w are proved together, with probability
-1 − δ, each set by those before it."""
+intercept. w is μ′(z′) by 0 and the certified one by 1. A larger number is ρ + 2 log 1/δ of the certified set
+itself, outside which z* is not looked for: all w are proved together, with probability 1 − δ, each set by
+those before it."""
 
 
 class Glm(NamedTuple):
@@ -104,13 +105,12 @@ class Glm(NamedTuple):
         means(arms, p, blocks, n, self.theta, s, z)
         bend_all(family, self.told[s, CONSTANT] * self.intercept[s], best, z, log_f, root)
 
-    def look_at(self, s, arms, p, blocks, n, mean, leverage):
+    def look_at(self, s, arms, p, blocks, n, mean, leverage, apart):
         """c + ⟨θ̂, a⟩ and ‖(1, a)‖² in H⁻¹ of every arm, as `optimism.look_at`."""
         means(arms, p, blocks, n, self.cross, s, leverage)
         constant = self.told[s, CONSTANT]
         for i in range(mean.shape[0]):
             mean[i] = constant * (2.0 * leverage[i] + constant * self.corner[s])
-        apart = per_arm(mean.shape[0])
         means_and_leverages(arms, p, blocks, n, self.theta, self.inverse, s, apart, leverage)
         for i in range(mean.shape[0]):
             leverage[i] = max(leverage[i] + mean[i], 0.0)

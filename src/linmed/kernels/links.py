@@ -115,7 +115,7 @@ def bend(family, z, gap):
 
 @inlined
 def least_curvature(family, precision, z, low, high):
-    """2·min b(z, z*) for z* in [low, high], b(z, z*) = kl(z, z*)/(z* − z)²: how much ℓ is bent between, at least.
+    """2·min b(z, z*) over z* in [low, high], b(z, z*) = kl(z, z*)/(z* − z)²: how much ℓ is bent, at least.
 
     b rises up to one z* and falls from there, so its least is at an end. Beyond ±`EDGE`, where μ′(z) is no
     number to multiply by, kl is what it tends to; 0 is never too much.

@@ -179,7 +179,7 @@ def begin(model, s, lam, base, half_life, time, u):
 
 @inlined
 def pass_time(model, s, lam, base, half_life, before, now, u):
-    """The clock goes on: the past of row s fades, and priors are given back to directions whose turn has come.
+    """The clock goes on: the past of row s fades, and priors are given back where their turn has come.
 
     A long silence passes in steps, none of which is so steep that V⁻¹ could not follow.
     """

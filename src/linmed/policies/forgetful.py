@@ -169,7 +169,7 @@ class Forgetful(CompiledPolicy):
         return GlmMemories(inside) if isinstance(inside, GLMPolicy) else RidgeMemories(inside)
 
     @property
-    def asked(self) -> Any:
+    def asked(self) -> RidgePolicy | GLMPolicy:
         """The policy that decides for one estimate: the one inside, with the radius given above."""
         return self.kept.asked
 
@@ -181,13 +181,12 @@ class Forgetful(CompiledPolicy):
     @cached_property
     def confidence_set(self) -> NamedTuple:
         """β as above, or the policy's own set where it was told another."""
-        sure: NamedTuple = self.asked.confidence_set
-        return sure
+        return self.asked.confidence_set
 
     @property
     def rule(self) -> NamedTuple:
         """The rule of the policy inside."""
-        rule: NamedTuple = self.asked.rule
+        rule: NamedTuple = self.asked.rule  # type: ignore[union-attr]
         return rule
 
     def start(self, replicas: int, dim: int) -> Any:
@@ -309,13 +308,11 @@ class Forgetful(CompiledPolicy):
 
     def predict(self, state: Any, arms: Floats) -> Prediction | None:
         """What arms (K,d) are expected to pay by the estimate that decides."""
-        prediction: Prediction | None = self.asked.predict(self.of_one(state, state.leader), arms)
-        return prediction
+        return self.asked.predict(self.of_one(state, state.leader), arms)
 
     def radius(self, state: Any) -> Floats:
         """√β of the estimate that decides, one per replica (R,)."""
-        radius: Floats = self.asked.radius(self.of_one(state, state.leader))
-        return radius
+        return self.asked.radius(self.of_one(state, state.leader))
 
 
 def _described(config: Mapping[str, Any]) -> Policy:

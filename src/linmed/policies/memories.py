@@ -1,4 +1,4 @@
-"""What a `Forgetful` policy keeps of the rewards: estimates with several memories, by the kind of estimate."""
+"""What a `Forgetful` policy keeps of the rewards: estimates with several memories, by their kind."""
 
 import dataclasses
 import math
@@ -21,14 +21,14 @@ from linmed.policies.ridge import LEARNED, RIDGE, ExpertState, RidgePolicy, Ridg
 GLM = len(Glm._fields) - 1
 """Arrays of a generalised linear model, without `leader`, of which the last is `told`."""
 UNPROVED = 0.1
-"""The share of an alarm's level for the case that the truth is outside the sets by which its monitor learns."""
+"""The share of an alarm's level for the case that θ* is outside the sets by which the monitor learns."""
 
 
 class _Remembered(State):
     """Estimates with different memories in every replica, and last a monitor that forgets nothing.
 
-    The kernels' class says what each array is; the first ones, of estimates, are (R, N+1, …) here. `theta` and
-    `count` are as of any other state: the estimate that decides, and the number of rewards.
+    The kernels' class says what each array is; the first ones, of estimates, are (R, N+1, …) here. `theta`
+    and `count` are as of any other state: the estimate that decides, and the number of rewards.
     """
 
     __slots__ = ()
@@ -88,7 +88,7 @@ def _in_common(replicas: int, experts: int, *rules: float) -> list[NDArray[Any]]
 
 
 def _rows(state: Any, experts: Ints, arrays: int) -> list[NDArray[Any]]:
-    """The first arrays of one estimate for each of `experts`, by replica, or all of a state's only replica."""
+    """The first arrays of one estimate for each of `experts`, by replica, or all of the only one."""
     replicas = np.arange(len(experts)) if len(state.leader) > 1 else np.zeros(len(experts), dtype=np.int64)
     return [array[replicas, experts] for array in state[:arrays]]
 
