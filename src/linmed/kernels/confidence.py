@@ -54,13 +54,14 @@ class RidgeSet(NamedTuple):
         log_inverse_delta = self.log_inverse_delta
         if log_inverse_delta < 0.0:
             log_inverse_delta = math.log(belief.count[r] + 1.0)
+        logdet = max(belief.logdet[r], 0.0)  # where the past fades, less than λI may be left of V
         if self.kind == PAPER:
-            root = self.sigma * math.sqrt(belief.logdet[r] + 2.0 * log_inverse_delta)
+            root = self.sigma * math.sqrt(logdet + 2.0 * log_inverse_delta)
             root += math.sqrt(self.lam) * self.norm
             return root * root
         return squared_radius_of(
             self.kind, self.sigma, log_inverse_delta, self.lam, self.norm, self.scale, belief.theta,
-            belief.inverse, float(belief.count[r]), belief.logdet[r], belief.rss[r], belief.leveraged[r], r,
+            belief.inverse, float(belief.count[r]), logdet, belief.rss[r], belief.leveraged[r], r,
         )  # fmt: skip
 
 

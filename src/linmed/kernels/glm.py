@@ -337,7 +337,7 @@ class GlmSet(NamedTuple):
         log_inverse_delta = self.log_inverse_delta
         if log_inverse_delta < 0.0:
             log_inverse_delta = math.log(belief.count[r] + 1.0)
-        seen = belief.excess[r] if self.certified else belief.logdet[r]
+        seen = belief.excess[r] if self.certified else max(belief.logdet[r], 0.0)
         return max(self.prior + 2.0 * log_inverse_delta + seen, 0.0)
 
 
