@@ -13,8 +13,8 @@ with ‖θ*‖ ≤ S and an intercept c* of at most 5,
 each step being the minimum of a quadratic function plus a loss that is bent at least as much as w says: the
 sum of their optimality conditions telescopes. So L is no more than what the rewards cost whoever knew θ*, in
 O(d²) and without keeping a reward. w is the least curvature over where the monitor's own certified set says
-that z* is, which is so for all rewards with probability 1 − α/10; the other 9/10 of α are the test's, hence
-log 9/10 in log E. A click, or a fraction of one, has E[(p/μ)^y ((1 − p)/(1 − μ))^(1 − y)] ≤ 1 for any p
+that z* is, with the bettor's predictions for m: which is so for all rewards with probability 1 − α/10. The
+other 9/10 of α are the test's, hence log 9/10 in log E. A click, or a fraction of one, has E[(p/μ)^y ((1 − p)/(1 − μ))^(1 − y)] ≤ 1 for any p
 foretold (the function is convex in y), and so has a count: exp(Σℓ(z*) − M) is a supermartingale.
 """
 
@@ -130,7 +130,7 @@ def learn_at(state, r, features, i, reward, time, u):
     begun = belief.rewards[r] > 0
     before = belief.clock[r] if begun else time
     now = max(before, time)
-    for s in range(first, first + experts + 1):
+    for s in range(first, first + experts):
         z, h, own = consider(model, s, features, i, u)
         predicted = predictive_loss(int(model.told[s, FAMILY]), model.told[s, PRECISION], z, h, reward)
         belief.score[r, s - first] = -predicted
@@ -158,11 +158,17 @@ def learn_at(state, r, features, i, reward, time, u):
     belief.clock[r] = now
     mixture = weigh(belief.weight, belief.score, r, belief.rules[r, SHARE])
     adopt(belief, r)
-    monitor = first + experts
-    bet(belief, r, model.count[monitor], mixture)
-    least = model.surprise[monitor] - 0.5 * (model.excess[monitor] + belief.rules[r, PRIOR])
+    s = first + experts  # the monitor, for which a reward was foreseen as the bettor did
+    z, h, own = consider(model, s, features, i, u)
+    predicted = predictive_loss(int(model.told[s, FAMILY]), model.told[s, PRECISION], z, h, reward)
+    belief.score[r, experts] = -predicted
+    model.count[s] += 1.0
+    foreseen = bet(belief, r, model.count[s], mixture)
+    if take_step(model, s, features, i, reward, 1.0, z, h, own, u, foreseen) or polish:
+        polish_parts(model.gram, model.gram_low, model.inverse, model.cross, model.corner, s)
+    least = belief.loss[r] - 0.5 * (model.excess[s] + belief.rules[r, PRIOR])
     if alarmed(belief, r, least, time):
-        restart(model, monitor, belief.memory[monitor, LAMBDA], belief.memory[monitor, BASE])
+        restart(model, s, belief.memory[s, LAMBDA], belief.memory[s, BASE])
 
 
 @inlined

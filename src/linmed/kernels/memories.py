@@ -132,14 +132,19 @@ def adopt(belief, r):
 
 @inlined
 def bet(belief, r, n, mixture):
-    """M goes on in replica r, whose monitor has seen n rewards; `mixture` is the experts' log-density."""
+    """M goes on in replica r, whose monitor has seen n rewards; `mixture` is the experts' log-density.
+
+    Returns by how much.
+    """
     own = belief.score[r, belief.weight.shape[1]]
     best = max(own, mixture)
     trusted = belief.trust[r] * math.exp(own - best)
     total = trusted + (1.0 - belief.trust[r]) * math.exp(mixture - best)
     share = 1.0 / (PATIENCE + n)
     belief.trust[r] = (1.0 - share) * (trusted / total) + 0.5 * share
-    belief.loss[r] -= best + math.log(total)
+    more = -(best + math.log(total))
+    belief.loss[r] += more
+    return more
 
 
 @inlined

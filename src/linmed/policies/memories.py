@@ -147,17 +147,14 @@ class GlmMemories:
 
     @property
     def monitor(self) -> GLMPolicy:
-        """Who watches: with the widest prior and the curvature that has a proof for θ* within it."""
-        inside = self.asked
-        return dataclasses.replace(
-            inside, ridge=inside.lam, norm_bound=self.norm, confidence="certified", label=None
-        )
+        """Who watches: with the curvature that has a proof for all θ* of norm S."""
+        return dataclasses.replace(self.asked, ridge=None, norm_bound=self.norm, confidence="certified")
 
     @property
     def norm(self) -> float:
-        """S as it was told, or where the widest prior expects θ* to be."""
+        """S as it was told, or else as large as the intercept is thought to be."""
         told = self.asked.norm_bound
-        return 1.0 / math.sqrt(self.asked.lam) if isinstance(told, str) else told
+        return INTERCEPT if isinstance(told, str) else told
 
     def start(
         self, replicas: int, dim: int, half_lives: tuple[HalfLife, ...], share: float, level: float
@@ -172,13 +169,13 @@ class GlmMemories:
         ]
         count = Glm._fields.index("count")
         stacked[count] = stacked[count].astype(np.float64)  # n, of which a part is forgotten
-        prior = inside.lam * self.norm**2 + float(inside.intercept)
+        prior = 1.0 + float(inside.intercept)  # λS² with λ = 1/S²
         stacked[GLM - 1][:, -1, CERTIFIED] = prior + 2.0 * (level - math.log(UNPROVED))
         base = INTERCEPT**-2 if inside.intercept else 0.0
         told = [(lam, base, *span) for span in map(memory, half_lives) for lam in inside.priors]
         experts = len(told)
         how = np.empty((replicas, experts + 1, 4))
-        how[:] = [*told, (inside.lam, base, 1.0, 0.0)]
+        how[:] = [*told, (self.monitor.lam, base, 1.0, 0.0)]
         paid = prior - 2.0 * math.log1p(-UNPROVED)
         return ForgetfulGlmState._make([*stacked, how, *_in_common(replicas, experts, share, level, paid)])
 
