@@ -124,6 +124,11 @@ CONFIGURATIONS = [
     Forgetful(OFUL(sigma=0.5, floor=0.1), alarm=0.5),
     Forgetful(OFUL(), half_lives=(math.inf, 3), combine="mixture"),
     Forgetful(E2D(gamma=3.0), half_lives=(math.inf, 5)),
+    Forgetful(LogisticMED(), half_lives=(math.inf, 10)),
+    Forgetful(LogisticMED(norm_bound=2.0, intercept=False), half_lives=(20, 5), combine="mixture"),
+    Forgetful(GLMMED("poisson", norm_bound=1.0), half_lives=(math.inf, 5), alarm=0.5),
+    Forgetful(LogisticUCB(norm_bound=2.0, floor=0.1), half_lives=(math.inf, 5)),
+    Forgetful(LogisticTS(norm_bound=2.0, floor=0.1), half_lives=(math.inf, 5)),
     Uniform(ridge=2.0),
 ]
 
