@@ -15,8 +15,8 @@ sum of their optimality conditions telescopes. So L is no more than what the rew
 O(d²) and without keeping a reward. w is the least curvature over where the monitor's own certified set says
 that z* is, with the bettor's predictions for m: which is so for all rewards with probability 1 − α/10. The
 other 9/10 of α are the test's, hence log 9/10 in log E. A click, or a fraction of one, has
-E[(p/μ)^y ((1 − p)/(1 − μ))^(1 − y)] ≤ 1 for any p foretold (the function is convex in y), and a count the like:
-exp(Σℓ(z*) − M) is a supermartingale.
+E[(p/μ)^y ((1 − p)/(1 − μ))^(1 − y)] ≤ 1 for any p foretold (the function is convex in y), and a count the
+like: exp(Σℓ(z*) − M) is a supermartingale.
 """
 
 from typing import NamedTuple
