@@ -138,6 +138,11 @@ CONFIGURATIONS = [
     Disjoint(LinTS(scale="bayes", propensity=2000)),
     Hybrid(LinTS(scale="bayes")),
     Hybrid(Pinpoint(sigma=0.3)),
+    Forgetful(LogisticMED(), half_lives=(math.inf, 10)),
+    Forgetful(LogisticMED(norm_bound=2.0, intercept=False), half_lives=(20, 5), combine="mixture"),
+    Forgetful(GLMMED("poisson", norm_bound=1.0), half_lives=(math.inf, 5), alarm=0.5),
+    Forgetful(LogisticUCB(norm_bound=2.0, floor=0.1), half_lives=(math.inf, 5)),
+    Forgetful(LogisticTS(norm_bound=2.0, floor=0.1), half_lives=(math.inf, 5)),
     Uniform(ridge=2.0),
 ]
 

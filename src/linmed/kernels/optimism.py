@@ -45,7 +45,7 @@ class OfulRule(NamedTuple):
     def decide(self, belief, s, beta, arms, p, blocks, n, noise, t, r, scratch, log_p):
         """See `rounds.decide`."""
         mean, leverage, ucb = scratch.mean, scratch.leverage, scratch.score
-        look_at(belief, s, arms, p, blocks, n, mean, leverage)
+        look_at(belief, s, arms, p, blocks, n, mean, leverage, ucb)
         arm = upper_bounds(mean, leverage, math.sqrt(beta), ucb)
         return settle_on(arm, ucb, self.floor, noise[t, r, 0], t, r, log_p)
 
@@ -95,8 +95,8 @@ class ImedRule(NamedTuple):
 
 
 @by_class
-def look_at(belief, s, arms, p, blocks, n, mean, leverage):
-    """⟨θ̂, a⟩ and ‖a‖² in V⁻¹ of every arm of set p in row s of the belief."""
+def look_at(belief, s, arms, p, blocks, n, mean, leverage, scratch):
+    """⟨θ̂, a⟩ and ‖a‖² in V⁻¹ of every arm of set p in row s of the belief; scratch is as long as these."""
     means_and_leverages(arms, p, blocks, n, belief.theta, belief.inverse, s, mean, leverage)
 
 

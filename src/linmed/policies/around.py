@@ -1,4 +1,4 @@
-"""Policies around a ridge policy: they believe something else and decide as the one inside does."""
+"""Policies around another: they believe something else and decide as the one inside does."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -31,17 +31,21 @@ class Around(CompiledPolicy):
             inside = _described(inside)
         if not isinstance(inside, Policy):
             raise checks.BadType("inside", f"inside must be a Policy such as LinMED(), got {inside!r}")
-        if not isinstance(inside, RidgePolicy) or type(inside).learn is not RidgePolicy.learn:
-            raise checks.BadValue(
-                "inside",
-                "inside must be a policy with a ridge estimate, as LinMED, OFUL or LinTS (for clicks LinMED "
-                f"with sigma=0.5), got {inside.name}",
-            )
+        self._refuse(inside)
         if inside.remembers:
             raise checks.BadValue(
                 "inside", f"inside must not remember its last design: use design='approx', got {inside.name}"
             )
         self._set("inside", inside)
+
+    def _refuse(self, inside: Policy) -> None:
+        """Raise where this policy's belief cannot take the place of the one inside."""
+        if type(inside).learn is not RidgePolicy.learn:
+            raise checks.BadValue(
+                "inside",
+                "inside must be a policy with a ridge estimate, as LinMED, OFUL or LinTS (for clicks LinMED "
+                f"with sigma=0.5), got {inside.name}",
+            )
 
     @property
     def noise(self) -> Noise:  # type: ignore[override]

@@ -1,6 +1,5 @@
-"""Forgetful: any ridge policy in a world that changes, without a rate of forgetting to guess."""
+"""Forgetful: any policy with an estimate in a world that changes, without a rate of forgetting to guess."""
 
-import dataclasses
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -8,49 +7,19 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from linmed import checks
-from linmed.checks import Floats, Ints
-from linmed.kernels import confidence, ridge
+from linmed.checks import Bools, Floats, Ints
 from linmed.kernels.bound import deciding, learning
-from linmed.kernels.forgetting import KEPT, Forgetting, observing_at
+from linmed.kernels.memories import observing_at
 from linmed.kernels.rounds import observing
 from linmed.policies.around import Around
-from linmed.policies.base import Choice, Policy, Prediction, Properties, State, decisions, entries
+from linmed.policies.base import Choice, Policy, Prediction, Properties, decisions, entries
 from linmed.policies.compiled import CompiledPolicy
-from linmed.policies.half_lives import HalfLife, half_lives, memory, written
-from linmed.policies.ridge import LEARNED, RIDGE, ExpertState, RidgePolicy, RidgeState
-
-
-class ForgetfulState(Forgetting, State):
-    """Estimates with different memories in every replica, and last a monitor that forgets nothing.
-
-    `Forgetting` says what each array is; those of estimates are (R, N+1, …) here. `theta` and `count` are as
-    of any other state: the estimate that decides, and the number of rewards.
-    """
-
-    __slots__ = ()
-
-    @property
-    def theta(self) -> Floats:  # type: ignore[override]
-        """θ̂ of the leaders (R,d)."""
-        theta: Floats = self[0][np.arange(len(self.leader)), self.leader]
-        return theta
-
-    @property
-    def count(self) -> Ints:  # type: ignore[override]
-        """Rewards absorbed (R,)."""
-        return self.rewards
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """The arrays by name, not copied."""
-        return dict(zip(self._fields, self, strict=True))
-
-    def parts(self) -> tuple[NDArray[Any], ...]:
-        """Estimates one behind the other, as `Forgetting` has them."""
-        estimates = RIDGE + 1  # and what each was told
-        return *(array.reshape(-1, *array.shape[2:]) for array in self[:estimates]), *self[estimates:]
+from linmed.policies.glm import GLMPolicy
+from linmed.policies.half_lives import HalfLife, half_lives, written
+from linmed.policies.memories import GlmMemories, RidgeMemories
+from linmed.policies.ridge import RidgePolicy
 
 
 @dataclass(frozen=True)
@@ -61,8 +30,8 @@ class Forgetful(Around):
     are weighed by how well they predicted every reward so far, and the heaviest is asked: its probabilities
     are those of the decision, at the price of one. Where a long memory has come to weigh next to nothing
     beside a shorter one, the world has changed: it forgets its past and goes on from what that one knows.
-    β = λS² + σ²(log(det V/det V₀) + 2 log(n + 1)) with what is left of V and n: no radius knows how far θ*
-    has moved, so none is proved where something is forgotten.
+    β = λS² + σ²(log(det V/det V₀) + 2 log(n + 1)) with what is left of V and n, for clicks and counts that of
+    the policy inside: no radius knows how far θ* has moved, so none is proved where something is forgotten.
 
     >>> from linmed.policies import LinMED
     >>> policy = Forgetful(LinMED(sigma=0.3))
@@ -103,6 +72,21 @@ class Forgetful(Around):
                 "'mixture' is for those that are computed exactly",
             )
 
+    def _refuse(self, inside: Policy) -> None:
+        """What has no estimate that could fade, and a certificate that would not hold."""
+        if type(inside).learn not in (RidgePolicy.learn, GLMPolicy.learn):
+            raise checks.BadValue(
+                "inside",
+                "inside must be a policy with a ridge estimate, as LinMED, OFUL or LinTS, or one for clicks "
+                f"or counts, as LogisticMED, got {inside.name}",
+            )
+        if isinstance(inside, GLMPolicy) and inside.confidence == "certified":
+            raise checks.BadValue(
+                "inside",
+                "inside must have confidence='laplace': in a world that changes no radius is certified, "
+                f"got {inside.name}",
+            )
+
     # ---- what the policy inside says of itself
 
     @property
@@ -140,18 +124,20 @@ class Forgetful(Around):
     # ---- belief, confidence, rule
 
     @cached_property
-    def asked(self) -> RidgePolicy:
-        """The policy that decides for one estimate: the one inside, with the radius given above."""
+    def kept(self) -> RidgeMemories | GlmMemories:
+        """What is kept of the rewards, by the kind of the policy inside."""
         inside: Any = self.inside
-        sure = inside.confidence_set
-        paper = isinstance(sure, confidence.RidgeSet) and sure.kind == confidence.PAPER
-        asked: RidgePolicy = dataclasses.replace(inside, confidence="mixture") if paper else inside
-        return asked
+        return GlmMemories(inside) if isinstance(inside, GLMPolicy) else RidgeMemories(inside)
+
+    @property
+    def asked(self) -> RidgePolicy | GLMPolicy:
+        """The policy that decides for one estimate: the one inside, with the radius given above."""
+        return self.kept.asked
 
     @property
     def belief(self) -> type:
         """Estimates with their weights."""
-        return Forgetting
+        return self.kept.belief
 
     @cached_property
     def confidence_set(self) -> NamedTuple:
@@ -161,46 +147,35 @@ class Forgetful(Around):
     @property
     def rule(self) -> NamedTuple:
         """The rule of the policy inside."""
-        rule: NamedTuple = self.asked.rule  # type: ignore[attr-defined]
+        rule: NamedTuple = self.asked.rule  # type: ignore[union-attr]
         return rule
 
-    def start(self, replicas: int, dim: int) -> ForgetfulState:
-        """V = λI in every estimate, all of one weight."""
-        inside = self.asked
-        lams = LEARNED if inside.ridge == "learned" else (inside.lam,)
-        told = [(lam, *span) for span in map(memory, self.half_lives) for lam in lams]
-        experts, told = len(told), [*told, (lams[0], 1.0, 0.0)]  # and the monitor
-        models = [ridge.start(replicas, dim, row[0]) for row in told]
-        stacked = [np.ascontiguousarray(np.stack(arrays, axis=1)) for arrays in zip(*models, strict=True)]
-        stacked[1] = stacked[1].astype(np.float64)  # n, of which a part is forgotten
-        each, sigma = np.empty((replicas, experts + 1, 6)), inside.numbers[0]
-        each[:] = [
-            (lam, sigma, inside.reward_scale, factor, math.log(factor), seconds)
-            for lam, factor, seconds in told
-        ]
-        bounded = not isinstance(inside.norm_bound, str) and inside.ridge != "learned"
-        rules = np.empty((replicas, 3))
-        rules[:] = self.share, -math.log(self.alarm), inside.numbers[1] if bounded else confidence.UNKNOWN
-        none, zero = np.zeros(replicas, dtype=np.int64), np.zeros(replicas)
-        return ForgetfulState._make([
-            *stacked, each, np.full((replicas, experts), 1.0 / experts), np.zeros((replicas, experts + 1)),
-            rules, none, none.copy(), zero, np.full(replicas, 0.5), zero.copy(), zero.copy(),
-            np.zeros((replicas, 2), dtype=np.int64), np.zeros((replicas, KEPT, 4)),
-            np.zeros((replicas, KEPT, 3)),
-        ])  # fmt: skip
+    def start(self, replicas: int, dim: int) -> Any:
+        """The priors alone in every estimate, all of one weight."""
+        return self.kept.start(replicas, dim, self.half_lives, self.share, -math.log(self.alarm))
+
+    def accepts(self, rewards: Floats) -> Bools:
+        """Those that the policy inside does."""
+        return self.inside.accepts(rewards)
+
+    def check_rewards(self, rewards: Floats | float) -> None:
+        """That the policy inside accepts all."""
+        self.inside.check_rewards(rewards)
 
     def learn(self, state: Any, features: Floats, rewards: Floats, replicas: Ints) -> None:
         """Every estimate learns, and is weighed. Half-lives that are durations need `learn_at`."""
         self._require_no_clock()
-        observing(Forgetting)(state.parts(), features, rewards, replicas)
+        self.check_rewards(rewards)
+        observing(self.belief)(state.parts(), features, rewards, replicas)
 
     def learn_at(self, state: Any, features: Floats, rewards: Floats, replicas: Ints, times: Floats) -> None:
         """The same with the time of each decision (m,), which adoptions and alarms then have too."""
-        observing_at(Forgetting)(state.parts(), features, rewards, times, replicas)
+        self.check_rewards(rewards)
+        observing_at(self.belief)(state.parts(), features, rewards, times, replicas)
 
     def learner(self, state: Any) -> Callable[..., None] | None:
         """The kernel itself, where it need not be told the time."""
-        return None if self.on_clock else learning(observing(Forgetting), state.parts())
+        return None if self.on_clock else learning(observing(self.belief), state.parts())
 
     def _require_no_clock(self) -> None:
         if self.on_clock:
@@ -217,31 +192,13 @@ class Forgetful(Around):
         """Whether the kernel of the loop over rounds writes the probabilities itself."""
         return self.compiled_rounds and type(self.inside).decide is CompiledPolicy.decide
 
-    def estimate(self, state: Any) -> RidgeState:
-        """The ridge estimate that decides, copied; its `count` is what is left of the number of rewards."""
-        return RidgeState(*self._rows(state, state.leader)[:RIDGE])
-
-    def _rows(self, state: Any, experts: Ints) -> list[NDArray[Any]]:
-        """The arrays of one estimate for each of `experts`, by replica, or all of a state's only replica."""
-        replicas = (
-            np.arange(len(experts)) if len(state.leader) > 1 else np.zeros(len(experts), dtype=np.int64)
-        )
-        return [array[replicas, experts] for array in state[: RIDGE + 1]]
+    def estimate(self, state: Any) -> Any:
+        """The estimate that decides, copied; its `count` is what is left of the number of rewards."""
+        return self.asked.estimate(self.of_one(state, state.leader))
 
     def of_one(self, state: Any, experts: Ints) -> Any:
         """A state of the policy inside, which knows one estimate for each of `experts`."""
-        *rows, told = self._rows(state, experts)
-        if self.asked.ridge != "learned":
-            return RidgeState(*rows)
-        surprise, leader = np.zeros((len(experts), 1)), np.zeros(len(experts), dtype=np.int64)
-        return ExpertState._make(
-            [
-                *(np.expand_dims(row, 1) for row in rows),
-                np.ascontiguousarray(told[:, None, :3]),
-                surprise,
-                leader,
-            ]
-        )
+        return self.kept.of_one(state, experts)
 
     def log_probabilities(self, state: Any, arms: Floats) -> Floats:
         """log p(a) of every arm.  arms (R,K,d) or (1,K,d) → (R,K)."""
@@ -284,14 +241,24 @@ class Forgetful(Around):
     def _rounds(self, state: Any, arms: Floats, *others: Any) -> None:
         if len(others[0]):
             self._require_no_clock()
+            self.check_rewards(others[0])
         if self.compiled_rounds:
             super()._rounds(state, arms, *others)
             return
         self._one_by_one(state, arms, *others)
 
+    def play_with_errors(
+        self, state: Any, arms: Floats, means: Floats, errors: Floats, noise: Floats, played: Ints
+    ) -> None:
+        """As of the policy inside: where not every number is a reward, means and errors are added first."""
+        if isinstance(self.inside, GLMPolicy) and self.inside.family != "gaussian":
+            self.play(state, arms, means + errors[:, :, None], noise, played)
+        else:
+            super().play_with_errors(state, arms, means, errors, noise, played)
+
     def noise_level(self, state: Any) -> Floats:
-        """σ as it was told, or what is left of the rewards says of it (R,)."""
-        return self.asked.noise_level(self.of_one(state, state.leader))
+        """σ as it was told, or what is left of the rewards says of it (R,); 1 where V is in its units."""
+        return self.kept.noise_level(self.of_one(state, state.leader))
 
     def predict(self, state: Any, arms: Floats) -> Prediction | None:
         """What arms (K,d) are expected to pay by the estimate that decides."""
