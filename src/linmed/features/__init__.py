@@ -8,6 +8,7 @@ from linmed.features.column import Column
 from linmed.features.columns import Category, Number, Vector
 from linmed.features.features import Features
 from linmed.features.fourier import Fourier
+from linmed.features.index import Index, Scan
 from linmed.features.products import Products, join, outer, plain
 
 __all__ = [
@@ -16,9 +17,11 @@ __all__ = [
     "Column",
     "Features",
     "Fourier",
+    "Index",
     "Items",
     "Number",
     "Products",
+    "Scan",
     "Vector",
     "join",
     "outer",

@@ -30,6 +30,7 @@ _STORED = {  # what columns of the log are made from, where that is not the colu
     "policy": ("version",),
     "version": ("absorbed",),
     "probability": ("log_probability",),
+    "fallback": (),
     "probabilities": ("arm", "arm_count", "log_probability", "log_probabilities"),
     "features": ("features", "context"),
     "arms": ("arms", "catalogue", "offered", "context"),
@@ -63,6 +64,7 @@ class LiveSource:
                 sa.select(sa.exists(sa.select(1).where(self._own, absent)))
             ).scalar_one()
         }
+        lacking.add("fallback")  # every decision of the service has a probability
         self.columns = [name for name in SCHEMA.names if name not in lacking]
         self._versions = functools.lru_cache(maxsize=16)(
             functools.partial(catalogue_at, self.connection, self.bandit.id)
@@ -136,6 +138,8 @@ class LiveSource:
             return ragged([None if one is None else np.exp(one) for one in every], nested=False)
         if name == "arms":
             return ragged([self._arms(row) for row in rows], nested=True)
+        if name == "fallback":
+            return pa.nulls(len(rows), kind)
         (stored,) = _STORED.get(name, (name,))
         return pa.array([getattr(row, stored) for row in rows], kind)
 
