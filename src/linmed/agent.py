@@ -156,7 +156,7 @@ class Agent:
         wait in `pending`.
         """
         made: Iterable[Offer | None] = repeat(None)
-        if sets is None or contexts is not None:
+        if contexts is not None:
             own = self._catalogued("contexts", sets)
             rows = own.rows(contexts)
             if own.waits or self.policy.remembers:  # each may change what comes of the next
