@@ -16,9 +16,10 @@ from linmed import checks
 from linmed.checks import BadValue, Floats
 from linmed.kernels.linear import all_within
 from linmed.policies.base import Policy
-from linmed.serve.catalogue import Catalogue, Map, Offer, bounded, from_catalogue
+from linmed.serve.catalogue import Map, Offer, bounded, from_catalogue
 from linmed.serve.errors import INPUT, field_of, place
 from linmed.serve.settings import LARGEST
+from linmed.serve.shelf import Catalogue
 
 
 class Drawn(NamedTuple):
@@ -72,7 +73,7 @@ class Bandit:
     def _fix_arms(self) -> None:
         """The state of such a policy remembers its arms: every server must begin with the same."""
         name = type(self.policy).__name__
-        if self.catalogue is None or self.catalogue.features.shape[1] != self.dim:
+        if self.catalogue is None or self.catalogue.width != self.dim:
             text = f"policy: {name} needs a catalogue with {self.dim} features (dim) for each arm"
             raise BadValue("catalogue", text)
         self.policy.features(self.state, self.catalogue.features[None], np.zeros(1, dtype=np.int64))
@@ -104,7 +105,7 @@ class Bandit:
             return Offer(self._matrix(vectors), None if ids is None else tuple(ids))
         if self.catalogue is None:
             raise BadValue("arms", "arms: give the features of each arm; this bandit has no catalogue")
-        few(given, len(self.catalogue.ids if ids is None else ids), max_arms)
+        few(given, self.catalogue.count if ids is None else len(ids), max_arms)
         return from_catalogue(self.catalogue, ids, context, self.map, self.dim)
 
     def _matrix(self, vectors: list[list[float]] | Floats) -> Floats:
@@ -143,9 +144,10 @@ class Bandit:
 
     def numbers(self, vectors: Sequence[Any] | None, ids: Sequence[str] | None) -> int:
         """How many numbers the arms of a request have, before they are made: K·d."""
-        if vectors is None:
-            vectors = ids if ids is not None else () if self.catalogue is None else self.catalogue.ids
-        return len(vectors) * self.dim
+        given = ids if vectors is None else vectors
+        if given is not None:
+            return len(given) * self.dim
+        return 0 if self.catalogue is None else self.catalogue.count * self.dim
 
     def apart(self) -> "Bandit":
         """As it is now, with a state of its own: to draw from while rewards are folded."""

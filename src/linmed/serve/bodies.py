@@ -16,6 +16,11 @@ DecisionId = Annotated[str, Field(pattern=TEXT, max_length=64, examples=["18b0f0
 CatalogueNumber = Annotated[int, Field(ge=1, le=2**31 - 1, examples=[1])]
 Range = Annotated[list[Finite], Field(min_length=2, max_length=2)]
 
+LISTED = 1000
+"""Items up to which a bandit's description lists its catalogue."""
+PAGE = 10_000
+"""Items of a catalogue in one answer."""
+
 POLICY, CATALOGUE, ARMS = EXAMPLES["policy"], EXAMPLES["catalogue"], EXAMPLES["arms"]
 
 
@@ -40,11 +45,23 @@ class ItemBody(BaseModel):
 
 
 class CatalogueView(BaseModel):
-    """One version of a catalogue."""
+    """One version of a catalogue, or a part of it."""
 
     version: int
     ids: list[str]
     features: list[list[float]]
+    next: str | None = Field(
+        description="If there are more items: the last of these, to be sent as `after` with the path "
+        "`…/catalogue/{version}`. Null at the end."
+    )
+
+
+class PageQuery(BaseModel):
+    """Which part of a catalogue."""
+
+    model_config = ConfigDict(extra="forbid")
+    limit: int = Field(default=PAGE, ge=1, le=PAGE, description="Items in the answer, at most.")
+    after: ArmId | None = Field(default=None, description="The item behind which the answer begins: `next`.")
 
 
 class VersionView(BaseModel):
@@ -99,8 +116,11 @@ class BanditView(BaseModel):
     policy: dict[str, Any]
     policy_name: str
     policy_version: int
-    catalogue: CatalogueBody | None
+    catalogue: CatalogueBody | None = Field(
+        description=f"Where it has at most {LISTED} items; larger ones are read in parts, by GET …/catalogue."
+    )
     catalogue_version: int | None
+    items: int = Field(description="How many the catalogue has.")
     map: Literal["plain", "outer"]
     reward_range: list[float] | None
     log_arms: bool

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Generic, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import httpx
 from numpy.typing import ArrayLike
@@ -101,9 +101,16 @@ class Requests:
         """Add items, or change their features; what is not named stays."""
         return Call("PUT", _path(name, "items"), _object, _catalogue(catalogue))
 
-    def catalogue(self, name: str, version: int | None = None) -> Call[dict[str, Any]]:
-        """The items as they are now, or as a decision of `catalogue_version` saw them."""
-        return Call("GET", _path(name, "catalogue", *([] if version is None else [str(version)])), _object)
+    def catalogue(
+        self, name: str, version: int | None = None, *, limit: int | None = None, after: str | None = None
+    ) -> Call[dict[str, Any]]:
+        """The items as they are now, or as a decision of `catalogue_version` saw them, at most 10,000.
+
+        Where there are more, `next` of the answer is to be given as `after`, with the answer's `version`.
+        """
+        path = _path(name, "catalogue", *([] if version is None else [str(version)]))
+        asked = {key: value for key, value in {"limit": limit, "after": after}.items() if value is not None}
+        return Call("GET", f"{path}?{urlencode(asked)}" if asked else path, _object)
 
     def delete_item(self, name: str, id: str) -> Call[dict[str, Any]]:
         """Take an item out of the catalogue; decisions for it stay in the log."""

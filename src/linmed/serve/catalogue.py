@@ -1,12 +1,11 @@
-"""Items that requests name by id, and the arms that they and a context make. Knows no database.
+"""The arms that items, which requests name by id, and a context make. Knows no database.
 
-A catalogue never changes: adding, changing or removing an item gives the next version. A decision says which
-version it saw, so its arms can be made again from the items, the context and the places that were offered.
+A version of a catalogue (`shelf`) never changes: adding, changing or removing an item gives the next. A
+decision says which version it saw, so its arms can be made again from the items, the context and the places
+that were offered.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -16,52 +15,12 @@ from linmed import checks
 from linmed.checks import BadValue, Floats
 from linmed.serve.errors import INPUT
 from linmed.serve.settings import LARGEST
+from linmed.serve.shelf import Catalogue
 
 Map = Literal["plain", "outer"]
-MOST_ITEMS = 100_000
-
-
-@dataclass(frozen=True, eq=False)
-class Catalogue:
-    """One version of it."""
-
-    ids: tuple[str, ...]
-    features: Floats  # (n, f)
-    version: int = 0
-    numbers: tuple[int, ...] = field(default=(), repr=False)
-    """Of the items in the database: what a decision refers to."""
-
-    @cached_property
-    def place(self) -> dict[str, int]:
-        """Where each id stands."""
-        return {name: i for i, name in enumerate(self.ids)}
-
-    def places(self, wanted: Sequence[str]) -> NDArray[np.uint32]:
-        """Where the items called `wanted` stand."""
-        if not wanted:
-            raise BadValue("arm_ids", "arm_ids is empty: at least one arm is needed")
-        for i, name in enumerate(wanted):
-            if name not in self.place:
-                raise BadValue(f"arm_ids[{i}]", f"arm_ids[{i}]: {name!r} is not in the catalogue")
-        return np.array([self.place[name] for name in wanted], dtype=np.uint32)
-
-    def same_items(self, other: "Catalogue | None") -> bool:
-        """Whether `other` has the same items in the same order."""
-        return other is not None and self.ids == other.ids and np.array_equal(self.features, other.features)
-
-    def with_items(self, changes: "Catalogue") -> "Catalogue":
-        """With those of `changes`: known ones keep their place, new ones come last."""
-        found = dict(zip(self.ids, self.features, strict=True))
-        found.update(zip(changes.ids, changes.features, strict=True))
-        return _made(found)
-
-    def without(self, name: str) -> "Catalogue":
-        """Without one item."""
-        return _made({key: row for key, row in zip(self.ids, self.features, strict=True) if key != name})
-
-
-def _made(rows: Mapping[str, Floats]) -> Catalogue:
-    return Catalogue(tuple(rows), np.array(list(rows.values())))
+MOST_ITEMS = 1_000_000
+MOST_AT_ONCE = 100_000
+"""Items of a catalogue that are gone through for one request: to replace it as a whole, or to judge all."""
 
 
 class Offer(NamedTuple):
@@ -81,7 +40,7 @@ def from_catalogue(
     catalogue: Catalogue, wanted: Sequence[str] | None, context: Sequence[float] | None, map: Map, dim: int
 ) -> Offer:
     """All items, or those called `wanted`, joined by a context."""
-    width = catalogue.features.shape[1]
+    width = catalogue.width
     user = bounded("context", checks.floats("context", [] if context is None else context).reshape(-1))
     needed, how = (dim // width, "dim / features") if map == "outer" else (dim - width, "dim − features")
     if user.size != needed:
@@ -135,4 +94,4 @@ def as_catalogue(ids: Sequence[str], features: list[list[float]], map: Map, dim:
     if map == "outer" and dim % width:
         text = f"catalogue: with map 'outer' dim={dim} must be a multiple of the {width} features"
         raise BadValue(field, text)
-    return Catalogue(tuple(ids), matrix)
+    return Catalogue.of(tuple(ids), matrix)

@@ -9,39 +9,38 @@ from linmed.checks import BadValue
 from linmed.policies import Policy
 from linmed.serve import store
 from linmed.serve.bandit import Bandit
-from linmed.serve.bodies import CatalogueBody
-from linmed.serve.catalogue import Catalogue, Map, as_catalogue
+from linmed.serve.bodies import LISTED, CatalogueBody
+from linmed.serve.catalogue import MOST_AT_ONCE, Map, as_catalogue
 from linmed.serve.errors import INPUT, Refused, field_of
-from linmed.serve.items import present_catalogue, write_catalogue
+from linmed.serve.items import Version, page
 from linmed.serve.settings import LARGEST
+from linmed.serve.shelf import Catalogue
 
 
 def bandit_view(connection: Connection, name: str) -> dict[str, Any]:
     """A bandit as the API shows it."""
     row = store.the_bandit(connection, name)
-    catalogue = present_catalogue(connection, row)
-    listed = None if catalogue is None else shown(catalogue)
     return {
         "name": row.name,
         "dim": row.dim,
         "policy": json.loads(row.config),
         "policy_name": row.policy_name,
         "policy_version": row.version,
-        "catalogue": listed and {"ids": listed["ids"], "features": listed["features"]},
+        "catalogue": listed(connection, row),
         "catalogue_version": row.catalogue,
+        "items": row.item_count or 0,
         **json.loads(row.settings),
         "archived": row.archived,
         "created": row.created,
     }
 
 
-def shown(catalogue: Catalogue) -> dict[str, Any]:
-    """A version of a catalogue as the API shows it."""
-    return {
-        "version": catalogue.version,
-        "ids": list(catalogue.ids),
-        "features": catalogue.features.tolist(),
-    }
+def listed(connection: Connection, row: Row[Any], most: int = LISTED) -> dict[str, Any] | None:
+    """The catalogue of the bandit of this row, if it has one of at most so many items."""
+    if row.catalogue is None or row.item_count > most:
+        return None
+    found = page(connection, row.id, row.catalogue, most)
+    return {"ids": found.ids, "features": found.features}
 
 
 def new_version(connection: Connection, row: Row[Any], policy: Policy) -> dict[str, Any]:
@@ -63,19 +62,21 @@ def new_version(connection: Connection, row: Row[Any], policy: Policy) -> dict[s
 
 
 def new_catalogue(
-    connection: Connection, row: Row[Any], catalogue: Catalogue, already: bool = False
+    connection: Connection, row: Row[Any], version: Version, already: bool = False
 ) -> dict[str, Any]:
-    """Write the next version of a bandit's catalogue; what changes in its row.
+    """What changes in a bandit's row with a version of its catalogue that has been written.
 
     A policy that works for one set of arms begins anew with another: its next version, unless there is one
     `already`.
     """
-    number = write_catalogue(connection, row.id, present_catalogue(connection, row), catalogue)
-    if number == row.catalogue:
+    if version.catalogue == row.catalogue:
         return {}
     policy = store.policy_of(row)
     anew = not policy.learns_from_arms and not already
-    return {"catalogue": number, **(new_version(connection, row, policy) if anew else {})}
+    if anew and version.item_count > MOST_AT_ONCE:
+        text = f"{policy.name} decides among one set of arms, of at most {MOST_AT_ONCE} items"
+        raise Refused("invalid", f"ids: {text}, this would have {version.item_count}", "ids")
+    return {**version._asdict(), **(new_version(connection, row, policy) if anew else {})}
 
 
 def try_bandit(dim: int, policy: Policy, catalogue: Catalogue | None) -> None:

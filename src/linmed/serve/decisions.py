@@ -50,6 +50,7 @@ class Drawer:
             "arm_count": len(offer.vectors),
             "best": drawn.best,
             "log_probability": drawn.log_probability,
+            "fallback": None,
             "kept": blob(drawn.kept),
         }
         if offer.catalogue is None:
@@ -98,8 +99,8 @@ def _listed(row: dict[str, Any], offer: Offer, drawn: Drawn) -> None:
     place = drawn.arm if places is None else int(places[drawn.arm])
     row["features"], row["arms"] = b"", None
     row["log_probabilities"] = None if every is None or len(every) > EVERY else every.astype("<f4").tobytes()
-    row["catalogue"], row["item"] = catalogue.version, catalogue.numbers[place]
-    row["offered"] = None if places is None else pack_places(places, len(catalogue.ids))
+    row["catalogue"], row["item"] = catalogue.version, catalogue.number(int(catalogue.order[place]))
+    row["offered"] = None if places is None else pack_places(places, catalogue.count)
     row["context"] = pack(offer.context) if offer.context.size else None
 
 

@@ -15,11 +15,12 @@ from sqlalchemy.engine import Connection, Row
 from linmed.checks import Floats
 from linmed.policies import Policy
 from linmed.serve.bandit import Bandit
-from linmed.serve.catalogue import Catalogue, Map, join
+from linmed.serve.catalogue import Map, join
 from linmed.serve.database import bandits, decisions, items, now, origins, policies, rewards, snapshots
 from linmed.serve.errors import Refused
-from linmed.serve.items import present_catalogue, write_catalogue
+from linmed.serve.items import present_catalogue, replace_catalogue
 from linmed.serve.numbers import blob, parts, unpack, vector
+from linmed.serve.shelf import Catalogue
 
 FOLD_ROWS = 10_000
 KEPT_SNAPSHOTS = 2
@@ -66,21 +67,23 @@ def policy_of(row: Row[Any]) -> Policy:
     return Policy.from_dict(json.loads(row.config))
 
 
-def as_bandit(connection: Connection, row: Row[Any]) -> Bandit:
-    """The bandit in memory, before any reward."""
-    settings = json.loads(row.settings)
+def as_bandit(connection: Connection, row: Row[Any], catalogue: Catalogue | None = None) -> Bandit:
+    """The bandit in memory, before any reward; without its items unless they are given, or it needs them."""
+    settings, policy = json.loads(row.settings), policy_of(row)
+    if catalogue is None and not policy.learns_from_arms:
+        catalogue = present_catalogue(connection, row)
     return Bandit(
         id=row.id,
         name=row.name,
         dim=row.dim,
-        policy=policy_of(row),
+        policy=policy,
         version=row.version,
         revision=row.revision,
         archived=row.archived,
         log_arms=settings["log_arms"],
         map=settings["map"],
         reward_range=None if settings["reward_range"] is None else tuple(settings["reward_range"]),
-        catalogue=present_catalogue(connection, row),
+        catalogue=catalogue,
     )
 
 
@@ -94,13 +97,13 @@ def add_bandit(
 ) -> None:
     """A new bandit with version 1 of its policy and of its catalogue."""
     values = {"name": name, "dim": dim, "settings": settings, "version": 1, "revision": 1, "archived": False}
-    listed = None if catalogue is None else 1
-    result = connection.execute(sa.insert(bandits).values(**values, catalogue=listed, created=now()))
+    result = connection.execute(sa.insert(bandits).values(**values, created=now()))
     assert result.inserted_primary_key is not None
     number = result.inserted_primary_key[0]
     add_policy(connection, number, 1, policy)
     if catalogue is not None:
-        write_catalogue(connection, number, None, catalogue)
+        written = replace_catalogue(connection, the_bandit(connection, name), catalogue)
+        connection.execute(sa.update(bandits).where(bandits.c.id == number).values(**written._asdict()))
 
 
 def add_policy(connection: Connection, bandit: int, version: int, policy: Policy) -> None:

@@ -9,7 +9,7 @@ from sqlalchemy.engine import Connection
 from linmed.checks import BadValue, Floats
 from linmed.serve.bandit import Bandit
 from linmed.serve.bodies import ARMS, ArmId, Finite, example
-from linmed.serve.catalogue import Offer, join
+from linmed.serve.catalogue import MOST_AT_ONCE, Offer, join
 from linmed.serve.errors import Refused, refusing
 from linmed.serve.outlook import SHOWN, context_size, mean_context
 from linmed.serve.server import Server
@@ -90,6 +90,9 @@ async def catalogue_verdict(server: Server, name: str, wanted: VerdictQuery) -> 
         with refusing():
             if bandit.catalogue is None:
                 raise Refused("invalid", f"bandit {name!r} has no catalogue: POST the arms to be compared")
+            if bandit.catalogue.count > MOST_AT_ONCE:
+                text = f"{bandit.catalogue.count} items are too many at once: POST the arm_ids of at most"
+                raise Refused("invalid", f"{text} {server.settings.max_arms}")
             context = mean_context(connection, bandit) if needed else np.empty(0)
             if context is None and bandit.map == "plain":
                 context = np.zeros(needed)  # appended to every item alike, it makes none of them better
