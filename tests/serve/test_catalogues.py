@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from linmed.ope import DecisionLog
 from linmed.policies import LinMED
 from linmed.serve import database as db
-from linmed.serve.catalogue import join
+from linmed.serve.joining import Joining
 from linmed.serve.numbers import pack, pack_places, unpack, unpack_places
 
 from .serving import application, create, decide, reward
@@ -165,7 +165,7 @@ def test_the_log_rebuilds_every_arm_to_the_last_bit(map: Any, app: httpx.Client,
         if step % 3:
             body["arm_ids"] = [items["ids"][k] for k in places]
         answers.append(decide(app, **body))
-        expected.append(join(features[places], context, map))
+        expected.append(Joining(dim, map).join(features[places], context))
         if step == 5:  # the items change; what was decided before stays
             put(app, "i3", [7.0, 8.0, 9.0])
             features = features.copy()

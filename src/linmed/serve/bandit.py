@@ -14,10 +14,12 @@ import numpy as np
 
 from linmed import checks
 from linmed.checks import BadValue, Floats
+from linmed.features import Features
 from linmed.kernels.linear import all_within
 from linmed.policies.base import Policy
-from linmed.serve.catalogue import Map, Offer, bounded, from_catalogue
+from linmed.serve.catalogue import Offer, from_catalogue
 from linmed.serve.errors import INPUT, field_of, place
+from linmed.serve.joining import Joining, MapName, bounded
 from linmed.serve.settings import LARGEST
 from linmed.serve.shelf import Catalogue
 
@@ -45,7 +47,9 @@ class Bandit:
     revision: int = 1
     archived: bool = False
     log_arms: bool = True
-    map: Map = "plain"
+    map: MapName | None = "plain"
+    features: Features | None = None
+    """Instead of `map`."""
     reward_range: tuple[float, float] | None = None
     catalogue: Catalogue | None = None
     seq: int = 0
@@ -58,6 +62,7 @@ class Bandit:
     """`policy.decide` bound to `state` (`Policy.decider`), once it is made ready and where there is one."""
 
     def __post_init__(self) -> None:
+        self.joining = Joining(self.dim, self.map, self.features)
         self.state = self.policy.start(1, self.dim)
         if self.keeps:
             self._fix_arms()
@@ -87,7 +92,7 @@ class Bandit:
         self,
         vectors: list[list[float]] | None,
         ids: Sequence[str] | None,
-        context: list[float] | None,
+        context: Any,
         max_arms: int,
     ) -> Offer:
         """The arms of a request: given by features, or from the catalogue with a context."""
@@ -106,7 +111,7 @@ class Bandit:
         if self.catalogue is None:
             raise BadValue("arms", "arms: give the features of each arm; this bandit has no catalogue")
         few(given, self.catalogue.count if ids is None else len(ids), max_arms)
-        return from_catalogue(self.catalogue, ids, context, self.map, self.dim)
+        return from_catalogue(self.catalogue, ids, context, self.joining)
 
     def _matrix(self, vectors: list[list[float]] | Floats) -> Floats:
         """Arms (K, d) as they were given; one that is in form already (`quick`) is only looked through."""

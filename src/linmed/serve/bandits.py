@@ -16,9 +16,11 @@ from linmed.serve.changes import (
     bandit_view,
     catalogue_of,
     check_range,
+    joining_of,
     listed,
     new_catalogue,
     new_version,
+    settings_of,
     try_bandit,
 )
 from linmed.serve.compiling import Compiler
@@ -54,14 +56,15 @@ class Bandits:
         with refusing():
             policy = as_policy(new.policy)
             check_range(new.reward_range)
-            catalogue = catalogue_of(new.catalogue, new.map, new.dim)
-            await self._try(new.dim, policy, catalogue)
-        settings = new.model_dump(include={"map", "reward_range", "log_arms"})
+            joining = joining_of(new)
+            catalogue = await self.threads.run(catalogue_of, new.catalogue, joining)
+            await self._try(joining.dim, policy, catalogue)
+        settings = settings_of(new, joining)
 
         def write(connection: Connection) -> tuple[bool, dict[str, Any]]:
             row = store.find_bandit(connection, new.name)
             if row is None:
-                store.add_bandit(connection, new.name, new.dim, json.dumps(settings), policy, catalogue)
+                store.add_bandit(connection, new.name, joining.dim, json.dumps(settings), policy, catalogue)
                 return True, bandit_view(connection, new.name)
             there = bandit_view(connection, new.name)
             if row.catalogue is not None and there["catalogue"] is None:
@@ -70,7 +73,8 @@ class Bandits:
                     listed(connection, row, row.item_count) if same else {"items": row.item_count}
                 )
             here = {
-                "dim": new.dim,
+                "dim": joining.dim,
+                "features": None,
                 "policy": policy.to_dict(),
                 "catalogue": catalogue and {"ids": catalogue.ids, "features": catalogue.features.tolist()},
                 **settings,
@@ -93,7 +97,7 @@ class Bandits:
         with refusing():
             policy = None if change.policy is None else as_policy(change.policy)
             check_range(change.reward_range)
-            catalogue = catalogue_of(change.catalogue, bandit.map, bandit.dim)
+            catalogue = await self.threads.run(catalogue_of, change.catalogue, bandit.joining)
             await self._try(bandit.dim, policy or bandit.policy, catalogue or bandit.catalogue)
 
         def write(connection: Connection) -> tuple[int, dict[str, Any]]:
@@ -121,7 +125,7 @@ class Bandits:
         bandit = await self.find(name)
         try:
             with refusing():
-                changed = catalogue_of(given, bandit.map, bandit.dim)
+                changed = await self.threads.run(catalogue_of, given, bandit.joining)
         except Refused as refused:  # here the whole request is what elsewhere is its field `catalogue`
             field = (refused.field or "").removeprefix("catalogue").removeprefix(".") or "ids"
             text = refused.message.removeprefix("catalogue: ").removeprefix("catalogue.")

@@ -57,16 +57,21 @@ class Requests:
     def create(
         self,
         name: str,
-        dim: int,
+        dim: int | None = None,
         policy: Mapping[str, Any] | None = None,
         *,
         catalogue: Catalogue | None = None,
         map: str = "plain",
+        features: Mapping[str, Any] | None = None,
         reward_range: tuple[float, float] | None = None,
         log_arms: bool = True,
     ) -> Call[dict[str, Any]]:
-        """Create a bandit, or find it as it is described. `policy` as `Policy.to_dict()` gives it."""
-        body: dict[str, Any] = {"name": name, "dim": dim, "map": map, "log_arms": log_arms}
+        """Create a bandit, or find it as it is described. `policy` as `Policy.to_dict()` gives it.
+
+        `features`, as `Features.to_dict()` gives it, take the place of `dim` and `map`.
+        """
+        body: dict[str, Any] = {"name": name, "log_arms": log_arms}
+        body |= {"dim": dim, "map": map} if features is None else {"features": dict(features)}
         if policy is not None:
             body["policy"] = dict(policy)
         if catalogue is not None:
@@ -93,9 +98,9 @@ class Requests:
         """No more decisions; the log stays, and late rewards are taken."""
         return Call("DELETE", _path(name), _object)
 
-    def put_item(self, name: str, id: str, features: ArrayLike) -> Call[dict[str, Any]]:
+    def put_item(self, name: str, id: str, features: ArrayLike | Mapping[str, Any]) -> Call[dict[str, Any]]:
         """Add an item to the catalogue, or give it other features."""
-        return Call("PUT", _path(name, "items", id), _object, {"features": _numbers(features)})
+        return Call("PUT", _path(name, "items", id), _object, {"features": _row(features)})
 
     def put_items(self, name: str, catalogue: Catalogue) -> Call[dict[str, Any]]:
         """Add items, or change their features; what is not named stays."""
@@ -122,7 +127,7 @@ class Requests:
         arms: ArrayLike | None = None,
         *,
         arm_ids: Sequence[str] | None = None,
-        context: ArrayLike | None = None,
+        context: ArrayLike | Mapping[str, Any] | None = None,
         key: str | None = None,
     ) -> Call[ServedDecision]:
         """One decision among `arms` (K, d), or among the catalogue's."""
@@ -135,7 +140,7 @@ class Requests:
         sets: Iterable[ArrayLike | None] | None = None,
         *,
         arm_ids: Iterable[Sequence[str] | None] | None = None,
-        contexts: Iterable[ArrayLike | None] | None = None,
+        contexts: Iterable[ArrayLike | Mapping[str, Any] | None] | None = None,
         keys: Iterable[str | None] | None = None,
     ) -> Call[list[ServedDecision]]:
         """Several decisions, all or none: one in each set of arms, or among the catalogue for each context.
@@ -210,7 +215,7 @@ class Requests:
         arms: ArrayLike | None = None,
         *,
         arm_ids: Sequence[str] | None = None,
-        context: ArrayLike | None = None,
+        context: ArrayLike | Mapping[str, Any] | None = None,
         delta: float = 0.05,
         epsilon: float = 0.0,
     ) -> Call[dict[str, Any]]:
@@ -261,8 +266,13 @@ def _catalogue(catalogue: Catalogue) -> dict[str, Any]:
         form = '{"ids": ["a", "b"], "features": [[1.0, 0.0], [0.0, 1.0]]}'
         raise TypeError(f"catalogue must be a mapping such as {form}, got {type(catalogue).__name__}")
     if set(catalogue) == {"ids", "features"}:
-        return {"ids": list(catalogue["ids"]), "features": [_numbers(row) for row in catalogue["features"]]}
-    return {"ids": list(catalogue), "features": [_numbers(row) for row in catalogue.values()]}
+        return {"ids": list(catalogue["ids"]), "features": [_row(row) for row in catalogue["features"]]}
+    return {"ids": list(catalogue), "features": [_row(row) for row in catalogue.values()]}
+
+
+def _row(value: Any) -> Any:
+    """Numbers as a list, fields as an object."""
+    return dict(value) if isinstance(value, Mapping) else _numbers(value)
 
 
 def _numbers(value: ArrayLike) -> Any:
@@ -275,7 +285,7 @@ def _numbers(value: ArrayLike) -> Any:
 def _wanted(
     arms: ArrayLike | None,
     arm_ids: Sequence[str] | None = None,
-    context: ArrayLike | None = None,
+    context: ArrayLike | Mapping[str, Any] | None = None,
     key: str | None = None,
 ) -> dict[str, Any]:
     body: dict[str, Any] = {"key": uuid.uuid4().hex if key is None else key}
@@ -284,7 +294,7 @@ def _wanted(
     if arm_ids is not None:
         body["arm_ids"] = list(arm_ids)
     if context is not None:
-        body["context"] = _numbers(context)
+        body["context"] = _row(context)
     return body
 
 

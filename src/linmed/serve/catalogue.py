@@ -6,18 +6,16 @@ that were offered.
 """
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from linmed import checks
 from linmed.checks import BadValue, Floats
-from linmed.serve.errors import INPUT
-from linmed.serve.settings import LARGEST
+from linmed.serve.joining import Joining, bounded
 from linmed.serve.shelf import Catalogue
 
-Map = Literal["plain", "outer"]
 MOST_ITEMS = 1_000_000
 MOST_AT_ONCE = 100_000
 """Items of a catalogue that are gone through for one request: to replace it as a whole, or to judge all."""
@@ -37,61 +35,27 @@ class Offer(NamedTuple):
 
 
 def from_catalogue(
-    catalogue: Catalogue, wanted: Sequence[str] | None, context: Sequence[float] | None, map: Map, dim: int
+    catalogue: Catalogue, wanted: Sequence[str] | None, context: Any, joining: Joining
 ) -> Offer:
     """All items, or those called `wanted`, joined by a context."""
-    width = catalogue.width
-    user = bounded("context", checks.floats("context", [] if context is None else context).reshape(-1))
-    needed, how = (dim // width, "dim / features") if map == "outer" else (dim - width, "dim − features")
-    if user.size != needed:
-        raise BadValue("context", f"context must have {needed} entries ({how}), got {user.size}")
+    user = joining.context(context, catalogue.width)
     places = None if wanted is None else catalogue.places(wanted)
     features = catalogue.features if places is None else catalogue.features[places]
-    vectors = checks.for_kernels(join(features, user, map))
-    if map == "outer":  # products may be larger than their factors
+    vectors = checks.for_kernels(joining.join(features, user))
+    if joining.map != "plain":  # products may be larger than their factors
         bounded("arms", vectors)
     return Offer(vectors, catalogue.ids if wanted is None else tuple(wanted), catalogue, places, user)
 
 
-def join(features: Floats, context: Floats, map: Map) -> Floats:
-    """Arms from the features of items (K, f) and a context (c,).
-
-    plain: (features, context), dim = f + c.  outer: features ⊗ context, dim = f·c.
-    """
-    if map == "outer":
-        return (features[:, :, None] * context).reshape(len(features), -1)
-    if context.size == 0:
-        return features
-    return np.hstack([features, np.broadcast_to(context, (len(features), context.size))])
-
-
-def bounded(field: str, array: Floats) -> Floats:
-    """`array` if nothing in it is larger than the service accepts."""
-    if array.size and max(array.max(), -array.min()) > LARGEST:
-        where = np.unravel_index(int(np.argmax(np.abs(array))), array.shape)
-        entry = field + "".join(f"[{int(i)}]" for i in where)
-        raise BadValue(entry, f"{entry} is {array[where]:g}; at most {LARGEST:g} in size is accepted")
-    return array
-
-
-def as_catalogue(ids: Sequence[str], features: list[list[float]], map: Map, dim: int) -> Catalogue:
-    """Checked: distinct ids, one row each, and a width that `map` can bring to `dim`."""
-    if len(ids) != len(features):
-        raise BadValue("catalogue", f"catalogue: {len(ids)} ids for {len(features)} rows of features")
+def as_catalogue(ids: Sequence[str], rows: Any, joining: Joining) -> Catalogue:
+    """Checked: distinct ids, one row each, and a width that `joining` can bring to its dimension."""
+    if len(ids) != len(rows):
+        raise BadValue("catalogue", f"catalogue: {len(ids)} ids for {len(rows)} rows of features")
     if len(set(ids)) != len(ids):
         seen: set[str] = set()
         twice = next(name for name in ids if name in seen or seen.add(name))  # type: ignore[func-returns-value]
         raise BadValue("catalogue.ids", f"catalogue: the id {twice!r} occurs twice")
-    field = "catalogue.features"
     try:
-        matrix = checks.arm_matrix(features)
-    except INPUT as error:
-        raise BadValue(field, f"catalogue: {error}") from None
-    bounded(field, matrix)
-    width = matrix.shape[1]
-    if map == "plain" and width > dim:
-        raise BadValue(field, f"catalogue: arms have {width} features, more than dim={dim}")
-    if map == "outer" and dim % width:
-        text = f"catalogue: with map 'outer' dim={dim} must be a multiple of the {width} features"
-        raise BadValue(field, text)
-    return Catalogue.of(tuple(ids), matrix)
+        return Catalogue.of(tuple(ids), joining.items(rows, "catalogue.features"))
+    except BadValue as error:
+        raise BadValue(error.field, str(error).replace("catalogue.features: ", "catalogue: ", 1)) from None

@@ -9,10 +9,11 @@ from linmed.checks import BadValue
 from linmed.policies import Policy
 from linmed.serve import store
 from linmed.serve.bandit import Bandit
-from linmed.serve.bodies import LISTED, CatalogueBody
-from linmed.serve.catalogue import MOST_AT_ONCE, Map, as_catalogue
+from linmed.serve.bodies import LISTED, CatalogueBody, NewBandit
+from linmed.serve.catalogue import MOST_AT_ONCE, as_catalogue
 from linmed.serve.errors import INPUT, Refused, field_of
 from linmed.serve.items import Version, page
+from linmed.serve.joining import Joining, as_features
 from linmed.serve.settings import LARGEST
 from linmed.serve.shelf import Catalogue
 
@@ -29,6 +30,7 @@ def bandit_view(connection: Connection, name: str) -> dict[str, Any]:
         "catalogue": listed(connection, row),
         "catalogue_version": row.catalogue,
         "items": row.item_count or 0,
+        "features": None,
         **json.loads(row.settings),
         "archived": row.archived,
         "created": row.created,
@@ -88,9 +90,31 @@ def try_bandit(dim: int, policy: Policy, catalogue: Catalogue | None) -> None:
         raise BadValue(field, f"policy: {str(error).removeprefix('policy: ')}") from None
 
 
-def catalogue_of(given: CatalogueBody | None, map: Map, dim: int) -> Catalogue | None:
+def catalogue_of(given: CatalogueBody | None, joining: Joining) -> Catalogue | None:
     """The catalogue of a request, checked."""
-    return None if given is None else as_catalogue(given.ids, given.features, map, dim)
+    return None if given is None else as_catalogue(given.ids, given.features, joining)
+
+
+def joining_of(new: NewBandit) -> Joining:
+    """How arms are made by a request for a new bandit: by `features`, or by `map` and `dim`."""
+    if new.features is None:
+        if new.dim is None:
+            raise BadValue("dim", "dim is missing")
+        return Joining(new.dim, new.map)
+    features = as_features(new.features)
+    if "map" in new.model_fields_set:
+        raise BadValue("map", "map: goes with dim; here features say how context and items are joined")
+    if new.dim not in (None, features.dim):
+        raise BadValue("dim", f"dim must be {features.dim} by these features, or be left out, got {new.dim}")
+    return Joining(features.dim, None, features)
+
+
+def settings_of(new: NewBandit, joining: Joining) -> dict[str, Any]:
+    """What is kept of a request for a new bandit beside dimension, policy and catalogue."""
+    features = joining.features
+    made = {"map": joining.map} if features is None else {"map": None, "features": features.to_dict()}
+    settings: dict[str, Any] = {**made, "reward_range": new.reward_range, "log_arms": new.log_arms}
+    return settings
 
 
 def check_range(reward_range: list[float] | None) -> None:

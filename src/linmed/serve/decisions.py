@@ -1,6 +1,7 @@
 """A decision, from the arms of a request to the row of the log and the answer."""
 
 import hashlib
+import json
 import secrets
 import threading
 import time
@@ -124,9 +125,12 @@ def log_probabilities(row: Any) -> Floats | None:
     return every
 
 
-def digest(arms: ArrayLike | None, arm_ids: Sequence[str] | None, context: Sequence[float] | None) -> bytes:
+def digest(arms: ArrayLike | None, arm_ids: Sequence[str] | None, context: Any) -> bytes:
     """Tells two requests apart that carry the same key, whatever the catalogue has become in between."""
     found = hashlib.blake2b(digest_size=8)
+    if isinstance(context, dict):
+        found.update(json.dumps(context, sort_keys=True).encode())
+        context = None
     for numbers in (arms, context):
         found.update(b"-" if numbers is None else np.asarray(numbers, dtype=np.float64).tobytes())
         found.update(b"|")

@@ -1,6 +1,6 @@
 """In what two descriptions of a bandit differ, in words: why a `create` is refused for a name that is taken.
 
-A description is {dim, policy, map, reward_range, log_arms, catalogue: {ids, features} | None}; of a
+A description is {dim, policy, map, features, reward_range, log_arms, catalogue: {ids, features} | None}; of a
 catalogue that is too large to be listed it has {items}, their number. *There* is what the service has, *here*
 what the request says.
 """
@@ -18,6 +18,8 @@ def differences(there: Description, here: Description) -> list[str]:
     """One sentence for each difference; none if they describe the same bandit."""
     found = [_values("dim", there["dim"], here["dim"])]
     found += _policies(there["policy"], here["policy"])
+    same = there.get("features") == here.get("features")
+    found.append("" if same else "features are others there than here")
     found += [_values(name, there[name], here[name]) for name in ("map", "reward_range", "log_arms")]
     found.append(_catalogues(there["catalogue"], here["catalogue"]))
     return [one for one in found if one]

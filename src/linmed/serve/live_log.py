@@ -17,7 +17,6 @@ from linmed.checks import Floats
 from linmed.log import AT_ONCE, SCHEMA, Malformed, ragged, write_parquet
 from linmed.serve import store
 from linmed.serve.bandit import Bandit
-from linmed.serve.catalogue import join
 from linmed.serve.database import decisions, items, now, rewards
 from linmed.serve.decisions import log_probabilities
 from linmed.serve.items import catalogue_at
@@ -130,7 +129,7 @@ class LiveSource:
         if name == "probability":
             return pa.array(np.exp([row.log_probability for row in rows]), kind)
         if name == "features":
-            return ragged([vector(store.played(row, self.bandit.map)) for row in rows], nested=False)
+            return ragged([vector(store.played(row, self.bandit.joining)) for row in rows], nested=False)
         if name == "probabilities":
             every = [log_probabilities(row._mapping) for row in rows]
             return ragged([None if one is None else np.exp(one) for one in every], nested=False)
@@ -148,7 +147,8 @@ class LiveSource:
         features = self._versions(row.catalogue).features
         if row.offered is not None:
             features = features[unpack_places(row.offered)]
-        return join(features, np.empty(0) if row.context is None else unpack(row.context), self.bandit.map)
+        context = np.empty(0) if row.context is None else unpack(row.context)
+        return self.bandit.joining.join(features, context)
 
 
 def export(source: LiveSource, path: Path) -> int:

@@ -9,8 +9,8 @@ from sqlalchemy.engine import Connection
 from linmed.checks import Floats, Ints
 from linmed.policies import Forgetful
 from linmed.serve.bandit import Bandit
-from linmed.serve.catalogue import join
 from linmed.serve.database import decisions
+from linmed.serve.joining import Joining
 from linmed.serve.numbers import unpack
 from linmed.serve.shelf import Catalogue
 
@@ -54,14 +54,13 @@ def context_size(bandit: Bandit) -> int:
     """How many numbers a context has."""
     if bandit.catalogue is None:
         return 0
-    width = bandit.catalogue.width
-    return bandit.dim // width if bandit.map == "outer" else bandit.dim - width
+    return bandit.joining.products(bandit.catalogue.width).context_width
 
 
 def outlook(bandit: Bandit, state: Any, context: Floats | None, shares: dict[str, float]) -> dict[str, Any]:
     """Every arm's estimate, at a context where arms depend on one.
 
-    Both maps are affine in the context: the estimate at the mean context is the mean of the estimates.
+    All maps are affine in the context: the estimate at the mean context is the mean of the estimates.
     """
     needed = context_size(bandit)
     found: dict[str, Any] = {
@@ -81,8 +80,8 @@ def outlook(bandit: Bandit, state: Any, context: Floats | None, shares: dict[str
     user = np.empty(0) if context is None else context
     estimates, predicted = None, None
     if needed == 0 or context is not None:
-        best = largest(catalogue, bandit, state.theta[0], user)
-        vectors = join(catalogue.matrix[best], user, bandit.map)
+        best = largest(catalogue, bandit.joining, state.theta[0], user)
+        vectors = bandit.joining.join(catalogue.matrix[best], user)
         predicted = bandit.policy.predict(state, vectors)
         estimates = np.vecdot(vectors, state.theta[0]) if predicted is None else predicted.mean
     else:
@@ -103,7 +102,7 @@ def outlook(bandit: Bandit, state: Any, context: Floats | None, shares: dict[str
     return found
 
 
-def largest(catalogue: Catalogue, bandit: Bandit, theta: Floats, context: Floats) -> Ints:
+def largest(catalogue: Catalogue, joining: Joining, theta: Floats, context: Floats) -> Ints:
     """The rows of the items with the largest estimates, the largest first; of equal ones the first offered.
 
     A part of the items at a time: of a large catalogue all arms at once would be as large again.
@@ -111,7 +110,7 @@ def largest(catalogue: Catalogue, bandit: Bandit, theta: Floats, context: Floats
     scores = np.full(catalogue.used, -np.inf)
     for start in range(0, catalogue.used, PART):
         part = slice(start, start + PART)
-        vectors = join(catalogue.matrix[part], context, bandit.map)
+        vectors = joining.join(catalogue.matrix[part], context)
         scores[part] = np.where(catalogue.live[part], np.vecdot(vectors, theta), -np.inf)
     if catalogue.count > SHOWN:
         least = np.partition(scores, -SHOWN)[-SHOWN]

@@ -13,12 +13,13 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
 from linmed.checks import Floats
+from linmed.features import Features
 from linmed.policies import Policy
 from linmed.serve.bandit import Bandit
-from linmed.serve.catalogue import Map, join
 from linmed.serve.database import bandits, decisions, items, now, origins, policies, rewards, snapshots
 from linmed.serve.errors import Refused
 from linmed.serve.items import present_catalogue, replace_catalogue
+from linmed.serve.joining import Joining
 from linmed.serve.numbers import blob, parts, unpack, vector
 from linmed.serve.shelf import Catalogue
 
@@ -70,6 +71,7 @@ def policy_of(row: Row[Any]) -> Policy:
 def as_bandit(connection: Connection, row: Row[Any], catalogue: Catalogue | None = None) -> Bandit:
     """The bandit in memory, before any reward; without its items unless they are given, or it needs them."""
     settings, policy = json.loads(row.settings), policy_of(row)
+    features = settings.get("features")
     if catalogue is None and not policy.learns_from_arms:
         catalogue = present_catalogue(connection, row)
     return Bandit(
@@ -82,6 +84,7 @@ def as_bandit(connection: Connection, row: Row[Any], catalogue: Catalogue | None
         archived=row.archived,
         log_arms=settings["log_arms"],
         map=settings["map"],
+        features=None if features is None else Features.from_dict(features),
         reward_range=None if settings["reward_range"] is None else tuple(settings["reward_range"]),
         catalogue=catalogue,
     )
@@ -273,13 +276,13 @@ def reward_values(connection: Connection, bandit: int) -> Iterator[Floats]:
             yield np.array(rows, dtype=np.float64)
 
 
-def played(row: Any, map: Map) -> bytes:
+def played(row: Any, joining: Joining) -> bytes:
     """The arm of a decision (d,), as `blob` writes it: the request's own, or made again from its item."""
     if row.item is None:
         features: bytes = row.features
         return features
     context = np.empty(0) if row.context is None else unpack(row.context)
-    return blob(join(vector(row.item)[None], context, map))
+    return blob(joining.join(vector(row.item)[None], context))
 
 
 def fold(bandit: Bandit, rows: Rows) -> None:
@@ -287,7 +290,7 @@ def fold(bandit: Bandit, rows: Rows) -> None:
     fresh = [row for row in rows if row.seq > bandit.seq]
     wanted = [row for row in fresh if bandit.absorbs(row.version)]
     if wanted:
-        content = b"".join(row.kept if bandit.keeps else played(row, bandit.map) for row in wanted)
+        content = b"".join(row.kept if bandit.keeps else played(row, bandit.joining) for row in wanted)
         values = np.array([row.reward for row in wanted], dtype=np.float64)
         times = np.array([row.decided for row in wanted], dtype=np.float64) / 1e6
         bandit.fold(vector(content).reshape(len(wanted), bandit.dim), values, times)

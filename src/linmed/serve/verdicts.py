@@ -8,8 +8,8 @@ from sqlalchemy.engine import Connection
 
 from linmed.checks import BadValue, Floats
 from linmed.serve.bandit import Bandit
-from linmed.serve.bodies import ARMS, ArmId, Finite, example
-from linmed.serve.catalogue import MOST_AT_ONCE, Offer, join
+from linmed.serve.bodies import ARMS, ArmId, Context, Finite, example
+from linmed.serve.catalogue import MOST_AT_ONCE, Offer
 from linmed.serve.errors import Refused, refusing
 from linmed.serve.outlook import SHOWN, context_size, mean_context
 from linmed.serve.server import Server
@@ -38,7 +38,7 @@ class VerdictRequest(BaseModel):
     arm_ids: list[ArmId] | None = Field(
         default=None, min_length=1, description="Ids in the catalogue; or, with `arms`, names for them."
     )
-    context: list[Finite] | None = Field(default=None, description="Joined to the catalogue's items.")
+    context: Context | None = Field(default=None, description="Joined to the catalogue's items.")
     delta: float = Delta
     epsilon: float = Epsilon
 
@@ -94,11 +94,11 @@ async def catalogue_verdict(server: Server, name: str, wanted: VerdictQuery) -> 
                 text = f"{bandit.catalogue.count} items are too many at once: POST the arm_ids of at most"
                 raise Refused("invalid", f"{text} {server.settings.max_arms}")
             context = mean_context(connection, bandit) if needed else np.empty(0)
-            if context is None and bandit.map == "plain":
+            if context is None and bandit.joining.separate(bandit.catalogue.width):
                 context = np.zeros(needed)  # appended to every item alike, it makes none of them better
             if context is None:
                 raise Refused("invalid", "no context has come yet: POST one")
-            vectors = join(bandit.catalogue.features, context, bandit.map)
+            vectors = bandit.joining.join(bandit.catalogue.features, context)
             return answer(bandit, state, vectors, bandit.catalogue.ids, context, wanted.delta, wanted.epsilon)
 
     return await server.reading(found)
