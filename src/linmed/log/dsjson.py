@@ -63,7 +63,7 @@ def _event(event: Any, features: tuple[str, ...] | None) -> Row:
     for name, key in (("time", "Timestamp"), ("reward_time", "_reward_time")):
         if key in event:
             row[name] = datetime.fromisoformat(event[key])
-    for name in ("version", "arm_id", "log_probability"):
+    for name in ("version", "arm_id", "log_probability", "fallback"):
         if f"_{name}" in event:
             row[name] = event[f"_{name}"]
     if "VWState" in event:
@@ -118,6 +118,11 @@ def write(log: "DecisionLog", path: Path) -> int:
                     raise ValueError(
                         f"decision-service JSON needs arm_count, row {lines} of {log.name} has none"
                     )
+                if row["probability"] is None:
+                    raise ValueError(
+                        "decision-service JSON has no place for a decision without a probability, as a "
+                        f"fallback's: row {lines} of {log.name} has none"
+                    )
                 text = json.dumps(_written(row, lines), separators=(",", ":"), allow_nan=False)
                 file.write(text.encode() + b"\n")
                 lines += 1
@@ -142,7 +147,7 @@ def _written(row: Row, number: int) -> Row:
         event["p"] = [row["probabilities"][a] for a in order]
     if row.get("policy") is not None:
         event["VWState"] = {"m": row["policy"]}
-    own = ("version", "arm_id", "features", "log_probability")
+    own = ("version", "arm_id", "features", "log_probability", "fallback")
     event |= {f"_{name}": row[name] for name in own if row.get(name) is not None}
     if row.get("reward_time") is not None:
         event["_reward_time"] = row["reward_time"].isoformat(timespec="microseconds").replace("+00:00", "Z")

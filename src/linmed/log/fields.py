@@ -3,6 +3,8 @@
 An agent's own rows pass by their exact types, in a few microseconds; all others go through `linmed.checks`.
 """
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -28,6 +30,36 @@ def int64(name: str, value: int, at_least: int) -> int:
     if not at_least <= number < 2**63:
         raise checks.BadValue(name, f"{name} must lie in {at_least}..{2**63 - 1}, got {value!r}")
     return number
+
+
+def chance(
+    log_probability: float | None, log_probabilities: ArrayLike | None, fallback: bool
+) -> tuple[float, float] | tuple[None, None]:
+    """The logarithm of a decision's probability and itself: what was given, or nothing of a fallback."""
+    if fallback:
+        for name, value in (("log_probability", log_probability), ("log_probabilities", log_probabilities)):
+            if value is not None:
+                raise checks.BadValue(
+                    name,
+                    f"{name} must be None where fallback is True: a fallback's probability is not known "
+                    "without a pass over all items (where it is known, the row is none of a fallback)",
+                )
+        return None, None
+    if log_probability is None:
+        raise checks.BadType(
+            "log_probability", "log_probability must be given: only where fallback is True it may be None"
+        )
+    number = (
+        log_probability
+        if type(log_probability) is float
+        else checks.real("log_probability", log_probability)
+    )
+    if not -math.inf < number <= 1e-9:
+        raise checks.BadValue(
+            "log_probability", f"log_probability must be finite and at most 0, got {number!r}"
+        )
+    number = min(number, 0.0)
+    return number, math.exp(number)
 
 
 def _own(name: str, value: ArrayLike, axes: int) -> Floats:

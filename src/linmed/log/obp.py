@@ -82,6 +82,12 @@ def feedback(log: "DecisionLog") -> dict[str, Any]:
     counts = table["arm_count"].unique().to_pylist()
     if len(counts) > 1:
         raise ValueError(f"obp needs one number of arms, {log.name} has {min(counts)} to {max(counts)}")
+    if table["probability"].null_count:
+        raise ValueError(
+            f"obp has no place for decisions without a probability, {log.name} has "
+            f"{table['probability'].null_count:,} (fallbacks, from a catalogue); leaving them out would bias "
+            "every estimate: linmed.ope judges the log as it is"
+        )
     n, arms = table.num_rows, counts[0]
     position = table["position"].to_numpy() if "position" in table.column_names else None
     found: dict[str, Any] = {

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from linmed.checks import Floats
+from linmed.log.schema import LATER, SCHEMA
 from linmed.log.source import Malformed
 
 NAMED = 5
@@ -54,14 +55,17 @@ class ParquetSource:
 
     @property
     def schema(self) -> pa.Schema:
-        """As in the first file."""
-        first = self.files[0]
-        with reading(first):
-            return pq.read_schema(first)
+        """As in the first file; and a column that the schema got later, if the last file has it."""
+        files = self.files
+        first = _schema(files[0])
+        if len(files) > 1 and (lacking := LATER.difference(first.names)):
+            for name in lacking.intersection(_schema(files[-1]).names):
+                first = first.append(SCHEMA.field(name))
+        return first
 
     @property
     def columns(self) -> list[str]:
-        """As in the first file."""
+        """Those of `schema`."""
         return list(self.schema.names)
 
     def read(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Iterator[pa.RecordBatch]:
@@ -96,9 +100,11 @@ class ParquetSource:
         self, file: Any, done: int, columns: Sequence[str], rows: int
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
         """The batches of a file after `done` rows of others, each with the number of its first row there."""
-        missing = [name for name in columns if name not in file.schema_arrow.names]
+        have = file.schema_arrow.names
+        missing = [name for name in columns if name not in have and name not in LATER]
         if missing:
             raise pa.ArrowInvalid(f"it has no column {missing[0]!r}, which the log's first file has")
+        present = [name for name in columns if name in have]
         size = min(rows, _rows_at_once(file.metadata, columns))
         first, last = self.start - done, math.inf if self.stop is None else self.stop - done
         ends = np.cumsum([file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)])
@@ -107,10 +113,10 @@ class ParquetSource:
         if not groups.size:
             return
         start = int(starts[groups[0]])
-        for batch in file.iter_batches(size, groups.tolist(), list(columns), use_threads=self.threads):
+        for batch in file.iter_batches(size, groups.tolist(), present, use_threads=self.threads):
             low, high = max(first - start, 0), min(last - start, batch.num_rows)
             if low < high:
-                yield start + low, batch.slice(low, high - low)
+                yield start + low, _with_all(batch.slice(low, high - low), columns)
             start += batch.num_rows
 
     def count(self) -> int:
@@ -163,6 +169,20 @@ class ParquetSource:
 
 OWN = re.compile(r"decisions-[0-9]{20}-[0-9a-f]{8}\.parquet")
 """The names that a writer gives its files; those of `DecisionLog.save` are others."""
+
+
+def _schema(file: Path) -> pa.Schema:
+    with reading(file):
+        return pq.read_schema(file)
+
+
+def _with_all(batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
+    """`batch` with `columns` in their order, and nulls for those that its file is too old to have."""
+    for name in columns:
+        if name not in batch.schema.names:
+            field = SCHEMA.field(name)
+            batch = batch.append_column(field, pa.nulls(batch.num_rows, field.type))
+    return batch.select(list(columns))
 
 
 def _first_identifier(part: Path) -> str | None:

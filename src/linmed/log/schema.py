@@ -25,14 +25,17 @@ SCHEMA = pa.schema(
         ("arm_id", pa.string()),
         ("arm_count", pa.int64()),
         ("features", pa.list_(pa.float64())),  # of the chosen arm (d,)
-        ("probability", pa.float64()),
+        ("probability", pa.float64()),  # of the arm by any route but the fallback; null on fallback rows
         ("log_probability", pa.float64()),
+        ("fallback", pa.bool_()),  # what was proposed was not accepted, and the best item known was played
         ("probabilities", pa.list_(pa.float64())),  # of every arm (K,), optional
         ("arms", pa.list_(pa.list_(pa.float64()))),  # every arm's features (K, d), optional
         ("reward", pa.float64()),  # null until it arrives
         ("reward_time", TIME),
     ]
 )
+LATER = frozenset({"fallback"})
+"""Columns that the schema has got since there were logs: a file without one has nothing in it."""
 REWARDS = pa.schema(
     [
         ("decision_id", pa.string()),

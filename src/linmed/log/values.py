@@ -20,6 +20,8 @@ def expected(kind: pa.DataType) -> str:
         return "a time (ISO 8601, or seconds since 1970, in the years 1 to 9999)"
     if pa.types.is_list(kind):
         return "a list of lists of numbers" if pa.types.is_list(kind.value_type) else "a list of numbers"
+    if pa.types.is_boolean(kind):
+        return "true or false"
     if pa.types.is_integer(kind):
         return "a whole number"
     return "a number" if pa.types.is_floating(kind) else f"a value of type {kind}"
@@ -44,6 +46,8 @@ def read_as(column: pa.Array, kind: pa.DataType) -> pa.Array:
     text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
     if kind == TIME:
         return _from_text(column) if text else _time(column)
+    if pa.types.is_boolean(kind):
+        return _truth(column.cast(pa.string()) if text else column)
     numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind)
     boolean = text and numeric and _first(column).lower() in ("true", "false")
     try:
@@ -58,6 +62,14 @@ def _first(text: pa.Array) -> str:
     """The first text there is. What it looks like is tried first: a cast that fails is slow."""
     present = text.slice(0, 1) if text.slice(0, 1).null_count == 0 else text.drop_null()
     return present[0].as_py() if len(present) else ""
+
+
+def _truth(column: pa.Array) -> pa.Array:
+    """true and false, or 1 and 0, as text or numbers: any other number is neither."""
+    number = read_as(column, pa.float64())
+    if pc.all(pc.or_(pc.equal(number, 0.0), pc.equal(number, 1.0))).as_py() is False:
+        raise ValueError("neither true nor false")
+    return number.cast(pa.bool_())
 
 
 def _number(text: pa.Array) -> pa.Array:

@@ -8,7 +8,6 @@ at all: a killed process loses only what had not been flushed.
 
 import atexit
 import functools
-import math
 import os
 import re
 import threading
@@ -28,10 +27,10 @@ from numpy.typing import NDArray
 from linmed import checks
 from linmed.checks import Floats
 from linmed.files import write_atomically
-from linmed.log.fields import finite, int64, law, text
+from linmed.log.fields import chance, finite, int64, law, text
 from linmed.log.lock import DirectoryLock
 from linmed.log.parquet import decision_files, late_rewards, reading
-from linmed.log.schema import MOST_NUMBERS, REWARDS, SCHEMA, microseconds, ragged
+from linmed.log.schema import LATER, MOST_NUMBERS, REWARDS, SCHEMA, microseconds, ragged
 
 ROW_BYTES = 1000  # what a row in the buffer weighs beside its arrays, about
 
@@ -45,11 +44,12 @@ class Recorder(Protocol):
         *,
         arm: int,
         arm_count: int,
-        log_probability: float,
+        log_probability: float | None,
         features: Floats | None = None,
         log_probabilities: Floats | None = None,
         arms: Floats | None = None,
         arm_id: object = None,
+        fallback: bool = False,
         policy: str | None = None,
         version: int | None = None,
         time: datetime | float | None = None,
@@ -111,37 +111,46 @@ class LogWriter:
         *,
         arm: int,
         arm_count: int,
-        log_probability: float,
+        log_probability: float | None,
         features: Floats | None = None,
         log_probabilities: Floats | None = None,
         arms: Floats | None = None,
         arm_id: object = None,
+        fallback: bool = False,
         policy: str | None = None,
         version: int | None = None,
         time: datetime | float | None = None,
     ) -> None:
-        """Append one decision. `log_probability` is the marginal one of the arm that was played."""
+        """Append one decision. `log_probability` is the marginal one of the arm that was played.
+
+        Where a catalogue's item was proposed and not accepted, `fallback` says that the best item known was
+        played instead. `log_probability` is then None: only a pass over all items would tell it. Of a
+        catalogue's other decisions it is that of the item by any route but the fallback. `arm` is the item's
+        place, `arm_id` its id, and `arm_count` the number of items that could be played; where items were
+        taken out, a place may be larger.
+        """
         identifier = text("decision_id", decision_id)
-        if type(log_probability) is not float:
-            log_probability = checks.real("log_probability", log_probability)
-        if not -math.inf < log_probability <= 1e-9:
-            raise checks.BadValue(
-                "log_probability", f"log_probability must be finite and at most 0, got {log_probability!r}"
-            )
+        if type(fallback) is not bool:
+            fallback = checks.flag("fallback", fallback)
+        log_probability, probability = chance(log_probability, log_probabilities, fallback)
         arm_count, arm = int64("arm_count", arm_count, 1), int64("arm", arm, -(2**63))
-        if not 0 <= arm < arm_count:
+        listed = arm_id is None or arms is not None or log_probabilities is not None
+        if arm < 0 or (arm >= arm_count and listed):
             raise checks.BadValue(
-                "arm", f"arm must lie in 0..{arm_count - 1} (arm_count={arm_count}), got {arm!r}"
+                "arm",
+                f"arm must lie in 0..{arm_count - 1} (arm_count={arm_count}), got {arm!r}; only the place of "
+                "an item in a catalogue, named by arm_id, may be larger",
             )
-        log_probability = min(log_probability, 0.0)
-        probability = math.exp(log_probability)
         own = None if features is None else finite("features", features, 1)
         sets = None if arms is None else finite("arms", arms, 2)
         if sets is not None and (len(sets) != arm_count or not sets.size):
             raise checks.BadValue(
                 "arms", f"arms must have shape ({arm_count}, dim), a row for each arm, got {sets.shape}"
             )
-        every = None if log_probabilities is None else law(log_probabilities, arm_count, arm, probability)
+        every = None
+        if log_probabilities is not None:
+            assert probability is not None
+            every = law(log_probabilities, arm_count, arm, probability)
         row = {
             "decision_id": identifier,
             "time": microseconds(time),
@@ -153,6 +162,7 @@ class LogWriter:
             "features": own,
             "probability": probability,
             "log_probability": log_probability,
+            "fallback": fallback,
             "probabilities": every,
             "arms": sets,
             "reward": None,
@@ -301,7 +311,7 @@ class LogWriter:
             columns = pq.read_schema(file).names
         if named is None:
             reason = "is not named decisions-<20 digits>-<letters>.parquet, which keeps the files in order"
-        elif set(columns) != set(SCHEMA.names):
+        elif not set(SCHEMA.names) - LATER <= set(columns) <= set(SCHEMA.names):
             other = ", ".join(sorted(set(columns) ^ set(SCHEMA.names)))
             reason = f"has not the columns of linmed.log.SCHEMA (it differs in {other})"
         else:

@@ -158,6 +158,9 @@ class LogRows:
 
     def _chance(self, row: int, arm: int, given: dict[str, Any], every: Floats | None) -> float:
         p = given["probability"]
+        if given["fallback"]:
+            rule = "fallback must be false: the service takes no decisions without a probability"
+            raise self._wrong(row, rule, "true")
         if p is None or not 0.0 < p <= 1.0:
             raise self._wrong(row, "probability must lie in (0, 1]", p)
         if every is not None:

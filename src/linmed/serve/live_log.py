@@ -29,6 +29,7 @@ _STORED = {  # what columns of the log are made from, where that is not the colu
     "policy": ("version",),
     "version": ("absorbed",),
     "probability": ("log_probability",),
+    "fallback": (),
     "probabilities": ("arm", "arm_count", "log_probability", "log_probabilities"),
     "features": ("features", "context"),
     "arms": ("arms", "catalogue", "offered", "context"),
@@ -135,6 +136,8 @@ class LiveSource:
             return ragged([None if one is None else np.exp(one) for one in every], nested=False)
         if name == "arms":
             return ragged([self._arms(row) for row in rows], nested=True)
+        if name == "fallback":  # every decision here has a probability
+            return pa.nulls(len(rows), kind)
         (stored,) = _STORED.get(name, (name,))
         return pa.array([getattr(row, stored) for row in rows], kind)
 

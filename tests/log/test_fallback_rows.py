@@ -1,0 +1,155 @@
+"""Decisions of a catalogue whose route was the fallback: they stand in a log without a probability."""
+
+import math
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from linmed.checks import BadType, BadValue
+from linmed.log import SCHEMA, DecisionLog, LogWriter
+from linmed.log.schema import LATER
+
+
+def catalogue_log(place, rows=6):
+    """Decisions of a catalogue of 1000 items, of which the first and every third was a fallback."""
+    with LogWriter(place, flush_rows=4) as writer:
+        for i in range(rows):
+            fallback = i % 3 == 0
+            writer.record(
+                f"d{i}",
+                arm=700 + i,
+                arm_count=1000,
+                arm_id=f"shoes-{700 + i}",
+                log_probability=None if fallback else math.log(0.25),
+                fallback=fallback,
+                features=[1.0, 0.5],
+                version=i,
+                time=1e9 + i,
+            )
+            writer.reward(f"d{i}", float(i % 2), time=1e9 + 10 + i)
+    return DecisionLog.open(place)
+
+
+def test_fallbacks_are_written_and_read_again(tmp_path):
+    table = catalogue_log(tmp_path / "log").table()
+    assert table["fallback"].to_pylist() == [True, False, False, True, False, False]
+    assert table["probability"].to_pylist() == [None, 0.25, 0.25, None, 0.25, 0.25]
+    assert table["log_probability"].null_count == 2
+    assert table["probabilities"].null_count == table["arms"].null_count == 6
+    assert table["arm_id"].to_pylist()[0] == "shoes-700"
+
+
+def test_a_decision_that_is_none_says_so(tmp_path):
+    with LogWriter(tmp_path / "log") as writer:
+        writer.record("a", arm=0, arm_count=2, log_probability=math.log(0.5))
+    assert DecisionLog.open(tmp_path / "log").table()["fallback"].to_pylist() == [False]
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "said"),
+    [
+        ({"log_probability": -1.0, "fallback": True}, BadValue, "log_probability must be None where fallback"),
+        (
+            {"log_probability": None, "log_probabilities": [-0.7, -0.7], "fallback": True},
+            BadValue,
+            "log_probabilities must be None where fallback",
+        ),
+        ({"log_probability": None}, BadType, "log_probability must be given: only where fallback is True"),
+        ({"log_probability": -1.0, "fallback": "yes"}, BadType, "fallback must be True or False, got 'yes'"),
+        ({"log_probability": -1.0, "fallback": None}, BadType, "fallback must be True or False, got None"),
+        ({"log_probability": -1.0, "arm": 2}, BadValue, "only the place of an item in a catalogue"),
+        (
+            {"log_probability": -1.0, "arm": 2, "arm_id": "x", "arms": [[1.0], [2.0]]},
+            BadValue,
+            "arm must lie in 0..1",
+        ),
+        ({"log_probability": -1.0, "arm": -1, "arm_id": "x"}, BadValue, "arm must lie in 0..1"),
+    ],
+)
+def test_what_contradicts_itself_is_refused_and_leaves_nothing(tmp_path, given, error, said):
+    with LogWriter(tmp_path / "log") as writer:
+        with pytest.raises(error, match=said):
+            writer.record("a", **{"arm": 1, "arm_count": 2, **given})
+        writer.record("a", arm=1, arm_count=2, log_probability=None, fallback=True)
+    assert len(DecisionLog.open(tmp_path / "log")) == 1
+
+
+def test_the_place_of_an_item_may_be_beyond_those_that_are_left(tmp_path):
+    """Items that were taken out keep their places, so 900 are left and place 950 is one of them."""
+    with LogWriter(tmp_path / "log") as writer:
+        writer.record("a", arm=950, arm_count=900, arm_id="hat-3", log_probability=-7.0)
+    assert DecisionLog.open(tmp_path / "log").table()["arm"].to_pylist() == [950]
+
+
+def before_fallbacks(place):
+    """A log as it was written before there was the column."""
+    with LogWriter(place) as writer:
+        for i in range(3):
+            writer.record(f"old{i}", arm=i % 2, arm_count=2, log_probability=math.log(0.5))
+    (file,) = place.glob("decisions-*.parquet")
+    pq.write_table(pq.read_table(file).drop_columns(sorted(LATER)), file)
+    return DecisionLog.open(place)
+
+
+def test_older_logs_are_read_as_they_were(tmp_path):
+    log = before_fallbacks(tmp_path / "log")
+    assert "fallback" not in log.columns
+    assert set(log.columns) == set(SCHEMA.names) - LATER
+    assert log.table()["probability"].to_pylist() == pytest.approx([0.5] * 3)
+
+
+def test_older_logs_are_continued_with_fallbacks(tmp_path):
+    before_fallbacks(tmp_path / "log")
+    with LogWriter(tmp_path / "log") as writer:
+        writer.record("new", arm=1, arm_count=2, log_probability=None, fallback=True)
+    log = DecisionLog.open(tmp_path / "log")
+    table = log.table()
+    assert table["fallback"].to_pylist() == [None, None, None, True]
+    assert log.table(["fallback", "arm"]).column_names == ["fallback", "arm"]
+    assert [row["decision_id"] for row in log.where(fallback=True).table().to_pylist()] == ["new"]
+    assert log[2:].table()["fallback"].to_pylist() == [None, True]
+    assert [len(piece) for piece in log.pieces()] == [3, 1]
+    saved = log.save(tmp_path / "saved")
+    assert saved.table()["fallback"].to_pylist() == [None, None, None, True]
+
+
+def test_views_know_fallbacks(tmp_path):
+    log = catalogue_log(tmp_path / "log")
+    assert len(log.where(fallback=True)) == 2
+    assert len(log.where(fallback=[False, None])) == 4
+    assert log[2:4].table()["fallback"].to_pylist() == [False, True]
+
+
+@pytest.mark.parametrize("written", [["true", "false", ""], ["True", "False", ""], ["1", "0", ""]])
+def test_a_csv_file_says_it_in_words_or_numbers(tmp_path, written):
+    file = tmp_path / "log.csv"
+    cells = [f"{i},{'' if i == 0 else 0.5},1,{text}" for i, text in enumerate(written)]
+    file.write_text("\n".join(["arm,probability,reward,declined", *cells]) + "\n")
+    table = DecisionLog.from_csv(file, {"fallback": "declined"}).table()
+    assert table["fallback"].to_pylist() == [True, False, None]
+    assert table["probability"].to_pylist() == [None, 0.5, 0.5]
+
+
+def test_a_table_has_them_as_booleans_or_as_numbers():
+    columns = {"arm": [0, 1], "probability": [None, 0.5], "reward": [1.0, 0.0]}
+    for given in ([True, False], [1, 0], pa.array([1.0, 0.0])):
+        table = DecisionLog.from_table({**columns, "fallback": given}).table()
+        assert table["fallback"].to_pylist() == [True, False]
+        assert table.schema.field("fallback").type == pa.bool_()
+
+
+@pytest.mark.parametrize("given", [[2, 0], ["maybe", "no"], [float("nan"), 0.0]])
+def test_what_is_neither_true_nor_false_is_named(given):
+    columns = {"arm": [0, 1], "probability": [None, 0.5], "reward": [1.0, 0.0], "fallback": given}
+    with pytest.raises(ValueError, match="column 'fallback' cannot be read as fallback .* true or false"):
+        DecisionLog.from_table(columns)
+
+
+def test_formats_that_have_no_place_for_them_say_so(tmp_path):
+    log = catalogue_log(tmp_path / "log")
+    with pytest.raises(ValueError, match=r"obp has no place .* 2 \(fallbacks"):
+        log.to_obp()
+    with pytest.raises(ValueError, match="no place for a decision without a probability.*: row 0"):
+        log.to_dsjson(tmp_path / "log.json")
+    assert not (tmp_path / "log.json").exists()
