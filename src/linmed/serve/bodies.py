@@ -192,8 +192,14 @@ class DecisionView(BaseModel):
     decision_id: str
     arm: int
     arm_id: str | None
-    probability: float
-    log_probability: float
+    probability: float | None = Field(
+        description="Null where `fallback` is true. Of an item that was found among a whole catalogue by "
+        "route (CatalogueMED) it is that of being played by any route but the fallback."
+    )
+    log_probability: float | None
+    fallback: bool = Field(
+        description="Whether the item that was proposed was not accepted and the best known one is played."
+    )
     probabilities: list[float] | None = Field(
         description="Of every arm, where the policy computes them and the log has them: of arms given by "
         "features always, of up to 128 items to seven digits."

@@ -30,11 +30,14 @@ class ServedDecision:
     id: str
     arm: int
     arm_id: str | None
-    probability: float
-    log_probability: float
+    probability: float | None
+    """None where `fallback` is true."""
+    log_probability: float | None
     probabilities: tuple[float, ...] | None
     policy_version: int
     repeated: bool
+    fallback: bool = False
+    """Whether what was proposed from a catalogue was not accepted, and the best item known is played."""
 
 
 @dataclass(frozen=True)
@@ -335,4 +338,5 @@ def _decision(answer: dict[str, Any]) -> ServedDecision:
         None if every is None else tuple(every),
         answer["policy_version"],
         answer["repeated"],
+        answer["fallback"],
     )

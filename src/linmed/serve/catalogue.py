@@ -34,6 +34,13 @@ class Offer(NamedTuple):
     """… joined by this."""
 
 
+class Whole(NamedTuple):
+    """All items of a catalogue, to be decided among by route: their arms are not made."""
+
+    catalogue: Catalogue
+    context: Floats
+
+
 def from_catalogue(
     catalogue: Catalogue, wanted: Sequence[str] | None, context: Any, joining: Joining
 ) -> Offer:

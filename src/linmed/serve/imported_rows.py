@@ -127,6 +127,7 @@ class LogRows:
             "arm_count": arm + 1 if count is None else count,
             "best": UNKNOWN_ARM,
             "log_probability": self._chance(row, arm, given, every),
+            "fallback": given["fallback"],
             "features": blob(self._features(row, given["features"], arms, arm)),
             "log_probabilities": blob(_logarithms(every)),
             "arms": blob(arms),
@@ -159,8 +160,9 @@ class LogRows:
     def _chance(self, row: int, arm: int, given: dict[str, Any], every: Floats | None) -> float:
         p = given["probability"]
         if given["fallback"]:
-            rule = "fallback must be false: the service takes no decisions without a probability"
-            raise self._wrong(row, rule, "true")
+            if p is not None or every is not None:
+                raise self._wrong(row, "probability must be null where fallback is true", p)
+            return 0.0
         if p is None or not 0.0 < p <= 1.0:
             raise self._wrong(row, "probability must lie in (0, 1]", p)
         if every is not None:

@@ -1,6 +1,7 @@
 """The service's log as a `DecisionLog`, and as Parquet: one reading transaction, in batches, never whole."""
 
 import functools
+import math
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -28,8 +29,8 @@ _STORED = {  # what columns of the log are made from, where that is not the colu
     "decision_id": ("id",),
     "policy": ("version",),
     "version": ("absorbed",),
-    "probability": ("log_probability",),
-    "fallback": (),
+    "probability": ("log_probability", "fallback"),
+    "log_probability": ("log_probability", "fallback"),
     "probabilities": ("arm", "arm_count", "log_probability", "log_probabilities"),
     "features": ("features", "context"),
     "arms": ("arms", "catalogue", "offered", "context"),
@@ -54,7 +55,9 @@ class LiveSource:
         self._own = (decisions.c.bandit == self.bandit.id) & (decisions.c.version > 0)
         unknown = {
             "probabilities": decisions.c.log_probabilities.is_(None),
-            "arms": decisions.c.arms.is_(None) & decisions.c.catalogue.is_(None),
+            # By route an item is found without making the arms of the others, which may be a million.
+            "arms": decisions.c.arms.is_(None)
+            & (decisions.c.catalogue.is_(None) | decisions.c.fallback.is_not(None)),
         }
         lacking = {
             name
@@ -128,7 +131,9 @@ class LiveSource:
         if name == "policy":
             return pa.array([f"{self._names[row.version]} v{row.version}" for row in rows], kind)
         if name == "probability":
-            return pa.array(np.exp([row.log_probability for row in rows]), kind)
+            return pa.array([None if row.fallback else math.exp(row.log_probability) for row in rows], kind)
+        if name == "log_probability":
+            return pa.array([None if row.fallback else row.log_probability for row in rows], kind)
         if name == "features":
             return ragged([vector(store.played(row, self.bandit.joining)) for row in rows], nested=False)
         if name == "probabilities":
@@ -136,8 +141,6 @@ class LiveSource:
             return ragged([None if one is None else np.exp(one) for one in every], nested=False)
         if name == "arms":
             return ragged([self._arms(row) for row in rows], nested=True)
-        if name == "fallback":  # every decision here has a probability
-            return pa.nulls(len(rows), kind)
         (stored,) = _STORED.get(name, (name,))
         return pa.array([getattr(row, stored) for row in rows], kind)
 

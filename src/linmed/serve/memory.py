@@ -97,13 +97,18 @@ class Memory:
     def _described(self, known: Bandit) -> Bandit:
         with self.database.reader.begin() as connection:
             row = store.the_bandit(connection, known.name)
-            return store.as_bandit(connection, row, present_catalogue(connection, row, known.catalogue))
+            found = store.as_bandit(connection, row, present_catalogue(connection, row, known.catalogue))
+        if found.router is not None:
+            found.router.after(known.router)
+        return found
 
     def _read(self, name: str, known: Bandit | None) -> tuple[Bandit, store.Rows]:
         with self.database.reader.begin() as connection:
             row = store.the_bandit(connection, name)
             catalogue = present_catalogue(connection, row, None if known is None else known.catalogue)
             bandit, unsound = recovered(connection, row, catalogue)
+        if known is not None and bandit.router is not None:
+            bandit.router.after(known.router)
         bandit.warm_up()
         return bandit, unsound
 

@@ -62,13 +62,14 @@ def outlook(bandit: Bandit, state: Any, context: Floats | None, shares: dict[str
 
     All maps are affine in the context: the estimate at the mean context is the mean of the estimates.
     """
-    needed = context_size(bandit)
+    needed, fields = context_size(bandit), bandit.features
     found: dict[str, Any] = {
         "policy": bandit.policy.name,
         "forgets": isinstance(bandit.policy, Forgetful),
         "rewards": int(state.count[0]),
         "count": 0,
         "context_size": needed,
+        "context_fields": None if fields is None else sorted(fields.context_side.fields),
         "context": None if context is None or not needed else context.tolist(),
         "reward_range": bandit.reward_range,
         "arms": [],

@@ -237,6 +237,7 @@ class OutlookView(BaseModel):
     rewards: int = Field(description="Behind the estimates.")
     count: int = Field(description="Arms in the catalogue.")
     context_size: int
+    context_fields: list[str] | None = Field(description="Of a context, where the bandit has features.")
     context: list[float] | None = Field(
         description="The mean of the recent contexts, for which the estimates are, where arms depend on one."
     )

@@ -39,6 +39,8 @@ class Shelf:
     def __init__(self, width: int, room: int = 0):
         room += room // 8 + ROOM  # what nobody has written to takes no memory
         self.version = self.used = self.count = 0
+        self.largest = 0.0
+        """In size, of all that was ever there."""
         self.ids: list[str] = []
         self.features = np.empty((room, width))
         self.places, self.numbers, self.before = (np.empty(room, dtype=np.int64) for _ in range(3))
@@ -52,6 +54,7 @@ class Shelf:
         if end > len(self.features):
             self._grow(end)
         self.features[first:end], self.places[first:end] = rows.features, rows.places
+        self.largest = max(self.largest, float(np.abs(rows.features).max(initial=0.0)))
         self.numbers[first:end], self.until[first:end] = rows.numbers, NEVER
         self.before[first:end] = [self.newest.get(name, -1) for name in rows.ids]
         self.until[[self.newest[name] for name in rows.gone]] = version
@@ -112,6 +115,15 @@ class Catalogue:
     def newest(self) -> int:
         """The version up to which rows were read."""
         return self._shelf.version
+
+    @property
+    def largest(self) -> float:
+        """No number is larger in size."""
+        return self._shelf.largest
+
+    def precedes(self, later: "Catalogue") -> bool:
+        """Whether `later` has the same rows, and perhaps more."""
+        return self._shelf is later._shelf and self.used <= later.used
 
     @property
     def width(self) -> int:

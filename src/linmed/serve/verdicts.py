@@ -7,9 +7,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy.engine import Connection
 
 from linmed.checks import BadValue, Floats
-from linmed.serve.bandit import Bandit
+from linmed.serve.bandit import Bandit, few
 from linmed.serve.bodies import ARMS, ArmId, Context, Finite, example
-from linmed.serve.catalogue import MOST_AT_ONCE, Offer
+from linmed.serve.catalogue import MOST_AT_ONCE, Whole, from_catalogue
 from linmed.serve.errors import Refused, refusing
 from linmed.serve.outlook import SHOWN, context_size, mean_context
 from linmed.serve.server import Server
@@ -111,7 +111,10 @@ async def given_verdict(server: Server, name: str, wanted: VerdictRequest) -> An
 
     def found(connection: Connection) -> dict[str, Any]:
         with refusing():
-            offer: Offer = bandit.offer(wanted.arms, wanted.arm_ids, wanted.context, server.settings.max_arms)
+            offer = bandit.offer(wanted.arms, wanted.arm_ids, wanted.context, server.settings.max_arms)
+            if isinstance(offer, Whole):
+                few("arm_ids", offer.catalogue.count, server.settings.max_arms)
+                offer = from_catalogue(offer.catalogue, None, wanted.context, bandit.joining)
             ids = offer.ids or tuple(map(str, range(len(offer.vectors))))
             return answer(bandit, state, offer.vectors, ids, offer.context, wanted.delta, wanted.epsilon)
 
