@@ -8,7 +8,8 @@ from linmed.features.column import Column
 from linmed.features.columns import Category, Number, Vector
 from linmed.features.features import Features
 from linmed.features.fourier import Fourier
-from linmed.features.products import Products, outer, plain
+from linmed.features.index import Index, Scan
+from linmed.features.products import Products, join, outer, plain
 
 __all__ = [
     "Catalogue",
@@ -16,10 +17,13 @@ __all__ = [
     "Column",
     "Features",
     "Fourier",
+    "Index",
     "Items",
     "Number",
     "Products",
+    "Scan",
     "Vector",
+    "join",
     "outer",
     "plain",
 ]

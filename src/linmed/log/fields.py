@@ -50,9 +50,7 @@ def chance(
             "log_probability", "log_probability must be given: only where fallback is True it may be None"
         )
     number = (
-        log_probability
-        if type(log_probability) is float
-        else checks.real("log_probability", log_probability)
+        log_probability if type(log_probability) is float else checks.real("log_probability", log_probability)
     )
     if not -math.inf < number <= 1e-9:
         raise checks.BadValue(
