@@ -1,12 +1,13 @@
 """Decisions among a whole catalogue, however large: `linmed.routes` for each version that is served."""
 
+import copy
 import threading
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from linmed.checks import BadValue, Floats
-from linmed.features.index import Scan
+from linmed.features import Scan
 from linmed.policies import CatalogueMED
 from linmed.routes import UNIFORMS, Routed, Routes
 from linmed.serve.joining import Joining
@@ -53,13 +54,16 @@ class Router:
             return self._made
 
     def _make(self) -> Routes:
-        index, coreset = None, None
-        if self._before is not None and self._before.catalogue.precedes(self.catalogue):
-            old = self._before.routes()
-            assert isinstance(old.index, Scan)
-            index, coreset = old.index.following(self.catalogue), old.coreset
-        made = Routes(self.policy, self.catalogue, index or Scan(self.catalogue), self._lift, coreset)
-        _ = made.coreset  # found now, where it is stale
+        before, index, coreset = self._before, Scan(), None
+        if before is not None and before.catalogue.precedes(self.catalogue):
+            old = before.routes()
+            coreset = old.coreset
+            if self.catalogue.largest <= before.catalogue.largest:
+                # Rows larger than all before would have the index write all of them anew, in units in
+                # which the earlier one, that goes on serving, does not read them.
+                index = copy.copy(cast(Scan, old.index))
+        made = Routes(self.policy, cast(Any, self.catalogue), index, self._lift, coreset)
+        made.follow()
         return made
 
     def _lift(self, context: Floats) -> tuple[Floats, Floats]:

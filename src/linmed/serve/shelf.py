@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linmed.checks import BadValue, Floats, Ints
+from linmed.features import Items
 
 NEVER = 2**31 - 1
 """The version until which a row is there that is still there."""
@@ -115,6 +116,14 @@ class Catalogue:
     def newest(self) -> int:
         """The version up to which rows were read."""
         return self._shelf.version
+
+    @cached_property
+    def _items(self) -> Items:
+        return Items(self._shelf.ids, self.matrix, self.live, self.count, self.version)
+
+    def snapshot(self) -> Items:
+        """This version, as `linmed.routes` asks for it; its places are rows."""
+        return self._items
 
     @property
     def largest(self) -> float:
