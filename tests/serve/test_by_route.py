@@ -12,6 +12,8 @@ from linmed.features import Category, Features, Number, Vector
 from linmed.ope import DecisionLog
 from linmed.policies import CatalogueMED
 from linmed.serve.client import Client
+from linmed.serve.database import Database
+from linmed.serve.importing import import_file
 from linmed.serve.joining import Joining
 from linmed.serve.routing import Router
 from linmed.serve.shelf import Catalogue, Rows
@@ -80,8 +82,9 @@ def test_a_shop_of_thousands_survives_a_crash_and_is_judged(tmp_path: Path) -> N
             client.reward("shop", taken[k], 0.5)
         for k, one in enumerate(later):
             client.reward("shop", one, (k % 5) / 4)
-        found = client.evaluate("shop", ["logged", "uniform", "item:item-7"], interval="normal")
-        assert [one["target"] for one in found["results"]] == ["logged", "uniform", "item:item-7"]
+        targets = ["logged", "uniform", f"item:{gone}"]
+        found = client.evaluate("shop", targets, interval="normal")
+        assert [one["target"] for one in found["results"]] == targets
         assert found["judged"] == 290
         client.export("shop", tmp_path / "log.parquet")
         trend = httpx.post(f"{server.url}/v1/bandits/shop/trend", json={}, timeout=300).json()
@@ -119,8 +122,9 @@ def test_the_answer_is_what_the_library_decides_with_the_same_state(app: httpx.C
     seen = set()
     for _ in range(60):
         found = decide(app, context=[1.0, 0.25])
-        place = names.index(found["arm_id"]) - (names.index(found["arm_id"]) > 4)
-        assert (found["arm"], found["probabilities"]) == (place, None)
+        number = names.index(found["arm_id"])
+        place = number - (number > 4)
+        assert (found["arm"], found["probabilities"]) == (number, None)
         if found["fallback"]:
             assert place == law.best
         else:
@@ -219,3 +223,31 @@ def test_what_is_known_of_a_version_serves_the_next_one() -> None:
         scores = np.where(before.live, before.matrix @ state.theta[0], -np.inf)
         assert old == scores.argmax()
         router = after
+
+
+def test_a_log_of_routes_can_be_imported_and_judged_alike(app: httpx.Client, tmp_path: Path) -> None:
+    rng = np.random.default_rng(8)
+    names = [f"i{k}" for k in range(30)]
+    create(app, dim=2, policy={**POLICY, "alpha_emp": 0.3}, reward_range=[0, 1],
+           catalogue={"ids": names, "features": rng.normal(size=(30, 2)).tolist()})  # fmt: skip
+    app.delete("/v1/bandits/b/items/i0")
+    for k in range(150):
+        reward(app, decide(app, context=[]), (k % 3) / 2)
+    (tmp_path / "log.parquet").write_bytes(app.get("/v1/bandits/b/log").content)
+    rows = DecisionLog.open(tmp_path / "log.parquet").table()
+    assert rows["fallback"].to_pylist().count(True) > 0
+    other = Database(f"sqlite:///{tmp_path / 'other.db'}")
+    other.open()
+    import_file(other, tmp_path / "log.parquet", "b")
+    other.close()
+    body = {"targets": ["logged", "uniform", "item:i3"], "interval": "normal"}
+    here = app.post("/v1/bandits/b/evaluate", json=body)
+    assert here.status_code == 200, here.text
+    with application(f"sqlite:///{tmp_path / 'other.db'}") as there:
+        again = there.post("/v1/bandits/b/evaluate", json={**body, "reward_range": [0, 1]})
+        assert again.status_code == 200, again.text
+        assert again.json()["results"] == here.json()["results"]
+        assert here.json()["judged"] == 150
+        trend = app.post("/v1/bandits/b/trend", json={}).json()
+        assert trend["weights"]["refuted"] is False
+        assert trend["reason"] is None

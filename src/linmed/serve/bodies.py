@@ -190,7 +190,10 @@ class DecisionView(BaseModel):
     """A decision and how probable it was before it was drawn."""
 
     decision_id: str
-    arm: int
+    arm: int = Field(
+        description="Which of the arms that were offered; among a whole catalogue by route (CatalogueMED) a "
+        "number that the item keeps, and that may be larger than their count."
+    )
     arm_id: str | None
     probability: float | None = Field(
         description="Null where `fallback` is true. Of an item that was found among a whole catalogue by "

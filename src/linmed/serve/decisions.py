@@ -121,10 +121,10 @@ def _routed(offer: Whole, drawn: Routed) -> dict[str, Any]:
     """The rest of a row whose arm was found by route; where that was the fallback, it has no probability."""
     catalogue, log_p = offer.catalogue, drawn.log_probability
     return {
-        "arm": catalogue.rank(drawn.place),
+        "arm": catalogue.place(drawn.place),
         "arm_id": catalogue.id(drawn.place),
         "arm_count": catalogue.count,
-        "best": catalogue.rank(drawn.best),
+        "best": catalogue.place(drawn.best),
         "log_probability": 0.0 if log_p is None else min(log_p, 0.0),
         "fallback": drawn.fallback,
         "features": b"",

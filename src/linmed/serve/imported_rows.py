@@ -110,7 +110,8 @@ class LogRows:
         texts = {name: self._text(row, name, given[name]) for name in _TEXTS}
         arm, arms, every = given["arm"], given["arms"], given["probabilities"]
         count = next((len(one) for one in (arms, every) if one is not None), given["arm_count"])
-        if arm is None or arm < 0 or (count is not None and arm >= count):
+        placed = arms is None and every is None and texts["arm_id"] is not None  # an item's place
+        if arm is None or arm < 0 or (count is not None and arm >= count and not placed):
             raise self._wrong(row, "arm must be the index of one of its arms", arm)
         if given["arm_count"] not in (None, count) or (every is not None and len(every) != count):
             raise self._wrong(row, "arms, probabilities and arm_count must agree", given["arm_count"])

@@ -33,7 +33,7 @@ _STORED = {  # what columns of the log are made from, where that is not the colu
     "log_probability": ("log_probability", "fallback"),
     "probabilities": ("arm", "arm_count", "log_probability", "log_probabilities"),
     "features": ("features", "context"),
-    "arms": ("arms", "catalogue", "offered", "context"),
+    "arms": ("arms", "catalogue", "offered", "context", "fallback"),
 }
 
 
@@ -92,7 +92,7 @@ class LiveSource:
         last, moment = self.after, -sys.maxsize
         if "arms" in columns:
             largest = sa.select(sa.func.max(decisions.c.arm_count)).where(
-                decisions.c.bandit == self.bandit.id
+                (decisions.c.bandit == self.bandit.id) & decisions.c.fallback.is_(None)
             )
             widest = (self.connection.execute(largest).scalar() or 1) * self.bandit.dim
             rows = min(rows, max(1, AT_ONCE // widest))
@@ -148,7 +148,7 @@ class LiveSource:
         """Every arm's features (K, d): the request's own, or made again from the catalogue it saw."""
         if row.arms is not None:
             return vector(row.arms).reshape(-1, self.bandit.dim)
-        if row.catalogue is None:
+        if row.catalogue is None or row.fallback is not None:
             return None
         features = self._versions(row.catalogue).features
         if row.offered is not None:

@@ -83,6 +83,8 @@ class Catalogue:
 
     def __init__(self, shelf: Shelf):
         self.version, self.used, self.count = shelf.version, shelf.used, shelf.count
+        self.largest = shelf.largest
+        """No number is larger in size."""
         self._shelf, self._until, self._places = shelf, shelf.until, shelf.places
         self._numbers, self.matrix = shelf.numbers, shelf.features[: shelf.used]
 
@@ -124,11 +126,6 @@ class Catalogue:
     def snapshot(self) -> Items:
         """This version, as `linmed.routes` asks for it; its places are rows."""
         return self._items
-
-    @property
-    def largest(self) -> float:
-        """No number is larger in size."""
-        return self._shelf.largest
 
     def precedes(self, later: "Catalogue") -> bool:
         """Whether `later` has the same rows, and perhaps more."""
@@ -187,6 +184,10 @@ class Catalogue:
 
     def __contains__(self, name: str) -> bool:
         return self.row(name) >= 0
+
+    def place(self, row: int) -> int:
+        """By which the item of a row is ordered: it keeps it as long as it is there."""
+        return int(self._places[row])
 
     def rank(self, row: int) -> int:
         """As which item, in their order, that of a row is offered."""
