@@ -6,11 +6,11 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from linmed import checks
 from linmed.checks import Floats, Ints
 from linmed.policies import Forgetful
 from linmed.serve.bandit import Bandit
 from linmed.serve.database import decisions
-from linmed.serve.joining import Joining
 from linmed.serve.numbers import unpack
 from linmed.serve.shelf import Catalogue
 
@@ -81,10 +81,10 @@ def outlook(bandit: Bandit, state: Any, context: Floats | None, shares: dict[str
     user = np.empty(0) if context is None else context
     estimates, predicted = None, None
     if needed == 0 or context is not None:
-        best = largest(catalogue, bandit.joining, state.theta[0], user)
+        best = largest(catalogue, bandit, state, user)
         vectors = bandit.joining.join(catalogue.matrix[best], user)
         predicted = bandit.policy.predict(state, vectors)
-        estimates = np.vecdot(vectors, state.theta[0]) if predicted is None else predicted.mean
+        estimates = bandit.policy.expected(state, vectors) if predicted is None else predicted.mean
     else:
         best = catalogue.order[:SHOWN]
     for rank, row in enumerate(best.tolist()):
@@ -103,7 +103,7 @@ def outlook(bandit: Bandit, state: Any, context: Floats | None, shares: dict[str
     return found
 
 
-def largest(catalogue: Catalogue, joining: Joining, theta: Floats, context: Floats) -> Ints:
+def largest(catalogue: Catalogue, bandit: Bandit, state: Any, context: Floats) -> Ints:
     """The rows of the items with the largest estimates, the largest first; of equal ones the first offered.
 
     A part of the items at a time: of a large catalogue all arms at once would be as large again.
@@ -111,8 +111,8 @@ def largest(catalogue: Catalogue, joining: Joining, theta: Floats, context: Floa
     scores = np.full(catalogue.used, -np.inf)
     for start in range(0, catalogue.used, PART):
         part = slice(start, start + PART)
-        vectors = joining.join(catalogue.matrix[part], context)
-        scores[part] = np.where(catalogue.live[part], np.vecdot(vectors, theta), -np.inf)
+        vectors = checks.for_kernels(bandit.joining.join(catalogue.matrix[part], context))
+        scores[part] = np.where(catalogue.live[part], bandit.policy.expected(state, vectors), -np.inf)
     if catalogue.count > SHOWN:
         least = np.partition(scores, -SHOWN)[-SHOWN]
         rows = np.flatnonzero(scores >= least)

@@ -7,13 +7,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy.engine import Connection
 
 from linmed.checks import BadValue, Floats
+from linmed.policies.models import ModelPolicy
 from linmed.serve.bandit import Bandit, few
 from linmed.serve.bodies import ARMS, ArmId, Context, Finite, example
 from linmed.serve.catalogue import MOST_AT_ONCE, Whole, from_catalogue
 from linmed.serve.errors import Refused, refusing
 from linmed.serve.outlook import SHOWN, context_size, mean_context
 from linmed.serve.server import Server
-from linmed.verdict import DELTA, judge, look
+from linmed.verdict import DELTA, look, looker
 
 MOST_WORK = 1e10
 """K·d² that one request may ask for, some ten seconds."""
@@ -131,8 +132,10 @@ def answer(
     epsilon: float,
 ) -> dict[str, Any]:
     """The verdict on vectors (K,d), called `ids`, as the API shows it."""
-    by = judge(bandit.policy, delta)
+    by = looker(bandit.policy, delta)
     count, dim = vectors.shape
+    if isinstance(by, ModelPolicy):  # every arm is a direction of its own
+        dim = count
     if count * dim * dim > MOST_WORK:
         raise BadValue("arm_ids", f"arm_ids: {count} arms of {dim} features are too many at once: name fewer")
     found = look(by, state, np.ascontiguousarray(vectors), epsilon)
