@@ -92,7 +92,7 @@ def outlook(bandit: Bandit, state: Any, context: Floats | None, shares: dict[str
         found["arms"].append(
             {
                 "id": name,
-                "place": catalogue.rank(row),
+                "place": int(catalogue.ranks[row]),
                 "features": catalogue.matrix[row].tolist(),
                 "estimate": None if estimates is None else float(estimates[rank]),
                 "lower": None if predicted is None else float(predicted.lower[rank]),
@@ -118,5 +118,4 @@ def largest(catalogue: Catalogue, bandit: Bandit, state: Any, context: Floats) -
         rows = np.flatnonzero(scores >= least)
     else:
         rows = catalogue.order
-    ranks = np.array([catalogue.rank(row) for row in rows.tolist()])
-    return rows[np.lexsort((ranks, -scores[rows]))][:SHOWN]
+    return rows[np.lexsort((catalogue.ranks[rows], -scores[rows]))][:SHOWN]

@@ -162,7 +162,8 @@ class Catalogue:
         return tuple(names[row] for row in self.order)
 
     @cached_property
-    def _ranks(self) -> Ints:
+    def ranks(self) -> Ints:
+        """As which item, in their order, that of each row is offered, (used,); −1 where there is none."""
         found = np.full(self.used, -1)
         found[self.order] = np.arange(self.count)
         return found
@@ -189,10 +190,6 @@ class Catalogue:
         """By which the item of a row is ordered: it keeps it as long as it is there."""
         return int(self._places[row])
 
-    def rank(self, row: int) -> int:
-        """As which item, in their order, that of a row is offered."""
-        return int(self._ranks[row])
-
     def places(self, wanted: Sequence[str]) -> NDArray[np.uint32]:
         """As which items, in their order, those called `wanted` are offered."""
         if not wanted:
@@ -201,7 +198,7 @@ class Catalogue:
         if min(rows) < 0:
             i = rows.index(-1)
             raise BadValue(f"arm_ids[{i}]", f"arm_ids[{i}]: {wanted[i]!r} is not in the catalogue")
-        return self._ranks[rows].astype(np.uint32)
+        return self.ranks[rows].astype(np.uint32)
 
     def same_items(self, other: "Catalogue") -> bool:
         """Whether `other` has the same items in the same order."""
