@@ -23,9 +23,9 @@ def load_study() -> ModuleType:
 
 
 def routed(n: int, seed: int, keep: float = 0.8, size: int = 5, **more: object) -> DecisionLog:
-    """Decisions of a policy that does not learn: item 0 is the best, proposed 0.6 of the time.
+    """Decisions of a policy that does not learn: item 0 is the best, and the others are proposed 0.08 each.
 
-    Others are proposed evenly and accepted with probability `keep`. Item i pays 1 with probability (i + 1)/10.
+    They are accepted with probability `keep`. Item i pays 1 with probability (i + 1)/10.
     """
     return DecisionLog.from_table({**columns(n, seed, keep, size), **more})
 
