@@ -10,11 +10,12 @@ from pathlib import Path
 from textwrap import indent
 
 import pytest
+import yaml
 
 import linmed
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def python_blocks(page):
@@ -43,6 +44,23 @@ def test_links_between_the_docs_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
         if "://" not in target:
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_what_contributors_are_told_to_copy_exists():
+    named = re.findall(r"`((?:src|tests|benchmarks)/[^`]*)`", (ROOT / "CONTRIBUTING.md").read_text())
+    assert len(named) > 5
+    for path in named:
+        assert (ROOT / path).exists(), path
+
+
+def test_hosted_checks_call_our_own_commands():
+    workflow = yaml.safe_load((ROOT / ".github/workflows/check.yml").read_text())
+    commands = [step["run"] for job in workflow["jobs"].values() for step in job["steps"] if "run" in step]
+    assert ".ci/run" in commands
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
+    lint = (ROOT / "Makefile").read_text().partition("\nlint:")[2].partition("\n\n")[0]
+    for hook in hooks:
+        assert Path(hook["entry"].split()[0]).name in lint
 
 
 def modules_with_doctests():

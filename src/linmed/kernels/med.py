@@ -117,9 +117,8 @@ class MedRule(NamedTuple):
         share = 0.0
         if scratch.alpha_opt > 0.0:
             share = scratch.alpha_opt / counts(self, belief, s, arms, p, blocks, n, scratch)
-        total = unnormalised(best, self.alpha_emp, share, K, scratch)
-        if scratch.q[best] == 0.0:
-            total = renormalise(K, log_f, scratch.q, scratch.weight, scratch.sums)
+        unnormalised(best, self.alpha_emp, share, K, scratch)
+        total = settle_mass(self, best, K, scratch)
         extra = -1
         if self.explore and largest > EXPLORE:
             extra = 0
@@ -138,6 +137,35 @@ class MedRule(NamedTuple):
             arms, p, blocks, n, scratch.log_f, scratch.root, self.version, self.optimal, scratch.scale,
             scratch.design, scratch.weight, scratch.desk,
         )  # fmt: skip
+
+    def settle_mass(self, best, K, scratch):
+        """Z = Σ q f, by which all probabilities will be divided."""
+        if scratch.q[best] == 0.0:
+            return renormalise(K, scratch.log_f, scratch.q, scratch.weight, scratch.sums)
+        return sum_of(scratch.sums)
+
+
+class OneTrialRule(MedRule):
+    """q f as it stands, and what is missing to 1 for â: one trial of the rejection that p ∝ q f asks for.
+
+    A proposal from q is played with probability f, and else â, whose own f is 1. So q f is the probability of
+    every other arm, whatever the others are.
+    """
+
+    __slots__ = ()
+
+    def settle_mass(self, best, K, scratch):
+        """1, as far as numbers go."""
+        rejected = max(0.0, 1.0 - sum_of(scratch.sums))
+        scratch.q[best] += rejected
+        scratch.weight[best] += rejected
+        scratch.sums[best // LANES] += rejected
+        return sum_of(scratch.sums)
+
+
+@by_class
+def settle_mass(rule, best, K, scratch):
+    """The sum of the weights, when what the rule does about their being less than 1 is done."""
 
 
 @by_class
@@ -289,7 +317,7 @@ def augmented_counts(arms, p, blocks, n, log_f, root, version, optimal, scale, c
 
 @inlined
 def unnormalised(best, alpha_emp, share, K, scratch):
-    """Writes q_t = even + share·count + α_emp·1{best} and weight = q_t f_t; returns their sum."""
+    """Writes q_t = even + share·count + α_emp·1{best} and weight = q_t f_t, with sums of every eight."""
     q, weight, sums = scratch.q, scratch.weight, scratch.sums
     for first in range(0, K, LANES):
         part = load(scratch.even, first)
@@ -303,8 +331,13 @@ def unnormalised(best, alpha_emp, share, K, scratch):
     q[best] += alpha_emp
     weight[best] = q[best] * (scratch.root[best] * scratch.root[best])
     sums[best // LANES] = sum_lanes(load(weight, best // LANES * LANES))
+
+
+@inlined
+def sum_of(sums):
+    """Of all weights, by their sums of every eight."""
     total = 0.0
-    for i in range((K + LANES - 1) // LANES):
+    for i in range(sums.shape[0]):
         total += sums[i]
     return total
 

@@ -45,6 +45,8 @@ REWARDS = pa.schema(
         ("reward_time", TIME),
     ]
 )
+FEATURES = "linmed.features"
+"""Key of a file's metadata under which JSON says how features were made of contexts and items."""
 MOST_NUMBERS = 2**31 - 1
 """How many numbers one array of lists can hold: its offsets have 32 bits."""
 

@@ -8,13 +8,14 @@ at all: a killed process loses only what had not been flushed.
 
 import atexit
 import functools
+import json
 import os
 import re
 import threading
 import time as clock
 import uuid
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -30,7 +31,7 @@ from linmed.files import write_atomically
 from linmed.log.fields import chance, finite, int64, law, text
 from linmed.log.lock import DirectoryLock
 from linmed.log.parquet import decision_files, late_rewards, reading
-from linmed.log.schema import LATER, MOST_NUMBERS, REWARDS, SCHEMA, microseconds, ragged
+from linmed.log.schema import FEATURES, LATER, MOST_NUMBERS, REWARDS, SCHEMA, microseconds, ragged
 
 ROW_BYTES = 1000  # what a row in the buffer weighs beside its arrays, about
 
@@ -92,6 +93,7 @@ class LogWriter:
         self._pending: dict[str, tuple[str, int]] = {}  # decision without a reward → its file and row
         self._seen = _Seen()
         self._late: list[tuple[str, str, int, float, int]] = []
+        self._description: dict[str, str] | None = None
         self._oldest: float | None = None  # when the oldest row in the buffer was added
         self._lock = threading.RLock()
         self._directory = DirectoryLock(self.path)
@@ -218,6 +220,10 @@ class LogWriter:
 
             self._flush_if_due(take_back)
 
+    def describe(self, features: Mapping[str, Any]) -> None:
+        """Have the files from now on say how features were made, in JSON: see `DecisionLog.features`."""
+        self._description = {FEATURES: json.dumps(features)}
+
     def flush(self) -> None:
         """Write the buffer to disk; when this returns it survives a crash."""
         with self._lock:
@@ -228,7 +234,8 @@ class LogWriter:
             if self._rows:
                 rows = self._rows.values()
                 columns = [_column(field, [row[field.name] for row in rows]) for field in SCHEMA]
-                self._write(self._part, pa.table(columns, schema=SCHEMA))
+                table = pa.table(columns, schema=SCHEMA)
+                self._write(self._part, table.replace_schema_metadata(self._description))
                 self._seen.add(list(self._rows))
             self._start_part()
 

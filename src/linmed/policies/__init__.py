@@ -1,6 +1,7 @@
 """The policies. Being exported here makes one known everywhere: contract suite, CLI, reports, service."""
 
 from linmed.policies.base import Choice, Policy, Prediction, Properties, State
+from linmed.policies.catalogue_med import CatalogueMED
 from linmed.policies.e2d import E2D
 from linmed.policies.exp2 import EXP2
 from linmed.policies.forgetful import Forgetful
@@ -26,6 +27,7 @@ __all__ = [
     "EXP2",
     "GLMMED",
     "OFUL",
+    "CatalogueMED",
     "Choice",
     "DLinUCB",
     "EpsilonGreedy",

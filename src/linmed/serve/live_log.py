@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from sqlalchemy.engine import Connection, Row
 
 from linmed.checks import Floats
+from linmed.features import join
 from linmed.log import AT_ONCE, SCHEMA, Malformed, ragged, write_parquet
 from linmed.serve import store
 from linmed.serve.bandit import Bandit
-from linmed.serve.catalogue import join
 from linmed.serve.database import decisions, items, now, rewards
 from linmed.serve.decisions import log_probabilities
 from linmed.serve.items import catalogue_at

@@ -1,0 +1,29 @@
+"""Maps from (context, item) to the features of an arm, and catalogues of items.
+
+A map is declared once, kept as JSON, and shared by agent, log and service. Nothing here knows a policy.
+"""
+
+from linmed.features.catalogue import Catalogue, Items
+from linmed.features.column import Column
+from linmed.features.columns import Category, Number, Vector
+from linmed.features.features import Features
+from linmed.features.fourier import Fourier
+from linmed.features.index import Index, Scan
+from linmed.features.products import Products, join, outer, plain
+
+__all__ = [
+    "Catalogue",
+    "Category",
+    "Column",
+    "Features",
+    "Fourier",
+    "Index",
+    "Items",
+    "Number",
+    "Products",
+    "Scan",
+    "Vector",
+    "join",
+    "outer",
+    "plain",
+]

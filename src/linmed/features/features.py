@@ -1,0 +1,234 @@
+"""`Features`: from a context and an item to the vector that a policy sees, declared once."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from linmed import checks
+from linmed.checks import BadType, BadValue, Floats
+from linmed.features.column import Column
+from linmed.features.products import Products, Span, chosen, outer, plain
+from linmed.features.side import Side, matrix_sizes
+from linmed.features.tables import table
+
+FORMAT = 1
+"""Version of the JSON that `Features.to_dict` makes."""
+Interactions = Literal["plain", "outer"] | tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Features:
+    """A map from (context, item) to the features of an arm. Immutable, and JSON by `to_dict`.
+
+    >>> from linmed.features import Category, Features, Number
+    >>> map = Features(context=[Category("device", ["phone", "desk"])], item=[Number("price", scale=(10, 5))])
+    >>> map.names
+    ('price×device=phone', 'price×device=desk', 'price', 'device=phone', 'device=desk', '1')
+    >>> map.arms([{"price": 5}, {"price": 20}], {"device": "phone"})[1].tolist()
+    [2.0, 0.0, 2.0, 1.0, 0.0, 1.0]
+
+    With e the numbers of the item's columns and x those of the context's, `interactions` says what is made of
+    them. "outer" (the default): (e, 1) ⊗ (x, 1), so that every feature of an item has a line of its own in
+    the context. "plain": (e, x, 1): whatever the context, the ranking of the items is the same. Pairs
+    [("device", "price"), …] of a context's column and an item's: (e, x, 1) and the products of these.
+    `intercept=False` leaves the 1s out.
+
+    What is unknown (a category that nobody listed) or missing has a defined answer: see each column.
+    """
+
+    context: tuple[Column, ...] = ()
+    item: tuple[Column, ...] = ()
+    interactions: Interactions = "outer"
+    intercept: bool = True
+
+    def __post_init__(self) -> None:
+        for side in ("context", "item"):
+            object.__setattr__(self, side, _columns(side, getattr(self, side)))
+        checks.flag("intercept", self.intercept)
+        object.__setattr__(self, "interactions", self._checked(self.interactions))
+        if not self.item and not self.context:
+            raise BadValue("item", "item and context are both empty: there is nothing to make features of")
+
+    def _checked(self, given: Any) -> Interactions:
+        if isinstance(given, str):
+            named: Interactions = checks.option("interactions", given, ("plain", "outer"))
+            return named
+        if not isinstance(given, Sequence):
+            text = f"interactions must be 'plain', 'outer' or a list of pairs, got {given!r}"
+            raise BadType("interactions", text)
+        sides = {column.name for column in self.context}, {column.name for column in self.item}
+        pairs = []
+        for pair in given:
+            if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
+                text = f"interactions must hold pairs (a context's column, an item's), got {pair!r}"
+                raise BadType("interactions", text)
+            for name, known, side in zip(pair, sides, ("context", "item"), strict=True):
+                if name not in known:
+                    have = ", ".join(sorted(map(repr, known))) or "none"
+                    text = f"interactions has {pair!r}: {name!r} is no column of {side}, which has {have}"
+                    raise BadValue("interactions", text)
+            pairs.append((pair[0], pair[1]))
+        if len(set(pairs)) < len(pairs):
+            raise BadValue("interactions", f"interactions has a pair twice: {pairs}")
+        return tuple(pairs)
+
+    def fit(self, contexts: Any = None, items: Any = None) -> "Features":
+        """This map with the categories and scales that it lacks learned from tables."""
+        fitted: dict[str, Any] = {}
+        for side, argument, given in (("context", "contexts", contexts), ("item", "items", items)):
+            if given is not None:
+                found = table(argument, given, matrix_sizes(getattr(self, side)))
+                fitted[side] = tuple(column.fit(found, argument) for column in getattr(self, side))
+        return replace(self, **fitted)
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """What `fit` has still to learn, in words."""
+        return tuple(column.unknown for column in (*self.context, *self.item) if column.unknown)
+
+    @property
+    def dim(self) -> int:
+        """d: the features of an arm."""
+        return self.products.dim
+
+    @property
+    def item_width(self) -> int:
+        """de: the numbers of an item."""
+        return self.item_side.width
+
+    @property
+    def context_width(self) -> int:
+        """dx: the numbers of a context."""
+        return self.context_side.width
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What each feature of an arm is, (d,)."""
+        items, contexts = (*self.item_side.labels, ""), (*self.context_side.labels, "")
+        pairs = zip(self.products.item.tolist(), self.products.context.tolist(), strict=True)
+        return tuple("×".join(filter(None, (items[i], contexts[j]))) or "1" for i, j in pairs)
+
+    def encode_context(self, context: Any) -> Floats:
+        """x (dx,): a dictionary, a row of any table, or, where all columns are numbers, an array."""
+        self._check_known(self.context, "context")
+        return self.context_side.encode(context)
+
+    def encode_contexts(self, contexts: Any) -> Floats:
+        """(n, dx): a table, or a list of rows."""
+        self._check_known(self.context, "contexts")
+        return self.context_side.encode_all(contexts)
+
+    def encode_items(self, items: Any) -> Floats:
+        """E (K, de): a table, or a list of rows."""
+        self._check_known(self.item, "items")
+        return self.item_side.encode_all(items)
+
+    def join(self, items: NDArray[np.floating], context: Floats) -> Floats:
+        """Arms (K, d) from E (K, de) and x (dx,)."""
+        return self.products.join(*self._shaped(items, context))
+
+    def lift(self, context: ArrayLike) -> tuple[Floats, Floats]:
+        """B (d, de) and c (d,) with `join(E, x)` = E Bᵀ + c: what an arm is in the space of items."""
+        return self.products.lift(self._shaped(np.empty((0, self.item_width)), context)[1])
+
+    def arms(self, items: Any, context: Any) -> Floats:
+        """Arms (K, d) from tables and rows as they come."""
+        return self.products.join(self.encode_items(items), self.encode_context(context))
+
+    def _shaped(self, items: Any, context: Any) -> tuple[NDArray[np.floating], Floats]:
+        matrix, vector = np.asarray(items), checks.floats("context", context)
+        if matrix.ndim != 2 or matrix.shape[1] != self.item_width:
+            text = f"items must have shape (K, {self.item_width}) as from encode_items, got {matrix.shape}"
+            raise BadValue("items", text)
+        if vector.shape != (self.context_width,):
+            wanted = f"({self.context_width},) as from encode_context"
+            raise BadValue("context", f"context must have shape {wanted}, got {vector.shape}")
+        return matrix, vector
+
+    def _check_known(self, columns: tuple[Column, ...], argument: str) -> None:
+        for column in columns:
+            if column.unknown is not None:
+                text = f"{column.unknown} is not known yet: use the map that fit({argument}=…) returns"
+                raise BadValue("features", text)
+
+    @cached_property
+    def context_side(self) -> Side:
+        """The context's columns, laid out."""
+        return Side(self.context, "context")
+
+    @cached_property
+    def item_side(self) -> Side:
+        """The items' columns, laid out."""
+        return Side(self.item, "items")
+
+    @cached_property
+    def products(self) -> Products:
+        """Which entries of item and context each feature is the product of."""
+        widths = self.item_width, self.context_width
+        if isinstance(self.interactions, str):
+            made = {"plain": plain, "outer": outer}[self.interactions](*widths, self.intercept)
+        else:
+            spans: list[tuple[Span, Span]] = []
+            for c, i in self.interactions:
+                of_context, of_item = self.context_side.span(c), self.item_side.span(i)
+                assert of_context is not None
+                assert of_item is not None
+                spans.append((of_context, of_item))
+            made = chosen(*widths, spans, self.intercept)
+        if made.dim == 0:
+            text = "interactions 'outer' without an intercept needs columns of context and of item"
+            raise BadValue("interactions", text)
+        return made
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON."""
+        pairs = self.interactions if isinstance(self.interactions, str) else [*map(list, self.interactions)]
+        return {
+            "format": FORMAT,
+            "context": [column.to_dict() for column in self.context],
+            "item": [column.to_dict() for column in self.item],
+            "interactions": pairs,
+            "intercept": self.intercept,
+        }
+
+    @classmethod
+    def from_dict(cls, config: Mapping[str, Any]) -> "Features":
+        """The map that `to_dict` described."""
+        if not isinstance(config, Mapping):
+            raise BadType("features", f"features must be a dictionary from to_dict, got {config!r}")
+        if config.get("format") != FORMAT:
+            text = f"features have format {config.get('format')!r}; this release of linmed reads {FORMAT}"
+            raise BadValue("format", text)
+        given = {key: value for key, value in config.items() if key != "format"}
+        for name in sorted(set(given) ^ {"context", "item", "interactions", "intercept"}):
+            raise BadValue(
+                name, f"features must have context, item, interactions and intercept; see {name!r}"
+            )
+        return cls(**{key: _read(key, value) for key, value in given.items()})
+
+
+def _columns(side: str, given: Any) -> tuple[Column, ...]:
+    if isinstance(given, (str, Column, Mapping)) or not hasattr(given, "__iter__"):
+        raise BadType(side, f"{side} must be a list of columns such as [Number('age')], got {given!r}")
+    columns = tuple(given)
+    for column in columns:
+        if not isinstance(column, Column):
+            hint = f"; write Number({column!r}) or Category({column!r})" if isinstance(column, str) else ""
+            raise BadType(side, f"{side} must be a list of columns, got {column!r} in it{hint}")
+    names = [column.name for column in columns]
+    if len(set(names)) < len(names):
+        twice = next(name for i, name in enumerate(names) if name in names[:i])
+        raise BadValue(side, f"{side} has two columns called {twice!r}")
+    return columns
+
+
+def _read(key: str, value: Any) -> Any:
+    if key in ("context", "item"):
+        if not isinstance(value, Sequence) or isinstance(value, str):
+            raise BadType(key, f"{key} must be a list of columns, got {value!r}")
+        return [Column.from_dict(each) for each in value]
+    return value

@@ -1,0 +1,55 @@
+"""Columns for a table that nobody described."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from linmed.checks import BadValue
+from linmed.features.column import Column
+from linmed.features.columns import Category, Number, Vector
+from linmed.features.tables import Table
+from linmed.features.values import plain
+
+MOST_TEXTS = 50
+"""More different texts than these are no category that anybody would have meant."""
+
+
+def guessed(table: Table, without: str) -> tuple[Column, ...]:
+    """Numbers as `Number`, booleans as 0 and 1, text as `Category`, lists as `Vector`; all but one field."""
+    return tuple(_column(table, name) for name in table.names if name != without)
+
+
+def _column(table: Table, name: str) -> Column:
+    values = table(name)
+    if isinstance(values, np.ndarray):
+        if values.ndim == 2:
+            return Vector(name, values.shape[1])
+        return Number(name, scale=None) if values.dtype.kind == "b" else Number(name)
+    found = [value for value in map(_value, values) if value is not None]
+    if found and all(isinstance(value, bool) for value in found):
+        return Number(name, scale=None)
+    if found and all(isinstance(value, (int, float)) for value in found):
+        return Number(name)
+    if found and all(isinstance(value, str) for value in found):
+        different = len(set(found))
+        if different <= MOST_TEXTS:
+            return Category(name)
+        raise _undecided(table, name, f"has {different} different texts")
+    sizes = {len(value) for value in found if isinstance(value, (Sequence, np.ndarray))}
+    if len(sizes) == 1 and not any(isinstance(value, (str, int, float)) for value in found):
+        return Vector(name, sizes.pop())
+    raise _undecided(
+        table, name, "is neither numbers nor text nor vectors of one size" if found else "is empty"
+    )
+
+
+def _value(value: Any) -> Any:
+    return value if isinstance(value, (str, Sequence, np.ndarray)) else plain(value)
+
+
+def _undecided(table: Table, name: str, why: str) -> BadValue:
+    text = (
+        f"{table.where}[{name!r}] {why}; say what it is: features=Features(item=[Category({name!r}, …), …])"
+    )
+    return BadValue("features", text)

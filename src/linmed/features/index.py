@@ -1,0 +1,141 @@
+"""Which items of a catalogue have the largest inner product with a query: exactly, or by a graph.
+
+An index answers the same query in the same way as long as its `version` is the same. A decision is defined
+with whatever it answers, and logs the version.
+"""
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from linmed import checks
+from linmed.checks import Floats, Ints
+from linmed.features.catalogue import Items
+from linmed.kernels.scan import doubt, longest, settle
+
+BLOCK = 1 << 22
+"""Numbers of a block that is looked at together: 16 MiB of single precision."""
+LONGEST = 1e30
+"""Largest norm of an item stored in single precision: sums of products cannot overflow."""
+
+
+class Index(Protocol):
+    """Items by inner product. Places are rows of the catalogue's matrix."""
+
+    @property
+    def version(self) -> str:
+        """Tells apart what may answer differently."""
+
+    def follow(self, items: Items) -> None:
+        """Answer for the catalogue as it is now. Rows are never used again, so it says itself what is new."""
+
+    def top(self, queries: Floats, k: int) -> Ints:
+        """The places of the k best for each query (B, de), best first: (B, k), −1 where there are no more."""
+
+
+class Scan:
+    """Exact: all items are looked at, in blocks of single precision; what may be among the best is settled
+    in double. The answer depends on the catalogue alone; on ties the lowest place is the better one.
+
+    A matrix of float64 is held once more in single precision. One of float32 or float16, mapped from a file
+    or not, is read where it stands.
+    """
+
+    def __init__(self) -> None:
+        self._items: Items | None = None
+        self._unit = 1.0  # a power of two
+        self._copy = np.empty((0, 0), dtype=np.float32)  # of a matrix of float64, in these units
+        self._rows = 0  # that have been read
+        self._reach = 0.0  # their largest norm, in these units
+
+    @property
+    def version(self) -> str:
+        """That of the catalogue: nothing else matters."""
+        return "scan" if self._items is None else f"scan-{self._items.version}"
+
+    def follow(self, items: Items) -> None:
+        """Answer for the catalogue as it is now; of its rows the new ones are read."""
+        if items is self._items:
+            return
+        before, matrix = self._items, items.matrix
+        if before is None or before.matrix.dtype != matrix.dtype or len(before.matrix) > len(matrix):
+            self._rows, self._reach, self._unit = 0, 0.0, 1.0
+        if matrix.dtype == np.float64:
+            self._copy_from(matrix)
+        for first in range(self._rows, len(matrix), self._step(matrix)):
+            rows = self._block(matrix, first, self._step(matrix))[1]
+            self._reach = max(self._reach, float(longest(rows)))
+        if self._reach > LONGEST:
+            raise checks.BadValue(
+                "matrix",
+                f"items in single precision must have norms of at most {LONGEST:g}, got {self._reach:g}; "
+                "give them as float64",
+            )
+        self._items, self._rows = items, len(matrix)
+
+    def top(self, queries: Floats, k: int) -> Ints:
+        """The places of the k best for each query (B, de), best first: (B, k), −1 where there are no more."""
+        if self._items is None:
+            raise ValueError("an index must follow a catalogue before it is asked")
+        matrix, live = self._items.matrix, self._items.live
+        units = in_powers_of_two(checked_queries(queries, matrix.shape[1]))
+        norms = np.sqrt((units * units).sum(axis=1))
+        slack = np.array([doubt(matrix.shape[1], 1.001 * self._reach * norm) for norm in norms.tolist()])
+        exact, single = units / self._unit, units.astype(np.float32)
+        places = np.full((len(units), k), -1, dtype=np.int64)
+        values = np.full((len(units), k), -np.inf)
+        step = self._step(matrix, len(units))
+        room = np.empty(len(units) * step, dtype=np.float32)
+        for first in range(0, len(matrix), step):
+            rows, block = self._block(matrix, first, step)
+            scores = room[: len(units) * len(rows)].reshape(len(units), len(rows))
+            np.matmul(single, block.T, out=scores)
+            settle(scores, rows, live[first : first + step], first, exact, slack, places, values)
+        return places
+
+    @staticmethod
+    def _step(matrix: NDArray[Any], queries: int = 1) -> int:
+        """Rows of a block."""
+        return max(1024, BLOCK // max(queries, int(matrix.shape[1])))
+
+    def _block(self, matrix: NDArray[Any], first: int, step: int) -> tuple[NDArray[Any], NDArray[np.float32]]:
+        """Some rows in a precision that kernels know, and in single precision."""
+        rows = np.asarray(matrix[first : first + step])
+        if rows.dtype == np.float64:
+            return rows, self._copy[first : first + len(rows)]
+        single = rows.astype(np.float32, copy=False)
+        return single, single
+
+    def _copy_from(self, matrix: NDArray[Any]) -> None:
+        """Have the new rows in single precision, and all of them where they do not fit into the units."""
+        step = self._step(matrix)
+        starts = range(self._rows, len(matrix), step)
+        largest = max((float(np.abs(matrix[i : i + step]).max()) for i in starts), default=0.0)
+        if self._rows == 0 or largest > self._unit:
+            self._unit = max(self._unit if self._rows else 0.0, float(np.ldexp(1.0, np.frexp(largest)[1])))
+            self._rows, self._reach = 0, 0.0
+        if len(self._copy) < len(matrix) or self._copy.shape[1] != matrix.shape[1]:
+            room = len(matrix) + (len(matrix) // 4 if self._rows else 0)
+            grown = np.empty((room, matrix.shape[1]), dtype=np.float32)
+            if self._rows:
+                grown[: self._rows] = self._copy[: self._rows]
+            self._copy = grown
+        for i in range(self._rows, len(matrix), step):
+            rows = matrix[i : i + step]
+            self._copy[i : i + len(rows)] = rows / self._unit
+
+
+def in_powers_of_two(queries: Floats) -> Floats:
+    """The same directions (B, de), their largest entries between ½ and 1: nothing but exponents changes."""
+    exponents = np.frexp(np.abs(queries).max(axis=1))[1]
+    scaled: Floats = np.ldexp(queries, -exponents[:, None])
+    return scaled
+
+
+def checked_queries(queries: Floats, dim: int) -> Floats:
+    """`queries` (B, de), checked."""
+    array = checks.floats("queries", queries)
+    if array.ndim != 2 or array.shape[1] != dim:
+        raise checks.BadValue("queries", f"queries must have shape (B, {dim}), got {array.shape}")
+    return array

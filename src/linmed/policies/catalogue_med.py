@@ -1,0 +1,38 @@
+"""CatalogueMED: minimum empirical divergence by one trial of its rejection, for any number of arms."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from linmed.kernels.med import OneTrialRule
+from linmed.policies.base import Properties
+from linmed.policies.linmed import MedPolicy
+from linmed.policies.shares import Shares
+
+
+@dataclass(frozen=True)
+class CatalogueMED(Shares, MedPolicy):
+    """Propose an arm by LinMED's q_t and play it with probability f_t, else play the empirically best one, â.
+
+    p_t(a) = q_t(a) f_t(a) for every a ≠ â. LinMED divides this by its sum over all arms, which alone needs
+    all of them; here the rest goes to â. So p_t(a) = Z p(a) with LinMED's p and Z = Σ q_t f_t, at least
+    α_emp, and â is played no less often. Among arms in a matrix it is a policy like any other;
+    `linmed.routes` decides among millions of items, each with its exact probability.
+
+    >>> CatalogueMED().name, CatalogueMED(alpha_emp=0.5, sigma=0.1).name
+    ('CatalogueMED-90', 'CatalogueMED-50 (sigma=0.1)')
+    """
+
+    properties: ClassVar[Properties] = Properties(
+        reference="LinMED by one trial of its rejection",
+        minimax="d √n, argued",
+        instance="d² log²(n) / Δ, argued",
+        computable="closed form",
+        all_arms="yes",
+        randomised=True,
+    )
+    designs: ClassVar[tuple[str, ...]] = ("approx", "optimal")
+
+    @property
+    def rule(self) -> OneTrialRule:
+        """q_t f_t, and the rest to â."""
+        return OneTrialRule(*self._shares)

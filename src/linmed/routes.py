@@ -1,0 +1,372 @@
+"""Decisions among a catalogue of any size, whose probability is known without a pass over it.
+
+`CatalogueMED` proposes an item by q and plays it with probability f, else the empirically best one, â. By
+which of these routes an item was played is part of the decision:
+
+    accepted   the proposal, which was kept
+    explore    while some leverage exceeds 1, with probability ½: the item w of largest leverage
+    fallback   â, because the proposal was not kept
+
+P(a, not by fallback) = q(a)f(a), or ½q(a)f(a) + ½·1{a = w} in the second case, in closed form for every item.
+The probability of a fallback alone would need a sum over all items; its rows are logged without one, and an
+evaluation gives them weight 0.
+
+What is exact: that number, for the policy as it is defined by what the index answers: â, and the coreset, the
+few items on which the design stands. A wrong answer of an approximate index makes another policy, not a wrong
+probability.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from linmed import checks
+from linmed.checks import Bools, Floats, Ints
+from linmed.features import Catalogue, Index, Items, Scan
+from linmed.kernels.design import approx_design
+from linmed.kernels.med import EQUAL, EXPLORE
+from linmed.kernels.routes import (
+    kept,
+    lever_items,
+    log_routes,
+    optimal_of_scaled,
+    raise_item,
+    see,
+    take_out,
+    weigh_items,
+)
+from linmed.policies import CatalogueMED
+
+Lift = Callable[[Any], tuple[Floats, Floats]]
+"""From an encoded context to B (d, de) and c (d,): the arm of an item e is B e + c."""
+Route = Literal["accepted", "explore", "fallback"]
+ROUTES: tuple[Route, ...] = ("accepted", "explore", "fallback")
+UNIFORMS = 4
+"""Random numbers of one decision: explore or not, which part of q, which item of it, kept or not."""
+POOL = 8
+"""Items that each query for extremes asks for."""
+STALE = 0.01
+"""Share of the catalogue that may change before the coreset is made anew."""
+_RUN = 1 << 12  # rows between places where the live ones before them are counted
+_WIDEST = 1e60  # what an infinite radius is taken for
+
+
+class Sight(NamedTuple):
+    """What a belief says of items in their own space, in one context: see `linmed.kernels.routes`."""
+
+    B: Floats  # (d,de)
+    c: Floats  # (d,)
+    theta: Floats  # (de,) Bᵀθ̂
+    inverse: Floats  # (de,de) BᵀV⁻¹B
+    cross: Floats  # (de,) BᵀV⁻¹c
+    constant: float  # cᵀV⁻¹c
+    sharpness: float  # 1/√β
+
+
+class Routed(NamedTuple):
+    """A decision."""
+
+    place: int
+    """Row of the catalogue."""
+    route: Route
+    log_probability: float | None
+    """Of playing this item by any route but the fallback; None for a fallback."""
+    features: Floats
+    """The arm B e + c (d,)."""
+    best: int
+    """â: what the index answered."""
+    catalogue_version: int
+    index_version: str
+    coreset_version: int
+
+    @property
+    def probability(self) -> float | None:
+        """exp of `log_probability`."""
+        return None if self.log_probability is None else math.exp(self.log_probability)
+
+    @property
+    def fallback(self) -> bool:
+        """Whether the proposal was not kept."""
+        return self.route == "fallback"
+
+
+@dataclass(frozen=True)
+class Coreset:
+    """Extreme items of a catalogue, and the catalogue for which they were found."""
+
+    places: Ints
+    version: int
+    rows: int
+    count: int
+
+    def stale(self, items: Items) -> bool:
+        """Whether more than STALE of the catalogue has changed since."""
+        added = len(items.matrix) - self.rows
+        removed = self.count + added - items.count
+        return max(items.version - self.version, added + removed) > STALE * self.count
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready; `from_dict` is its inverse."""
+        numbers = {"version": self.version, "rows": self.rows, "count": self.count}
+        return {"places": self.places.tolist(), **numbers}
+
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, Any]) -> "Coreset":
+        """What `to_dict` wrote."""
+        places = np.array(saved["places"], dtype=np.int64)
+        return cls(places, saved["version"], saved["rows"], saved["count"])
+
+
+def rows_of(items: Items, places: Ints) -> Floats:
+    """The encoded items at these places, in double precision."""
+    return checks.for_kernels(np.asarray(items.matrix[places], dtype=np.float64))
+
+
+def find_coreset(items: Items, index: Index) -> Coreset:
+    """Betke and Henk's directions through the index, then ApproxDesign over all that was found on the way.
+
+    Each direction is the part of an axis that no earlier one covers; what is covered is the difference of the
+    two extreme items. Where the index is exact these are the paper's BH set of the whole catalogue.
+    """
+    dim = items.matrix.shape[1]
+    P, line = np.eye(dim), np.empty(dim)
+    pool: set[int] = set()
+    for axis in range(dim):
+        direction = P[axis].copy()
+        if not np.abs(direction).max() > 1e-10:
+            continue
+        high, low = index.top(np.stack([direction, -direction]), POOL)
+        if high[0] < 0:
+            break
+        pool.update(high[high >= 0].tolist(), low[low >= 0].tolist())
+        ends = rows_of(items, np.array([high[0], low[0]]))
+        apart = ends[0] - ends[1]
+        take_out(P, apart if np.abs(apart).max() > 1e-10 * np.abs(ends).max() else ends[0], line)
+    places = np.array(sorted(pool), dtype=np.int64)
+    if len(places):
+        weights = np.empty(len(places))
+        approx_design(rows_of(items, places), np.zeros(len(places)), weights)
+        places = places[weights > 0.0]
+    return Coreset(places, items.version, len(items.matrix), items.count)
+
+
+class Law:
+    """How probable every item is in one context: all of a decision but the draw."""
+
+    def __init__(
+        self, policy: CatalogueMED, sight: Sight, items: Items, best: int, support: Ints, nth: "NthLive"
+    ) -> None:
+        """`support`: places of the design, in order, â among them."""
+        self._sight, self.items, self._nth, self.best = sight, items, nth, best
+        self.support = support
+        self._best_row = rows_of(items, np.array([best]))[0]
+        rows = rows_of(items, support)
+        log_f = self._weigh(rows)
+        self.design = _design(
+            policy, np.hstack([rows, np.ones((len(rows), 1))]) if np.any(sight.c) else rows, log_f
+        )
+        self._parts = policy.alpha_emp, policy.design_share
+        spread = max(0.0, 1.0 - policy.alpha_emp - policy.design_share)
+        self._even = spread / items.count if spread > 1e-12 else 0.0
+        self.explored = self._most_levered(rows) if policy.explore else -1
+        """w, −1 where no leverage exceeds 1."""
+
+    def log_f(self, places: Ints) -> Floats:
+        """log f of items (n,)."""
+        return self._weigh(rows_of(self.items, places))
+
+    def proposed(self, places: Ints) -> Floats:
+        """q of items (n,); 0 of those that were removed."""
+        at = np.minimum(np.searchsorted(self.support, places), len(self.support) - 1)
+        designed = np.where(self.support[at] == places, self.design[at], 0.0)
+        q = self._even + self._parts[1] * designed + self._parts[0] * (places == self.best)
+        return np.where(self.items.live[places], q, 0.0)
+
+    def log_probabilities(self, places: Ints) -> Floats:
+        """The logarithm of the probability of playing each by any route but the fallback (n,)."""
+        out = np.empty(len(places))
+        log_routes(
+            self.proposed(places), self.log_f(places), self.explored >= 0, places == self.explored, out
+        )
+        return out
+
+    def probability_of(self, place: int) -> float:
+        """The probability of playing this item by any route but the fallback."""
+        return math.exp(self.log_probabilities(np.array([place]))[0])
+
+    def arm(self, place: int) -> Floats:
+        """B e + c of an item (d,)."""
+        arm = np.empty(len(self._sight.c))
+        raise_item(rows_of(self.items, np.array([place]))[0], self._sight.B, self._sight.c, arm)
+        return arm
+
+    def draw(self, noise: Floats) -> tuple[Ints, Ints]:
+        """What is played, and by which of ROUTES.  noise (n, 4) → two (n,)."""
+        emp, opt = self._parts
+        place = np.full(len(noise), self.best, dtype=np.int64)
+        by_design = (noise[:, 1] >= emp) & (noise[:, 1] < emp + opt)
+        evenly = (noise[:, 1] >= emp + opt) & (self._even > 0.0)
+        place[by_design] = self.support[_invert(self.design, noise[by_design, 2])]
+        place[evenly] = self._nth(np.floor(noise[evenly, 2] * self.items.count).astype(np.int64))
+        proposed, where = np.unique(place, return_inverse=True)
+        keep = np.empty(len(noise), dtype=np.bool_)
+        kept(np.ascontiguousarray(noise[:, 3]), self.log_f(proposed), where, keep)
+        place, route = np.where(keep, place, self.best), np.where(keep, 0, 2)
+        if self.explored >= 0:
+            half = noise[:, 0] < 0.5
+            place, route = np.where(half, self.explored, place), np.where(half, 1, route)
+        return place, route
+
+    def _weigh(self, rows: Floats) -> Floats:
+        log_f = np.empty(len(rows))
+        seen = self._sight
+        weigh_items(rows, self._best_row, seen.theta, seen.inverse, seen.sharpness, log_f)
+        return log_f
+
+    def _most_levered(self, rows: Floats) -> int:
+        leverage, seen = np.empty(len(rows)), self._sight
+        lever_items(rows, seen.inverse, seen.cross, seen.constant, leverage)
+        largest = leverage.max()
+        return int(self.support[np.argmax(leverage * EQUAL >= largest)]) if largest > EXPLORE else -1
+
+
+def _design(policy: CatalogueMED, rows: Floats, log_f: Floats) -> Floats:
+    """Weights of ApproxDesign, or the optimal design, of the arms rescaled by √f, or of those with f ≥ 1/e.
+
+    A design does not change under an injective map of the arms, and one that is good for the items is good
+    for their image under any map: so the items stand for the arms, with a 1 beside them where c is not 0.
+    """
+    weights = np.empty(len(rows))
+    log_scale = 0.5 * log_f if policy.version == 0 else np.where(log_f >= -1.0, 0.0, -np.inf)
+    if policy.design == "optimal":
+        optimal_of_scaled(rows, log_scale, weights)
+    else:
+        approx_design(rows, log_scale, weights)
+    return weights
+
+
+def _invert(weights: Floats, uniforms: Floats) -> Ints:
+    """Where the running totals of the weights first exceed these; a weight of 0 is never met."""
+    totals = np.cumsum(weights)
+    places = np.searchsorted(totals, uniforms * totals[-1], side="right")
+    found: Ints = np.minimum(places, np.flatnonzero(weights)[-1])
+    return found
+
+
+class NthLive:
+    """The place of the n-th live row: removed rows are not drawn, and nothing needs to be drawn again."""
+
+    def __init__(self, live: Bools, count: int) -> None:
+        self._live = live
+        self._before: Ints | None = None
+        if count < len(live):
+            counts = np.add.reduceat(live, np.arange(0, len(live), _RUN), dtype=np.int64)
+            self._before = np.concatenate([[0], np.cumsum(counts)])
+
+    def __call__(self, n: Ints) -> Ints:
+        """Places (m,) of the n-th ones, counted from 0."""
+        if self._before is None:
+            return n
+        run = np.searchsorted(self._before, n, side="right") - 1
+        rest = n - self._before[run]
+        found = [
+            first * _RUN + np.flatnonzero(self._live[first * _RUN : (first + 1) * _RUN])[i]
+            for first, i in zip(run.tolist(), rest.tolist(), strict=True)
+        ]
+        return np.array(found, dtype=np.int64)
+
+
+class Routes:
+    """Decisions of one policy among one catalogue, by one index.
+
+    `lift` says how a context turns items into arms; None: the items are the arms. The same state, context,
+    noise, catalogue, index and coreset give the same decision, on every processor.
+    """
+
+    def __init__(
+        self,
+        policy: CatalogueMED,
+        catalogue: Catalogue,
+        index: Index | None = None,
+        lift: Lift | None = None,
+        coreset: Coreset | None = None,
+    ) -> None:
+        if not isinstance(policy, CatalogueMED):
+            raise checks.BadType("policy", f"policy must be a CatalogueMED, got {policy!r}")
+        self.policy, self.catalogue, self._lift = policy, catalogue, lift
+        self.index: Index = Scan() if index is None else index
+        self._coreset = coreset
+        self._nth: NthLive | None = None
+        self._items: Items | None = None
+
+    def follow(self) -> Items:
+        """The catalogue as it is now; index and coreset are brought up to it."""
+        items = self.catalogue.snapshot()
+        if items is not self._items:
+            if items.count == 0:
+                raise checks.BadValue("catalogue", "catalogue is empty: at least one item is needed")
+            self.index.follow(items)
+            if self._coreset is None or self._coreset.stale(items):
+                self._coreset = find_coreset(items, self.index)
+            self._nth = NthLive(items.live, items.count)
+            self._items = items
+        return items
+
+    @property
+    def coreset(self) -> Coreset:
+        """The extreme items in use; made anew where too much has changed."""
+        self.follow()
+        assert self._coreset is not None
+        return self._coreset
+
+    def law(self, state: Any, context: Any = None) -> Law:
+        """How probable every item is for a state of one replica in this context."""
+        return self.laws(state, [context])[0]
+
+    def laws(self, state: Any, contexts: Sequence[Any]) -> list[Law]:
+        """`law` for each of several contexts, with one question to the index."""
+        core, nth = self.coreset.places, self._nth
+        items = self._items
+        assert items is not None
+        assert nth is not None
+        sights = [self._see(state, *self._lifted(context)) for context in contexts]
+        best = self.index.top(np.stack([sight.theta for sight in sights]), 1)[:, 0]
+        core = core[items.live[core]]
+        best = np.where((best >= 0) & items.live[best], best, core[0] if len(core) else nth(np.array([0])))
+        return [
+            Law(self.policy, sight, items, int(one), np.union1d(core, [one]), nth)
+            for sight, one in zip(sights, best, strict=True)
+        ]
+
+    def decide(self, state: Any, noise: Floats, context: Any = None) -> Routed:
+        """One decision.  noise (4,)."""
+        return self.decide_each(state, noise[None], [context])[0]
+
+    def decide_each(self, state: Any, noise: Floats, contexts: Sequence[Any]) -> list[Routed]:
+        """One decision for each of n contexts, as n calls of `decide` would take them.  noise (n, 4)."""
+        laws = self.laws(state, contexts)
+        return [self._routed(law, row) for law, row in zip(laws, noise, strict=True)]
+
+    def _routed(self, law: Law, noise: Floats) -> Routed:
+        places, routes = law.draw(noise[None])
+        place, route = int(places[0]), ROUTES[routes[0]]
+        log_probability = None if route == "fallback" else float(law.log_probabilities(places)[0])
+        versions = law.items.version, self.index.version, self.coreset.version
+        return Routed(place, route, log_probability, law.arm(place), law.best, *versions)
+
+    def _lifted(self, context: Any) -> tuple[Floats, Floats]:
+        if self._lift is None:
+            dim = self.catalogue.matrix.shape[1]
+            return np.eye(dim), np.zeros(dim)
+        return self._lift(context)
+
+    def _see(self, state: Any, B: Floats, c: Floats) -> Sight:
+        model, dim = self.policy.estimate(state), B.shape[1]
+        B, c = checks.for_kernels(B), checks.for_kernels(c)
+        theta, inverse, cross = np.empty(dim), np.empty((dim, dim)), np.empty(dim)
+        constant = see(model.theta[0], model.inverse[0], B, c, theta, inverse, cross)
+        radius = min(float(self.policy.radius(state)[0]), _WIDEST)
+        return Sight(B, c, theta, inverse, cross, constant, 1.0 / radius)

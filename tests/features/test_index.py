@@ -1,0 +1,149 @@
+"""The exact scan finds what double precision finds; the graph finds live items, and keeps what it saved."""
+
+import numpy as np
+import pytest
+
+from linmed.features.index import BLOCK, Scan
+from linmed.features.usearch import USearch
+from tests.features.items import add, following, of_rows, on_sphere
+
+
+def best(items, queries, k):
+    """By double precision, the lowest place on ties; −1 where there are no more."""
+    values = np.einsum("nd,bd->bn", items.matrix.astype(np.float64), queries)
+    values[:, ~items.live] = -np.inf
+    places = np.argsort(-values, axis=1, kind="stable")[:, :k]
+    return np.where(np.take_along_axis(values, places, axis=1) > -np.inf, places, -1)
+
+
+@pytest.fixture
+def queries():
+    return np.random.default_rng(1).standard_normal((9, 7))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16])
+def test_the_scan_finds_the_best_items_whatever_their_precision(dtype, queries):
+    items = of_rows(np.random.default_rng(0).standard_normal((5000, 7)).astype(dtype))
+    items.remove(range(0, 5000, 3))
+    found = following(Scan(), items).top(queries, 4)
+    assert (found == best(items, queries, 4)).all()
+    assert items.live[found].all()
+
+
+def test_items_that_single_precision_cannot_tell_apart_are_told_apart(queries):
+    rng = np.random.default_rng(2)
+    items = of_rows(1.0 + 1e-12 * rng.standard_normal((3000, 7)))
+    found = following(Scan(), items).top(queries, 1)[:, 0]
+    values = np.zeros((9, 3000))
+    for j in range(7):  # in the scan's own order of summation
+        values += queries[:, [j]] * items.matrix[:, j]
+    assert (found == values.argmax(axis=1)).all()
+
+
+def test_equal_items_come_by_their_place_and_too_few_are_filled_up(queries):
+    items = of_rows(np.ones((300, 7)))
+    scan = following(Scan(), items)
+    assert scan.top(queries, 3).tolist() == [[0, 1, 2]] * 9
+    items.remove(np.delete(np.arange(300), 7).tolist())
+    assert following(scan, items) is scan
+    assert scan.top(queries, 3).tolist() == [[7, -1, -1]] * 9
+
+
+@pytest.mark.parametrize("size", [1e-90, 1e90])
+def test_very_small_and_very_large_numbers_have_an_answer(size, queries):
+    items = of_rows(size * np.random.default_rng(3).standard_normal((500, 7)))
+    assert (following(Scan(), items).top(queries * size, 2) == best(items, queries, 2)).all()
+
+
+def test_items_too_large_for_single_precision_are_refused():
+    with pytest.raises(ValueError, match="single precision"):
+        following(Scan(), of_rows(np.full((3, 2), 1e31, dtype=np.float32)))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_scan_that_follows_answers_as_one_that_reads_everything(dtype, queries):
+    rng = np.random.default_rng(4)
+    items = of_rows(rng.standard_normal((2000, 7)).astype(dtype))
+    scan = following(Scan(), items)
+    for size in (1.0, 0.5, 50.0):  # the last does not fit into the units of the copy
+        before = scan.version
+        add(items, size * rng.standard_normal((300, 7)))
+        items.remove([id for id in range(len(items.matrix) - 320, len(items.matrix) - 290)])
+        following(scan, items)
+        assert scan.version != before
+        assert (scan.top(queries, 5) == following(Scan(), items).top(queries, 5)).all()
+        assert (scan.top(queries, 5) == best(items, queries, 5)).all()
+
+
+def test_a_mapped_file_is_read_in_blocks_where_it_stands(tmp_path, queries):
+    rows = np.random.default_rng(6).standard_normal((BLOCK // 64 + 50, 64)).astype(np.float16)
+    np.save(tmp_path / "items.npy", rows)
+    items = of_rows(np.load(tmp_path / "items.npy", mmap_mode="r"))
+    wide = np.random.default_rng(7).standard_normal((3, 64))
+    assert (following(Scan(), items).top(wide, 2) == best(items, wide, 2)).all()
+
+
+@pytest.mark.parametrize("wrong", [np.ones(7), np.ones((2, 6)), np.full((1, 7), np.nan)])
+def test_bad_queries_are_refused(wrong):
+    with pytest.raises(ValueError, match="queries"):
+        following(Scan(), of_rows(np.ones((4, 7)))).top(wrong, 1)
+
+
+def test_the_graph_finds_most_best_items_and_no_removed_ones():
+    rng = np.random.default_rng(8)
+    items, queries = of_rows(on_sphere(rng, 3000, 16)), on_sphere(rng, 200, 16)
+    graph = following(USearch(), items)
+    assert (graph.top(queries, 1) == best(items, queries, 1)).mean() > 0.95
+    gone = np.unique(graph.top(queries, 3))
+    before = graph.version
+    items.remove(gone.tolist())
+    following(graph, items)
+    found = graph.top(queries, 3)
+    assert items.live[found].all()
+    assert graph.version != before
+    assert (found[:, :1] == best(items, queries, 1)).mean() > 0.9
+
+
+def test_the_graph_takes_new_and_changed_items():
+    rng = np.random.default_rng(9)
+    items = of_rows(on_sphere(rng, 500, 8))
+    graph = following(USearch(), items)
+    rows = 3.0 * on_sphere(rng, 2, 8)
+    add(items, rows[:1])
+    items.change({"id": 7, "features": rows[1].tolist()})
+    assert following(graph, items).top(rows, 1).tolist() == [[500], [501]]
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+def test_a_saved_graph_answers_as_before_under_its_version(tmp_path, mapped):
+    rng = np.random.default_rng(10)
+    items, queries = of_rows(on_sphere(rng, 2000, 12)), on_sphere(rng, 50, 12)
+    graph = following(USearch(search=8), items)
+    graph.save(tmp_path)
+    opened = USearch.open(tmp_path, mapped=mapped)
+    assert opened.version == graph.version
+    assert (opened.top(queries, 4) == graph.top(queries, 4)).all()
+    assert following(opened, items).version == graph.version
+
+
+def test_saving_again_leaves_one_graph_and_a_damaged_one_says_so(tmp_path):
+    items = of_rows(on_sphere(np.random.default_rng(11), 100, 4))
+    for _ in range(2):
+        following(USearch(), items).save(tmp_path)
+    (file,) = tmp_path.glob("*.usearch")
+    file.write_bytes(b"nothing")
+    with pytest.raises(ValueError, match="not an index"):
+        USearch.open(tmp_path)
+
+
+def test_a_small_graph_fills_up_what_it_does_not_have():
+    items = of_rows(np.eye(3))
+    found = following(USearch(), items).top(np.eye(3), 5)
+    assert found[:, 0].tolist() == [0, 1, 2]
+    assert (found[:, 3:] == -1).all()
+
+
+@pytest.mark.parametrize("kind", [Scan, USearch])
+def test_an_index_that_follows_nothing_says_so(kind):
+    with pytest.raises(ValueError, match="must follow a catalogue"):
+        kind().top(np.eye(2), 1)

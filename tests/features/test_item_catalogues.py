@@ -1,0 +1,205 @@
+"""Items that come, change and go; and readers who do not notice until they look."""
+
+import threading
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from linmed.checks import BadType, BadValue
+from linmed.features import Catalogue, Category, Features, Number, Vector
+
+TABLE = pd.DataFrame(
+    {
+        "item_id": ["a", "b", "c"],
+        "price": [1.0, 2.0, 3.0],
+        "kind": ["x", "y", "x"],
+        "new": [True, False, True],
+    }
+)
+
+
+def live_ids(catalogue):
+    return [name for name, live in zip(catalogue.ids, catalogue.live, strict=True) if live]
+
+
+def test_a_table_becomes_a_catalogue_with_columns_of_its_own():
+    catalogue = Catalogue.from_table(TABLE.assign(emb=[[1.0, 2.0]] * 3))
+    price, kind, new, emb = catalogue.features.item
+    assert price == Number("price", scale=(2.0, np.sqrt(2 / 3)))
+    assert kind == Category("kind", ["x", "y"])
+    assert new == Number("new", scale=None)
+    assert emb == Vector("emb", 2)
+    assert catalogue.matrix.shape == (3, 6)
+    assert (catalogue.count, len(catalogue), catalogue.version) == (3, 3, 0)
+    assert catalogue.place("b") == 1
+    assert "b" in catalogue
+    assert "z" not in catalogue
+
+
+def test_what_cannot_be_guessed_is_asked_for():
+    with pytest.raises(BadValue, match=r"items\['title'\] has 60 different texts; say what it is"):
+        Catalogue.from_table({"item_id": range(60), "title": [f"t{i}" for i in range(60)]})
+    with pytest.raises(BadValue, match=r"items\['day'\] is neither"):
+        Catalogue.from_table({"item_id": [1], "day": [pd.Timestamp("2020-01-01")]})
+    with pytest.raises(BadValue, match="items has no column 'item_id'; it has 'sku', 'price'"):
+        Catalogue.from_table({"sku": [1], "price": [2.0]})
+
+
+def test_changes_leave_a_snapshot_as_it_was():
+    catalogue = Catalogue.from_table(TABLE)
+    before = catalogue.snapshot()
+    copy = before.matrix.copy()
+    catalogue.change({"item_id": "b", "price": 9.0, "kind": "x", "new": False})
+    catalogue.remove("a")
+    catalogue.add([{"item_id": f"n{i}", "price": i} for i in range(50)])
+    assert before.version == 0
+    assert before.live.tolist() == [True] * 3
+    assert before.matrix.tobytes() == copy.tobytes()
+    assert catalogue.version == 3
+    assert catalogue.count == 52
+    assert live_ids(catalogue)[:3] == ["c", "b", "n0"]
+    assert catalogue.place("b") == 3
+    assert catalogue.live[:5].tolist() == [False, False, True, True, True]
+
+
+def test_a_removed_item_may_come_back():
+    catalogue = Catalogue.from_table(TABLE)
+    catalogue.remove(["a", "b"])
+    with pytest.raises(BadValue, match="'a' was removed"):
+        catalogue.place("a")
+    catalogue.add({"item_id": "a", "price": 5.0})
+    assert catalogue.place("a") == 3
+
+
+def test_unknown_and_double_ids_are_refused_and_change_nothing():
+    catalogue = Catalogue.from_table(TABLE)
+    row = {"price": 1.0, "kind": "x", "new": True}
+    for change, message in [
+        (lambda: catalogue.add({"item_id": "a", **row}), "'a' is already in the catalogue; use change"),
+        (lambda: catalogue.add([{"item_id": "z", **row}] * 2), "twice"),
+        (lambda: catalogue.change({"item_id": "z", **row}), "'z' is not in the catalogue"),
+        (lambda: catalogue.remove("z"), "'z' is not in the catalogue"),
+        (lambda: catalogue.remove(["a", "z"]), "'z' is not in the catalogue"),
+        (lambda: catalogue.add(row), "items has no column 'item_id'"),
+        (lambda: catalogue.add({"item_id": "", **row}), "must not be empty"),
+        (lambda: catalogue.add([{"item_id": "q", "price": np.inf}]), "price"),
+    ]:
+        with pytest.raises(BadValue, match=message):
+            change()
+    for wrong in (True, 1.5, None, ["a"], b"a"):
+        with pytest.raises((BadType, BadValue), match="must be text or a whole number"):
+            catalogue.place(wrong)
+        with pytest.raises((BadType, BadValue)):
+            catalogue.add({"item_id": wrong, **row})
+    assert catalogue.version == 0
+    assert live_ids(catalogue) == ["a", "b", "c"]
+    with pytest.raises(BadValue, match="twice"):
+        Catalogue([17, "17"], np.eye(2))
+
+
+def test_whole_numbers_stay_numbers():
+    catalogue = Catalogue.from_table(pd.DataFrame({"item_id": [7, 8], "price": [1, 2]}))
+    assert catalogue.ids == (7, 8)
+    assert type(catalogue.ids[0]) is int
+    assert catalogue.place("8") == catalogue.place(np.int32(8)) == 1
+    catalogue.remove(7)
+    assert live_ids(catalogue) == [8]
+
+
+def test_a_range_of_ids_needs_no_list():
+    catalogue = Catalogue(range(1000), np.ones((1000, 2), dtype=np.float32))
+    assert catalogue.place(999) == catalogue.place("999") == 999
+    for wrong in ("0999", 1000, -1, "x", "٣"):
+        assert wrong not in catalogue
+    catalogue.remove(5)
+    catalogue.add({"id": "new", "features": [0.5, 1e-3]})
+    assert catalogue.count == 1000
+    assert catalogue.place("new") == 1000
+    assert catalogue.matrix.dtype == np.float32
+    assert catalogue.ids[999:] == (999, "new")
+
+
+@pytest.mark.parametrize("mapped", [True, False])
+def test_a_directory_keeps_everything(tmp_path, mapped):
+    catalogue = Catalogue.from_table(TABLE)
+    catalogue.remove("b")
+    catalogue.save(tmp_path / "c")
+    again = Catalogue.open(tmp_path / "c", mapped=mapped)
+    assert isinstance(again.matrix, np.memmap) == mapped
+    assert (again.ids, again.version, again.count) == (catalogue.ids, 1, 2)
+    assert again.features == catalogue.features
+    assert again.matrix.tobytes() == catalogue.matrix.tobytes()
+    assert again.live.tolist() == [True, False, True]
+    again.add({"item_id": "d", "price": 4.0, "kind": "y", "new": False})
+    again.change({"item_id": "a", "price": 4.0, "kind": "y", "new": False})
+    assert again.matrix[3].tobytes() == again.matrix[4].tobytes()
+    again.save(tmp_path / "c")
+    assert Catalogue.open(tmp_path / "c").ids == ("a", "b", "c", "d", "a")
+    assert len(list((tmp_path / "c").iterdir())) == 3
+    assert Catalogue.open(tmp_path / "c").place("a") == 4
+
+
+def test_half_precision_on_the_disk(tmp_path):
+    Catalogue(range(10), np.arange(20, dtype=np.float16).reshape(10, 2)).save(tmp_path)
+    again = Catalogue.open(tmp_path)
+    assert again.matrix.dtype == np.float16
+    with pytest.raises(BadValue, match="finite"):
+        again.add({"id": 10, "features": [1e6, 0.0]})
+
+
+def test_what_is_no_catalogue_is_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no catalogue"):
+        Catalogue.open(tmp_path / "none")
+    Catalogue.from_table(TABLE).save(tmp_path / "c")
+    (tmp_path / "c" / "live-0.npy").write_bytes(b"")
+    with pytest.raises(ValueError, match="damaged"):
+        Catalogue.open(tmp_path / "c")
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(BadValue, match="is a file"):
+        Catalogue.from_table(TABLE).save(tmp_path / "file")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        (([1, 2], np.eye(3)), "ids"),
+        (([1, 2, 3], [1, 2, 3]), "matrix"),
+        (([1, 2], [["a"], ["b"]]), "matrix"),
+        (([1, 2], [[1.0], [np.nan]]), "matrix"),
+        (([1, 2], np.eye(2), "map"), "features"),
+        (([1, 2], np.eye(2), Features(item=[Number("a", scale=None)])), "matrix"),
+        (([None, 2], np.eye(2)), "ids"),
+    ],
+)
+def test_wrong_catalogues_are_refused_by_argument(arguments, field):
+    with pytest.raises((BadValue, BadType)) as caught:
+        Catalogue(*arguments)
+    assert caught.value.field == field
+
+
+def test_threads_read_what_others_change():
+    catalogue = Catalogue(range(20), np.arange(20.0)[:, None])
+    wrong, stop = [], threading.Event()
+
+    def read():
+        while not stop.is_set():
+            items = catalogue.snapshot()
+            rows = np.flatnonzero(items.live)
+            # Item i has the feature i mod 20, whoever has changed the catalogue meanwhile.
+            if any(items.matrix[row, 0] != int(items.ids[row]) % 20 for row in rows[-5:]):
+                wrong.append(items.version)
+
+    readers = [threading.Thread(target=read) for _ in range(3)]
+    for reader in readers:
+        reader.start()
+    for i in range(20, 400):
+        catalogue.add({"id": i, "features": [i % 20]})
+        catalogue.remove(i - 20)
+        catalogue.change({"id": i, "features": [i % 20]})
+    stop.set()
+    for reader in readers:
+        reader.join()
+    assert wrong == []
+    assert catalogue.version == 3 * 380
+    assert catalogue.count == 20

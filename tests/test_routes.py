@@ -1,0 +1,309 @@
+"""Decisions among a catalogue: the routes' probabilities are exact, and what is removed is never played."""
+
+import hashlib
+import json
+import math
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import chisquare
+
+from linmed.features.index import Scan
+from linmed.features.usearch import USearch
+from linmed.policies import CatalogueMED, LinMED
+from linmed.routes import ROUTES, Coreset, Law, NthLive, Routes, Sight, find_coreset
+from tests.features.items import add, following, of_rows, on_sphere
+
+FALSE_ALARM = 1e-3
+
+
+def learned(policy, arms, rewards=200, seed=0):
+    """One replica after rewards of arms drawn evenly; θ* is the first arm."""
+    rng = np.random.default_rng(seed)
+    state = policy.start(1, arms.shape[1])
+    rows = arms[rng.integers(len(arms), size=rewards)]
+    means = np.einsum("kd,d->k", rows, arms[0] / np.abs(arms[0]).max())
+    policy.learn(state, rows, means + rng.standard_normal(rewards), np.zeros(rewards, dtype=np.int64))
+    return state
+
+
+def outer(dim):
+    """The arm of item e in context x is x ⊗ e."""
+
+    def lift(x):
+        return np.kron(np.asarray(x)[:, None], np.eye(dim)), np.zeros(len(x) * dim)
+
+    return lift
+
+
+def plain(dim):
+    """The arm of item e in context x is [e; x]."""
+
+    def lift(x):
+        return np.vstack([np.eye(dim), np.zeros((len(x), dim))]), np.concatenate([np.zeros(dim), x])
+
+    return lift
+
+
+def joined(items, lift, x):
+    B, c = lift(x)
+    return items.matrix @ B.T + c
+
+
+def test_the_worked_numbers_of_five_items():
+    arms = np.array([(1.0, 0.0), (0.8, 0.6), (0.0, 1.0), (-0.6, 0.8), (0.6, -0.8)])
+    items, every = of_rows(arms).snapshot(), np.arange(5)
+    theta, inverse = np.array([1.0, 0.3]), np.diag([0.05, 0.2])
+    sight = Sight(np.eye(2), np.zeros(2), theta, inverse, np.zeros(2), 0.0, 1.0 / math.sqrt(2.0))
+    law = Law(CatalogueMED(), sight, items, 0, np.array([0, 2, 3]), NthLive(items.live, 5))
+    accepted = np.exp(law.log_probabilities(every))
+    f = [1.0, 0.99730095, 0.3753111, 0.0269843, 0.22182148]
+    np.testing.assert_allclose(np.exp(law.log_f(every)), f, atol=5e-9)
+    q = [0.926666667, 0.01, 0.026666667, 0.026666667, 0.01]
+    np.testing.assert_allclose(law.proposed(every), q, atol=1e-9)
+    want = [0.926666667, 0.00997300946, 0.0100082960, 0.000719581379, 0.00221821483]
+    np.testing.assert_allclose(accepted, want, atol=1e-9)
+    np.testing.assert_allclose(accepted.sum(), 0.949585768304, atol=1e-12)
+
+
+@pytest.mark.parametrize("version", [0, 1])
+@pytest.mark.parametrize("scale", [1.0, 4.0], ids=["", "half-step"])
+def test_with_every_item_in_the_coreset_it_is_the_policy_on_a_matrix(scale, version):
+    policy = CatalogueMED(version=version)
+    items = of_rows(scale * on_sphere(np.random.default_rng(0), 50, 4))
+    state = learned(policy, items.matrix, rewards=5 if scale > 1.0 else 200)
+    every = np.arange(50)
+    routes = Routes(policy, items, coreset=Coreset(every, 0, 50, 50))
+    law = routes.law(state)
+    assert (law.explored >= 0) == (scale > 1.0)
+    p = np.exp(policy.log_probabilities(state, items.matrix[None])[0])
+    accepted = np.exp(law.log_probabilities(every))
+    others = every != law.best
+    np.testing.assert_allclose(accepted[others], p[others], rtol=1e-10)
+    assert p[law.best] >= accepted[law.best] * (1.0 - 1e-12)
+
+
+@pytest.mark.parametrize("map_of", [outer, plain])
+@pytest.mark.parametrize("scale", [1.0, 4.0], ids=["", "half-step"])
+def test_a_context_gives_what_its_arms_would_give(map_of, scale):
+    """So few items that every design is even: it is then the same in the items' space and in the arms'."""
+    policy, dim, x = CatalogueMED(sigma=0.3), 4, np.array([1.0, -0.5, 0.25])
+    items, lift = of_rows(scale * on_sphere(np.random.default_rng(1), 7, dim)), map_of(dim)
+    arms = joined(items, lift, x)
+    state = learned(policy, arms, rewards=4 if scale > 1.0 else 60)
+    every = np.arange(7)
+    law = Routes(policy, items, None, lift, Coreset(every, 0, 7, 7)).law(state, x)
+    p = np.exp(policy.log_probabilities(state, arms[None])[0])
+    others = every != law.best
+    np.testing.assert_allclose(np.exp(law.log_probabilities(every))[others], p[others], rtol=1e-9)
+    for place in (0, 6):
+        np.testing.assert_allclose(law.arm(place), arms[place], rtol=1e-15)
+        assert law.probability_of(place) == math.exp(law.log_probabilities(every)[place])
+
+
+def situation(scale=1.0, removed=True):
+    policy = CatalogueMED(sigma=0.5)
+    items = of_rows(scale * on_sphere(np.random.default_rng(2), 1000, 5))
+    state = learned(policy, items.matrix, rewards=6 if scale > 1.0 else 150)
+    routes = Routes(policy, items)
+    if removed:
+        law = routes.law(state)
+        items.remove(np.unique([law.best, *law.support[:4], *range(100, 250)]).tolist())
+    return routes, state, items
+
+
+@pytest.mark.parametrize("removed", [False, True])
+@pytest.mark.parametrize("scale", [1.0, 5.0], ids=["", "half-step"])
+def test_accepted_and_fallback_sum_to_one_over_a_thousand_items(scale, removed):
+    routes, state, items = situation(scale, removed)
+    law, every = routes.law(state), np.arange(1000)
+    share = 0.5 if law.explored >= 0 else 1.0
+    played = math.fsum(np.exp(law.log_probabilities(every)))
+    fallback = share * math.fsum(law.proposed(every) * -np.expm1(law.log_f(every)))
+    assert abs(played + fallback - 1.0) < 1e-12
+    assert (np.isfinite(law.log_probabilities(every)) == items.live).all()
+
+
+@pytest.mark.parametrize("scale", [1.0, 5.0], ids=["", "half-step"])
+def test_a_million_draws_are_as_frequent_as_their_routes_say(scale):
+    """Chi-square over (item, route); a right law fails with probability 1e-3, and the seed is fixed."""
+    routes, state, items = situation(scale)
+    law, every, draws = routes.law(state), np.arange(1000), 1_000_000
+    places, taken = law.draw(np.random.default_rng(3).random((draws, 4)))
+    assert items.live[places].all()
+    share = 0.5 if law.explored >= 0 else 1.0
+    accepted = share * law.proposed(every) * np.exp(law.log_f(every))
+    rest = np.array([1.0 - share, share - accepted.sum()])
+    expected = draws * np.concatenate([accepted, rest])
+    seen = np.concatenate([np.bincount(places[taken == 0], minlength=1000), np.bincount(taken)[1:]])
+    rare = expected < 10.0
+    cells = [np.append(x[~rare], x[rare].sum()) for x in (seen, expected)]
+    cells = [x[cells[1] > 0.0] for x in cells]
+    assert chisquare(*cells).pvalue > FALSE_ALARM
+    assert (places[taken == 2] == law.best).all()
+    assert (places[taken == 1] == law.explored).all()
+
+
+def test_a_decision_says_its_route_and_what_it_was_made_with():
+    routes, state, items = situation()
+    law, noise = routes.law(state), np.random.default_rng(4).random((300, 4))
+    made = [routes.decide(state, row) for row in noise]
+    assert {one.route for one in made} == {"accepted", "fallback"}
+    for one in made:
+        assert one.best == law.best
+        assert (one.catalogue_version, one.index_version) == (items.version, f"scan-{items.version}")
+        np.testing.assert_array_equal(one.features, items.matrix[one.place])
+        if one.fallback:
+            assert one.place == law.best
+            assert one.probability is None
+        else:
+            assert one.probability == law.probability_of(one.place)
+
+
+def test_contexts_decided_together_are_decided_as_one_by_one():
+    rng, dim = np.random.default_rng(5), 4
+    items, contexts = of_rows(on_sphere(rng, 300, dim)), rng.standard_normal((20, 3))
+    policy = CatalogueMED(sigma=0.3)
+    state = learned(policy, np.concatenate([joined(items, outer(dim), x) for x in contexts]))
+    routes = Routes(policy, items, lift=outer(dim))
+    noise = rng.random((20, 4))
+    together = routes.decide_each(state, noise, contexts)
+    apart = [routes.decide(state, row, x) for row, x in zip(noise, contexts, strict=True)]
+    for one, other in zip(together, apart, strict=True):
+        np.testing.assert_array_equal(one.features, other.features)
+        assert one._replace(features=None) == other._replace(features=None)
+    assert len({one.best for one in together}) > 3
+
+
+def test_the_coreset_is_bhs_set_and_stays_until_one_percent_has_changed():
+    items = of_rows(on_sphere(np.random.default_rng(6), 1000, 3))
+    core = find_coreset(items.snapshot(), following(Scan(), items))
+    products = items.matrix[:, 0]
+    assert {products.argmax(), products.argmin()} <= set(core.places.tolist())
+    assert 4 <= len(core.places) <= 12
+    routes = Routes(CatalogueMED(), items)
+    first = routes.coreset
+    items.remove(range(10))
+    assert routes.coreset is first
+    add(items, on_sphere(np.random.default_rng(7), 1, 3))
+    assert routes.coreset is not first
+    assert routes.coreset.version == items.version
+    again = Coreset.from_dict(json.loads(json.dumps(first.to_dict())))
+    np.testing.assert_array_equal(again.places, first.places)
+    assert (again.version, again.rows, again.count) == (first.version, first.rows, first.count)
+
+
+@pytest.mark.parametrize(
+    "matrix",
+    [
+        np.zeros((5, 3)),
+        np.ones((5, 3)),
+        np.eye(3)[:1],
+        np.repeat(np.eye(3), 4, axis=0),
+        on_sphere(np.random.default_rng(8), 40, 2) @ np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0]]),
+    ],
+    ids=["zeros", "all alike", "one item", "copies", "in a plane"],
+)
+def test_awkward_catalogues_have_an_answer(matrix):
+    items, policy = of_rows(matrix.copy()), CatalogueMED()
+    law = Routes(policy, items).law(policy.start(1, 3))
+    every = np.arange(len(matrix))
+    total = np.exp(law.log_probabilities(every)).sum()
+    assert 0.9 <= total <= 1.0 + 1e-12
+    places, _ = law.draw(np.random.default_rng(9).random((100, 4)))
+    assert items.live[places].all()
+
+
+def test_removed_items_are_skipped_by_the_even_draw():
+    live = np.random.default_rng(10).random(20_000) < 0.3
+    count = int(live.sum())
+    np.testing.assert_array_equal(NthLive(live, count)(np.arange(count)), np.flatnonzero(live))
+
+
+def test_an_empty_catalogue_and_another_policy_are_refused():
+    items = of_rows(np.eye(2))
+    with pytest.raises(TypeError, match="CatalogueMED"):
+        Routes(LinMED(), items)
+    items.remove([0, 1])
+    policy = CatalogueMED()
+    with pytest.raises(ValueError, match="empty"):
+        Routes(policy, items).law(policy.start(1, 2))
+
+
+def test_an_approximate_index_makes_another_law_whose_probabilities_are_as_exact():
+    """Whatever â is, no f exceeds 1 and everything sums to 1."""
+    policy, items = CatalogueMED(sigma=0.2), of_rows(on_sphere(np.random.default_rng(11), 2000, 6))
+    state = learned(policy, items.matrix)
+    routes = Routes(policy, items, USearch(search=1))
+    exact = Routes(policy, items, coreset=routes.coreset).law(state)
+    every = np.arange(2000)
+    for best in (routes.law(state).best, 17):
+        law = Law(
+            policy,
+            exact._sight,
+            items.snapshot(),
+            best,
+            np.union1d(routes.coreset.places, [best]),
+            exact._nth,
+        )
+        f, q = np.exp(law.log_f(every)), law.proposed(every)
+        assert f.max() == 1.0
+        assert abs(math.fsum(q) - 1.0) < 1e-12
+        np.testing.assert_allclose(np.exp(law.log_probabilities(every)), q * f, rtol=1e-12)
+
+
+class Forgetful(USearch):
+    """An index that looks at the catalogue once."""
+
+    def follow(self, items):
+        if self._items is None:
+            super().follow(items)
+
+
+def test_an_index_that_does_not_know_of_a_removal_cannot_make_it_played():
+    policy, items = CatalogueMED(), of_rows(on_sphere(np.random.default_rng(15), 400, 4))
+    state = learned(policy, items.matrix)
+    graph = Forgetful()
+    routes = Routes(policy, items, graph)
+    routes.follow()
+    items.remove(np.unique(graph.top(state.theta, 200)).tolist())
+    places, _ = routes.law(state).draw(np.random.default_rng(16).random((2000, 4)))
+    assert items.live[places].all()
+
+
+def fingerprint():
+    """Of a hundred decisions, half of them with an outer map."""
+    sha = hashlib.sha256()
+    for lift, dim in ((None, 9), (outer(3), 3)):
+        policy, items = CatalogueMED(sigma=0.3), of_rows(on_sphere(np.random.default_rng(12), 700, dim))
+        contexts = [None] * 50 if lift is None else np.random.default_rng(13).standard_normal((50, 3))
+        arms = (
+            items.matrix if lift is None else (contexts[0][:, None, None] * items.matrix).transpose(1, 0, 2)
+        )
+        arms = np.ascontiguousarray(arms).reshape(700, -1)
+        state = policy.start(1, 9)
+        policy.learn(state, arms[:40], arms[:40, 0].copy(), np.zeros(40, dtype=np.int64))
+        noise = np.random.default_rng(14).random((50, 4))
+        for one in Routes(policy, items, lift=lift).decide_each(state, noise, contexts):
+            sha.update(repr((one.place, ROUTES.index(one.route), one.log_probability, one.best)).encode())
+            sha.update(one.features.tobytes())
+    return sha.hexdigest()
+
+
+@pytest.mark.identity
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="other processors have other names")
+def test_decisions_do_not_depend_on_the_instructions_of_blas():
+    other = subprocess.run(
+        [sys.executable, "-c", "from tests.test_routes import fingerprint; print(fingerprint())"],
+        cwd=Path(__file__).parents[1],
+        env={**os.environ, "OPENBLAS_CORETYPE": "Nehalem", "OPENBLAS_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert other.stdout.strip() == fingerprint()
