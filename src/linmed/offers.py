@@ -81,9 +81,9 @@ class Offers:
                 fields = ", ".join(map(repr, sorted(self._side.fields)))
                 raise BadValue("context", f"context must be given: the map reads {fields} of it")
             context = {}
-        x = self._side.encode(context)
+        extended = self._side.extended(context)
         seen = self._numbers(context) if self._waiting else None
-        return Offer(spread * self._products.factors(x), ids, seen)
+        return Offer(spread * self._products.factors(extended), ids, seen)
 
     def see(self, seen: Seen) -> bool:
         """Remember the numbers of a decision's context; True where a scale has become known by them."""
