@@ -103,7 +103,7 @@ def _judged(
     """One pass. Greedy is judged on each part of the log as it was before it, and then learns from it."""
     from linmed.ope.doubts import of_log, of_result
     from linmed.ope.evaluate import answers, one_estimator
-    from linmed.ope.reader import Reading
+    from linmed.ope.reading import Reading
     from linmed.ope.recent import Recent
     from linmed.ope.targets import Frozen
 
