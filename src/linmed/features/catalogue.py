@@ -322,7 +322,7 @@ def _id(name: str, value: Any) -> Id:
             raise BadValue(name, f"{name} must not be empty: an item needs an id")
         return str(value)
     if isinstance(value, numbers.Integral) and not isinstance(value, bool):
-        if not -(2**63) <= value < 2**63:
+        if not -(2**63) <= int(value) < 2**63:
             raise BadValue(name, f"{name} must be a whole number of at most 64 bits, or text")
         return int(value)
     raise BadType(name, f"{name} must be text or a whole number, got {value!r}")
