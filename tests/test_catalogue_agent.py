@@ -14,6 +14,7 @@ from linmed import Agent, LinMED, LinTS
 from linmed.checks import BadType, BadValue
 from linmed.features import Catalogue, Category, Features, Number
 from linmed.log import DecisionLog, LogWriter
+from linmed.ope import evaluate
 
 SHOES = [
     {"item_id": "a", "price": 1.0, "kind": "x"},
@@ -246,6 +247,19 @@ def test_a_map_of_ones_own():
         Agent(LinMED(), catalogue=catalogue, features=scaled)
 
 
+def test_an_agent_is_judged_by_the_arms_that_the_log_has(tmp_path):
+    candidate = made()
+    with made(log=tmp_path / "log") as agent:
+        for i in range(40):
+            agent.learn(agent.decide(context=PHONE), float(i % 2))
+    log = DecisionLog.open(tmp_path / "log")
+    found, frozen = (
+        evaluate(log, {"it": target}, estimators=["ipw"]).to_pylist()
+        for target in (candidate, (candidate.policy, candidate.state))
+    )
+    assert found == frozen
+
+
 def test_wrong_use_is_told():
     catalogue = Catalogue.from_table(SHOES)
     for arguments, message in [
@@ -271,6 +285,8 @@ def test_wrong_use_is_told():
         agent.decide(np.ones((2, agent.dim)), context=PHONE)
     with pytest.raises(BadValue, match="none of the fields 'device'; it has 'Device'"):
         agent.decide(context={"Device": "phone"})
+    with pytest.raises(BadType, match="a context is told by name"):
+        agent.decide(PHONE)
     with pytest.raises(BadType, match="arms must be given: this agent was made without"):
         Agent(LinMED(), 2).decide()
     with pytest.raises(BadType, match="context needs a catalogue"):

@@ -9,7 +9,7 @@ import secrets
 import threading
 import time as clock
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -472,6 +472,10 @@ class Agent:
             count, dim = arms.shape
             if count > 0 and dim == self._dim:
                 return arms
+        if isinstance(arms, Mapping):
+            raise checks.BadType(
+                "arms", "arms must be vectors (K, d); a context is told by name: context={…}"
+            )
         return checks.arm_matrix(arms, self.dim)
 
     def _stacks(self, sets: Any) -> list[tuple[list[int], Floats]]:

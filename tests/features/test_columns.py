@@ -14,7 +14,7 @@ from linmed.checks import BadType, BadValue
 from linmed.features import Category, Column, Features, Fourier, Number, Vector
 from linmed.features.fourier import cosine
 
-MISSING = [None, math.nan, np.nan, pd.NA, pd.NaT, np.ma.masked, Decimal("nan")]
+MISSING = [None, math.nan, np.nan, pd.NA, pd.NaT, np.ma.masked, Decimal("nan"), Decimal("snan")]
 
 
 def one(column, value):

@@ -37,6 +37,13 @@ def test_a_table_becomes_a_catalogue_with_columns_of_its_own():
     assert "z" not in catalogue
 
 
+def test_items_of_which_only_the_id_is_known_are_told_apart_by_it():
+    catalogue = Catalogue.from_table([{"item_id": "a"}, {"item_id": "b"}])
+    assert catalogue.matrix.tolist() == [[1.0, 0.0], [0.0, 1.0]]
+    catalogue.add({"item_id": "new"})
+    assert catalogue.matrix[2].tolist() == [0.0, 0.0]
+
+
 def test_what_cannot_be_guessed_is_asked_for():
     with pytest.raises(BadValue, match=r"items\['title'\] has 60 different texts; say what it is"):
         Catalogue.from_table({"item_id": range(60), "title": [f"t{i}" for i in range(60)]})
@@ -79,6 +86,8 @@ def test_unknown_and_double_ids_are_refused_and_change_nothing():
         (lambda: catalogue.add({"item_id": "a", **row}), "'a' is already in the catalogue; use change"),
         (lambda: catalogue.add([{"item_id": "z", **row}] * 2), "twice"),
         (lambda: catalogue.change({"item_id": "z", **row}), "'z' is not in the catalogue"),
+        (lambda: catalogue.change({"item_id": "a", "price": 2.0}), "items has no column 'kind'"),
+        (lambda: catalogue.add({"item_id": 2**63, **row}), "64 bits"),
         (lambda: catalogue.remove("z"), "'z' is not in the catalogue"),
         (lambda: catalogue.remove(["a", "z"]), "'z' is not in the catalogue"),
         (lambda: catalogue.add(row), "items has no column 'item_id'"),

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from linmed import checks
 from linmed.checks import LARGEST, BadType, BadValue, Bools
-from linmed.features.columns import Vector
+from linmed.features.columns import Category, Vector
 from linmed.features.features import Features
 from linmed.features.guess import guessed
 from linmed.features.tables import Table, table
@@ -97,12 +97,13 @@ class Catalogue:
 
         What `features` lacks of its item columns (categories, scales) is learned from the table. Without
         `features` every other field is one: numbers are scaled, texts are categories, lists are vectors.
+        Where there is no other, the id is a category.
         """
         items = list(items) if hasattr(items, "__next__") else items
         found = table("items", items)
         names = _names(found, checks.text("id", id))
         if features is None:
-            features = Features(item=guessed(found, without=id))
+            features = Features(item=guessed(found, without=id) or (Category(id),))
         fitted = features.fit(items=items)
         return cls(names, fitted.encode_items(items), fitted, id=id)
 
@@ -172,8 +173,11 @@ class Catalogue:
             self._append(names, encoded, self._items.live.copy())
 
     def change(self, items: Any) -> None:
-        """New features for one item that is there (a row with its id) or for several (a table)."""
-        names, encoded = self._read(items)
+        """New features for one item that is there (a row with its id) or for several (a table).
+
+        All of them: what an item was made of is not kept. Write None for what is missing.
+        """
+        names, encoded = self._read(items, whole=True)
         with self._lock:
             live = self._items.live.copy()
             live[[self.place(name) for name in names]] = False
@@ -189,13 +193,16 @@ class Catalogue:
             live[[self.place(name) for name in ([ids] if single else list(ids))]] = False
             self._commit(self._items.matrix, live)
 
-    def _read(self, items: Any) -> tuple[list[Id], Matrix]:
+    def _read(self, items: Any, whole: bool = False) -> tuple[list[Id], Matrix]:
         """Ids and numbers of one row or of a table."""
         row = isinstance(items, Mapping) and (
             isinstance(items.get(self.id), str) or not hasattr(items.get(self.id), "__len__")
         )
         given = [items] if row else list(items) if hasattr(items, "__next__") else items
-        names = [_id(f"items[{self.id!r}]", name) for name in _names(table("items", given), self.id)]
+        found = table("items", given)
+        names = [_id(f"items[{self.id!r}]", name) for name in _names(found, self.id)]
+        for field in sorted(self._features.item_side.fields - set(found.names)) if whole else ():
+            raise found.lacks(field)
         if len({str(name) for name in names}) < len(names):
             raise BadValue("items", f"items has an id twice: {sorted(map(str, names))}")
         encoded = self._features.encode_items(given)
@@ -315,6 +322,8 @@ def _id(name: str, value: Any) -> Id:
             raise BadValue(name, f"{name} must not be empty: an item needs an id")
         return str(value)
     if isinstance(value, numbers.Integral) and not isinstance(value, bool):
+        if not -(2**63) <= int(value) < 2**63:
+            raise BadValue(name, f"{name} must be a whole number of at most 64 bits, or text")
         return int(value)
     raise BadType(name, f"{name} must be text or a whole number, got {value!r}")
 

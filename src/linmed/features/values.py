@@ -26,9 +26,11 @@ def plain(value: Any) -> Any:
         value = value.item()
     elif hasattr(value, "as_py"):
         value = value.as_py()
-    if type(value).__name__ in _NOTHING or (isinstance(value, (float, Decimal)) and value != value):
-        return None
-    return value
+    if isinstance(value, Decimal):  # of which one NaN cannot be compared
+        return None if value.is_nan() else value
+    return (
+        None if type(value).__name__ in _NOTHING or (isinstance(value, float) and value != value) else value
+    )
 
 
 def number(name: str, value: Any) -> float:

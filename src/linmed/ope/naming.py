@@ -18,6 +18,7 @@ from linmed.ope.targets import (
     UniformTarget,
     no_target,
 )
+from linmed.policies import CatalogueMED
 from linmed.policies.base import Policy, State
 
 
@@ -84,12 +85,14 @@ def _is_law(target: Mapping[Any, Any]) -> bool:
 
 
 def _is_asked(target: Any) -> bool:
-    """Whether it says itself how probable an item is: also an agent, if that has a catalogue."""
+    """Whether it says itself how probable an item is. An agent's policy is frozen, and asked for the arms
+    that the log has; but one that decides among too many items for that says it itself.
+    """
     if not callable(getattr(target, "probability_of", None)):
         return False
-    return getattr(target, "catalogue", None) is not None or not isinstance(
-        getattr(target, "policy", None), Policy
-    )
+    policy = getattr(target, "policy", None)
+    many = isinstance(policy, CatalogueMED) and getattr(target, "catalogue", None) is not None
+    return many or not isinstance(policy, Policy)
 
 
 def _from_string(text: str) -> Target:
