@@ -9,6 +9,8 @@ import secrets
 import threading
 import time as clock
 import zipfile
+from collections.abc import Iterable, Sequence
+from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -19,8 +21,10 @@ from linmed import checks, streams
 from linmed.checks import Floats
 from linmed.decision import Decision
 from linmed.drift import Drift, drift_of
+from linmed.features import Catalogue, Column, Features
 from linmed.files import write_atomically
 from linmed.kernels.linear import all_within
+from linmed.offers import Offer, Offers, offers
 from linmed.policies import Forgetful, GLMPolicy, Policy, Prediction, RidgePolicy
 from linmed.policies.live import Drawn, Live
 from linmed.verdict import DELTA, Verdict, judge, look
@@ -28,7 +32,7 @@ from linmed.verdict import DELTA, Verdict, judge, look
 if TYPE_CHECKING:
     from linmed.log import LogWriter, Recorder
 
-FORMAT = 2
+FORMAT = 3
 """Version of the file that `Agent.save` writes."""
 _BLOCK = 256  # decisions whose random numbers are drawn at once
 
@@ -49,6 +53,15 @@ class Agent:
     >>> agent.count
     1
 
+    With a `catalogue` of items by id the features are made by a map: `features`, else the catalogue's own,
+    with the columns of `context` if these are given; `dim` follows from it.
+
+    >>> from linmed.features import Catalogue, Category
+    >>> shoes = Catalogue.from_table([{"item_id": "s-17", "price": 40.0}, {"item_id": "s-18", "price": 90.0}])
+    >>> agent = Agent(LinMED(), catalogue=shoes, context=[Category("device", ["phone", "desk"])], seed=7)
+    >>> agent.decide(context={"device": "phone"}).item
+    's-17'
+
     `log` is a directory in which every decision and reward is recorded for off-policy evaluation (or any
     object with the methods of `linmed.log.Recorder`); `log_arms=False` leaves the arms that were not
     played out of it. `max_pending` bounds how many decisions wait for a reward: the oldest are forgotten,
@@ -60,16 +73,27 @@ class Agent:
     def __init__(
         self,
         policy: Policy,
-        dim: int,
+        dim: int | None = None,
         seed: int | None = None,
         *,
+        catalogue: Catalogue | None = None,
+        features: Features | None = None,
+        context: Sequence[Column] | None = None,
         max_pending: int | None = None,
         log: "str | os.PathLike[str] | Recorder | None" = None,
         log_arms: bool = True,
     ) -> None:
         if not isinstance(policy, Policy):
             raise TypeError(f"policy must be a Policy such as LinMED(), got {policy!r}")
-        self._dim = checks.whole("dim", dim)
+        self._offers = offers(catalogue, features, context)
+        if self._offers is None:
+            self._dim = checks.whole("dim", dim)
+        else:
+            self._dim = self._offers.features.dim
+            if dim not in (None, self._dim):
+                raise checks.BadValue(
+                    "dim", f"dim must be that of the map, {self._dim}, or None, got {dim!r}"
+                )
         self.max_pending = None if max_pending is None else checks.whole("max_pending", max_pending)
         if seed is not None:
             seed = checks.whole("seed", seed, at_least=0)
@@ -88,32 +112,57 @@ class Agent:
         self._moments: dict[str, float] = {}  # when each was taken, where the policy wants to know
         self._open(log)
 
-    def decide(self, arms: ArrayLike, *, time: float | None = None) -> Decision:
+    def decide(
+        self,
+        arms: ArrayLike | None = None,
+        *,
+        context: Any = None,
+        items: Sequence[Any] | None = None,
+        time: float | None = None,
+    ) -> Decision:
         """Choose one of `arms` (K, d). The set may change in size and content from call to call.
+
+        With a catalogue: one of its items, or of those with the ids `items`, in a `context` (a dictionary, or
+        a row of any table).
 
         `time`, in seconds since 1970, is when: now, unless given. The log has it, and so does a policy that
         forgets by the clock.
         """
-        matrix = self._formed(arms)
+        offer = None
+        if arms is None or context is not None or items is not None:
+            offer = self._offer(arms, context, items)
+            matrix = offer.arms
+        else:
+            matrix = self._formed(arms)
         moment = self._moment(time) if self._timed or time is not None else None
         with self._lock:
             before = self.state.copy() if self.log is not None and self.policy.remembers else None
             self._draw_ahead(1)
             drawn = self._live.decide(matrix, self._noise, self._used)
             try:
-                return self._settle(matrix, drawn, moment)
+                return self._settle(matrix, drawn, moment, offer)
             except BaseException:
                 if before is not None:
                     self.state.restore(before.arrays())
                 raise
 
-    def decide_batch(self, sets: Any) -> list[Decision]:
+    def decide_batch(self, sets: Any = None, *, contexts: Any = None) -> list[Decision]:
         """One decision for each of n sets: an array (n, K, d), or n matrices whose K may differ.
+
+        With a catalogue: one for each of n `contexts`, a table or a list of rows.
 
         They are those that n calls of `decide` would take, in one call of the kernels for each K. Where the
         log refuses one of them, or a policy that remembers its decisions does, those before it stand, and
         wait in `pending`.
         """
+        made: Iterable[Offer | None] = repeat(None)
+        if sets is None or contexts is not None:
+            own = self._catalogued("contexts", sets)
+            rows = own.rows(contexts)
+            if own.waits or self.policy.remembers:  # each may change what comes of the next
+                return [self.decide(context=row) for row in rows]
+            made = [own.offer(row) for row in rows]
+            sets = [offer.arms for offer in made if offer is not None]
         stacks = self._stacks(sets)
         count = sum(len(stack) for _, stack in stacks)
         with self._lock:
@@ -128,7 +177,10 @@ class Agent:
             if len(stacks) > 1:  # back into their order
                 found = [found[j] for j in np.argsort([i for some, _ in stacks for i in some])]
             moment = self._moment(None) if self._timed else None
-            return [self._settle(matrix, drawn, moment) for matrix, drawn in found]
+            return [
+                self._settle(matrix, drawn, moment, offer)
+                for (matrix, drawn), offer in zip(found, made, strict=False)
+            ]
 
     def learn(self, decision: Decision | str, reward: float) -> None:
         """Absorb the reward of one decision (or its id), now or much later, in any order."""
@@ -169,19 +221,35 @@ class Agent:
             else:
                 self.policy.learn_at(*seen, np.ascontiguousarray(np.broadcast_to(times, rewards.shape)))
 
-    def probabilities(self, arms: ArrayLike) -> Floats:
-        """The probability with which each of `arms` (K, d) would be played now."""
-        matrix = self._matrix(arms)
+    def arms(self, context: Any = None, items: Sequence[Any] | None = None) -> Floats:
+        """The catalogue's items, or those with the ids `items`, in a context: arms (K, d), one for each."""
+        return self._offer(None, context, items).arms
+
+    def probabilities(
+        self, arms: ArrayLike | None = None, *, context: Any = None, items: Sequence[Any] | None = None
+    ) -> Floats:
+        """The probability with which each of `arms` (K, d), or of a catalogue's items, would be played."""
+        matrix = self._matrix(arms, context, items)
         with self._lock:
             result: Floats = np.exp(self.policy.log_probabilities(self.state, matrix[None])[0])
         return result
 
-    def mean(self, arms: ArrayLike) -> Prediction:
+    def probability_of(self, item: str | int, context: Any = None) -> float:
+        """The probability with which one item of the catalogue would be played now."""
+        offer = self._offer(None, context, None)
+        names = [str(name) for name in offer.ids]
+        if str(item) not in names:
+            raise checks.BadValue("item", f"item {item!r} is not in the catalogue")
+        return float(self.probabilities(offer.arms)[names.index(str(item))])
+
+    def mean(
+        self, arms: ArrayLike | None = None, *, context: Any = None, items: Sequence[Any] | None = None
+    ) -> Prediction:
         """What each of `arms` (K, d) is expected to pay, and the interval in which the confidence set has it.
 
         For clicks these are rates. An interval is that of one arm at one time; to compare arms see `verdict`.
         """
-        matrix = self._matrix(arms)
+        matrix = self._matrix(arms, context, items)
         with self._lock:
             predicted = self.policy.predict(self.state, matrix)
         if predicted is None:
@@ -203,6 +271,21 @@ class Agent:
         """Whether the world has changed, for a policy that watches for that: see `Drift` and `Forgetful`."""
         with self._lock:
             return drift_of(self.policy, self.state)
+
+    @property
+    def catalogue(self) -> Catalogue | None:
+        """The items it decides among, if it was given a catalogue."""
+        return None if self._offers is None else self._offers.catalogue
+
+    @property
+    def features(self) -> Features | None:
+        """The map from (context, item) to the features of an arm, as far as it is known by now."""
+        return None if self._offers is None else self._offers.features
+
+    @property
+    def items(self) -> tuple[str | int, ...]:
+        """The ids of the items that are there, in the order of `arms` and `probabilities`."""
+        return tuple(self._catalogued("items", None).current()[1])
 
     @property
     def dim(self) -> int:
@@ -279,8 +362,12 @@ class Agent:
                 "pending": list(self._pending),
                 "moments": list(self._moments.values()),
             }
+            offered: dict[str, Any] = {}
+            if self._offers is not None:
+                meta["offers"], offered = self._offers.to_dict()
             arrays = {f"state_{name}": array for name, array in self.state.copy().arrays().items()}
             arrays["pending"] = np.array([*self._pending.values()]).reshape(-1, self.dim)
+        arrays.update({f"catalogue_{name}": array for name, array in offered.items()})
         arrays["meta"] = np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8)
         write_atomically(Path(path), lambda file: np.savez(file, allow_pickle=False, **arrays))
 
@@ -304,13 +391,18 @@ class Agent:
             version = meta["format"]
         except (zipfile.BadZipFile, ValueError, KeyError, EOFError, OSError, TypeError, MemoryError) as error:
             raise ValueError(f"{path} is not a linmed agent, or it is damaged ({error})") from None
-        if version not in (1, FORMAT):
+        if version not in range(1, FORMAT + 1):
             raise ValueError(f"{path} has format {version}; this release of linmed reads format {FORMAT}")
         keep = checks.flag("log_arms", meta.get("log_arms", True) if log_arms is None else log_arms)
         try:
             agent = cls(
                 Policy.from_dict(meta["policy"]), meta["dim"], max_pending=meta["max_pending"], log_arms=keep
             )
+            if "offers" in meta:
+                own = {name: arrays.pop(f"catalogue_{name}") for name in ("matrix", "live")}
+                agent._offers = Offers.from_dict(meta["offers"], own)
+                if agent._offers.features.dim != agent.dim:
+                    raise ValueError(f"a map of {agent._offers.features.dim} features for dim={agent.dim}")
             pending = checks.for_kernels(arrays.pop("pending"))
             if pending.shape != (len(meta["pending"]), agent.dim) or not all_within(pending, checks.LARGEST):
                 raise ValueError(f"pending decisions of shape {pending.shape}")
@@ -350,8 +442,25 @@ class Agent:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _matrix(self, arms: ArrayLike) -> Floats:
-        """`arms`, checked."""
+    def _offer(self, arms: ArrayLike | None, context: Any, items: Any) -> Offer:
+        """The catalogue's items in a context, as arms."""
+        own = self._catalogued("arms" if context is None and items is None else "context", arms)
+        with self._lock:
+            return own.offer(context, items)
+
+    def _catalogued(self, name: str, arms: Any) -> Offers:
+        """What it offers, if it has a catalogue and nobody gave arms beside it."""
+        if self._offers is None:
+            wanted = "arms must be given" if name == "arms" else f"{name} needs a catalogue"
+            raise checks.BadType(name, f"{wanted}: this agent was made without one (Agent(…, catalogue=…))")
+        if arms is not None:
+            raise checks.BadValue(name, f"{name} must be None where arms are given as vectors")
+        return self._offers
+
+    def _matrix(self, arms: ArrayLike | None, context: Any = None, items: Any = None) -> Floats:
+        """`arms`, or what is offered in a context, checked."""
+        if arms is None or context is not None or items is not None:
+            arms = self._offer(arms, context, items).arms
         matrix = self._formed(arms)
         if not all_within(matrix, checks.LARGEST):
             raise checks.bad_entry("arms", matrix)
@@ -397,11 +506,14 @@ class Agent:
             return clock.time_ns() // 1000 / 1e6
         return round(checks.between("time", time, -6e10, 2.5e11) * 1e6) / 1e6  # the years 68 to 9892
 
-    def _settle(self, matrix: Floats, drawn: Drawn, moment: float | None) -> Decision:
+    def _settle(
+        self, matrix: Floats, drawn: Drawn, moment: float | None, offer: Offer | None = None
+    ) -> Decision:
         """The decision drawn for `matrix`; only when the log has taken it does anything change here."""
         arm, log_probability, log_probabilities, error, vector, kept = drawn
         identifier = f"{self._run}-{self._decisions}"
-        decision = Decision(identifier, arm, log_probability, vector, log_probabilities, error)
+        item = None if offer is None else offer.ids[arm]
+        decision = Decision(identifier, arm, log_probability, vector, log_probabilities, error, item)
         if self.log is not None:
             self.log.record(
                 identifier,
@@ -411,6 +523,7 @@ class Agent:
                 features=vector,
                 log_probabilities=log_probabilities,
                 arms=matrix if self.log_arms else None,
+                arm_id=item,
                 policy=self.policy.name,
                 version=self.count,
                 **({} if moment is None else {"time": moment}),
@@ -425,7 +538,15 @@ class Agent:
             del self._pending[oldest]
             self._moments.pop(oldest, None)
             self.dropped += 1
+        if offer is not None and offer.seen and self._offers is not None and self._offers.see(offer.seen):
+            self._describe()
         return decision
+
+    def _describe(self) -> None:
+        """Have the log say what its features are."""
+        describe = getattr(self.log, "describe", None)
+        if self._offers is not None and describe is not None:
+            describe(self._offers.features.to_dict())
 
     def _draw_ahead(self, count: int) -> None:
         """Have the random numbers of the next decisions in _noise, from row _used on."""
@@ -456,6 +577,7 @@ class Agent:
 
             log = self._own_log = LogWriter(log)
         self.log = log
+        self._describe()
 
     def __getstate__(self) -> dict[str, Any]:
         """Copies made while nobody decides, without the lock and what is bound to the state's memory."""

@@ -18,7 +18,15 @@ class Decision:
     """What was played and how probable it was, before any random draw was made. It cannot be changed."""
 
     # Properties over slots: a frozen dataclass takes four times as long to make.
-    __slots__ = ("_arm", "_features", "_id", "_log_probabilities", "_log_probability", "_probability_error")
+    __slots__ = (
+        "_arm",
+        "_features",
+        "_id",
+        "_item",
+        "_log_probabilities",
+        "_log_probability",
+        "_probability_error",
+    )
 
     def __init__(
         self,
@@ -28,6 +36,7 @@ class Decision:
         features: Floats,
         log_probabilities: Floats | None,
         probability_error: float = 0.0,
+        item: str | int | None = None,
     ) -> None:
         self._id = id
         self._arm = arm
@@ -35,6 +44,7 @@ class Decision:
         self._features = features
         self._log_probabilities = log_probabilities
         self._probability_error = probability_error
+        self._item = item
 
     @property
     def id(self) -> str:
@@ -45,6 +55,11 @@ class Decision:
     def arm(self) -> int:
         """The row of the arm that was played."""
         return self._arm
+
+    @property
+    def item(self) -> str | int | None:
+        """The id of the item that was played; None where arms were given as vectors."""
+        return self._item
 
     @property
     def log_probability(self) -> float:
@@ -77,4 +92,5 @@ class Decision:
         return None if self._log_probabilities is None else np.exp(self._log_probabilities)
 
     def __repr__(self) -> str:
-        return f"Decision(id={self.id!r}, arm={self.arm}, probability={self.probability:.6g})"
+        played = f"arm={self.arm}" if self.item is None else f"item={self.item!r}"
+        return f"Decision(id={self.id!r}, {played}, probability={self.probability:.6g})"

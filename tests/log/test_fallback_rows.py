@@ -40,20 +40,16 @@ def test_fallbacks_are_written_and_read_again(tmp_path):
     assert table["arm_id"].to_pylist()[0] == "shoes-700"
 
 
-def test_a_decision_that_is_none_says_so(tmp_path):
+def test_a_decision_of_no_catalogue_leaves_it_out(tmp_path):
     with LogWriter(tmp_path / "log") as writer:
         writer.record("a", arm=0, arm_count=2, log_probability=math.log(0.5))
-    assert DecisionLog.open(tmp_path / "log").table()["fallback"].to_pylist() == [False]
+    assert DecisionLog.open(tmp_path / "log").table()["fallback"].to_pylist() == [None]
 
 
 @pytest.mark.parametrize(
     ("given", "error", "said"),
     [
-        (
-            {"log_probability": -1.0, "fallback": True},
-            BadValue,
-            "log_probability must be None where fallback",
-        ),
+        ({"log_probability": -1.0, "fallback": True}, BadValue, "log_probability must be None where fall"),
         (
             {"log_probability": None, "log_probabilities": [-0.7, -0.7], "fallback": True},
             BadValue,
@@ -61,14 +57,13 @@ def test_a_decision_that_is_none_says_so(tmp_path):
         ),
         ({"log_probability": None}, BadType, "log_probability must be given: only where fallback is True"),
         ({"log_probability": -1.0, "fallback": "yes"}, BadType, "fallback must be True or False, got 'yes'"),
-        ({"log_probability": -1.0, "fallback": None}, BadType, "fallback must be True or False, got None"),
-        ({"log_probability": -1.0, "arm": 2}, BadValue, "only the place of an item in a catalogue"),
+        ({"log_probability": -1.0, "arm": 2, "arm_id": "x"}, BadValue, "only an item's place in a catalogue"),
         (
-            {"log_probability": -1.0, "arm": 2, "arm_id": "x", "arms": [[1.0], [2.0]]},
+            {"log_probability": -1.0, "arm": 2, "fallback": False, "arms": [[1.0], [2.0]]},
             BadValue,
             "arm must lie in 0..1",
         ),
-        ({"log_probability": -1.0, "arm": -1, "arm_id": "x"}, BadValue, "arm must lie in 0..1"),
+        ({"log_probability": -1.0, "arm": -1, "fallback": False}, BadValue, "arm must lie in 0..1"),
     ],
 )
 def test_what_contradicts_itself_is_refused_and_leaves_nothing(tmp_path, given, error, said):
@@ -82,7 +77,7 @@ def test_what_contradicts_itself_is_refused_and_leaves_nothing(tmp_path, given, 
 def test_the_place_of_an_item_may_be_beyond_those_that_are_left(tmp_path):
     """Items that were taken out keep their places, so 900 are left and place 950 is one of them."""
     with LogWriter(tmp_path / "log") as writer:
-        writer.record("a", arm=950, arm_count=900, arm_id="hat-3", log_probability=-7.0)
+        writer.record("a", arm=950, arm_count=900, arm_id="hat-3", log_probability=-7.0, fallback=False)
     assert DecisionLog.open(tmp_path / "log").table()["arm"].to_pylist() == [950]
 
 
@@ -146,7 +141,7 @@ def test_a_table_has_them_as_booleans_or_as_numbers():
 @pytest.mark.parametrize("given", [[2, 0], ["maybe", "no"], [float("nan"), 0.0]])
 def test_what_is_neither_true_nor_false_is_named(given):
     columns = {"arm": [0, 1], "probability": [None, 0.5], "reward": [1.0, 0.0], "fallback": given}
-    with pytest.raises(ValueError, match="column 'fallback' cannot be read as fallback .* true or false"):
+    with pytest.raises(ValueError, match=r"column 'fallback' cannot be read as fallback .* true or false"):
         DecisionLog.from_table(columns)
 
 
@@ -154,6 +149,6 @@ def test_formats_that_have_no_place_for_them_say_so(tmp_path):
     log = catalogue_log(tmp_path / "log")
     with pytest.raises(ValueError, match=r"obp has no place .* 2 \(fallbacks"):
         log.to_obp()
-    with pytest.raises(ValueError, match="no place for a decision without a probability.*: row 0"):
+    with pytest.raises(ValueError, match=r"no place for a decision without a probability.*: row 0"):
         log.to_dsjson(tmp_path / "log.json")
     assert not (tmp_path / "log.json").exists()

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
+from linmed.features import join
 from linmed.ope import DecisionLog
 from linmed.policies import LinMED
 from linmed.serve import database as db
-from linmed.serve.catalogue import join
 from linmed.serve.numbers import pack, pack_places, unpack, unpack_places
 
 from .serving import application, create, decide, reward

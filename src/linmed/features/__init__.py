@@ -9,7 +9,7 @@ from linmed.features.columns import Category, Number, Vector
 from linmed.features.features import Features
 from linmed.features.fourier import Fourier
 from linmed.features.index import Index, Scan
-from linmed.features.products import Products, outer, plain
+from linmed.features.products import Products, join, outer, plain
 
 __all__ = [
     "Catalogue",
@@ -23,6 +23,7 @@ __all__ = [
     "Products",
     "Scan",
     "Vector",
+    "join",
     "outer",
     "plain",
 ]

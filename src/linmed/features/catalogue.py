@@ -265,7 +265,7 @@ class Catalogue:
                 raise BadValue("ids", "ids has a live item twice")
         live.flags.writeable = False
         version = checks.whole("version", meta["version"], at_least=0)
-        made._items = Items(made._names, matrix, live, int(live.sum()), version)
+        made._items = Items(made._names, made._buffer, live, int(live.sum()), version)
         return made
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -299,6 +299,9 @@ class Catalogue:
             return cls.from_arrays(meta, {"matrix": matrix, "live": live})
         except (KeyError, TypeError, ValueError, EOFError, OSError) as error:
             raise ValueError(f"{folder} is not a catalogue of linmed, or it is damaged ({error})") from None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Catalogue.from_arrays, self.arrays()
 
     def __repr__(self) -> str:
         items = self._items

@@ -7,7 +7,7 @@ product each, no sum and no BLAS: the same bits on every processor.
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,18 +37,18 @@ class Products(NamedTuple):
         """What of each item is multiplied: (K, de) → (K, d). It serves any number of contexts."""
         extended = np.ones((len(items), self.item_width + 1))
         extended[:, :-1] = items
-        return np.ascontiguousarray(extended[:, self.item])
+        return extended.take(self.item, axis=1)  # rows of one piece, which extended[:, …] would not be
 
     def factors(self, context: Floats) -> Floats:
         """What each of these is multiplied with: (dx,) → (d,)."""
         extended = np.ones(self.context_width + 1)
         extended[:-1] = context
-        factors: Floats = extended[self.context]
-        return factors
+        return extended.take(self.context)
 
     def join(self, items: NDArray[np.floating], context: Floats) -> Floats:
         """Arms (K, d)."""
-        arms: Floats = self.spread(items) * self.factors(context)
+        arms = self.spread(items)
+        arms *= self.factors(context)
         return arms
 
     def lift(self, context: Floats) -> tuple[Floats, Floats]:
@@ -71,6 +71,14 @@ def outer(item_width: int, context_width: int, intercept: bool = False) -> Produ
     items, contexts = item_width + intercept, context_width + intercept
     pairs = np.repeat(np.arange(items), contexts), np.tile(np.arange(contexts), items)
     return Products(*pairs, item_width, context_width)
+
+
+def join(items: Floats, context: Floats, interactions: Literal["plain", "outer"]) -> Floats:
+    """Arms (K, d) from items (K, de) and a context (dx,), without an intercept."""
+    if interactions == "plain" and context.size == 0:
+        return items
+    make = {"plain": plain, "outer": outer}[interactions]
+    return make(items.shape[1], context.size).join(items, context)
 
 
 def chosen(

@@ -1,6 +1,7 @@
 """`DecisionLog`: a log to evaluate on, read in batches and never whole, wherever it came from."""
 
 import itertools
+import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -15,7 +16,8 @@ from linmed.log import dsjson, obp, open_bandit, text, views
 from linmed.log.csv_files import csv_source
 from linmed.log.duplicates import Repeated, repeats
 from linmed.log.mapped import parquet_source
-from linmed.log.parquet import log_files, nothing_in, write_parquet
+from linmed.log.parquet import ParquetSource, log_files, nothing_in, write_parquet
+from linmed.log.schema import FEATURES
 from linmed.log.source import (
     BATCH,
     Foreign,
@@ -55,6 +57,18 @@ class DecisionLog:
     def columns(self) -> list[str]:
         """The columns this log has."""
         return self.source.columns
+
+    @property
+    def features(self) -> dict[str, Any] | None:
+        """How the features were made of contexts and items, as the last file has it; None if nobody said.
+
+        It is what `linmed.features.Features.from_dict` takes.
+        """
+        source = self.source
+        while isinstance(source, views.View):
+            source = source.source
+        told = source.metadata.get(FEATURES.encode()) if isinstance(source, ParquetSource) else None
+        return None if told is None else dict(json.loads(told))
 
     @property
     def malformed(self) -> Malformed:
@@ -206,7 +220,10 @@ class DecisionLog:
         every = itertools.chain([first], batches)
         folder.mkdir(parents=True, exist_ok=True)
         target = folder / f"decisions-{0:020d}-saved.parquet"
-        write_atomically(target, lambda file: write_parquet(file, first.schema, every))
+        features = self.features
+        told = None if features is None else {FEATURES: json.dumps(features)}
+        schema = first.schema.with_metadata(told)
+        write_atomically(target, lambda file: write_parquet(file, schema, every))
         return DecisionLog.open(folder)
 
     @classmethod

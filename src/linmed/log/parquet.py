@@ -68,6 +68,13 @@ class ParquetSource:
         """Those of `schema`."""
         return list(self.schema.names)
 
+    @property
+    def metadata(self) -> dict[bytes, bytes]:
+        """As in the last file."""
+        last = self.files[-1]
+        with reading(last):
+            return dict(pq.read_schema(last).metadata or {})
+
     def read(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Iterator[pa.RecordBatch]:
         """File after file, in batches of at most `rows` decisions with all rewards that arrived.
 

@@ -27,7 +27,7 @@ SCHEMA = pa.schema(
         ("features", pa.list_(pa.float64())),  # of the chosen arm (d,)
         ("probability", pa.float64()),  # of the arm by any route but the fallback; null on fallback rows
         ("log_probability", pa.float64()),
-        ("fallback", pa.bool_()),  # what was proposed was not accepted, and the best item known was played
+        ("fallback", pa.bool_()),  # whether a catalogue's best item was played for one not accepted; optional
         ("probabilities", pa.list_(pa.float64())),  # of every arm (K,), optional
         ("arms", pa.list_(pa.list_(pa.float64()))),  # every arm's features (K, d), optional
         ("reward", pa.float64()),  # null until it arrives
@@ -45,6 +45,8 @@ REWARDS = pa.schema(
         ("reward_time", TIME),
     ]
 )
+FEATURES = "linmed.features"
+"""Key of a file's metadata under which JSON says how features were made of contexts and items."""
 MOST_NUMBERS = 2**31 - 1
 """How many numbers one array of lists can hold: its offsets have 32 bits."""
 

@@ -8,13 +8,14 @@ at all: a killed process loses only what had not been flushed.
 
 import atexit
 import functools
+import json
 import os
 import re
 import threading
 import time as clock
 import uuid
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -30,7 +31,7 @@ from linmed.files import write_atomically
 from linmed.log.fields import chance, finite, int64, law, text
 from linmed.log.lock import DirectoryLock
 from linmed.log.parquet import decision_files, late_rewards, reading
-from linmed.log.schema import LATER, MOST_NUMBERS, REWARDS, SCHEMA, microseconds, ragged
+from linmed.log.schema import FEATURES, LATER, MOST_NUMBERS, REWARDS, SCHEMA, microseconds, ragged
 
 ROW_BYTES = 1000  # what a row in the buffer weighs beside its arrays, about
 
@@ -49,7 +50,7 @@ class Recorder(Protocol):
         log_probabilities: Floats | None = None,
         arms: Floats | None = None,
         arm_id: object = None,
-        fallback: bool = False,
+        fallback: bool | None = None,
         policy: str | None = None,
         version: int | None = None,
         time: datetime | float | None = None,
@@ -92,6 +93,7 @@ class LogWriter:
         self._pending: dict[str, tuple[str, int]] = {}  # decision without a reward → its file and row
         self._seen = _Seen()
         self._late: list[tuple[str, str, int, float, int]] = []
+        self._description: dict[str, str] | None = None
         self._oldest: float | None = None  # when the oldest row in the buffer was added
         self._lock = threading.RLock()
         self._directory = DirectoryLock(self.path)
@@ -116,30 +118,30 @@ class LogWriter:
         log_probabilities: Floats | None = None,
         arms: Floats | None = None,
         arm_id: object = None,
-        fallback: bool = False,
+        fallback: bool | None = None,
         policy: str | None = None,
         version: int | None = None,
         time: datetime | float | None = None,
     ) -> None:
         """Append one decision. `log_probability` is the marginal one of the arm that was played.
 
-        Where a catalogue's item was proposed and not accepted, `fallback` says that the best item known was
-        played instead. `log_probability` is then None: only a pass over all items would tell it. Of a
-        catalogue's other decisions it is that of the item by any route but the fallback. `arm` is the item's
-        place, `arm_id` its id, and `arm_count` the number of items that could be played; where items were
-        taken out, a place may be larger.
+        `fallback` is for items of a catalogue: True where what was proposed was not accepted, so that the
+        best item known was played instead. Then `log_probability` is None: only a pass over all items would
+        tell it. Where `fallback` is False it is that of the item by any route but the fallback. `arm` is the
+        item's place, `arm_id` its id and `arm_count` the number of items that could be played; where items
+        were taken out of the catalogue a place may be larger.
         """
         identifier = text("decision_id", decision_id)
-        if type(fallback) is not bool:
+        if fallback is not None and type(fallback) is not bool:
             fallback = checks.flag("fallback", fallback)
-        log_probability, probability = chance(log_probability, log_probabilities, fallback)
+        log_probability, probability = chance(log_probability, log_probabilities, fallback is True)
         arm_count, arm = int64("arm_count", arm_count, 1), int64("arm", arm, -(2**63))
-        listed = arm_id is None or arms is not None or log_probabilities is not None
+        listed = fallback is None or arms is not None or log_probabilities is not None
         if arm < 0 or (arm >= arm_count and listed):
             raise checks.BadValue(
                 "arm",
-                f"arm must lie in 0..{arm_count - 1} (arm_count={arm_count}), got {arm!r}; only the place of "
-                "an item in a catalogue, named by arm_id, may be larger",
+                f"arm must lie in 0..{arm_count - 1} (arm_count={arm_count}), got {arm!r}"
+                + ("; only an item's place in a catalogue, where fallback is given, may be larger" * listed),
             )
         own = None if features is None else finite("features", features, 1)
         sets = None if arms is None else finite("arms", arms, 2)
@@ -218,6 +220,10 @@ class LogWriter:
 
             self._flush_if_due(take_back)
 
+    def describe(self, features: Mapping[str, Any]) -> None:
+        """Have the files from now on say how features were made, in JSON: see `DecisionLog.features`."""
+        self._description = {FEATURES: json.dumps(features)}
+
     def flush(self) -> None:
         """Write the buffer to disk; when this returns it survives a crash."""
         with self._lock:
@@ -228,7 +234,8 @@ class LogWriter:
             if self._rows:
                 rows = self._rows.values()
                 columns = [_column(field, [row[field.name] for row in rows]) for field in SCHEMA]
-                self._write(self._part, pa.table(columns, schema=SCHEMA))
+                table = pa.table(columns, schema=SCHEMA)
+                self._write(self._part, table.replace_schema_metadata(self._description))
                 self._seen.add(list(self._rows))
             self._start_part()
 

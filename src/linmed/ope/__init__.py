@@ -3,6 +3,7 @@
 from linmed.log import DecisionLog
 from linmed.ope.choose import Choice, choose
 from linmed.ope.compare import compare
+from linmed.ope.complete import Relearned, complete
 from linmed.ope.diagnostics import Diagnosis, calibration, diagnose
 from linmed.ope.drift import LogDrift, drift
 from linmed.ope.estimators import (
@@ -25,10 +26,11 @@ from linmed.ope.estimators import (
 from linmed.ope.evaluate import difference, evaluate, sequence
 from linmed.ope.intervals import OPEWarning
 from linmed.ope.learn import learn_from
+from linmed.ope.naming import as_target
 from linmed.ope.plot import plot_sequences
 from linmed.ope.regression import Logistic, Refitted, Ridge
 from linmed.ope.replay import Replay, ReplayResult
-from linmed.ope.targets import Frozen, Target, as_target
+from linmed.ope.targets import Frozen, Target
 from linmed.ope.verdict import Arms, LogVerdict, verdict
 
 __all__ = [
@@ -52,6 +54,7 @@ __all__ = [
     "MarginalIPW",
     "OPEWarning",
     "Refitted",
+    "Relearned",
     "Replay",
     "ReplayResult",
     "Ridge",
@@ -62,6 +65,7 @@ __all__ = [
     "calibration",
     "choose",
     "compare",
+    "complete",
     "diagnose",
     "difference",
     "drift",

@@ -16,8 +16,9 @@ from linmed.log import DecisionLog, parse_columns
 from linmed.log.csv_files import csv_schema, csv_source
 from linmed.log.mapped import parquet_source
 from linmed.ope.intervals import OPEWarning
+from linmed.ope.naming import as_target
 from linmed.ope.request import CONFIDENCE
-from linmed.ope.targets import Target, as_target
+from linmed.ope.targets import Target
 from linmed.policies.base import Policy
 from linmed.policies.legends import policy_makers
 from linmed.registry import parse

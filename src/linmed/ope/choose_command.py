@@ -41,8 +41,8 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     add = parser.add_argument
     add(
         "--candidate", action="append", dest="candidates", metavar="CANDIDATE", required=True,
-        help="uniform, logged, arm:NUMBER, column:NAME, agent:FILE (a saved agent) or a policy that learns, "
-        "'policy:LinMED(alpha_emp=0.5)'; NAME=CANDIDATE to call it so; may be repeated",
+        help="uniform, logged, arm:NUMBER, item:ID, column:NAME, agent:FILE (a saved agent) or a policy that "
+        "learns, 'policy:LinMED(alpha_emp=0.5)'; NAME=CANDIDATE to call it so; may be repeated",
     )  # fmt: skip
     add(
         "--train", type=amount, default=TRAIN, metavar="SHARE|NUMBER",

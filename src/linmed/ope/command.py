@@ -26,6 +26,7 @@ from linmed.ope.diagnostics import Diagnosis, diagnose
 from linmed.ope.estimators import ESTIMATORS
 from linmed.ope.evaluate import COMPARABLE, difference, evaluate, sequence
 from linmed.ope.intervals import VALID
+from linmed.ope.naming import as_targets
 from linmed.ope.page import tell
 from linmed.ope.plot import plot_sequences
 from linmed.ope.recent import recent
@@ -33,7 +34,6 @@ from linmed.ope.regression import NAMED
 from linmed.ope.report import Report, meaning, rows, unexplained, unread
 from linmed.ope.request import INTERVAL, USUAL
 from linmed.ope.sequences import KINDS
-from linmed.ope.targets import as_targets
 from linmed.progress import Bar
 from linmed.tables import Table
 
@@ -52,8 +52,8 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     add = parser.add_argument
     add(
         "--target", action="append", dest="targets", metavar="TARGET",
-        help="uniform, logged, arm:NUMBER, column:NAME or agent:FILE (a saved agent), NAME=TARGET to call it "
-        "so; may be repeated",
+        help="uniform, logged, arm:NUMBER, item:ID, column:NAME or agent:FILE (a saved agent), NAME=TARGET "
+        "to call it so; may be repeated",
     )  # fmt: skip
     add("--diff", metavar="BASELINE", help="also how much more each target earns than this one")
     add(
@@ -172,9 +172,10 @@ def _finite(facts: dict[str, Any]) -> dict[str, Any]:
 def _asked(args: argparse.Namespace, facts: Mapping[str, Any]) -> dict[str, str]:
     """What was asked, in words."""
     waiting = f", {facts['waiting']:,} of them without a reward yet" if facts["waiting"] else ""
+    fallbacks = f", {facts['fallbacks']:,} of them fallbacks without a weight" if facts["fallbacks"] else ""
     return {
         "log": args.log,
-        "decisions": f"{facts['decisions']:,}{waiting}",
+        "decisions": f"{facts['decisions']:,}{waiting}{fallbacks}",
         "value": facts["value"],
         "interval": f"{args.interval}, confidence {100 * args.confidence:.6g} %",
         **conditions(args, facts["reward_range"]),

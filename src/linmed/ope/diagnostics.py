@@ -1,5 +1,6 @@
 """Is this log fit to answer for this target? Weights, overlap, and whether its probabilities are true."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -12,12 +13,12 @@ from linmed import checks
 from linmed.checks import Floats
 from linmed.log import DecisionLog
 from linmed.ope.doubts import of_log, of_waiting, of_weights
-from linmed.ope.known import begins_with
+from linmed.ope.known import begins_with, holds
+from linmed.ope.naming import as_target
 from linmed.ope.reader import Reader, Reading
 from linmed.ope.request import MISSING, Log, Scan, as_log
 from linmed.ope.rounds import Problems, given, require
 from linmed.ope.sums import Weights
-from linmed.ope.targets import as_target
 from linmed.tables import Table
 
 
@@ -47,17 +48,20 @@ def diagnose(
     log: Log, target: Any, missing: str | float = MISSING, mature: float | timedelta | None = None
 ) -> Diagnosis:
     """Weights and overlap of one target. Impossible probabilities are an error that names the rows."""
-    log, chosen = as_log(log), as_target(target)
-    whole = "probabilities" in log.columns and chosen.knows_all_arms(log)
+    log = as_log(log)
+    chosen = as_target(target).settled(log)
+    whole = holds(log, "probabilities") and chosen.knows_all_arms(log)
     needed = (*chosen.reads(log, whole), *(["probabilities"] if whole else []))
     reading, weights, smallest = Reading(), Weights(), 1.0
-    reader = Reader(columns=needed, extra=chosen.extra, missing=missing, mature=mature).settled(log)
+    reader = Reader(
+        columns=needed, extra=chosen.extra, missing=missing, mature=mature, every_arm=whole
+    ).settled(log)
     for rounds, (chance,) in Scan(reader, (chosen,), whole).parts(log, reading):
         if whole:
             assert rounds.logged is not None
             weights.lost += float(chance[rounds.logged <= 0].sum())
         played = chance[rounds.chosen] if whole else chance
-        weights.add(played / rounds.probability, rounds.reward)
+        weights.add(rounds.weights(played), rounds.reward)
         smallest = min(smallest, float(rounds.probability.min()))
     reading.finish(log)
     moments = weights.moments
@@ -75,6 +79,7 @@ def diagnose(
         warnings=[
             *of_waiting(missing, reading, log),
             *of_log(reading, log),
+            *([] if chosen.doubt is None else [chosen.doubt]),
             *of_weights(weights, long=1.0),
         ],
     )
@@ -86,7 +91,8 @@ def calibration(log: Log, bins: int = 10) -> Table:
     With every arm's probability in the log: bins of probability, one row each with the mean probability of
     the arm-decisions in it, how often those arms were played, and z = (frequency − probability)/SE. With
     the played arm's alone: one row per arm, whose mean of 1{played}/p must be 1 (`frequency`; `probability`
-    is 1). Rewards are not used, so decisions still waiting count too.
+    is 1). In a catalogue's fallbacks no item was played by its own probability. Rewards are not used, so
+    decisions still waiting count too.
     """
     log, bins = as_log(log), checks.whole("bins", bins)
     return _by_probability(log, bins) if begins_with(log, "probabilities") else _by_arm(log)
@@ -96,9 +102,10 @@ def _by_arm(log: DecisionLog) -> Table:
     require(log, ["arm_count"], "calibration", "log")
     n, size = 0, 0
     sums, squares, count = np.zeros(0), np.zeros(0), np.zeros(0)
-    for batch in log.batches(["arm", "probability", "arm_count"]):
+    for batch in _batches(log, "arm_count"):
         p = _possible(batch, n)
-        arm, size = batch.column("arm").to_numpy(), max(size, pc.max(batch.column("arm_count")).as_py())
+        arm = batch.column("arm").to_numpy()
+        size = max(size, pc.max(batch.column("arm_count")).as_py(), int(arm.max()) + 1)
         sums, squares, count = (np.pad(array, (0, size - array.size)) for array in (sums, squares, count))
         sums += np.bincount(arm, 1 / p, size)
         squares += np.bincount(arm, 1 / p**2, size)
@@ -116,7 +123,7 @@ def _by_probability(log: DecisionLog, bins: int) -> Table:
     edges = np.linspace(0.0, 1.0, bins + 1) ** 2
     count, expected, played, variance = (np.zeros(bins) for _ in range(4))
     n = 0
-    for batch in log.batches(["arm", "probability", "probabilities"]):
+    for batch in _batches(log, "probabilities"):
         _possible(batch, n)
         n += batch.num_rows
         batch = batch.filter(batch.column("probabilities").is_valid())
@@ -137,8 +144,13 @@ def _by_probability(log: DecisionLog, bins: int) -> Table:
     return _calibration(names, number, expected[used] / number, played[used] / number, z[used])
 
 
+def _batches(log: DecisionLog, also: str) -> Iterator[pa.RecordBatch]:
+    routes = ["fallback"] if "fallback" in log.columns else []
+    return log.batches(["arm", "probability", also, *routes])
+
+
 def _possible(batch: pa.RecordBatch, start: int) -> Floats:
-    """The logged probabilities of a batch whose first row is row `start` of the log."""
+    """The logged probabilities of a batch whose first row is row `start` of the log; ∞ of a fallback."""
     problems, rows = Problems(), np.arange(start, start + batch.num_rows)
     names = batch.schema.names
     arm = given(batch.column("arm"), "arm", rows, problems, 0).to_numpy()
@@ -147,11 +159,17 @@ def _possible(batch: pa.RecordBatch, start: int) -> Floats:
         most = given(batch.column("arm_count"), "arm_count", rows, problems, 1).to_numpy()
     else:
         most = batch.column("probabilities").value_lengths().fill_null(2**31 - 1).to_numpy()
-    problems.add("arm must be smaller than the number of arms", rows, arm >= most, arm.item)
-    p: Floats = given(batch.column("probability"), "probability", rows, problems, 1).to_numpy()
+    routed = batch.column("fallback") if "fallback" in names else pa.nulls(batch.num_rows, pa.bool_())
+    placed, fallback = (
+        m.to_numpy(zero_copy_only=False) for m in (routed.is_valid(), routed.fill_null(False))
+    )
+    beyond = (arm >= most) & ~(placed if "arm_count" in names else False)
+    problems.add("arm must be smaller than the number of arms", rows, beyond, arm.item)
+    told = pc.if_else(pa.array(fallback), 1.0, batch.column("probability"))
+    p: Floats = given(told, "probability", rows, problems, 1).to_numpy()
     problems.add("probability must lie in (0, 1]", rows, ~((p > 0) & (p <= 1)), p.item)
     problems.raise_any()
-    return p
+    return np.where(fallback, np.inf, p)
 
 
 def _calibration(names: list[str], count: Floats, *columns: Floats) -> Table:

@@ -30,6 +30,8 @@ ERRORS = 3.0
 """Standard errors from one at which a mean weight is named."""
 FADING, SETTLED = 5.0, 10_000
 """Growth of the weights' spread, and the number of decisions, from which stabilised weights lag behind."""
+WEIGHTLESS = 0.5
+"""Share of fallbacks, which weigh nothing, from which on it is worth a word: by their rule they are few."""
 UNJUDGED = 0.01
 """Share of decisions left out that is worth a word."""
 
@@ -70,6 +72,8 @@ def of_weights(weights: Weights, long: float = LONG) -> Iterator[str]:
 def of_result(request: Request, asked: Target, tally: Tally, log: DecisionLog) -> Iterator[str]:
     """Doubts about one target's rows."""
     target = asked.name
+    if asked.doubt is not None:
+        yield f"target {target!r}: {asked.doubt}"
     if not tally.overlaps:
         yield f"target {target!r} never agrees with {log.name}: {asked.silence(log)}"
         return
@@ -168,6 +172,11 @@ def of_log(reading: Reading, log: DecisionLog) -> Iterator[str]:
             f"the probabilities in {log.name} are wrong: arm {arm} was played {times:.3g} times as often as "
             f"they say, by chance in at most one of {round(1 / Weights.REFUTED):,} logs (or decisions were "
             "left out by their arm). No interval holds"
+        )
+    if reading.fallbacks > WEIGHTLESS * reading.rewarded:
+        yield (
+            f"{reading.fallbacks:,} of {reading.rewarded:,} judged decisions of {log.name} are fallbacks, "
+            "which have no probability and no weight: what was earned in them says nothing of any target"
         )
     if reading.disordered is not None:
         yield (

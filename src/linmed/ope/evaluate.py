@@ -19,6 +19,7 @@ from linmed.checks import BadValue
 from linmed.log import BATCH, DecisionLog, ParquetSource
 from linmed.ope.doubts import no_value, no_variation, of_request, of_result
 from linmed.ope.intervals import warn
+from linmed.ope.naming import as_target
 from linmed.ope.reader import Reading
 from linmed.ope.recent import HalfLife, Recent, Since, in_words, recent
 from linmed.ope.regression import as_model
@@ -26,7 +27,6 @@ from linmed.ope.request import CONFIDENCE, INTERVAL, MISSING, Log, Request, as_l
 from linmed.ope.rounds import require
 from linmed.ope.sequences import KINDS
 from linmed.ope.tally import Answer, Contrast, Tally
-from linmed.ope.targets import as_target
 from linmed.tables import Table
 
 _TEXT, _NUMBER = pa.string(), pa.float64()
@@ -398,6 +398,7 @@ def table(
         "decisions": str(reading.decisions),
         "waiting": str(reading.waiting),
         "judged": str(reading.rewarded),
+        "fallbacks": str(reading.fallbacks),
         "interval": request.interval,
         "confidence": repr(request.confidence),
         "reward_range": json.dumps(request.possible and request.possible[:2]),

@@ -1,6 +1,7 @@
 """What a log tells of itself before it is read through."""
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -32,6 +33,25 @@ def holds(log: DecisionLog, column: str) -> bool:
     return begins_with(log, column)
 
 
+def has_some(log: DecisionLog, column: str) -> bool:
+    """Whether some row of the log has `column`; of a part of a log, whether some row of the whole has."""
+    if column not in log.columns:
+        return False
+    source = log.source
+    if isinstance(source, TableSource):
+        return bool(source.table[column].null_count < source.table.num_rows)
+    if isinstance(source, View):
+        return has_some(DecisionLog(source.source, log.name), column)
+    if isinstance(source, ParquetSource):
+        return any(_begun(file, column) for file in source.files)
+    return any(batch.column(0).null_count < batch.num_rows for batch in log.batches([column]))
+
+
+def of_catalogue(log: DecisionLog) -> bool:
+    """Whether arms are a catalogue's items, which the log does not list: they may be millions."""
+    return has_some(log, "fallback") and not holds(log, "arms")
+
+
 def begins_with(log: DecisionLog, column: str) -> bool:
     """Whether the log's first row has `column`."""
     if column not in log.columns:
@@ -42,12 +62,22 @@ def begins_with(log: DecisionLog, column: str) -> bool:
 
 def _filled(file: Path, column: str) -> bool:
     """Whether a Parquet file's statistics know of no null in a column, however deep."""
+    known = _statistics(file, column)
+    return known is not None and all(one is not None and one.null_count == 0 for one in known)
+
+
+def _begun(file: Path, column: str) -> bool:
+    """Whether they know of a value that is none, or do not know."""
+    return any(one is None or one.num_values > 0 for one in _statistics(file, column) or [])
+
+
+def _statistics(file: Path, column: str) -> list[Any] | None:
+    """What a Parquet file knows of a column, row group by row group; None where there is no such column."""
     metadata = pq.read_metadata(file)
     for leaf in range(metadata.num_columns):
         if metadata.schema.column(leaf).path.split(".")[0] == column:
-            known = [metadata.row_group(i).column(leaf).statistics for i in range(metadata.num_row_groups)]
-            return all(one is not None and one.null_count == 0 for one in known)
-    return False
+            return [metadata.row_group(i).column(leaf).statistics for i in range(metadata.num_row_groups)]
+    return None
 
 
 def fixed_shares(log: DecisionLog) -> tuple[float, ...] | None:

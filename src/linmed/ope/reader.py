@@ -58,6 +58,7 @@ class Reading:
     waiting: int = 0  # old enough, but without a reward
     young: int = 0  # not old enough
     assumed: int = 0  # given the reward that none by then means
+    fallbacks: int = 0  # used, but without a weight
     stopped: int | None = None  # the row at which the log was judged no further
     lowest: float = np.inf  # reward
     highest: float = -np.inf
@@ -78,6 +79,7 @@ class Reading:
             self.problems.merge(later.problems, self.decisions)
             self.rewarded += later.rewarded
             self.assumed += later.assumed
+            self.fallbacks += later.fallbacks
             self.played.merge(later.played)
             self.lowest, self.highest = min(self.lowest, later.lowest), max(self.highest, later.highest)
             if self.disordered is None and later.disordered is not None:
@@ -155,6 +157,8 @@ class Reader:
     shares: tuple[float, ...] | None = None
     """Every arm's probability, where all decisions have the same (`fixed_shares`)."""
     batch: int = BATCH
+    every_arm: bool = False
+    """Whether arrays over all arms of a decision are made, so that each arm must be one of them."""
     watchful: bool = False
     """Whether to look if decisions stand in the order of their times, where the log has them."""
     horizon: int | None = None
@@ -222,8 +226,10 @@ class Reader:
         if times and not isinstance(self.missing, str) and "reward_time" in log.columns:
             times.append("reward_time")
         latest = -MANY
-        wanted = list(dict.fromkeys(["arm", "probability", "reward", *times, *self.columns, *self.extra]))
-        check = _Check(reading, self.possible, self.smallest_probability)
+        routes = ["fallback"] if "fallback" in log.columns else []
+        needed = ["arm", "probability", "reward", *routes, *times, *self.columns, *self.extra]
+        wanted = list(dict.fromkeys(needed))
+        check = _Check(reading, self.possible, self.smallest_probability, self.every_arm)
         for batch in log.batches(wanted, self.batch):
             row = np.arange(reading.decisions, reading.decisions + batch.num_rows)
             reading.decisions += batch.num_rows
@@ -243,6 +249,8 @@ class Reader:
             if self.shares is not None:
                 rounds.logged = np.tile(self.shares, len(rounds))
             reading.rewarded += len(rounds)
+            if rounds.fallback is not None:
+                reading.fallbacks += int(np.count_nonzero(rounds.fallback))
             if not reading.problems and check.in_range and len(rounds):
                 yield rounds
 
@@ -302,16 +310,21 @@ def _microseconds(column: pa.Array) -> Ints:
 class _Check:
     """Turns batches into rounds; remembers the dimension across batches."""
 
-    def __init__(self, reading: Reading, possible: RewardRange | None, smallest: float | None):
+    def __init__(
+        self, reading: Reading, possible: RewardRange | None, smallest: float | None, every_arm: bool
+    ):
         self.reading, self.problems, self.possible = reading, reading.problems, possible
-        self.smallest = smallest
+        self.smallest, self.every_arm = smallest, every_arm
         self.in_range = True  # false after a reward outside a range that nobody gave
         self.dim: int | None = None
 
     def convert(self, batch: pa.RecordBatch, row: Ints) -> Rounds:
         names = batch.schema.names
         # No kernel sees probability and arm_count themselves: they may stay where Arrow has them.
-        chance = given(batch.column("probability"), "probability", row, self.problems, 1)
+        chance, fallback = batch.column("probability"), self._fallback(batch, row)
+        if fallback is not None:
+            chance = pc.if_else(pa.array(fallback), 1.0, chance)  # no rule of probabilities is for these rows
+        chance = given(chance, "probability", row, self.problems, 1)
         p: Floats = np.asarray(chance.to_numpy(zero_copy_only=False), np.float64)
         reward = _floats(batch.column("reward"))
         arm = _ints(given(batch.column("arm"), "arm", row, self.problems, 0), 0)
@@ -321,18 +334,41 @@ class _Check:
             self._within(rule, row, p, self.smallest, 1.0, "smallest_probability")
         self._rewards(row, reward)
         self._within("arm must be a non-negative index", row, arm, 0, np.inf)
-        rounds = Rounds(row, arm, p, reward)
+        if fallback is not None:
+            p = np.where(fallback, np.inf, p)
+        rounds = Rounds(row, arm, p, reward, fallback=fallback, placed=self._placed(batch))
         if not self.problems:
             self.reading.played.add(arm, p)
         if "arm_count" in names:
             count = given(batch.column("arm_count"), "arm_count", row, self.problems, MANY)
             rounds.arm_count = _ints(count, 0, copy=False)
-            self.problems.add("arm must be smaller than arm_count", row, arm >= rounds.arm_count, arm.item)
+            beyond = arm >= rounds.arm_count
+            wrong = beyond if rounds.placed is None else beyond & ~rounds.placed
+            self.problems.add("arm must be smaller than arm_count", row, wrong, arm.item)
         if "probabilities" in names:
             rounds.logged = self._logged(batch.column("probabilities"), rounds)
         if "arms" in names:
             rounds.arms = self._arms(batch.column("arms"), rounds)
         return rounds
+
+    def _fallback(self, batch: pa.RecordBatch, row: Ints) -> Mask | None:
+        """Which rows are a catalogue's fallbacks, None where there is none; they have no probability."""
+        if "fallback" not in batch.schema.names or not pc.any(batch.column("fallback")).as_py():
+            return None
+        fallback: Mask = batch.column("fallback").fill_null(False).to_numpy(zero_copy_only=False)
+        told = batch.column("probability")
+        rule = "probability must be null where fallback is true (where it is known the row is no fallback's)"
+        both = fallback & told.is_valid().to_numpy(zero_copy_only=False)
+        self.problems.add(rule, row, both, lambda i: told[i].as_py())
+        return fallback
+
+    def _placed(self, batch: pa.RecordBatch) -> Mask | None:
+        """Which rows are decisions of a catalogue; None where all arms are to be told apart."""
+        names = batch.schema.names
+        if self.every_arm or "fallback" not in names or "arms" in names or "probabilities" in names:
+            return None
+        column = batch.column("fallback")
+        return None if column.null_count == len(column) else column.is_valid().to_numpy(zero_copy_only=False)
 
     def _rewards(self, row: Ints, reward: Floats) -> None:
         if self.possible is not None and self.possible.given:

@@ -12,13 +12,14 @@ from linmed.checks import BadType, BadValue, Floats
 from linmed.log import BATCH, DecisionLog
 from linmed.ope.estimators import Estimator, MarginalIPW, as_estimators
 from linmed.ope.intervals import VALID
-from linmed.ope.known import begins_with, ended, fixed_shares, holds
+from linmed.ope.known import begins_with, ended, fixed_shares, holds, of_catalogue
+from linmed.ope.naming import as_targets
 from linmed.ope.reader import Reader, Reading, RewardRange, possible_rewards
 from linmed.ope.recent import Fading, HalfLife, as_half_life
 from linmed.ope.rounds import Rounds, require
 from linmed.ope.sequences import KINDS
 from linmed.ope.sides import SHARES
-from linmed.ope.targets import Target, as_targets
+from linmed.ope.targets import Target
 
 USUAL = ("ipw", "snipw", "dr")
 """Estimators where none is named; `dr` only where the log and the targets tell of every arm."""
@@ -135,7 +136,7 @@ class Request:
     scan: Scan = field(init=False)
 
     def __post_init__(self, log: DecisionLog, judged: DecisionLog | None) -> None:
-        self._set("targets", as_targets(self.targets))
+        self._set("targets", tuple(target.settled(log) for target in as_targets(self.targets)))
         self._set("interval", checks.option("interval", self.interval, tuple(VALID)))
         self._set("confidence", checks.strictly_between("confidence", self.confidence, 0.0, 1.0))
         self._set("possible", possible_rewards(self.reward_range, needed=self.interval in KINDS))
@@ -155,7 +156,8 @@ class Request:
         checks.whole("seed", self.seed, at_least=0)
         if self.adaptive is not None:
             checks.flag("adaptive", self.adaptive)
-        counted = not ARM_COUNTED.isdisjoint(log.columns)
+        catalogue = of_catalogue(log)
+        counted = not ARM_COUNTED.isdisjoint(log.columns) and not catalogue
         self._set("whole", counted and all(target.knows_all_arms(log) for target in self.targets))
         betting = self.whole and self.interval == "betting"
         self._set("logged", holds(log, "probabilities"))
@@ -168,15 +170,27 @@ class Request:
             )
         self._set("guarded", betting and known)
         self._ask(self._usual() if self.estimators is None else self.estimators)
+        if catalogue:
+            self._refuse_what_needs_every_item(log)
         extra = dict.fromkeys(name for target in self.targets for name in target.extra)
         reader = Reader(
             columns=self._columns(log), extra=tuple(extra), possible=self.possible, missing=self.missing,
             mature=self.mature, smallest_probability=self.smallest_probability, shares=shares,
-            watchful=bool(self.models), batch=self.batch,
+            watchful=bool(self.models), batch=self.batch, every_arm=self.all_arms,
         ).settled(log)  # fmt: skip
         if self.half_life is not None:
             reader = dataclasses.replace(reader, fading=self._fading(log, judged or log, reader.horizon))
         self._set("scan", Scan(reader, self.targets, self.all_arms))
+
+    def _refuse_what_needs_every_item(self, log: DecisionLog) -> None:
+        for asked in self.estimators:
+            if asked.source != PLAIN:
+                raise BadValue(
+                    "estimators",
+                    f"{asked.label} needs the features of every arm of a decision, and {log.name} is a "
+                    "catalogue's, which lists no items (the column 'arms' is not in every row): use 'ipw' or "
+                    "'snipw'",
+                )
 
     def _refuse_what_cannot_fade(self) -> None:
         as_half_life(self.half_life)

@@ -79,12 +79,14 @@ class Rounds:
 
     row: Ints  # (n,) number of the row in the log
     arm: Ints  # (n,)
-    probability: Floats  # (n,)
+    probability: Floats  # (n,) by any route but a catalogue's fallback; ∞ on fallback rows
     reward: Floats  # (n,)
     arm_count: Ints | None = None  # (n,) K of each decision
     logged: Floats | None = None  # (ΣK,) the logging policy's probability of every arm
     arms: Floats | None = None  # (ΣK, d)
     weight: Floats | None = None  # (n,) ω in [0, 1], how much each counts; None for all alike
+    fallback: Mask | None = None  # (n,) None where there is none
+    placed: Mask | None = None  # (n,) where `arm` is a place in a catalogue, which may exceed K
     extra: dict[str, pa.Array] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -106,6 +108,18 @@ class Rounds:
         """(ΣK,) index of every arm within its decision."""
         assert self.arm_count is not None
         return np.arange(self.offsets[-1]) - np.repeat(self.offsets[:-1], self.arm_count)
+
+    def weights(self, chance: Floats) -> Floats:
+        """w = π/p of the arms played (n,), with the target's probability of each; 0 on fallback rows.
+
+        E w = Σ_a p(a) π(a)/p(a) = 1 as without fallbacks: the sum is over all arms, and a fallback adds
+        nothing to it. The policy that wrote the log is as probable as itself (∞/∞): each row is its own.
+        """
+        if self.fallback is None:
+            return chance / self.probability
+        own = np.isinf(chance)
+        weight: Floats = np.where(own, 1.0, np.where(own, 1.0, chance) / self.probability)
+        return weight
 
     def sum_over_arms(self, flat: Floats) -> Floats:
         """Sums of a flat array over each decision's arms.  (ΣK,) → (n,)."""

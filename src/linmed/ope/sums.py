@@ -179,6 +179,7 @@ class Played:
     MOST = 1 << 17
     """Decisions of a part of a log that are looked at: wrong probabilities show in far fewer."""
     ARMS = 1 << 12
+    """Arms that are told apart."""
 
     def __init__(self) -> None:
         self.decisions = 0
@@ -187,11 +188,14 @@ class Played:
 
     def add(self, arm: Ints, probability: Floats) -> None:
         """Absorb n decisions."""
-        if self.decisions >= self.MOST or not arm.size or int(arm.max()) >= self.ARMS:
+        if self.decisions >= self.MOST or not arm.size:
             return
-        inverse = 1.0 / probability
-        size = max(int(arm.max()) + 1, self.sums.shape[0])
-        columns = [np.bincount(arm, weights, size) for weights in (inverse, inverse * inverse)]
+        inverse = 1.0 / probability  # 0 on fallback rows: what an arm's probability tells is its other routes
+        counted, own = arm, inverse
+        if int(arm.max()) >= self.ARMS:  # arms beyond are not looked at, but their decisions took place
+            counted, own = arm[arm < self.ARMS], inverse[arm < self.ARMS]
+        size = max(int(counted.max(initial=-1)) + 1, self.sums.shape[0])
+        columns = [np.bincount(counted, weights, size) for weights in (own, own * own)]
         self._grow(size)
         self.sums += np.stack(columns, axis=1)
         self.decisions += arm.size
@@ -215,7 +219,7 @@ class Played:
 
         The average over arms of what `Weights.log_evidence` is for one is an e-value too.
         """
-        if not self.decisions:
+        if not self.sums.size:
             return None
         bets = Weights.BETS[:, None]
         gains = bets * self.sums[:, 0] - 0.5 * bets**2 * self.sums[:, 1] - self.decisions * np.log1p(bets)

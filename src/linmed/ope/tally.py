@@ -25,7 +25,7 @@ class Answer:
     def __init__(self, request: Request, rounds: Rounds, chance: Floats, models: list[Floats]):
         self.request, self.rounds, self.models = request, rounds, models
         self.probabilities = chance if request.all_arms else None
-        self.weight = (chance[rounds.chosen] if request.all_arms else chance) / rounds.probability
+        self.weight = rounds.weights(chance[rounds.chosen] if request.all_arms else chance)
         sources = dict.fromkeys([PLAIN, *(asked.source for asked in request.estimators)])
         self.samples = {source: self._sample(source) for source in sources}
 

@@ -1,13 +1,13 @@
 """Whom to evaluate: each target says how probable every arm would have been in each logged decision."""
 
-import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from linmed.checks import BadType, BadValue, Floats, Ints
@@ -35,6 +35,8 @@ class Target(ABC):
     """Columns of the log outside its schema."""
     checked: tuple[str, ...] = ()
     """Columns that are read where the log has them, only to see whether the target is possible."""
+    doubt: str | None = None
+    """What makes one hesitate over this target on the log for which it was settled, after its name."""
 
     @property
     def played_columns(self) -> tuple[str, ...]:
@@ -50,6 +52,10 @@ class Target(ABC):
     def knows_all_arms(self, log: DecisionLog) -> bool:
         """Whether the log holds what every arm's probability needs, not only the played one's."""
         return all(name in log.columns for name in (*_told(log, self.columns), *self.extra))
+
+    def settled(self, log: DecisionLog) -> "Target":
+        """This target for `log`, by which names may become known."""
+        return self
 
     def silence(self, log: DecisionLog) -> str:
         """What it means that this target has no weight in a log, to be said after its name and the log's."""
@@ -126,7 +132,9 @@ class ArmTarget(Target):
     def _offered(self, rounds: Rounds, problems: Problems) -> None:
         if (count := rounds.arm_count) is not None:
             rule = f"target {self.name!r} needs at least {self.arm + 1} arms"
-            problems.add(rule, rounds.row, count <= self.arm, count.item, "targets")
+            few = count <= self.arm
+            few = few if rounds.placed is None else few & ~rounds.placed
+            problems.add(rule, rounds.row, few, count.item, "targets")
 
     def played(self, rounds: Rounds, problems: Problems) -> Floats:
         """Whether it was the arm."""
@@ -163,7 +171,7 @@ class Frozen(Target):
 
     def __post_init__(self) -> None:
         if not (isinstance(self.policy, Policy) and isinstance(self.state, State)):
-            raise _no_target((self.policy, self.state))
+            raise no_target((self.policy, self.state))
         replicas = self.state.count.shape[0]
         if replicas != 1:
             raise BadValue("targets", f"a frozen policy needs a state of one replica, got {replicas}")
@@ -299,6 +307,8 @@ class ColumnTarget(Target):
         column = rounds.extra[self.column]
         if is_list(column):
             return super().played(rounds, problems)
+        if rounds.fallback is not None:  # which no probability would give a weight
+            column = pc.if_else(pa.array(rounds.fallback), pa.scalar(0).cast(column.type), column)
         value = self._numbers(given(column, f"target {self.name!r}", rounds.row, problems, 0, "targets"))
         rule = f"target {self.name!r} must lie in [0, 1]"
         problems.add(rule, rounds.row, ~((value >= 0) & (value <= 1)), value.item, "targets")
@@ -319,72 +329,11 @@ def is_list(column: pa.Array) -> bool:
     return any(is_kind(column.type) for is_kind in kinds)
 
 
-def as_target(target: Any, name: str | None = None) -> Target:
-    """Any way of naming a target as a `Target`, called `name` if that is given.
-
-    "uniform", "logged", "arm:3" or 3, "column:NAME", (policy, state), an agent, a function of the arms.
-    """
-    if isinstance(target, Target):
-        found = target if name is None else copy.copy(target)
-    elif isinstance(target, str):
-        found = _from_string(target)
-    elif isinstance(target, (int, np.integer)) and not isinstance(target, bool):
-        found = ArmTarget(int(target))
-    elif _is_pair(target):
-        found = Frozen(target[0], target[1])
-    elif isinstance(getattr(target, "policy", None), Policy) and isinstance(
-        getattr(target, "state", None), State
-    ):
-        found = Frozen(target.policy, target.state)
-    elif callable(target):
-        found = CallableTarget(target)
-    else:
-        raise _no_target(target)
-    if name is not None:
-        object.__setattr__(found, "name", name)
-    return found
-
-
-def _no_target(target: Any) -> BadType:
+def no_target(target: Any) -> BadType:
+    """What is to be said of something that is none."""
     return BadType(
         "targets",
-        "a target must be 'uniform', 'logged', 'arm:NUMBER', 'column:NAME', an arm's index, "
-        f"(policy, state), an agent or a function of the arms, got {target!r}",
+        "a target must be 'uniform', 'logged', 'arm:NUMBER', 'item:ID', 'column:NAME', an arm's index, "
+        "{id: probability} of a few items, (policy, state), an agent or anything with probability_of(item), "
+        f"or a function of the arms, got {target!r}",
     )
-
-
-def as_targets(targets: Any) -> tuple[Target, ...]:
-    """One target, a sequence or a {name: target} mapping, with distinct names."""
-    if isinstance(targets, Mapping):
-        found = [as_target(target, str(name)) for name, target in targets.items()]
-    elif isinstance(targets, str) or not isinstance(targets, Sequence) or _is_pair(targets):
-        found = [as_target(targets)]
-    else:
-        found = [as_target(target) for target in targets]
-    if not found:
-        raise BadValue("targets", "targets is empty: at least one target is needed")
-    names = [target.name for target in found]
-    for name in names:
-        if names.count(name) > 1:
-            advice = f"{name!r} occurs twice; give them as {{name: target}}"
-            raise BadValue("targets", f"targets need distinct names, {advice}")
-    return tuple(found)
-
-
-def _is_pair(target: Any) -> bool:
-    """Whether it is (policy, state)."""
-    return isinstance(target, tuple) and len(target) == 2 and isinstance(target[0], Policy)
-
-
-def _from_string(text: str) -> Target:
-    if text == "uniform":
-        return UniformTarget()
-    if text == "logged":
-        return LoggedTarget()
-    kind, _, value = text.partition(":")
-    if kind == "arm" and value.isdecimal():
-        return ArmTarget(int(value))
-    if kind == "column" and value:
-        return ColumnTarget(value)
-    known = "'uniform', 'logged', 'arm:NUMBER' or 'column:NAME'"
-    raise BadValue("targets", f"target must be {known}, got {text!r}")

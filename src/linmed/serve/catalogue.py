@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from linmed import checks
 from linmed.checks import BadValue, Floats
+from linmed.features import join
 from linmed.serve.errors import INPUT
 from linmed.serve.settings import LARGEST
 
@@ -92,18 +93,6 @@ def from_catalogue(
     if map == "outer":  # products may be larger than their factors
         bounded("arms", vectors)
     return Offer(vectors, catalogue.ids if wanted is None else tuple(wanted), catalogue, places, user)
-
-
-def join(features: Floats, context: Floats, map: Map) -> Floats:
-    """Arms from the features of items (K, f) and a context (c,).
-
-    plain: (features, context), dim = f + c.  outer: features ⊗ context, dim = f·c.
-    """
-    if map == "outer":
-        return (features[:, :, None] * context).reshape(len(features), -1)
-    if context.size == 0:
-        return features
-    return np.hstack([features, np.broadcast_to(context, (len(features), context.size))])
 
 
 def bounded(field: str, array: Floats) -> Floats:

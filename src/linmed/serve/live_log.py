@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from sqlalchemy.engine import Connection, Row
 
 from linmed.checks import Floats
+from linmed.features import join
 from linmed.log import AT_ONCE, SCHEMA, Malformed, ragged, write_parquet
 from linmed.serve import store
 from linmed.serve.bandit import Bandit
-from linmed.serve.catalogue import join
 from linmed.serve.database import decisions, items, now, rewards
 from linmed.serve.decisions import log_probabilities
 from linmed.serve.items import catalogue_at
@@ -64,6 +64,7 @@ class LiveSource:
                 sa.select(sa.exists(sa.select(1).where(self._own, absent)))
             ).scalar_one()
         }
+        lacking.add("fallback")  # every decision of the service has a probability
         self.columns = [name for name in SCHEMA.names if name not in lacking]
         self._versions = functools.lru_cache(maxsize=16)(
             functools.partial(catalogue_at, self.connection, self.bandit.id)
@@ -137,7 +138,7 @@ class LiveSource:
             return ragged([None if one is None else np.exp(one) for one in every], nested=False)
         if name == "arms":
             return ragged([self._arms(row) for row in rows], nested=True)
-        if name == "fallback":  # every decision here has a probability
+        if name == "fallback":
             return pa.nulls(len(rows), kind)
         (stored,) = _STORED.get(name, (name,))
         return pa.array([getattr(row, stored) for row in rows], kind)

@@ -7,9 +7,9 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from linmed.checks import Floats
+from linmed.features import join
 from linmed.policies import Forgetful
 from linmed.serve.bandit import Bandit
-from linmed.serve.catalogue import join
 from linmed.serve.database import decisions
 from linmed.serve.numbers import unpack
 

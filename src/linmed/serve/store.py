@@ -13,9 +13,10 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
 from linmed.checks import Floats
+from linmed.features import join
 from linmed.policies import Policy
 from linmed.serve.bandit import Bandit
-from linmed.serve.catalogue import Catalogue, Map, join
+from linmed.serve.catalogue import Catalogue, Map
 from linmed.serve.database import bandits, decisions, items, now, origins, policies, rewards, snapshots
 from linmed.serve.errors import Refused
 from linmed.serve.items import present_catalogue, write_catalogue

@@ -7,9 +7,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy.engine import Connection
 
 from linmed.checks import BadValue, Floats
+from linmed.features import join
 from linmed.serve.bandit import Bandit
 from linmed.serve.bodies import ARMS, ArmId, Finite, example
-from linmed.serve.catalogue import Offer, join
+from linmed.serve.catalogue import Offer
 from linmed.serve.errors import Refused, refusing
 from linmed.serve.outlook import SHOWN, context_size, mean_context
 from linmed.serve.server import Server

@@ -1,0 +1,185 @@
+"""What an agent with a catalogue offers: its items, joined with a context by a map."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from linmed.checks import BadType, BadValue, Floats
+from linmed.features import Catalogue, Column, Features, Items
+from linmed.features.catalogue import Id
+from linmed.features.tables import row, table
+from linmed.features.values import number
+
+Seen = dict[str, float]
+"""Numbers of one context that a scale is waiting for, by field."""
+
+
+class Offer(NamedTuple):
+    """The arms of one decision."""
+
+    arms: Floats  # (K, d)
+    ids: Sequence[Id]  # (K,)
+    seen: Seen | None
+    """What becomes known by deciding."""
+
+
+class Offers:
+    """A catalogue and a map. Arms are made of the catalogue as it is when they are asked for.
+
+    An item that is new has the features that it shares with others, and is as good as these say; where a
+    feature is its own (its id as a category), that one starts as every other did: at zero, unknown.
+    """
+
+    def __init__(
+        self, catalogue: Catalogue, features: Features, seen: Mapping[str, Sequence[float]] | None = None
+    ) -> None:
+        self.catalogue, self.features = catalogue, features
+        self._seen = {field: list((seen or {}).get(field, ())) for field in self._unsettled()}
+        self._learn()
+
+    def _unsettled(self) -> dict[str, int]:
+        """How many numbers of each field the map still waits for."""
+        waiting: dict[str, int] = {}
+        for column in self.features.context:
+            for field, count in column.unsettled.items():
+                waiting[field] = max(count, waiting.get(field, 0))
+        return waiting
+
+    def _learn(self) -> None:
+        """The map as far as it is known by what was seen."""
+        context = tuple(column.settle(self._seen) for column in self.features.context)
+        self.features = replace(self.features, context=context)
+        self._waiting = self._unsettled()
+        self._seen = {field: self._seen[field] for field in self._waiting}
+        self._side, self._products = self.features.context_side, self.features.products
+        self._items: Items | None = None  # of which the two below are
+
+    def current(self) -> tuple[Floats, Sequence[Id]]:
+        """Of every item that is there, what a context is multiplied with (K, d), and its id."""
+        items = self.catalogue.snapshot()
+        if items is not self._items:
+            rows = np.flatnonzero(items.live)
+            spread = self._products.spread(items.matrix[rows])
+            self._kept = spread, [items.ids[row] for row in rows.tolist()]
+            self._items = items
+            self._places: dict[str, int] | None = None
+        return self._kept
+
+    def offer(self, context: Any, wanted: Any = None) -> Offer:
+        """The items that are there, or those called `wanted`, in this context."""
+        spread, ids = self.current()
+        if wanted is not None:
+            places = self._find(wanted, ids)
+            spread, ids = spread[places], [ids[place] for place in places]
+        if not ids:
+            raise BadValue("catalogue", "catalogue is empty: no item can be played")
+        if context is None:
+            if self._side.fields:
+                fields = ", ".join(map(repr, sorted(self._side.fields)))
+                raise BadValue("context", f"context must be given: the map reads {fields} of it")
+            context = {}
+        x = self._side.encode(context)
+        seen = self._numbers(context) if self._waiting else None
+        return Offer(spread * self._products.factors(x), ids, seen)
+
+    def see(self, seen: Seen) -> bool:
+        """Remember the numbers of a decision's context; True where a scale has become known by them."""
+        enough = False
+        for field, value in seen.items():
+            if field in self._waiting:
+                values = self._seen[field]
+                values.append(value)
+                enough = enough or len(values) >= self._waiting[field]
+        before = self.features
+        if enough:
+            self._learn()
+        return self.features is not before
+
+    @property
+    def waits(self) -> bool:
+        """Whether the map waits for numbers of contexts."""
+        return bool(self._waiting)
+
+    def rows(self, contexts: Any) -> list[Mapping[str, Any]]:
+        """A table or a list of contexts, one by one."""
+        if isinstance(contexts, (list, tuple)):
+            return [row(f"contexts[{i}]", each) for i, each in enumerate(contexts)]
+        found = table("contexts", contexts)
+        columns = {name: found(name) for name in found.names if name in self._side.fields}
+        if not columns and self._side.fields:
+            raise found.lacks(min(self._side.fields))
+        return [{name: column[i] for name, column in columns.items()} for i in range(found.rows)]
+
+    def to_dict(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """As JSON and arrays: what `from_dict` takes."""
+        meta, arrays = self.catalogue.arrays()
+        return {"features": self.features.to_dict(), "seen": self._seen, "catalogue": meta}, arrays
+
+    @classmethod
+    def from_dict(cls, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> "Offers":
+        """Those that `to_dict` described."""
+        catalogue = Catalogue.from_arrays(meta["catalogue"], arrays)
+        seen = {field: [number("seen", value) for value in values] for field, values in meta["seen"].items()}
+        return cls(catalogue, Features.from_dict(meta["features"]), seen)
+
+    def _numbers(self, context: Any) -> Seen:
+        """What this context has of the numbers that a scale is waiting for."""
+        fields = row("context", context)
+        found = {field: number(f"context[{field!r}]", fields.get(field)) for field in self._waiting}
+        return {field: value for field, value in found.items() if value == value}
+
+    def _find(self, wanted: Any, ids: Sequence[Id]) -> list[int]:
+        """Where the items called `wanted` stand."""
+        if isinstance(wanted, (str, bytes)) or not hasattr(wanted, "__iter__"):
+            raise BadType("items", f"items must be a list of ids, got {wanted!r}")
+        if self._places is None:
+            self._places = {str(name): place for place, name in enumerate(ids)}
+        names = [str(name) for name in wanted]
+        for name in names:
+            if name not in self._places:
+                raise BadValue("items", f"items has {name!r}, which is not in the catalogue")
+        if len(set(names)) < len(names):
+            raise BadValue("items", f"items has an id twice: {names}")
+        if not names:
+            raise BadValue("items", "items is empty: at least one is needed")
+        return [self._places[name] for name in names]
+
+
+def offers(catalogue: Any, features: Any, context: Any) -> Offers | None:
+    """What an agent that was given these offers; None where it has no catalogue."""
+    if catalogue is None:
+        for name, value in (("features", features), ("context", context)):
+            if value is not None:
+                raise BadValue(name, f"{name} needs a catalogue: Agent(policy, catalogue=…, {name}=…)")
+        return None
+    if not isinstance(catalogue, Catalogue):
+        raise BadType("catalogue", f"catalogue must be a linmed.features.Catalogue, got {catalogue!r}")
+    if features is None:
+        features = catalogue.features
+    elif not isinstance(features, Features):
+        raise BadType("features", f"features must be linmed.features.Features, got {features!r}")
+    elif context is not None:
+        raise BadValue("context", "context must be None where features are given: they have columns of it")
+    else:
+        features = replace(features, item=_same(features.item, catalogue.features.item))
+    if context is not None:
+        features = replace(features, context=context)
+    return Offers(catalogue, features)
+
+
+def _same(given: tuple[Column, ...], known: tuple[Column, ...]) -> tuple[Column, ...]:
+    """The columns with which a catalogue was encoded, if a map's are these, fitted or not yet."""
+    same = len(given) == len(known) and all(
+        one == other or (one.unknown and type(one) is type(other) and one.name == other.name)
+        for one, other in zip(given, known, strict=True)
+    )
+    if not same:
+        raise BadValue(
+            "features",
+            "features.item must be the columns with which the catalogue was made, "
+            f"{[column.name for column in known]}, fitted alike; got {[column.name for column in given]}",
+        )
+    return known
