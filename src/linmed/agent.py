@@ -515,6 +515,7 @@ class Agent:
         item = None if offer is None else offer.ids[arm]
         decision = Decision(identifier, arm, log_probability, vector, log_probabilities, error, item)
         if self.log is not None:
+            when: dict[str, Any] = {} if moment is None else {"time": moment}
             self.log.record(
                 identifier,
                 arm=arm,
@@ -526,7 +527,7 @@ class Agent:
                 arm_id=item,
                 policy=self.policy.name,
                 version=self.count,
-                **({} if moment is None else {"time": moment}),
+                **when,
             )
         self._used += 1
         self._decisions += 1
