@@ -78,7 +78,8 @@ class Routed(NamedTuple):
     """The arm B e + c (d,)."""
     best: int
     """â: what the index answered."""
-    catalogue_version: int
+    items: Items
+    """The catalogue as it was."""
     index_version: str
     coreset_version: int
 
@@ -196,6 +197,12 @@ class Law:
     def probability_of(self, place: int) -> float:
         """The probability of playing this item by any route but the fallback."""
         return math.exp(self.log_probabilities(np.array([place]))[0])
+
+    def complete(self) -> Floats:
+        """The probability of every place by all routes together (N,), by a pass over the whole catalogue."""
+        p: Floats = np.exp(self.log_probabilities(np.arange(len(self.items.live))))
+        p[self.best] += max(0.0, 1.0 - math.fsum(p))
+        return p
 
     def arm(self, place: int) -> Floats:
         """B e + c of an item (d,)."""
@@ -354,8 +361,8 @@ class Routes:
         places, routes = law.draw(noise[None])
         place, route = int(places[0]), ROUTES[routes[0]]
         log_probability = None if route == "fallback" else float(law.log_probabilities(places)[0])
-        versions = law.items.version, self.index.version, self.coreset.version
-        return Routed(place, route, log_probability, law.arm(place), law.best, *versions)
+        versions = self.index.version, self.coreset.version
+        return Routed(place, route, log_probability, law.arm(place), law.best, law.items, *versions)
 
     def _lifted(self, context: Any) -> tuple[Floats, Floats]:
         if self._lift is None:
