@@ -1,4 +1,4 @@
-"""An agent with CatalogueMED and a catalogue decides by route, logs fallbacks as such, and can be restarted."""
+"""An agent with CatalogueMED and a catalogue decides by route, logs fallbacks, and can be restarted."""
 
 import json
 import math
@@ -71,7 +71,7 @@ def test_decisions_in_a_batch_are_those_one_by_one():
 def test_the_log_has_fallbacks_without_a_probability(tmp_path):
     with made(log=tmp_path / "log") as agent:
         decisions = played(agent, 400)
-    rows = DecisionLog.open(tmp_path / "log").to_table().to_pylist()
+    rows = DecisionLog.open(tmp_path / "log").table().to_pylist()
     assert len(rows) == 400
     assert {row["fallback"] for row in rows} == {False, True}
     for row, decision in zip(rows, decisions, strict=True):
