@@ -5,10 +5,10 @@
 Items of 64 features in single precision, on the unit sphere: drawn evenly, and in 1,000 clusters as
 embeddings are (even directions are the worst case for a graph). CatalogueMED after 2,000 rewards; the items
 are the arms. `scan` is the exact index, `graph` the one by usearch. A batch is 256 decisions at once in
-different contexts, of an outer map with two numbers. Beside the wall clock stands the processor's time of this process,
-over all threads: on a machine that is not idle it is the one to look at. Recall: how often the graph's best
-item is the best one, over 1,000 queries. `memory` writes a file of ten million rows in half precision, maps
-it, decides and tells the largest resident size; the file is deleted.
+different contexts, of an outer map with two numbers. Beside the wall clock stands the processor's time of
+this process, over all threads: on a machine that is not idle it is the one to look at. Recall: how often
+the graph's best item is the best one, over 1,000 queries. `memory` writes a file of ten million rows in
+half precision, maps it, decides and tells the largest resident size; the file is deleted.
 
 Goals: scan at most 30 ms, in a batch at most 3 ms each, graph at most 3 ms at a recall of 0.95 or more; ten
 million in at most 2 GB.
