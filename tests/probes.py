@@ -12,6 +12,7 @@ from linmed.kernels.exchange import betke_henk, desk_room
 from linmed.kernels.lanes import exponential
 from linmed.kernels.many import Streamed, row_product, single_precision
 from linmed.kernels.med import augmented_counts, centre, weigh, weigh_many
+from linmed.kernels.ridge import Ridge
 from linmed.kernels.simd import LANES, load, multiply, splat, store
 
 
@@ -195,12 +196,12 @@ def normaliser(q, gap):
 
 
 @kernel
-def vaw_predictions(arms, theta, inverse, mean):
+def vaw_predictions(arms, state, mean):
     """`igw.predictions` of set 0 for one replica."""
     K, d = arms.shape[1], arms.shape[2]
     blocks, m = np.empty((1, block_room(K, d))), optimism.per_arm(K)
     pack(arms, 0, d, blocks, 0)
-    igw.predictions(arms, 0, blocks, 0, theta, inverse, 0, True, optimism.per_arm(K), m)
+    igw.predictions(Ridge(*state), 0, arms, 0, blocks, 0, True, optimism.per_arm(K), m)
     mean[:] = m
 
 

@@ -29,7 +29,7 @@ from linmed.policies import CatalogueMED, Forgetful, GLMPolicy, Policy, Predicti
 from linmed.policies.live import Live
 from linmed.routes import UNIFORMS, Coreset, Law, Routes
 from linmed.taken import Taken, chosen, routed
-from linmed.verdict import DELTA, Verdict, judge, look
+from linmed.verdict import DELTA, Verdict, look, looker
 
 if TYPE_CHECKING:
     from linmed.log import LogWriter, Recorder
@@ -162,7 +162,7 @@ class Agent:
         wait in `pending`.
         """
         made: Iterable[Offer | None] = repeat(None)
-        if sets is None or contexts is not None:
+        if contexts is not None:
             own = self._catalogued("contexts", sets)
             rows = own.rows(contexts)
             if self._routes is not None:
@@ -283,7 +283,7 @@ class Agent:
         what was observed. `epsilon`: how much worse than the best arm is good enough. `Verdicts` asks again
         and again.
         """
-        matrix, by = self._matrix(arms), judge(self.policy, delta)
+        matrix, by = self._matrix(arms), looker(self.policy, delta)
         with self._lock:
             return look(by, self.state, matrix, epsilon)
 
@@ -324,7 +324,7 @@ class Agent:
 
     @property
     def theta(self) -> Floats:
-        """The estimate θ̂ (d,)."""
+        """The estimate θ̂ (d,); with a model for each item, [θ₀; θ of item 0; θ of item 1; …]."""
         with self._lock:
             theta: Floats = self.state.theta[0].copy()
         return theta

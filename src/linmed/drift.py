@@ -10,7 +10,9 @@ import numpy as np
 from linmed import checks
 from linmed.policies.base import Policy
 from linmed.policies.forgetful import Forgetful
+from linmed.policies.glm import INTERCEPT
 from linmed.policies.half_lives import HalfLife, written
+from linmed.policies.memories import GlmMemories, RidgeMemories
 
 
 class Adoption(NamedTuple):
@@ -150,17 +152,31 @@ def _last(rows: Any, count: int) -> list[list[float]]:
 
 def _assumes(policy: Forgetful) -> str:
     """When the level of the alarms holds."""
-    inside = policy.asked
+    kept = policy.kept
+    linear = _of_clicks(kept) if isinstance(kept, GlmMemories) else _of_numbers(kept)
+    return f"{linear} and whether a reward comes late does not depend on it"
+
+
+def _of_numbers(kept: RidgeMemories) -> str:
+    inside = kept.asked
     sigma, norm = inside.numbers
     noise = (
         f"{sigma:g}-sub-Gaussian, as any within ±{sigma:g} of its mean," if sigma else "Gaussian of one size"
     )
     bounded = not isinstance(inside.norm_bound, str) and inside.ridge != "learned"
     size = f" of size at most {norm:g}" if bounded else ""
-    return (
-        f"rewards are linear in the features with one θ{size}, their noise is {noise} and whether a reward "
-        "comes late does not depend on it"
-    )
+    return f"rewards are linear in the features with one θ{size}, their noise is {noise}"
+
+
+def _of_clicks(kept: GlmMemories) -> str:
+    inside = kept.asked
+    what = {
+        "logistic": "the log-odds of rewards between 0 and 1",
+        "poisson": "the logarithms of the means of counts by Poisson's law",
+        "gaussian": f"rewards with {inside.sigma:g}-sub-Gaussian noise",
+    }[inside.family]
+    base = f" and one intercept of at most ±{INTERCEPT:g}" if inside.intercept else ""
+    return f"{what} are linear in the features with one θ of size at most {kept.norm:.3g}{base},"
 
 
 def _at(event: Alarm | Adoption) -> str:

@@ -30,6 +30,7 @@ from linmed.kernels.glm import GlmSet
 from linmed.kernels.verdict import CONTRADICTED, UNDECIDED, compare, estimate, following, look_once
 from linmed.policies import Forgetful, GLMPolicy, Policy, RidgePolicy
 from linmed.policies.glm import INTERCEPT
+from linmed.policies.models import ModelPolicy
 
 DELTA = 0.05
 FORMAT = 1
@@ -81,7 +82,8 @@ class Verdict:
     radius: float = field(default=math.inf, kw_only=True)
     """√β."""
     _judge: Judge = field(kw_only=True)
-    _theta: Floats = field(kw_only=True)  # (1,d), with V⁻¹ (1,d,d) and the arms (1,K,d) as they were
+    _theta: Floats = field(kw_only=True)  # (1,d), with V⁻¹ (1,d,d) and the arms (1,K,d) as they were …
+    # … or, with a model for each item, ⟨θ̂, a⟩ (1,K), a·V⁻¹·a′ (1,K,K) and unit vectors
     _inverse: Floats = field(kw_only=True)
     _arms: Floats = field(kw_only=True)
 
@@ -204,6 +206,13 @@ def judge(policy: Policy, delta: float) -> Judge:
     return _judge(policy, checks.strictly_between("delta", delta, 0.0, 1.0))
 
 
+def looker(policy: Policy, delta: float) -> Judge | ModelPolicy:
+    """The same for `look`, which needs no state of its own: also around a model for each item."""
+    if isinstance(policy, ModelPolicy):
+        return dataclasses.replace(policy, inside=judge(policy.inside, delta))
+    return judge(policy, delta)
+
+
 @lru_cache(maxsize=64)
 def _judge(policy: Policy, delta: float) -> Judge:
     name = type(policy).__name__
@@ -212,6 +221,12 @@ def _judge(policy: Policy, delta: float) -> Judge:
             "policy",
             f"policy: {name} is for a world that changes, of which no confidence set is proved; "
             f"{policy.inside.name} may observe the rewards since the last change",
+        )
+    if isinstance(policy, ModelPolicy):
+        raise BadType(
+            "policy",
+            f"policy: verdicts after every reward are for one model of all arms, not for {name}; an agent "
+            "with this policy has a verdict whenever it is asked",
         )
     if not isinstance(policy, (RidgePolicy, GLMPolicy)):
         raise BadType(
@@ -234,13 +249,20 @@ def follower(judge: Judge, state: Any) -> Callable[..., None]:
     return partial(following(judge.belief, type(sure)), state.parts(), tuple(sure))
 
 
-def look(judge: Judge, state: Any, arms: Floats, epsilon: float = 0.0) -> Verdict:
+def look(by: Judge | ModelPolicy, state: Any, arms: Floats, epsilon: float = 0.0) -> Verdict:
     """The verdict on arms (K,d), checked, by a state of one replica and the set of a `judge`."""
     epsilon = checks.between("epsilon", epsilon, 0.0, checks.LARGEST)
-    assert judge.delta is not None
-    model, radius = judge.estimate(state), float(judge.radius(state)[0])
+    radius = float(by.radius(state)[0])
     radius = math.inf if math.isnan(radius) else radius
-    theta, inverse, offered = model.theta.copy(), model.inverse.copy(), arms.copy()[None]
+    if isinstance(by, ModelPolicy):
+        # All that counts are means and distances, so every arm may be a direction of its own.
+        theta, inverse = by.look(state, arms[None], distances=True)
+        offered = np.eye(len(arms))[None]
+    else:
+        model = by.estimate(state)
+        theta, inverse, offered = model.theta.copy(), model.inverse.copy(), arms.copy()[None]
+    judge: Judge = by.ridge_policy if isinstance(by, ModelPolicy) else by
+    assert judge.delta is not None
     possible = np.ones((1, len(arms)), dtype=np.bool_)
     best, margin, left = look_once(theta, inverse, radius, offered, UNDECIDED, epsilon, possible)
     return Verdict(

@@ -185,3 +185,10 @@ def test_prices_earn_what_demand_allows_and_demand_changes_once():
     np.testing.assert_array_equal(second.means[: 1500 - 1024], np.tile(first.means, (476, 1)))
     np.testing.assert_array_equal(second.means[476:], np.tile(third.means, (548, 1)))
     assert not np.allclose(first.means, third.means)
+
+
+@pytest.mark.parametrize("kind", [OneChange, RandomWalk])
+def test_a_link_is_between_what_moves_and_what_is_paid(kind):
+    for linked, plain in zip(trial(kind(link="logistic", intercept=-1.0)), trial(kind()), strict=True):
+        np.testing.assert_allclose(linked.means, 1.0 / (1.0 + np.exp(1.0 - plain.means)), rtol=1e-12)
+        assert ((linked.noise >= 0.0) & (linked.noise < 1.0)).all()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import expit, logit
 
-from linmed.environments import Clicks
+from linmed.environments import Clicks, ClicksChange
 from linmed.policies import LinMED, Uniform
 from linmed.simulation import simulate
 
@@ -98,3 +98,26 @@ def test_policies_learn_in_it():
 def test_bad_parameters_are_named(wrong, message):
     with pytest.raises((ValueError, TypeError), match=message):
         Clicks(**wrong)
+
+
+@pytest.mark.parametrize("constant", [True, False])
+def test_what_is_liked_changes_once_and_the_arms_stay(constant):
+    told = {"rate": 0.1, "norm": 2.0, "constant": constant, "timeout": 30}
+    still, moved = blocks(Clicks(**told), 3), blocks(ClicksChange(**told, at=1500), 3)
+    for one, other in zip(still, moved, strict=True):
+        np.testing.assert_array_equal(one.arms, other.arms)
+        np.testing.assert_array_equal(one.noise, other.noise)
+        np.testing.assert_array_equal(one.delays, other.delays)
+    np.testing.assert_array_equal(moved[0].means, still[0].means)
+    first, then = 1500 - 1024, moved[2].means
+    np.testing.assert_array_equal(moved[1].means[:first], np.tile(still[1].means, (first, 1)))
+    np.testing.assert_array_equal(moved[1].means[first:], np.tile(then, (1024 - first, 1)))
+    x = moved[0].arms if not constant else np.sqrt(2.0) * moved[0].arms[:, :-1]
+    odds = np.log(then / (1.0 - then)) - Clicks(**told).intercept
+    w = np.linalg.lstsq(x, odds, rcond=None)[0]
+    np.testing.assert_allclose(x @ w, odds, atol=1e-9)
+    assert np.linalg.norm(w) == pytest.approx(2.0)
+    with pytest.raises(ValueError, match="changing"):
+        ClicksChange(changing=True)
+    with pytest.raises(ValueError, match="at"):
+        ClicksChange(at=0)

@@ -8,8 +8,9 @@ import pytest
 
 from linmed.cli import main
 from linmed.ope import DecisionLog, drift
-from linmed.policies import Forgetful, LinMED
+from linmed.policies import GLMMED, Forgetful, LinMED
 from tests.policies.test_forgetful import world
+from tests.policies.test_forgetful_glm import world as click_world
 
 
 def log_of(rewards, rows, times=None):
@@ -50,6 +51,23 @@ def test_rewards_of_few_values_are_doubted_where_the_noise_is_not_told():
     clicks = (rewards > 0.0).astype(float)
     assert "sigma = 0.5 is enough" in drift(log_of(clicks, rows)).doubt
     assert drift(log_of(clicks, rows), Forgetful(LinMED(sigma=0.5))).doubt is None
+
+
+def test_clicks_have_a_family_of_their_own(tmp_path, capsys):
+    rows, clicks = click_world(2000, change=1500)
+    log = log_of(clicks, rows)
+    assert "family logistic" in drift(log).doubt
+    found = drift(log, Forgetful(GLMMED("logistic")))
+    assert found.doubt is None
+    assert 1500 < found.drift.alarms[0].reward <= 2000
+    log.save(tmp_path / "log")
+    assert main(["drift", str(tmp_path / "log"), "--family", "logistic", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {**found.drift.to_dict(), "doubt": None}
+    assert main(["drift", str(tmp_path / "log"), "--family", "logistic", "--sigma", "0.5"]) == 2
+    assert "--family linear" in capsys.readouterr().err
+    log_of(3.0 * clicks, rows).save(tmp_path / "stars")
+    assert main(["drift", str(tmp_path / "stars"), "--family", "logistic"]) == 2
+    assert "between 0 and 1" in capsys.readouterr().err
 
 
 def test_durations_need_the_column_time(tmp_path, capsys):

@@ -17,9 +17,11 @@ from linmed.policies import (
     GLMMED,
     OFUL,
     CatalogueMED,
+    Disjoint,
     DLinUCB,
     Forgetful,
     Greedy,
+    Hybrid,
     LinIMED,
     LinMED,
     LinMEDNoDesign,
@@ -36,6 +38,7 @@ from linmed.policies import (
     SWLinUCB,
     Uniform,
 )
+from linmed.policies.models import ModelPolicy
 from linmed.policies.sampled import Sampled
 
 
@@ -127,6 +130,19 @@ CONFIGURATIONS = [
     Forgetful(OFUL(sigma=0.5, floor=0.1), alarm=0.5),
     Forgetful(OFUL(), half_lives=(math.inf, 3), combine="mixture"),
     Forgetful(E2D(gamma=3.0), half_lives=(math.inf, 5)),
+    Disjoint(OFUL(sigma=0.5, floor=0.1)),
+    Disjoint(LinMED(sigma="unknown", version=1)),
+    Hybrid(LinMED(sigma=0.3, confidence="empirical"), shared=2),
+    Hybrid(RandUCB(coupled=False)),
+    Disjoint(LinTS(floor=0.1)),
+    Disjoint(LinTS(scale="bayes", propensity=2000)),
+    Hybrid(LinTS(scale="bayes")),
+    Hybrid(Pinpoint(sigma=0.3)),
+    Forgetful(LogisticMED(), half_lives=(math.inf, 10)),
+    Forgetful(LogisticMED(norm_bound=2.0, intercept=False), half_lives=(20, 5), combine="mixture"),
+    Forgetful(GLMMED("poisson", norm_bound=1.0), half_lives=(math.inf, 5), alarm=0.5),
+    Forgetful(LogisticUCB(norm_bound=2.0, floor=0.1), half_lives=(math.inf, 5)),
+    Forgetful(LogisticTS(norm_bound=2.0, floor=0.1), half_lives=(math.inf, 5)),
     Uniform(ridge=2.0),
 ]
 
@@ -172,6 +188,8 @@ def takes_one_hot(policy):
 
 def fits(policy, shape):
     """Whether the policy answers for sets of this shape within milliseconds."""
+    if shape is BEYOND and isinstance(policy, ModelPolicy):
+        return False  # so many arms of few models need a design in a space of many dimensions
     policy = getattr(policy, "inside", policy)
     optimal = getattr(policy, "design", "approx") == "optimal"
     if shape is not BEYOND:
@@ -198,7 +216,12 @@ def make_arms(policy, rng, replicas=1, arms=FEW.arms, dim=FEW.dim):
     if takes_one_hot(policy):
         return np.broadcast_to(np.eye(arms), (replicas, arms, arms)).copy()
     sets = rng.standard_normal((replicas, arms, dim))
-    return sets / np.linalg.norm(sets, axis=2, keepdims=True) * 0.9
+    return taken(policy, sets / np.linalg.norm(sets, axis=2, keepdims=True) * 0.9)
+
+
+def taken(policy, sets):
+    """The sets (n,K,d) as this policy takes them: with numbers of models in column 0, where it wants them."""
+    return np.stack([policy.like(arms) for arms in sets])
 
 
 def shaped_arms(policy, shape, rng, replicas):
@@ -208,7 +231,7 @@ def shaped_arms(policy, shape, rng, replicas):
         basis = rng.standard_normal((shape.rank, shape.dim))
         mixture = rng.standard_normal((replicas, distinct.shape[1], shape.rank))
         parts = [mixture[:, :, [k]] * basis[k] for k in range(shape.rank)]
-        distinct = sum(parts) / (shape.rank * shape.dim) ** 0.5
+        distinct = taken(policy, sum(parts) / (shape.rank * shape.dim) ** 0.5)
     return np.tile(distinct, (1, shape.copies, 1))[:, : shape.arms].copy()
 
 
@@ -236,7 +259,7 @@ def warmed_up(policy, arms, rng, rounds=25):
 
 def rows_of(state, policy, rows):
     """A state of these replicas alone."""
-    part = policy.start(len(rows), state.theta.shape[1])
+    part = policy.start(len(rows), state.dim)
     part.restore({name: array[rows] for name, array in state.arrays().items()})
     return part
 

@@ -12,7 +12,8 @@ import pytest
 from scipy.stats import chi2
 
 from linmed import Agent
-from linmed.policies import Forgetful, LinIMED, LinTS, Policy
+from linmed.policies import LinIMED, LinTS, Policy
+from linmed.policies.around import Around
 from tests.policies.configurations import (
     CONFIGURATIONS,
     DEFAULTS,
@@ -21,6 +22,7 @@ from tests.policies.configurations import (
     make_arms,
     noise_for,
     short,
+    taken,
     takes_one_hot,
     warmed_up,
 )
@@ -103,7 +105,7 @@ def test_permuting_the_arms_permutes_the_probabilities(policy):
 
 def in_units(policy, factor):
     """The policy, or the one inside it, with all that has the unit of a reward times `factor`."""
-    if isinstance(policy, Forgetful):
+    if isinstance(policy, Around):
         return dataclasses.replace(policy, inside=in_units(policy.inside, factor))
     units = {"sigma": factor, "norm_bound": factor, "reward_scale": factor, "scale": factor}
     units["gamma"] = 1.0 / factor
@@ -128,7 +130,9 @@ def test_scaling_rewards_sigma_and_norm_bound_changes_no_decision(policy, factor
     rng = np.random.default_rng(9)
     arms = make_arms(policy, rng, replicas=20)
     if not takes_one_hot(policy):
-        arms *= rng.uniform(0.5, 1.0, (20, ARMS, 1))  # bonuses of one size are ties but for rounding
+        arms = taken(
+            policy, arms * rng.uniform(0.5, 1.0, (20, ARMS, 1))
+        )  # bonuses of one size are ties but for rounding
     states = []
     for rule, unit in ((policy, 1.0), (scaled, factor)):
         rng = np.random.default_rng(10)
@@ -245,8 +249,9 @@ def test_awkward_arm_sets_have_an_answer(policy):
         duplicates = np.repeat(base[:2], 5, axis=0)
         sets = [base[:1], duplicates, np.zeros((9, DIM)), with_zeros, flat, off_origin]
         sets += [1e-90 * base, 1e90 * base, graded]
+        sets = [policy.like(one) for one in sets]
     for arms in sets:
-        agent = Agent(policy, dim=DIM, seed=1)
+        agent = Agent(policy, dim=arms.shape[1], seed=1)
         if not policy.learns_from_arms and not arms.any():
             continue
         for _ in range(5):

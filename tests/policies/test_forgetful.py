@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import binom
 
 from linmed import Agent
-from linmed.policies import EXP2, OFUL, Forgetful, LinMED, LinTS, LogisticMED, Policy
+from linmed.policies import EXP2, OFUL, Forgetful, LinMED, LinTS, Policy
 from linmed.policies.ridge import RIDGE
 
 ROWS = np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0], [1.0, 0.0]])
@@ -369,7 +369,7 @@ def test_an_agent_says_whether_the_world_has_changed():
 
 
 def test_what_cannot_forget_is_refused():
-    for inside in (EXP2(), LinMED(design="warm"), LogisticMED(), Forgetful()):
+    for inside in (EXP2(), LinMED(design="warm"), Forgetful()):
         with pytest.raises(ValueError, match="inside must"):
             Forgetful(inside)
     with pytest.raises(TypeError, match="inside must be a Policy"):

@@ -26,7 +26,7 @@ def test_square_cb_of_the_toy_state():
 def test_the_warmuth_forecaster_shrinks_by_the_leverage():
     state = state_of(SquareCB())
     mean = np.empty(3)
-    probes.vaw_predictions(ARMS, state.theta, state.inverse, mean)
+    probes.vaw_predictions(ARMS, state.parts(), mean)
     np.testing.assert_allclose(mean, [0.4, 0.0666667, 0.2777778], atol=5e-8)
     p = probabilities(SquareCB(gamma=10, oracle="vaw"))
     np.testing.assert_allclose(p[1:], 1 / (3 + 10 * (mean[0] - mean[1:])), atol=1e-12)

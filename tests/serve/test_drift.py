@@ -17,17 +17,21 @@ FORGETFUL = {
     "inside": {"policy": "LinMED", "sigma": 0.3},
     "half_lives": ["inf", 100, 20],
 }
+CLICKS = {**FORGETFUL, "inside": {"policy": "LogisticMED", "norm_bound": 3.0}}
 BY_CLOCK = {**FORGETFUL, "half_lives": ["inf", "1h", "0.05s"]}
 
 
-def play(client: httpx.Client, rounds: int, turned: int) -> list[tuple[int, float, int]]:
-    """Arms, rewards, and when it was decided. From `turned` on arms pay the opposite."""
+def play(
+    client: httpx.Client, rounds: int, turned: int, clicks: bool = False
+) -> list[tuple[int, float, int]]:
+    """Arms, rewards, and when it was decided. From `turned` on arms pay the opposite; clicks in [0, 1]."""
     rng = np.random.default_rng(4)
     seen = []
     for i in range(rounds):
         decision = decide(client)
         stored = client.get(f"/v1/bandits/b/decisions/{decision['decision_id']}").json()
         value = float(ARMS[decision["arm"]][0]) * (1.0 if i < turned else -1.0) + 0.1 * rng.standard_normal()
+        value = min(max(value, 0.0), 1.0) if clicks else value
         reward(client, decision, value)
         seen.append((decision["arm"], value, stored["time"]))
     return seen
@@ -39,11 +43,11 @@ def arrays_of(client: httpx.Client) -> dict[str, Any]:
     return answer.json()["arrays"]
 
 
-@pytest.mark.parametrize("told", [FORGETFUL, BY_CLOCK], ids=["rewards", "durations"])
+@pytest.mark.parametrize("told", [FORGETFUL, BY_CLOCK, CLICKS], ids=["rewards", "durations", "clicks"])
 def test_the_state_is_the_fold_of_the_log_to_the_last_bit(sqlite: str, told: Any) -> None:
     with application(sqlite, snapshot_every=7) as client:
         create(client, policy=told)
-        seen = play(client, 40, turned=20)
+        seen = play(client, 40, turned=20, clicks=told is CLICKS)
         before = arrays_of(client)
     with application(sqlite, snapshot_every=7) as client:
         assert arrays_of(client) == before

@@ -3,7 +3,7 @@
 from linmed.environments.base import Block, Environment
 from linmed.environments.changing import ChangeEvery, OneChange, RandomWalk, Season
 from linmed.environments.classification import Classification
-from linmed.environments.clicks import Clicks
+from linmed.environments.clicks import Clicks, ClicksChange
 from linmed.environments.delayed import Delayed
 from linmed.environments.fixed import EndOfOptimism, FixedArms, LargeGap, RepeatedArms
 from linmed.environments.movielens import MovieLens
@@ -17,6 +17,7 @@ __all__ = [
     "ChangeEvery",
     "Classification",
     "Clicks",
+    "ClicksChange",
     "Delayed",
     "EndOfOptimism",
     "Environment",

@@ -26,13 +26,13 @@ class _MovingBall(UnitBall):
         (moves,) = rng.spawn(1)
         theta = on_sphere(rng, self.dim)
         arms = on_sphere(rng, self.arms, self.dim)
-        at_rest = arms @ theta
+        at_rest = self._means(arms @ theta)
         for path in self._paths(theta, moves):
             if len(path) > 1:
-                means = np.einsum("td,kd->tk", path, arms)
+                means = self._means(np.einsum("td,kd->tk", path, arms))
             else:
                 if not np.array_equal(path[0], theta):  # otherwise the array that the simulation has already
-                    theta, at_rest = path[0], arms @ path[0]
+                    theta, at_rest = path[0], self._means(arms @ path[0])
                 means = at_rest
             yield Block(arms, means, self._noise(rng))
 

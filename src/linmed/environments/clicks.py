@@ -111,3 +111,39 @@ class Clicks(ClickEnvironment):
         if not self.constant:
             return x, rates
         return np.sqrt(0.5) * np.concatenate([x, np.ones((*shape, 1))], axis=-1), rates
+
+
+@dataclass(frozen=True)
+class ClicksChange(Clicks):
+    """`Clicks` whose w is drawn anew once: the rounds after the `at`-th have another one.
+
+    Until then a trial is that of `Clicks` with the same parameters. Where arms are fixed they stay; the mean
+    rate over all arms there could be stays the same, too.
+    """
+
+    at: int = 1500
+    """Rounds before the change."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._set("at", checks.whole("at", self.at))
+        if self.changing:
+            raise checks.BadValue(
+                "changing", "changing must be False here: the arms stay, what is liked moves"
+            )
+
+    def blocks(self, rng: np.random.Generator) -> Iterator[Block]:
+        """As of `Clicks`, with other rates from the change on, which come from a stream of their own."""
+        waiting, moved = rng.spawn(2)
+        w, after = (self.norm * on_sphere(one, self.dim) for one in (rng, moved))
+        arms, rates = self._drawn(rng, w, (self.arms,))
+        x = arms if not self.constant else np.sqrt(2.0) * arms[:, :-1]
+        other: Floats = expit(self.intercept + x @ after)
+        first = 0
+        while True:
+            last = first + self.block_rounds
+            own = rates if last <= self.at else other
+            if first < self.at < last:
+                own = np.where(np.arange(first, last)[:, None] < self.at, rates, other)
+            yield Block(arms, own, rng.random(self.block_rounds), self._delays(waiting))
+            first = last

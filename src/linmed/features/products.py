@@ -39,21 +39,19 @@ class Products(NamedTuple):
         extended[:, :-1] = items
         return extended.take(self.item, axis=1)  # rows of one piece, which extended[:, …] would not be
 
-    def factors(self, context: Floats) -> Floats:
-        """What each of these is multiplied with: (dx,) → (d,)."""
-        extended = np.ones(self.context_width + 1)
-        extended[:-1] = context
+    def factors(self, extended: Floats) -> Floats:
+        """What each of these is multiplied with: x' = (x, 1) (dx + 1,) → (d,)."""
         return extended.take(self.context)
 
     def join(self, items: NDArray[np.floating], context: Floats) -> Floats:
         """Arms (K, d)."""
         arms = self.spread(items)
-        arms *= self.factors(context)
+        arms *= self.factors(np.append(context, 1.0))
         return arms
 
     def lift(self, context: Floats) -> tuple[Floats, Floats]:
         """B_x (d, de) and c_x (d,) with arm = B_x e + c_x."""
-        factors, constant = self.factors(context), self.item == self.item_width
+        factors, constant = self.factors(np.append(context, 1.0)), self.item == self.item_width
         matrix = np.zeros((self.dim, self.item_width + 1))
         matrix[np.arange(self.dim), self.item] = factors
         return np.ascontiguousarray(matrix[:, :-1]), np.where(constant, factors, 0.0)

@@ -31,7 +31,7 @@ class Side:
             at, end = end, end + column.width
             self._spans[column.name] = at, end
             self._lay_out(column, at, end)
-        self._zeros = [0.0] * self.width
+        self._zeros = [*[0.0] * self.width, 1.0]
         self._sizes = matrix_sizes(columns)
 
     def _lay_out(self, column: Column, at: int, end: int) -> None:
@@ -51,6 +51,10 @@ class Side:
 
     def encode(self, given: Any) -> Floats:
         """One row as numbers (width,)."""
+        return self.extended(given)[:-1]
+
+    def extended(self, given: Any) -> Floats:
+        """The same, and a 1 after them (width + 1,)."""
         fields: Mapping[str, Any] = given if type(given) is dict else row(self.where, given, self._sizes)
         if self.fields.isdisjoint(fields) and fields and self.fields:
             raise self._strange(fields)

@@ -54,13 +54,14 @@ class RidgeSet(NamedTuple):
         log_inverse_delta = self.log_inverse_delta
         if log_inverse_delta < 0.0:
             log_inverse_delta = math.log(belief.count[r] + 1.0)
+        logdet = max(belief.logdet[r], 0.0)  # where the past fades, less than λI may be left of V
         if self.kind == PAPER:
-            root = self.sigma * math.sqrt(belief.logdet[r] + 2.0 * log_inverse_delta)
+            root = self.sigma * math.sqrt(logdet + 2.0 * log_inverse_delta)
             root += math.sqrt(self.lam) * self.norm
             return root * root
         return squared_radius_of(
             self.kind, self.sigma, log_inverse_delta, self.lam, self.norm, self.scale, belief.theta,
-            belief.inverse, float(belief.count[r]), belief.logdet[r], belief.rss[r], belief.leveraged[r], r,
+            belief.inverse, float(belief.count[r]), logdet, belief.rss[r], belief.leveraged[r], r,
         )  # fmt: skip
 
 
@@ -108,31 +109,13 @@ def squared_radius_of(
 
 
 @inlined
-def surprise(n, logdet, rss, scale):
-    """M of GAUSSIAN, −log of the density that was predicted for all n rewards together.
+def of_scales(power, rss, scale):
+    """Sums over the prior scales c of GAUSSIAN, each as likely as exp(−power·log(c² + RSS) + log c).
 
-    For the scale c the part of M that depends on it is ((n+1)/2) log(c² + RSS) − log c: the smallest of these
-    is taken out, so that no exponential is lost.
+    The least of power·log(c² + RSS) − log c, which is taken out so that no exponential is lost; what is then
+    left of the sum; and Σ log(c² + RSS) weighed so.
     """
-    power, least = 0.5 * (n + 1.0), math.inf
-    for g in range(SCALES):
-        c = scale * 10.0 ** (0.5 * g - 3.0)
-        least = min(least, power * math.log(c * c + rss) - math.log(c))
-    share = 0.0
-    for g in range(SCALES):
-        c = scale * 10.0 ** (0.5 * g - 3.0)
-        share += math.exp(least - (power * math.log(c * c + rss) - math.log(c)))
-    constant = 0.5 * (n + 1.0) * math.log(math.pi) - math.lgamma(power)  # log Γ(½) = ½ log π
-    return 0.5 * logdet + constant + least - math.log(share / SCALES)
-
-
-@inlined
-def likely_variance(n, rss, scale):
-    """σ̂²: (c² + RSS)/(n + 1) for each scale c of `surprise`, averaged in logarithms as likely as they are.
-
-    It starts in the middle of the scales and is close to RSS/n soon.
-    """
-    power, least = 0.5 * (n + 1.0), math.inf
+    least = math.inf
     for g in range(SCALES):
         c = scale * 10.0 ** (0.5 * g - 3.0)
         least = min(least, power * math.log(c * c + rss) - math.log(c))
@@ -143,6 +126,25 @@ def likely_variance(n, rss, scale):
         share = math.exp(least - (power * logarithm - math.log(c)))
         total += share
         logarithms += share * logarithm
+    return least, total, logarithms
+
+
+@inlined
+def surprise(n, logdet, rss, scale):
+    """M of GAUSSIAN, −log of the density that was predicted for all n rewards together."""
+    power = 0.5 * (n + 1.0)
+    least, total, _ = of_scales(power, rss, scale)
+    constant = 0.5 * (n + 1.0) * math.log(math.pi) - math.lgamma(power)  # log Γ(½) = ½ log π
+    return 0.5 * logdet + constant + least - math.log(total / SCALES)
+
+
+@inlined
+def likely_variance(n, rss, scale):
+    """σ̂²: (c² + RSS)/(n + 1) for each scale c of `surprise`, averaged in logarithms as likely as they are.
+
+    It starts in the middle of the scales and is close to RSS/n soon.
+    """
+    _, total, logarithms = of_scales(0.5 * (n + 1.0), rss, scale)
     return math.exp(logarithms / total) / (n + 1.0)
 
 

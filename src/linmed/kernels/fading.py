@@ -1,4 +1,4 @@
-"""Ridge estimates whose past fades: the steps that `Forgetting` (forgetting.py) is made of.
+"""Estimates whose past fades: the steps that `Forgetting` (forgetting.py) is made of, for ridge estimates.
 
 With a factor f < 1 for what is known and a weight w for what is new,
     V ← fV + w a aᵀ + c e_k e_kᵀ,    b ← fb + w y a,    n ← fn + w,    θ̂ = V⁻¹b.
@@ -11,7 +11,7 @@ V and b stay in twice the working precision: f is multiplied into both parts, ro
 
 import math
 
-from linmed.kernels.compile import fma, inlined
+from linmed.kernels.compile import by_class, fma, inlined
 from linmed.kernels.matrices import combine_rows
 from linmed.kernels.ridge import NOTHING_NEW, STEEP, add_product, add_products, subtract_outer_row
 from linmed.kernels.simd import LANES, add, load, multiply, multiply_add, number, put, splat, store, subtract
@@ -80,9 +80,12 @@ def forget_and_learn(model, s, features, i, reward, h, error, u, f, log_f, w, k,
     return leverage > STEEP or given > STEEP
 
 
-@inlined
-def give_back(model, s, k, c):
-    """V += c e_k e_kᵀ in row s: a part of λ that has faded."""
+@by_class
+def give_back(model, s, k, c, u):
+    """V += c e_k e_kᵀ in row s: a part of λ that has faded. u (d,) is scratch where a class needs it.
+
+    Returns whether V⁻¹ has become too steep to be followed.
+    """
     theta, inverse = model.theta, model.inverse
     d = theta.shape[1]
     M = s * d * d
@@ -98,6 +101,7 @@ def give_back(model, s, k, c):
             subtract_row(inverse, M + j * d, d, M + k * d, inverse[s, k, j], shrink)
     subtract_row(inverse, M + k * d, d, M + k * d, inverse[s, k, k], shrink)
     add_to_diagonal(model.gram, model.gram_low, s, k, c)
+    return h > STEEP
 
 
 @inlined
@@ -106,7 +110,7 @@ def add_to_diagonal(high, low, s, k, c):
     high[s, k, k], low[s, k, k] = add_product(high[s, k, k], low[s, k, k], c, 1.0)
 
 
-@inlined
+@by_class
 def fade(model, s, f):
     """The past of row s counts f times what it did; λ too, until it is given back."""
     d = model.theta.shape[1]

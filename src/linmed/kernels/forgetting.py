@@ -1,48 +1,32 @@
 """Ridge estimates that forget at different rates, weighed by how well they predict; the heaviest decides.
 
-For every reward, in this order (fixed share, Herbster & Warmuth 1998, with one step more):
-1. each expert says how likely the reward was: N(⟨a,θ̂⟩, σ²(1 + h)), Student's t where σ is unknown;
-2. all experts learn, each with its own rate of forgetting (fading.py);
-3. w ∝ w·exp(log-likelihood), then w ← (1 − s)w + s/N;
-4. adoption: where one memory has come to weigh less than 1/1000 and the heaviest is shorter, it takes over
-   what that one knows, and 1/G of the weight: a long memory forgets a dead past and begins anew.
-Experts may differ in λ too. A memory's weight is then that of all its λ together, and what it takes over goes
-from λ to the same λ.
+What is done for every reward is said in memories.py. Here an expert's density of a reward is
+N(⟨a,θ̂⟩, σ²(1 + h)), Student's t where σ is unknown, and each forgets by the steps of fading.py. The least
+that the rewards can have cost is, with the monitor's RSS,
+    L = (n/2) log 2πσ² + (RSS − P)/2σ²           noise σ-sub-Gaussian, σ told
+    L = (n/2) log(2πe (RSS − P)/n)               Gaussian noise of any σ
+since Σ(y − ⟨a,θ*⟩)² ≥ RSS − P, where P = λS² or, without a bound on ‖θ*‖, λ‖θ̂‖²/(1 − λ tr V⁻¹): the least
+over all θ. The experts' densities are mixtures over θ of N(⟨a,θ⟩, σ²), or any densities: log E is at most
+the logarithm of a supermartingale.
 
-Beside them a monitor neither forgets nor adopts. A bettor trusts the mixture Σ w p of the experts and the
-monitor, each as it has predicted, again with a share, which falls as 1/(10⁴ + n). With M = −Σ log of the
-density that the bettor had for each reward, and RSS the monitor's, while θ* is one and the same
-    log E = (n/2) log 2πσ² + (RSS − P)/2σ² − M           noise σ-sub-Gaussian, σ told
-    log E = (n/2) log(2πe (RSS − P)/n) − M               Gaussian noise of any σ
-is at most the logarithm of a supermartingale that starts at 1: the experts' densities are mixtures over θ of
-N(⟨a,θ⟩, σ²), or any densities, and Σ(y − ⟨a,θ*⟩)² ≥ RSS − P, where P = λS² or, without a bound on ‖θ*‖,
-λ‖θ̂‖²/(1 − λ tr V⁻¹): the least over all θ. So P(log E ≥ log 1/α, ever) ≤ α. At an alarm the test begins anew.
-
-On a clock, half-lives are durations: a reward counts 2^(−age/H), age from its decision to the newest one
-known. λ is given back by the clock alone, to direction k whenever another sixteenth of a half-life has
-passed, the directions in turn. V, b, n, RSS and θ̂ are then functions of what was rewarded and when it was
-decided, whatever the order in which rewards come.
+On a clock V, b, n, RSS and θ̂ are functions of what was rewarded and when it was decided, whatever the order
+in which rewards come.
 """
 
 import math
-from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from linmed.checks import Floats, Ints
-from linmed.kernels.compile import borrowed, deferred, inlined, kernel, version_of
+from linmed.kernels.compile import borrowed, deferred, inlined
 from linmed.kernels.confidence import SCALES, UNKNOWN
-from linmed.kernels.fading import fade, forget_and_learn, give_back, look
+from linmed.kernels.fading import forget_and_learn, look
+from linmed.kernels.memories import SHARE, adopt, alarmed, begin, bet, pass_time, weigh
 from linmed.kernels.ridge import REFRESH, Ridge, refresh
 
-NEGLIGIBLE = 1e-3  # the weight below which a memory gives up its own past
-PARTS = 16  # how often in a half-life λ is given back to a direction, on a clock
-STRIDE, REACH = 8.0, 64.0  # half-lives that fade in one step, and beyond which nothing is left
-KEPT = 16  # adoptions and alarms that are remembered
 LEAST = 1e-300  # of RSS − P
-PATIENCE = 1e4  # rewards until the bettor's share is half of what it was
-SHARE, LEVEL, NORM = range(3)  # of `rules`: s; log 1/α; S or UNKNOWN
+NORM = 2  # of `rules`, behind SHARE and LEVEL: S or UNKNOWN
 LAMBDA, SIGMA, SCALE, FACTOR, LOG_FACTOR, SECONDS = range(6)
 """Of `told`: λ; σ or 0; the rewards' scale; γ and log γ for every reward; the half-life on a clock, or 0."""
 _WIDTHS = 10.0 ** (0.5 * np.arange(SCALES) - 3.0)  # the prior scales of `confidence.surprise`
@@ -80,8 +64,12 @@ class Forgetting(NamedTuple):
 
     def absorb(self, r, features, i, reward, u):
         """One observation of replica r, its time unknown."""
-        absorb_at(parts(self), r, features, i, reward, self.clock[r], u)
+        learn_at(parts(self), r, features, i, reward, self.clock[r], u)
         return False
+
+    def absorb_at(self, r, features, i, reward, time, u):
+        """One observation of replica r, whose decision was taken at `time`."""
+        learn_at(parts(self), r, features, i, reward, time, u)
 
     def replicas(self):
         """R."""
@@ -91,21 +79,17 @@ class Forgetting(NamedTuple):
         """Where the expert stands who decides in replica r."""
         return r * (self.weight.shape[1] + 1) + self.leader[r]
 
+    def same_memory(self, s, other):
+        """Whether the experts of two rows forget alike."""
+        told = self.told
+        return told[s, FACTOR] == told[other, FACTOR] and told[s, SECONDS] == told[other, SECONDS]
 
-@cache
-def observing_at(Belief: type) -> Any:
-    """The kernel that absorbs observations whose time is known."""
-    version = version_of(Belief)
-
-    @kernel
-    def observe(state, features, rewards, times, owners):
-        """The i-th of m belongs to replica owners[i].  features (m,d), rewards, times, owners (m,)."""
-        version  # noqa: B018
-        u = np.empty(features.shape[1])
-        for i in range(features.shape[0]):
-            absorb_at(state, owners[i], features, i, rewards[i], times[i], u)
-
-    return observe
+    def take_over(self, to, source, rows):
+        """What `rows` experts from row `source` on know becomes what those from `to` on do."""
+        copy_rows(
+            self.theta, self.count, self.gram, self.gram_low, self.inverse, self.moment, self.moment_low,
+            self.logdet, self.rss, self.leveraged, to, source, rows,
+        )  # fmt: skip
 
 
 @inlined
@@ -124,7 +108,7 @@ def parts(belief):
     "f8[::1], f8[::1], f8[:,::1], f8[:,::1], f8[:,::1], f8[:,::1], i8[::1], i8[::1], f8[::1], f8[::1],"
     "f8[::1], f8[::1], i8[:,::1], f8[:,:,::1], f8[:,:,::1])), intp, f8[:,::1], intp, f8, f8, f8[::1])"
 )
-def absorb_at(state, r, features, i, reward, time, u):
+def learn_at(state, r, features, i, reward, time, u):
     """One observation of replica r, whose decision was taken at `time`; compiled once for all rules."""
     belief, features, u = Forgetting(*borrowed(state)), borrowed(features), borrowed(u)
     model = Ridge(
@@ -155,9 +139,10 @@ def absorb_at(state, r, features, i, reward, time, u):
         if belief.told[s, SECONDS] > 0.0:
             f = 1.0
             if not begun:
-                begin(model, s, belief.told[s, LAMBDA], belief.told[s, SECONDS], now)
+                begin(model, s, belief.told[s, LAMBDA], 0.0, belief.told[s, SECONDS], now, u)
             elif now > before:
-                pass_time(model, s, belief.told[s, LAMBDA], belief.told[s, SECONDS], before, now)
+                lam, seconds = belief.told[s, LAMBDA], belief.told[s, SECONDS]
+                pass_time(model, s, lam, 0.0, seconds, before, now, u)
             w = 2.0 ** ((time - now) / belief.told[s, SECONDS])
             h, predicted = look(model, s, features, i, u)
             error = reward - predicted
@@ -169,34 +154,17 @@ def absorb_at(state, r, features, i, reward, time, u):
     belief.rewards[r] += 1
     belief.clock[r] = now
     mixture = weigh(belief.weight, belief.score, r, belief.rules[r, SHARE])
-    adopt(
-        model.theta, model.count, model.gram, model.gram_low, model.inverse, model.moment, model.moment_low,
-        model.logdet, model.rss, model.leveraged, belief.told, belief.weight, belief.leader, belief.rewards,
-        belief.clock, belief.happened, belief.adoptions, r,
-    )  # fmt: skip
+    adopt(belief, r)
     test(belief, model, first + experts, mixture, time, r)
 
 
 @inlined
 def test(belief, model, s, mixture, time, r):
     """log E of replica r, whose monitor is row s; `mixture` is the log-density that the experts had."""
-    own = belief.score[r, belief.weight.shape[1]]
-    best = max(own, mixture)
-    trusted = belief.trust[r] * math.exp(own - best)
-    total = trusted + (1.0 - belief.trust[r]) * math.exp(mixture - best)
-    share = 1.0 / (PATIENCE + model.count[s])
-    belief.trust[r] = (1.0 - share) * (trusted / total) + 0.5 * share
-    belief.loss[r] -= best + math.log(total)
+    bet(belief, r, model.count[s], mixture)
     sigma, lam = belief.told[s, SIGMA], belief.told[s, LAMBDA]
     seen = least_squares(model, s, lam, belief.rules[r, NORM])
-    belief.evidence[r] = best_loss(sigma, model.count[s], seen) - belief.loss[r]
-    if belief.evidence[r] >= belief.rules[r, LEVEL]:
-        alarm = belief.happened[r, 1] % KEPT
-        belief.alarms[r, alarm, 0] = belief.rewards[r]
-        belief.alarms[r, alarm, 1] = time
-        belief.alarms[r, alarm, 2] = belief.evidence[r]
-        belief.happened[r, 1] += 1
-        belief.loss[r], belief.evidence[r], belief.trust[r] = 0.0, 0.0, 0.5
+    if alarmed(belief, r, best_loss(sigma, model.count[s], seen), time):
         restart(model, s, lam)
 
 
@@ -236,83 +204,11 @@ def half_step(x):
     return 0.5 * math.log(x) - (0.125 - y * (1 / 192 - y * (1 / 640 - y * (17 / 14336)))) / x
 
 
-@inlined
-def weigh(weight, score, r, share):
-    """Row r of weight ∝ weight·exp(score), a share spread evenly; returns log of the mixture's density."""
-    experts = weight.shape[1]
-    best = score[r, 0]
-    for e in range(1, experts):
-        best = max(best, score[r, e])
-    total = 0.0
-    for e in range(experts):
-        weight[r, e] *= math.exp(score[r, e] - best)
-        total += weight[r, e]
-    for e in range(experts):
-        weight[r, e] = (1.0 - share) * (weight[r, e] / total) + share / experts
-    return best + math.log(total)
-
-
-@inlined
-def adopt(
-    theta, count, gram, gram_low, inverse, moment, moment_low, logdet, rss, leveraged, told, weight, leader,
-    rewards, clock, happened, adoptions, r,
-):  # fmt: skip
-    """Step 4 in replica r, and who decides from now on."""
-    experts = weight.shape[1]
-    first = r * (experts + 1)
-    alike = 1  # experts of one memory
-    while alike < experts and same_memory(told, first, first + alike):
-        alike += 1
-    heaviest, top = 0, -1.0
-    for g in range(0, experts, alike):
-        own = 0.0
-        for e in range(g, g + alike):
-            own += weight[r, e]
-        if own > top:
-            heaviest, top = g, own
-    changed = False
-    for g in range(0, heaviest, alike):  # memories longer than the heaviest
-        own = 0.0
-        for e in range(g, g + alike):
-            own += weight[r, e]
-        if own < NEGLIGIBLE:
-            changed = True
-            take_over(
-                theta, count, gram, gram_low, inverse, moment, moment_low, logdet, rss, leveraged,
-                first + g, first + heaviest, alike,
-            )  # fmt: skip
-            for e in range(alike):
-                weight[r, g + e] = weight[r, heaviest + e] / top * alike / experts
-            place = happened[r, 0] % KEPT
-            adoptions[r, place, 0] = rewards[r]
-            adoptions[r, place, 1] = clock[r]
-            adoptions[r, place, 2] = g // alike
-            adoptions[r, place, 3] = heaviest // alike
-            happened[r, 0] += 1
-    if changed:
-        total = 0.0
-        for e in range(experts):
-            total += weight[r, e]
-        for e in range(experts):
-            weight[r, e] /= total
-    best = 0
-    for e in range(1, experts):
-        if weight[r, e] > weight[r, best]:
-            best = e
-    leader[r] = best
-
-
-@inlined
-def same_memory(told, s, other):
-    """Whether two experts forget alike."""
-    return told[s, FACTOR] == told[other, FACTOR] and told[s, SECONDS] == told[other, SECONDS]
-
-
 @deferred(
     "void(f8[:,::1], f8[::1], f8[:,:,::1], f8[:,:,::1], f8[:,:,::1], f8[:,::1], f8[:,::1], f8[::1], f8[::1],"
     "f8[::1], intp, intp, intp)"
 )
-def take_over(
+def copy_rows(
     theta, count, gram, gram_low, inverse, moment, moment_low, logdet, rss, leveraged, to, source, rows
 ):
     """What `rows` experts from `source` on know becomes what those from `to` on do."""
@@ -357,40 +253,3 @@ def restart(model, s, lam):
             model.gram_low[s, j, k] = 0.0
             model.inverse[s, j, k] = 1.0 / lam if j == k else 0.0
     model.count[s] = model.logdet[s] = model.rss[s] = model.leveraged[s] = 0.0
-
-
-@inlined
-def standing(lam, half_life, k, d, time):
-    """What there is of λ along direction k at a time: it was whole when k's turn came last."""
-    since, part = time - k * half_life / (PARTS * d), half_life / PARTS
-    return lam * 2.0 ** (-(since - part * math.floor(since / part)) / half_life)
-
-
-@inlined
-def begin(model, s, lam, half_life, time):
-    """Row s before any reward, at the time of the first."""
-    d = model.theta.shape[1]
-    for k in range(d):
-        own = standing(lam, half_life, k, d, time)
-        model.gram[s, k, k], model.inverse[s, k, k] = own, 1.0 / own
-        model.logdet[s] += math.log(own / lam)
-
-
-@inlined
-def pass_time(model, s, lam, half_life, before, now):
-    """The clock goes on: the past of row s fades, and λ is given back to the directions whose turn has come.
-
-    A long silence passes in steps, none of which is so steep that V⁻¹ could not follow.
-    """
-    d, part = model.theta.shape[1], half_life / PARTS
-    before = max(before, now - REACH * half_life)
-    while before < now:
-        after = min(now, before + STRIDE * half_life)
-        f = 2.0 ** ((before - after) / half_life)
-        fade(model, s, f)
-        for k in range(d):
-            shift = k * part / d
-            if math.floor((after - shift) / part) > math.floor((before - shift) / part):
-                c = standing(lam, half_life, k, d, after) - f * standing(lam, half_life, k, d, before)
-                give_back(model, s, k, max(c, 0.0))
-        before = after

@@ -6,7 +6,8 @@ With the loss ℓ of a family (`kernels.links`) and z = c + ⟨a,θ̂⟩, the re
     (c, θ̂) −= s u,   s = μ(z′) − y,   u = H⁻¹(1, a),      H += w (1, a)(1, a)ᵀ.
 
 The curvature w is μ′(z′), or the smaller one for which the radius has a proof: 2·min b(z′, ±B) with
-b(z, z*) = kl(z, z*)/(z* − z)² and B ≥ |z| of the truth. For Gaussian rewards all of this is ridge regression.
+b(z, z*) = kl(z, z*)/(z* − z)² and B ≥ |z*|, z* being the truth's. For Gaussian rewards all of this is ridge
+regression.
 
 The intercept c has a coordinate and a prior of its own. All rewards share it, and it is no feature among
 others that are shrunk alike: at a click rate of 3 % it must reach −3.5. Rules compare arms, and in â − a it
@@ -22,6 +23,7 @@ import numpy as np
 
 from linmed.checks import Floats, Ints
 from linmed.kernels.compile import deferred, inlined, kernel
+from linmed.kernels.fading import add_to_diagonal, put_faded
 from linmed.kernels.lanes import exponential
 from linmed.kernels.links import (
     GAUSSIAN,
@@ -34,7 +36,8 @@ from linmed.kernels.links import (
     variance,
 )
 from linmed.kernels.matrices import combine_rows
-from linmed.kernels.optimism import means, means_and_leverages, per_arm
+from linmed.kernels.med import LOWEST
+from linmed.kernels.optimism import means, means_and_leverages
 from linmed.kernels.ridge import (
     NOTHING_NEW,
     REFRESH,
@@ -48,9 +51,10 @@ from linmed.kernels.simd import LANES, load, multiply, splat, store
 from linmed.kernels.thompson import ThompsonRule, factor
 
 FAMILY, PRECISION, CONSTANT, CERTIFIED, NORM, REACH = range(6)
-"""What an expert was told: its family, τ, 1 with an intercept and else 0, whether w is the certified one, S,
-and a bound on the intercept."""
-LOWEST = -1e300  # log f is never −inf
+"""What an expert was told: its family, τ, 1 with an intercept and else 0, which w, S, and a bound on the
+intercept. w is μ′(z′) by 0 and the certified one by 1. A larger number is ρ + 2 log 1/δ of the certified set
+itself, outside which z* is not looked for: all w are proved together, with probability 1 − δ, each set by
+those before it."""
 
 
 class Glm(NamedTuple):
@@ -101,13 +105,12 @@ class Glm(NamedTuple):
         means(arms, p, blocks, n, self.theta, s, z)
         bend_all(family, self.told[s, CONSTANT] * self.intercept[s], best, z, log_f, root)
 
-    def look_at(self, s, arms, p, blocks, n, mean, leverage):
+    def look_at(self, s, arms, p, blocks, n, mean, leverage, apart):
         """c + ⟨θ̂, a⟩ and ‖(1, a)‖² in H⁻¹ of every arm, as `optimism.look_at`."""
         means(arms, p, blocks, n, self.cross, s, leverage)
         constant = self.told[s, CONSTANT]
         for i in range(mean.shape[0]):
             mean[i] = constant * (2.0 * leverage[i] + constant * self.corner[s])
-        apart = per_arm(mean.shape[0])
         means_and_leverages(arms, p, blocks, n, self.theta, self.inverse, s, apart, leverage)
         for i in range(mean.shape[0]):
             leverage[i] = max(leverage[i] + mean[i], 0.0)
@@ -119,67 +122,141 @@ class Glm(NamedTuple):
         features_precision(self.gram, s, precision, 0)
         factor(precision, 0, lam, L)
 
+    def fade(self, s, f):
+        """The past of row s counts f times what it did; the priors too, until they are given back."""
+        d, constant = self.theta.shape[1], self.told[s, CONSTANT] > 0.0
+        D = d + 1
+        for j in range(0 if constant else 1, D):
+            for k in range(0 if constant else 1, j + 1):
+                put_faded(self.gram, self.gram_low, (s * D + j) * D + k, f)
+        for j in range(d):
+            self.cross[s, j] /= f
+            for k in range(d):
+                self.inverse[s, j, k] /= f
+        if constant:
+            self.corner[s] /= f
+        self.logdet[s] += (D if constant else d) * math.log(f)
+        self.excess[s] *= f
+        self.surprise[s] *= f
+        self.count[s] *= f
+
+    def give_back(self, s, k, c, u):
+        """H += c along feature k, or the intercept for k = −1; whether that is too steep to be followed."""
+        if k < 0:
+            own, known = self.corner[s], self.intercept[s]
+            for j in range(u.shape[0]):
+                u[j] = self.cross[s, j]
+        else:
+            own, known = self.cross[s, k], self.theta[s, k]
+            for j in range(u.shape[0]):
+                u[j] = self.inverse[s, k, j]
+        h = c * (own if k < 0 else u[k])
+        shrink = c / (1.0 + h)
+        move(self, s, u, own, known * shrink)
+        self.logdet[s] += math.log1p(h)
+        add_to_diagonal(self.gram, self.gram_low, s, k + 1, c)
+        subtract_outer(self, s, u, own, shrink)
+        return h > STEEP
+
 
 @inlined
 def learn_one(self, s, features, i, reward, u):
     """One observation of expert s: row i of features (m,d), a reward; u (d,) is scratch."""
-    theta, inverse, cross, told = self.theta, self.inverse, self.cross, self.told
+    z, h, own = consider(self, s, features, i, u)
+    predicted = predictive_loss(int(self.told[s, FAMILY]), self.told[s, PRECISION], z, h, reward)
+    steep = take_step(self, s, features, i, reward, 1.0, z, h, own, u, predicted)
+    self.count[s] += 1
+    if self.count[s] % REFRESH == 0 or steep:
+        polish_parts(self.gram, self.gram_low, self.inverse, self.cross, self.corner, s)
+
+
+@inlined
+def consider(self, s, features, i, u):
+    """z, h and the intercept's entry of H⁻¹(1, a), of which the others are written to u (d,).
+
+    Where h is nothing but rounding, h and u are 0: this direction is known already.
+    """
+    inverse, cross, constant = self.inverse, self.cross, self.told[s, CONSTANT]
     d = u.shape[0]
-    a, M = i * d, s * d * d
-    family, precision, constant = int(told[s, FAMILY]), told[s, PRECISION], told[s, CONSTANT]
-    combine_rows(features, a, inverse, M, d, u, 0)
-    z, own = constant * self.intercept[s], constant * self.corner[s]  # of u, the intercept's entry
-    h, rounding, length2 = 0.0, 0.0, 0.0
+    combine_rows(features, i * d, inverse, s * d * d, d, u, 0)
+    z, own = constant * self.intercept[s], constant * self.corner[s]
+    h, rounding = 0.0, 0.0
     for k in range(d):
         x = features[i, k]
         own += cross[s, k] * x
         u[k] += constant * cross[s, k]
-        z += x * theta[s, k]
+        z += x * self.theta[s, k]
         h += x * u[k]
         rounding += x * x * abs(inverse[s, k, k])
-        length2 += x * x
     own *= constant
     h += own
     rounding += constant * abs(self.corner[s])
-    if not h > NOTHING_NEW * d * rounding:  # this direction is known already
+    if not h > NOTHING_NEW * d * rounding:
         h = own = 0.0
         for k in range(d):
             u[k] = 0.0
-    after = settle(family, precision, z, h, reward)
+    return z, h, own
+
+
+@inlined
+def take_step(self, s, features, i, reward, times, z, h, own, u, predicted):
+    """The step above, from what `consider` says, for a reward that counts so many times; all but n follows.
+
+    `predicted` is the loss with which the reward was foreseen. Returns whether H⁻¹ has become too steep to be
+    followed.
+    """
+    family, precision, constant = int(self.told[s, FAMILY]), self.told[s, PRECISION], self.told[s, CONSTANT]
+    d = u.shape[0]
+    after = settle(family, precision, z, times * h, reward)
     if family == GAUSSIAN:
         error = precision * (after - reward)
     else:
-        error = residual(family, precision, z, h, reward, after)
-    for k in range(d):
-        theta[s, k] -= error * u[k]
-    self.intercept[s] -= error * own
-    if told[s, CERTIFIED] > 0.0:
-        bound = told[s, NORM] * math.sqrt(length2) + constant * told[s, REACH]
-        weight = least_curvature(family, precision, after, bound)
+        error = residual(family, z, times * h, reward, after)
+    move(self, s, u, own, times * error)
+    if self.told[s, CERTIFIED] > 0.0:
+        length2 = 0.0
+        for k in range(d):
+            length2 += features[i, k] * features[i, k]
+        bound = self.told[s, NORM] * math.sqrt(length2) + constant * self.told[s, REACH]
+        low, high = -bound, bound
+        if self.told[s, CERTIFIED] > 1.0:
+            reach = math.sqrt(max(self.told[s, CERTIFIED] + self.excess[s], 0.0) * h)
+            low, high = min(max(z - reach, -bound), bound), max(min(z + reach, bound), -bound)
+        weight = times * least_curvature(family, precision, after, low, high)
     else:
-        weight = variance(family, precision, after)
-    predicted = predictive_loss(family, precision, z, h, reward)
+        weight = times * variance(family, precision, after)
     self.surprise[s] += predicted
     self.excess[s] += 2.0 * (predicted - loss(family, precision, after, reward)) - error * error * h
     self.logdet[s] += math.log1p(weight * h)
-    self.count[s] += 1
-    shrink = weight / (1.0 + weight * h)
-    D = d + 1
-    at = s * D * D
+    at = s * (d + 1) * (d + 1)
     if constant > 0.0:
-        high, low = add_product(self.gram[s, 0, 0], self.gram_low[s, 0, 0], weight, 1.0)
-        self.gram[s, 0, 0], self.gram_low[s, 0, 0] = high, low
-        self.corner[s] -= own * own * shrink
+        add_to_diagonal(self.gram, self.gram_low, s, 0, weight)
     for j in range(d):
         part = weight * features[i, j]
         if constant > 0.0:
             high, low = add_product(self.gram[s, j + 1, 0], self.gram_low[s, j + 1, 0], part, 1.0)
             self.gram[s, j + 1, 0], self.gram_low[s, j + 1, 0] = high, low
-            cross[s, j] -= own * u[j] * shrink
-        subtract_outer_row(inverse, M + j * d, d, u, u[j], shrink)
-        add_products(self.gram, self.gram_low, at + (j + 1) * D + 1, j + 1, features, a, part)
-    if self.count[s] % REFRESH == 0 or weight * h > STEEP:
-        polish_parts(self.gram, self.gram_low, inverse, cross, self.corner, s)
+        add_products(self.gram, self.gram_low, at + (j + 1) * (d + 1) + 1, j + 1, features, i * d, part)
+    subtract_outer(self, s, u, own, weight / (1.0 + weight * h))
+    return weight * h > STEEP
+
+
+@inlined
+def move(self, s, u, own, by):
+    """(c, θ̂) −= by·(own, u)."""
+    for k in range(u.shape[0]):
+        self.theta[s, k] -= by * u[k]
+    self.intercept[s] -= by * own
+
+
+@inlined
+def subtract_outer(self, s, u, own, shrink):
+    """H⁻¹ −= shrink·(own, u)(own, u)ᵀ."""
+    d = u.shape[0]
+    self.corner[s] -= own * own * shrink
+    for j in range(d):
+        self.cross[s, j] -= own * u[j] * shrink
+        subtract_outer_row(self.inverse, (s * d + j) * d, d, u, u[j], shrink)
 
 
 @deferred("void(f8[:,:,::1], f8[:,:,::1], f8[:,:,::1], f8[:,::1], f8[::1], intp)")
@@ -260,7 +337,7 @@ class GlmSet(NamedTuple):
         log_inverse_delta = self.log_inverse_delta
         if log_inverse_delta < 0.0:
             log_inverse_delta = math.log(belief.count[r] + 1.0)
-        seen = belief.excess[r] if self.certified else belief.logdet[r]
+        seen = belief.excess[r] if self.certified else max(belief.logdet[r], 0.0)
         return max(self.prior + 2.0 * log_inverse_delta + seen, 0.0)
 
 

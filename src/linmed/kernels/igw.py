@@ -9,7 +9,7 @@ from linmed.checks import Floats
 from linmed.kernels.compile import by_class, deferred, inlined
 from linmed.kernels.design import approx_design_of
 from linmed.kernels.optimal import optimal_design
-from linmed.kernels.optimism import means, means_and_leverages, per_arm
+from linmed.kernels.optimism import expect, look_at, means, per_arm
 from linmed.kernels.sampling import settle
 
 OPTIMAL_TOL = 1e-6
@@ -70,7 +70,7 @@ class SquareRule(NamedTuple):
         mean, gap, out = scratch.mean, scratch.gap, scratch.p
         K = mean.shape[0]
         gamma = exploration(self, belief, s, K, arms.shape[2])
-        predictions(arms, p, blocks, n, belief.theta, belief.inverse, s, self.vaw, gap, mean)
+        predictions(belief, s, arms, p, blocks, n, self.vaw, gap, mean)
         best = gaps_to_best(mean, gap)
         if self.normalised:
             for i in range(K):
@@ -191,11 +191,11 @@ def gaps_to_best(mean, gap):
 
 
 @inlined
-def predictions(arms, p, blocks, n, theta, inverse, s, vaw, scratch, mean):
+def predictions(belief, s, arms, p, blocks, n, vaw, scratch, mean):
     """⟨θ̂, a⟩, divided by 1 + ‖a‖² in V⁻¹ for the Vovk–Azoury–Warmuth forecaster.  mean, scratch (K,)."""
     if not vaw:
-        means(arms, p, blocks, n, theta, s, mean)
+        expect(belief, s, arms, p, blocks, n, mean)
         return
-    means_and_leverages(arms, p, blocks, n, theta, inverse, s, mean, scratch)
+    look_at(belief, s, arms, p, blocks, n, mean, scratch)
     for i in range(mean.shape[0]):
         mean[i] /= 1.0 + scratch[i]

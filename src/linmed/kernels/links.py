@@ -22,7 +22,7 @@ TOP = 230.3  # counts are refused beyond e^TOP, so no mean need be larger
 
 
 @inlined
-def mean(family, precision, z):
+def mean(family, z):
     """μ(z); for Gaussian rewards z itself, as rewards are, not τz."""
     if family == LOGISTIC:
         e = math.exp(-abs(z))
@@ -114,18 +114,20 @@ def bend(family, z, gap):
 
 
 @inlined
-def least_curvature(family, precision, z, bound):
-    """2·min b(z, ±B), b(z, z*) = kl(z, z*)/(z* − z)²: how much ℓ is bent on its way from z to ±B, at least.
+def least_curvature(family, precision, z, low, high):
+    """2·min b(z, z*) over z* in [low, high], b(z, z*) = kl(z, z*)/(z* − z)²: how much ℓ is bent, at least.
 
-    Beyond ±`EDGE`, where μ′(z) is no number to multiply by, kl is what it tends to; 0 is never too much.
+    b rises up to one z* and falls from there, so its least is at an end. Beyond ±`EDGE`, where μ′(z) is no
+    number to multiply by, kl is what it tends to; 0 is never too much.
     """
     if family == LOGISTIC and abs(z) > EDGE:  # −log of the probability that the truth gives what z is sure of
+        bound = high if z > 0.0 else -low
         nearest = abs(z) - bound
         return 2.0 * softplus(-bound) / nearest / nearest if nearest > FAR else 0.0
     if family == POISSON and z < -EDGE:
-        nearest = -bound - z
-        return 2.0 * math.exp(-bound) / nearest / nearest if nearest > FAR else 0.0
-    least = min(bend(family, z, bound - z), bend(family, z, -bound - z))
+        nearest = low - z
+        return 2.0 * math.exp(low) / nearest / nearest if nearest > FAR else 0.0
+    least = min(bend(family, z, high - z), bend(family, z, low - z))
     return variance(family, precision, z) * least
 
 
@@ -151,16 +153,16 @@ def settle(family, precision, z, h, y):
         # Between z and log y the function changes its sign; at −log h it is 1 − hy − (z + log h).
         target = math.log(y) if y > 0.0 else -math.inf
         high = min(max(z, target), z + h * y)
-        low = max(min(z, target), z - h * mean(family, precision, z))
+        low = max(min(z, target), z - h * mean(family, z))
         if reach <= z - 1.0:
             low = max(low, reach)
         if z > target:  # h(e^x − y) is z − x, at most what it is at the lower end
             high = min(high, max(math.log(y + (z - low) / h) + 1e-12, low))
-    x = z - h * (mean(family, precision, z) - y) / (1.0 + h * variance(family, precision, z))
+    x = z - h * (mean(family, z) - y) / (1.0 + h * variance(family, precision, z))
     x = min(max(x, low), high) if math.isfinite(x) else 0.5 * (low + high)
     last = math.inf
     for _ in range(200):
-        g = x - z + h * (mean(family, precision, x) - y)
+        g = x - z + h * (mean(family, x) - y)
         if g > 0.0:
             high = x
         else:
@@ -180,12 +182,12 @@ def settle(family, precision, z, h, y):
 
 
 @inlined
-def residual(family, precision, z, h, y, after):
+def residual(family, z, h, y, after):
     """μ(z′) − y for the root z′ of `settle`, which is (z − z′)/h: whichever has lost less to rounding.
 
     Where h is large a sure click leaves of 1 − μ nothing, and that nothing is to move z by log h.
     """
-    predicted = mean(family, precision, after)
+    predicted = mean(family, after)
     if h * max(predicted, y) > max(abs(z), abs(after)):
         return (z - after) / h
     return predicted - y

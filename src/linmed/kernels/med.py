@@ -90,29 +90,10 @@ class MedRule(NamedTuple):
         While some leverage exceeds 1 (the event B_t), the arm of the largest gets as much mass again as all
         arms together.  arms (·,K,d), whose blocks are in blocks[n]; noise (T,R,1), log_p (T,R,K).
         """
-        K, d = arms.shape[1], arms.shape[2]
+        K = arms.shape[1]
         sharpness = 1.0 / math.sqrt(beta)
-        theta, inverse = belief.theta, belief.inverse
         log_f, root, leverage = scratch.log_f, scratch.root, scratch.leverage
-        center, difference = scratch.center, scratch.difference
-        if held(K, d):
-            view = Held(blocks, n, K, d)
-            best = best_arm(view, theta, s * d)
-            length = centre(arms, p, best, inverse, s, center)
-            widest, marked = splat(0.0), splat(LOWEST)
-            for first in range(0, K, LANES):
-                lengths, values = weigh(
-                    blocks, block(view, first), d, theta, inverse, s, sharpness, center, length, difference
-                )
-                widest, marked = larger(lengths, widest), larger(values, marked)
-                note(first, lengths, values, leverage, log_f, root)
-            largest, vanished = largest_lane(widest), largest_lane(marked) > 0.0
-        else:
-            best, largest, vanished = weigh_many(
-                arms, p, theta, inverse, s, sharpness, center, difference, log_f, root, leverage
-            )
-        if vanished:
-            repair(arms, p, theta, inverse, s, sharpness, best, log_f, root)
+        best, largest = weigh_all(belief, s, arms, p, blocks, n, sharpness, scratch)
         by_divergence(belief, s, arms, p, blocks, n, best, log_f, root, scratch.q[:K])
         share = 0.0
         if scratch.alpha_opt > 0.0:
@@ -133,10 +114,47 @@ class MedRule(NamedTuple):
 
     def counts(self, belief, s, arms, p, blocks, n, scratch):
         """Writes the design as counts; returns their sum."""
-        return augmented_counts(
-            arms, p, blocks, n, scratch.log_f, scratch.root, self.version, self.optimal, scratch.scale,
-            scratch.design, scratch.weight, scratch.desk,
-        )  # fmt: skip
+        return design_counts(belief, s, arms, p, blocks, n, self.version, self.optimal, scratch)
+
+
+@by_class
+def weigh_all(belief, s, arms, p, blocks, n, sharpness, scratch):
+    """Writes ‖a‖² in V⁻¹, log f_t and √f_t of every arm of set p; returns â and the largest ‖a‖².
+
+    All lanes are written, those past the last arm too.  sharpness = 1/√β.
+    """
+    K, d = arms.shape[1], arms.shape[2]
+    theta, inverse = belief.theta, belief.inverse
+    log_f, root, leverage = scratch.log_f, scratch.root, scratch.leverage
+    center, difference = scratch.center, scratch.difference
+    if held(K, d):
+        view = Held(blocks, n, K, d)
+        best = best_arm(view, theta, s * d)
+        length = centre(arms, p, best, inverse, s, center)
+        widest, marked = splat(0.0), splat(LOWEST)
+        for first in range(0, K, LANES):
+            lengths, values = weigh(
+                blocks, block(view, first), d, theta, inverse, s, sharpness, center, length, difference
+            )
+            widest, marked = larger(lengths, widest), larger(values, marked)
+            note(first, lengths, values, leverage, log_f, root)
+        largest, vanished = largest_lane(widest), largest_lane(marked) > 0.0
+    else:
+        best, largest, vanished = weigh_many(
+            arms, p, theta, inverse, s, sharpness, center, difference, log_f, root, leverage
+        )
+    if vanished:
+        repair(arms, p, theta, inverse, s, sharpness, best, log_f, root)
+    return best, largest
+
+
+@by_class
+def design_counts(belief, s, arms, p, blocks, n, version, optimal, scratch):
+    """Writes the design of `version` for set p as counts; returns their sum."""
+    return augmented_counts(
+        arms, p, blocks, n, scratch.log_f, scratch.root, version, optimal, scratch.scale,
+        scratch.design, scratch.weight, scratch.desk,
+    )  # fmt: skip
 
     def settle_mass(self, best, K, scratch):
         """Z = Σ q f, by which all probabilities will be divided."""

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from linmed.kernels.compile import kernel
-from linmed.kernels.glm import CONSTANT, FAMILY, PRECISION, Glm
+from linmed.kernels.glm import CONSTANT, FAMILY, Glm
 from linmed.kernels.links import mean
 from linmed.kernels.ridge import Ridge, absorb, refresh
 
@@ -40,7 +40,7 @@ def glm_predict_learn(state, arms, offsets, chosen, rewards, out):
             z = told[CONSTANT] * belief.intercept[0]
             for k in range(arms.shape[1]):
                 z += arms[i, k] * belief.theta[0, k]
-            out[i] = mean(int(told[FAMILY]), told[PRECISION], z)
+            out[i] = mean(int(told[FAMILY]), z)
         absorb(belief, 0, arms, chosen[t], rewards[t], u)
 
 

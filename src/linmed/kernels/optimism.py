@@ -45,7 +45,7 @@ class OfulRule(NamedTuple):
     def decide(self, belief, s, beta, arms, p, blocks, n, noise, t, r, scratch, log_p):
         """See `rounds.decide`."""
         mean, leverage, ucb = scratch.mean, scratch.leverage, scratch.score
-        look_at(belief, s, arms, p, blocks, n, mean, leverage)
+        look_at(belief, s, arms, p, blocks, n, mean, leverage, ucb)
         arm = upper_bounds(mean, leverage, math.sqrt(beta), ucb)
         return settle_on(arm, ucb, self.floor, noise[t, r, 0], t, r, log_p)
 
@@ -62,7 +62,7 @@ class GreedyRule(NamedTuple):
     def decide(self, belief, s, beta, arms, p, blocks, n, noise, t, r, scratch, log_p):
         """See `rounds.decide`."""
         mean = scratch[0]
-        means(arms, p, blocks, n, belief.theta, s, mean)
+        expect(belief, s, arms, p, blocks, n, mean)
         size = 0.0
         for i in range(mean.shape[0]):
             size = max(size, abs(mean[i]))
@@ -85,7 +85,7 @@ class ImedRule(NamedTuple):
     def decide(self, belief, s, beta, arms, p, blocks, n, noise, t, r, scratch, log_p):
         """See `rounds.decide`."""
         mean, leverage, index = scratch.mean, scratch.leverage, scratch.score
-        means_and_leverages(arms, p, blocks, n, belief.theta, belief.inverse, s, mean, leverage)
+        look_at(belief, s, arms, p, blocks, n, mean, leverage)
         log_horizon = self.log_horizon
         if log_horizon < 0.0:
             log_horizon = math.log(belief.count[s] + 1.0)
@@ -95,9 +95,15 @@ class ImedRule(NamedTuple):
 
 
 @by_class
-def look_at(belief, s, arms, p, blocks, n, mean, leverage):
-    """⟨θ̂, a⟩ and ‖a‖² in V⁻¹ of every arm of set p in row s of the belief."""
+def look_at(belief, s, arms, p, blocks, n, mean, leverage, scratch):
+    """⟨θ̂, a⟩ and ‖a‖² in V⁻¹ of every arm of set p in row s of the belief; scratch is as long as these."""
     means_and_leverages(arms, p, blocks, n, belief.theta, belief.inverse, s, mean, leverage)
+
+
+@by_class
+def expect(belief, s, arms, p, blocks, n, mean):
+    """⟨θ̂, a⟩ of every arm of set p in row s of the belief."""
+    means(arms, p, blocks, n, belief.theta, s, mean)
 
 
 @inlined

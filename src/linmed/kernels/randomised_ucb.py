@@ -7,7 +7,7 @@ import numpy as np
 
 from linmed.checks import Floats
 from linmed.kernels.compile import deferred, inlined
-from linmed.kernels.optimism import TIE, first_largest, means_and_leverages, per_arm
+from linmed.kernels.optimism import TIE, first_largest, look_at, per_arm
 from linmed.kernels.sampling import settle
 
 
@@ -46,7 +46,7 @@ class RandomisedRule(NamedTuple):
     def decide(self, belief, s, beta, arms, p, blocks, n, noise, t, r, scratch, log_p):
         """See `rounds.decide`."""
         mean, width = scratch.mean, scratch.width
-        means_and_leverages(arms, p, blocks, n, belief.theta, belief.inverse, s, mean, width)
+        look_at(belief, s, arms, p, blocks, n, mean, width)
         radius = math.sqrt(beta)
         for i in range(width.shape[0]):
             width[i] = radius * math.sqrt(width[i])

@@ -49,28 +49,17 @@ class Ridge(NamedTuple):
         theta, inverse = self.theta, self.inverse
         d = u.shape[0]
         a, M = i * d, r * d * d
-        combine_rows(features, a, inverse, M, d, u, 0)
-        q = 0.0  # ‖a‖² in V⁻¹, before this observation
+        q = look_along(features, a, inverse, M, d, u)
         predicted = 0.0
-        rounding = 0.0
         for k in range(d):
-            x = features[i, k]
-            q += x * u[k]
-            predicted += x * theta[r, k]
-            rounding += x * x * inverse[r, k, k]
-        if not q > NOTHING_NEW * d * rounding:  # nothing but rounding: this direction is known already
-            q = 0.0
-            for k in range(d):
-                u[k] = 0.0
+            predicted += features[i, k] * theta[r, k]
         shrink = 1.0 / (1.0 + q)
         error = reward - predicted
         gain = error * shrink
         for k in range(d):
             theta[r, k] += gain * u[k]
         add_products(self.moment, self.moment_low, r * d, d, features, a, reward)
-        for j in range(d):
-            subtract_outer_row(inverse, M + j * d, d, u, u[j], shrink)
-            add_products(self.gram, self.gram_low, M + j * d, j + 1, features, a, features[i, j])
+        add_direction(self.gram, self.gram_low, inverse, M, d, features, a, u, shrink)
         self.logdet[r] += math.log1p(q)
         self.rss[r] += error * gain
         self.leveraged[r] += error * gain * q
@@ -107,6 +96,34 @@ def absorb(belief, r, features, i, reward, u):
 @by_class
 def refresh(belief, r):
     """Remove what rounding has left in replica r."""
+
+
+@inlined
+def look_along(features, at, inverse, M, d, u):
+    """u = V⁻¹a for the arm (d,) at `at`; returns ‖a‖² in V⁻¹, which stands at M.
+
+    Both are 0 where there is nothing but rounding: this direction is known already.
+    """
+    combine_rows(features, at, inverse, M, d, u, 0)
+    q = 0.0
+    rounding = 0.0
+    for k in range(d):
+        x = number(features, at + k)
+        q += x * u[k]
+        rounding += x * x * number(inverse, M + k * d + k)
+    if not q > NOTHING_NEW * d * rounding:
+        q = 0.0
+        for k in range(d):
+            u[k] = 0.0
+    return q
+
+
+@inlined
+def add_direction(gram, gram_low, inverse, M, d, features, at, u, shrink):
+    """V += a aᵀ and V⁻¹ −= shrink u uᵀ, both at M, for the arm (d,) at `at` and u of `look_along`."""
+    for j in range(d):
+        subtract_outer_row(inverse, M + j * d, d, u, u[j], shrink)
+        add_products(gram, gram_low, M + j * d, j + 1, features, at, number(features, at + j))
 
 
 @inlined
@@ -227,27 +244,41 @@ def polish(V, V_low, r, X, residual):
     return outcome
 
 
-@deferred("void(f8[:,:,::1], f8[:,:,::1], f8[:,:,::1], f8[:,::1], f8[:,::1], f8[:,::1], intp)")
-def newton_step(V, V_low, inverse, b, b_low, theta, r):
-    """One Newton step for V⁻¹ and one refinement of θ̂ in replica r of a `Ridge`; more if it was far off."""
+@inlined
+def refine(V, V_low, r, X, b, b_low, theta, row, anew, lost):
+    """One refinement of θ = V[r]⁻¹b in this row of b and theta, where X is V[r]⁻¹; `anew` starts from X b.
+
+    lost (d,) is scratch.
+    """
     d = V.shape[1]
-    X, residual = inverse[r], np.empty((d, d))
-    outcome = polish(V, V_low, r, X, residual)
-    if outcome == 0:
-        return
-    if outcome == 2:
+    if anew:
         for i in range(d):
-            theta[r, i] = 0.0
+            theta[row, i] = 0.0
             for k in range(d):
-                theta[r, i] += X[i, k] * b[r, k]
-    lost = residual[0]
+                theta[row, i] += X[i, k] * b[row, k]
     for i in range(d):
-        high, low = b[r, i], b_low[r, i]
+        high, low = b[row, i], b_low[row, i]
         for k in range(d):
-            row, column = (i, k) if i >= k else (k, i)
-            high, low = add_product(high, low, -V[r, row, column], theta[r, k])
-            low -= V_low[r, row, column] * theta[r, k]
+            first, second = (i, k) if i >= k else (k, i)
+            high, low = add_product(high, low, -V[r, first, second], theta[row, k])
+            low -= V_low[r, first, second] * theta[row, k]
         lost[i] = high + low
     for k in range(d):
         for i in range(d):
-            theta[r, i] += X[k, i] * lost[k]
+            theta[row, i] += X[k, i] * lost[k]
+
+
+@deferred("void(f8[:,:,::1], f8[:,:,::1], f8[:,:,::1], f8[:,::1], f8[:,::1], f8[:,::1], intp)")
+def newton_step(V, V_low, inverse, b, b_low, theta, r):
+    """One Newton step for V⁻¹ and one refinement in replica r of a `Ridge`; more if it was far off.
+
+    Where b and theta (n·R,d) have n rows for each V, all of them are refined.
+    """
+    d = V.shape[1]
+    X, residual = inverse[r], np.empty((d, d))
+    outcome = polish(V, V_low, r, X, residual)
+    if outcome == 0 or d == 0:
+        return
+    each = theta.shape[0] // V.shape[0]
+    for row in range(r * each, r * each + each):
+        refine(V, V_low, r, X, b, b_low, theta, row, outcome == 2, residual[0])

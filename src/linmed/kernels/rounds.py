@@ -25,6 +25,12 @@ def decide(rule, belief, s, beta, arms, p, blocks, n, noise, t, r, scratch, log_
 
 
 @by_class
+def dimension(belief, d):
+    """How many of an arm's d numbers are features."""
+    return d
+
+
+@by_class
 def lesson(rule, arms, p, arm, scratch, a):
     """Writes what is learned from the arm just decided for into a (1,d): its features.
 
@@ -54,7 +60,7 @@ def rounds(Belief: type, Set: type, Rule: type) -> Any:
         arms = borrowed(arms)
         T, R = played.shape
         K, d = arms.shape[2], arms.shape[3]
-        owned = workspace(rule_, K, d)
+        owned = workspace(rule_, K, dimension(belief, d))
         scratch = borrowed(owned)
         a, u = np.empty((1, d)), np.empty(d)
         changing, shared, packed = arms.shape[0] > 1, arms.shape[1] == 1, held(K, d)

@@ -204,6 +204,38 @@ def open_uniform(bits):
 
 
 @kernel
+def seed_from(noise_bits, r):
+    """A state of the generator that depends on every bit of row r.  noise_bits (R,·) uint64."""
+    seed = np.uint64(0)
+    for k in range(noise_bits.shape[1]):
+        seed = split_mix(seed ^ noise_bits[r, k])[1]
+    return seed
+
+
+@kernel
+def fill_with_normals(seed, z):
+    """Standard normals in z, of even length, by Box–Muller; returns the generator's next state."""
+    for k in range(0, z.shape[0], 2):
+        seed, bits = split_mix(seed)
+        length = math.sqrt(-2.0 * math.log(open_uniform(bits)))
+        seed, bits = split_mix(seed)
+        angle = 2.0 * math.pi * open_uniform(bits)
+        z[k] = length * math.cos(angle)
+        z[k + 1] = length * math.sin(angle)
+    return seed
+
+
+@kernel
+def more_normals(noise_bits, out):
+    """As many normals as are wanted from a decision's noise.  noise_bits (R,·) uint64, out (R,n)."""
+    z = np.empty(out.shape[1] + out.shape[1] % 2)
+    for r in range(out.shape[0]):
+        fill_with_normals(seed_from(noise_bits, r), z)
+        for k in range(out.shape[1]):
+            out[r, k] = z[k]
+
+
+@kernel
 def whiten(A, rows, theta, gram, s, lam, scale, B, mean, m):
     """Coordinates in which θ̃ is N(m, I), with the arms seen from the leader a*, the one with the best mean.
 
@@ -318,9 +350,7 @@ def count_repeats(arms, theta, gram, lam, scale, floor, noise_bits, played, draw
         p = r if arms.shape[0] > 1 else 0
         if held(K, d):
             pack(arms, p, d, blocks, 0)
-        seed = np.uint64(0)
-        for k in range(noise_bits.shape[1]):
-            seed = split_mix(seed ^ noise_bits[r, k])[1]
+        seed = seed_from(noise_bits, r)
         s = r if theta.shape[0] > 1 else 0
         factor(gram, s, lam, L)
         hits = 0
@@ -331,13 +361,7 @@ def count_repeats(arms, theta, gram, lam, scale, floor, noise_bits, played, draw
                 if uniform < floor:
                     hits += played[r] == min(int(uniform / floor * K), K - 1)
                     continue
-            for k in range(0, d, 2):  # Box–Muller
-                seed, bits = split_mix(seed)
-                length = math.sqrt(-2.0 * math.log(open_uniform(bits)))
-                seed, bits = split_mix(seed)
-                angle = 2.0 * math.pi * open_uniform(bits)
-                z[k] = length * math.cos(angle)
-                z[k + 1] = length * math.sin(angle)
+            seed = fill_with_normals(seed, z)
             perturb(theta, s, L, scale[s], z, draw)
             hits += played[r] == winner(arms, p, blocks, 0, draw, value)
         out[r] = hits

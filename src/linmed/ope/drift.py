@@ -93,11 +93,12 @@ class _Seen:
             self.values.update(np.unique(rewards)[: FEW + 1].tolist())
 
     def doubt(self, policy: Forgetful) -> str | None:
-        if policy.asked.sigma != "unknown" or len(self.values) > FEW:
+        if getattr(policy.asked, "sigma", None) != "unknown" or len(self.values) > FEW:
             return None
         enough = (self.high - self.low) / 2.0
+        clicks = ", and for clicks there is family logistic" if self.values <= {0.0, 1.0} else ""
         return (
             f"rewards take {len(self.values)} values only, and where sigma is unknown the level is that of "
             f"Gaussian noise; sigma = {enough:g} is enough for rewards between {self.low:g} and "
-            f"{self.high:g}, whatever their noise"
+            f"{self.high:g}, whatever their noise{clicks}"
         )

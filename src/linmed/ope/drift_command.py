@@ -7,19 +7,21 @@ import sys
 from datetime import UTC, datetime
 from typing import Any
 
+from linmed.checks import BadValue
 from linmed.drift import Adoption, Alarm
 from linmed.ope.arguments import add_log, duration, given_log, missing
 from linmed.ope.bars import folded, told
 from linmed.ope.drift import drift
 from linmed.ope.report import unread
 from linmed.ope.verdict_command import number
-from linmed.policies import Forgetful, LinMED
+from linmed.policies import GLMMED, Forgetful, LinMED, Policy
 from linmed.policies.half_lives import written
 from linmed.progress import Bar
 from linmed.tables import Table
 
 CAUTION = "Neither sigma nor norm_bound may have been chosen by looking at these rewards."
 DEFAULT = "inf,1000,200,50"
+FAMILIES = ("logistic", "poisson")
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
@@ -27,11 +29,16 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         "drift",
         help="has the world changed while this log was written?",
-        description="Can all rewards of LOG come from one linear model, and if not, since when? An alarm has "
+        description="Can all rewards of LOG come from one model, and if not, since when? An alarm has "
         "a level: while nothing changes, one is ever raised with probability alpha at most.",
     )
     add_log(parser)
     add = parser.add_argument
+    add(
+        "--family", choices=("linear", *FAMILIES), default="linear",
+        help="what rewards are: numbers linear in the features (the default), clicks (logistic), counts "
+        "(poisson); the last two have a spread of their own, so --sigma is left out",
+    )  # fmt: skip
     add(
         "--sigma", type=number, default="unknown", metavar="NUMBER|unknown",
         help="how noisy a reward is, a standard deviation; 0.5 is never too small for rewards in [0, 1]; "
@@ -63,7 +70,13 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> int:
     """Do what the arguments say; the exit status."""
-    inside = LinMED(sigma=args.sigma, norm_bound=args.norm_bound, ridge=args.ridge)
+    known: dict[str, Any] = {"norm_bound": args.norm_bound, "ridge": args.ridge}
+    if args.family == "linear":
+        inside: Policy = LinMED(sigma=args.sigma, **known)
+    elif args.sigma == "unknown":
+        inside = GLMMED(args.family, **known)
+    else:
+        raise BadValue("sigma", f"--sigma goes with --family linear: {args.family} rewards tell their spread")
     memories: Any = [number(one.strip()) for one in args.half_lives.split(",")]
     policy = Forgetful(inside, half_lives=memories, alarm=args.alpha)
     log = given_log(args)

@@ -182,7 +182,7 @@ class Frozen(Target):
         """exp of the policy's log-probabilities."""
         arms = rounds.arms
         assert arms is not None
-        own, dim = self.state.theta.shape[1], arms.shape[1]
+        own, dim = self.state.dim, arms.shape[1]
         flat = np.zeros(arms.shape[0])
         if own != dim:
             rule = f"target {self.name!r} was made for dim={own}"

@@ -11,6 +11,7 @@ from linmed.policies.lin_imed import LinIMED
 from linmed.policies.lin_ts import LinTS
 from linmed.policies.linmed import LinMED, LinMEDNoDesign
 from linmed.policies.maillard import MaillardSampling
+from linmed.policies.models import Disjoint, Hybrid
 from linmed.policies.oful import OFUL, LinUCB
 from linmed.policies.pinpoint import Pinpoint
 from linmed.policies.rand_ucb import RandUCB
@@ -30,10 +31,12 @@ __all__ = [
     "CatalogueMED",
     "Choice",
     "DLinUCB",
+    "Disjoint",
     "EpsilonGreedy",
     "Forgetful",
     "GLMPolicy",
     "Greedy",
+    "Hybrid",
     "LinIMED",
     "LinMED",
     "LinMEDNoDesign",

@@ -59,6 +59,11 @@ class State:
     theta: Floats  # (R, d)
     count: Ints  # (R,)
 
+    @property
+    def dim(self) -> int:
+        """Numbers of an arm that this state decides among."""
+        return int(self.theta.shape[1])
+
     @abstractmethod
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays by name, not copied."""
@@ -184,6 +189,18 @@ class Policy(ABC):
 
     def check_rewards(self, rewards: Floats | float) -> None:  # noqa: B027  (it is quick where all can be)
         """Raise what names `reward` if one of these cannot be one."""
+
+    def expected(self, state: Any, arms: Floats) -> Floats:
+        """⟨θ̂, a⟩ of arms (K,d) by a state of one replica (K,): row by row, which starts no thread of BLAS."""
+        expected: Floats = np.vecdot(arms, state.theta[0])
+        return expected
+
+    def like(self, arms: Floats) -> Floats:
+        """Arms that this policy takes, made from any (K,d) others: for most rules the same.
+
+        For those who must offer something before anybody has, to have it compiled or to try a policy.
+        """
+        return arms
 
     def predict(self, state: Any, arms: Floats) -> Prediction | None:
         """What arms (K,d) are expected to pay, by a state of one replica; None without a confidence set."""

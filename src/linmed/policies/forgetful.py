@@ -1,78 +1,44 @@
-"""Forgetful: any ridge policy in a world that changes, without a rate of forgetting to guess."""
+"""Forgetful: any policy with an estimate in a world that changes, without a rate of forgetting to guess."""
 
-import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from linmed import checks
-from linmed.checks import Floats, Ints
-from linmed.kernels import confidence, ridge
+from linmed.checks import Bools, Floats, Ints
 from linmed.kernels.bound import deciding, learning
-from linmed.kernels.forgetting import KEPT, Forgetting, observing_at
+from linmed.kernels.memories import observing_at
 from linmed.kernels.rounds import observing
-from linmed.policies.base import Choice, Noise, Policy, Prediction, Properties, State, decisions, entries
+from linmed.policies.around import Around
+from linmed.policies.base import Choice, Policy, Prediction, Properties, decisions, entries
 from linmed.policies.compiled import CompiledPolicy
-from linmed.policies.half_lives import HalfLife, half_lives, memory, written
-from linmed.policies.linmed import LinMED
-from linmed.policies.ridge import LEARNED, RIDGE, ExpertState, RidgePolicy, RidgeState
-
-_DEFAULT = LinMED()
-
-
-class ForgetfulState(Forgetting, State):
-    """Estimates with different memories in every replica, and last a monitor that forgets nothing.
-
-    `Forgetting` says what each array is; those of estimates are (R, N+1, …) here. `theta` and `count` are as
-    of any other state: the estimate that decides, and the number of rewards.
-    """
-
-    __slots__ = ()
-
-    @property
-    def theta(self) -> Floats:  # type: ignore[override]
-        """θ̂ of the leaders (R,d)."""
-        theta: Floats = self[0][np.arange(len(self.leader)), self.leader]
-        return theta
-
-    @property
-    def count(self) -> Ints:  # type: ignore[override]
-        """Rewards absorbed (R,)."""
-        return self.rewards
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """The arrays by name, not copied."""
-        return dict(zip(self._fields, self, strict=True))
-
-    def parts(self) -> tuple[NDArray[Any], ...]:
-        """Estimates one behind the other, as `Forgetting` has them."""
-        estimates = RIDGE + 1  # and what each was told
-        return *(array.reshape(-1, *array.shape[2:]) for array in self[:estimates]), *self[estimates:]
+from linmed.policies.glm import GLMPolicy
+from linmed.policies.half_lives import HalfLife, half_lives, written
+from linmed.policies.memories import GlmMemories, RidgeMemories
+from linmed.policies.ridge import RidgePolicy
 
 
 @dataclass(frozen=True)
-class Forgetful(CompiledPolicy):
+class Forgetful(Around):
     """The policy inside, with several memories of which the likeliest decides, and an alarm.
 
     An estimate with the half-life H counts a reward that is k rewards old 2^(−k/H). Estimates with several H
     are weighed by how well they predicted every reward so far, and the heaviest is asked: its probabilities
     are those of the decision, at the price of one. Where a long memory has come to weigh next to nothing
     beside a shorter one, the world has changed: it forgets its past and goes on from what that one knows.
-    β = λS² + σ²(log(det V/det V₀) + 2 log(n + 1)) with what is left of V and n: no radius knows how far θ*
-    has moved, so none is proved where something is forgotten.
+    β = λS² + σ²(log(det V/det V₀) + 2 log(n + 1)) with what is left of V and n, for clicks and counts that of
+    the policy inside: no radius knows how far θ* has moved, so none is proved where something is forgotten.
 
+    >>> from linmed.policies import LinMED
     >>> policy = Forgetful(LinMED(sigma=0.3))
     >>> policy.name, Forgetful(LinMED(sigma=0.3), half_lives=("7d", "1d")).name
     ('Forgetful LinMED-90 (sigma=0.3)', 'Forgetful LinMED-90 (sigma=0.3) (half_lives=7d, 1d)')
     """
 
-    inside: Policy = _DEFAULT
-    """The policy whose rule, ridge and confidence set are used."""
     half_lives: tuple[HalfLife, ...] = (math.inf, 1000.0, 200.0, 50.0)
     """In rewards; or durations such as "12h" and "7d" on the clock of the decisions, which `learn` is then to
     be told. `math.inf`, or "inf", never forgets."""
@@ -94,64 +60,39 @@ class Forgetful(CompiledPolicy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        inside: Any = self.inside
-        if isinstance(inside, Mapping):  # from_dict
-            inside = _described(inside)
-        self._set("inside", inside)
-        self._refuse_what_cannot_forget()
         self._set("half_lives", half_lives(self.half_lives))
         self._set("share", checks.strictly_between("share", self.share, 0.0, 1.0))
         self._set("combine", checks.option("combine", self.combine, ("heaviest", "mixture")))
         self._set("alarm", checks.strictly_between("alarm", self.alarm, 0.0, 1.0))
-        tells = type(inside).decide in (CompiledPolicy.decide, Policy.decide)
+        tells = type(self.inside).decide in (CompiledPolicy.decide, Policy.decide)
         if self.combine == "mixture" and not tells:
             raise checks.BadValue(
                 "combine",
-                f"combine must be 'heaviest' around {inside.name}, whose probabilities have an error; "
+                f"combine must be 'heaviest' around {self.inside.name}, whose probabilities have an error; "
                 "'mixture' is for those that are computed exactly",
             )
 
-    def _refuse_what_cannot_forget(self) -> None:
-        inside: Any = self.inside
-        if not isinstance(inside, Policy):
-            raise checks.BadType("inside", f"inside must be a Policy such as LinMED(), got {inside!r}")
-        if not isinstance(inside, RidgePolicy) or type(inside).learn is not RidgePolicy.learn:
+    def _refuse(self, inside: Policy) -> None:
+        """What has no estimate that could fade, and a certificate that would not hold."""
+        if type(inside).learn not in (RidgePolicy.learn, GLMPolicy.learn):
             raise checks.BadValue(
                 "inside",
-                "inside must be a policy with a ridge estimate, as LinMED, OFUL or LinTS (for clicks LinMED "
-                f"with sigma=0.5), got {inside.name}",
+                "inside must be a policy with a ridge estimate, as LinMED, OFUL or LinTS, or one for clicks "
+                f"or counts, as LogisticMED, got {inside.name}",
             )
-        if inside.remembers:
+        if isinstance(inside, GLMPolicy) and inside.confidence == "certified":
             raise checks.BadValue(
-                "inside", f"inside must not remember its last design: use design='approx', got {inside.name}"
+                "inside",
+                "inside must have confidence='laplace': in a world that changes no radius is certified, "
+                f"got {inside.name}",
             )
 
     # ---- what the policy inside says of itself
 
     @property
-    def noise(self) -> Noise:  # type: ignore[override]
-        """That of the policy inside."""
-        return self.inside.noise
-
-    @property
-    def index_free(self) -> bool:  # type: ignore[override]
-        """Whether the policy inside is."""
-        return self.inside.index_free
-
-    @property
     def compiled_rounds(self) -> bool:  # type: ignore[override]
         """Whether the heaviest estimate decides, by a rule that can be compiled."""
         return self.combine == "heaviest" and isinstance(self.inside, CompiledPolicy)
-
-    @property
-    def tells_probability(self) -> bool:
-        """Whether the policy inside does."""
-        return self.inside.tells_probability
-
-    @property
-    def scale_free(self) -> bool:
-        """Whether the policy inside is."""
-        return self.inside.scale_free
 
     @property
     def on_clock(self) -> bool:
@@ -176,28 +117,27 @@ class Forgetful(CompiledPolicy):
         return f"Forgetful {self.inside.name}{told}"
 
     def to_dict(self) -> dict[str, Any]:
-        """The configuration as JSON-ready values: the policy inside is a description of its own."""
-        own = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        """As of every policy with another inside, where infinity is a word."""
         memories = [half_life if half_life != math.inf else "inf" for half_life in self.half_lives]
-        return {
-            "policy": type(self).__name__, **own, "inside": self.inside.to_dict(), "half_lives": memories
-        }  # fmt: skip
+        return {**super().to_dict(), "half_lives": memories}
 
     # ---- belief, confidence, rule
 
     @cached_property
-    def asked(self) -> RidgePolicy:
-        """The policy that decides for one estimate: the one inside, with the radius given above."""
+    def kept(self) -> RidgeMemories | GlmMemories:
+        """What is kept of the rewards, by the kind of the policy inside."""
         inside: Any = self.inside
-        sure = inside.confidence_set
-        paper = isinstance(sure, confidence.RidgeSet) and sure.kind == confidence.PAPER
-        asked: RidgePolicy = dataclasses.replace(inside, confidence="mixture") if paper else inside
-        return asked
+        return GlmMemories(inside) if isinstance(inside, GLMPolicy) else RidgeMemories(inside)
+
+    @property
+    def asked(self) -> RidgePolicy | GLMPolicy:
+        """The policy that decides for one estimate: the one inside, with the radius given above."""
+        return self.kept.asked
 
     @property
     def belief(self) -> type:
         """Estimates with their weights."""
-        return Forgetting
+        return self.kept.belief
 
     @cached_property
     def confidence_set(self) -> NamedTuple:
@@ -207,46 +147,35 @@ class Forgetful(CompiledPolicy):
     @property
     def rule(self) -> NamedTuple:
         """The rule of the policy inside."""
-        rule: NamedTuple = self.asked.rule  # type: ignore[attr-defined]
+        rule: NamedTuple = self.asked.rule  # type: ignore[union-attr]
         return rule
 
-    def start(self, replicas: int, dim: int) -> ForgetfulState:
-        """V = λI in every estimate, all of one weight."""
-        inside = self.asked
-        lams = LEARNED if inside.ridge == "learned" else (inside.lam,)
-        told = [(lam, *span) for span in map(memory, self.half_lives) for lam in lams]
-        experts, told = len(told), [*told, (lams[0], 1.0, 0.0)]  # and the monitor
-        models = [ridge.start(replicas, dim, row[0]) for row in told]
-        stacked = [np.ascontiguousarray(np.stack(arrays, axis=1)) for arrays in zip(*models, strict=True)]
-        stacked[1] = stacked[1].astype(np.float64)  # n, of which a part is forgotten
-        each, sigma = np.empty((replicas, experts + 1, 6)), inside.numbers[0]
-        each[:] = [
-            (lam, sigma, inside.reward_scale, factor, math.log(factor), seconds)
-            for lam, factor, seconds in told
-        ]
-        bounded = not isinstance(inside.norm_bound, str) and inside.ridge != "learned"
-        rules = np.empty((replicas, 3))
-        rules[:] = self.share, -math.log(self.alarm), inside.numbers[1] if bounded else confidence.UNKNOWN
-        none, zero = np.zeros(replicas, dtype=np.int64), np.zeros(replicas)
-        return ForgetfulState._make([
-            *stacked, each, np.full((replicas, experts), 1.0 / experts), np.zeros((replicas, experts + 1)),
-            rules, none, none.copy(), zero, np.full(replicas, 0.5), zero.copy(), zero.copy(),
-            np.zeros((replicas, 2), dtype=np.int64), np.zeros((replicas, KEPT, 4)),
-            np.zeros((replicas, KEPT, 3)),
-        ])  # fmt: skip
+    def start(self, replicas: int, dim: int) -> Any:
+        """The priors alone in every estimate, all of one weight."""
+        return self.kept.start(replicas, dim, self.half_lives, self.share, -math.log(self.alarm))
+
+    def accepts(self, rewards: Floats) -> Bools:
+        """Those that the policy inside does."""
+        return self.inside.accepts(rewards)
+
+    def check_rewards(self, rewards: Floats | float) -> None:
+        """That the policy inside accepts all."""
+        self.inside.check_rewards(rewards)
 
     def learn(self, state: Any, features: Floats, rewards: Floats, replicas: Ints) -> None:
         """Every estimate learns, and is weighed. Half-lives that are durations need `learn_at`."""
         self._require_no_clock()
-        observing(Forgetting)(state.parts(), features, rewards, replicas)
+        self.check_rewards(rewards)
+        observing(self.belief)(state.parts(), features, rewards, replicas)
 
     def learn_at(self, state: Any, features: Floats, rewards: Floats, replicas: Ints, times: Floats) -> None:
         """The same with the time of each decision (m,), which adoptions and alarms then have too."""
-        observing_at(Forgetting)(state.parts(), features, rewards, times, replicas)
+        self.check_rewards(rewards)
+        observing_at(self.belief)(state.parts(), features, rewards, times, replicas)
 
     def learner(self, state: Any) -> Callable[..., None] | None:
         """The kernel itself, where it need not be told the time."""
-        return None if self.on_clock else learning(observing(Forgetting), state.parts())
+        return None if self.on_clock else learning(observing(self.belief), state.parts())
 
     def _require_no_clock(self) -> None:
         if self.on_clock:
@@ -263,31 +192,13 @@ class Forgetful(CompiledPolicy):
         """Whether the kernel of the loop over rounds writes the probabilities itself."""
         return self.compiled_rounds and type(self.inside).decide is CompiledPolicy.decide
 
-    def estimate(self, state: Any) -> RidgeState:
-        """The ridge estimate that decides, copied; its `count` is what is left of the number of rewards."""
-        return RidgeState(*self._rows(state, state.leader)[:RIDGE])
-
-    def _rows(self, state: Any, experts: Ints) -> list[NDArray[Any]]:
-        """The arrays of one estimate for each of `experts`, by replica, or all of a state's only replica."""
-        replicas = (
-            np.arange(len(experts)) if len(state.leader) > 1 else np.zeros(len(experts), dtype=np.int64)
-        )
-        return [array[replicas, experts] for array in state[: RIDGE + 1]]
+    def estimate(self, state: Any) -> Any:
+        """The estimate that decides, copied; its `count` is what is left of the number of rewards."""
+        return self.asked.estimate(self.of_one(state, state.leader))
 
     def of_one(self, state: Any, experts: Ints) -> Any:
         """A state of the policy inside, which knows one estimate for each of `experts`."""
-        *rows, told = self._rows(state, experts)
-        if self.asked.ridge != "learned":
-            return RidgeState(*rows)
-        surprise, leader = np.zeros((len(experts), 1)), np.zeros(len(experts), dtype=np.int64)
-        return ExpertState._make(
-            [
-                *(np.expand_dims(row, 1) for row in rows),
-                np.ascontiguousarray(told[:, None, :3]),
-                surprise,
-                leader,
-            ]
-        )
+        return self.kept.of_one(state, experts)
 
     def log_probabilities(self, state: Any, arms: Floats) -> Floats:
         """log p(a) of every arm.  arms (R,K,d) or (1,K,d) → (R,K)."""
@@ -328,23 +239,26 @@ class Forgetful(CompiledPolicy):
         return deciding(kernel, state.parts(), sure, rule)
 
     def _rounds(self, state: Any, arms: Floats, *others: Any) -> None:
-        rewards, errors, noise, played, _ = others
-        if len(rewards):
+        if len(others[0]):
             self._require_no_clock()
+            self.check_rewards(others[0])
         if self.compiled_rounds:
             super()._rounds(state, arms, *others)
             return
-        replicas = np.arange(played.shape[1])
-        for t in range(len(played)):
-            offered = arms[t] if len(arms) > 1 else arms[0]
-            played[t] = self.choose(state, offered, noise[t])
-            paid = rewards[t if len(rewards) > 1 else 0][replicas, played[t]]
-            paid = paid + errors[t] if len(errors) else paid
-            self.learn(state, self.features(state, offered, played[t]), paid, replicas)
+        self._one_by_one(state, arms, *others)
+
+    def play_with_errors(
+        self, state: Any, arms: Floats, means: Floats, errors: Floats, noise: Floats, played: Ints
+    ) -> None:
+        """As of the policy inside: where not every number is a reward, means and errors are added first."""
+        if isinstance(self.inside, GLMPolicy) and self.inside.family != "gaussian":
+            self.play(state, arms, means + errors[:, :, None], noise, played)
+        else:
+            super().play_with_errors(state, arms, means, errors, noise, played)
 
     def noise_level(self, state: Any) -> Floats:
-        """σ as it was told, or what is left of the rewards says of it (R,)."""
-        return self.asked.noise_level(self.of_one(state, state.leader))
+        """σ as it was told, or what is left of the rewards says of it (R,); 1 where V is in its units."""
+        return self.kept.noise_level(self.of_one(state, state.leader))
 
     def predict(self, state: Any, arms: Floats) -> Prediction | None:
         """What arms (K,d) are expected to pay by the estimate that decides."""
@@ -353,13 +267,3 @@ class Forgetful(CompiledPolicy):
     def radius(self, state: Any) -> Floats:
         """√β of the estimate that decides, one per replica (R,)."""
         return self.asked.radius(self.of_one(state, state.leader))
-
-
-def _described(config: Mapping[str, Any]) -> Policy:
-    """The policy inside, from its description."""
-    if config.get("policy") == Forgetful.__name__:
-        raise checks.BadValue("inside", "inside must be a policy with one memory, got Forgetful")
-    try:
-        return Policy.from_dict(config)
-    except (ValueError, TypeError) as error:
-        raise checks.BadValue("inside", f"inside: {error}") from None

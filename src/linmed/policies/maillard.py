@@ -62,6 +62,10 @@ class MaillardSampling(CompiledPolicy):
             totals=np.zeros((replicas, dim)),
         )
 
+    def like(self, arms: Floats) -> Floats:
+        """One-hot rows, as many as there are dimensions for."""
+        return np.eye(len(arms), arms.shape[1])[: arms.shape[1]]
+
     @property
     def rule(self) -> MaillardRule:
         """The weights of the arms."""

@@ -16,10 +16,7 @@ import numpy as np
 from linmed.checks import Floats
 from linmed.kernels.compile import compile_neighbours
 from linmed.policies.base import Policy
-from linmed.policies.forgetful import Forgetful
-from linmed.policies.glm import GLMPolicy
 from linmed.policies.live import Live
-from linmed.policies.ridge import RidgePolicy
 
 TOO_SLOW = 0.003
 """Seconds of a decision beyond which larger sets are left to those who want them."""
@@ -82,8 +79,7 @@ def walk(policy: Policy, shape: Shape) -> float:
         policy.learn_at(state, choice.features, np.full(1, reward), one, np.zeros(1))
         if policy.learns_from_arms and not policy.on_clock:
             policy.observe(state, arms[0], np.full(count, reward), np.zeros(count, dtype=np.int64))
-    if isinstance(policy, (RidgePolicy, GLMPolicy, Forgetful)):
-        policy.predict(state, arms[0])
+    policy.predict(state, arms[0])
     policy.choose(state, arms, noise[:1])
     policy.log_probabilities(state, arms)
     if policy.learns_from_arms:
@@ -109,13 +105,8 @@ def walk_all(policy: Policy) -> Iterator[Shape]:
 
 
 def _arms(policy: Policy, shape: Shape) -> Floats:
-    """Arms (1,K,d) that the policy accepts: in general position, or one-hot where it knows no other."""
+    """Arms (1,K,d) in general position, as the policy takes them."""
     rng = np.random.default_rng(shape.arms)
     arms = np.einsum("kr,rd->kd", rng.normal(size=(shape.arms, shape.rank)), rng.normal(size=shape[2:0:-1]))
     arms /= np.sqrt(np.einsum("kd,kd->k", arms, arms))[:, None]
-    try:
-        policy.log_probabilities(policy.start(1, shape.dim), arms[None])
-    except ValueError:
-        arms = np.eye(min(shape.arms, shape.dim))
-    one: Floats = arms[None]
-    return one
+    return policy.like(arms)[None]

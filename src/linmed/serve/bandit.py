@@ -138,7 +138,7 @@ class Bandit:
         if not math.isfinite(log_p):
             text = "arms: the policy finds no probability for them; are they of very different size?"
             raise BadValue("arms", text)
-        best = int(np.vecdot(arms, self.state.theta[0]).argmax())  # row by row: starts no thread of BLAS
+        best = int(self.policy.expected(self.state, arms).argmax())
         return Drawn(arm, best, min(log_p, 0.0), arms[arm], kept, every)
 
     def numbers(self, vectors: Sequence[Any] | None, ids: Sequence[str] | None) -> int:

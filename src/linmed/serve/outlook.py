@@ -79,7 +79,7 @@ def outlook(bandit: Bandit, state: Any, context: Floats | None, shares: dict[str
     estimates, predicted = None, None
     if needed == 0 or context is not None:
         vectors = join(features, np.empty(0) if context is None else context, bandit.map)
-        scores = np.einsum("kd,d->k", vectors, state.theta[0])
+        scores = bandit.policy.expected(state, vectors)
         order = np.argsort(-scores, kind="stable")
         predicted = bandit.policy.predict(state, vectors[order[:SHOWN]])
         estimates = scores[order[:SHOWN]] if predicted is None else predicted.mean

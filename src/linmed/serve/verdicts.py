@@ -8,13 +8,14 @@ from sqlalchemy.engine import Connection
 
 from linmed.checks import BadValue, Floats
 from linmed.features import join
+from linmed.policies.models import ModelPolicy
 from linmed.serve.bandit import Bandit
 from linmed.serve.bodies import ARMS, ArmId, Finite, example
 from linmed.serve.catalogue import Offer
 from linmed.serve.errors import Refused, refusing
 from linmed.serve.outlook import SHOWN, context_size, mean_context
 from linmed.serve.server import Server
-from linmed.verdict import DELTA, judge, look
+from linmed.verdict import DELTA, look, looker
 
 MOST_WORK = 1e10
 """K·d² that one request may ask for, some ten seconds."""
@@ -126,8 +127,10 @@ def answer(
     epsilon: float,
 ) -> dict[str, Any]:
     """The verdict on vectors (K,d), called `ids`, as the API shows it."""
-    by = judge(bandit.policy, delta)
+    by = looker(bandit.policy, delta)
     count, dim = vectors.shape
+    if isinstance(by, ModelPolicy):  # every arm is a direction of its own
+        dim = count
     if count * dim * dim > MOST_WORK:
         raise BadValue("arm_ids", f"arm_ids: {count} arms of {dim} features are too many at once: name fewer")
     found = look(by, state, np.ascontiguousarray(vectors), epsilon)

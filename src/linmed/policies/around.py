@@ -1,0 +1,116 @@
+"""Policies around another: they believe something else and decide as the one inside does."""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from linmed import checks
+from linmed.checks import Floats, Ints
+from linmed.policies.base import Noise, Policy
+from linmed.policies.compiled import CompiledPolicy
+from linmed.policies.linmed import LinMED
+from linmed.policies.ridge import RidgePolicy
+
+_DEFAULT = LinMED()
+
+
+@dataclass(frozen=True)
+class Around(CompiledPolicy):
+    """A policy with another inside, whose rule, ridge and confidence set are used."""
+
+    inside: Policy = _DEFAULT
+    """The policy whose rule, ridge and confidence set are used."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        inside: Any = self.inside
+        if isinstance(inside, Mapping):  # from_dict
+            inside = _described(inside)
+        if not isinstance(inside, Policy):
+            raise checks.BadType("inside", f"inside must be a Policy such as LinMED(), got {inside!r}")
+        self._refuse(inside)
+        if inside.remembers:
+            raise checks.BadValue(
+                "inside", f"inside must not remember its last design: use design='approx', got {inside.name}"
+            )
+        self._set("inside", inside)
+
+    def _refuse(self, inside: Policy) -> None:
+        """Raise where this policy's belief cannot take the place of the one inside."""
+        if type(inside).learn is not RidgePolicy.learn:
+            raise checks.BadValue(
+                "inside",
+                "inside must be a policy with a ridge estimate, as LinMED, OFUL or LinTS (for clicks LinMED "
+                f"with sigma=0.5), got {inside.name}",
+            )
+
+    @property
+    def noise(self) -> Noise:  # type: ignore[override]
+        """That of the policy inside."""
+        return self.inside.noise
+
+    @property
+    def index_free(self) -> bool:  # type: ignore[override]
+        """Whether the policy inside is."""
+        return self.inside.index_free
+
+    @property
+    def tells_probability(self) -> bool:
+        """Whether the policy inside does."""
+        return self.inside.tells_probability
+
+    @property
+    def scale_free(self) -> bool:
+        """Whether the policy inside is."""
+        return self.inside.scale_free
+
+    def noise_size(self, dim: int) -> int:
+        """As many draws as the policy inside takes."""
+        return self.inside.noise_size(dim)
+
+    def draw_noise(self, rng: np.random.Generator, shape: tuple[int, ...], dim: int) -> Floats:
+        """That of the policy inside."""
+        return self.inside.draw_noise(rng, shape, dim)
+
+    def _one_by_one(
+        self,
+        state: Any,
+        arms: Floats,
+        rewards: Floats,
+        errors: Floats,
+        noise: Floats,
+        played: Ints,
+        _: Floats,
+    ) -> None:
+        """The rounds of `kernels.rounds`, for a rule that is not compiled into them."""
+        replicas = np.arange(played.shape[1])
+        for t in range(len(played)):
+            offered = arms[t] if len(arms) > 1 else arms[0]
+            played[t] = self.choose(state, offered, noise[t])
+            paid = rewards[t if len(rewards) > 1 else 0][replicas, played[t]]
+            paid = paid + errors[t] if len(errors) else paid
+            self.learn(state, self.features(state, offered, played[t]), paid, replicas)
+
+    def derived_name(self) -> str:
+        """The class, the name of the policy inside, and what is not as by default."""
+        return f"{type(self).__name__} {self.inside.name}{self.describe('inside')}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The configuration as JSON-ready values: the policy inside is a description of its own."""
+        own = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        return {"policy": type(self).__name__, **own, "inside": self.inside.to_dict()}
+
+
+def _described(config: Mapping[str, Any]) -> Policy:
+    """The policy inside, from its description."""
+    if "inside" in config:
+        raise checks.BadValue(
+            "inside", f"inside must be a policy without another inside, got {config.get('policy')}"
+        )
+    try:
+        return Policy.from_dict(config)
+    except (ValueError, TypeError) as error:
+        raise checks.BadValue("inside", f"inside: {error}") from None

@@ -1,0 +1,189 @@
+"""What a `Forgetful` policy keeps of the rewards: estimates with several memories, by their kind."""
+
+import dataclasses
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from linmed.checks import Floats, Ints
+from linmed.kernels import confidence, ridge
+from linmed.kernels.forgetting import Forgetting
+from linmed.kernels.forgetting_glm import GlmForgetting
+from linmed.kernels.glm import CERTIFIED, Glm
+from linmed.kernels.memories import KEPT
+from linmed.policies.base import State
+from linmed.policies.glm import INTERCEPT, GLMPolicy, GlmState
+from linmed.policies.half_lives import HalfLife, memory
+from linmed.policies.ridge import LEARNED, RIDGE, ExpertState, RidgePolicy, RidgeState
+
+GLM = len(Glm._fields) - 1
+"""Arrays of a generalised linear model, without `leader`, of which the last is `told`."""
+UNPROVED = 0.1
+"""The share of an alarm's level for the case that θ* is outside the sets by which the monitor learns."""
+
+
+class _Remembered(State):
+    """Estimates with different memories in every replica, and last a monitor that forgets nothing.
+
+    The kernels' class says what each array is; the first ones, of estimates, are (R, N+1, …) here. `theta`
+    and `count` are as of any other state: the estimate that decides, and the number of rewards.
+    """
+
+    __slots__ = ()
+    _estimates: ClassVar[int]
+    """How many arrays are of estimates."""
+
+    @property
+    def theta(self) -> Floats:  # type: ignore[override]
+        """θ̂ of the leaders (R,d)."""
+        arrays: Any = self
+        theta: Floats = arrays[0][np.arange(len(arrays.leader)), arrays.leader]
+        return theta
+
+    @property
+    def count(self) -> Ints:  # type: ignore[override]
+        """Rewards absorbed (R,)."""
+        arrays: Any = self
+        rewards: Ints = arrays.rewards
+        return rewards
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The arrays by name, not copied."""
+        arrays: Any = self
+        return dict(zip(arrays._fields, arrays, strict=True))
+
+    def parts(self) -> tuple[NDArray[Any], ...]:
+        """Estimates one behind the other, as kernels have them."""
+        arrays: Any = self
+        n = self._estimates
+        return *(array.reshape(-1, *array.shape[2:]) for array in arrays[:n]), *arrays[n:]
+
+
+class ForgetfulState(_Remembered, Forgetting):  # type: ignore[misc]
+    """Of ridge estimates, and what each was told."""
+
+    __slots__ = ()
+    _estimates = RIDGE + 1
+
+
+class ForgetfulGlmState(_Remembered, GlmForgetting):  # type: ignore[misc]
+    """Of generalised linear models, and how each forgets."""
+
+    __slots__ = ()
+    _estimates = GLM + 1
+
+
+def _in_common(replicas: int, experts: int, *rules: float) -> list[NDArray[Any]]:
+    """The arrays behind those of the estimates: weights, who leads, and the test, before any reward."""
+    common = np.empty((replicas, len(rules)))
+    common[:] = rules
+    none, zero = np.zeros(replicas, dtype=np.int64), np.zeros(replicas)
+    return [
+        np.full((replicas, experts), 1.0 / experts), np.zeros((replicas, experts + 1)), common,
+        none, none.copy(), zero, np.full(replicas, 0.5), zero.copy(), zero.copy(),
+        np.zeros((replicas, 2), dtype=np.int64), np.zeros((replicas, KEPT, 4)), np.zeros((replicas, KEPT, 3)),
+    ]  # fmt: skip
+
+
+def _rows(state: Any, experts: Ints, arrays: int) -> list[NDArray[Any]]:
+    """The first arrays of one estimate for each of `experts`, by replica, or all of the only one."""
+    replicas = np.arange(len(experts)) if len(state.leader) > 1 else np.zeros(len(experts), dtype=np.int64)
+    return [array[replicas, experts] for array in state[:arrays]]
+
+
+class RidgeMemories:
+    """Ridge estimates."""
+
+    belief = Forgetting
+
+    def __init__(self, inside: RidgePolicy) -> None:
+        sure = inside.confidence_set
+        paper = isinstance(sure, confidence.RidgeSet) and sure.kind == confidence.PAPER
+        self.asked: RidgePolicy = dataclasses.replace(inside, confidence="mixture") if paper else inside
+
+    def start(
+        self, replicas: int, dim: int, half_lives: tuple[HalfLife, ...], share: float, level: float
+    ) -> ForgetfulState:
+        """V = λI in every estimate, all of one weight."""
+        inside = self.asked
+        lams = LEARNED if inside.ridge == "learned" else (inside.lam,)
+        told = [(lam, *span) for span in map(memory, half_lives) for lam in lams]
+        experts, told = len(told), [*told, (lams[0], 1.0, 0.0)]  # and the monitor
+        models = [ridge.start(replicas, dim, row[0]) for row in told]
+        stacked = [np.ascontiguousarray(np.stack(arrays, axis=1)) for arrays in zip(*models, strict=True)]
+        stacked[1] = stacked[1].astype(np.float64)  # n, of which a part is forgotten
+        each, sigma = np.empty((replicas, experts + 1, 6)), inside.numbers[0]
+        each[:] = [
+            (lam, sigma, inside.reward_scale, factor, math.log(factor), seconds)
+            for lam, factor, seconds in told
+        ]
+        bounded = not isinstance(inside.norm_bound, str) and inside.ridge != "learned"
+        norm = inside.numbers[1] if bounded else confidence.UNKNOWN
+        return ForgetfulState._make([*stacked, each, *_in_common(replicas, experts, share, level, norm)])
+
+    def of_one(self, state: Any, experts: Ints) -> Any:
+        """A state of the policy that is asked, which knows one estimate for each of `experts`."""
+        *rows, told = _rows(state, experts, RIDGE + 1)
+        if self.asked.ridge != "learned":
+            return RidgeState(*rows)
+        surprise, leader = np.zeros((len(experts), 1)), np.zeros(len(experts), dtype=np.int64)
+        one = [np.expand_dims(row, 1) for row in rows]
+        return ExpertState._make([*one, np.ascontiguousarray(told[:, None, :3]), surprise, leader])
+
+    def noise_level(self, state: Any) -> Floats:
+        """σ by a state of the policy that is asked (R,)."""
+        return self.asked.noise_level(state)
+
+
+class GlmMemories:
+    """Generalised linear models; their own confidence set is asked, with what is left of H and n."""
+
+    belief = GlmForgetting
+
+    def __init__(self, inside: GLMPolicy) -> None:
+        self.asked = inside
+
+    @property
+    def monitor(self) -> GLMPolicy:
+        """Who watches: with the curvature that has a proof for all θ* of norm S."""
+        return dataclasses.replace(self.asked, ridge=None, norm_bound=self.norm, confidence="certified")
+
+    @property
+    def norm(self) -> float:
+        """S as it was told, or else as large as the intercept is thought to be."""
+        told = self.asked.norm_bound
+        return INTERCEPT if isinstance(told, str) else told
+
+    def start(
+        self, replicas: int, dim: int, half_lives: tuple[HalfLife, ...], share: float, level: float
+    ) -> ForgetfulGlmState:
+        """H of the priors alone in every estimate, all of one weight."""
+        inside = self.asked
+        own, watching = inside.start(replicas, dim), self.monitor.start(replicas, dim)
+        memories = len(half_lives)
+        stacked = [
+            np.ascontiguousarray(np.concatenate([one] * memories + [other], axis=1))
+            for one, other in zip(own[:GLM], watching[:GLM], strict=True)
+        ]
+        count = Glm._fields.index("count")
+        stacked[count] = stacked[count].astype(np.float64)  # n, of which a part is forgotten
+        prior = 1.0 + float(inside.intercept)  # λS² with λ = 1/S²
+        stacked[GLM - 1][:, -1, CERTIFIED] = prior + 2.0 * (level - math.log(UNPROVED))
+        base = INTERCEPT**-2 if inside.intercept else 0.0
+        told = [(lam, base, *span) for span in map(memory, half_lives) for lam in inside.priors]
+        experts = len(told)
+        how = np.empty((replicas, experts + 1, 4))
+        how[:] = [*told, (self.monitor.lam, base, 1.0, 0.0)]
+        paid = prior - 2.0 * math.log1p(-UNPROVED)
+        return ForgetfulGlmState._make([*stacked, how, *_in_common(replicas, experts, share, level, paid)])
+
+    def of_one(self, state: Any, experts: Ints) -> GlmState:
+        """A state of the policy that is asked, which knows one estimate for each of `experts`."""
+        rows = [np.expand_dims(row, 1) for row in _rows(state, experts, GLM)]
+        return GlmState._make([*rows, np.zeros(len(experts), dtype=np.int64)])
+
+    def noise_level(self, state: Any) -> Floats:
+        """1: H is in units of the rewards' own noise."""
+        return np.ones(len(state.leader))

@@ -1,0 +1,314 @@
+"""Models per item: `Disjoint`, one θ for each, and `Hybrid`, with a part that all share (Li et al. 2010)."""
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from linmed import checks
+from linmed.checks import Floats, Ints
+from linmed.kernels import confidence, ridge
+from linmed.kernels.blind import UniformRule
+from linmed.kernels.bound import Bound, deciding, learning
+from linmed.kernels.igw import SquareRule
+from linmed.kernels.med import MedRule
+from linmed.kernels.models import ItemModels, coordinates, look_at_models
+from linmed.kernels.optimism import GreedyRule, ImedRule, OfulRule
+from linmed.kernels.pinpoint import PinpointRule
+from linmed.kernels.randomised_ucb import RandomisedRule
+from linmed.kernels.rounds import observing
+from linmed.kernels.thompson import AGRAWAL_GOYAL, ThompsonRule, more_normals
+from linmed.policies.around import Around
+from linmed.policies.base import Choice, Noise, Policy, Prediction, Properties, decisions
+from linmed.policies.model_state import FIRST_ROOM, ModelsState, models_of
+from linmed.policies.ridge import RidgePolicy, RidgeState
+
+CARRIED = (MedRule, OfulRule, ImedRule, GreedyRule, UniformRule, RandomisedRule, SquareRule)
+"""Rules that ask a belief for what they look at, so that they decide by `ItemModels` as by any other."""
+SHOWN = (ThompsonRule, PinpointRule)
+"""Rules that are shown a ridge estimate with the same means and distances: K dimensions for K arms."""
+
+
+@dataclass(frozen=True)
+class ModelPolicy(Around):
+    """The policy inside, around a model for every item: what `Disjoint` and `Hybrid` have in common."""
+
+    @property
+    @abstractmethod
+    def shared_features(self) -> int:
+        """m: how many columns of an arm all models share."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        inside: Any = self.inside
+        rule = getattr(inside, "rule", None)
+        if type(rule) not in (*CARRIED, *SHOWN):
+            raise checks.BadValue(
+                "inside",
+                "inside must be LinMED, OFUL, LinUCB, LinIMED, RandUCB, LinTS, Pinpoint, SquareCB, Greedy or "
+                f"Uniform, whose rules need no more of items than means and distances, got {inside.name}",
+            )
+        for name, value in (("norm_bound", inside.norm_bound), ("ridge", inside.ridge)):
+            if isinstance(value, str):
+                raise checks.BadValue(
+                    "inside",
+                    f"inside: {name} must be a number, for there may always be another item of which "
+                    f"nothing is known, got {inside.name}",
+                )
+        counting = isinstance(rule, SquareRule) and rule.horizon > 0.0 and rule.gamma == 0.0
+        if counting or (isinstance(rule, ThompsonRule) and rule.kind == AGRAWAL_GOYAL):
+            raise checks.BadValue(
+                "inside",
+                "inside must not compute its exploration from the number of features, which grows with the "
+                f"items (scale='agrawal-goyal' of LinTS, horizon of SquareCB), got {inside.name}",
+            )
+
+    @property
+    def ridge_policy(self) -> RidgePolicy:
+        """The policy inside."""
+        assert isinstance(self.inside, RidgePolicy)
+        return self.inside
+
+    @property
+    def compiled_rounds(self) -> bool:  # type: ignore[override]
+        """Whether the rule asks for what it looks at."""
+        return type(self.rule) in CARRIED
+
+    @property
+    def noise(self) -> Noise:  # type: ignore[override]
+        """Uniforms: a draw of θ̃ takes as many normals as there are arms, which nobody knows beforehand."""
+        return "uniform"
+
+    def noise_size(self, dim: int) -> int:
+        """One, or two from which normals are made."""
+        return 1 if self.inside.noise == "uniform" else 2
+
+    def draw_noise(self, rng: np.random.Generator, shape: tuple[int, ...], dim: int) -> Floats:
+        """The uniforms."""
+        return Policy.draw_noise(self, rng, shape, dim)
+
+    @property
+    def belief(self) -> type:
+        """Models of items."""
+        return ItemModels
+
+    @cached_property
+    def confidence_set(self) -> NamedTuple:
+        """That of the policy inside, of all models together."""
+        return self.ridge_policy.confidence_set
+
+    @property
+    def rule(self) -> NamedTuple:
+        """The rule of the policy inside."""
+        rule: NamedTuple = self.inside.rule  # type: ignore[attr-defined]
+        return rule
+
+    def start(self, replicas: int, dim: int) -> ModelsState:
+        """V = λI in every replica: no model has been learned from."""
+        m, lam = self.shared_features, self.ridge_policy.lam
+        c = dim - 1 - m
+        if c < 1:
+            raise checks.BadValue(
+                "dim",
+                f"dim must be at least {m + 2} for {self.name}: the number of the model"
+                f"{f', {m} shared' if m else ''} and one or more features of its own, got {dim}",
+            )
+        shared, rows = ridge.start(replicas, m, lam), (replicas, 1 + FIRST_ROOM)
+        identity = np.broadcast_to(np.eye(c), (*rows, c, c))
+        models = (
+            np.zeros(rows, dtype=np.int64), np.zeros((*rows, 1 + m, c)), lam * identity,
+            np.zeros((*rows, c, c)), identity / lam, np.zeros((*rows, 1 + m, c)), np.zeros((*rows, 1 + m, c)),
+        )  # fmt: skip
+        return ModelsState(**dict(zip(ItemModels._fields, (*shared, *models), strict=True)))
+
+    def learn(self, state: ModelsState, features: Floats, rewards: Floats, replicas: Ints) -> None:
+        """The arm's model learns, and what all share."""
+        models = models_of("features", features, state)
+        if models > state.room:
+            state.make_room(models)
+        observing(ItemModels)(state.parts(), features, rewards, replicas)
+
+    def learner(self, state: ModelsState) -> Callable[..., None]:
+        """The kernel itself, which is bound again when the state has grown."""
+        return _Rebound("features", state, lambda parts: learning(observing(ItemModels), parts))
+
+    def decider(self, state: ModelsState) -> Callable[..., int] | None:
+        """The kernel itself, which is bound again when the state has grown."""
+        if not self.compiled_rounds:
+            return None
+        kernel, sure, rule = self._parts
+        return _Rebound("arms", state, lambda parts: deciding(kernel, parts, sure, rule))
+
+    def _rounds(self, state: ModelsState, arms: Floats, *others: Any) -> None:
+        if not self.compiled_rounds:
+            self._one_by_one(state, arms, *others)
+            return
+        models = models_of("arms", arms, state)
+        grows = len(others[0]) > 0 and models > state.room
+        if grows:
+            state.make_room(models)
+        super()._rounds(state, arms, *others)
+        if grows:  # for all that might have been learned from
+            state.make_room(state.learned)
+
+    def shown(self, state: ModelsState, arms: Floats) -> tuple[RidgeState, Floats]:
+        """A ridge estimate for each decision, and arms (R,K,K), with the means and distances of these."""
+        mean, gram = self.look(state, arms, distances=True)
+        (decided, count), lam, own = mean.shape, self.ridge_policy.lam, state.arrays()
+        theta, out = np.empty_like(mean), np.empty_like(gram)
+        coordinates(arms, mean, gram, lam, out, theta)
+        identity, nothing = np.broadcast_to(np.eye(count), gram.shape), np.zeros_like(mean)
+        sums = {name: np.resize(own[name], decided) for name in ("count", "logdet", "rss", "leveraged")}
+        estimate = RidgeState(
+            theta=theta, gram=lam * identity, gram_low=np.zeros_like(gram), inverse=identity / lam,
+            moment=nothing, moment_low=nothing, **sums,
+        )  # fmt: skip
+        return estimate, out
+
+    def _drawn(self, noise: Floats, count: int) -> Floats:
+        """What the policy inside draws from, for `count` arms."""
+        if self.inside.noise == "uniform":
+            return noise
+        normals = np.empty((len(noise), self.inside.noise_size(count)))
+        more_normals(np.ascontiguousarray(noise).view(np.uint64), normals)
+        return normals
+
+    def log_probabilities(self, state: ModelsState, arms: Floats) -> Floats:
+        """log p(a) of every arm.  arms (R,K,d) or (1,K,d) → (R,K)."""
+        if self.compiled_rounds:
+            return super().log_probabilities(state, arms)
+        return self.inside.log_probabilities(*self.shown(state, arms))
+
+    def choose(self, state: ModelsState, arms: Floats, noise: Floats) -> Ints:
+        """Draw one arm per replica."""
+        if self.compiled_rounds:
+            return super().choose(state, arms, noise)
+        return self.inside.choose(*self.shown(state, arms), self._drawn(noise, arms.shape[1]))
+
+    def decide(self, state: ModelsState, arms: Floats, noise: Floats) -> Choice:
+        """Draw one arm per replica and say how probable it was."""
+        if self.compiled_rounds:
+            return super().decide(state, arms, noise)
+        choice = self.inside.decide(*self.shown(state, arms), self._drawn(noise, arms.shape[1]))
+        return choice._replace(features=self.features(state, arms, choice.arm))
+
+    def noise_level(self, state: ModelsState) -> Floats:
+        """σ as it was told, or an estimate of it (R,)."""
+        inside = self.ridge_policy
+        if not isinstance(inside.sigma, str):
+            return np.full(len(state.count), inside.sigma)
+        out = np.empty(len(state.count))
+        confidence.likely_variances(state.count, state.arrays()["rss"], inside.reward_scale, out)
+        return np.sqrt(out)
+
+    def radius(self, state: ModelsState) -> Floats:
+        """√β of all models together, one per replica (R,)."""
+        out, sure = np.empty(len(state.count)), self.confidence_set
+        confidence.radii(type(sure), ItemModels)(state.parts(), tuple(sure), out)
+        return out
+
+    def look(self, state: ModelsState, arms: Floats, distances: bool = False) -> tuple[Floats, Floats]:
+        """⟨θ̂, a⟩ (R,K), and ‖a‖² in V⁻¹ (R,K,1) or, with `distances`, every a·V⁻¹·a′ (R,K,K)."""
+        models_of("arms", arms, state)
+        decided, count = decisions(state, arms), arms.shape[1]
+        mean, gram = np.empty((decided, count)), np.empty((decided, count, count if distances else 1))
+        look_at_models(state.parts(), arms, mean, gram)
+        return mean, gram
+
+    def expected(self, state: ModelsState, arms: Floats) -> Floats:
+        """⟨θ̂, a⟩ by the model of each arm."""
+        expected: Floats = self.look(state, arms[None])[0][0]
+        return expected
+
+    def predict(self, state: ModelsState, arms: Floats) -> Prediction:
+        """⟨θ̂, a⟩ ± √β‖a‖ in V⁻¹."""
+        means, leverages = self.look(state, arms[None])
+        mean = means[0]
+        with np.errstate(invalid="ignore"):  # nothing is said of a zero vector: its mean is 0
+            half = np.nan_to_num(self.radius(state) * np.sqrt(leverages[0, :, 0]), posinf=np.inf)
+        return Prediction(mean, mean - half, mean + half)
+
+    def like(self, arms: Floats) -> Floats:
+        """Arms in which every one of the first few models has its turn."""
+        dim = max(arms.shape[1], 2 + self.shared_features)
+        made = np.ones((len(arms), dim))
+        made[:, : arms.shape[1]] = arms
+        made[:, 0] = np.arange(len(arms)) % FIRST_ROOM
+        return made
+
+
+@dataclass(frozen=True)
+class Disjoint(ModelPolicy):
+    """The policy inside, with one θ for each item: arms are rows (number of the item's model, x₁, …, x_c).
+
+    It decides as the policy inside would among the arms e_m ⊗ x, with zeros for all items but one, at the
+    price of x alone. Models are numbered 0, 1, 2, …; a new one starts at the prior.
+
+    >>> from linmed.policies import LinMED
+    >>> Disjoint(LinMED(sigma=0.5)).name
+    'Disjoint LinMED-90 (sigma=0.5)'
+    """
+
+    properties: ClassVar[Properties] = Properties(
+        reference="Li, Chu, Langford & Schapire 2010",
+        minimax="as the policy inside, d = Mc",
+        instance="as the policy inside, d = Mc",
+        computable="that of the policy inside",
+        all_arms="as the policy inside",
+        randomised=True,
+    )
+
+    @property
+    def shared_features(self) -> int:
+        """None."""
+        return 0
+
+
+@dataclass(frozen=True)
+class Hybrid(ModelPolicy):
+    """The policy inside, with a part of θ that all items share: arms are rows (model, z₁, …, z_m, x₁, …).
+
+    It decides as the policy inside would among the arms [z; e_m ⊗ x]: what one item teaches of z, all know.
+
+    >>> from linmed.policies import LinMED
+    >>> Hybrid(LinMED(sigma=0.5), shared=3).name
+    'Hybrid LinMED-90 (sigma=0.5) (shared=3)'
+    """
+
+    shared: int = 1
+    """m: how many of the columns behind the model's number are shared features."""
+
+    properties: ClassVar[Properties] = Disjoint.properties._replace(
+        minimax="as the policy inside, d = m + Mc", instance="as the policy inside, d = m + Mc"
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._set("shared", checks.whole("shared", self.shared))
+
+    @property
+    def shared_features(self) -> int:
+        """m."""
+        return self.shared
+
+
+class _Rebound:
+    """A kernel bound to the arrays of a state (`kernels.bound`), and again whenever it has others."""
+
+    def __init__(self, name: str, state: ModelsState, bind: Callable[[tuple[Any, ...]], Bound]) -> None:
+        self.name, self.state, self.bind = name, state, bind
+        self.parts = state.parts()
+        self.bound = bind(self.parts)
+
+    def __call__(self, arms: Floats, *others: Any) -> Any:
+        """Decide among arms (K,d), or learn from one (d,)."""
+        models = models_of(self.name, arms if arms.ndim == 2 else arms[None], self.state)
+        if self.name == "features" and models > self.state.room:
+            self.state.make_room(models)
+        if self.parts is not self.state.parts():
+            self.parts = self.state.parts()
+            self.bound = self.bind(self.parts)
+        return self.bound(arms, *others)

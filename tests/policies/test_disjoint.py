@@ -1,0 +1,380 @@
+"""One θ for each item: the block model to 1e-10, and models that come, have gaps and are saved."""
+
+import io
+import json
+
+import numpy as np
+import pytest
+
+from linmed import Agent, Verdicts
+from linmed.ope import DecisionLog, verdict
+from linmed.policies import (
+    E2D,
+    EXP2,
+    GLMMED,
+    OFUL,
+    Disjoint,
+    Forgetful,
+    Greedy,
+    Hybrid,
+    LinIMED,
+    LinMED,
+    LinMEDNoDesign,
+    LinTS,
+    LinUCB,
+    MaillardSampling,
+    Pinpoint,
+    Policy,
+    RandUCB,
+    SpannerIGW,
+    SquareCB,
+    Uniform,
+)
+from linmed.policies.model_state import FIRST_ROOM, MOST_MODELS
+from linmed.registry import parse
+from linmed.serve.bandit import Bandit
+from linmed.serve.catalogue import Catalogue
+from tests.policies.block_model import around, compare, sets_of_items, written_out
+
+INSIDE = [
+    LinMED(sigma=0.3),
+    LinMED(sigma=0.3, version=1),
+    LinMED(sigma="unknown"),
+    LinMED(sigma=0.5, confidence="empirical", explore=False),
+    LinMEDNoDesign(sigma=0.3),
+    OFUL(sigma=0.3, floor=0.1),
+    LinUCB(alpha=0.5),
+    LinIMED(version=3, sigma=0.3, floor=0.2),
+    RandUCB(sigma=0.3, spread=0.5),
+    SquareCB(oracle="vaw"),
+    Greedy(epsilon=0.1),
+    Pinpoint(sigma=0.3),
+    Uniform(),
+]
+both = pytest.mark.parametrize("shared", [0, 2], ids=["disjoint", "hybrid"])
+
+
+@pytest.mark.parametrize("inside", INSIDE, ids=lambda policy: policy.name)
+def test_it_equals_the_block_model_along_2000_rounds(inside):
+    assert (compare(inside, 0) <= 1e-10).all()
+
+
+@both
+def test_thompson_sampling_among_two_items_equals_that_of_the_block_model(shared):
+    """Where its law has a closed form, also for one of two arms that are the same."""
+    assert (compare(LinTS(sigma=0.3), shared, rounds=200, count=2) <= 1e-10).all()
+    policy, twins = around(LinTS(), shared), np.ones((1, 2, 3 + shared))
+    np.testing.assert_array_equal(
+        policy.log_probabilities(policy.start(1, 3 + shared), twins), [[0.0, -np.inf]]
+    )
+
+
+@both
+def test_thompson_sampling_has_the_law_of_the_block_model(shared):
+    """Of two integrals the difference is within four of their standard errors."""
+    rng = np.random.default_rng(12)
+    inside, models, dim = LinTS(scale="bayes", sigma=0.5), 6, 3 + shared
+    policy = around(inside, shared)
+    state, block = policy.start(1, dim), inside.start(1, shared + models * 2)
+    rows = sets_of_items(rng, 60, 1, models, dim)[:, 0, 0]
+    rewards, owners = rng.normal(size=60), np.zeros(60, dtype=np.int64)
+    policy.learn(state, rows, rewards, owners)
+    inside.learn(block, written_out(rows, models, shared), rewards, owners)
+    for distinct in (True, False):
+        arms = sets_of_items(rng, 1, 6, models, dim, distinct)[0]
+        zeros = written_out(arms, models, shared)
+        mine, theirs = policy.log_probabilities(state, arms), inside.log_probabilities(block, zeros)
+        error = inside.propensity_error(block, zeros)
+        assert (np.abs(np.exp(mine) - np.exp(theirs)) <= 4.0 * np.sqrt(2.0) * np.maximum(error, 1e-6)).all()
+
+
+@both
+def test_an_optimal_design_equals_that_of_the_block_model(shared):
+    """Arms of different models are linearly independent: the even design is optimal."""
+    assert (compare(LinMED(sigma=0.3, design="optimal"), shared, rounds=100) <= 1e-10).all()
+
+
+@both
+def test_arms_of_one_model_equal_those_of_the_block_model(shared):
+    assert (compare(LinMED(sigma=0.3), shared, rounds=300, count=6, models=2, distinct=False) <= 1e-10).all()
+
+
+def test_one_model_alone_is_the_policy_inside_whatever_the_number_of_arms():
+    """More than two arms for each dimension need a design: that of the features."""
+    rng = np.random.default_rng(2)
+    inside, policy = LinMED(sigma=0.3), Disjoint(LinMED(sigma=0.3))
+    state, plain, one = policy.start(1, 4), inside.start(1, 3), np.zeros(1, dtype=np.int64)
+    for _ in range(50):
+        arms = rng.normal(size=(1, 20, 4))
+        arms[:, :, 0] = 3.0
+        mine = policy.decide(state, arms, rng.random((1, 1)))
+        theirs = inside.log_probabilities(plain, np.ascontiguousarray(arms[:, :, 1:]))
+        np.testing.assert_allclose(mine.log_probabilities, theirs, rtol=0, atol=1e-10)
+        reward = rng.normal(size=1)
+        policy.learn(state, mine.features, reward, one)
+        inside.learn(plain, np.ascontiguousarray(mine.features[:, 1:]), reward, one)
+
+
+@both
+@pytest.mark.parametrize("version", [0, 1])
+def test_more_arms_than_twice_the_dimensions_of_their_models_have_a_design(shared, version):
+    """Ties between models may be settled otherwise than in the block model; what is promised stays true."""
+    rng = np.random.default_rng(3)
+    policy = around(LinMED(sigma=0.3, version=version), shared)
+    state = policy.start(1, 3 + shared)
+    arms = sets_of_items(rng, 1, 40, 3, 3 + shared, distinct=False)[0]
+    policy.learn(state, arms[0], rng.normal(size=40), np.zeros(40, dtype=np.int64))
+    log_p = policy.log_probabilities(state, arms)
+    assert np.isfinite(log_p).all()
+    assert np.exp(log_p).sum() == pytest.approx(1.0, abs=1e-12)
+
+
+@both
+def test_replicas_batches_and_the_order_of_late_rewards(shared):
+    rng = np.random.default_rng(4)
+    policy, dim = around(LinMED(sigma=0.3), shared), 3 + shared
+    features = sets_of_items(rng, 60, 1, 9, dim)[:, 0, 0]
+    rewards, owners = rng.normal(size=60), rng.integers(0, 3, 60)
+    together, later = policy.start(3, dim), policy.start(3, dim)
+    policy.learn(together, features, rewards, owners)
+    order = rng.permutation(60)
+    for i in order:
+        policy.learn(later, features[[i]], rewards[[i]], owners[[i]])
+    arms = sets_of_items(rng, 3, 5, 9, dim)[:, 0]
+    log_p = policy.log_probabilities(together, arms)
+    np.testing.assert_allclose(policy.log_probabilities(later, arms), log_p, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(later.theta, together.theta, rtol=0, atol=1e-12)
+    for r in range(3):
+        alone = policy.start(1, dim)
+        policy.learn(alone, features[owners == r], rewards[owners == r], np.zeros(sum(owners == r), int))
+        np.testing.assert_array_equal(policy.log_probabilities(alone, arms[r : r + 1])[0], log_p[r])
+
+
+@pytest.mark.identity
+@both
+def test_an_agent_decides_in_batches_as_one_by_one(shared):
+    rng = np.random.default_rng(5)
+    sets = sets_of_items(rng, 30, 6, 40, 4 + shared)[:, 0]
+    one, many = (Agent(around(LinMED(), shared), dim=4 + shared, seed=1) for _ in range(2))
+    for some in (sets[:10], sets[10:]):
+        singly, together = [one.decide(arms) for arms in some], many.decide_batch(some)
+        for a, b in zip(singly, together, strict=True):
+            assert a.arm == b.arm
+            np.testing.assert_array_equal(a.log_probabilities, b.log_probabilities)
+            one.learn(a, 1.0)
+        for b in together:
+            many.learn(b, 1.0)
+
+
+@both
+def test_models_grow_as_they_are_learned_from(shared):
+    policy, dim = around(LinMED(), shared), 3 + shared
+    state = policy.start(1, dim)
+    assert state.theta.shape == (1, shared)
+    arms = np.ones((1, 3, dim))
+    arms[0, :, 0] = 2, 40, 99_999
+    before = policy.log_probabilities(state, arms)
+    assert state.room == FIRST_ROOM  # asking changes nothing
+    assert before[0, 1] == before[0, 2]  # neither is known
+    policy.learn(state, arms[0, [1]], np.ones(1), np.zeros(1, dtype=np.int64))
+    assert (state.room, state.learned) == (64, 41)
+    assert not state.thetas[0, :40].any()
+    assert state.thetas[0, 40].any()
+    policy.learn(state, arms[0, [2]], np.ones(1), np.zeros(1, dtype=np.int64))
+    assert state.learned == 100_000
+    assert state.theta.shape == (1, shared + 2 * 100_000)
+    assert np.exp(policy.log_probabilities(state, arms)).sum() == pytest.approx(1.0, abs=1e-12)
+
+
+@pytest.mark.identity
+@both
+def test_rounds_in_one_call_leave_the_state_of_rounds_one_by_one(shared):
+    """Among models of which only a few are learned from, the last one never."""
+    rng = np.random.default_rng(6)
+    policy, dim = around(OFUL(sigma=0.3), shared), 3 + shared
+    arms = sets_of_items(rng, 1, 50, 50, dim)
+    arms[0, 0, np.argsort(arms[0, 0, :, 0])[30:], 1:] = 0.0  # nothing is to be had from these
+    rewards, noise = rng.normal(size=(10, 1, 50)), rng.random((10, 1, 1))
+    together, singly, played = policy.start(1, dim), policy.start(1, dim), np.empty((10, 1), dtype=np.int64)
+    policy.play(together, arms, rewards, noise, played)
+    for t in range(10):
+        choice = policy.decide(singly, arms[0], noise[t])
+        assert choice.arm[0] == played[t, 0]
+        policy.learn(singly, choice.features, rewards[t, :, choice.arm[0]], np.zeros(1, dtype=np.int64))
+    assert together.room < 64
+    for name, array in singly.arrays().items():
+        np.testing.assert_array_equal(together.arrays()[name], array, err_msg=name)
+
+
+@pytest.mark.identity
+@both
+def test_a_saved_agent_and_a_bandit_of_the_service_continue_to_the_last_bit(shared, tmp_path):
+    rng, policy, dim = np.random.default_rng(7), around(LinMED(), shared), 3 + shared
+    agent = Agent(policy, dim=dim, seed=3)
+    sets = sets_of_items(rng, 60, 6, 50, dim)[:, 0]
+    for arms in sets[:30]:
+        agent.learn(agent.decide(arms), float(rng.normal()))
+    waiting = agent.decide(sets[30])
+    agent.save(tmp_path / "agent")
+    twin = Agent.load(tmp_path / "agent")
+    for one in (agent, twin):
+        one.learn(waiting.id, 0.5)
+    for arms in sets[31:]:
+        a, b = agent.decide(arms), twin.decide(arms)
+        np.testing.assert_array_equal(a.log_probabilities, b.log_probabilities)
+        agent.learn(a, 1.0)
+        twin.learn(b, 1.0)
+    bandits = [Bandit(id=0, name="b", dim=dim, policy=policy) for _ in range(2)]
+    features, rewards, times = sets[:, 0].copy(), rng.normal(size=60), np.zeros(60)
+    bandits[0].fold(features, rewards, times)
+    bandits[1].fold(features[:20], rewards[:20], times[:20])
+    third = Bandit(id=0, name="b", dim=dim, policy=policy)
+    third.load(bandits[1].save(), 20)
+    third.warm_up()
+    third.fold(features[20:], rewards[20:], times[20:])
+    for name, array in bandits[0].state.arrays().items():
+        np.testing.assert_array_equal(third.state.arrays()[name], array, err_msg=name)
+    drawn = [bandit.draw(sets[0], np.full((1, 1), 0.3)) for bandit in (bandits[0], third)]
+    assert (drawn[0].arm, drawn[0].best) == (drawn[1].arm, drawn[1].best)
+    np.testing.assert_array_equal(drawn[0][-1], drawn[1][-1])
+
+
+def test_a_catalogue_has_the_number_of_each_item_as_its_first_feature():
+    """With the map that joins an item's features and the context, the service offers what is wanted."""
+    catalogue = Catalogue(("a", "b", "c"), np.array([[0.0], [1.0], [2.0]]))
+    bandit = Bandit(id=0, name="b", dim=3, policy=Disjoint(), catalogue=catalogue)
+    offered = bandit.offer(None, None, [0.5, 1.0], 100).vectors
+    np.testing.assert_array_equal(offered, [[0, 0.5, 1], [1, 0.5, 1], [2, 0.5, 1]])
+
+
+@both
+@pytest.mark.parametrize("number", [-1.0, 0.5, 1e6, 1e12, 1e99])
+def test_a_wrong_number_of_a_model_is_refused_and_changes_nothing(shared, number):
+    agent = Agent(around(LinMED(), shared), dim=3 + shared, seed=0)
+    good = np.ones((2, 3 + shared))
+    good[:, 0] = 0, 1
+    agent.learn(agent.decide(good), 1.0)
+    before = {name: array.copy() for name, array in agent.state.arrays().items()}
+    bad = good.copy()
+    bad[1, 0] = number
+    for ask in (
+        agent.decide,
+        agent.probabilities,
+        agent.mean,
+        agent.verdict,
+        lambda arms: agent.decide_batch([arms]),
+    ):
+        with pytest.raises(ValueError, match=r"arms.*column 0 must be the number.*row 1"):
+            ask(bad)
+    with pytest.raises(ValueError, match="features: column 0 must be the number"):
+        agent.observe(bad, [1.0, 2.0])
+    for name, array in agent.state.arrays().items():
+        np.testing.assert_array_equal(array, before[name])
+
+
+def test_a_number_that_would_take_too_much_memory_is_refused():
+    policy = Disjoint()
+    state = policy.start(1, 101)
+    row = np.ones((1, 101))
+    row[0, 0] = MOST_MODELS - 1
+    with pytest.raises(ValueError, match=r"features: models up to number 999999 .* more than 4 GiB"):
+        policy.learn(state, row, np.ones(1), np.zeros(1, dtype=np.int64))
+    assert state.room == FIRST_ROOM
+    assert state.count[0] == 0
+
+
+def test_a_state_of_other_shapes_is_refused():
+    policy = Disjoint()
+    state, other = policy.start(1, 4), policy.start(1, 5)
+    with pytest.raises(ValueError, match="state array"):
+        state.restore(other.arrays())
+    with pytest.raises(ValueError, match="state array"):
+        state.restore({**state.arrays(), "pulls": np.zeros((1, 3), dtype=np.int64)})
+    with pytest.raises(ValueError, match="state array"):
+        state.restore({})
+
+
+@both
+def test_means_and_verdicts_are_those_of_the_block_model(shared):
+    rng = np.random.default_rng(8)
+    inside, dim, models = LinMED(sigma=0.1), 3 + shared, 6
+    agent, block = (
+        Agent(around(inside, shared), dim=dim, seed=0),
+        Agent(inside, dim=shared + models * 2, seed=0),
+    )
+    features = sets_of_items(rng, 400, 1, models, dim)[:, 0, 0]
+    theta = rng.normal(size=shared + 2 * models) / 4
+    zeros = written_out(features, models, shared)
+    rewards = zeros @ theta + 0.1 * rng.normal(size=400)
+    agent.observe(features, rewards)
+    block.observe(zeros, rewards)
+    arms = sets_of_items(rng, 1, 5, models, dim)[0, 0]
+    offered = written_out(arms, models, shared)
+    for mine, theirs in zip(agent.mean(arms), block.mean(offered), strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-10)
+    mine, theirs = agent.verdict(arms), block.verdict(offered)
+    assert (mine.best, mine.candidates, mine.decided) == (theirs.best, theirs.candidates, theirs.decided)
+    assert mine.margin == pytest.approx(theirs.margin, abs=1e-10)
+    np.testing.assert_allclose(mine.estimates, theirs.estimates, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(mine.differences(), theirs.differences(), rtol=0, atol=1e-10)
+    assert Verdicts(arms).look(agent).candidates == mine.candidates
+    assert "length of theta is at most" in mine.assumes
+
+
+def test_what_needs_one_model_of_all_arms_says_so():
+    played = {"arm": [0, 1], "probability": [0.5, 0.5], "reward": [0.2, 0.6]}
+    log = DecisionLog.from_table(played | {"features": [[0.0, 1.0], [1.0, 1.0]]})
+    with pytest.raises(TypeError, match="not for Disjoint"):
+        verdict(log, Disjoint())
+    with pytest.raises(AttributeError, match="Disjoint keeps no covariance"):
+        Agent(Disjoint(), dim=3).covariance  # noqa: B018
+    with pytest.raises(ValueError, match="dim must be at least 2 for Disjoint"):
+        Agent(Disjoint(), dim=1)
+    with pytest.raises(ValueError, match="dim must be at least 5 for Hybrid"):
+        Agent(Hybrid(shared=3), dim=4)
+
+
+@pytest.mark.parametrize(
+    ("inside", "why"),
+    [
+        (E2D(), "inside must be LinMED"),
+        (SpannerIGW(), "inside must be LinMED"),
+        (EXP2(), "ridge estimate"),
+        (GLMMED("logistic"), "ridge estimate"),
+        (MaillardSampling(), "ridge estimate"),
+        (Forgetful(), "ridge estimate"),
+        (Disjoint(), "ridge estimate"),
+        (LinMED(design="warm"), "remember"),
+        (LinMED(norm_bound="unknown"), "norm_bound must be a number"),
+        (LinMED(ridge="learned"), "ridge must be a number"),
+        (SquareCB(horizon=100), "from the number of features"),
+        (LinTS(scale="agrawal-goyal"), "from the number of features"),
+        ({"policy": "Disjoint", "inside": {"policy": "LinMED"}}, "without another inside"),
+        ({"policy": "LinMED", "colour": 1}, "has no parameter 'colour'"),
+        (None, "must be a Policy"),
+    ],
+)
+def test_policies_that_cannot_be_carried_over_are_refused(inside, why):
+    for kind in (Disjoint, Hybrid):
+        with pytest.raises((ValueError, TypeError), match=why):
+            kind(inside)
+
+
+def test_a_policy_is_read_from_text_and_from_json():
+    policy = Hybrid(LinMED(sigma=0.3, alpha_emp=0.99), shared=4)
+    makers = {cls.__name__: (cls, {}) for cls in (Hybrid, Disjoint, LinMED)}
+    assert parse("policy", "Hybrid(LinMED(sigma=0.3, alpha_emp=0.99), shared=4)", makers) == policy
+    assert Policy.from_dict(json.loads(json.dumps(policy.to_dict()))) == policy
+    for bad in (0, -1, 1.5, True, "2"):
+        with pytest.raises((ValueError, TypeError), match="shared"):
+            Hybrid(shared=bad)
+
+
+def test_arrays_without_models_are_not_a_state():
+    file = io.BytesIO()
+    np.savez(file, **Disjoint().start(1, 3).arrays())
+    file.seek(0)
+    with np.load(file) as arrays, pytest.raises(ValueError, match="state array"):
+        Disjoint().start(1, 3).restore(
+            {name: arrays[name][:, :0] if arrays[name].ndim > 1 else arrays[name] for name in arrays}
+        )
