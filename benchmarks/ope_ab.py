@@ -37,7 +37,7 @@ from scipy.stats import binom
 from linmed.ope import DecisionLog
 from linmed.ope.evaluate import answers
 from linmed.ope.intervals import OPEWarning, asymptotic, asymptotic_quantile, normal, quantile
-from linmed.ope.reader import Reading
+from linmed.ope.reading import Reading
 from linmed.ope.request import Request
 from linmed.ope.tally import Contrast, Tally
 

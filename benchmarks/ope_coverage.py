@@ -44,7 +44,7 @@ from scipy.stats import binom
 from linmed.ope import DecisionLog, evaluate
 from linmed.ope.evaluate import answers
 from linmed.ope.intervals import OPEWarning, asymptotic_quantile
-from linmed.ope.reader import Reading
+from linmed.ope.reading import Reading
 from linmed.ope.request import Request
 from linmed.ope.sequences import BettingLower, log_mixture, lower_sequence
 from linmed.policies.base import Policy

@@ -3,7 +3,7 @@
 from linmed.log import DecisionLog
 from linmed.ope.choose import Choice, choose
 from linmed.ope.compare import compare
-from linmed.ope.complete import Relearned, complete
+from linmed.ope.complete import Relearned, by_routes, complete
 from linmed.ope.diagnostics import Diagnosis, calibration, diagnose
 from linmed.ope.drift import LogDrift, drift
 from linmed.ope.estimators import (
@@ -62,6 +62,7 @@ __all__ = [
     "SwitchDR",
     "Target",
     "as_target",
+    "by_routes",
     "calibration",
     "choose",
     "compare",

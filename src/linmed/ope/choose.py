@@ -18,7 +18,7 @@ from linmed.ope.evaluate import Progress, doubts, one_estimator
 from linmed.ope.intervals import warn
 from linmed.ope.learn import learn_from
 from linmed.ope.naming import as_target
-from linmed.ope.reader import Reading
+from linmed.ope.reading import Reading
 from linmed.ope.request import CONFIDENCE, MISSING, Log, as_log
 from linmed.ope.targets import Target
 from linmed.policies.base import Policy, State

@@ -20,7 +20,7 @@ from linmed.ope.evaluate import COMPARABLE, Progress, doubts, table
 from linmed.ope.groups import MISMATCH, Grouped, assignment
 from linmed.ope.intervals import warn
 from linmed.ope.known import holds
-from linmed.ope.reader import Reading
+from linmed.ope.reading import Reading
 from linmed.ope.request import CONFIDENCE, INTERVAL, MISSING, PLAIN, Request, as_log
 from linmed.ope.sequences import KINDS
 from linmed.ope.tally import Tally

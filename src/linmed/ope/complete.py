@@ -30,6 +30,7 @@ from linmed.log.views import View
 from linmed.ope.request import Log, as_log
 from linmed.ope.rounds import require
 from linmed.policies.base import Policy, State
+from linmed.routes import Routes
 
 SAME = 1e-6
 """Share of itself by which a probability that was computed again may differ from the one that was logged."""
@@ -143,12 +144,25 @@ class _Asked:
         return p
 
 
+def by_routes(routes: Routes) -> Callable[..., Floats]:
+    """The law that `Relearned` asks of decisions by these routes, in a context if there is one."""
+
+    def law(state: State, context: Any = None) -> Floats:
+        found = routes.law(state, context)
+        every = np.exp(found.log_probabilities(np.arange(len(routes.catalogue.matrix))))
+        every[found.best] += 1.0 - every.sum()
+        return every
+
+    return law
+
+
 class Relearned:
     """The laws of a policy that learned along a log, by letting it learn again, reward by reward.
 
     `law(state)` gives every item's probability by all routes, or `law(state, **columns)` with `columns` of
-    the log. `state` is that before the first decision, a new one unless given. Rewards are learned in the
-    order in which they came (`reward_time`, else the log's); `version` says how many a decision knew.
+    the log; `by_routes(routes)` is the one of decisions among a catalogue. `state` is that before the first
+    decision, a new one unless given. Rewards are learned in the order in which they came (`reward_time`, else
+    the log's); `version` says how many a decision knew.
     """
 
     def __init__(

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from linmed.log import DecisionLog
 from linmed.ope.evaluate import Progress, collect
 from linmed.ope.intervals import asymptotic_quantile, honest, quantile
-from linmed.ope.reader import Reading
+from linmed.ope.reading import Reading
 from linmed.ope.recent import Recent
 from linmed.ope.request import Request
 from linmed.ope.tally import Answer, Contrast, Tally

@@ -15,7 +15,8 @@ from linmed.log import DecisionLog
 from linmed.ope.doubts import of_log, of_waiting, of_weights
 from linmed.ope.known import begins_with, holds
 from linmed.ope.naming import as_target
-from linmed.ope.reader import Reader, Reading
+from linmed.ope.reader import Reader
+from linmed.ope.reading import Reading
 from linmed.ope.request import MISSING, Log, Scan, as_log
 from linmed.ope.rounds import Problems, given, require
 from linmed.ope.sums import Weights

@@ -9,7 +9,7 @@ from typing import Any
 
 from linmed.log import SUM_ERROR, DecisionLog
 from linmed.ope.intervals import VALID
-from linmed.ope.reader import Reading
+from linmed.ope.reading import Reading
 from linmed.ope.request import Request
 from linmed.ope.sequences import KINDS
 from linmed.ope.sums import Weights

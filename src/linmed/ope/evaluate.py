@@ -20,7 +20,7 @@ from linmed.log import BATCH, DecisionLog, ParquetSource
 from linmed.ope.doubts import no_value, no_variation, of_request, of_result
 from linmed.ope.intervals import warn
 from linmed.ope.naming import as_target
-from linmed.ope.reader import Reading
+from linmed.ope.reading import Reading
 from linmed.ope.recent import HalfLife, Recent, Since, in_words, recent
 from linmed.ope.regression import as_model
 from linmed.ope.request import CONFIDENCE, INTERVAL, MISSING, Log, Request, as_log

@@ -17,9 +17,10 @@ import pyarrow.compute as pc
 
 from linmed.checks import BadType, BadValue, Floats
 from linmed.log import SUM_ERROR, DecisionLog
-from linmed.ope.known import of_catalogue
+from linmed.ope.known import holds, of_catalogue
 from linmed.ope.rounds import Mask, Problems, Rounds, require
-from linmed.ope.targets import Target
+from linmed.ope.targets import Frozen, Target
+from linmed.policies.base import Policy, State
 
 NAMED = 5
 """Ids that a message names."""
@@ -191,9 +192,21 @@ class AskedTarget(Target):
         policy = getattr(self.asked, "policy", None)
         self._name(str(getattr(policy or self.asked, "name", type(self.asked).__name__)))
 
+    def settled(self, log: DecisionLog) -> Target:
+        """An agent is asked by its policy and state where the log lists the arms: contexts are in them."""
+        policy, state = (getattr(self.asked, name, None) for name in ("policy", "state"))
+        if isinstance(policy, Policy) and isinstance(state, State) and holds(log, "arms"):
+            return Frozen(policy, state, self.name)
+        return self
+
     def knows_all_arms(self, log: DecisionLog) -> bool:
         """It is never asked for all items."""
         return False
+
+    def _own(self) -> set[str] | None:
+        """The ids of an agent's own items, which alone it would play; None where nobody tells them."""
+        agent = isinstance(getattr(self.asked, "policy", None), Policy)
+        return {str(item) for item in self.asked.items} if agent and hasattr(self.asked, "items") else None
 
     def probabilities(self, rounds: Rounds, problems: Problems) -> Floats:
         """Nobody should ask."""
@@ -207,9 +220,12 @@ class AskedTarget(Target):
         if problems:
             return chance
         columns = [rounds.extra[name].to_pylist() for name in self.extra[1:]]
+        own = self._own()
         answers: dict[str, float] = {}
         for row in np.flatnonzero(counts).tolist():
             item = ids[row].as_py()
+            if own is not None and item not in own:
+                continue
             if columns:
                 told = dict(zip(self.extra[1:], (column[row] for column in columns), strict=True))
                 chance[row] = self.asked.probability_of(item, **told)

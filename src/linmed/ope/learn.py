@@ -13,7 +13,8 @@ from linmed.checks import BadType, BadValue, Floats
 from linmed.log import BATCH, DecisionLog
 from linmed.log.schema import TIME
 from linmed.ope.known import begins_with, holds
-from linmed.ope.reader import Reader, Reading
+from linmed.ope.reader import Reader
+from linmed.ope.reading import Reading
 from linmed.ope.request import Log, as_log
 from linmed.ope.rounds import Problems, Rounds, require
 from linmed.ope.targets import is_list

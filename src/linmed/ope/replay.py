@@ -15,7 +15,8 @@ from linmed.log import DecisionLog
 from linmed.ope.doubts import of_log, of_waiting
 from linmed.ope.intervals import VALID, warn
 from linmed.ope.known import holds
-from linmed.ope.reader import Reader, Reading, possible_rewards
+from linmed.ope.reader import Reader
+from linmed.ope.reading import Reading, possible_rewards
 from linmed.ope.request import CONFIDENCE, INTERVAL, MISSING, Log, as_log
 from linmed.ope.rounds import Mask, Rounds, require
 from linmed.ope.sequences import ValueSequence

@@ -14,7 +14,8 @@ from linmed.ope.estimators import Estimator, MarginalIPW, as_estimators
 from linmed.ope.intervals import VALID
 from linmed.ope.known import begins_with, ended, fixed_shares, holds, of_catalogue
 from linmed.ope.naming import as_targets
-from linmed.ope.reader import Reader, Reading, RewardRange, possible_rewards
+from linmed.ope.reader import Reader
+from linmed.ope.reading import Reading, RewardRange, possible_rewards
 from linmed.ope.recent import Fading, HalfLife, as_half_life
 from linmed.ope.rounds import Rounds, require
 from linmed.ope.sequences import KINDS

@@ -1,0 +1,265 @@
+"""Targets that are items by their ids: one, a few, or whatever somebody says of each."""
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+
+from linmed import Agent, LinMED
+from linmed.checks import BadType, BadValue
+from linmed.cli import main
+from linmed.features import Catalogue
+from linmed.log import LogWriter
+from linmed.ope import DecisionLog, OPEWarning, diagnose, difference, evaluate
+from linmed.ope.naming import as_target, as_targets
+from tests.ope.catalogues import columns, routed
+
+pytestmark = pytest.mark.filterwarnings("ignore::linmed.ope.OPEWarning")
+
+
+def named(n=400, seed=0, **more):
+    """A log of three named arms, drawn with probabilities that differ from row to row; no catalogue's."""
+    rng = np.random.default_rng(seed)
+    p = rng.dirichlet(np.ones(3), n) * 0.7 + 0.1
+    arm = (p.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1).clip(max=2)
+    rows = {
+        "arm": arm,
+        "arm_id": np.array(["blue", "green", "red"])[arm],
+        "arm_count": np.full(n, 3),
+        "probability": p[np.arange(n), arm],
+        "reward": (rng.random(n) < 0.2 + 0.2 * arm).astype(float),
+    }
+    return DecisionLog.from_table({**rows, **more})
+
+
+def estimate(log, target, estimator="ipw"):
+    return evaluate(log, target, estimator, "none")["estimate"][0].as_py()
+
+
+def test_an_item_is_its_arm_where_each_arm_has_one_id():
+    log = named()
+    for estimator in ("ipw", "snipw", "dr"):
+        assert estimate(log, "item:green", estimator) == estimate(log, "arm:1", estimator)
+    table = evaluate(log, "item:green")
+    assert table["estimator"].to_pylist() == ["ipw", "snipw", "dr"]
+    assert table["target"].to_pylist() == ["item:green"] * 3
+    both = difference(log, "item:green", "arm:1", interval="betting").to_pylist()[0]
+    assert (both["estimate"], both["lower"], both["upper"]) == (0.0, 0.0, 0.0)
+
+
+def test_an_item_of_a_catalogue_is_known_where_it_was_played():
+    log = routed(3_000, seed=1)
+    assert estimate(log, "item:item-3") == pytest.approx(estimate(log, "arm:3"), abs=1e-15)
+    assert evaluate(log, "item:item-3", interval="none")["estimator"].to_pylist() == ["ipw", "snipw"]
+
+
+def test_a_few_items_are_one_target():
+    log = routed(3_000, seed=2)
+    law = {"item-0": 0.25, "item-4": 0.75}
+    mixed = 0.25 * estimate(log, "item:item-0") + 0.75 * estimate(log, "item:item-4")
+    assert estimate(log, law) == pytest.approx(mixed, abs=1e-12)
+    assert [target.name for target in as_targets(law)] == ["2 items"]
+    table = evaluate(log, {"mine": law, "first": "item:item-0", "arm": 4}, "ipw", "none")
+    assert table["target"].to_pylist() == ["mine", "first", "arm"]
+    assert table["estimate"][0].as_py() == pytest.approx(mixed, abs=1e-12)
+    green = named()
+    direct = 0.5 * estimate(green, "arm:0", "dr") + 0.5 * estimate(green, "arm:2", "dr")
+    assert estimate(green, {"blue": 0.5, "red": 0.5}, "dr") == pytest.approx(direct, abs=1e-12)
+
+
+def test_whole_numbers_are_arms_and_others_are_probabilities():
+    assert [type(one).__name__ for one in as_targets({"a": 1, "b": 2})] == ["ArmTarget", "ArmTarget"]
+    assert [type(one).__name__ for one in as_targets({"a": 1.0})] == ["ItemsTarget"]
+    assert as_target({17: 1.0}).name == "item:17"
+
+
+@pytest.mark.parametrize(
+    ("law", "said"),
+    [
+        ({"a": 0.5, "b": 0.4}, "must sum to one, not to 0.9"),
+        ({"a": 1.5, "b": -0.5}, r"item 'a' must lie in \[0, 1\], got 1.5"),
+        ({"a": float("nan")}, "must lie in"),
+        ({"a": "all"}, "got 'all'"),
+        ({1: 0.5, "1": 0.5}, "ids must differ"),
+        ({}, "must sum to one, not to 0"),
+    ],
+)
+def test_what_is_no_law_is_refused(law, said):
+    with pytest.raises(BadValue, match=said) as error:
+        as_target(law)
+    assert error.value.field == "targets"
+
+
+def test_an_unknown_id_is_an_error_that_names_some():
+    said = r"'item:item-9': no decision of table played .*; it has ('item-\d', ){4}'item-\d', …"
+    with pytest.raises(BadValue, match=said) as error:
+        evaluate(routed(200, seed=3), "item:item-9", "ipw")
+    assert error.value.field == "targets"
+    with pytest.raises(BadValue, match=r"it has '(blue|green|red)', '(blue|green|red)', '(blue|green|red)' "):
+        diagnose(named(), "item:violet")
+    with pytest.raises(BadValue, match="needs the column 'arm_id'"):
+        evaluate(DecisionLog.from_table({"arm": [0], "probability": [1.0], "reward": [1.0]}), "item:a", "ipw")
+    with pytest.raises(BadValue, match=r"target must be 'uniform', .*'item:ID'"):
+        evaluate(named(), "item:", "ipw")
+
+
+def test_items_that_were_never_played_are_a_doubt():
+    log = routed(3_000, seed=4)
+    with pytest.warns(OPEWarning, match="'mine': 0.3 of its probability lies on .* such as 'item-9'"):
+        evaluate(log, {"mine": {"item-1": 0.7, "item-9": 0.3}}, "ipw")
+    assert any("never played" in said for said in diagnose(log, {"item-1": 0.7, "item-9": 0.3}).warnings)
+
+
+def test_an_id_at_two_places_is_a_doubt():
+    rows = columns(3_000, 5)
+    rows["arm_id"] = ["item-1" if name == "item-2" else name for name in rows["arm_id"]]
+    with pytest.warns(OPEWarning, match=r"item 'item-1' has several places \(1, 2\)"):
+        evaluate(DecisionLog.from_table(rows), "item:item-1", "ipw")
+    twice = named(arm_id=np.array(["blue", "green", "green"])[np.asarray(named().table()["arm"])])
+    with pytest.warns(OPEWarning, match="several places"):
+        table = evaluate(twice, "item:green")
+    assert table["estimator"].to_pylist() == ["ipw", "snipw"]  # nobody knows which of its arms is the item
+
+
+def test_an_id_that_is_missing_is_named():
+    names = [None if i == 7 else "blue" for i in range(400)]
+    with pytest.raises(BadValue, match=r"arm_id must be given in every row.*: row 7 has none"):
+        evaluate(named(arm_id=names), "item:blue", "ipw")
+
+
+def test_arms_whose_ids_change_are_told_apart_by_id_alone():
+    """The same three items, in an order that changes: an arm's number says nothing."""
+    rng = np.random.default_rng(6)
+    order = rng.permuted(np.tile(np.arange(3), (3_000, 1)), axis=1)
+    place = rng.integers(3, size=3_000)
+    item = order[np.arange(3_000), place]
+    log = DecisionLog.from_table(
+        {
+            "arm": place,
+            "arm_id": np.array(["blue", "green", "red"])[item],
+            "arm_count": np.full(3_000, 3),
+            "probability": np.full(3_000, 1 / 3),
+            "reward": (item == 1).astype(float),
+        }
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OPEWarning)
+        table = evaluate(log, "item:green")
+    assert table["estimator"].to_pylist() == ["ipw", "snipw"]
+    assert table["estimate"][1].as_py() == 1.0
+
+
+# Whoever can be asked
+
+
+class Told:
+    """A law that somebody knows."""
+
+    def __init__(self, law):
+        self.law, self.asked = law, []
+
+    def probability_of(self, item):
+        self.asked.append(item)
+        return self.law[item]
+
+
+def test_whoever_knows_an_items_probability_is_asked_for_those_played():
+    log = routed(3_000, seed=7)
+    law = {"item-0": 0.1, "item-1": 0.2, "item-2": 0.3, "item-3": 0.4, "item-4": 0.0}
+    told = Told(law)
+    assert estimate(log, told) == pytest.approx(estimate(log, {"law": law}), abs=1e-15)
+    assert sorted(told.asked) == sorted(law)
+    assert evaluate(log, {"mine": told}, interval="none")["target"].to_pylist() == ["mine"] * 2
+    with pytest.raises(BadValue, match=r"probability_of target 'Told' must lie in \[0, 1\]: row \d+ has 2"):
+        evaluate(log, Told({**law, "item-2": 2.0}), "ipw")
+
+
+def test_a_law_may_depend_on_the_logs_columns():
+    class InContext:
+        columns = ("hour",)
+
+        def probability_of(self, item, hour):
+            return {"item-0": 0.5, "item-1": 0.5}.get(item, 0.0) if hour < 12 else float(item == "item-4")
+
+    log = routed(2_000, seed=8, hour=np.arange(2_000) % 24)
+    early = estimate(log.where(lambda b: b["hour"].to_numpy() < 12), {"item-0": 0.5, "item-1": 0.5})
+    late = estimate(log.where(lambda b: b["hour"].to_numpy() >= 12), "item:item-4")
+    share = np.mean(np.arange(2_000) % 24 < 12)
+    mixed = share * early + (1.0 - share) * late
+    assert estimate(log, InContext()) == pytest.approx(mixed, abs=1e-12)
+    with pytest.raises(BadValue, match="needs the column 'hour'"):
+        estimate(routed(10, seed=8), InContext())
+
+    class Wrong(InContext):
+        columns = "hour"
+
+    with pytest.raises(BadType, match="columns of a target must be names"):
+        estimate(log, Wrong())
+
+
+def test_an_agent_with_a_catalogue_is_asked_by_id():
+    """It would play its own items alone, and three of the log's are none of them."""
+    agent = Agent(LinMED(), catalogue=Catalogue(["item-0", "item-4"], np.eye(2)), seed=1)
+    agent.observe(agent.arms()[[1] * 5], [1.0] * 5)
+    law = dict(zip(agent.items, agent.probabilities().tolist(), strict=True))
+    log = routed(2_000, seed=9)
+    assert estimate(log, agent) == pytest.approx(estimate(log, {"law": law}), abs=1e-12)
+
+
+def test_an_agent_with_a_catalogue_is_its_policy_where_the_log_lists_the_arms(tmp_path):
+    items = Catalogue(["a", "b", "c"], np.eye(3))
+    with Agent(LinMED(), catalogue=items, seed=2, log=tmp_path / "log") as agent:
+        for _ in range(50):
+            agent.learn(agent.decide(), 0.5)
+    log = DecisionLog.open(tmp_path / "log")
+    target = as_target(agent).settled(log)
+    frozen = evaluate(log, (agent.policy, agent.state), interval="none").to_pylist()
+    asked = evaluate(log, agent, interval="none").to_pylist()
+    if log.table()["arms"].null_count == 0:
+        assert type(target).__name__ == "Frozen"
+        assert [row["estimate"] for row in asked] == [row["estimate"] for row in frozen]
+    assert abs(estimate(log, "item:a") - estimate(log, "arm:0")) < 1e-12
+
+
+# The command
+
+
+@pytest.fixture
+def folder(tmp_path):
+    with LogWriter(tmp_path / "log") as writer:
+        for i, row in enumerate(routed(500, seed=10, keep=0.5).table().to_pylist()):
+            chance = None if row["fallback"] else float(np.log(row["probability"]))
+            writer.record(i, arm=row["arm"], arm_count=5, log_probability=chance, fallback=row["fallback"],
+                          arm_id="shoes-17" if row["arm"] == 0 else row["arm_id"])  # fmt: skip
+            writer.reward(i, row["reward"])
+    return tmp_path / "log"
+
+
+def test_the_command_takes_an_item(folder, capsys):
+    asked = ["ope", str(folder), "--target", "item:shoes-17", "--target", "all=uniform", "--diff", "uniform"]
+    assert main([*asked, "--no-progress", "--diagnose", "--html", str(folder.parent / "page.html")]) == 0
+    said = capsys.readouterr().out
+    assert "item:shoes-17" in said
+    assert "of them fallbacks without a weight" in said
+    assert "fallbacks without a weight" in (folder.parent / "page.html").read_text()
+    assert main([*asked, "--no-progress", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    table = DecisionLog.open(folder).table()
+    assert told["fallbacks"] == sum(table["fallback"].to_pylist())
+    first = told["results"][0]
+    assert first["target"] == "item:shoes-17"
+    assert first["estimate"] == pytest.approx(estimate(DecisionLog.open(folder), "item:shoes-17"))
+
+
+def test_the_command_names_what_it_does_not_know(folder, capsys):
+    assert main(["ope", str(folder), "--target", "item:boots", "--no-progress"]) != 0
+    assert "no decision" in capsys.readouterr().err
+    assert main(["ope", str(folder), "--target", "item:shoes-17", "--estimator", "dr", "--no-progress"]) != 0
+    assert "lists no items" in capsys.readouterr().err
+
+
+def test_candidates_may_be_items(folder, capsys):
+    asked = ["--candidate", "item:shoes-17", "--candidate", "last=item:item-4", "--no-progress", "--json"]
+    assert main(["choose", str(folder), *asked]) == 0
+    assert json.loads(capsys.readouterr().out)["leader"] == "last"
