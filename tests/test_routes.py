@@ -156,7 +156,8 @@ def test_a_decision_says_its_route_and_what_it_was_made_with():
     assert {one.route for one in made} == {"accepted", "fallback"}
     for one in made:
         assert one.best == law.best
-        assert (one.catalogue_version, one.index_version) == (items.version, f"scan-{items.version}")
+        assert one.items is items.snapshot()
+        assert one.index_version == f"scan-{items.version}"
         np.testing.assert_array_equal(one.features, items.matrix[one.place])
         if one.fallback:
             assert one.place == law.best

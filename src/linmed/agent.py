@@ -21,12 +21,14 @@ from linmed import checks, streams
 from linmed.checks import Floats
 from linmed.decision import Decision
 from linmed.drift import Drift, drift_of
-from linmed.features import Catalogue, Column, Features
+from linmed.features import Catalogue, Column, Features, Index
 from linmed.files import write_atomically
 from linmed.kernels.linear import all_within
-from linmed.offers import Offer, Offers, offers
-from linmed.policies import Forgetful, GLMPolicy, Policy, Prediction, RidgePolicy
-from linmed.policies.live import Drawn, Live
+from linmed.offers import Offer, Offers, Seen, offers
+from linmed.policies import CatalogueMED, Forgetful, GLMPolicy, Policy, Prediction, RidgePolicy
+from linmed.policies.live import Live
+from linmed.routes import UNIFORMS, Coreset, Law, Routes
+from linmed.taken import Taken, chosen, routed
 from linmed.verdict import DELTA, Verdict, look, looker
 
 if TYPE_CHECKING:
@@ -54,7 +56,8 @@ class Agent:
     1
 
     With a `catalogue` of items by id the features are made by a map: `features`, else the catalogue's own,
-    with the columns of `context` if these are given; `dim` follows from it.
+    with the columns of `context` if these are given; `dim` follows from it. `CatalogueMED` then decides among
+    any number of items, by an `index` over them: see `linmed.routes`.
 
     >>> from linmed.features import Catalogue, Category
     >>> shoes = Catalogue.from_table([{"item_id": "s-17", "price": 40.0}, {"item_id": "s-18", "price": 90.0}])
@@ -79,6 +82,7 @@ class Agent:
         catalogue: Catalogue | None = None,
         features: Features | None = None,
         context: Sequence[Column] | None = None,
+        index: Index | None = None,
         max_pending: int | None = None,
         log: "str | os.PathLike[str] | Recorder | None" = None,
         log_arms: bool = True,
@@ -102,7 +106,7 @@ class Agent:
         self.log_arms = checks.flag("log_arms", log_arms)
         self._lock = threading.RLock()
         self._bits = streams.bits(seed, "agent")
-        self._noise = np.empty((0, 1, policy.noise_size(self.dim)))  # drawn for the next decisions, in blocks
+        self._route(index, None)
         self._starts: list[Any] = []  # the stream before each block
         self._used = 0  # rows of _noise that decisions have used up
         self._run = secrets.token_hex(4)
@@ -128,19 +132,21 @@ class Agent:
         `time`, in seconds since 1970, is when: now, unless given. The log has it, and so does a policy that
         forgets by the clock.
         """
+        moment = self._moment(time) if self._timed or time is not None else None
         offer = None
         if arms is None or context is not None or items is not None:
+            if self._routes is not None and arms is None and items is None:
+                return self._decide_by_route([context], moment)[0]
             offer = self._offer(arms, context, items)
             matrix = offer.arms
         else:
             matrix = self._formed(arms)
-        moment = self._moment(time) if self._timed or time is not None else None
         with self._lock:
             before = self.state.copy() if self.log is not None and self.policy.remembers else None
             self._draw_ahead(1)
             drawn = self._live.decide(matrix, self._noise, self._used)
             try:
-                return self._settle(matrix, drawn, moment, offer)
+                return self._settle(chosen(matrix, drawn, offer), moment, offer.seen if offer else None)
             except BaseException:
                 if before is not None:
                     self.state.restore(before.arrays())
@@ -159,6 +165,8 @@ class Agent:
         if contexts is not None:
             own = self._catalogued("contexts", sets)
             rows = own.rows(contexts)
+            if self._routes is not None:
+                return self._decide_by_route(rows, self._moment(None) if self._timed else None)
             if own.waits or self.policy.remembers:  # each may change what comes of the next
                 return [self.decide(context=row) for row in rows]
             made = [own.offer(row) for row in rows]
@@ -178,7 +186,7 @@ class Agent:
                 found = [found[j] for j in np.argsort([i for some, _ in stacks for i in some])]
             moment = self._moment(None) if self._timed else None
             return [
-                self._settle(matrix, drawn, moment, offer)
+                self._settle(chosen(matrix, drawn, offer), moment, offer.seen if offer else None)
                 for (matrix, drawn), offer in zip(found, made, strict=False)
             ]
 
@@ -229,13 +237,25 @@ class Agent:
         self, arms: ArrayLike | None = None, *, context: Any = None, items: Sequence[Any] | None = None
     ) -> Floats:
         """The probability with which each of `arms` (K, d), or of a catalogue's items, would be played."""
+        if self._routes is not None and arms is None and items is None:
+            with self._lock:
+                law = self._law(context)
+                every: Floats = law.complete()[law.items.live]
+            return every
         matrix = self._matrix(arms, context, items)
         with self._lock:
             result: Floats = np.exp(self.policy.log_probabilities(self.state, matrix[None])[0])
         return result
 
     def probability_of(self, item: str | int, context: Any = None) -> float:
-        """The probability with which one item of the catalogue would be played now."""
+        """The probability with which one item of the catalogue would be played now.
+
+        Where decisions are made by route, by any but the fallback: what the log would say of it.
+        """
+        if self._routes is not None:
+            with self._lock:
+                law = self._law(context)
+                return law.probability_of(self._routes.catalogue.place(item))
         offer = self._offer(None, context, None)
         names = [str(name) for name in offer.ids]
         if str(item) not in names:
@@ -365,6 +385,8 @@ class Agent:
             offered: dict[str, Any] = {}
             if self._offers is not None:
                 meta["offers"], offered = self._offers.to_dict()
+            if self._routes is not None:
+                meta["coreset"] = self._routes.coreset.to_dict()
             arrays = {f"state_{name}": array for name, array in self.state.copy().arrays().items()}
             arrays["pending"] = np.array([*self._pending.values()]).reshape(-1, self.dim)
         arrays.update({f"catalogue_{name}": array for name, array in offered.items()})
@@ -376,11 +398,13 @@ class Agent:
         cls,
         path: str | os.PathLike[str],
         *,
+        index: Index | None = None,
         log: "str | os.PathLike[str] | Recorder | None" = None,
         log_arms: bool | None = None,
     ) -> "Agent":
         """The agent that `save` wrote; it continues exactly where that one stood.
 
+        An `index` other than the exact scan is saved by its owner, and given here as it was.
         `log` is where it logs from now on; `log_arms` is as it was saved unless given.
         """
         content = Path(path).read_bytes()
@@ -403,6 +427,7 @@ class Agent:
                 agent._offers = Offers.from_dict(meta["offers"], own)
                 if agent._offers.features.dim != agent.dim:
                     raise ValueError(f"a map of {agent._offers.features.dim} features for dim={agent.dim}")
+            agent._route(index, Coreset.from_dict(meta["coreset"]) if "coreset" in meta else None)
             pending = checks.for_kernels(arrays.pop("pending"))
             if pending.shape != (len(meta["pending"]), agent.dim) or not all_within(pending, checks.LARGEST):
                 raise ValueError(f"pending decisions of shape {pending.shape}")
@@ -447,6 +472,39 @@ class Agent:
         own = self._catalogued("arms" if context is None and items is None else "context", arms)
         with self._lock:
             return own.offer(context, items)
+
+    def _route(self, index: Index | None, coreset: Coreset | None) -> None:
+        """Have the catalogue's decisions made by route where the policy knows how, and no noise drawn yet."""
+        self._routes: Routes | None = None
+        size, offered = self.policy.noise_size(self.dim), self._offers
+        if isinstance(self.policy, CatalogueMED) and offered is not None:
+            self._routes = Routes(self.policy, offered.catalogue, index, offered.lift, coreset)
+            size = UNIFORMS
+        elif index is not None:
+            raise checks.BadValue("index", "index goes with CatalogueMED and a catalogue: else leave it out")
+        self._noise = np.empty((0, 1, size))  # drawn for the next decisions, in blocks
+
+    def _law(self, context: Any) -> Law:
+        """How probable every item of the catalogue is in a context, by route."""
+        assert self._routes is not None
+        assert self._offers is not None
+        return self._routes.law(self.state, self._offers.encoded(context)[0])
+
+    def _decide_by_route(self, contexts: Sequence[Any], moment: float | None) -> list[Decision]:
+        """One item of the catalogue for each context, as n calls would choose them."""
+        by, own = self._routes, self._offers
+        assert by is not None
+        assert own is not None
+        with self._lock:
+            if own.waits and len(contexts) > 1:  # each may change what comes of the next
+                return [self._decide_by_route([context], moment)[0] for context in contexts]
+            encoded = [own.encoded(context) for context in contexts]
+            self._draw_ahead(len(contexts))
+            noise = self._noise[self._used : self._used + len(contexts), 0]
+            made = by.decide_each(self.state, noise, [x for x, _ in encoded])
+            return [
+                self._settle(routed(one), moment, seen) for one, (_, seen) in zip(made, encoded, strict=True)
+            ]
 
     def _catalogued(self, name: str, arms: Any) -> Offers:
         """What it offers, if it has a catalogue and nobody gave arms beside it."""
@@ -510,32 +568,30 @@ class Agent:
             return clock.time_ns() // 1000 / 1e6
         return round(checks.between("time", time, -6e10, 2.5e11) * 1e6) / 1e6  # the years 68 to 9892
 
-    def _settle(
-        self, matrix: Floats, drawn: Drawn, moment: float | None, offer: Offer | None = None
-    ) -> Decision:
-        """The decision drawn for `matrix`; only when the log has taken it does anything change here."""
-        arm, log_probability, log_probabilities, error, vector, kept = drawn
+    def _settle(self, taken: Taken, moment: float | None, seen: Seen | None) -> Decision:
+        """The decision that was drawn; only when the log has taken it does anything change here."""
         identifier = f"{self._run}-{self._decisions}"
-        item = None if offer is None else offer.ids[arm]
-        decision = Decision(identifier, arm, log_probability, vector, log_probabilities, error, item)
+        chance, law, vector, item = taken.log_probability, taken.log_probabilities, taken.vector, taken.item
+        decision = Decision(identifier, taken.arm, chance, vector, law, taken.error, item, taken.fallback)
         if self.log is not None:
-            when: dict[str, Any] = {} if moment is None else {"time": moment}
+            # What a recorder of one's own need not know of is left out where it says nothing.
+            told: dict[str, Any] = {"time": moment, "fallback": taken.fallback}
             self.log.record(
                 identifier,
-                arm=arm,
-                arm_count=len(matrix),
-                log_probability=log_probability,
+                arm=taken.arm,
+                arm_count=taken.count,
+                log_probability=chance,
                 features=vector,
-                log_probabilities=log_probabilities,
-                arms=matrix if self.log_arms else None,
+                log_probabilities=law,
+                arms=taken.arms if self.log_arms else None,
                 arm_id=item,
                 policy=self.policy.name,
                 version=self.count,
-                **when,
+                **{name: value for name, value in told.items() if value is not None},
             )
         self._used += 1
         self._decisions += 1
-        self._pending[identifier] = kept
+        self._pending[identifier] = taken.kept
         if self._timed and moment is not None:
             self._moments[identifier] = moment
         if self.max_pending is not None and len(self._pending) > self.max_pending:
@@ -543,7 +599,7 @@ class Agent:
             del self._pending[oldest]
             self._moments.pop(oldest, None)
             self.dropped += 1
-        if offer is not None and offer.seen and self._offers is not None and self._offers.see(offer.seen):
+        if seen and self._offers is not None and self._offers.see(seen):
             self._describe()
         return decision
 
@@ -562,7 +618,10 @@ class Agent:
             self._starts = self._starts[done:]
             for _ in range(0, missing, _BLOCK):
                 self._starts.append(self._bits.state)
-                blocks.append(self.policy.draw_noise(stream, (_BLOCK, 1), self.dim))
+                if self._routes is None:
+                    blocks.append(self.policy.draw_noise(stream, (_BLOCK, 1), self.dim))
+                else:
+                    blocks.append(stream.random((_BLOCK, 1, UNIFORMS)))
             self._noise = checks.for_kernels(np.concatenate(blocks))
             self._used -= done * _BLOCK
 

@@ -20,6 +20,7 @@ class Decision:
     # Properties over slots: a frozen dataclass takes four times as long to make.
     __slots__ = (
         "_arm",
+        "_fallback",
         "_features",
         "_id",
         "_item",
@@ -32,11 +33,12 @@ class Decision:
         self,
         id: str,
         arm: int,
-        log_probability: float,
+        log_probability: float | None,
         features: Floats,
         log_probabilities: Floats | None,
         probability_error: float = 0.0,
         item: str | int | None = None,
+        fallback: bool | None = None,
     ) -> None:
         self._id = id
         self._arm = arm
@@ -45,6 +47,7 @@ class Decision:
         self._log_probabilities = log_probabilities
         self._probability_error = probability_error
         self._item = item
+        self._fallback = fallback
 
     @property
     def id(self) -> str:
@@ -62,9 +65,17 @@ class Decision:
         return self._item
 
     @property
+    def fallback(self) -> bool | None:
+        """Of `CatalogueMED` among a catalogue: whether its proposal was not kept, so that the best item known
+        was played, for which there is no `probability`. None of every other decision.
+        """
+        return self._fallback
+
+    @property
     def log_probability(self) -> float:
-        """The logarithm of `probability`."""
-        return self._log_probability
+        """The logarithm of `probability`, None with it."""
+        # Only where `fallback` is True it is None.
+        return self._log_probability  # type: ignore[return-value]
 
     @property
     def features(self) -> Floats:
@@ -83,8 +94,13 @@ class Decision:
 
     @property
     def probability(self) -> float:
-        """The probability with which this arm was to be played."""
-        return math.exp(self.log_probability)
+        """The probability with which this arm was to be played.
+
+        Where `fallback` is False: by any route but the fallback. Where it is True: None, since only a pass
+        over all items would tell.
+        """
+        chance = self._log_probability
+        return math.exp(chance) if chance is not None else None  # type: ignore[return-value]
 
     @property
     def probabilities(self) -> Floats | None:
@@ -93,4 +109,5 @@ class Decision:
 
     def __repr__(self) -> str:
         played = f"arm={self.arm}" if self.item is None else f"item={self.item!r}"
-        return f"Decision(id={self.id!r}, {played}, probability={self.probability:.6g})"
+        chance = "fallback" if self.fallback else f"probability={self.probability:.6g}"
+        return f"Decision(id={self.id!r}, {played}, {chance})"

@@ -76,14 +76,21 @@ class Offers:
             spread, ids = spread[places], [ids[place] for place in places]
         if not ids:
             raise BadValue("catalogue", "catalogue is empty: no item can be played")
+        extended, seen = self.encoded(context)
+        return Offer(spread * self._products.factors(extended), ids, seen)
+
+    def encoded(self, context: Any) -> tuple[Floats, Seen | None]:
+        """The numbers of a context and a 1 (dx + 1,), and what becomes known by deciding in it."""
         if context is None:
             if self._side.fields:
                 fields = ", ".join(map(repr, sorted(self._side.fields)))
                 raise BadValue("context", f"context must be given: the map reads {fields} of it")
             context = {}
-        extended = self._side.extended(context)
-        seen = self._numbers(context) if self._waiting else None
-        return Offer(spread * self._products.factors(extended), ids, seen)
+        return self._side.extended(context), self._numbers(context) if self._waiting else None
+
+    def lift(self, encoded: Floats) -> tuple[Floats, Floats]:
+        """What an arm is in the space of items, in an encoded context: see `Features.lift`."""
+        return self._products.lift(encoded[:-1])
 
     def see(self, seen: Seen) -> bool:
         """Remember the numbers of a decision's context; True where a scale has become known by them."""

@@ -78,7 +78,8 @@ class Routed(NamedTuple):
     """The arm B e + c (d,)."""
     best: int
     """â: what the index answered."""
-    catalogue_version: int
+    items: Items
+    """The catalogue as it was."""
     index_version: str
     coreset_version: int
 
@@ -164,19 +165,19 @@ class Law:
         self.support = support
         self._best_row = rows_of(items, np.array([best]))[0]
         rows = rows_of(items, support)
-        log_f = self._weigh(rows)
+        log_f, distance2 = self._weigh(rows)
         self.design = _design(
             policy, np.hstack([rows, np.ones((len(rows), 1))]) if np.any(sight.c) else rows, log_f
         )
         self._parts = policy.alpha_emp, policy.design_share
         spread = max(0.0, 1.0 - policy.alpha_emp - policy.design_share)
         self._even = spread / items.count if spread > 1e-12 else 0.0
-        self.explored = self._most_levered(rows) if policy.explore else -1
+        self.explored = self._most_levered(rows, distance2) if policy.explore else -1
         """w, −1 where no leverage exceeds 1."""
 
     def log_f(self, places: Ints) -> Floats:
         """log f of items (n,)."""
-        return self._weigh(rows_of(self.items, places))
+        return self._weigh(rows_of(self.items, places))[0]
 
     def proposed(self, places: Ints) -> Floats:
         """q of items (n,); 0 of those that were removed."""
@@ -196,6 +197,12 @@ class Law:
     def probability_of(self, place: int) -> float:
         """The probability of playing this item by any route but the fallback."""
         return math.exp(self.log_probabilities(np.array([place]))[0])
+
+    def complete(self) -> Floats:
+        """The probability of every place by all routes together (N,), by a pass over the whole catalogue."""
+        p: Floats = np.exp(self.log_probabilities(np.arange(len(self.items.live))))
+        p[self.best] += max(0.0, 1.0 - math.fsum(p))
+        return p
 
     def arm(self, place: int) -> Floats:
         """B e + c of an item (d,)."""
@@ -220,15 +227,15 @@ class Law:
             place, route = np.where(half, self.explored, place), np.where(half, 1, route)
         return place, route
 
-    def _weigh(self, rows: Floats) -> Floats:
-        log_f = np.empty(len(rows))
-        seen = self._sight
-        weigh_items(rows, self._best_row, seen.theta, seen.inverse, seen.sharpness, log_f)
-        return log_f
+    def _weigh(self, rows: Floats) -> tuple[Floats, Floats]:
+        """log f and ‖â − a‖² of items (m, de)."""
+        log_f, distance2, seen = np.empty(len(rows)), np.empty(len(rows)), self._sight
+        weigh_items(rows, self._best_row, seen.theta, seen.inverse, seen.sharpness, log_f, distance2)
+        return log_f, distance2
 
-    def _most_levered(self, rows: Floats) -> int:
+    def _most_levered(self, rows: Floats, distance2: Floats) -> int:
         leverage, seen = np.empty(len(rows)), self._sight
-        lever_items(rows, seen.inverse, seen.cross, seen.constant, leverage)
+        lever_items(rows, self._best_row, seen.inverse, seen.cross, seen.constant, distance2, leverage)
         largest = leverage.max()
         return int(self.support[np.argmax(leverage * EQUAL >= largest)]) if largest > EXPLORE else -1
 
@@ -354,8 +361,8 @@ class Routes:
         places, routes = law.draw(noise[None])
         place, route = int(places[0]), ROUTES[routes[0]]
         log_probability = None if route == "fallback" else float(law.log_probabilities(places)[0])
-        versions = law.items.version, self.index.version, self.coreset.version
-        return Routed(place, route, log_probability, law.arm(place), law.best, *versions)
+        versions = self.index.version, self.coreset.version
+        return Routed(place, route, log_probability, law.arm(place), law.best, law.items, *versions)
 
     def _lifted(self, context: Any) -> tuple[Floats, Floats]:
         if self._lift is None:

@@ -72,10 +72,11 @@ def squared_form(x, M, line):
 
 
 @kernel
-def weigh_items(items, best, theta, M, sharpness, log_f):
-    """log f = −Δ̂²/(β‖â − a‖²) of items (m,de), 0 where Δ̂ ≤ 0 and never −inf; sharpness = 1/√β.  best (de,).
+def weigh_items(items, best, theta, M, sharpness, log_f, distance2):
+    """log f = −Δ̂²/(β‖â − a‖²) of items (m,de), 0 where Δ̂ ≤ 0 and never −inf, and ‖â − a‖².  best (de,).
 
-    The ratio does not depend on the length of ê − e: where its square would vanish it is taken longer.
+    sharpness = 1/√β. The ratio does not depend on the length of ê − e: where its square would vanish it is
+    taken longer.
     """
     m, de = items.shape
     x, line = np.empty(de), np.empty(de)
@@ -85,30 +86,37 @@ def weigh_items(items, best, theta, M, sharpness, log_f):
             x[k] = best[k] - items[i, k]
             gap += theta[k] * x[k]
             longest = max(longest, abs(x[k]))
+        length2 = distance2[i] = squared_form(x, M, line)
         log_f[i] = 0.0
         if gap <= 0.0:
             continue
-        distance2 = squared_form(x, M, line)
-        if distance2 <= TINY:
+        if length2 <= TINY:
             gap = 0.0
             for k in range(de):
                 x[k] /= longest
                 gap += theta[k] * x[k]
-            distance2 = squared_form(x, M, line)
-        if gap > 0.0 and distance2 > TINY:
-            log_f[i] = max(-((gap * sharpness) ** 2) / distance2, LOWEST)
+            length2 = squared_form(x, M, line)
+        if gap > 0.0 and length2 > TINY:
+            log_f[i] = max(-((gap * sharpness) ** 2) / length2, LOWEST)
 
 
 @kernel
-def lever_items(items, M, cross, constant, leverage):
-    """‖a‖² in V⁻¹ of items (m,de)."""
+def lever_items(items, best, M, cross, constant, distance2, leverage):
+    """‖a‖² in V⁻¹ of items (m,de), from a = â + (a − â) and distance2 = ‖â − a‖².  best (de,)."""
     m, de = items.shape
-    line = np.empty(de)
-    for i in range(m):
-        ahead = 0.0
+    ahead = np.zeros(de)  # BᵀV⁻¹â
+    length2 = constant
+    for j in range(de):
         for k in range(de):
-            ahead += cross[k] * items[i, k]
-        leverage[i] = squared_form(items[i], M, line) + 2.0 * ahead + constant
+            ahead[k] += best[j] * M[j, k]
+    for k in range(de):
+        length2 += best[k] * (ahead[k] + 2.0 * cross[k])
+        ahead[k] += cross[k]
+    for i in range(m):
+        product = 0.0
+        for k in range(de):
+            product += ahead[k] * (items[i, k] - best[k])
+        leverage[i] = length2 + 2.0 * product + distance2[i]
 
 
 @kernel

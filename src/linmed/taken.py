@@ -1,0 +1,38 @@
+"""A decision before it has an id: one of the arms in a matrix, or one item of a catalogue by its route."""
+
+from dataclasses import dataclass
+
+from linmed.checks import Floats
+from linmed.features.catalogue import Id
+from linmed.offers import Offer
+from linmed.policies.live import Drawn
+from linmed.routes import Routed
+
+
+@dataclass(slots=True)
+class Taken:
+    """What was drawn, and of what."""
+
+    arm: int
+    log_probability: float | None
+    log_probabilities: Floats | None
+    error: float
+    vector: Floats  # (d,)
+    kept: Floats  # (d,) what its reward will be learned with
+    count: int
+    """Of what could have been played."""
+    arms: Floats | None = None
+    item: Id | None = None
+    fallback: bool | None = None
+
+
+def chosen(matrix: Floats, drawn: Drawn, offer: Offer | None) -> Taken:
+    """One of the arms in a matrix."""
+    return Taken(*drawn, len(matrix), matrix, None if offer is None else offer.ids[drawn[0]])
+
+
+def routed(made: Routed) -> Taken:
+    """One item of a catalogue."""
+    place, chance, vector, items = made.place, made.log_probability, made.features, made.items
+    item = items.ids[place]
+    return Taken(place, chance, None, 0.0, vector, vector, items.count, None, item, made.fallback)
