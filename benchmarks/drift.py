@@ -160,6 +160,42 @@ def alarms(logs: int, clicks: bool) -> None:
             )
 
 
+def click_order(logs: int = 40, count: int = 1000, orders: int = 5) -> None:
+    """How far (c, θ̂) moves where clicks of three days come up to six hours late, or in any order."""
+    day, own = 86400.0, np.zeros(count, dtype=np.int64)
+    policy = Forgetful(LogisticMED(norm_bound=3.0), half_lives=("inf", "20d", "9d"))
+    moved: dict[str, list[float]] = {"up to six hours late": [], "in any order": []}
+    for seed in range(logs):
+        rng = np.random.default_rng(seed)
+        arms = rng.standard_normal((ARMS, DIM))
+        arms /= np.linalg.norm(arms, axis=1)[:, None]
+        theta = rng.standard_normal(DIM)
+        theta *= 2.0 / np.linalg.norm(theta)
+        rows = arms[rng.integers(ARMS, size=count)]
+        paid = (rng.random(count) < 1.0 / (1.0 + np.exp(1.0 - rows @ theta))).astype(float)
+        times = 1.7e9 + np.sort(rng.random(count)) * 3.0 * day
+        found = {}
+        late = [times + rng.random(count) * day / 4.0 for _ in range(orders)]
+        keys = [("", times), *(("up to six hours late", one) for one in late)]
+        keys += [("in any order", rng.random(count)) for _ in range(orders)]
+        for name, key in keys:
+            order, state = np.argsort(key, kind="stable"), policy.start(1, DIM)
+            policy.learn_at(state, rows[order], paid[order], own, times[order])
+            estimates = np.column_stack([state.intercept[0, :-1], state.arrays()["theta"][0, :-1]])
+            if not name:
+                diagonal = np.diagonal(state.inverse[0, :-1], axis1=1, axis2=2)
+                spread = np.sqrt(np.column_stack([state.corner[0, :-1], diagonal]))
+                found = {"estimates": estimates, "spread": spread}
+            else:
+                off = np.abs(estimates - found["estimates"]) / found["spread"]
+                moved[name] += off.max(axis=1).tolist()
+    print("\n| clicks come | moved, median | 95 % | at most (standard deviations of the worst coordinate) |")
+    print("|---|---|---|---|")
+    for name, off_all in moved.items():
+        middle, high = np.quantile(off_all, [0.5, 0.95])
+        print(f"| {name} | {middle:.2f} | {high:.2f} | {max(off_all):.2f} |")
+
+
 def click_regret(trials: int, horizon: int = 3000) -> None:
     never = LogisticMED(label="never forgets")
     ours = Forgetful(LogisticMED(), label="Forgetful")
@@ -194,7 +230,9 @@ def main() -> None:
     parser.add_argument("--logs", type=int, default=2000, help="quiet logs; a quarter as many with a change")
     parser.add_argument("--clock", choices=("wall", "cpu"), default="wall", help="cpu on a busy machine")
     parser.add_argument("--trials", type=int, default=100, help="of clicks")
-    parser.add_argument("--only", choices=("speed", "accuracy", "alarms", "click-alarms", "clicks"))
+    parser.add_argument(
+        "--only", choices=("speed", "accuracy", "alarms", "click-alarms", "click-order", "clicks")
+    )
     args = parser.parse_args()
     if args.only in (None, "speed"):
         speed(time.thread_time if args.clock == "cpu" else time.perf_counter)
@@ -204,6 +242,8 @@ def main() -> None:
         alarms(args.logs, clicks=False)
     if args.only in (None, "click-alarms"):
         alarms(args.logs, clicks=True)
+    if args.only in (None, "click-order"):
+        click_order()
     if args.only in (None, "clicks"):
         click_regret(args.trials)
 

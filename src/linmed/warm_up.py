@@ -38,7 +38,7 @@ from linmed.policies import ALL, Pinpoint, Policy
 from linmed.policies.paths import variants, walk_all
 from linmed.progress import Bar
 from linmed.serve.bandit import Bandit
-from linmed.serve.catalogue import Catalogue
+from linmed.serve.shelf import Catalogue
 from linmed.simulation import simulate
 from linmed.simulation.engine import default_workers
 from linmed.verdict import Verdicts
@@ -90,7 +90,7 @@ def live(policy: Policy) -> None:
     agent.learn(agent.decide(arms), 1.0)
     agent.decide_batch([arms, arms])
     agent.probabilities(arms)
-    catalogue = Catalogue(("a", "b", "c"), arms)
+    catalogue = Catalogue.of(("a", "b", "c"), arms)
     Bandit(id=0, name="", dim=3, policy=policy, catalogue=catalogue).warm_up()
 
 

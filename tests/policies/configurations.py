@@ -186,6 +186,11 @@ def takes_one_hot(policy):
     return isinstance(policy, MaillardSampling)
 
 
+def estimates_propensity(policy):
+    """Whether the policy, or the one inside it, logs an estimate from draws instead of a probability."""
+    return getattr(getattr(policy, "inside", policy), "propensity", "exact") != "exact"
+
+
 def fits(policy, shape):
     """Whether the policy answers for sets of this shape within milliseconds."""
     if shape is BEYOND and isinstance(policy, ModelPolicy):

@@ -11,6 +11,7 @@ from tests.policies.configurations import (
     BEYOND,
     CASES,
     acceptable,
+    estimates_propensity,
     noise_for,
     rows_of,
     shaped_arms,
@@ -47,8 +48,11 @@ def test_the_logged_probability_is_the_marginal_one_of_the_arm_that_choosing_pla
     np.testing.assert_array_equal(choice.arm, policy.choose(state, arms, noise))
     np.testing.assert_array_equal(choice.features, policy.features(state, arms, choice.arm))
     marginal = policy.log_probabilities(state, arms)[np.arange(len(arms)), choice.arm]
-    if isinstance(policy, LinTS) and policy.propensity != "exact":
-        p, draws = np.exp(marginal), policy.propensity  # an estimate from so many draws
+    if estimates_propensity(policy):
+        p, draws = (
+            np.exp(marginal),
+            getattr(policy, "inside", policy).propensity,
+        )  # an estimate from so many draws
         off = np.abs(np.exp(choice.log_probability) - p)
         assert (off <= 6.0 * np.sqrt(p / draws) + 10.0 / draws).all()
         return

@@ -275,9 +275,9 @@ WORDS = [
     ("/b/evaluate", {"targets": [{"name": "", "policy": LINMED}]},
      f'targets[0] must be such as {TRAINED}: name must have at least 1 character, got ""'),
     ("/b/evaluate", {"targets": ["best"]}, 'targets[0] must be "uniform", "logged", "greedy", an arm such as '
-     f'"arm:0", or a policy such as {TRAINED}: it is "best"'),
+     f'"arm:0", an item such as "item:red", or a policy such as {TRAINED}: it is "best"'),
     ("/b/evaluate", {"targets": [5]}, 'targets[0] must be "uniform", "logged", "greedy", an arm such as '
-     f'"arm:0", or a policy such as {TRAINED}: it is 5'),
+     f'"arm:0", an item such as "item:red", or a policy such as {TRAINED}: it is 5'),
     ("/b/evaluate", {"confidence": 95}, "confidence must be less than 1, got 95"),
     ("/b/evaluate", {"missing": "later"},
      'missing must be "stop", "skip" or the reward that none after `mature` seconds means, got "later"'),

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from linmed.features import join
 from linmed.ope import DecisionLog
 from linmed.policies import LinMED
 from linmed.serve import database as db
+from linmed.serve.joining import Joining
 from linmed.serve.numbers import pack, pack_places, unpack, unpack_places
 
 from .serving import application, create, decide, reward
@@ -54,8 +54,9 @@ def test_items_come_and_go_and_a_decision_names_the_version_it_saw(
             "version": 4,
             "ids": ["b", "c", "d"],
             "features": [[0.8, 0.6], [0.0, 1.0], [0.5, 0.5]],
+            "next": None,
         }
-        assert app.get("/v1/bandits/b/catalogue/1").json() == {"version": 1, **THREE}
+        assert app.get("/v1/bandits/b/catalogue/1").json() == {"version": 1, **THREE, "next": None}
         assert app.get("/v1/bandits/b/catalogue/3").json()["ids"] == ["a", "b", "c", "d"]
         assert app.get("/v1/bandits/b/catalogue/5").status_code == 404
         assert app.get("/v1/bandits/b").json()["catalogue_version"] == 4
@@ -84,8 +85,8 @@ def test_another_order_of_the_same_items_is_another_version(app: httpx.Client) -
     turned = {"ids": ["c", "a", "b"], "features": [[0.0, 1.0], [1.0, 0.0], [0.6, 0.8]]}
     assert app.patch("/v1/bandits/b", json={"catalogue": turned}).json()["catalogue_version"] == 2
     assert app.patch("/v1/bandits/b", json={"catalogue": turned}).json()["catalogue_version"] == 2
-    assert app.get("/v1/bandits/b/catalogue").json() == {"version": 2, **turned}
-    assert app.get("/v1/bandits/b/catalogue/1").json() == {"version": 1, **THREE}
+    assert app.get("/v1/bandits/b/catalogue").json() == {"version": 2, **turned, "next": None}
+    assert app.get("/v1/bandits/b/catalogue/1").json() == {"version": 1, **THREE, "next": None}
 
 
 def test_several_items_at_once_are_one_version(app: httpx.Client) -> None:
@@ -164,7 +165,7 @@ def test_the_log_rebuilds_every_arm_to_the_last_bit(map: Any, app: httpx.Client,
         if step % 3:
             body["arm_ids"] = [items["ids"][k] for k in places]
         answers.append(decide(app, **body))
-        expected.append(join(features[places], context, map))
+        expected.append(Joining(dim, map).join(features[places], context))
         if step == 5:  # the items change; what was decided before stays
             put(app, "i3", [7.0, 8.0, 9.0])
             features = features.copy()

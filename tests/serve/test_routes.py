@@ -10,11 +10,12 @@ import pytest
 from linmed.policies import LinMED
 from linmed.serve import bodies, routes
 from linmed.serve.answers import STATUS
-from linmed.serve.bandit import Bandit, Catalogue
+from linmed.serve.bandit import Bandit
 from linmed.serve.database import Database
 from linmed.serve.errors import Kind, Refused, place
 from linmed.serve.server import Server
 from linmed.serve.settings import Settings
+from linmed.serve.shelf import Catalogue
 from linmed.serve.tokens import Caller
 
 from .serving import ARMS
@@ -88,7 +89,7 @@ def test_arms_of_the_catalogue_reach_the_kernels_in_their_one_form(
     map: Any, dim: int, context: list[float], ids: list[str] | None
 ) -> None:
     features = np.broadcast_to([0.6, 0.8], (2, 2))  # read-only, and not contiguous
-    catalogue = Catalogue(("x", "y"), features)
+    catalogue = Catalogue.of(("x", "y"), features)
     bandit = Bandit(id=1, name="b", dim=dim, policy=LinMED(), map=map, catalogue=catalogue)
     flags = bandit.offer(None, ids, context, 10).vectors.flags
     assert flags.c_contiguous

@@ -12,13 +12,13 @@ import pytest
 from linmed.policies import EXP2, LinMED, LinTS, Policy
 from linmed.serve import bodies, routes
 from linmed.serve.bandit import Bandit
-from linmed.serve.catalogue import Catalogue
 from linmed.serve.decisions import Drawer
 from linmed.serve.drawing import ROOM, Drawing
 from linmed.serve.errors import Refused
 from linmed.serve.leaving import Left, Shared, unless_left
 from linmed.serve.report_bodies import TrendRequest
 from linmed.serve.server import Server
+from linmed.serve.shelf import Catalogue
 from linmed.serve.threads import Pool
 from linmed.serve.turns import encoded
 
@@ -29,7 +29,7 @@ WORK = 4_000_000
 
 def bandit_of(policy: Policy, arms: int = 300, dim: int = 6) -> Bandit:
     features = np.random.default_rng(3).normal(size=(arms, dim))
-    catalogue = Catalogue(tuple(f"a{i}" for i in range(arms)), features, 1, tuple(range(arms)))
+    catalogue = Catalogue.of(tuple(f"a{i}" for i in range(arms)), features, 1)
     return Bandit(id=1, name="b", dim=dim, policy=policy, catalogue=catalogue)
 
 

@@ -116,6 +116,12 @@ class MedRule(NamedTuple):
         """Writes the design as counts; returns their sum."""
         return design_counts(belief, s, arms, p, blocks, n, self.version, self.optimal, scratch)
 
+    def settle_mass(self, best, K, scratch):
+        """Z = Σ q f, by which all probabilities will be divided."""
+        if scratch.q[best] == 0.0:
+            return renormalise(K, scratch.log_f, scratch.q, scratch.weight, scratch.sums)
+        return sum_of(scratch.sums)
+
 
 @by_class
 def weigh_all(belief, s, arms, p, blocks, n, sharpness, scratch):
@@ -155,12 +161,6 @@ def design_counts(belief, s, arms, p, blocks, n, version, optimal, scratch):
         arms, p, blocks, n, scratch.log_f, scratch.root, version, optimal, scratch.scale,
         scratch.design, scratch.weight, scratch.desk,
     )  # fmt: skip
-
-    def settle_mass(self, best, K, scratch):
-        """Z = Σ q f, by which all probabilities will be divided."""
-        if scratch.q[best] == 0.0:
-            return renormalise(K, scratch.log_f, scratch.q, scratch.weight, scratch.sums)
-        return sum_of(scratch.sums)
 
 
 class OneTrialRule(MedRule):

@@ -14,11 +14,16 @@ import numpy as np
 
 from linmed import checks
 from linmed.checks import BadValue, Floats
+from linmed.features import Features
 from linmed.kernels.linear import all_within
+from linmed.policies import CatalogueMED
 from linmed.policies.base import Policy
-from linmed.serve.catalogue import Catalogue, Map, Offer, bounded, from_catalogue
+from linmed.serve.catalogue import Offer, Whole, from_catalogue
 from linmed.serve.errors import INPUT, field_of, place
+from linmed.serve.joining import Joining, MapName, bounded
+from linmed.serve.routing import Router, warm_up
 from linmed.serve.settings import LARGEST
+from linmed.serve.shelf import Catalogue
 
 
 class Drawn(NamedTuple):
@@ -44,7 +49,9 @@ class Bandit:
     revision: int = 1
     archived: bool = False
     log_arms: bool = True
-    map: Map = "plain"
+    map: MapName | None = "plain"
+    features: Features | None = None
+    """Instead of `map`."""
     reward_range: tuple[float, float] | None = None
     catalogue: Catalogue | None = None
     seq: int = 0
@@ -55,11 +62,16 @@ class Bandit:
     state: Any = field(default=None, repr=False)
     decider: Callable[..., int] | None = field(default=None, repr=False)
     """`policy.decide` bound to `state` (`Policy.decider`), once it is made ready and where there is one."""
+    router: Router | None = field(default=None, repr=False)
+    """Decides among the whole catalogue, where the policy can do so without making all arms."""
 
     def __post_init__(self) -> None:
+        self.joining = Joining(self.dim, self.map, self.features)
         self.state = self.policy.start(1, self.dim)
         if self.keeps:
             self._fix_arms()
+        if isinstance(self.policy, CatalogueMED) and self.catalogue is not None:
+            self.router = Router(self.policy, self.catalogue, self.joining)
 
     @property
     def keeps(self) -> bool:
@@ -72,7 +84,7 @@ class Bandit:
     def _fix_arms(self) -> None:
         """The state of such a policy remembers its arms: every server must begin with the same."""
         name = type(self.policy).__name__
-        if self.catalogue is None or self.catalogue.features.shape[1] != self.dim:
+        if self.catalogue is None or self.catalogue.width != self.dim:
             text = f"policy: {name} needs a catalogue with {self.dim} features (dim) for each arm"
             raise BadValue("catalogue", text)
         self.policy.features(self.state, self.catalogue.features[None], np.zeros(1, dtype=np.int64))
@@ -86,10 +98,15 @@ class Bandit:
         self,
         vectors: list[list[float]] | None,
         ids: Sequence[str] | None,
-        context: list[float] | None,
+        context: Any,
         max_arms: int,
-    ) -> Offer:
+    ) -> Offer | Whole:
         """The arms of a request: given by features, or from the catalogue with a context."""
+        if self.router is not None and vectors is None and ids is None:
+            whole = self.router.catalogue
+            user = self.joining.context(context, whole.width)
+            self.router.check(user)
+            return Whole(whole, user)
         given = "arm_ids" if vectors is None else "arms"
         if self.keeps and not (vectors is None and ids is None):
             name = type(self.policy).__name__
@@ -104,8 +121,8 @@ class Bandit:
             return Offer(self._matrix(vectors), None if ids is None else tuple(ids))
         if self.catalogue is None:
             raise BadValue("arms", "arms: give the features of each arm; this bandit has no catalogue")
-        few(given, len(self.catalogue.ids if ids is None else ids), max_arms)
-        return from_catalogue(self.catalogue, ids, context, self.map, self.dim)
+        few(given, self.catalogue.count if ids is None else len(ids), max_arms)
+        return from_catalogue(self.catalogue, ids, context, self.joining)
 
     def _matrix(self, vectors: list[list[float]] | Floats) -> Floats:
         """Arms (K, d) as they were given; one that is in form already (`quick`) is only looked through."""
@@ -143,9 +160,12 @@ class Bandit:
 
     def numbers(self, vectors: Sequence[Any] | None, ids: Sequence[str] | None) -> int:
         """How many numbers the arms of a request have, before they are made: K·d."""
-        if vectors is None:
-            vectors = ids if ids is not None else () if self.catalogue is None else self.catalogue.ids
-        return len(vectors) * self.dim
+        given = ids if vectors is None else vectors
+        if given is not None:
+            return len(given) * self.dim
+        if self.router is not None:
+            return self.router.numbers
+        return 0 if self.catalogue is None else self.catalogue.count * self.dim
 
     def apart(self) -> "Bandit":
         """As it is now, with a state of its own: to draw from while rewards are folded."""
@@ -170,12 +190,16 @@ class Bandit:
         choice = policy.decide(state, arms[None], np.full((1, policy.noise_size(self.dim)), 0.5))
         policy.learn_at(state, choice.features, np.zeros(1), np.zeros(1, dtype=np.int64), np.zeros(1))
         self.decider = policy.decider(self.state) if policy.learns_from_arms else None
+        if isinstance(policy, CatalogueMED):
+            warm_up(policy)
+            if self.router is not None:
+                self.router.routes()
 
     def adopts(self, changed: "Bandit") -> bool:
         """Take over the settings of `changed`, if its policy is this one's: then the state stays as it is."""
         if changed.version != self.version:
             return False
-        for name in ("revision", "archived", "reward_range", "catalogue"):
+        for name in ("revision", "archived", "reward_range", "catalogue", "router"):
             setattr(self, name, getattr(changed, name))
         return True
 

@@ -6,19 +6,21 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
-from sqlalchemy.engine import Connection
+from sqlalchemy.engine import Connection, Row
 
 from linmed.policies import Policy
 from linmed.serve import store
 from linmed.serve.bandit import Bandit, as_policy
 from linmed.serve.bodies import BanditChange, CatalogueBody, NewBandit
-from linmed.serve.catalogue import MOST_ITEMS, Catalogue
 from linmed.serve.changes import (
     bandit_view,
     catalogue_of,
     check_range,
+    joining_of,
+    listed,
     new_catalogue,
     new_version,
+    settings_of,
     try_bandit,
 )
 from linmed.serve.compiling import Compiler
@@ -26,8 +28,9 @@ from linmed.serve.database import Database
 from linmed.serve.differences import differences
 from linmed.serve.engine import Call, Engine
 from linmed.serve.errors import Refused, refusing
-from linmed.serve.items import present_catalogue
+from linmed.serve.items import Version, put_items, remove_item, replace_catalogue
 from linmed.serve.memory import Memory
+from linmed.serve.shelf import Catalogue
 from linmed.serve.threads import Pool
 
 T = TypeVar("T")
@@ -53,20 +56,29 @@ class Bandits:
         with refusing():
             policy = as_policy(new.policy)
             check_range(new.reward_range)
-            catalogue = catalogue_of(new.catalogue, new.map, new.dim)
-            await self._try(new.dim, policy, catalogue)
-        settings = new.model_dump(include={"map", "reward_range", "log_arms"})
+            joining = joining_of(new)
+            catalogue = await self.threads.run(catalogue_of, new.catalogue, joining)
+            await self._try(joining.dim, policy, catalogue)
+        settings = settings_of(new, joining)
 
         def write(connection: Connection) -> tuple[bool, dict[str, Any]]:
             row = store.find_bandit(connection, new.name)
             if row is None:
-                store.add_bandit(connection, new.name, new.dim, json.dumps(settings), policy, catalogue)
+                store.add_bandit(connection, new.name, joining.dim, json.dumps(settings), policy, catalogue)
                 return True, bandit_view(connection, new.name)
             there = bandit_view(connection, new.name)
-            listed = (
-                None if catalogue is None else {"ids": catalogue.ids, "features": catalogue.features.tolist()}
-            )
-            here = {"dim": new.dim, "policy": policy.to_dict(), "catalogue": listed, **settings}
+            if row.catalogue is not None and there["catalogue"] is None:
+                same = catalogue is not None and catalogue.count == row.item_count
+                there["catalogue"] = (
+                    listed(connection, row, row.item_count) if same else {"items": row.item_count}
+                )
+            here = {
+                "dim": joining.dim,
+                "features": None,
+                "policy": policy.to_dict(),
+                "catalogue": catalogue and {"ids": catalogue.ids, "features": catalogue.features.tolist()},
+                **settings,
+            }
             other = differences(there, here)
             if row.archived:
                 other.insert(0, "it is archived there")
@@ -85,7 +97,7 @@ class Bandits:
         with refusing():
             policy = None if change.policy is None else as_policy(change.policy)
             check_range(change.reward_range)
-            catalogue = catalogue_of(change.catalogue, bandit.map, bandit.dim)
+            catalogue = await self.threads.run(catalogue_of, change.catalogue, bandit.joining)
             await self._try(bandit.dim, policy or bandit.policy, catalogue or bandit.catalogue)
 
         def write(connection: Connection) -> tuple[int, dict[str, Any]]:
@@ -99,7 +111,8 @@ class Bandits:
             if policy is not None and policy.to_dict() != json.loads(row.config):
                 values |= new_version(connection, row, policy)
             if catalogue is not None:
-                values |= new_catalogue(connection, row, catalogue, already="version" in values)
+                written = replace_catalogue(connection, row, catalogue)
+                values |= new_catalogue(connection, row, written, already="version" in values)
             store.change_bandit(connection, row.id, **values)
             return store.the_bandit(connection, name).revision, bandit_view(connection, name)
 
@@ -112,56 +125,34 @@ class Bandits:
         bandit = await self.find(name)
         try:
             with refusing():
-                changed = catalogue_of(given, bandit.map, bandit.dim)
+                changed = await self.threads.run(catalogue_of, given, bandit.joining)
         except Refused as refused:  # here the whole request is what elsewhere is its field `catalogue`
             field = (refused.field or "").removeprefix("catalogue").removeprefix(".") or "ids"
             text = refused.message.removeprefix("catalogue: ").removeprefix("catalogue.")
             raise Refused("invalid", text if text.startswith(field) else f"{field}: {text}", field) from None
         assert changed is not None
-
-        def next_one(present: Catalogue | None) -> Catalogue:
-            if present is None:
-                return changed
-            have, given = present.features.shape[1], changed.features.shape[1]
-            if have != given:
-                text = f"features: the items of this catalogue have {have} features, got {given}"
-                raise Refused("invalid", text, "features")
-            return present.with_items(changed)
-
-        return await self._change_items(bandit, next_one)
+        ids, features = changed.ids, changed.features
+        return await self._change_items(bandit, lambda there, row: put_items(there, row, ids, features))
 
     async def remove_item(self, name: str, item: str) -> dict[str, int]:
         """Remove an item; answers when this server offers it no more."""
-
-        def next_one(present: Catalogue | None) -> Catalogue:
-            if present is None or item not in present.place:
-                raise Refused("unknown", f"item {item!r} is not in the catalogue", "item_id")
-            if len(present.ids) == 1:
-                text = f"item {item!r} is the last of the catalogue: archive the bandit instead"
-                raise Refused("conflict", text, "item_id")
-            return present.without(item)
-
-        return await self._change_items(await self.find(name), next_one)
+        bandit = await self.find(name)
+        return await self._change_items(bandit, lambda there, row: remove_item(there, row, item))
 
     async def _change_items(
-        self, bandit: Bandit, next_one: Callable[[Catalogue | None], Catalogue]
+        self, bandit: Bandit, write_items: Callable[[Connection, Row[Any]], Version]
     ) -> dict[str, int]:
-        def write(connection: Connection) -> tuple[int, dict[str, int]]:
+        def write(connection: Connection) -> tuple[int, Version]:
             row = store.the_bandit(connection, bandit.name)
-            catalogue = next_one(present_catalogue(connection, row))
-            if len(catalogue.ids) > MOST_ITEMS:
-                text = f"a catalogue has at most {MOST_ITEMS} items, this would have {len(catalogue.ids)}"
-                raise Refused("invalid", text, "ids")
-            values = new_catalogue(connection, row, catalogue)
+            written = write_items(connection, row)
+            values = new_catalogue(connection, row, written)
             if values:
                 store.change_bandit(connection, row.id, **values)
-            version = values.get("catalogue", row.catalogue)
-            row = store.the_bandit(connection, bandit.name)
-            return row.revision, {"catalogue_version": version, "items": len(catalogue.ids)}
+            return row.revision + bool(values), written
 
-        revision, view = await self._writing(write)
+        revision, written = await self._writing(write)
         await self.memory.load(bandit.name, revision)
-        return view
+        return {"catalogue_version": written.catalogue, "items": written.item_count}
 
     async def _try(self, dim: int, policy: Policy, catalogue: Catalogue | None) -> None:
         """Refuse what could not serve, once the policy is compiled; other bandits are served meanwhile."""

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, WrapValidator
 
 from linmed.serve.catalogue import MOST_ITEMS
 from linmed.serve.messages import EXAMPLES, NAME, TEXT
@@ -14,7 +14,23 @@ Key = Text
 BanditName = Annotated[str, Field(pattern=NAME, max_length=64, examples=["colours"])]
 DecisionId = Annotated[str, Field(pattern=TEXT, max_length=64, examples=["18b0f0e7c2a4d1f06b1d9a64c3e2f801"])]
 CatalogueNumber = Annotated[int, Field(ge=1, le=2**31 - 1, examples=[1])]
+
+
+def _object_or(value: Any, list_of_numbers: Any) -> Any:
+    """An object as it is: a bandit's features say what may be in it."""
+    return value if isinstance(value, dict) else list_of_numbers(value)
+
+
+_EITHER = {"anyOf": [{"type": "array", "items": {"type": "number"}}, {"type": "object"}]}
+Context = Annotated[list[Finite], WrapValidator(_object_or), WithJsonSchema(_EITHER)]
+"""Numbers or, for a bandit with features, fields by their names."""
+ItemRow = Annotated[list[Finite], WrapValidator(_object_or), WithJsonSchema(_EITHER)]
 Range = Annotated[list[Finite], Field(min_length=2, max_length=2)]
+
+LISTED = 1000
+"""Items up to which a bandit's description lists its catalogue."""
+PAGE = 10_000
+"""Items of a catalogue in one answer."""
 
 POLICY, CATALOGUE, ARMS = EXAMPLES["policy"], EXAMPLES["catalogue"], EXAMPLES["arms"]
 
@@ -29,22 +45,37 @@ class CatalogueBody(BaseModel):
 
     model_config = example(CATALOGUE)
     ids: list[ArmId] = Field(min_length=1, max_length=MOST_ITEMS)
-    features: list[list[Finite]] = Field(min_length=1, description="One row for each id.")
+    features: list[ItemRow] = Field(
+        min_length=1,
+        description="One for each id: numbers or, where the bandit has `features`, an object.",
+    )
 
 
 class ItemBody(BaseModel):
     """An item that is to be in the catalogue."""
 
     model_config = example({"features": [0.6, 0.8]})
-    features: list[Finite] = Field(min_length=1)
+    features: ItemRow = Field(description="Numbers or, where the bandit has `features`, an object.")
 
 
 class CatalogueView(BaseModel):
-    """One version of a catalogue."""
+    """One version of a catalogue, or a part of it."""
 
     version: int
     ids: list[str]
     features: list[list[float]]
+    next: str | None = Field(
+        description="If there are more items: the last of these, to be sent as `after` with the path "
+        "`…/catalogue/{version}`. Null at the end."
+    )
+
+
+class PageQuery(BaseModel):
+    """Which part of a catalogue."""
+
+    model_config = ConfigDict(extra="forbid")
+    limit: int = Field(default=PAGE, ge=1, le=PAGE, description="Items in the answer, at most.")
+    after: ArmId | None = Field(default=None, description="The item behind which the answer begins: `next`.")
 
 
 class VersionView(BaseModel):
@@ -61,7 +92,9 @@ class NewBandit(BaseModel):
         {"name": "colours", "dim": 2, "policy": POLICY, "catalogue": CATALOGUE, "reward_range": [0.0, 1.0]}
     )
     name: BanditName
-    dim: int = Field(ge=1, le=1000, description="Length of an arm's vector.")
+    dim: int | None = Field(
+        default=None, ge=1, le=1000, description="Length of an arm's vector; left out where `features` tell."
+    )
     policy: dict[str, Any] = Field(
         default={"policy": "LinMED"}, description="`Policy.to_dict()`: the class's name and its parameters."
     )
@@ -70,6 +103,11 @@ class NewBandit(BaseModel):
         default="plain",
         description="How a context joins the catalogue's features: appended to them (dim = features + "
         "context), or multiplied with each of them (dim = features · context).",
+    )
+    features: dict[str, Any] | None = Field(
+        default=None,
+        description="`linmed.features.Features.to_dict()`, instead of `dim` and `map`: how the fields of a "
+        "context and of an item become numbers. Categories and scales must be known (`Features.fit`).",
     )
     reward_range: Range | None = Field(
         default=None, description="Lowest and highest possible reward: what confidence sequences need."
@@ -99,9 +137,13 @@ class BanditView(BaseModel):
     policy: dict[str, Any]
     policy_name: str
     policy_version: int
-    catalogue: CatalogueBody | None
+    catalogue: CatalogueBody | None = Field(
+        description=f"Where it has at most {LISTED} items; larger ones are read in parts, by GET …/catalogue."
+    )
     catalogue_version: int | None
-    map: Literal["plain", "outer"]
+    items: int = Field(description="How many the catalogue has.")
+    map: Literal["plain", "outer"] | None
+    features: dict[str, Any] | None = Field(description="Instead of `map`.")
     reward_range: list[float] | None
     log_arms: bool
     archived: bool
@@ -127,7 +169,11 @@ class DecideRequest(BaseModel):
     arm_ids: list[ArmId] | None = Field(
         default=None, description="Ids in the catalogue; or, with `arms`, names for them."
     )
-    context: list[Finite] | None = Field(default=None, description="Of the user, joined to the catalogue.")
+    context: Context | None = Field(
+        default=None,
+        description="Of the user, joined to the catalogue: numbers, or an object where the bandit has "
+        "`features`.",
+    )
     key: Key | None = Field(
         default=None, description="The same key gives the same decision: for retries without harm."
     )
@@ -144,10 +190,19 @@ class DecisionView(BaseModel):
     """A decision and how probable it was before it was drawn."""
 
     decision_id: str
-    arm: int
+    arm: int = Field(
+        description="Which of the arms that were offered; among a whole catalogue by route (CatalogueMED) a "
+        "number that the item keeps, and that may be larger than their count."
+    )
     arm_id: str | None
-    probability: float
-    log_probability: float
+    probability: float | None = Field(
+        description="Null where `fallback` is true. Of an item that was found among a whole catalogue by "
+        "route (CatalogueMED) it is that of being played by any route but the fallback."
+    )
+    log_probability: float | None
+    fallback: bool = Field(
+        description="Whether the item that was proposed was not accepted and the best known one is played."
+    )
     probabilities: list[float] | None = Field(
         description="Of every arm, where the policy computes them and the log has them: of arms given by "
         "features always, of up to 128 items to seven digits."

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Generic, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import httpx
 from numpy.typing import ArrayLike
@@ -30,11 +30,14 @@ class ServedDecision:
     id: str
     arm: int
     arm_id: str | None
-    probability: float
-    log_probability: float
+    probability: float | None
+    """None where `fallback` is true."""
+    log_probability: float | None
     probabilities: tuple[float, ...] | None
     policy_version: int
     repeated: bool
+    fallback: bool = False
+    """Whether what was proposed from a catalogue was not accepted, and the best item known is played."""
 
 
 @dataclass(frozen=True)
@@ -57,16 +60,21 @@ class Requests:
     def create(
         self,
         name: str,
-        dim: int,
+        dim: int | None = None,
         policy: Mapping[str, Any] | None = None,
         *,
         catalogue: Catalogue | None = None,
         map: str = "plain",
+        features: Mapping[str, Any] | None = None,
         reward_range: tuple[float, float] | None = None,
         log_arms: bool = True,
     ) -> Call[dict[str, Any]]:
-        """Create a bandit, or find it as it is described. `policy` as `Policy.to_dict()` gives it."""
-        body: dict[str, Any] = {"name": name, "dim": dim, "map": map, "log_arms": log_arms}
+        """Create a bandit, or find it as it is described. `policy` as `Policy.to_dict()` gives it.
+
+        `features`, as `Features.to_dict()` gives it, take the place of `dim` and `map`.
+        """
+        body: dict[str, Any] = {"name": name, "log_arms": log_arms}
+        body |= {"dim": dim, "map": map} if features is None else {"features": dict(features)}
         if policy is not None:
             body["policy"] = dict(policy)
         if catalogue is not None:
@@ -93,17 +101,24 @@ class Requests:
         """No more decisions; the log stays, and late rewards are taken."""
         return Call("DELETE", _path(name), _object)
 
-    def put_item(self, name: str, id: str, features: ArrayLike) -> Call[dict[str, Any]]:
+    def put_item(self, name: str, id: str, features: ArrayLike | Mapping[str, Any]) -> Call[dict[str, Any]]:
         """Add an item to the catalogue, or give it other features."""
-        return Call("PUT", _path(name, "items", id), _object, {"features": _numbers(features)})
+        return Call("PUT", _path(name, "items", id), _object, {"features": _row(features)})
 
     def put_items(self, name: str, catalogue: Catalogue) -> Call[dict[str, Any]]:
         """Add items, or change their features; what is not named stays."""
         return Call("PUT", _path(name, "items"), _object, _catalogue(catalogue))
 
-    def catalogue(self, name: str, version: int | None = None) -> Call[dict[str, Any]]:
-        """The items as they are now, or as a decision of `catalogue_version` saw them."""
-        return Call("GET", _path(name, "catalogue", *([] if version is None else [str(version)])), _object)
+    def catalogue(
+        self, name: str, version: int | None = None, *, limit: int | None = None, after: str | None = None
+    ) -> Call[dict[str, Any]]:
+        """The items as they are now, or as a decision of `catalogue_version` saw them, at most 10,000.
+
+        Where there are more, `next` of the answer is to be given as `after`, with the answer's `version`.
+        """
+        path = _path(name, "catalogue", *([] if version is None else [str(version)]))
+        asked = {key: value for key, value in {"limit": limit, "after": after}.items() if value is not None}
+        return Call("GET", f"{path}?{urlencode(asked)}" if asked else path, _object)
 
     def delete_item(self, name: str, id: str) -> Call[dict[str, Any]]:
         """Take an item out of the catalogue; decisions for it stay in the log."""
@@ -115,7 +130,7 @@ class Requests:
         arms: ArrayLike | None = None,
         *,
         arm_ids: Sequence[str] | None = None,
-        context: ArrayLike | None = None,
+        context: ArrayLike | Mapping[str, Any] | None = None,
         key: str | None = None,
     ) -> Call[ServedDecision]:
         """One decision among `arms` (K, d), or among the catalogue's."""
@@ -128,7 +143,7 @@ class Requests:
         sets: Iterable[ArrayLike | None] | None = None,
         *,
         arm_ids: Iterable[Sequence[str] | None] | None = None,
-        contexts: Iterable[ArrayLike | None] | None = None,
+        contexts: Iterable[ArrayLike | Mapping[str, Any] | None] | None = None,
         keys: Iterable[str | None] | None = None,
     ) -> Call[list[ServedDecision]]:
         """Several decisions, all or none: one in each set of arms, or among the catalogue for each context.
@@ -203,7 +218,7 @@ class Requests:
         arms: ArrayLike | None = None,
         *,
         arm_ids: Sequence[str] | None = None,
-        context: ArrayLike | None = None,
+        context: ArrayLike | Mapping[str, Any] | None = None,
         delta: float = 0.05,
         epsilon: float = 0.0,
     ) -> Call[dict[str, Any]]:
@@ -254,8 +269,13 @@ def _catalogue(catalogue: Catalogue) -> dict[str, Any]:
         form = '{"ids": ["a", "b"], "features": [[1.0, 0.0], [0.0, 1.0]]}'
         raise TypeError(f"catalogue must be a mapping such as {form}, got {type(catalogue).__name__}")
     if set(catalogue) == {"ids", "features"}:
-        return {"ids": list(catalogue["ids"]), "features": [_numbers(row) for row in catalogue["features"]]}
-    return {"ids": list(catalogue), "features": [_numbers(row) for row in catalogue.values()]}
+        return {"ids": list(catalogue["ids"]), "features": [_row(row) for row in catalogue["features"]]}
+    return {"ids": list(catalogue), "features": [_row(row) for row in catalogue.values()]}
+
+
+def _row(value: Any) -> Any:
+    """Numbers as a list, fields as an object."""
+    return dict(value) if isinstance(value, Mapping) else _numbers(value)
 
 
 def _numbers(value: ArrayLike) -> Any:
@@ -268,7 +288,7 @@ def _numbers(value: ArrayLike) -> Any:
 def _wanted(
     arms: ArrayLike | None,
     arm_ids: Sequence[str] | None = None,
-    context: ArrayLike | None = None,
+    context: ArrayLike | Mapping[str, Any] | None = None,
     key: str | None = None,
 ) -> dict[str, Any]:
     body: dict[str, Any] = {"key": uuid.uuid4().hex if key is None else key}
@@ -277,7 +297,7 @@ def _wanted(
     if arm_ids is not None:
         body["arm_ids"] = list(arm_ids)
     if context is not None:
-        body["context"] = _numbers(context)
+        body["context"] = _row(context)
     return body
 
 
@@ -318,4 +338,5 @@ def _decision(answer: dict[str, Any]) -> ServedDecision:
         None if every is None else tuple(every),
         answer["policy_version"],
         answer["repeated"],
+        answer["fallback"],
     )

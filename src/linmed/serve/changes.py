@@ -9,39 +9,40 @@ from linmed.checks import BadValue
 from linmed.policies import Policy
 from linmed.serve import store
 from linmed.serve.bandit import Bandit
-from linmed.serve.bodies import CatalogueBody
-from linmed.serve.catalogue import Catalogue, Map, as_catalogue
+from linmed.serve.bodies import LISTED, CatalogueBody, NewBandit
+from linmed.serve.catalogue import MOST_AT_ONCE, as_catalogue
 from linmed.serve.errors import INPUT, Refused, field_of
-from linmed.serve.items import present_catalogue, write_catalogue
+from linmed.serve.items import Version, page
+from linmed.serve.joining import Joining, as_features
 from linmed.serve.settings import LARGEST
+from linmed.serve.shelf import Catalogue
 
 
 def bandit_view(connection: Connection, name: str) -> dict[str, Any]:
     """A bandit as the API shows it."""
     row = store.the_bandit(connection, name)
-    catalogue = present_catalogue(connection, row)
-    listed = None if catalogue is None else shown(catalogue)
     return {
         "name": row.name,
         "dim": row.dim,
         "policy": json.loads(row.config),
         "policy_name": row.policy_name,
         "policy_version": row.version,
-        "catalogue": listed and {"ids": listed["ids"], "features": listed["features"]},
+        "catalogue": listed(connection, row),
         "catalogue_version": row.catalogue,
+        "items": row.item_count or 0,
+        "features": None,
         **json.loads(row.settings),
         "archived": row.archived,
         "created": row.created,
     }
 
 
-def shown(catalogue: Catalogue) -> dict[str, Any]:
-    """A version of a catalogue as the API shows it."""
-    return {
-        "version": catalogue.version,
-        "ids": list(catalogue.ids),
-        "features": catalogue.features.tolist(),
-    }
+def listed(connection: Connection, row: Row[Any], most: int = LISTED) -> dict[str, Any] | None:
+    """The catalogue of the bandit of this row, if it has one of at most so many items."""
+    if row.catalogue is None or row.item_count > most:
+        return None
+    found = page(connection, row.id, row.catalogue, most)
+    return {"ids": found.ids, "features": found.features}
 
 
 def new_version(connection: Connection, row: Row[Any], policy: Policy) -> dict[str, Any]:
@@ -63,19 +64,21 @@ def new_version(connection: Connection, row: Row[Any], policy: Policy) -> dict[s
 
 
 def new_catalogue(
-    connection: Connection, row: Row[Any], catalogue: Catalogue, already: bool = False
+    connection: Connection, row: Row[Any], version: Version, already: bool = False
 ) -> dict[str, Any]:
-    """Write the next version of a bandit's catalogue; what changes in its row.
+    """What changes in a bandit's row with a version of its catalogue that has been written.
 
     A policy that works for one set of arms begins anew with another: its next version, unless there is one
     `already`.
     """
-    number = write_catalogue(connection, row.id, present_catalogue(connection, row), catalogue)
-    if number == row.catalogue:
+    if version.catalogue == row.catalogue:
         return {}
     policy = store.policy_of(row)
     anew = not policy.learns_from_arms and not already
-    return {"catalogue": number, **(new_version(connection, row, policy) if anew else {})}
+    if anew and version.item_count > MOST_AT_ONCE:
+        text = f"{policy.name} decides among one set of arms, of at most {MOST_AT_ONCE} items"
+        raise Refused("invalid", f"ids: {text}, this would have {version.item_count}", "ids")
+    return {**version._asdict(), **(new_version(connection, row, policy) if anew else {})}
 
 
 def try_bandit(dim: int, policy: Policy, catalogue: Catalogue | None) -> None:
@@ -87,9 +90,31 @@ def try_bandit(dim: int, policy: Policy, catalogue: Catalogue | None) -> None:
         raise BadValue(field, f"policy: {str(error).removeprefix('policy: ')}") from None
 
 
-def catalogue_of(given: CatalogueBody | None, map: Map, dim: int) -> Catalogue | None:
+def catalogue_of(given: CatalogueBody | None, joining: Joining) -> Catalogue | None:
     """The catalogue of a request, checked."""
-    return None if given is None else as_catalogue(given.ids, given.features, map, dim)
+    return None if given is None else as_catalogue(given.ids, given.features, joining)
+
+
+def joining_of(new: NewBandit) -> Joining:
+    """How arms are made by a request for a new bandit: by `features`, or by `map` and `dim`."""
+    if new.features is None:
+        if new.dim is None:
+            raise BadValue("dim", "dim is missing")
+        return Joining(new.dim, new.map)
+    features = as_features(new.features)
+    if "map" in new.model_fields_set:
+        raise BadValue("map", "map: goes with dim; here features say how context and items are joined")
+    if new.dim not in (None, features.dim):
+        raise BadValue("dim", f"dim must be {features.dim} by these features, or be left out, got {new.dim}")
+    return Joining(features.dim, None, features)
+
+
+def settings_of(new: NewBandit, joining: Joining) -> dict[str, Any]:
+    """What is kept of a request for a new bandit beside dimension, policy and catalogue."""
+    features = joining.features
+    made = {"map": joining.map} if features is None else {"map": None, "features": features.to_dict()}
+    settings: dict[str, Any] = {**made, "reward_range": new.reward_range, "log_arms": new.log_arms}
+    return settings
 
 
 def check_range(reward_range: list[float] | None) -> None:

@@ -33,6 +33,7 @@ bandits = sa.Table(
     sa.Column("dim", sa.Integer, nullable=False),
     sa.Column("settings", sa.Text, nullable=False),  # JSON: map, reward_range, log_arms
     sa.Column("catalogue", sa.Integer),  # its version; null where there is none
+    sa.Column("item_count", sa.Integer),  # of that version
     sa.Column("version", sa.Integer, nullable=False),  # of the policy
     sa.Column("revision", sa.Integer, nullable=False),  # grows with every change
     sa.Column("archived", sa.Boolean, nullable=False),
@@ -60,6 +61,9 @@ items = sa.Table(
     sa.Column("since", sa.Integer, nullable=False),  # the first version of the catalogue that has it
     sa.Column("until", sa.Integer),  # the first that has it no more
     sa.Index("items_of_bandit", "bandit", "since"),
+    sa.Index("items_until", "bandit", "until"),
+    sa.Index("items_by_id", "bandit", "id"),
+    sa.Index("items_by_place", "bandit", "place"),
 )
 
 decisions = sa.Table(
@@ -77,7 +81,8 @@ decisions = sa.Table(
     sa.Column("arm_id", sa.Text),
     sa.Column("arm_count", sa.Integer, nullable=False),
     sa.Column("best", sa.Integer, nullable=False),  # the arm with the largest estimate ⟨θ̂, a⟩
-    sa.Column("log_probability", Double, nullable=False),
+    sa.Column("log_probability", Double, nullable=False),  # 0 where `fallback` is true: there is none
+    sa.Column("fallback", sa.Boolean),  # by which route the item was found; null: by none, among all arms
     # Arms given by the request: float64 little-endian.
     sa.Column("features", sa.LargeBinary, nullable=False),  # (d,) of the arm; empty where it is an item
     sa.Column("kept", sa.LargeBinary),  # (d,) what the policy's learn needs, where that is not `features`
@@ -178,6 +183,17 @@ def _second(connection: Connection) -> None:
             connection.execute(sa.insert(items), rows)
 
 
+def _third(connection: Connection) -> None:
+    """Large catalogues: the number of their items, indexes by which a change finds its own, and routes."""
+    _add_missing(connection, bandits.c.item_count, decisions.c.fallback)
+    for index in items.indexes:
+        index.create(connection, checkfirst=True)
+    there = (items.c.bandit == bandits.c.id) & items.c.until.is_(None)
+    number = sa.select(sa.func.count()).where(there).scalar_subquery()
+    listed = bandits.c.catalogue.is_not(None)
+    connection.execute(sa.update(bandits).where(listed).values(item_count=number))
+
+
 def _add_missing(connection: Connection, *columns: "sa.Column[Any]") -> None:
     """ALTER TABLE, where the table has not got the columns from `_first`."""
     for column in columns:
@@ -187,7 +203,7 @@ def _add_missing(connection: Connection, *columns: "sa.Column[Any]") -> None:
             connection.exec_driver_sql(f"ALTER TABLE {column.table.name} ADD COLUMN {column.name} {kind}")
 
 
-MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_first, _second)
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_first, _second, _third)
 """MIGRATIONS[v] takes a database from schema version v to v + 1."""
 
 ROOM = 8000 * 4096

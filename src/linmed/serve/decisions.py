@@ -1,6 +1,7 @@
 """A decision, from the arms of a request to the row of the log and the answer."""
 
 import hashlib
+import json
 import secrets
 import threading
 import time
@@ -12,8 +13,9 @@ from numpy.typing import ArrayLike
 
 from linmed import streams
 from linmed.checks import Floats
+from linmed.routes import UNIFORMS, Routed
 from linmed.serve.bandit import Bandit, Drawn
-from linmed.serve.catalogue import Offer
+from linmed.serve.catalogue import Offer, Whole
 from linmed.serve.database import now
 from linmed.serve.numbers import blob, pack, pack_places, vector
 
@@ -32,11 +34,12 @@ class Drawer:
         self._last = 0
         self._lock = threading.Lock()
 
-    def draw(self, bandit: Bandit, offer: Offer, key: str | None, digest: bytes | None) -> dict[str, Any]:
+    def draw(
+        self, bandit: Bandit, offer: Offer | Whole, key: str | None, digest: bytes | None
+    ) -> dict[str, Any]:
         """A row for the log."""
         with self._lock:
-            noise, identifier = self._noise(bandit), self._identifier()
-        drawn = bandit.draw(offer.vectors, noise)
+            noise, identifier = self._noise(bandit, isinstance(offer, Whole)), self._identifier()
         row = {
             "id": identifier,
             "bandit": bandit.id,
@@ -45,11 +48,18 @@ class Drawer:
             "version": bandit.version,
             "absorbed": bandit.count,
             "time": now(),
+        }
+        if isinstance(offer, Whole):
+            assert bandit.router is not None
+            return row | _routed(offer, bandit.router.decide(bandit.state, noise, offer.context))
+        drawn = bandit.draw(offer.vectors, noise)
+        row |= {
             "arm": drawn.arm,
             "arm_id": None if offer.ids is None else offer.ids[drawn.arm],
             "arm_count": len(offer.vectors),
             "best": drawn.best,
             "log_probability": drawn.log_probability,
+            "fallback": None,
             "kept": blob(drawn.kept),
         }
         if offer.catalogue is None:
@@ -58,11 +68,15 @@ class Drawer:
             _listed(row, offer, drawn)
         return row
 
-    def _noise(self, bandit: Bandit) -> Floats:
-        """Random numbers for one decision, (1, noise_size), from a block."""
-        kind = (bandit.policy.noise, bandit.policy.noise_size(bandit.dim))
+    def _noise(self, bandit: Bandit, by_route: bool) -> Floats:
+        """Random numbers for one decision, (1, noise_size), or by route (4,), from a block."""
+        kind = (
+            ("route", UNIFORMS) if by_route else (bandit.policy.noise, bandit.policy.noise_size(bandit.dim))
+        )
         block, used = self._blocks.get(kind, (np.empty(0), BLOCK))
-        if used == BLOCK:
+        if used == BLOCK and by_route:
+            block, used = self._random.random((BLOCK, UNIFORMS)), 0
+        elif used == BLOCK:
             block, used = bandit.policy.draw_noise(self._random, (BLOCK, 1), bandit.dim), 0
         self._blocks[kind] = (block, used + 1)
         noise: Floats = block[used]
@@ -98,9 +112,30 @@ def _listed(row: dict[str, Any], offer: Offer, drawn: Drawn) -> None:
     place = drawn.arm if places is None else int(places[drawn.arm])
     row["features"], row["arms"] = b"", None
     row["log_probabilities"] = None if every is None or len(every) > EVERY else every.astype("<f4").tobytes()
-    row["catalogue"], row["item"] = catalogue.version, catalogue.numbers[place]
-    row["offered"] = None if places is None else pack_places(places, len(catalogue.ids))
+    row["catalogue"], row["item"] = catalogue.version, catalogue.number(int(catalogue.order[place]))
+    row["offered"] = None if places is None else pack_places(places, catalogue.count)
     row["context"] = pack(offer.context) if offer.context.size else None
+
+
+def _routed(offer: Whole, drawn: Routed) -> dict[str, Any]:
+    """The rest of a row whose arm was found by route; where that was the fallback, it has no probability."""
+    catalogue, log_p = offer.catalogue, drawn.log_probability
+    return {
+        "arm": catalogue.place(drawn.place),
+        "arm_id": catalogue.id(drawn.place),
+        "arm_count": catalogue.count,
+        "best": catalogue.place(drawn.best),
+        "log_probability": 0.0 if log_p is None else min(log_p, 0.0),
+        "fallback": drawn.fallback,
+        "features": b"",
+        "kept": None,
+        "log_probabilities": None,
+        "arms": None,
+        "catalogue": catalogue.version,
+        "item": catalogue.number(drawn.place),
+        "offered": None,
+        "context": pack(offer.context) if offer.context.size else None,
+    }
 
 
 def log_probabilities(row: Any) -> Floats | None:
@@ -123,9 +158,12 @@ def log_probabilities(row: Any) -> Floats | None:
     return every
 
 
-def digest(arms: ArrayLike | None, arm_ids: Sequence[str] | None, context: Sequence[float] | None) -> bytes:
+def digest(arms: ArrayLike | None, arm_ids: Sequence[str] | None, context: Any) -> bytes:
     """Tells two requests apart that carry the same key, whatever the catalogue has become in between."""
     found = hashlib.blake2b(digest_size=8)
+    if isinstance(context, dict):
+        found.update(json.dumps(context, sort_keys=True).encode())
+        context = None
     for numbers in (arms, context):
         found.update(b"-" if numbers is None else np.asarray(numbers, dtype=np.float64).tobytes())
         found.update(b"|")
@@ -136,13 +174,14 @@ def digest(arms: ArrayLike | None, arm_ids: Sequence[str] | None, context: Seque
 
 def view(row: Any) -> dict[str, Any]:
     """A decision as the API shows it."""
-    every = log_probabilities(row)
+    every, fallback = log_probabilities(row), bool(row["fallback"])
     return {
         "decision_id": row["id"],
         "arm": row["arm"],
         "arm_id": row["arm_id"],
-        "probability": float(np.exp(row["log_probability"])),
-        "log_probability": row["log_probability"],
+        "probability": None if fallback else float(np.exp(row["log_probability"])),
+        "log_probability": None if fallback else row["log_probability"],
+        "fallback": fallback,
         "probabilities": None if every is None else np.exp(every).tolist(),
         "policy_version": row["version"],
         "catalogue_version": row["catalogue"],

@@ -1,7 +1,8 @@
 """In what two descriptions of a bandit differ, in words: why a `create` is refused for a name that is taken.
 
-A description is {dim, policy, map, reward_range, log_arms, catalogue: {ids, features} | None}. *There* is
-what the service has, *here* what the request says.
+A description is {dim, policy, map, features, reward_range, log_arms, catalogue: {ids, features} | None}; of a
+catalogue that is too large to be listed it has {items}, their number. *There* is what the service has, *here*
+what the request says.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,6 +18,8 @@ def differences(there: Description, here: Description) -> list[str]:
     """One sentence for each difference; none if they describe the same bandit."""
     found = [_values("dim", there["dim"], here["dim"])]
     found += _policies(there["policy"], here["policy"])
+    same = there.get("features") == here.get("features")
+    found.append("" if same else "features are others there than here")
     found += [_values(name, there[name], here[name]) for name in ("map", "reward_range", "log_arms")]
     found.append(_catalogues(there["catalogue"], here["catalogue"]))
     return [one for one in found if one]
@@ -40,6 +43,8 @@ def _policies(there: Description, here: Description) -> list[str]:
 def _catalogues(there: Description | None, here: Description | None) -> str:
     if there is None or here is None:
         return "" if there is here else f"catalogue is given only {'here' if there is None else 'there'}"
+    if "items" in there:
+        return _values("number of items", there["items"], len(here["ids"]))
     old, new = (dict(zip(one["ids"], one["features"], strict=True)) for one in (there, here))
     said = [
         _items([name for name in old if name not in new], "missing"),

@@ -110,7 +110,8 @@ class LogRows:
         texts = {name: self._text(row, name, given[name]) for name in _TEXTS}
         arm, arms, every = given["arm"], given["arms"], given["probabilities"]
         count = next((len(one) for one in (arms, every) if one is not None), given["arm_count"])
-        if arm is None or arm < 0 or (count is not None and arm >= count):
+        placed = arms is None and every is None and texts["arm_id"] is not None  # an item's place
+        if arm is None or arm < 0 or (count is not None and arm >= count and not placed):
             raise self._wrong(row, "arm must be the index of one of its arms", arm)
         if given["arm_count"] not in (None, count) or (every is not None and len(every) != count):
             raise self._wrong(row, "arms, probabilities and arm_count must agree", given["arm_count"])
@@ -127,6 +128,7 @@ class LogRows:
             "arm_count": arm + 1 if count is None else count,
             "best": UNKNOWN_ARM,
             "log_probability": self._chance(row, arm, given, every),
+            "fallback": given["fallback"],
             "features": blob(self._features(row, given["features"], arms, arm)),
             "log_probabilities": blob(_logarithms(every)),
             "arms": blob(arms),
@@ -159,8 +161,9 @@ class LogRows:
     def _chance(self, row: int, arm: int, given: dict[str, Any], every: Floats | None) -> float:
         p = given["probability"]
         if given["fallback"]:
-            rule = "fallback must be false: the service takes no decisions without a probability"
-            raise self._wrong(row, rule, "true")
+            if p is not None or every is not None:
+                raise self._wrong(row, "probability must be null where fallback is true", p)
+            return 0.0
         if p is None or not 0.0 < p <= 1.0:
             raise self._wrong(row, "probability must lie in (0, 1]", p)
         if every is not None:

@@ -1,89 +1,229 @@
-"""The versions of a catalogue in the database: a change writes only the items that differ.
+"""The versions of a catalogue in the database: a change reads and writes only the items that differ.
 
 An item is a row with the first version that has it and the first that has it no more. Rows are never deleted:
 decisions refer to them, and rewards that come late find there what was played.
 """
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
-from linmed.serve.catalogue import Catalogue
+from linmed.checks import Floats
+from linmed.serve.catalogue import MOST_AT_ONCE, MOST_ITEMS
 from linmed.serve.database import items
+from linmed.serve.errors import Refused
 from linmed.serve.numbers import blob, parts, vector
+from linmed.serve.shelf import Catalogue, Rows, Shelf
+
+READ = 10_000
+"""Items that are read at once."""
 
 
-def catalogue_at(connection: Connection, bandit: int, version: int) -> Catalogue:
-    """Version `version` of a bandit's catalogue."""
-    there = (items.c.since <= version) & (items.c.until.is_(None) | (items.c.until > version))
-    rows = connection.execute(
-        sa.select(*items.c["number", "id", "features"])
-        .where((items.c.bandit == bandit) & there)
-        .order_by(items.c.place)
-    ).all()
-    return Catalogue(
-        tuple(row.id for row in rows),
-        vector(b"".join(row.features for row in rows)).reshape(len(rows), -1),
-        version,
-        tuple(row.number for row in rows),
+# Reading
+
+
+def catalogue_at(connection: Connection, bandit: int, version: int, count: int = 0) -> Catalogue:
+    """Version `version` of a bandit's catalogue, which has about `count` items."""
+    query = sa.select(*items.c["number", "id", "place", "features"]).where(_there(bandit, version))
+    shelf: Shelf | None = None
+    for rows in _pieces(connection, query.order_by(items.c.place)):
+        found = _rows(rows)
+        if shelf is None:
+            shelf = Shelf(found.features.shape[1], count)
+        shelf.put(found, version)
+    assert shelf is not None, "no version is without items"
+    return shelf.now()
+
+
+def present_catalogue(
+    connection: Connection, row: Row[Any], known: Catalogue | None = None
+) -> Catalogue | None:
+    """The catalogue of the bandit of this row of `bandits`, if it has one.
+
+    Of one that is `known` in an earlier version, only what has changed since is read.
+    """
+    if row.catalogue is None:
+        return None
+    if known is None:
+        return catalogue_at(connection, row.id, row.catalogue, row.item_count)
+    if known.newest >= row.catalogue:
+        return known if known.newest == known.version else known.latest()
+    own, first, last = items.c.bandit == row.id, known.newest, row.catalogue
+    later = items.c.until.is_(None) | (items.c.until > last)
+    came = sa.select(*items.c["number", "id", "place", "features"]).where(
+        own & (items.c.since > first) & (items.c.since <= last) & later
+    )
+    went = sa.select(items.c.id).where(
+        own & (items.c.since <= first) & (items.c.until > first) & (items.c.until <= last)
+    )
+    rows = connection.execute(came.order_by(items.c.place)).all()
+    gone = connection.execute(went).scalars().all()
+    if not rows:
+        nothing = np.empty(0, dtype=np.int64)
+        return known.put(Rows((), np.empty((0, known.width)), nothing, nothing, gone), last)
+    found = _rows(rows)._replace(gone=gone)
+    if found.features.shape[1] != known.width:  # another catalogue has taken its place
+        return catalogue_at(connection, row.id, last, row.item_count)
+    return known.put(found, last)
+
+
+class Page(NamedTuple):
+    """A part of a catalogue."""
+
+    ids: list[str]
+    features: list[list[float]]
+    next: str | None
+    """After which item it goes on."""
+
+
+def page(connection: Connection, bandit: int, version: int, limit: int, after: str | None = None) -> Page:
+    """The first `limit` items of a version, or the first that stand behind `after`."""
+    query = sa.select(items.c.id, items.c.features).where(_there(bandit, version))
+    if after is not None:
+        seen = (items.c.bandit == bandit) & (items.c.id == after) & (items.c.since <= version)
+        known = sa.select(items.c.place).where(seen).order_by(items.c.since.desc()).limit(1)
+        place = connection.execute(known).scalar_one_or_none()
+        if place is None:
+            raise Refused("unknown", f"after: {after!r} is no item of the catalogue", "after")
+        query = query.where(items.c.place > place)
+    rows = connection.execute(query.order_by(items.c.place).limit(limit + 1)).all()
+    shown = rows[:limit]
+    return Page(
+        [row.id for row in shown],
+        [vector(row.features).tolist() for row in shown],
+        shown[-1].id if len(rows) > limit else None,
     )
 
 
-def present_catalogue(connection: Connection, row: Row[Any]) -> Catalogue | None:
-    """The catalogue of the bandit of this row of `bandits`, if it has one."""
-    return None if row.catalogue is None else catalogue_at(connection, row.id, row.catalogue)
+def _there(bandit: int, version: int) -> Any:
+    until = items.c.until.is_(None) | (items.c.until > version)
+    return (items.c.bandit == bandit) & (items.c.since <= version) & until
 
 
-def write_catalogue(connection: Connection, bandit: int, old: Catalogue | None, new: Catalogue) -> int:
-    """Make `new` the version after `old`; returns its number, which is `old`'s where nothing differs."""
+def _pieces(connection: Connection, query: Any) -> Iterator[Sequence[Row[Any]]]:
+    with connection.execute(query.execution_options(yield_per=READ)) as result:
+        yield from result.partitions()
+
+
+def _rows(rows: Sequence[Row[Any]]) -> Rows:
+    return Rows(
+        [row.id for row in rows],
+        vector(b"".join(row.features for row in rows)).reshape(len(rows), -1),
+        np.array([row.place for row in rows], dtype=np.int64),
+        np.array([row.number for row in rows], dtype=np.int64),
+    )
+
+
+# Writing
+
+
+class Version(NamedTuple):
+    """What a change leads to: the catalogue's version and how many items that has."""
+
+    catalogue: int
+    item_count: int
+
+
+def put_items(connection: Connection, row: Row[Any], ids: Sequence[str], features: Floats) -> Version:
+    """Add items to the catalogue of the bandit of this row, or give them other features.
+
+    Known ones keep their place, new ones come last; where nothing differs it is the same version.
+    """
+    version, count = (row.catalogue or 0) + 1, row.item_count or 0
+    _same_width(connection, row, features.shape[1])
+    present = _present(connection, row.id, ids)
+    wanted = {name: blob(vector) for name, vector in zip(ids, features, strict=True)}
+    new = [name for name in ids if name not in present]
+    other = [name for name, there in present.items() if there.features != wanted[name]]
+    if row.catalogue is not None and not new and not other:
+        return Version(row.catalogue, count)
+    count += len(new)
+    if count > MOST_ITEMS:
+        raise Refused(
+            "invalid", f"a catalogue has at most {MOST_ITEMS} items, this would have {count}", "ids"
+        )
+    places = {name: present[name].place for name in other}
+    if new:
+        last = connection.execute(
+            sa.select(sa.func.max(items.c.place)).where(items.c.bandit == row.id)
+        ).scalar()
+        places |= {name: i for i, name in enumerate(new, 0 if last is None else last + 1)}
+    _end(connection, [present[name].number for name in other], version)
+    _add(connection, row.id, version, places, wanted)
+    return Version(version, count)
+
+
+def remove_item(connection: Connection, row: Row[Any], name: str) -> Version:
+    """Take an item out of the catalogue of the bandit of this row."""
+    present = _present(connection, row.id, [name])
+    if name not in present:
+        raise Refused("unknown", f"item {name!r} is not in the catalogue", "item_id")
+    if row.item_count == 1:
+        text = f"item {name!r} is the last of the catalogue: archive the bandit instead"
+        raise Refused("conflict", text, "item_id")
+    _end(connection, [present[name].number], row.catalogue + 1)
+    return Version(row.catalogue + 1, row.item_count - 1)
+
+
+def replace_catalogue(connection: Connection, row: Row[Any], new: Catalogue) -> Version:
+    """Make `new` the catalogue of the bandit of this row; where nothing differs it is the same version."""
+    if (row.item_count or 0) > MOST_AT_ONCE:
+        text = (
+            f"catalogue: that of bandit {row.name!r} has {row.item_count} items, and one of more than "
+            f"{MOST_AT_ONCE} is not replaced at once: change its items (PUT and DELETE …/items)"
+        )
+        raise Refused("conflict", text, "catalogue")
+    old, count = present_catalogue(connection, row), new.count
+    wanted = {name: blob(vector) for name, vector in zip(new.ids, new.features, strict=True)}
     if old is None:
-        _add(connection, bandit, new, 1, {name: i for i, name in enumerate(new.ids)})
-        return 1
+        _add(connection, row.id, 1, {name: i for i, name in enumerate(new.ids)}, wanted)
+        return Version(1, count)
     if new.same_items(old):
-        return old.version
+        return Version(old.version, count)
     version = old.version + 1
-    kept = [name for name in new.ids if name in old.place]
-    place = dict(_places(connection, old))
-    if [name for name in old.ids if name in new.place] == kept == list(new.ids[: len(kept)]):
+    kept = [name for name in new.ids if name in old]
+    stand = [name for name in old.ids if name in new] == kept == list(new.ids[: len(kept)])
+    if stand and new.width == old.width:
         # The old ones stand as they stood, with new ones behind: only what differs is written.
-        last = max(place.values())
-        place |= {name: last + i for i, name in enumerate(new.ids[len(kept) :], 1)}
-        same = {
-            name
-            for name in kept
-            if np.array_equal(old.features[old.place[name]], new.features[new.place[name]])
-        }
-    else:
-        place, same = {name: i for i, name in enumerate(new.ids)}, set()
-    gone = [number for name, number in zip(old.ids, old.numbers, strict=True) if name not in same]
-    for part in parts(gone):
+        _end(connection, [old.number(old.row(name)) for name in old.ids if name not in new], version)
+        return put_items(connection, row, new.ids, new.features)._replace(catalogue=version, item_count=count)
+    _end(connection, [old.number(old.row(name)) for name in old.ids], version)
+    _add(connection, row.id, version, {name: i for i, name in enumerate(new.ids)}, wanted)
+    return Version(version, count)
+
+
+def _present(connection: Connection, bandit: int, ids: Sequence[str]) -> dict[str, Row[Any]]:
+    """The rows of those of the items called `ids` that are there now."""
+    query = sa.select(items).where((items.c.bandit == bandit) & items.c.until.is_(None))
+    found: dict[str, Row[Any]] = {}
+    for part in parts(ids):
+        found.update({row.id: row for row in connection.execute(query.where(items.c.id.in_(part)))})
+    return found
+
+
+def _same_width(connection: Connection, row: Row[Any], given: int) -> None:
+    one = sa.select(items.c.features).where((items.c.bandit == row.id) & items.c.until.is_(None)).limit(1)
+    found = connection.execute(one).scalar_one_or_none()
+    if found is not None and len(found) // 8 != given:
+        text = f"features: the items of this catalogue have {len(found) // 8} features, got {given}"
+        raise Refused("invalid", text, "features")
+
+
+def _end(connection: Connection, numbers: Sequence[int], version: int) -> None:
+    for part in parts(numbers):
         connection.execute(sa.update(items).where(items.c.number.in_(part)).values(until=version))
-    _add(connection, bandit, new, version, {name: place[name] for name in new.ids if name not in same})
-    return version
-
-
-def _places(connection: Connection, catalogue: Catalogue) -> Iterator[tuple[str, int]]:
-    for part in parts(catalogue.numbers):
-        query = sa.select(items.c.id, items.c.place).where(items.c.number.in_(part))
-        yield from ((row.id, row.place) for row in connection.execute(query))
 
 
 def _add(
-    connection: Connection, bandit: int, catalogue: Catalogue, since: int, place: dict[str, int]
+    connection: Connection, bandit: int, since: int, places: dict[str, int], features: dict[str, bytes]
 ) -> None:
-    """The items named in `place`."""
+    """The items named in `places`."""
     rows = [
-        {
-            "bandit": bandit,
-            "id": name,
-            "place": there,
-            "features": blob(catalogue.features[catalogue.place[name]]),
-            "since": since,
-        }
-        for name, there in place.items()
+        {"bandit": bandit, "id": name, "place": place, "features": features[name], "since": since}
+        for name, place in places.items()
     ]
     if rows:
         connection.execute(sa.insert(items), rows)

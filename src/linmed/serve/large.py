@@ -1,4 +1,4 @@
-"""Large bodies: decisions among many arms given by features, read without the interpreter's lock.
+"""Large bodies: arms given by features, or parts of a catalogue, read without the interpreter's lock.
 
 pydantic holds the lock from the first byte to the last, 5 ms for 1000 arms of 64 features, and as many
 requests as come keep everyone waiting so long. Arrow needs no lock and makes no object of each number. What
@@ -14,7 +14,7 @@ import pyarrow.json
 from pydantic import BaseModel
 
 from linmed.checks import Floats
-from linmed.serve.bodies import DecideBatch, DecideRequest
+from linmed.serve.bodies import CatalogueBody, DecideBatch, DecideRequest
 from linmed.serve.threads import Pool
 
 LARGE = 64 * 1024
@@ -26,6 +26,8 @@ _REQUEST = {
     "context": pa.list_(pa.float64()),
     "key": pa.string(),
 }
+
+_ITEMS = {"ids": pa.list_(pa.string()), "features": pa.list_(pa.list_(pa.float64()))}
 
 Body = TypeVar("Body", bound=BaseModel)
 
@@ -58,9 +60,21 @@ def _batch(body: bytes) -> DecideBatch | None:
     return DecideBatch.model_construct(decisions=requests)
 
 
+def _items(body: bytes) -> CatalogueBody | None:
+    table = _table(body, _ITEMS)
+    ids, rows = (table.column(name).combine_chunks() for name in _ITEMS)
+    if ids.null_count or rows.null_count:
+        return None
+    found = CatalogueBody.model_validate({"ids": ids.to_pylist()[0], "features": [[0.0]]})
+    ends = _numbers(rows.values.offsets, np.int32)
+    found.features = cast(Any, _matrix(_numbers(rows.values.values, np.float64), ends))
+    return found
+
+
 _READERS: dict[type[BaseModel], Callable[[bytes], BaseModel | None]] = {
     DecideRequest: _one,
     DecideBatch: _batch,
+    CatalogueBody: _items,
 }
 
 

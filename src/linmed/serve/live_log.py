@@ -1,6 +1,7 @@
 """The service's log as a `DecisionLog`, and as Parquet: one reading transaction, in batches, never whole."""
 
 import functools
+import math
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,6 @@ from numpy.typing import NDArray
 from sqlalchemy.engine import Connection, Row
 
 from linmed.checks import Floats
-from linmed.features import join
 from linmed.log import AT_ONCE, SCHEMA, Malformed, ragged, write_parquet
 from linmed.serve import store
 from linmed.serve.bandit import Bandit
@@ -29,11 +29,11 @@ _STORED = {  # what columns of the log are made from, where that is not the colu
     "decision_id": ("id",),
     "policy": ("version",),
     "version": ("absorbed",),
-    "probability": ("log_probability",),
-    "fallback": (),
+    "probability": ("log_probability", "fallback"),
+    "log_probability": ("log_probability", "fallback"),
     "probabilities": ("arm", "arm_count", "log_probability", "log_probabilities"),
     "features": ("features", "context"),
-    "arms": ("arms", "catalogue", "offered", "context"),
+    "arms": ("arms", "catalogue", "offered", "context", "fallback"),
 }
 
 
@@ -55,7 +55,9 @@ class LiveSource:
         self._own = (decisions.c.bandit == self.bandit.id) & (decisions.c.version > 0)
         unknown = {
             "probabilities": decisions.c.log_probabilities.is_(None),
-            "arms": decisions.c.arms.is_(None) & decisions.c.catalogue.is_(None),
+            # By route an item is found without making the arms of the others, which may be a million.
+            "arms": decisions.c.arms.is_(None)
+            & (decisions.c.catalogue.is_(None) | decisions.c.fallback.is_not(None)),
         }
         lacking = {
             name
@@ -64,7 +66,6 @@ class LiveSource:
                 sa.select(sa.exists(sa.select(1).where(self._own, absent)))
             ).scalar_one()
         }
-        lacking.add("fallback")  # every decision of the service has a probability
         self.columns = [name for name in SCHEMA.names if name not in lacking]
         self._versions = functools.lru_cache(maxsize=16)(
             functools.partial(catalogue_at, self.connection, self.bandit.id)
@@ -91,7 +92,7 @@ class LiveSource:
         last, moment = self.after, -sys.maxsize
         if "arms" in columns:
             largest = sa.select(sa.func.max(decisions.c.arm_count)).where(
-                decisions.c.bandit == self.bandit.id
+                (decisions.c.bandit == self.bandit.id) & decisions.c.fallback.is_(None)
             )
             widest = (self.connection.execute(largest).scalar() or 1) * self.bandit.dim
             rows = min(rows, max(1, AT_ONCE // widest))
@@ -130,16 +131,16 @@ class LiveSource:
         if name == "policy":
             return pa.array([f"{self._names[row.version]} v{row.version}" for row in rows], kind)
         if name == "probability":
-            return pa.array(np.exp([row.log_probability for row in rows]), kind)
+            return pa.array([None if row.fallback else math.exp(row.log_probability) for row in rows], kind)
+        if name == "log_probability":
+            return pa.array([None if row.fallback else row.log_probability for row in rows], kind)
         if name == "features":
-            return ragged([vector(store.played(row, self.bandit.map)) for row in rows], nested=False)
+            return ragged([vector(store.played(row, self.bandit.joining)) for row in rows], nested=False)
         if name == "probabilities":
             every = [log_probabilities(row._mapping) for row in rows]
             return ragged([None if one is None else np.exp(one) for one in every], nested=False)
         if name == "arms":
             return ragged([self._arms(row) for row in rows], nested=True)
-        if name == "fallback":
-            return pa.nulls(len(rows), kind)
         (stored,) = _STORED.get(name, (name,))
         return pa.array([getattr(row, stored) for row in rows], kind)
 
@@ -147,12 +148,13 @@ class LiveSource:
         """Every arm's features (K, d): the request's own, or made again from the catalogue it saw."""
         if row.arms is not None:
             return vector(row.arms).reshape(-1, self.bandit.dim)
-        if row.catalogue is None:
+        if row.catalogue is None or row.fallback is not None:
             return None
         features = self._versions(row.catalogue).features
         if row.offered is not None:
             features = features[unpack_places(row.offered)]
-        return join(features, np.empty(0) if row.context is None else unpack(row.context), self.bandit.map)
+        context = np.empty(0) if row.context is None else unpack(row.context)
+        return self.bandit.joining.join(features, context)
 
 
 def export(source: LiveSource, path: Path) -> int:

@@ -20,6 +20,8 @@ from linmed.serve import store
 from linmed.serve.bandit import Bandit
 from linmed.serve.database import Database, cause, trouble
 from linmed.serve.errors import Refused
+from linmed.serve.items import present_catalogue
+from linmed.serve.shelf import Catalogue
 from linmed.serve.threads import Pool
 
 logger = logging.getLogger("linmed.serve")
@@ -75,11 +77,11 @@ class Memory:
             known = self.by_name.get(name)
             if known is not None and known.revision >= max(revision, 1):
                 return known
-            if known is not None and known.adopts(await self.threads.run(self._described, name)):
+            if known is not None and known.adopts(await self.threads.run(self._described, known)):
                 return known
             self._missed = []
             try:
-                bandit, unsound = await self.threads.run(self._read, name)
+                bandit, unsound = await self.threads.run(self._read, name, known)
                 if unsound:
                     self.submit(functools.partial(self._forget, unsound))
                 store.fold(bandit, [row for row in self._missed if row.bandit == bandit.id])
@@ -92,13 +94,21 @@ class Memory:
         with self.database.reader.begin() as connection:
             return store.policy_of(store.the_bandit(connection, name))
 
-    def _described(self, name: str) -> Bandit:
+    def _described(self, known: Bandit) -> Bandit:
         with self.database.reader.begin() as connection:
-            return store.as_bandit(connection, store.the_bandit(connection, name))
+            row = store.the_bandit(connection, known.name)
+            found = store.as_bandit(connection, row, present_catalogue(connection, row, known.catalogue))
+        if found.router is not None:
+            found.router.after(known.router)
+        return found
 
-    def _read(self, name: str) -> tuple[Bandit, store.Rows]:
+    def _read(self, name: str, known: Bandit | None) -> tuple[Bandit, store.Rows]:
         with self.database.reader.begin() as connection:
-            bandit, unsound = recovered(connection, store.the_bandit(connection, name))
+            row = store.the_bandit(connection, name)
+            catalogue = present_catalogue(connection, row, None if known is None else known.catalogue)
+            bandit, unsound = recovered(connection, row, catalogue)
+        if known is not None and bandit.router is not None:
+            bandit.router.after(known.router)
         bandit.warm_up()
         return bandit, unsound
 
@@ -175,7 +185,9 @@ def _broken(name: str) -> Refused:
     return Refused("unavailable", text, retry_after=math.ceil(RETRY))
 
 
-def recovered(connection: Connection, row: Row[Any]) -> tuple[Bandit, store.Rows]:
+def recovered(
+    connection: Connection, row: Row[Any], catalogue: Catalogue | None = None
+) -> tuple[Bandit, store.Rows]:
     """The bandit of this row of `bandits`: the newest sound snapshot or its origin, then the rewards.
 
     Also the snapshots that were passed over. Whatever is wrong with one, the log has everything.
@@ -183,7 +195,7 @@ def recovered(connection: Connection, row: Row[Any]) -> tuple[Bandit, store.Rows
     unsound: list[Row[Any]] = []
     last = store.last_seq(connection, row.id)
     for snapshot in store.newest_snapshots(connection, row.id, row.version):
-        bandit = store.as_bandit(connection, row)  # each with a state of its own: a bad one may be half read
+        bandit = store.as_bandit(connection, row, catalogue)  # a state of its own: it may be half read
         try:
             _check(snapshot, row.version, last)
             bandit.load(snapshot.state, snapshot.seq)
@@ -192,7 +204,7 @@ def recovered(connection: Connection, row: Row[Any]) -> tuple[Bandit, store.Rows
             logger.warning("snapshot %d of bandit %s is passed over: %s", snapshot.seq, row.name, error)
             unsound.append(snapshot)
     else:
-        bandit = store.as_bandit(connection, row)
+        bandit = store.as_bandit(connection, row, catalogue)
         if (origin := store.origin(connection, bandit.id)) is not None:
             bandit.load(origin, 0)
     store.fold_log(connection, bandit)

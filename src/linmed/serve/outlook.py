@@ -6,12 +6,13 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from linmed.checks import Floats
-from linmed.features import join
+from linmed import checks
+from linmed.checks import Floats, Ints
 from linmed.policies import Forgetful
 from linmed.serve.bandit import Bandit
 from linmed.serve.database import decisions
 from linmed.serve.numbers import unpack
+from linmed.serve.shelf import Catalogue
 
 RECENT = 2000
 """Decisions behind the shares."""
@@ -19,6 +20,8 @@ CONTEXTS = 200
 """Decisions behind the mean context."""
 SHOWN = 100
 """Arms that are shown, those with the largest estimates."""
+PART = 2**14
+"""Items whose arms are made at once."""
 
 
 def recent_arms(connection: Connection, bandit: int) -> dict[str, float]:
@@ -51,48 +54,68 @@ def context_size(bandit: Bandit) -> int:
     """How many numbers a context has."""
     if bandit.catalogue is None:
         return 0
-    width: int = bandit.catalogue.features.shape[1]
-    return bandit.dim // width if bandit.map == "outer" else bandit.dim - width
+    return bandit.joining.products(bandit.catalogue.width).context_width
 
 
 def outlook(bandit: Bandit, state: Any, context: Floats | None, shares: dict[str, float]) -> dict[str, Any]:
     """Every arm's estimate, at a context where arms depend on one.
 
-    Both maps are affine in the context: the estimate at the mean context is the mean of the estimates.
+    All maps are affine in the context: the estimate at the mean context is the mean of the estimates.
     """
-    needed = context_size(bandit)
+    needed, fields = context_size(bandit), bandit.features
     found: dict[str, Any] = {
         "policy": bandit.policy.name,
         "forgets": isinstance(bandit.policy, Forgetful),
         "rewards": int(state.count[0]),
         "count": 0,
         "context_size": needed,
+        "context_fields": None if fields is None else sorted(fields.context_side.fields),
         "context": None if context is None or not needed else context.tolist(),
         "reward_range": bandit.reward_range,
         "arms": [],
     }
     if bandit.catalogue is None:
         return found
-    ids, features = bandit.catalogue.ids, bandit.catalogue.features
-    found["count"] = len(ids)
-    order: Any = np.arange(len(ids))
+    catalogue = bandit.catalogue
+    found["count"] = catalogue.count
+    user = np.empty(0) if context is None else context
     estimates, predicted = None, None
     if needed == 0 or context is not None:
-        vectors = join(features, np.empty(0) if context is None else context, bandit.map)
-        scores = bandit.policy.expected(state, vectors)
-        order = np.argsort(-scores, kind="stable")
-        predicted = bandit.policy.predict(state, vectors[order[:SHOWN]])
-        estimates = scores[order[:SHOWN]] if predicted is None else predicted.mean
-    for rank, place in enumerate(order[:SHOWN]):
+        best = largest(catalogue, bandit, state, user)
+        vectors = bandit.joining.join(catalogue.matrix[best], user)
+        predicted = bandit.policy.predict(state, vectors)
+        estimates = bandit.policy.expected(state, vectors) if predicted is None else predicted.mean
+    else:
+        best = catalogue.order[:SHOWN]
+    for rank, row in enumerate(best.tolist()):
+        name = catalogue.id(row)
         found["arms"].append(
             {
-                "id": ids[place],
-                "place": int(place),
-                "features": features[place].tolist(),
+                "id": name,
+                "place": int(catalogue.ranks[row]),
+                "features": catalogue.matrix[row].tolist(),
                 "estimate": None if estimates is None else float(estimates[rank]),
                 "lower": None if predicted is None else float(predicted.lower[rank]),
                 "upper": None if predicted is None else float(predicted.upper[rank]),
-                "share": shares.get(ids[place], 0.0),
+                "share": shares.get(name, 0.0),
             }
         )
     return found
+
+
+def largest(catalogue: Catalogue, bandit: Bandit, state: Any, context: Floats) -> Ints:
+    """The rows of the items with the largest estimates, the largest first; of equal ones the first offered.
+
+    A part of the items at a time: of a large catalogue all arms at once would be as large again.
+    """
+    scores = np.full(catalogue.used, -np.inf)
+    for start in range(0, catalogue.used, PART):
+        part = slice(start, start + PART)
+        vectors = checks.for_kernels(bandit.joining.join(catalogue.matrix[part], context))
+        scores[part] = np.where(catalogue.live[part], bandit.policy.expected(state, vectors), -np.inf)
+    if catalogue.count > SHOWN:
+        least = np.partition(scores, -SHOWN)[-SHOWN]
+        rows = np.flatnonzero(scores >= least)
+    else:
+        rows = catalogue.order
+    return rows[np.lexsort((catalogue.ranks[rows], -scores[rows]))][:SHOWN]

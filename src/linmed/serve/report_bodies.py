@@ -66,7 +66,8 @@ def _known_or_trained(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
     except ValidationError:
         told = {"example": json.dumps(EXAMPLES["targets"][1]), "reason": f"it is {shown(value)}"}
         message = (
-            'must be "uniform", "logged", "greedy", an arm such as "arm:0", or a policy such as {example}'
+            'must be "uniform", "logged", "greedy", an arm such as "arm:0", an item such as "item:red", or a '
+            "policy such as {example}"
         )
         if isinstance(value, dict):
             message = "must be such as {example}"
@@ -77,7 +78,7 @@ def _known_or_trained(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
         raise PydanticCustomError(TOLD, message + ": {reason}", told) from None
 
 
-Known = Annotated[str, Field(pattern=r"^(uniform|logged|greedy|arm:[0-9]{1,9})$")]
+Known = Annotated[str, Field(pattern=r"^(uniform|logged|greedy|arm:[0-9]{1,9}|item:[^\x00]{1,200})$")]
 Target = Annotated[Known | TrainedTarget, WrapValidator(_known_or_trained)]
 
 
@@ -237,6 +238,7 @@ class OutlookView(BaseModel):
     rewards: int = Field(description="Behind the estimates.")
     count: int = Field(description="Arms in the catalogue.")
     context_size: int
+    context_fields: list[str] | None = Field(description="Of a context, where the bandit has features.")
     context: list[float] | None = Field(
         description="The mean of the recent contexts, for which the estimates are, where arms depend on one."
     )

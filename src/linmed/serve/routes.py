@@ -18,12 +18,12 @@ from sqlalchemy.engine import Connection
 
 from linmed.serve import bodies, reports, store
 from linmed.serve.answers import Json
-from linmed.serve.changes import bandit_view, shown
+from linmed.serve.changes import bandit_view
 from linmed.serve.decisions import view
 from linmed.serve.drifts import DriftView, drift
 from linmed.serve.engine import unknown_decision
 from linmed.serve.errors import Refused
-from linmed.serve.items import catalogue_at
+from linmed.serve.items import page
 from linmed.serve.outlook import context_size, mean_context, outlook, recent_arms
 from linmed.serve.report_bodies import (
     EvaluateRequest,
@@ -105,18 +105,21 @@ async def archive_bandit(server: Server, name: str) -> Any:
     return await server.bandits.change(name, bodies.BanditChange(archived=True))
 
 
-async def read_catalogue(server: Server, name: str) -> Any:
-    """The items as they are now."""
-    return await server.reading(catalogue_view, name)
+async def read_catalogue(server: Server, name: str, wanted: bodies.PageQuery) -> Any:
+    """The items as they are now, in parts where they are many."""
+    return await server.reading(catalogue_view, name, None, wanted)
 
 
-async def read_version(server: Server, name: str, version: int) -> Any:
+async def read_version(server: Server, name: str, version: int, wanted: bodies.PageQuery) -> Any:
     """The items as a decision saw them: `catalogue_version` says in which version."""
-    return await server.reading(catalogue_view, name, version)
+    return await server.reading(catalogue_view, name, version, wanted)
 
 
 async def put_items(server: Server, name: str, given: bodies.CatalogueBody) -> Any:
-    """Add items, or change their features: what is not named stays. Gives the next version."""
+    """Add items, or change their features: what is not named stays. Gives the next version.
+
+    A large catalogue comes in parts, each of which costs what it has, not what the catalogue has.
+    """
     return await server.bandits.change_items(name, given)
 
 
@@ -132,15 +135,18 @@ async def delete_item(server: Server, name: str, item_id: str) -> Any:
     return await server.bandits.remove_item(name, item_id)
 
 
-def catalogue_view(connection: Connection, name: str, version: int | None = None) -> dict[str, Any]:
-    """A version of a catalogue, or the present one, as the API shows it."""
+def catalogue_view(
+    connection: Connection, name: str, version: int | None, wanted: bodies.PageQuery
+) -> dict[str, Any]:
+    """A part of a version of a catalogue, or of the present one, as the API shows it."""
     row = store.the_bandit(connection, name)
     if row.catalogue is None:
         raise Refused("unknown", f"bandit {name!r} has no catalogue")
     if version is not None and version > row.catalogue:
         text = f"version: the catalogue of bandit {name!r} is at version {row.catalogue}"
         raise Refused("unknown", text, "version")
-    return shown(catalogue_at(connection, row.id, version or row.catalogue))
+    version = version or row.catalogue
+    return {"version": version, **page(connection, row.id, version, wanted.limit, wanted.after)._asdict()}
 
 
 # Decisions and rewards
@@ -264,8 +270,26 @@ BANDITS = (
     Route("DELETE", "/{name}", archive_bandit, bodies.BanditView, None, "admin"),
 )
 CATALOGUE = (
-    Route("GET", "/{name}/catalogue", read_catalogue, bodies.CatalogueView, None, "read"),
-    Route("GET", "/{name}/catalogue/{version}", read_version, bodies.CatalogueView, None, "read"),
+    Route(
+        "GET",
+        "/{name}/catalogue",
+        read_catalogue,
+        bodies.CatalogueView,
+        None,
+        "read",
+        asks=bodies.PageQuery,
+        long=True,
+    ),
+    Route(
+        "GET",
+        "/{name}/catalogue/{version}",
+        read_version,
+        bodies.CatalogueView,
+        None,
+        "read",
+        asks=bodies.PageQuery,
+        long=True,
+    ),
     Route("PUT", "/{name}/items", put_items, bodies.VersionView, bodies.CatalogueBody, "admin"),
     Route("PUT", "/{name}/items/{item_id:path}", put_item, bodies.VersionView, bodies.ItemBody, "admin"),
     Route("DELETE", "/{name}/items/{item_id:path}", delete_item, bodies.VersionView, None, "admin"),

@@ -13,14 +13,15 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
 from linmed.checks import Floats
-from linmed.features import join
+from linmed.features import Features
 from linmed.policies import Policy
 from linmed.serve.bandit import Bandit
-from linmed.serve.catalogue import Catalogue, Map
 from linmed.serve.database import bandits, decisions, items, now, origins, policies, rewards, snapshots
 from linmed.serve.errors import Refused
-from linmed.serve.items import present_catalogue, write_catalogue
+from linmed.serve.items import present_catalogue, replace_catalogue
+from linmed.serve.joining import Joining
 from linmed.serve.numbers import blob, parts, unpack, vector
+from linmed.serve.shelf import Catalogue
 
 FOLD_ROWS = 10_000
 KEPT_SNAPSHOTS = 2
@@ -67,21 +68,25 @@ def policy_of(row: Row[Any]) -> Policy:
     return Policy.from_dict(json.loads(row.config))
 
 
-def as_bandit(connection: Connection, row: Row[Any]) -> Bandit:
-    """The bandit in memory, before any reward."""
-    settings = json.loads(row.settings)
+def as_bandit(connection: Connection, row: Row[Any], catalogue: Catalogue | None = None) -> Bandit:
+    """The bandit in memory, before any reward; without its items unless they are given, or it needs them."""
+    settings, policy = json.loads(row.settings), policy_of(row)
+    features = settings.get("features")
+    if catalogue is None and not policy.learns_from_arms:
+        catalogue = present_catalogue(connection, row)
     return Bandit(
         id=row.id,
         name=row.name,
         dim=row.dim,
-        policy=policy_of(row),
+        policy=policy,
         version=row.version,
         revision=row.revision,
         archived=row.archived,
         log_arms=settings["log_arms"],
         map=settings["map"],
+        features=None if features is None else Features.from_dict(features),
         reward_range=None if settings["reward_range"] is None else tuple(settings["reward_range"]),
-        catalogue=present_catalogue(connection, row),
+        catalogue=catalogue,
     )
 
 
@@ -95,13 +100,13 @@ def add_bandit(
 ) -> None:
     """A new bandit with version 1 of its policy and of its catalogue."""
     values = {"name": name, "dim": dim, "settings": settings, "version": 1, "revision": 1, "archived": False}
-    listed = None if catalogue is None else 1
-    result = connection.execute(sa.insert(bandits).values(**values, catalogue=listed, created=now()))
+    result = connection.execute(sa.insert(bandits).values(**values, created=now()))
     assert result.inserted_primary_key is not None
     number = result.inserted_primary_key[0]
     add_policy(connection, number, 1, policy)
     if catalogue is not None:
-        write_catalogue(connection, number, None, catalogue)
+        written = replace_catalogue(connection, the_bandit(connection, name), catalogue)
+        connection.execute(sa.update(bandits).where(bandits.c.id == number).values(**written._asdict()))
 
 
 def add_policy(connection: Connection, bandit: int, version: int, policy: Policy) -> None:
@@ -271,13 +276,13 @@ def reward_values(connection: Connection, bandit: int) -> Iterator[Floats]:
             yield np.array(rows, dtype=np.float64)
 
 
-def played(row: Any, map: Map) -> bytes:
+def played(row: Any, joining: Joining) -> bytes:
     """The arm of a decision (d,), as `blob` writes it: the request's own, or made again from its item."""
     if row.item is None:
         features: bytes = row.features
         return features
     context = np.empty(0) if row.context is None else unpack(row.context)
-    return blob(join(vector(row.item)[None], context, map))
+    return blob(joining.join(vector(row.item)[None], context))
 
 
 def fold(bandit: Bandit, rows: Rows) -> None:
@@ -285,7 +290,7 @@ def fold(bandit: Bandit, rows: Rows) -> None:
     fresh = [row for row in rows if row.seq > bandit.seq]
     wanted = [row for row in fresh if bandit.absorbs(row.version)]
     if wanted:
-        content = b"".join(row.kept if bandit.keeps else played(row, bandit.map) for row in wanted)
+        content = b"".join(row.kept if bandit.keeps else played(row, bandit.joining) for row in wanted)
         values = np.array([row.reward for row in wanted], dtype=np.float64)
         times = np.array([row.decided for row in wanted], dtype=np.float64) / 1e6
         bandit.fold(vector(content).reshape(len(wanted), bandit.dim), values, times)

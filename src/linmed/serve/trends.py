@@ -203,18 +203,21 @@ def weights(connection: Connection, bandit: int) -> dict[str, Any]:
     bound, played, total = BettingLower(Weights.REFUTED), Played(), 0.0
     curve: list[dict[str, Any]] = []
     query = (
-        sa.select(*decisions.c["arm", "arm_count", "log_probability"])
+        sa.select(*decisions.c["arm", "arm_count", "log_probability"], decisions.c.fallback.is_(True))
         .where(decisions.c.bandit == bandit)
         .order_by(decisions.c.number)
     )
     ends = cuts()
     with connection.execution_options(yield_per=ROWS).execute(query) as result:
         while rows := result.fetchmany(next(ends) - bound.count):
-            arm, count, log_p = (np.array(column) for column in zip(*rows, strict=True))
+            arm, count, log_p, fallback = (np.array(column) for column in zip(*rows, strict=True))
+            told = ~fallback.astype(
+                bool
+            )  # of fallbacks nobody knows how probable they were: they weigh nothing
             with np.errstate(all="ignore"):
-                weight = np.exp(-log_p) / count
+                weight = np.where(told, np.exp(-log_p) / count, 0.0)
                 bound.add(Side(weight, np.zeros(weight.size)))
-                played.add(arm.astype(np.int64), np.exp(log_p))
+                played.add(arm[told].astype(np.int64), np.exp(log_p[told]))
             total += float(weight.sum())
             point = {"n": bound.count, "estimate": number(total / bound.count), "lower": number(bound.lower)}
             curve.append({**point, "upper": None})

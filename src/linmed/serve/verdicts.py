@@ -7,11 +7,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy.engine import Connection
 
 from linmed.checks import BadValue, Floats
-from linmed.features import join
 from linmed.policies.models import ModelPolicy
-from linmed.serve.bandit import Bandit
-from linmed.serve.bodies import ARMS, ArmId, Finite, example
-from linmed.serve.catalogue import Offer
+from linmed.serve.bandit import Bandit, few
+from linmed.serve.bodies import ARMS, ArmId, Context, Finite, example
+from linmed.serve.catalogue import MOST_AT_ONCE, Whole, from_catalogue
 from linmed.serve.errors import Refused, refusing
 from linmed.serve.outlook import SHOWN, context_size, mean_context
 from linmed.serve.server import Server
@@ -40,7 +39,7 @@ class VerdictRequest(BaseModel):
     arm_ids: list[ArmId] | None = Field(
         default=None, min_length=1, description="Ids in the catalogue; or, with `arms`, names for them."
     )
-    context: list[Finite] | None = Field(default=None, description="Joined to the catalogue's items.")
+    context: Context | None = Field(default=None, description="Joined to the catalogue's items.")
     delta: float = Delta
     epsilon: float = Epsilon
 
@@ -92,12 +91,15 @@ async def catalogue_verdict(server: Server, name: str, wanted: VerdictQuery) -> 
         with refusing():
             if bandit.catalogue is None:
                 raise Refused("invalid", f"bandit {name!r} has no catalogue: POST the arms to be compared")
+            if bandit.catalogue.count > MOST_AT_ONCE:
+                text = f"{bandit.catalogue.count} items are too many at once: POST the arm_ids of at most"
+                raise Refused("invalid", f"{text} {server.settings.max_arms}")
             context = mean_context(connection, bandit) if needed else np.empty(0)
-            if context is None and bandit.map == "plain":
+            if context is None and bandit.joining.separate(bandit.catalogue.width):
                 context = np.zeros(needed)  # appended to every item alike, it makes none of them better
             if context is None:
                 raise Refused("invalid", "no context has come yet: POST one")
-            vectors = join(bandit.catalogue.features, context, bandit.map)
+            vectors = bandit.joining.join(bandit.catalogue.features, context)
             return answer(bandit, state, vectors, bandit.catalogue.ids, context, wanted.delta, wanted.epsilon)
 
     return await server.reading(found)
@@ -110,7 +112,10 @@ async def given_verdict(server: Server, name: str, wanted: VerdictRequest) -> An
 
     def found(connection: Connection) -> dict[str, Any]:
         with refusing():
-            offer: Offer = bandit.offer(wanted.arms, wanted.arm_ids, wanted.context, server.settings.max_arms)
+            offer = bandit.offer(wanted.arms, wanted.arm_ids, wanted.context, server.settings.max_arms)
+            if isinstance(offer, Whole):
+                few("arm_ids", offer.catalogue.count, server.settings.max_arms)
+                offer = from_catalogue(offer.catalogue, None, wanted.context, bandit.joining)
             ids = offer.ids or tuple(map(str, range(len(offer.vectors))))
             return answer(bandit, state, offer.vectors, ids, offer.context, wanted.delta, wanted.epsilon)
 

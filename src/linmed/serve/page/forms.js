@@ -100,9 +100,22 @@ export function fit(outlook) {
   find("try").elements[3].disabled = !outlook;
   find("try").reset();
   find("try-problem").textContent = "";
-  if (outlook?.context_size) {
+  if (outlook?.context_fields) {
+    find("try-user").firstElementChild.textContent = `Context: JSON with the fields ${outlook.context_fields.join(", ")}`;
+    find("try-context").value = "{}";
+  } else if (outlook?.context_size) {
     find("try-user").firstElementChild.textContent = `Context: ${outlook.context_size} numbers, with commas`;
     find("try-context").value = (outlook.context ?? Array(outlook.context_size).fill(0)).map((x) => +x.toFixed(3)).join(", ");
+  }
+}
+
+// Numbers, or an object where the bandit has features: the service says what is wrong with its fields.
+function context(text) {
+  if (!text.trim().startsWith("{")) return numbers(text, "context");
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new Error("context: this is no JSON; an object is {\"field\": value, …}");
   }
 }
 
@@ -111,7 +124,7 @@ function wanted() {
   const ids = find("try-arm-ids").value.split(",").map((id) => id.trim()).filter((id) => id);
   if (!find("try-ids").hidden && ids.length) body.arm_ids = ids;
   if (!find("try-features").hidden) body.arms = lines(find("try-arms").value).map((line) => numbers(line, "arms"));
-  if (!find("try-user").hidden) body.context = numbers(find("try-context").value, "context");
+  if (!find("try-user").hidden) body.context = context(find("try-context").value);
   return body;
 }
 
@@ -135,7 +148,9 @@ export function prepareTrial(chosen, read) {
 function showDecision(path, outlook, body, decision, chosen, read) {
   const listed = Object.fromEntries(outlook.arms.map((one) => [one.place, one.id]));
   const name = decision.arm_id ?? `arm ${decision.arm}`;
-  const said = make("p", {}, "Decided for ", make("strong", {}, name), `, which had the probability ${percent(decision.probability)}.`);
+  const said = make("p", {}, "Decided for ", make("strong", {}, name), decision.fallback
+    ? ", the best item known, because the one that was proposed was not accepted; such a decision has no probability."
+    : `, which had the probability ${percent(decision.probability)}.`);
   const found = [said];
   if (decision.probabilities) {
     const rows = decision.probabilities.map((p, i) => ({ p, i, id: i === decision.arm ? name : body.arm_ids?.[i] ?? listed[i] ?? `arm ${i}` }));

@@ -1,0 +1,93 @@
+"""Decisions among a whole catalogue, however large: `linmed.routes` for each version that is served."""
+
+import copy
+import threading
+from typing import Any, cast
+
+import numpy as np
+
+from linmed.checks import BadValue, Floats
+from linmed.features import Scan
+from linmed.policies import CatalogueMED
+from linmed.routes import UNIFORMS, Routed, Routes
+from linmed.serve.joining import Joining
+from linmed.serve.settings import LARGEST
+from linmed.serve.shelf import Catalogue
+
+SCANNED = 200
+"""Numbers that an index goes through in the time that a policy takes for one."""
+ROUTED = 3000
+"""Numbers of arms in the time of which a decision by route is made among few items."""
+
+
+class Router:
+    """The routes of one version of a catalogue. Index and coreset are made by the first who needs them."""
+
+    def __init__(self, policy: CatalogueMED, catalogue: Catalogue, joining: Joining):
+        self.policy, self.catalogue, self.joining = policy, catalogue, joining
+        self._before: Router | None = None
+        self._made: Routes | None = None
+        self._lock = threading.Lock()
+
+    def after(self, before: "Router | None") -> None:
+        """Take over what can be used of an earlier version; made now if that one is in use.
+
+        Then those who decide do not wait for it: the earlier version serves meanwhile.
+        """
+        if before is None or before is self:
+            return
+        self._before = before if before.used else before._before
+        if before.used:
+            self.routes()
+
+    @property
+    def used(self) -> bool:
+        """Whether index and coreset are there."""
+        return self._made is not None
+
+    def routes(self) -> Routes:
+        """Ready to decide."""
+        with self._lock:
+            if self._made is None:
+                self._made = self._make()
+                self._before = None
+            return self._made
+
+    def _make(self) -> Routes:
+        before, index, coreset = self._before, Scan(), None
+        if before is not None and before.catalogue.precedes(self.catalogue):
+            old = before.routes()
+            coreset = old.coreset
+            if self.catalogue.largest <= before.catalogue.largest:
+                # Rows larger than all before would have the index write all of them anew, in units in
+                # which the earlier one, that goes on serving, does not read them.
+                index = copy.copy(cast(Scan, old.index))
+        made = Routes(self.policy, cast(Any, self.catalogue), index, self._lift, coreset)
+        made.follow()
+        return made
+
+    def _lift(self, context: Floats) -> tuple[Floats, Floats]:
+        return self.joining.products(self.catalogue.width).lift(context)
+
+    def check(self, context: Floats) -> None:
+        """Refuse a context whose products with items may be larger than the service accepts."""
+        largest = self.catalogue.largest * max(1.0, float(np.abs(context).max(initial=0.0)))
+        if largest > LARGEST:
+            text = f"context: its products with items may be {largest:g}; at most {LARGEST:g} is accepted"
+            raise BadValue("context", text)
+
+    @property
+    def numbers(self) -> int:
+        """Numbers of arms in the time of which a decision is made."""
+        return ROUTED + self.catalogue.used * self.catalogue.width // SCANNED
+
+    def decide(self, state: Any, noise: Floats, context: Floats) -> Routed:
+        """One decision.  noise (4,), context (c,)."""
+        return self.routes().decide(state, noise, context)
+
+
+def warm_up(policy: CatalogueMED) -> None:
+    """Compile what a decision by route needs, on three items."""
+    joining, items = Joining(2), Catalogue.of(("a", "b", "c"), np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]))
+    router = Router(policy, items, joining)
+    router.decide(policy.start(1, 2), np.full(UNIFORMS, 0.5), np.empty(0))

@@ -1,0 +1,205 @@
+"""The items of a catalogue in memory: rows that are appended and never change, and the versions of them.
+
+The rows are those of the table `items`. A row says since which version it is there and until which, so that
+every version from the first that was read on can be seen at any time, while the next ones are put behind it
+by another thread; a change costs what it changes, not what there is.
+"""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from linmed.checks import BadValue, Floats, Ints
+from linmed.features import Items
+
+NEVER = 2**31 - 1
+"""The version until which a row is there that is still there."""
+ROOM = 1024
+"""Rows for which there is room at least. When more than these and most of all are gone, they are given up."""
+
+
+class Rows(NamedTuple):
+    """Rows to be put on a shelf, in any order."""
+
+    ids: Sequence[str]
+    features: Floats  # (n, f)
+    places: Ints
+    """By which items are ordered."""
+    numbers: Ints
+    """In the database: what a decision refers to."""
+    gone: Sequence[str] = ()
+    """Items whose rows are there no more: removed, or changed and among `ids` too."""
+
+
+class Shelf:
+    """All rows, of whatever version. One thread at a time may `put`; any may look at a version meanwhile."""
+
+    def __init__(self, width: int, room: int = 0):
+        room += room // 8 + ROOM  # what nobody has written to takes no memory
+        self.version = self.used = self.count = 0
+        self.largest = 0.0
+        """In size, of all that was ever there."""
+        self.ids: list[str] = []
+        self.features = np.empty((room, width))
+        self.places, self.numbers, self.before = (np.empty(room, dtype=np.int64) for _ in range(3))
+        self.until = np.empty(room, dtype=np.int64)
+        self.newest: dict[str, int] = {}
+        """The newest row of every id, `before` that of the id's row before, or -1."""
+
+    def put(self, rows: Rows, version: int) -> None:
+        """Rows that are there since `version`, and some that are not any more."""
+        first, end = self.used, self.used + len(rows.ids)
+        if end > len(self.features):
+            self._grow(end)
+        self.features[first:end], self.places[first:end] = rows.features, rows.places
+        self.largest = max(self.largest, float(np.abs(rows.features).max(initial=0.0)))
+        self.numbers[first:end], self.until[first:end] = rows.numbers, NEVER
+        self.before[first:end] = [self.newest.get(name, -1) for name in rows.ids]
+        self.until[[self.newest[name] for name in rows.gone]] = version
+        self.ids.extend(rows.ids)
+        self.count += len(rows.ids) - len(rows.gone)
+        self.used, self.version = end, version
+        self.newest.update(zip(rows.ids, range(first, end), strict=True))  # last: who finds it finds the rest
+
+    def _grow(self, end: int) -> None:
+        """Others may be looking at the arrays: they are copied."""
+        for name in ("features", "places", "numbers", "before", "until"):
+            old = getattr(self, name)
+            new = np.empty((end + end // 2, *old.shape[1:]), dtype=old.dtype)
+            new[: self.used] = old[: self.used]
+            setattr(self, name, new)
+
+    def now(self) -> "Catalogue":
+        """The version that was put last; from a shelf of its own where most rows are gone."""
+        found = Catalogue(self)
+        return found.again() if self.used - self.count > max(ROOM, self.count) else found
+
+
+class Catalogue:
+    """One version of the items. Rows that are not `live` are no part of it."""
+
+    def __init__(self, shelf: Shelf):
+        self.version, self.used, self.count = shelf.version, shelf.used, shelf.count
+        self.largest = shelf.largest
+        """No number is larger in size."""
+        self._shelf, self._until, self._places = shelf, shelf.until, shelf.places
+        self._numbers, self.matrix = shelf.numbers, shelf.features[: shelf.used]
+
+    @classmethod
+    def of(
+        cls, ids: Sequence[str], features: Floats, version: int = 0, numbers: Ints | None = None
+    ) -> "Catalogue":
+        """These items in this order."""
+        shelf, places = Shelf(features.shape[1], len(ids)), np.arange(len(ids))
+        shelf.put(Rows(ids, features, places, places if numbers is None else numbers), version)
+        return cls(shelf)
+
+    def again(self) -> "Catalogue":
+        """The same version without the rows that are gone."""
+        rows = np.flatnonzero(self.live)
+        ids = [self._shelf.ids[row] for row in rows]
+        shelf = Shelf(self.width, len(rows))
+        shelf.put(Rows(ids, self.matrix[rows], self._places[rows], self._numbers[rows]), self.version)
+        return Catalogue(shelf)
+
+    def put(self, rows: Rows, version: int) -> "Catalogue":
+        """The version after this one, which must be the newest that was read."""
+        self._shelf.put(rows, version)
+        return self._shelf.now()
+
+    def latest(self) -> "Catalogue":
+        """The newest version that was read."""
+        return self._shelf.now()
+
+    @property
+    def newest(self) -> int:
+        """The version up to which rows were read."""
+        return self._shelf.version
+
+    @cached_property
+    def _items(self) -> Items:
+        return Items(self._shelf.ids, self.matrix, self.live, self.count, self.version)
+
+    def snapshot(self) -> Items:
+        """This version, as `linmed.routes` asks for it; its places are rows."""
+        return self._items
+
+    def precedes(self, later: "Catalogue") -> bool:
+        """Whether `later` has the same rows, and perhaps more."""
+        return self._shelf is later._shelf and self.used <= later.used
+
+    @property
+    def width(self) -> int:
+        """Features of an item."""
+        return int(self.matrix.shape[1])
+
+    @cached_property
+    def live(self) -> NDArray[np.bool_]:
+        """Which rows are part of this version, (used,)."""
+        return self._until[: self.used] > self.version
+
+    @cached_property
+    def order(self) -> Ints:
+        """The rows of the items in the order in which they are offered, (count,)."""
+        rows = np.flatnonzero(self.live)
+        places = self._places[rows]
+        return rows if (places[1:] > places[:-1]).all() else rows[np.argsort(places, kind="stable")]
+
+    @cached_property
+    def features(self) -> Floats:
+        """Of the items in their order, (count, f)."""
+        order = self.order
+        whole = self.count == self.used and (order == np.arange(self.used)).all()
+        return self.matrix if whole else self.matrix[order]
+
+    @cached_property
+    def ids(self) -> tuple[str, ...]:
+        """In the same order."""
+        names = self._shelf.ids
+        return tuple(names[row] for row in self.order)
+
+    @cached_property
+    def ranks(self) -> Ints:
+        """As which item, in their order, that of each row is offered, (used,); −1 where there is none."""
+        found = np.full(self.used, -1)
+        found[self.order] = np.arange(self.count)
+        return found
+
+    def id(self, row: int) -> str:
+        """The item of a row."""
+        return self._shelf.ids[row]
+
+    def number(self, row: int) -> int:
+        """Of this row in the database."""
+        return int(self._numbers[row])
+
+    def row(self, name: str) -> int:
+        """Where the item called `name` is, or -1."""
+        row = self._shelf.newest.get(name, -1)
+        while row >= self.used:  # of a later version
+            row = int(self._shelf.before[row])
+        return row if row >= 0 and self._until[row] > self.version else -1
+
+    def __contains__(self, name: str) -> bool:
+        return self.row(name) >= 0
+
+    def place(self, row: int) -> int:
+        """By which the item of a row is ordered: it keeps it as long as it is there."""
+        return int(self._places[row])
+
+    def places(self, wanted: Sequence[str]) -> NDArray[np.uint32]:
+        """As which items, in their order, those called `wanted` are offered."""
+        if not wanted:
+            raise BadValue("arm_ids", "arm_ids is empty: at least one arm is needed")
+        rows = [self.row(name) for name in wanted]
+        if min(rows) < 0:
+            i = rows.index(-1)
+            raise BadValue(f"arm_ids[{i}]", f"arm_ids[{i}]: {wanted[i]!r} is not in the catalogue")
+        return self.ranks[rows].astype(np.uint32)
+
+    def same_items(self, other: "Catalogue") -> bool:
+        """Whether `other` has the same items in the same order."""
+        return self.ids == other.ids and np.array_equal(self.features, other.features)
