@@ -153,16 +153,15 @@ def play(world: World, rng: np.random.Generator, logs: int, rounds: int, keep: b
     return Played(arms.astype(np.int64), probabilities, rewards, routes)
 
 
-class Known(NamedTuple):
+class Known:
     """The laws of one log, for `complete`: version t is decision t's, as every reward came at once."""
 
-    world: World
-    routes: list[Routes]
-    log: int
+    def __init__(self, world: World, routes: list[Routes], log: int):
+        self._laws = [one.law(world.items, log) for one in routes]
 
     def probabilities_of(self, version: int, /) -> np.ndarray:
         """By all routes."""
-        return self.routes[version].law(self.world.items, self.log)
+        return self._laws[version]
 
 
 class Found(NamedTuple):
