@@ -81,7 +81,7 @@ def main(count: int, width: int) -> None:
 
             thread = threading.Thread(target=neighbour)
             thread.start()
-            told("a decision, with a neighbour", decisions(client, "shop", {}))
+            told("a decision meanwhile", decisions(client, "shop", {}))
             stop.set()
             thread.join()
             told("the neighbour", beside)
