@@ -9,7 +9,7 @@ import secrets
 import threading
 import time as clock
 import zipfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from linmed import checks, streams
+from linmed.arm_sets import checked, formed, stacks
 from linmed.checks import Floats
 from linmed.decision import Decision
 from linmed.drift import Drift, drift_of
@@ -140,7 +141,7 @@ class Agent:
             offer = self._offer(arms, context, items)
             matrix = offer.arms
         else:
-            matrix = self._formed(arms)
+            matrix = formed(arms, self._dim)
         with self._lock:
             before = self.state.copy() if self.log is not None and self.policy.remembers else None
             self._draw_ahead(1)
@@ -171,19 +172,19 @@ class Agent:
                 return [self.decide(context=row) for row in rows]
             made = [own.offer(row) for row in rows]
             sets = [offer.arms for offer in made if offer is not None]
-        stacks = self._stacks(sets)
-        count = sum(len(stack) for _, stack in stacks)
+        alike = stacks(sets, self._dim)
+        count = sum(len(stack) for _, stack in alike)
         with self._lock:
             if self.policy.remembers:
-                each = dict(pair for some, stack in stacks for pair in zip(some, stack, strict=True))
+                each = dict(pair for some, stack in alike for pair in zip(some, stack, strict=True))
                 return [self.decide(each[i]) for i in range(count)]
             self._draw_ahead(count)
             noise, decide = self._noise[self._used :], self._live.decide_each
             found = [
-                pair for some, stack in stacks for pair in zip(stack, decide(stack, noise[some]), strict=True)
+                pair for some, stack in alike for pair in zip(stack, decide(stack, noise[some]), strict=True)
             ]
-            if len(stacks) > 1:  # back into their order
-                found = [found[j] for j in np.argsort([i for some, _ in stacks for i in some])]
+            if len(alike) > 1:  # back into their order
+                found = [found[j] for j in np.argsort([i for some, _ in alike for i in some])]
             moment = self._moment(None) if self._timed else None
             return [
                 self._settle(chosen(matrix, drawn, offer), moment, offer.seen if offer else None)
@@ -519,48 +520,7 @@ class Agent:
         """`arms`, or what is offered in a context, checked."""
         if arms is None or context is not None or items is not None:
             arms = self._offer(arms, context, items).arms
-        matrix = self._formed(arms)
-        if not all_within(matrix, checks.LARGEST):
-            raise checks.bad_entry("arms", matrix)
-        return matrix
-
-    def _formed(self, arms: ArrayLike) -> Floats:
-        """`arms` as kernels take them (K,d); if they were so already, nobody has looked at their entries."""
-        if type(arms) is np.ndarray and arms.dtype is checks.FLOAT64 and arms.flags.carray and arms.ndim == 2:
-            count, dim = arms.shape
-            if count > 0 and dim == self._dim:
-                return arms
-        if isinstance(arms, Mapping):
-            raise checks.BadType(
-                "arms", "arms must be vectors (K, d); a context is told by name: context={…}"
-            )
-        return checks.arm_matrix(arms, self.dim)
-
-    def _stacks(self, sets: Any) -> list[tuple[list[int], Floats]]:
-        """The sets, checked, by number of arms: the places of those with K, and all of them as (m,K,d)."""
-        if isinstance(sets, np.ndarray) and sets.dtype != object and sets.ndim != 3:
-            raise checks.BadValue("sets", f"sets must have shape (n, K, {self.dim}), got {sets.shape}")
-        if not hasattr(sets, "__iter__"):
-            raise checks.BadType("sets", f"sets must be matrices of arms, got {sets!r}")
-        stacks: list[tuple[list[int], Floats]]
-        if type(sets) is np.ndarray and sets.dtype.kind == "f" and sets.size and sets.shape[2] == self.dim:
-            stacks = [(list(range(len(sets))), checks.for_kernels(sets))]
-        else:
-            alike: dict[int, dict[int, Floats]] = {}
-            for i, arms in enumerate(sets):
-                try:
-                    matrix = self._formed(arms)
-                except (ValueError, TypeError) as error:
-                    raise checks.BadValue("sets", f"in sets[{i}]: {error}") from None
-                alike.setdefault(len(matrix), {})[i] = matrix
-            stacks = [(list(some), np.array(list(some.values()))) for some in alike.values()]
-        for places, stack in stacks:
-            if not all_within(stack.reshape(-1, self.dim), checks.LARGEST):
-                i, matrix = next(
-                    p for p in zip(places, stack, strict=True) if not all_within(p[1], checks.LARGEST)
-                )
-                raise checks.BadValue("sets", f"in sets[{i}]: {checks.bad_entry('arms', matrix)}")
-        return stacks
+        return checked(arms, self._dim)
 
     def _moment(self, time: float | None) -> float:
         """When a decision is taken: now, unless told; in whole microseconds, as a log has it."""
