@@ -63,14 +63,14 @@ class SquareRule(NamedTuple):
 
     def workspace(self, K, d):
         """Scratch for sets of K arms; every arm has the same share."""
-        return GapScratch(per_arm(K), per_arm(K), np.ones(K), np.empty(K))
+        return GapScratch(per_arm(K), per_arm(K), np.ones(K), per_arm(K))
 
     def decide(self, belief, s, beta, arms, p, blocks, n, noise, t, r, scratch, log_p):
         """See `rounds.decide`."""
         mean, gap, out = scratch.mean, scratch.gap, scratch.p
         K = mean.shape[0]
         gamma = exploration(self, belief, s, K, arms.shape[2])
-        predictions(belief, s, arms, p, blocks, n, self.vaw, gap, mean)
+        predictions(belief, s, arms, p, blocks, n, self.vaw, gap, out, mean)
         best = gaps_to_best(mean, gap)
         if self.normalised:
             for i in range(K):
@@ -191,11 +191,11 @@ def gaps_to_best(mean, gap):
 
 
 @inlined
-def predictions(belief, s, arms, p, blocks, n, vaw, scratch, mean):
-    """⟨θ̂, a⟩, divided by 1 + ‖a‖² in V⁻¹ for the Vovk–Azoury–Warmuth forecaster.  mean, scratch (K,)."""
+def predictions(belief, s, arms, p, blocks, n, vaw, leverage, scratch, mean):
+    """⟨θ̂, a⟩, divided by 1 + ‖a‖² in V⁻¹ for the Vovk–Azoury–Warmuth forecaster.  All (K,)."""
     if not vaw:
         expect(belief, s, arms, p, blocks, n, mean)
         return
-    look_at(belief, s, arms, p, blocks, n, mean, scratch)
+    look_at(belief, s, arms, p, blocks, n, mean, leverage, scratch)
     for i in range(mean.shape[0]):
-        mean[i] /= 1.0 + scratch[i]
+        mean[i] /= 1.0 + leverage[i]

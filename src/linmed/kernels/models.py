@@ -122,7 +122,7 @@ class ItemModels(NamedTuple):
         for i in range(mean.shape[0]):
             mean[i] = project(self, s, arms, p, i, ALONE, 1.0, x, w)[0]
 
-    def look_at(self, s, arms, p, blocks, n, mean, leverage):
+    def look_at(self, s, arms, p, blocks, n, mean, leverage, scratch):
         """⟨θ̂, a⟩ and ‖a‖² in V⁻¹ of every arm, as `optimism.look_at`."""
         x, w = np.empty(self.own.shape[2]), np.empty(self.theta.shape[1])
         for i in range(mean.shape[0]):

@@ -85,7 +85,7 @@ class ImedRule(NamedTuple):
     def decide(self, belief, s, beta, arms, p, blocks, n, noise, t, r, scratch, log_p):
         """See `rounds.decide`."""
         mean, leverage, index = scratch.mean, scratch.leverage, scratch.score
-        look_at(belief, s, arms, p, blocks, n, mean, leverage)
+        look_at(belief, s, arms, p, blocks, n, mean, leverage, index)
         log_horizon = self.log_horizon
         if log_horizon < 0.0:
             log_horizon = math.log(belief.count[s] + 1.0)

@@ -39,14 +39,14 @@ class RandomisedRule(NamedTuple):
             below[m + 1] = below[m] + self.weights[m]
         below[M] = 1.0
         return GridScratch(
-            per_arm(K), per_arm(K), np.empty(K), np.empty(K),
+            per_arm(K), per_arm(K), per_arm(K), np.empty(K),
             below, np.empty((0 if self.coupled else K, M)), np.empty(M),
         )  # fmt: skip
 
     def decide(self, belief, s, beta, arms, p, blocks, n, noise, t, r, scratch, log_p):
         """See `rounds.decide`."""
         mean, width = scratch.mean, scratch.width
-        look_at(belief, s, arms, p, blocks, n, mean, width)
+        look_at(belief, s, arms, p, blocks, n, mean, width, scratch.score)
         radius = math.sqrt(beta)
         for i in range(width.shape[0]):
             width[i] = radius * math.sqrt(width[i])
