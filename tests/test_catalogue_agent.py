@@ -10,7 +10,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from linmed import Agent, LinMED, LinTS
+from linmed import Agent, Disjoint, Hybrid, LinMED, LinTS
 from linmed.checks import BadType, BadValue
 from linmed.features import Catalogue, Category, Features, Number
 from linmed.log import DecisionLog, LogWriter
@@ -23,6 +23,7 @@ SHOES = [
 ]
 DEVICE = Category("device", ["phone", "desk"])
 PHONE = {"device": "phone"}
+PRICES = {"a": 10.0, "b": 20.0, "c": 30.0}
 
 
 def made(policy=None, context=(DEVICE,), **options):
@@ -319,3 +320,56 @@ def test_threads_decide_while_items_come_and_go():
     assert agent.count == 300
     assert len({decision.id for decision in decisions}) == 300
     assert agent.features.unknown == ()
+
+
+def per_item(policy, catalogue):
+    return Agent(policy, catalogue=catalogue, context=[Category("device", ["phone", "desk"])], seed=3)
+
+
+def test_a_model_for_every_item_of_a_catalogue_is_the_block_model():
+    catalogue = Catalogue.from_table([{"item_id": name, "price": price} for name, price in PRICES.items()])
+    agent, block = per_item(Disjoint(LinMED(sigma=0.5)), catalogue), Agent(LinMED(sigma=0.5), dim=9, seed=3)
+    rng = np.random.default_rng(0)
+    for turn in range(60):
+        x = np.array([turn % 2 == 0, turn % 2 == 1, 1.0])
+        decision = agent.decide(context={"device": ["phone", "desk"][turn % 2]})
+        same = block.decide(np.kron(np.eye(3), x))
+        assert same.arm == decision.arm
+        np.testing.assert_allclose(decision.log_probabilities, same.log_probabilities, atol=1e-10)
+        reward = rng.random()
+        agent.learn(decision, reward)
+        block.learn(same, reward)
+
+
+@pytest.mark.parametrize(
+    "wrap", [Disjoint, lambda inside: Hybrid(inside, shared=6)], ids=["Disjoint", "Hybrid"]
+)
+def test_an_item_that_changes_or_comes_back_keeps_its_model(wrap, tmp_path):
+    catalogue = Catalogue.from_table([{"item_id": name, "price": price} for name, price in PRICES.items()])
+    agent = per_item(wrap(LinMED(sigma=0.5)), catalogue)
+    for _ in range(40):
+        decision = agent.decide(context={"device": "phone"})
+        agent.learn(decision, 1.0 if decision.item == "b" else 0.0)
+    numbers = agent.arms({"device": "phone"})[:, 0]
+    assert numbers.tolist() == [0.0, 1.0, 2.0]
+    catalogue.change({"item_id": "a", "price": 11.0})
+    catalogue.remove("b")
+    catalogue.add([{"item_id": "d", "price": 15.0}, {"item_id": "b", "price": 20.0}])
+    assert dict(zip(agent.items, agent.arms({"device": "phone"})[:, 0], strict=True)) == {
+        "c": 2.0, "a": 0.0, "d": 4.0, "b": 1.0,
+    }  # fmt: skip
+    mean = dict(zip(agent.items, agent.mean(context={"device": "phone"}).mean, strict=True))
+    assert max(mean, key=mean.get) == "b"
+    agent.save(tmp_path / "agent.npz")
+    again = Agent.load(tmp_path / "agent.npz")
+    for _ in range(20):
+        one, other = agent.decide(context={"device": "desk"}), again.decide(context={"device": "desk"})
+        assert (one.item, one.log_probability) == (other.item, other.log_probability)
+        agent.learn(one, 0.5)
+        again.learn(other, 0.5)
+
+
+def test_hybrid_must_share_what_the_map_makes():
+    catalogue = Catalogue.from_table([{"item_id": "a", "price": 1.0}, {"item_id": "b", "price": 2.0}])
+    with pytest.raises(ValueError, match=r"policy must be Hybrid\(…, shared=6\).* got shared=2"):
+        per_item(Hybrid(LinMED(), shared=2), catalogue)

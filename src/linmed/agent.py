@@ -90,11 +90,11 @@ class Agent:
     ) -> None:
         if not isinstance(policy, Policy):
             raise TypeError(f"policy must be a Policy such as LinMED(), got {policy!r}")
-        self._offers = offers(catalogue, features, context)
+        self._offers = offers(catalogue, features, context, policy)
         if self._offers is None:
             self._dim = checks.whole("dim", dim)
         else:
-            self._dim = self._offers.features.dim
+            self._dim = self._offers.dim
             if dim not in (None, self._dim):
                 raise checks.BadValue(
                     "dim", f"dim must be that of the map, {self._dim}, or None, got {dim!r}"
@@ -425,9 +425,9 @@ class Agent:
             )
             if "offers" in meta:
                 own = {name: arrays.pop(f"catalogue_{name}") for name in ("matrix", "live")}
-                agent._offers = Offers.from_dict(meta["offers"], own)
-                if agent._offers.features.dim != agent.dim:
-                    raise ValueError(f"a map of {agent._offers.features.dim} features for dim={agent.dim}")
+                agent._offers = Offers.from_dict(meta["offers"], own, agent.policy)
+                if agent._offers.dim != agent.dim:
+                    raise ValueError(f"a map of {agent._offers.dim} features for dim={agent.dim}")
             agent._route(index, Coreset.from_dict(meta["coreset"]) if "coreset" in meta else None)
             pending = checks.for_kernels(arrays.pop("pending"))
             if pending.shape != (len(meta["pending"]), agent.dim) or not all_within(pending, checks.LARGEST):

@@ -12,6 +12,8 @@ from linmed.features import Catalogue, Column, Features, Items
 from linmed.features.catalogue import Id
 from linmed.features.tables import row, table
 from linmed.features.values import number
+from linmed.policies import Hybrid, Policy
+from linmed.policies.models import ModelPolicy
 
 Seen = dict[str, float]
 """Numbers of one context that a scale is waiting for, by field."""
@@ -31,12 +33,27 @@ class Offers:
 
     An item that is new has the features that it shares with others, and is as good as these say; where a
     feature is its own (its id as a category), that one starts as every other did: at zero, unknown.
+
+    For `Disjoint` an arm is the number of the item's model and the context with its 1; for `Hybrid` the map's
+    features, which all items share, stand between them. The number is the first row that the item had, so an
+    item that changes, or goes and comes back, keeps its model.
     """
 
     def __init__(
-        self, catalogue: Catalogue, features: Features, seen: Mapping[str, Sequence[float]] | None = None
+        self,
+        catalogue: Catalogue,
+        features: Features,
+        policy: Policy,
+        seen: Mapping[str, Sequence[float]] | None = None,
     ) -> None:
         self.catalogue, self.features = catalogue, features
+        self._models, self._shared = isinstance(policy, ModelPolicy), isinstance(policy, Hybrid)
+        if isinstance(policy, Hybrid) and policy.shared != features.dim:
+            raise BadValue(
+                "policy",
+                f"policy must be Hybrid(…, shared={features.dim}), the features that the map makes, got "
+                f"shared={policy.shared}",
+            )
         self._seen = {field: list((seen or {}).get(field, ())) for field in self._unsettled()}
         self._learn()
 
@@ -63,6 +80,10 @@ class Offers:
         if items is not self._items:
             rows = np.flatnonzero(items.live)
             spread = self._products.spread(items.matrix[rows])
+            if self._models:
+                parts = [spread] if self._shared else []
+                own = np.ones((len(rows), self._own_width))
+                spread = np.hstack([_first_rows(items)[rows, None], *parts, own])
             self._kept = spread, [items.ids[row] for row in rows.tolist()]
             self._items = items
             self._places: dict[str, int] | None = None
@@ -77,7 +98,26 @@ class Offers:
         if not ids:
             raise BadValue("catalogue", "catalogue is empty: no item can be played")
         extended, seen = self.encoded(context)
-        return Offer(spread * self._products.factors(extended), ids, seen)
+        return Offer(spread * self._factors(extended), ids, seen)
+
+    @property
+    def dim(self) -> int:
+        """d: the features of an arm."""
+        if not self._models:
+            return self.features.dim
+        return 1 + self._shared * self.features.dim + self._own_width
+
+    @property
+    def _own_width(self) -> int:
+        """What a model of an item's own sees: the context, and a 1 where the map has an intercept."""
+        return self.features.context_width + self.features.intercept
+
+    def _factors(self, extended: Floats) -> Floats:
+        """What each entry of an arm is multiplied with, by a context and its 1."""
+        if not self._models:
+            return self._products.factors(extended)
+        shared = self._products.factors(extended) if self._shared else ()
+        return np.concatenate([[1.0], shared, extended[: self._own_width]])
 
     def encoded(self, context: Any) -> tuple[Floats, Seen | None]:
         """The numbers of a context and a 1 (dx + 1,), and what becomes known by deciding in it."""
@@ -126,11 +166,13 @@ class Offers:
         return {"features": self.features.to_dict(), "seen": self._seen, "catalogue": meta}, arrays
 
     @classmethod
-    def from_dict(cls, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> "Offers":
+    def from_dict(
+        cls, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], policy: Policy
+    ) -> "Offers":
         """Those that `to_dict` described."""
         catalogue = Catalogue.from_arrays(meta["catalogue"], arrays)
         seen = {field: [number("seen", value) for value in values] for field, values in meta["seen"].items()}
-        return cls(catalogue, Features.from_dict(meta["features"]), seen)
+        return cls(catalogue, Features.from_dict(meta["features"]), policy, seen)
 
     def _numbers(self, context: Any) -> Seen:
         """What this context has of the numbers that a scale is waiting for."""
@@ -155,7 +197,16 @@ class Offers:
         return [self._places[name] for name in names]
 
 
-def offers(catalogue: Any, features: Any, context: Any) -> Offers | None:
+def _first_rows(items: Items) -> Floats:
+    """Of every row the first that had its id (N,)."""
+    first: dict[str, int] = {}
+    return np.array(
+        [first.setdefault(str(name), row) for row, name in enumerate(items.ids[: len(items.live)])],
+        dtype=np.float64,
+    )
+
+
+def offers(catalogue: Any, features: Any, context: Any, policy: Policy) -> Offers | None:
     """What an agent that was given these offers; None where it has no catalogue."""
     if catalogue is None:
         for name, value in (("features", features), ("context", context)):
@@ -174,7 +225,7 @@ def offers(catalogue: Any, features: Any, context: Any) -> Offers | None:
         features = replace(features, item=_same(features.item, catalogue.features.item))
     if context is not None:
         features = replace(features, context=context)
-    return Offers(catalogue, features)
+    return Offers(catalogue, features, policy)
 
 
 def _same(given: tuple[Column, ...], known: tuple[Column, ...]) -> tuple[Column, ...]:
