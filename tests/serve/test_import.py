@@ -219,7 +219,12 @@ def write(path: Path, **columns: Any) -> Path:
 FUTURE = int((time.time() + 10 * 86400) * 1e6)
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"probability": None}, "needs the columns arm, probability and reward"),
-    ({"probability": [0.5, None], "fallback": [False, True]}, "fallback must be false: .*; row 1 has true"),
+    ({"fallback": [False, True]}, r"probability must be null where fallback is true; row 1 has 0\.5"),
+    (
+        {"probability": [0.5, None], "fallback": [True, None]},
+        "probability must be null where .*; row 0 has 0",
+    ),
+    ({"probability": [0.5, None], "fallback": [False, False]}, r"probability must lie in \(0, 1\]; row 1"),
     ({"features": None}, "needs the column 'features'"),
     ({"probability": [0.5, 0.0]}, r"probability must lie in \(0, 1\]; row 1 has 0"),
     ({"probability": [0.5, float("nan")]}, "probability must lie in"),

@@ -59,18 +59,19 @@ class LiveSource:
             "arms": decisions.c.arms.is_(None)
             & (decisions.c.catalogue.is_(None) | decisions.c.fallback.is_not(None)),
         }
-        lacking = {
-            name
-            for name, absent in unknown.items()
-            if self.connection.execute(
-                sa.select(sa.exists(sa.select(1).where(self._own, absent)))
-            ).scalar_one()
-        }
+        lacking = {name for name, absent in unknown.items() if self._some(absent)}
+        if not self._some(decisions.c.fallback.is_not(None)):
+            lacking.add("fallback")
         self.columns = [name for name in SCHEMA.names if name not in lacking]
         self._versions = functools.lru_cache(maxsize=16)(
             functools.partial(catalogue_at, self.connection, self.bandit.id)
         )
         self._begun = now()
+
+    def _some(self, condition: sa.ColumnElement[bool]) -> bool:
+        """Whether some decision is such a one."""
+        query = sa.select(sa.exists(sa.select(1).where(self._own, condition)))
+        return bool(self.connection.execute(query).scalar_one())
 
     def vouches(self) -> bool:
         """The database takes no identifier twice."""
