@@ -201,7 +201,7 @@ def vaw_predictions(arms, state, mean):
     K, d = arms.shape[1], arms.shape[2]
     blocks, m = np.empty((1, block_room(K, d))), optimism.per_arm(K)
     pack(arms, 0, d, blocks, 0)
-    igw.predictions(Ridge(*state), 0, arms, 0, blocks, 0, True, optimism.per_arm(K), m)
+    igw.predictions(Ridge(*state), 0, arms, 0, blocks, 0, True, optimism.per_arm(K), optimism.per_arm(K), m)
     mean[:] = m
 
 

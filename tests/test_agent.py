@@ -204,7 +204,9 @@ EVEN = np.random.default_rng(0).standard_normal((600, 4, 2))
 def test_a_batch_takes_the_decisions_of_single_calls(kind, sets, tmp_path):
     if kind in (EXP2, MaillardSampling):  # which know one set of arms
         sets = [np.eye(2)] * len(sets)
-    one, other = Agent(kind(), 2, seed=5, log=tmp_path), Agent(kind(), 2, seed=5)
+    sets = [kind().like(arms) for arms in sets]
+    dim = sets[0].shape[1]
+    one, other = Agent(kind(), dim, seed=5, log=tmp_path), Agent(kind(), dim, seed=5)
     other._run = one._run
     for rounds in (sets, sets[:2]):
         batch, singles = one.decide_batch(rounds), [other.decide(arms) for arms in rounds]

@@ -198,13 +198,17 @@ def test_a_law_may_depend_on_the_logs_columns():
         estimate(log, Wrong())
 
 
-def test_an_agent_with_a_catalogue_is_asked_by_id():
-    """It would play its own items alone, and three of the log's are none of them."""
+def test_an_agent_with_a_catalogue_needs_the_arms_of_the_log_or_its_law_by_id():
+    """By id it would play its own items alone, and three of the log's are none of them."""
     agent = Agent(LinMED(), catalogue=Catalogue(["item-0", "item-4"], np.eye(2)), seed=1)
     agent.observe(agent.arms()[[1] * 5], [1.0] * 5)
     law = dict(zip(agent.items, agent.probabilities().tolist(), strict=True))
     log = routed(2_000, seed=9)
-    assert estimate(log, agent) == pytest.approx(estimate(log, {"law": law}), abs=1e-12)
+    with pytest.raises(BadValue, match="needs the column 'arms'"):
+        estimate(log, agent)
+    rows = [row for row in log.table().to_pylist() if not row["fallback"]]
+    earned = sum(law.get(row["arm_id"], 0.0) / row["probability"] * row["reward"] for row in rows) / 2_000
+    assert estimate(log, {"law": law}) == pytest.approx(earned, abs=1e-12)
 
 
 def test_an_agent_with_a_catalogue_is_its_policy_where_the_log_lists_the_arms(tmp_path):

@@ -241,7 +241,7 @@ def test_a_saved_agent_and_a_bandit_of_the_service_continue_to_the_last_bit(shar
 
 def test_a_catalogue_has_the_number_of_each_item_as_its_first_feature():
     """With the map that joins an item's features and the context, the service offers what is wanted."""
-    catalogue = Catalogue(("a", "b", "c"), np.array([[0.0], [1.0], [2.0]]))
+    catalogue = Catalogue.of(("a", "b", "c"), np.array([[0.0], [1.0], [2.0]]))
     bandit = Bandit(id=0, name="b", dim=3, policy=Disjoint(), catalogue=catalogue)
     offered = bandit.offer(None, None, [0.5, 1.0], 100).vectors
     np.testing.assert_array_equal(offered, [[0, 0.5, 1], [1, 0.5, 1], [2, 0.5, 1]])

@@ -256,6 +256,7 @@ def test_a_chart_can_be_read_point_by_point(browser: Any, running: Running) -> N
     assert page.locator("#chart-values .readout").inner_text().startswith("32 decisions")
     page.locator("#chart-values summary").press("Enter")
     rows = page.locator("#chart-values tbody tr")
+    rows.first.wait_for()  # as long as they are hidden, their cells are one text
     assert [text.split()[0] for text in rows.all_inner_texts()] == ["16", "32", "48", "60"]
 
 

@@ -192,11 +192,11 @@ def test_trouble_of_the_database_while_bandits_are_loaded_is_waited_out(
     over = threading.Event()
     recovered, tried = memory.recovered, []
 
-    def troubled(connection: Any, row: Any) -> Any:
+    def troubled(connection: Any, row: Any, *catalogue: Any) -> Any:
         tried.append(row.name)
         if not over.is_set():
             raise sa.exc.OperationalError("SELECT", {}, RuntimeError("disk I/O error"))
-        return recovered(connection, row)
+        return recovered(connection, row, *catalogue)
 
     monkeypatch.setattr(memory, "recovered", troubled)
     with application(written, staleness=0.05) as client:
