@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import math
 import numbers
+from abc import ABC, abstractmethod
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -30,16 +31,16 @@ Columns = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Part:
+class Part(ABC):
     """One column of the log, made of the columns `reads`, row by row."""
 
     reads: tuple[str, ...]
     lenient: ClassVar[bool] = False
     """Whether a value that cannot be read may be null instead, where lines are skipped."""
 
+    @abstractmethod
     def make(self, batch: pa.RecordBatch) -> pa.Array:
         """The column; raises ValueError or one of pyarrow's errors where a row cannot be read."""
-        raise NotImplementedError
 
     def reason(self, row: pa.RecordBatch) -> str:
         """Why a single row cannot be read."""

@@ -1,6 +1,7 @@
 """Parts of a log: slices, filters, random halves, each decision once. All are read in batches and compose."""
 
 import dataclasses
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,7 +19,7 @@ SPLIT = 0x73_706C_6974  # "split" in ASCII: the key of the stream that deals out
 
 
 @dataclass(frozen=True)
-class View:
+class View(ABC):
     """Some of the rows of another source."""
 
     source: Source
@@ -28,9 +29,9 @@ class View:
         """Those of the source."""
         return self.source.columns
 
+    @abstractmethod
     def read(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Iterator[pa.RecordBatch]:
         """Batches of at most `rows` rows."""
-        raise NotImplementedError
 
     def vouches(self) -> bool:
         """What does not repeat among all rows does not among some."""

@@ -209,8 +209,9 @@ class AskedTarget(Target):
         return {str(item) for item in self.asked.items} if agent and hasattr(self.asked, "items") else None
 
     def probabilities(self, rounds: Rounds, problems: Problems) -> Floats:
-        """Nobody should ask."""
-        raise NotImplementedError
+        """Refused: it says how probable an item is, not which there are."""
+        text = f"target {self.name!r} is asked item by item, not for all arms: use 'ipw' or 'snipw'"
+        raise BadValue("targets", text)
 
     def played(self, rounds: Rounds, problems: Problems) -> Floats:
         """What it says of each item; a fallback's would count for nothing."""
