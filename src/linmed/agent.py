@@ -384,10 +384,11 @@ class Agent:
                 "moments": list(self._moments.values()),
             }
             offered: dict[str, Any] = {}
+            # Before the catalogue, in which others may put items meanwhile: it has all items of the coreset.
+            if self._routes is not None and self._routes.found is not None:
+                meta["coreset"] = self._routes.found.to_dict()
             if self._offers is not None:
                 meta["offers"], offered = self._offers.to_dict()
-            if self._routes is not None:
-                meta["coreset"] = self._routes.coreset.to_dict()
             arrays = {f"state_{name}": array for name, array in self.state.copy().arrays().items()}
             arrays["pending"] = np.array([*self._pending.values()]).reshape(-1, self.dim)
         arrays.update({f"catalogue_{name}": array for name, array in offered.items()})
