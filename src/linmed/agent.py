@@ -170,7 +170,8 @@ class Agent:
                 return self._decide_by_route(rows, self._moment(None) if self._timed else None)
             if own.waits or self.policy.remembers:  # each may change what comes of the next
                 return [self.decide(context=row) for row in rows]
-            made = [own.offer(row) for row in rows]
+            with self._lock:
+                made = [own.offer(row) for row in rows]
             sets = [offer.arms for offer in made if offer is not None]
         alike = stacks(sets, self._dim)
         count = sum(len(stack) for _, stack in alike)
@@ -306,7 +307,8 @@ class Agent:
     @property
     def items(self) -> tuple[str | int, ...]:
         """The ids of the items that are there, in the order of `arms` and `probabilities`."""
-        return tuple(self._catalogued("items", None).current()[1])
+        with self._lock:
+            return tuple(self._catalogued("items", None).current()[1])
 
     @property
     def dim(self) -> int:
