@@ -170,7 +170,8 @@ class Agent:
                 return self._decide_by_route(rows, self._moment(None) if self._timed else None)
             if own.waits or self.policy.remembers:  # each may change what comes of the next
                 return [self.decide(context=row) for row in rows]
-            made = [own.offer(row) for row in rows]
+            with self._lock:
+                made = [own.offer(row) for row in rows]
             sets = [offer.arms for offer in made if offer is not None]
         alike = stacks(sets, self._dim)
         count = sum(len(stack) for _, stack in alike)
@@ -306,7 +307,8 @@ class Agent:
     @property
     def items(self) -> tuple[str | int, ...]:
         """The ids of the items that are there, in the order of `arms` and `probabilities`."""
-        return tuple(self._catalogued("items", None).current()[1])
+        with self._lock:
+            return tuple(self._catalogued("items", None).current()[1])
 
     @property
     def dim(self) -> int:
@@ -384,10 +386,11 @@ class Agent:
                 "moments": list(self._moments.values()),
             }
             offered: dict[str, Any] = {}
+            # Before the catalogue, in which others may put items meanwhile: it has all items of the coreset.
+            if self._routes is not None and self._routes.found is not None:
+                meta["coreset"] = self._routes.found.to_dict()
             if self._offers is not None:
                 meta["offers"], offered = self._offers.to_dict()
-            if self._routes is not None:
-                meta["coreset"] = self._routes.coreset.to_dict()
             arrays = {f"state_{name}": array for name, array in self.state.copy().arrays().items()}
             arrays["pending"] = np.array([*self._pending.values()]).reshape(-1, self.dim)
         arrays.update({f"catalogue_{name}": array for name, array in offered.items()})

@@ -236,11 +236,12 @@ def test_a_log_of_routes_can_be_imported_and_judged_alike(app: httpx.Client, tmp
     (tmp_path / "log.parquet").write_bytes(app.get("/v1/bandits/b/log").content)
     rows = DecisionLog.open(tmp_path / "log.parquet").table()
     assert rows["fallback"].to_pylist().count(True) > 0
+    one = rows["arm_id"].to_pylist()[-1]
     other = Database(f"sqlite:///{tmp_path / 'other.db'}")
     other.open()
     import_file(other, tmp_path / "log.parquet", "b")
     other.close()
-    body = {"targets": ["logged", "uniform", "item:i3"], "interval": "normal"}
+    body = {"targets": ["logged", "uniform", f"item:{one}"], "interval": "normal"}
     here = app.post("/v1/bandits/b/evaluate", json=body)
     assert here.status_code == 200, here.text
     with application(f"sqlite:///{tmp_path / 'other.db'}") as there:

@@ -37,6 +37,8 @@ class Items:
     live: Bools  # (N,)
     count: int
     version: int
+    origin: object
+    """Whose rows these are: two moments of one origin agree in all rows that both have."""
 
 
 class Catalogue:
@@ -89,7 +91,8 @@ class Catalogue:
                 raise BadValue("ids", f"ids has {name!r} twice (17 and '17' are one id)")
         self._buffer: Matrix = own
         self._lock = threading.RLock()
-        self._items = Items(self._names, own, np.ones(len(own), dtype=bool), len(own), 0)
+        self._origin = object()
+        self._items = Items(self._names, own, np.ones(len(own), dtype=bool), len(own), 0, self._origin)
 
     @classmethod
     def from_table(cls, items: Any, id: str = "item_id", features: Features | None = None) -> "Catalogue":
@@ -237,7 +240,8 @@ class Catalogue:
 
     def _commit(self, matrix: Matrix, live: Bools) -> None:
         live.flags.writeable = False
-        self._items = Items(self._names, matrix, live, int(live.sum()), self._items.version + 1)
+        version = self._items.version + 1
+        self._items = Items(self._names, matrix, live, int(live.sum()), version, self._origin)
 
     def arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Everything as JSON and arrays: what `from_arrays` takes."""
@@ -272,7 +276,7 @@ class Catalogue:
                 raise BadValue("ids", "ids has a live item twice")
         live.flags.writeable = False
         version = checks.whole("version", meta["version"], at_least=0)
-        made._items = Items(made._names, made._buffer, live, int(live.sum()), version)
+        made._items = Items(made._names, made._buffer, live, int(live.sum()), version, made._origin)
         return made
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -28,7 +28,10 @@ class Index(Protocol):
         """Tells apart what may answer differently."""
 
     def follow(self, items: Items) -> None:
-        """Answer for the catalogue as it is now. Rows are never used again, so it says itself what is new."""
+        """Answer for the catalogue as it is now. Rows are never used again, so it says itself what is new.
+
+        It belongs to the catalogue that it followed first: `same_origin`.
+        """
 
     def top(self, queries: Floats, k: int) -> Ints:
         """The places of the k best for each query (B, de), best first: (B, k), −1 where there are no more."""
@@ -59,7 +62,8 @@ class Scan:
         if items is self._items:
             return
         before, matrix = self._items, items.matrix
-        if before is None or before.matrix.dtype != matrix.dtype or len(before.matrix) > len(matrix):
+        same_origin(before, items)
+        if before is None or len(before.matrix) > len(matrix):
             self._rows, self._reach, self._unit = 0, 0.0, 1.0
         if matrix.dtype == np.float64:
             self._copy_from(matrix)
@@ -94,6 +98,15 @@ class Scan:
             settle(scores, rows, live[first : first + step], first, exact, slack, places, values)
         return places
 
+    def __copy__(self) -> "Scan":
+        twin = Scan()
+        twin.__dict__.update(self.__dict__)
+        return twin
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Nothing: it is copied and pickled with a catalogue, which has its own memory afterwards."""
+        return Scan, ()
+
     @staticmethod
     def _step(matrix: NDArray[Any], queries: int = 1) -> int:
         """Rows of a block."""
@@ -124,6 +137,14 @@ class Scan:
         for i in range(self._rows, len(matrix), step):
             rows = matrix[i : i + step]
             self._copy[i : i + len(rows)] = rows / self._unit
+
+
+def same_origin(before: Items | None, items: Items) -> None:
+    """Refuse items of another catalogue: an index takes rows that it has read for known."""
+    if before is not None and before.origin is not items.origin:
+        raise checks.BadValue(
+            "index", "index follows another catalogue; each needs one of its own, which its agents may share"
+        )
 
 
 def in_powers_of_two(queries: Floats) -> Floats:
