@@ -21,7 +21,7 @@ from linmed.policies.base import Policy
 from linmed.serve.catalogue import Offer, Whole, from_catalogue
 from linmed.serve.errors import INPUT, field_of, place
 from linmed.serve.joining import Joining, MapName, bounded
-from linmed.serve.routing import Router, warm_up
+from linmed.serve.routing import Router
 from linmed.serve.settings import LARGEST
 from linmed.serve.shelf import Catalogue
 
@@ -190,10 +190,8 @@ class Bandit:
         choice = policy.decide(state, arms[None], np.full((1, policy.noise_size(self.dim)), 0.5))
         policy.learn_at(state, choice.features, np.zeros(1), np.zeros(1, dtype=np.int64), np.zeros(1))
         self.decider = policy.decider(self.state) if policy.learns_from_arms else None
-        if isinstance(policy, CatalogueMED):
-            warm_up(policy)
-            if self.router is not None:
-                self.router.routes()
+        if self.router is not None:
+            self.router.routes()
 
     def adopts(self, changed: "Bandit") -> bool:
         """Take over the settings of `changed`, if its policy is this one's: then the state stays as it is."""

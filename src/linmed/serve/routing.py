@@ -9,7 +9,7 @@ import numpy as np
 from linmed.checks import BadValue, Floats
 from linmed.features import Scan
 from linmed.policies import CatalogueMED
-from linmed.routes import UNIFORMS, Routed, Routes
+from linmed.routes import Routed, Routes
 from linmed.serve.joining import Joining
 from linmed.serve.settings import LARGEST
 from linmed.serve.shelf import Catalogue
@@ -85,9 +85,3 @@ class Router:
         """One decision.  noise (4,), context (c,)."""
         return self.routes().decide(state, noise, context)
 
-
-def warm_up(policy: CatalogueMED) -> None:
-    """Compile what a decision by route needs, on three items."""
-    joining, items = Joining(2), Catalogue.of(("a", "b", "c"), np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]))
-    router = Router(policy, items, joining)
-    router.decide(policy.start(1, 2), np.full(UNIFORMS, 0.5), np.empty(0))
