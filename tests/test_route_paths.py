@@ -1,4 +1,4 @@
-"""After `walk_routes` a first decision by route, of an agent or of the service, loads and compiles nothing."""
+"""After `linmed warm-up` a first decision by route, of an agent or of the service, finds all compiled."""
 
 import subprocess
 import sys

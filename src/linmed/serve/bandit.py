@@ -102,7 +102,7 @@ class Bandit:
         max_arms: int,
     ) -> Offer | Whole:
         """The arms of a request: given by features, or from the catalogue with a context."""
-        if self.router is not None and vectors is None and ids is None:
+        if self.router is not None and self.by_route(vectors, ids):
             whole = self.router.catalogue
             user = self.joining.context(context, whole.width)
             self.router.check(user)
@@ -164,8 +164,20 @@ class Bandit:
         if given is not None:
             return len(given) * self.dim
         if self.router is not None:
-            return self.router.numbers
+            return self.router.numbers()
         return 0 if self.catalogue is None else self.catalogue.count * self.dim
+
+    def by_route(self, vectors: Sequence[Any] | None, ids: Sequence[str] | None) -> bool:
+        """Whether a request is decided without making its arms, and together with others of the kind."""
+        return self.router is not None and vectors is None and ids is None
+
+    def work(self, requests: Sequence[Any]) -> int:
+        """`numbers` of all these requests (bodies of decisions), where they are drawn together."""
+        routed = sum(self.by_route(one.arms, one.arm_ids) for one in requests)
+        if self.router is None or routed < 2:
+            return sum(self.numbers(one.arms, one.arm_ids) for one in requests)
+        rest = [one for one in requests if not self.by_route(one.arms, one.arm_ids)]
+        return self.router.numbers(routed) + self.work(rest)
 
     def apart(self) -> "Bandit":
         """As it is now, with a state of its own: to draw from while rewards are folded."""
