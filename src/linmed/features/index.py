@@ -69,7 +69,7 @@ class Scan:
             self._copy_from(matrix)
         for first in range(self._rows, len(matrix), self._step(matrix)):
             rows = self._block(matrix, first, self._step(matrix))[1]
-            self._reach = max(self._reach, float(longest(rows)))
+            self._reach = max(self._reach, float(longest(read_only(rows))))
         if self._reach > LONGEST:
             raise checks.BadValue(
                 "matrix",
@@ -95,7 +95,8 @@ class Scan:
             rows, block = self._block(matrix, first, step)
             scores = room[: len(units) * len(rows)].reshape(len(units), len(rows))
             np.matmul(single, block.T, out=scores)
-            settle(scores, rows, live[first : first + step], first, exact, slack, places, values)
+            there = read_only(live[first : first + step])
+            settle(scores, read_only(rows), there, first, exact, slack, places, values)
         return places
 
     def __copy__(self) -> "Scan":
@@ -114,7 +115,7 @@ class Scan:
 
     def _block(self, matrix: NDArray[Any], first: int, step: int) -> tuple[NDArray[Any], NDArray[np.float32]]:
         """Some rows in a precision that kernels know, and in single precision."""
-        rows = np.asarray(matrix[first : first + step])
+        rows = np.ascontiguousarray(matrix[first : first + step])
         if rows.dtype == np.float64:
             return rows, self._copy[first : first + len(rows)]
         single = rows.astype(np.float32, copy=False)
@@ -145,6 +146,13 @@ def same_origin(before: Items | None, items: Items) -> None:
         raise checks.BadValue(
             "index", "index follows another catalogue; each needs one of its own, which its agents may share"
         )
+
+
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """The same numbers, as kernels take all of them: what can be written to would be another type to them."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def in_powers_of_two(queries: Floats) -> Floats:

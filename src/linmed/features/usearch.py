@@ -99,10 +99,17 @@ class USearch:
             self._graph.load(content)
 
     @classmethod
-    def open(cls, directory: str | os.PathLike[str], mapped: bool = False) -> "USearch":
-        """What `save` wrote; one that is `mapped` stays on disk, and cannot follow changes."""
+    def open(
+        cls, directory: str | os.PathLike[str], mapped: bool = False, search: int | None = None
+    ) -> "USearch":
+        """What `save` wrote; one that is `mapped` stays on disk, and cannot follow changes.
+
+        `search`: another number of candidates from now on. The graph does not depend on it.
+        """
         head = json.loads((Path(directory) / HEAD).read_text())
         stamp, dim = head.pop("stamp"), head.pop("dim")
+        if search is not None:
+            head["search"] = checks.whole("search", search)
         index, path = cls(**head), Path(directory) / f"{stamp}.usearch"
         graph = _graph(dim, **head)
         try:
@@ -131,9 +138,9 @@ class USearch:
 
     @property
     def version(self) -> str:
-        """Build and processor."""
+        """Build, candidates and processor."""
         processor = "" if self._graph is None else f"-{self._graph.hardware_acceleration}"
-        return f"usearch-{self._stamp}{processor}"
+        return f"usearch-{self._stamp}-{self._numbers['search']}{processor}"
 
     def top(self, queries: Floats, k: int) -> Ints:
         """The places of the k best for each query (B, de), best first: (B, k), −1 where there are no more."""
