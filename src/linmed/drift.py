@@ -16,7 +16,14 @@ from linmed.policies.memories import GlmMemories, RidgeMemories
 
 
 class Adoption(NamedTuple):
-    """A long memory forgot its past and went on from what a shorter one knew."""
+    """A long memory forgot its past and went on from what a shorter one knew.
+
+    >>> from linmed import Agent, Forgetful, LinMED
+    >>> agent = Agent(Forgetful(LinMED(sigma=0.1)), dim=1)
+    >>> agent.observe([[1.0]] * 60, [0.5] * 30 + [-0.5] * 30)
+    >>> [(one.reward, one.half_life, one.source) for one in agent.drift().adoptions][:2]
+    [(35, inf, 50.0), (36, 1000.0, 50.0)]
+    """
 
     reward: int
     """After how many rewards."""
@@ -27,7 +34,14 @@ class Adoption(NamedTuple):
 
 
 class Alarm(NamedTuple):
-    """The rewards contradicted that nothing has changed since the test began."""
+    """The rewards contradicted that nothing has changed since the test began.
+
+    >>> from linmed import Agent, Forgetful, LinMED
+    >>> agent = Agent(Forgetful(LinMED(sigma=0.1)), dim=1)
+    >>> agent.observe([[1.0]] * 60, [0.5] * 30 + [-0.5] * 30)
+    >>> [alarm.reward for alarm in agent.drift().alarms]
+    [36]
+    """
 
     reward: int
     time: float | None
@@ -40,6 +54,18 @@ class Drift:
 
     `alarms` are a test with a level: P(ever one while nothing changes) ≤ `alpha`, if `assumes` is true. It
     begins anew after each. `adoptions` are what the policy did about changes, and no test.
+
+    >>> from linmed import Agent, Forgetful, LinMED
+    >>> agent = Agent(Forgetful(LinMED(sigma=0.1)), dim=1)
+    >>> agent.observe([[1.0]] * 30, [0.5] * 30)
+    >>> agent.drift().changed
+    False
+    >>> agent.observe([[1.0]] * 30, [-0.5] * 30)
+    >>> drift = agent.drift()
+    >>> drift.changed, drift.count, drift.alarms[0].reward
+    (True, 60, 36)
+    >>> drift.to_dict()["alarm_count"]
+    1
     """
 
     count: int

@@ -42,11 +42,32 @@ _LISTED = 8  # candidates that a sentence names
 
 
 class VerdictWarning(UserWarning):
-    """What was seen contradicts what was assumed."""
+    """What was seen contradicts what was assumed.
+
+    >>> import warnings
+    >>> from linmed import Agent, LinMED, Verdicts
+    >>> arms = [[1.0, 0.0], [0.0, 1.0]]
+    >>> agent, verdicts = Agent(LinMED(sigma=0.1), dim=2), Verdicts(arms)
+    >>> for rewards in ([0.9, 0.4], [-5.0, 0.9]):  # the world changes, which the confidence set rules out
+    ...     agent.observe(arms * 20, rewards * 20)
+    ...     with warnings.catch_warnings(record=True) as said:
+    ...         warnings.simplefilter("always", VerdictWarning)
+    ...         print(verdicts.look(agent).contradicted, len(said))
+    False 0
+    True 1
+    """
 
 
 class Difference(NamedTuple):
-    """How much better one arm is than another, with an interval that holds at all times at once."""
+    """How much better one arm is than another, with an interval that holds at all times at once.
+
+    >>> from linmed import Agent, LinMED
+    >>> arms = [[1.0, 0.0], [0.0, 1.0]]
+    >>> agent = Agent(LinMED(sigma=0.1), dim=2)
+    >>> agent.observe(arms * 20, [0.9, 0.4] * 20)
+    >>> [round(value, 3) for value in agent.verdict(arms).difference(0, 1)]
+    [0.5, 0.323, 0.677]
+    """
 
     estimate: float
     lower: float
@@ -59,6 +80,24 @@ class Verdict:
 
     All that it says holds with probability 1 − δ, together with what every other verdict of the same δ on the
     same data says, whatever the arms, whenever one looks and however the arms were chosen: if it is `proved`.
+
+    >>> from linmed import Agent, LinMED
+    >>> arms = [[1.0, 0.0], [0.0, 1.0]]
+    >>> agent = Agent(LinMED(sigma=0.1), dim=2)
+    >>> agent.observe(arms * 20, [0.9, 0.4] * 20)
+    >>> verdict = agent.verdict(arms)
+    >>> verdict
+    Verdict(decided, best=0, candidates=(0,), margin=-0.322589)
+    >>> print(verdict.sentence(["the old page", "the new one"]))
+    the old page is the best (95 % confidence after 40 rewards): the other arm is worse, by 0.323 at least.
+    >>> verdict.arms, verdict.proved, verdict.doubt, verdict.unit
+    (2, True, None, '')
+    >>> verdict.assumes.split(", ")[0]
+    'rewards are linear in the features'
+    >>> verdict.estimates.round(3), round(verdict.difference(0, 1).lower, 3)
+    (array([0.9, 0.4]), 0.323)
+    >>> [round(gap.estimate, 3) for gap in verdict.differences()]
+    [0.0, 0.5]
     """
 
     best: int
@@ -362,6 +401,15 @@ class Verdicts:
         """Absorb rewards into a policy's state of one replica and look after each; the verdict at the end.
 
         features (n,d) and rewards (n,), in the form of `checks.for_kernels`.
+
+        >>> import numpy as np
+        >>> from linmed import LinMED, Verdicts
+        >>> arms, policy = np.eye(2), LinMED(sigma=0.1)
+        >>> state, verdicts = policy.start(1, 2), Verdicts(arms)
+        >>> verdicts.learn(policy, state, np.tile(arms, (20, 1)), np.tile([0.9, 0.4], 20)).best
+        0
+        >>> verdicts.decided_after
+        5
         """
         by = judge(policy, self.delta)
         by.check_rewards(rewards)
@@ -413,7 +461,20 @@ class Verdicts:
         return dataclasses.replace(seen, best=best, candidates=candidates, margin=margin, decided=decided)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to one file, atomically, without pickle."""
+        """Write everything to one file, atomically, without pickle.
+
+        >>> import tempfile
+        >>> from linmed import Agent, LinMED, Verdicts
+        >>> arms = [[1.0, 0.0], [0.0, 1.0]]
+        >>> agent, verdicts = Agent(LinMED(sigma=0.1), dim=2), Verdicts(arms)
+        >>> agent.observe(arms * 20, [0.9, 0.4] * 20)
+        >>> verdicts.look(agent).decided
+        True
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     verdicts.save(f"{folder}/verdicts.npz")
+        ...     Verdicts.load(f"{folder}/verdicts.npz").decided_after
+        40
+        """
         meta = {
             "format": FORMAT, "delta": self.delta, "epsilon": self.epsilon, "winner": int(self._winner[0]),
             "decided": int(self._decided[0]), "margin": self._margin, "count": self._count, "set": self._set,

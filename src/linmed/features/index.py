@@ -21,7 +21,14 @@ LONGEST = 1e30
 
 
 class Index(Protocol):
-    """Items by inner product. Places are rows of the catalogue's matrix."""
+    """Items by inner product. Places are rows of the catalogue's matrix.
+
+    >>> from linmed import Agent, CatalogueMED
+    >>> from linmed.features import Catalogue, Scan
+    >>> teas = Catalogue.from_table([{"item_id": "oolong", "price": 4}, {"item_id": "mint", "price": 2}])
+    >>> Agent(CatalogueMED(), catalogue=teas, index=Scan(), seed=7).decide().item  # Scan is one
+    'oolong'
+    """
 
     @property
     def version(self) -> str:
@@ -43,6 +50,13 @@ class Scan:
 
     A matrix of float64 is held once more in single precision. One of float32 or float16, mapped from a file
     or not, is read where it stands.
+
+    >>> import numpy as np
+    >>> from linmed.features import Catalogue, Scan
+    >>> scan = Scan()
+    >>> scan.follow(Catalogue(["a", "b", "c"], [[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]]).snapshot())
+    >>> scan.top(np.array([[0.0, 1.0]]), k=2), scan.version
+    (array([[1, 2]]), 'scan-0')
     """
 
     def __init__(self) -> None:

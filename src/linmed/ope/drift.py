@@ -23,7 +23,16 @@ FEW = 10
 
 @dataclass(frozen=True)
 class LogDrift:
-    """What a log says of changes."""
+    """What a log says of changes.
+
+    >>> import numpy as np
+    >>> from linmed.ope import DecisionLog, drift
+    >>> paid = np.random.default_rng(0).normal([0.5, 0.0] * 100, 0.1)
+    >>> played = {"arm": [0, 1] * 100, "probability": [0.5] * 200, "reward": paid}
+    >>> found = drift(DecisionLog.from_table(played | {"features": [[1.0, 0.0], [0.0, 1.0]] * 100}))
+    >>> found.drift.changed, found.doubt
+    (False, None)
+    """
 
     drift: Drift
     doubt: str | None

@@ -53,7 +53,18 @@ def plot_sequences(
     title: str = "",
     truth: float | None = None,
 ) -> None:
-    """Draw tables as `sequence` makes them, by name, to a file (PNG, PDF or SVG by its ending)."""
+    """Draw tables as `sequence` makes them, by name, to a file (PNG, PDF or SVG by its ending).
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from linmed.ope import DecisionLog, sequence
+    >>> played = {"arm": [0, 1] * 100, "probability": [0.5] * 200, "reward": [0.0, 1.0] * 100}
+    >>> courses = {target: sequence(DecisionLog.from_table(played), target) for target in ("arm:0", "arm:1")}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     plot_sequences(courses, f"{folder}/courses.png", title="Two pages")
+    ...     Path(folder, "courses.png").stat().st_size > 1000
+    True
+    """
     if not sequences:
         raise ValueError("sequences is empty: nothing to draw")
     figure = Figure(figsize=(7.0, 4.2), layout="constrained")

@@ -27,7 +27,11 @@ GIVE = "give the arms that are to be compared"
 
 @dataclass(frozen=True, eq=False)
 class Arms:
-    """The arms that are to be compared, and what they are called."""
+    """The arms that are to be compared, and what they are called.
+
+    >>> Arms.of([[1.0, 0.0], [0.0, 1.0]], names=["old", "new"]).names
+    ('old', 'new')
+    """
 
     features: Floats  # (K,d)
     names: tuple[str, ...]
@@ -51,6 +55,13 @@ class Arms:
         """From a file: CSV with a line `name, x1, x2, …` or `x1, x2, …` for each arm, or JSON.
 
         JSON is a list of lists of numbers, or an object of such lists by name.
+
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder, "arms.csv")
+        ...     lines = path.write_text("name,x,y\\nold,1,0\\nnew,0,1\\n")
+        ...     Arms.read(path).features.tolist()
+        [[1.0, 0.0], [0.0, 1.0]]
         """
         place = Path(path)
         if place.suffix.lower() == ".json":
@@ -90,7 +101,16 @@ class Arms:
 
 @dataclass(frozen=True, eq=False)
 class LogVerdict:
-    """What a log says of some arms; all looks, one after each reward, are taken together."""
+    """What a log says of some arms; all looks, one after each reward, are taken together.
+
+    >>> from linmed import LinMED
+    >>> from linmed.ope import DecisionLog, verdict
+    >>> played = {"arm": [0, 1] * 100, "probability": [0.5] * 200, "reward": [0.2, 0.6] * 100}
+    >>> log = DecisionLog.from_table(played | {"features": [[1.0, 0.0], [0.0, 1.0]] * 100})
+    >>> found = verdict(log, LinMED(sigma=0.5))
+    >>> found.decided_after, [(row["arm"], row["possible"]) for row in found.table.to_pylist()]
+    (170, [('arm 1', 'yes'), ('arm 0', 'no')])
+    """
 
     verdict: Verdict
     arms: Arms
