@@ -72,7 +72,7 @@ class USearch:
     @classmethod
     def open(cls, directory: str | os.PathLike[str], mapped: bool = False) -> "USearch":
         """What `save` wrote; one that is `mapped` stays on disk, and cannot follow changes."""
-        head = json.loads((Path(directory) / HEAD).read_text())
+        head = json.loads((Path(directory) / HEAD).read_text(encoding="utf-8"))
         stamp, dim = head.pop("stamp"), head.pop("dim")
         index, path = cls(**head), Path(directory) / f"{stamp}.usearch"
         graph = _graph(dim, **head)
