@@ -190,7 +190,7 @@ class Record:
     def complete(self) -> bool:
         """Whether all of it is still there."""
         try:
-            found = json.loads(self.path.read_text())
+            found = json.loads(self.path.read_text(encoding="utf-8"))
             return found["key"] == self.key and set(found["files"]) <= set(self._files())
         except (OSError, ValueError, KeyError, TypeError):
             return False

@@ -106,7 +106,7 @@ class USearch:
 
         `search`: another number of candidates from now on. The graph does not depend on it.
         """
-        head = json.loads((Path(directory) / HEAD).read_text())
+        head = json.loads((Path(directory) / HEAD).read_text(encoding="utf-8"))
         stamp, dim = head.pop("stamp"), head.pop("dim")
         if search is not None:
             head["search"] = checks.whole("search", search)

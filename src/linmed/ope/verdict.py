@@ -66,13 +66,13 @@ class Arms:
         place = Path(path)
         if place.suffix.lower() == ".json":
             try:
-                given = json.loads(place.read_text())
+                given = json.loads(place.read_text(encoding="utf-8"))
             except ValueError as error:
                 raise BadValue("arms", f"{path} is not JSON: {error}") from None
             if isinstance(given, dict) and given:
                 return Arms(checks.arm_matrix(list(given.values())), tuple(map(str, given)))
             return Arms.of(given)
-        with open(place, newline="") as file:
+        with open(place, newline="", encoding="utf-8-sig") as file:
             lines = [line for line in csv.reader(file, skipinitialspace=True) if any(map(str.strip, line))]
         if lines and not any(map(_is_number, lines[0])):
             del lines[0]  # a header
