@@ -22,6 +22,7 @@ from linmed.arm_sets import checked, formed, stacks
 from linmed.checks import Floats
 from linmed.decision import Decision
 from linmed.drift import Drift, drift_of
+from linmed.explanation import TOP, Explanation, explain
 from linmed.features import Catalogue, Column, Features, Index
 from linmed.files import write_atomically
 from linmed.kernels.linear import all_within
@@ -349,6 +350,38 @@ class Agent:
             raise AttributeError(f"{type(self.policy).__name__} has no confidence set to predict means with")
         return predicted
 
+    def explain(
+        self,
+        arms: ArrayLike | None = None,
+        *,
+        context: Any = None,
+        items: Sequence[Any] | None = None,
+        arm: Any = None,
+        names: Sequence[object] | None = None,
+        features: Sequence[object] | None = None,
+        top: int = TOP,
+    ) -> Explanation:
+        """Why this arm: of `arms` (K, d), or of a catalogue's items in a context, each one's probability now,
+        estimate and interval, as text, in a notebook and as a picture. Nothing changes by it.
+
+        `arm` is the one to be explained, by its number, its item's id or the decision for it: the likeliest
+        unless given. `names` of the arms and `features` of their columns are those of the catalogue and its
+        map where there is one. `top`: how many arms are shown.
+        """
+        with self._lock:
+            if arms is None or context is not None or items is not None:
+                offer = self._offer(arms, context, items)
+                chances = self.probabilities(context=context, items=items)
+                names = offer.ids if names is None else names
+                features = self._catalogued("features", None).names if features is None else features
+                matrix = offer.arms
+            else:
+                matrix = checked(arms, self._dim)
+                chances = self.probabilities(matrix)
+            return explain(
+                self.policy, self.state, matrix, chances, names=names, features=features, arm=arm, top=top
+            )
+
     def verdict(self, arms: ArrayLike, delta: float = DELTA, epsilon: float = 0.0) -> Verdict:
         """Which of `arms` (K, d) can still be the best, and whether that is decided: see `Verdict`.
 
@@ -611,6 +644,9 @@ class Agent:
                 self._own_log.close()
             elif self.log is not None:
                 self.log.flush()
+
+    def __repr__(self) -> str:
+        return f"Agent({self.policy.name}, dim={self.dim}, count={self.count})"
 
     def __enter__(self) -> Self:
         return self
