@@ -28,13 +28,19 @@ SCHEMA = pa.schema(
         ("probability", pa.float64()),  # of the arm by any route but the fallback; null on fallback rows
         ("log_probability", pa.float64()),
         ("fallback", pa.bool_()),  # whether a catalogue's best item was played for one not accepted; optional
+        ("best", pa.int64()),  # place of a catalogue's best item, which a fallback plays; optional
+        ("catalogue_version", pa.int64()),  # of the catalogue that was decided among; optional
+        ("context", pa.list_(pa.float64())),  # encoded, as a map made arms of it (dx,); optional
         ("probabilities", pa.list_(pa.float64())),  # of every arm (K,), optional
         ("arms", pa.list_(pa.list_(pa.float64()))),  # every arm's features (K, d), optional
         ("reward", pa.float64()),  # null until it arrives
         ("reward_time", TIME),
     ]
 )
-LATER = frozenset({"fallback"})
+OF_CATALOGUE = ("best", "catalogue_version", "context")
+"""Columns that tell, with the state, the law of a decision among a catalogue. In somebody else's file a
+column of such a name may be anything: it is one of these only where it has their type."""
+LATER = frozenset({"fallback", *OF_CATALOGUE})
 """Columns that the schema has got since there were logs: a file without one has nothing in it."""
 REWARDS = pa.schema(
     [
