@@ -1,4 +1,4 @@
-"""A saved agent and its log: fallbacks get the probability that they had, whatever became of the catalogue."""
+"""A saved agent and its log: fallbacks get the probability that they had, however the catalogue changed."""
 
 import json
 import math
@@ -15,10 +15,7 @@ from tests.features.items import add, of_rows, on_sphere
 
 pytestmark = pytest.mark.filterwarnings("ignore::linmed.ope.OPEWarning")
 
-CONTEXT = [
-    Number("age", scale=(0, 1)),
-    Number("hour", settle_after=30),
-]  # the scale of the second is learned on the way
+CONTEXT = [Number("age", scale=(0, 1)), Number("hour", settle_after=30)]  # of which one scale is learned
 
 
 def made(place, items=60, context=CONTEXT, policy=None, **options):

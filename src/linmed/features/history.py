@@ -55,8 +55,9 @@ class History:
         if saved is None:
             return made
         made._grown, made._gone = (_steps(saved[name], version) for name in ("grown", "gone"))
-        rows = [row for _, row in made._grown]
-        if not rows or rows != sorted(rows) or not np.array_equal(made.live(version), live):
+        rows, gone = [row for _, row in made._grown], sorted(row for _, row in made._gone)
+        ends = rows == sorted(rows) and rows[-1:] == [len(live)]
+        if not ends or gone != np.flatnonzero(~live).tolist():
             raise BadValue("history", f"history must lead to the {int(live.sum())} items that are there")
         return made
 

@@ -86,11 +86,10 @@ class _Completed(View):
         for batch in self.source.read(list(wanted), rows, malformed):
             chance = self.asked.completed(batch, self.needs, start)
             start += batch.num_rows
-            made = {
-                "probability": chance,
-                "log_probability": pc.ln(chance),
-                "fallback": pc.and_(batch.column("fallback"), chance.is_null()),
-            }
+            made = {"probability": chance, "fallback": pc.and_(batch.column("fallback"), chance.is_null())}
+            if "log_probability" in columns:
+                same = pc.equal(chance, batch.column("probability")).fill_null(False)
+                made["log_probability"] = pc.if_else(same, batch.column("log_probability"), pc.ln(chance))
             arrays = [made[name] if name in made else batch.column(name) for name in columns]
             yield pa.RecordBatch.from_arrays(arrays, list(columns))
 
