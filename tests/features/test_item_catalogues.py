@@ -1,9 +1,11 @@
 """Items that come, change and go; and readers who do not notice until they look."""
 
 import threading
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from linmed.checks import BadType, BadValue
@@ -212,3 +214,21 @@ def test_threads_read_what_others_change():
     assert wrong == []
     assert catalogue.version == 3 * 380
     assert catalogue.count == 20
+
+
+def test_prices_of_a_database_are_numbers():
+    """Decimals, of Python and of Arrow."""
+    prices = [Decimal("39.95"), Decimal("90.00"), None]
+    table = pa.table({"item_id": ["a", "b", "c"], "price": pa.array(prices, pa.decimal128(8, 2))})
+    rows = [{"item_id": name, "price": price} for name, price in zip("abc", prices, strict=True)]
+    floats = [{**row, "price": None if row["price"] is None else float(row["price"])} for row in rows]
+    expected = Catalogue.from_table(floats)
+    for given in (table, rows):
+        found = Catalogue.from_table(given)
+        assert found.features == expected.features
+        np.testing.assert_array_equal(found.matrix, expected.matrix)
+
+
+def test_bytes_are_neither_text_nor_vectors():
+    with pytest.raises(ValueError, match=r"items\['kind'\] is neither"):
+        Catalogue.from_table([{"item_id": "a", "kind": b"x"}, {"item_id": "b", "kind": b"y"}])
