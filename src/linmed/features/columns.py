@@ -11,7 +11,7 @@ import numpy as np
 
 from linmed import checks
 from linmed.checks import LARGEST, BadType, BadValue, Floats
-from linmed.features.column import Column, Fetch
+from linmed.features.column import MOST_NUMBERS, Column, Fetch
 from linmed.features.values import key, number, vector
 
 MOST_VALUES = 10_000
@@ -149,7 +149,7 @@ class Category(Column):
         super().__post_init__()
         checks.flag("other", self.other)
         if self.hashed is not None:
-            checks.whole("hashed", self.hashed)
+            checks.whole("hashed", self.hashed, at_most=MOST_NUMBERS)
             if self.values is not None or self.other:
                 raise BadValue("hashed", "hashed must be None where values or other are given: it needs none")
         if self.values is None:
@@ -237,7 +237,7 @@ class Vector(Column):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        checks.whole("size", self.size)
+        checks.whole("size", self.size, at_most=MOST_NUMBERS)
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
