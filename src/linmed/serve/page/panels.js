@@ -99,7 +99,7 @@ export function showTrend(t) {
   }));
   if (!lines.length) charts.values.blank("Nothing to draw yet.");
   else charts.values.show(lines, t.values.map((one) => `${TARGETS[one.target].label}: ${interval(one)}`).join("; ") + ".");
-  if (lines.length) find("legend-values").replaceChildren(...lines.flatMap((one) => [make("span", { class: "key " + one.style }), one.label]));
+  if (lines.length) find("legend-values").replaceChildren(...lines.flatMap((one) => [make("span", { class: "key " + one.style }), one.label + " "]));
   find("values").hidden = !lines.length;
   find("values").tBodies[0].replaceChildren(...Object.entries(TARGETS).filter(([name]) => found[name]).map(([name, how]) =>
     make("tr", {},
