@@ -305,7 +305,7 @@ def _judge(policy: Policy, delta: float) -> Judge:
         raise BadType(
             "policy",
             f"policy: {name} is for a world that changes, of which no confidence set is proved; "
-            f"{policy.inside.name} may observe the rewards since the last change",
+            f"instead let {policy.inside.name} observe the rewards since the last change",
         )
     if isinstance(policy, ModelPolicy):
         raise BadType(

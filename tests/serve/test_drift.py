@@ -109,6 +109,15 @@ def test_the_page_shows_a_band_where_the_world_changed(browser: Any, app: httpx.
     assert page.locator("#memories tbody tr").count() == 3
     page.locator("#chart-mean .change").first.wait_for(state="attached")
     assert "false alarm ever: at most 5 %" in page.locator("#drift-note").inner_text()
+    page.locator("#best-sentence").get_by_text("Forgetful is for a world that changes").wait_for()
+    # Two columns, in each of which every card is as wide as the others and none stands beside another.
+    boxes = "all => all.map(e => e.getBoundingClientRect()).filter(b => b.width).map(b => [b.left, b.width])"
+    left, right = (
+        page.locator(f"#report > .column{which} > .card").evaluate_all(boxes)
+        for which in (".wide", ":not(.wide)")
+    )
+    assert (len(left), len(right)) == (3, 4)
+    assert len({*map(tuple, left)}) == len({*map(tuple, right)}) == 1
     page.get_by_label("Bandit", exact=True).select_option("steady")
     page.get_by_text("LinMED-90 (sigma=0.5), version 1").wait_for()
     page.locator("#drift").wait_for(state="hidden")
