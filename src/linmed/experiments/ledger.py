@@ -14,7 +14,12 @@ FORMAT = 3
 
 
 def ledger(findings: Iterable[Findings]) -> list[Row]:
-    """Every claim about these experiments."""
+    """Every claim about these experiments.
+
+    >>> report = run("large-gap", trials=20, out="report")  # doctest: +SKIP
+    >>> ledger(report.findings) == report.ledger  # doctest: +SKIP
+    True
+    """
     return [claim.judge(found) for found in findings for claim in claims(found)]
 
 

@@ -26,7 +26,11 @@ DECISIVE_MINUTES = 110.0
 
 @dataclass(frozen=True)
 class Report:
-    """What `run` leaves behind."""
+    """What `run` leaves behind.
+
+    >>> report = run("large-gap", trials=20, out="report")  # doctest: +SKIP
+    >>> report.path.name, len(report.ledger), list(report.wall)  # doctest: +SKIP
+    """
 
     path: Path
     """The page."""
@@ -70,6 +74,9 @@ def run(
     cluster: address of a dask scheduler to use instead. movielens: an ml-100k directory.
     minutes: after so long no claim is given further trials; the same call with more of them goes on.
         Unless given, 110 at the decisive scale; the others end by themselves.
+
+    >>> report = run("large-gap", trials=20, out="report")  # doctest: +SKIP
+    >>> sorted({row.verdict for row in report.ledger})  # doctest: +SKIP
     """
     names = [names] if isinstance(names, str) else names
     experiments = chosen(names)

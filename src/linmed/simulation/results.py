@@ -26,7 +26,15 @@ class Ends(NamedTuple):
 
 @dataclass(frozen=True)
 class Run:
-    """One policy's share."""
+    """One policy's share.
+
+    >>> from linmed import LinMED, simulate
+    >>> from linmed.environments import LargeGap
+    >>> results = simulate(LinMED(), LargeGap(), horizon=100, trials=3, progress=False)
+    >>> run = results.run("LinMED")
+    >>> run.policy.name, run.trials, run.pulls.sum(axis=1)
+    ('LinMED-90', array([0, 1, 2]), array([100, 100, 100]))
+    """
 
     policy: Policy
     trials: Ints = field(repr=False)  # (T,) trial numbers, ascending
@@ -40,7 +48,22 @@ class Run:
 
 @dataclass(frozen=True, repr=False)
 class Results:
-    """Regret curves of several policies on one environment. Rows are trials, columns checkpoints."""
+    """Regret curves of several policies on one environment. Rows are trials, columns checkpoints.
+
+    >>> from linmed import LinMED, Uniform, simulate
+    >>> from linmed.environments import LargeGap
+    >>> results = simulate([LinMED(), Uniform()], LargeGap(), horizon=100, trials=20, progress=False)
+    >>> results.names, results.regret("LinMED").shape == (20, len(results.checkpoints))
+    (['LinMED-90', 'Uniform'], True)
+    >>> bool(results.mean("LinMED")[-1] < results.mean("Uniform")[-1])
+    True
+    >>> results.pulls("Uniform").shape, results.final("Uniform").shape, results.standard_error("LinMED").shape
+    ((20, 2), (20,), (100,))
+    >>> results.summary()["policy"].to_pylist(), results.table().column_names[:4]
+    (['LinMED-90', 'Uniform'], ['policy', 'trial', 'round', 'regret'])
+    >>> results.seconds("LinMED") > 0
+    True
+    """
 
     environment: Environment
     horizon: int
@@ -81,7 +104,14 @@ class Results:
         return self.run(name).seconds
 
     def decided(self, name: str) -> Floats:
-        """Rounds until the verdict (trials,), with `until`; NaN where the horizon came first."""
+        """Rounds until the verdict (trials,), with `until`; NaN where the horizon came first.
+
+        >>> from linmed import Pinpoint, simulate
+        >>> from linmed.environments import LargeGap
+        >>> results = simulate(Pinpoint(), LargeGap(), horizon=1000, trials=3, until="decided", progress=False)
+        >>> bool((results.decided("Pinpoint") < 1000).all()), results.winner("Pinpoint"), results.right("Pinpoint")
+        (True, array([0, 0, 0]), array([ True,  True,  True]))
+        """
         rounds = self._ends(name).decided
         return np.where(rounds > 0, rounds, np.nan)
 
@@ -152,7 +182,18 @@ class Results:
         return Table(pa.concat_tables(parts))
 
     def plot(self, path: str | Path | None = None) -> Any:
-        """Mean regret with 95 % intervals, saved to `path` (PNG, SVG, PDF by its ending)."""
+        """Mean regret with 95 % intervals, saved to `path` (PNG, SVG, PDF by its ending).
+
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from linmed import LinMED, simulate
+        >>> from linmed.environments import LargeGap
+        >>> results = simulate(LinMED(), LargeGap(), horizon=100, trials=3, progress=False)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     figure = results.plot(f"{folder}/regret.png")
+        ...     Path(folder, "regret.png").stat().st_size > 1000
+        True
+        """
         from linmed.simulation.plot import plot  # matplotlib takes a second to import
 
         return plot(self, path)
