@@ -14,6 +14,8 @@ from linmed.policies.glm import INTERCEPT
 from linmed.policies.half_lives import HalfLife, written
 from linmed.policies.memories import GlmMemories, RidgeMemories
 
+__all__ = ["Adoption", "Alarm", "Drift"]
+
 
 class Adoption(NamedTuple):
     """A long memory forgot its past and went on from what a shorter one knew.

@@ -26,6 +26,15 @@ from linmed import checks
 from linmed.checks import BadValue, Floats
 from linmed.design import approx_design, certificate, optimal_design
 
+__all__ = [
+    "Problem",
+    "c_opt",
+    "design_leverage",
+    "exp2_exploration_bound",
+    "exp2_lower_bound",
+    "spanner_igw_lower_bound",
+]
+
 LEVELS = np.arange(1, 101)
 """Values of the analysis variable L that are tried: 2^-100 is below any gap that matters."""
 

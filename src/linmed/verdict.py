@@ -32,6 +32,8 @@ from linmed.policies import Forgetful, GLMPolicy, Policy, RidgePolicy
 from linmed.policies.glm import INTERCEPT
 from linmed.policies.models import ModelPolicy
 
+__all__ = ["Difference", "Verdict", "VerdictWarning", "Verdicts"]
+
 DELTA = 0.05
 FORMAT = 1
 """Version of the file that `Verdicts.save` writes."""

@@ -80,7 +80,7 @@ class Environment(ABC):
         >>> from linmed.environments import Clicks, LargeGap
         >>> LargeGap().rewards(np.array([1.0, 0.0]), np.array([0.25, 0.25]))
         array([1.25, 0.25])
-        >>> Clicks().rewards(np.array([0.3, 0.1]), np.array([0.2, 0.2]))  # a click where noise is below the rate
+        >>> Clicks().rewards(np.array([0.3, 0.1]), np.array([0.2, 0.2]))  # a click where the rate is above
         array([1., 0.])
         """
         return means + noise

@@ -364,8 +364,9 @@ class Requests:
         """The catalogue with every item's estimate and interval.
 
         >>> bandit = client.create("offered", dim=2, catalogue={"tea": [1, 0], "coffee": [0, 1]})
-        >>> sorted(client.arms("offered"))
-        ['arms', 'context', 'context_fields', 'context_size', 'count', 'forgets', 'policy', 'reward_range', 'rewards']
+        >>> answer = client.arms("offered")
+        >>> answer["count"], [row["id"] for row in answer["arms"]]
+        (2, ['tea', 'coffee'])
         """
         return Call("GET", _path(name, "arms"), _object)
 

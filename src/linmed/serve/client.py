@@ -142,9 +142,9 @@ def _awaited(
 class Client(_Sender):
     """Blocking; safe to share between threads.
 
-    `url` is where the service is (here "http://127.0.0.1:8000" or the like), `token` the one it asks for, if any;
-    an answer is waited for `timeout` seconds. What gets no answer, or a 429, 502, 503 or 504, is sent again for
-    `patience` seconds, after pauses that begin at `backoff`.
+    `url` is where the service is (here "http://127.0.0.1:8000" or the like), `token` the one it asks for, if
+    any; an answer is waited for `timeout` seconds. What gets no answer, or a 429, 502, 503 or 504, is sent
+    again for `patience` seconds, after pauses that begin at `backoff`.
 
     >>> with Client(url) as client:
     ...     bandit = client.create("hats", dim=2, policy={"policy": "LinMED", "sigma": 0.5})
@@ -196,7 +196,11 @@ class Client(_Sender):
             time.sleep(pause)
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections.
+
+        >>> client = Client(url)
+        >>> client.close()  # as leaving `with Client(url) as client:` does
+        """
         self._http.close()
 
     def __enter__(self) -> Self:
