@@ -21,9 +21,7 @@ MODULES = (
 )  # fmt: skip
 """Where the documentation imports from. What they export is public."""
 NOT_RUN = {
-    "run": "plays trials and draws for half a minute; tests/experiments does it",
-    "Report": "is what `run` leaves",
-    "ledger": "judges what `run` has played",
+    "Report": "is what `run` leaves after half a minute of trials and figures",
 }
 """Names whose example is shown and not run, and why."""
 NOT_CALLED = {
