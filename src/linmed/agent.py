@@ -22,6 +22,7 @@ from linmed.arm_sets import checked, formed, stacks
 from linmed.checks import Floats
 from linmed.decision import Decision
 from linmed.drift import Drift, drift_of
+from linmed.explanation import TOP, Explanation, explain
 from linmed.features import Catalogue, Column, Features, Index
 from linmed.files import write_atomically
 from linmed.kernels.linear import all_within
@@ -124,7 +125,7 @@ class Agent:
         self.log_arms = checks.flag("log_arms", log_arms)
         self._lock = threading.RLock()
         self._bits = streams.bits(seed, "agent")
-        self._route(index, None)
+        self._route(index, ())
         self._starts: list[Any] = []  # the stream before each block
         self._used = 0  # rows of _noise that decisions have used up
         self._run = secrets.token_hex(4)
@@ -199,7 +200,8 @@ class Agent:
                 return self._decide_by_route(rows, self._moment(None) if self._timed else None)
             if own.waits or self.policy.remembers:  # each may change what comes of the next
                 return [self.decide(context=row) for row in rows]
-            made = [own.offer(row) for row in rows]
+            with self._lock:
+                made = [own.offer(row) for row in rows]
             sets = [offer.arms for offer in made if offer is not None]
         alike = stacks(sets, self._dim)
         count = sum(len(stack) for _, stack in alike)
@@ -350,6 +352,38 @@ class Agent:
             raise AttributeError(f"{type(self.policy).__name__} has no confidence set to predict means with")
         return predicted
 
+    def explain(
+        self,
+        arms: ArrayLike | None = None,
+        *,
+        context: Any = None,
+        items: Sequence[Any] | None = None,
+        arm: Any = None,
+        names: Sequence[object] | None = None,
+        features: Sequence[object] | None = None,
+        top: int = TOP,
+    ) -> Explanation:
+        """Why this arm: of `arms` (K, d), or of a catalogue's items in a context, each one's probability now,
+        estimate and interval, as text, in a notebook and as a picture. Nothing changes by it.
+
+        `arm` is the one to be explained, by its number, its item's id or the decision for it: the likeliest
+        unless given. `names` of the arms and `features` of their columns are those of the catalogue and its
+        map where there is one. `top`: how many arms are shown.
+        """
+        with self._lock:
+            if arms is None or context is not None or items is not None:
+                offer = self._offer(arms, context, items)
+                chances = self.probabilities(context=context, items=items)
+                names = offer.ids if names is None else names
+                features = self._catalogued("features", None).names if features is None else features
+                matrix = offer.arms
+            else:
+                matrix = checked(arms, self._dim)
+                chances = self.probabilities(matrix)
+            return explain(
+                self.policy, self.state, matrix, chances, names=names, features=features, arm=arm, top=top
+            )
+
     def verdict(self, arms: ArrayLike, delta: float = DELTA, epsilon: float = 0.0) -> Verdict:
         """Which of `arms` (K, d) can still be the best, and whether that is decided: see `Verdict`.
 
@@ -391,9 +425,15 @@ class Agent:
         return None if self._offers is None else self._offers.features
 
     @property
+    def routes(self) -> Routes | None:
+        """By which it decides among its catalogue, where the policy is `CatalogueMED`."""
+        return self._routes
+
+    @property
     def items(self) -> tuple[str | int, ...]:
         """The ids of the items that are there, in the order of `arms` and `probabilities`."""
-        return tuple(self._catalogued("items", None).current()[1])
+        with self._lock:
+            return tuple(self._catalogued("items", None).current()[1])
 
     @property
     def dim(self) -> int:
@@ -516,10 +556,12 @@ class Agent:
                 "moments": list(self._moments.values()),
             }
             offered: dict[str, Any] = {}
+            # Before the catalogue, in which others may put items meanwhile: it has all items of the coreset.
+            if self._routes is not None and self._routes.found is not None:
+                meta["coreset"] = self._routes.found.to_dict()
+                meta["coresets"] = [one.to_dict() for one in self._routes.earlier]
             if self._offers is not None:
                 meta["offers"], offered = self._offers.to_dict()
-            if self._routes is not None:
-                meta["coreset"] = self._routes.coreset.to_dict()
             arrays = {f"state_{name}": array for name, array in self.state.copy().arrays().items()}
             arrays["pending"] = np.array([*self._pending.values()]).reshape(-1, self.dim)
         arrays.update({f"catalogue_{name}": array for name, array in offered.items()})
@@ -568,7 +610,8 @@ class Agent:
                 agent._offers = Offers.from_dict(meta["offers"], own, agent.policy)
                 if agent._offers.dim != agent.dim:
                     raise ValueError(f"a map of {agent._offers.dim} features for dim={agent.dim}")
-            agent._route(index, Coreset.from_dict(meta["coreset"]) if "coreset" in meta else None)
+            known = [*meta.get("coresets", ()), *([meta["coreset"]] if "coreset" in meta else ())]
+            agent._route(index, [Coreset.from_dict(one) for one in known])
             pending = checks.for_kernels(arrays.pop("pending"))
             if pending.shape != (len(meta["pending"]), agent.dim) or not all_within(pending, checks.LARGEST):
                 raise ValueError(f"pending decisions of shape {pending.shape}")
@@ -612,6 +655,9 @@ class Agent:
             elif self.log is not None:
                 self.log.flush()
 
+    def __repr__(self) -> str:
+        return f"Agent({self.policy.name}, dim={self.dim}, count={self.count})"
+
     def __enter__(self) -> Self:
         return self
 
@@ -624,12 +670,13 @@ class Agent:
         with self._lock:
             return own.offer(context, items)
 
-    def _route(self, index: Index | None, coreset: Coreset | None) -> None:
+    def _route(self, index: Index | None, coresets: Sequence[Coreset]) -> None:
         """Have the catalogue's decisions made by route where the policy knows how, and no noise drawn yet."""
         self._routes: Routes | None = None
         size, offered = self.policy.noise_size(self.dim), self._offers
         if isinstance(self.policy, CatalogueMED) and offered is not None:
-            self._routes = Routes(self.policy, offered.catalogue, index, offered.lift, coreset)
+            self._routes = Routes(self.policy, offered.catalogue, index, offered.lift, *coresets[-1:])
+            self._routes.earlier = list(coresets[:-1])
             size = UNIFORMS
         elif index is not None:
             raise checks.BadValue("index", "index goes with CatalogueMED and a catalogue: else leave it out")
@@ -639,7 +686,7 @@ class Agent:
         """How probable every item of the catalogue is in a context, by route."""
         assert self._routes is not None
         assert self._offers is not None
-        return self._routes.law(self.state, self._offers.encoded(context)[0])
+        return self._routes.law(self.state, self._offers.encoded(context)[0][:-1])
 
     def _decide_by_route(self, contexts: Sequence[Any], moment: float | None) -> list[Decision]:
         """One item of the catalogue for each context, as n calls would choose them."""
@@ -652,9 +699,10 @@ class Agent:
             encoded = [own.encoded(context) for context in contexts]
             self._draw_ahead(len(contexts))
             noise = self._noise[self._used : self._used + len(contexts), 0]
-            made = by.decide_each(self.state, noise, [x for x, _ in encoded])
+            made = by.decide_each(self.state, noise, [x[:-1] for x, _ in encoded])
             return [
-                self._settle(routed(one), moment, seen) for one, (_, seen) in zip(made, encoded, strict=True)
+                self._settle(routed(one, x[:-1]), moment, seen)
+                for one, (x, seen) in zip(made, encoded, strict=True)
             ]
 
     def _catalogued(self, name: str, arms: Any) -> Offers:
@@ -685,7 +733,13 @@ class Agent:
         decision = Decision(identifier, taken.arm, chance, vector, law, taken.error, item, taken.fallback)
         if self.log is not None:
             # What a recorder of one's own need not know of is left out where it says nothing.
-            told: dict[str, Any] = {"time": moment, "fallback": taken.fallback}
+            told: dict[str, Any] = {
+                "time": moment,
+                "fallback": taken.fallback,
+                "best": taken.best,
+                "catalogue_version": taken.catalogue_version,
+                "context": taken.context,
+            }
             self.log.record(
                 identifier,
                 arm=taken.arm,

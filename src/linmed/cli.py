@@ -1,9 +1,10 @@
 """The command line: parses, calls, prints. Each command's own module says what it takes and does it."""
 
 import argparse
+import io
 import runpy
 import sys
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from importlib import import_module
 from pathlib import Path
 
@@ -30,23 +31,15 @@ COMMANDS = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(
+            stream, io.TextIOWrapper
+        ):  # a pipe of Windows cannot hold a √: better a ? than no table
+            stream.reconfigure(errors="replace")
     words = list(sys.argv[1:] if argv is None else argv)
-    parser = argparse.ArgumentParser(
-        "linmed",
-        description=linmed.__doc__,
-        formatter_class=lambda prog: argparse.HelpFormatter(prog, width=100),
-    )
-    parser.add_argument("--version", action="version", version=f"linmed {linmed.__version__}")
-    subparsers = parser.add_subparsers(
-        title="commands", dest="command", metavar="COMMAND [-h]", required=True
-    )
     chosen = next((word for word in words if not word.startswith("-")), None)
     try:
-        for command, (module, summary) in COMMANDS.items():
-            if command == chosen and module != __name__:
-                import_module(module).add_parser(subparsers)
-            else:
-                subparsers.add_parser(command, help=summary, add_help=command != "bench")
+        parser = build_parser({chosen})
         if chosen == "bench":
             return _bench(words[words.index("bench") + 1 :])
         args = parser.parse_args(words)
@@ -59,6 +52,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (ValueError, TypeError, OSError, ImportError) as error:
         print(f"linmed: error: {error}", file=sys.stderr)
         return 2
+
+
+def build_parser(wanted: Container[str | None]) -> argparse.ArgumentParser:
+    """The parser of all commands, those that are `wanted` with their options."""
+    parser = argparse.ArgumentParser(
+        "linmed",
+        description=linmed.__doc__,
+        formatter_class=lambda prog: argparse.HelpFormatter(prog, width=100),
+    )
+    parser.add_argument("--version", action="version", version=f"linmed {linmed.__version__}")
+    subparsers = parser.add_subparsers(
+        title="commands", dest="command", metavar="COMMAND [-h]", required=True
+    )
+    for command, (module, summary) in COMMANDS.items():
+        if command in wanted and module != __name__:
+            import_module(module).add_parser(subparsers)
+        else:
+            subparsers.add_parser(command, help=summary, add_help=command != "bench")
+    return parser
 
 
 def _bench(words: Sequence[str]) -> int:

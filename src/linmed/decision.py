@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from linmed import notebooks
 from linmed.checks import Floats
 
 __all__ = ["Decision"]
@@ -128,6 +129,12 @@ class Decision:
     def probabilities(self) -> Floats | None:
         """The probability of every arm (K,)."""
         return None if self._log_probabilities is None else np.exp(self._log_probabilities)
+
+    def _repr_html_(self) -> str:
+        """One line: a notebook shows what was played, and how probable it was."""
+        played = f"arm {self.arm}" if self.item is None else str(self.item)
+        chance = "as a fallback" if self.fallback else f"with probability {self.probability:.4g}"
+        return notebooks.paragraph(f"{played}, {chance} (decision {self.id})")
 
     def __repr__(self) -> str:
         played = f"arm={self.arm}" if self.item is None else f"item={self.item!r}"

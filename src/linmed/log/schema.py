@@ -15,26 +15,33 @@ from linmed.checks import Floats
 
 TIME = pa.timestamp("us", tz="UTC")
 
-SCHEMA = pa.schema(
-    [
-        ("decision_id", pa.string()),
-        ("time", TIME),
-        ("policy", pa.string()),
-        ("version", pa.int64()),  # how many rewards the policy had absorbed: it varies in an adaptive log
-        ("arm", pa.int64()),
-        ("arm_id", pa.string()),
-        ("arm_count", pa.int64()),
-        ("features", pa.list_(pa.float64())),  # of the chosen arm (d,)
-        ("probability", pa.float64()),  # of the arm by any route but the fallback; null on fallback rows
-        ("log_probability", pa.float64()),
-        ("fallback", pa.bool_()),  # whether a catalogue's best item was played for one not accepted; optional
-        ("probabilities", pa.list_(pa.float64())),  # of every arm (K,), optional
-        ("arms", pa.list_(pa.list_(pa.float64()))),  # every arm's features (K, d), optional
-        ("reward", pa.float64()),  # null until it arrives
-        ("reward_time", TIME),
-    ]
+_COLUMNS = (
+    ("decision_id", pa.string(), "The decision's identifier, by which its reward finds it."),
+    ("time", TIME, "When it was taken."),
+    ("policy", pa.string(), "The name of the policy that took it."),
+    ("version", pa.int64(), "How many rewards the policy had absorbed: it varies in an adaptive log."),
+    ("arm", pa.int64(), "The arm that was played, 0 … arm_count − 1."),
+    ("arm_id", pa.string(), "Its id, where arms have one: a catalogue's items, arms that are names."),
+    ("arm_count", pa.int64(), "K: among how many arms it was chosen."),
+    ("features", pa.list_(pa.float64()), "The features of the arm that was played (d,)."),
+    ("probability", pa.float64(), "Of that arm, by any route but the fallback; null on fallback rows."),
+    ("log_probability", pa.float64(), "Its logarithm, which stays exact where it is tiny."),
+    ("fallback", pa.bool_(), "Whether a catalogue's best item was played for one not accepted. Optional."),
+    ("best", pa.int64(), "Place of a catalogue's best item, which a fallback plays. Optional."),
+    ("catalogue_version", pa.int64(), "Of the catalogue that was decided among. Optional."),
+    ("context", pa.list_(pa.float64()), "Encoded, as a map made arms of it (dx,). Optional."),
+    ("probabilities", pa.list_(pa.float64()), "Of every arm (K,). Optional."),
+    ("arms", pa.list_(pa.list_(pa.float64())), "Every arm's features (K, d). Optional."),
+    ("reward", pa.float64(), "What came back; null until it arrives."),
+    ("reward_time", TIME, "When it arrived."),
 )
-LATER = frozenset({"fallback"})
+SCHEMA = pa.schema([(name, kind) for name, kind, _ in _COLUMNS])
+MEANING = {name: meaning for name, _, meaning in _COLUMNS}
+"""What each column of SCHEMA holds, for readers of the manual."""
+OF_CATALOGUE = ("best", "catalogue_version", "context")
+"""Columns that tell, with the state, the law of a decision among a catalogue. In somebody else's file a
+column of such a name may be anything: it is one of these only where it has their type."""
+LATER = frozenset({"fallback", *OF_CATALOGUE})
 """Columns that the schema has got since there were logs: a file without one has nothing in it."""
 REWARDS = pa.schema(
     [

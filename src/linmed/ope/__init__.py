@@ -3,7 +3,7 @@
 from linmed.log import DecisionLog
 from linmed.ope.choose import Choice, choose
 from linmed.ope.compare import compare
-from linmed.ope.complete import Relearned, by_routes, complete
+from linmed.ope.complete import complete
 from linmed.ope.diagnostics import Diagnosis, calibration, diagnose
 from linmed.ope.drift import LogDrift, drift
 from linmed.ope.estimators import (
@@ -24,11 +24,13 @@ from linmed.ope.estimators import (
     snipw,
 )
 from linmed.ope.evaluate import difference, evaluate, sequence
+from linmed.ope.history import History, history
 from linmed.ope.intervals import OPEWarning
 from linmed.ope.learn import learn_from
 from linmed.ope.naming import as_target
 from linmed.ope.plot import plot_sequences
 from linmed.ope.regression import Logistic, Refitted, Ridge
+from linmed.ope.relearned import Relearned, by_routes, relearned
 from linmed.ope.replay import Replay, ReplayResult
 from linmed.ope.targets import Frozen, Target
 from linmed.ope.verdict import Arms, LogVerdict, verdict
@@ -48,6 +50,7 @@ __all__ = [
     "Diagnosis",
     "Estimator",
     "Frozen",
+    "History",
     "LogDrift",
     "LogVerdict",
     "Logistic",
@@ -71,10 +74,12 @@ __all__ = [
     "difference",
     "drift",
     "evaluate",
+    "history",
     "importance_weights",
     "ipw",
     "learn_from",
     "plot_sequences",
+    "relearned",
     "sequence",
     "snipw",
     "verdict",

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +22,9 @@ from linmed.ope.request import Log, as_log
 from linmed.policies.base import Policy
 from linmed.tables import Table
 from linmed.verdict import DELTA, Verdict, Verdicts, judge
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 GIVE = "give the arms that are to be compared"
 
@@ -66,13 +70,13 @@ class Arms:
         place = Path(path)
         if place.suffix.lower() == ".json":
             try:
-                given = json.loads(place.read_text())
+                given = json.loads(place.read_text(encoding="utf-8"))
             except ValueError as error:
                 raise BadValue("arms", f"{path} is not JSON: {error}") from None
             if isinstance(given, dict) and given:
                 return Arms(checks.arm_matrix(list(given.values())), tuple(map(str, given)))
             return Arms.of(given)
-        with open(place, newline="") as file:
+        with open(place, newline="", encoding="utf-8-sig") as file:
             lines = [line for line in csv.reader(file, skipinitialspace=True) if any(map(str.strip, line))]
         if lines and not any(map(_is_number, lines[0])):
             del lines[0]  # a header
@@ -118,7 +122,7 @@ class LogVerdict:
     """How many rewards were enough; None if they were not."""
 
     def __str__(self) -> str:
-        found = self.verdict.sentence(self.arms.names if self.arms.named else None)
+        found = self.verdict.sentence(self._names)
         if (
             self.verdict.arms > 1
             and self.decided_after is not None
@@ -131,6 +135,17 @@ class LogVerdict:
             )
             found += f"{good} was known after {self.decided_after:,}."
         return found
+
+    def _repr_html_(self) -> str:
+        return self.verdict.html(self._names) + self.table._repr_html_()
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """How each arm compares with the best one: see `Verdict.plot`."""
+        return self.verdict.plot(ax, self._names)
+
+    @property
+    def _names(self) -> tuple[str, ...] | None:
+        return self.arms.names if self.arms.named else None
 
     @property
     def table(self) -> Table:

@@ -16,7 +16,7 @@ from linmed.kernels.bound import learning
 from linmed.kernels.optimism import OfulRule
 from linmed.kernels.recent import Faded, FadedSet, Windowed, WindowedSet
 from linmed.kernels.rounds import observing
-from linmed.policies.base import Properties, State
+from linmed.policies.base import Prediction, Properties, State
 from linmed.policies.compiled import CompiledPolicy
 
 
@@ -101,6 +101,13 @@ class RecentUCB(CompiledPolicy):
         """√β, one per replica (R,)."""
         sure, belief = self.confidence_set, self.belief(*state)
         return np.sqrt([sure.squared_radius(belief, r) for r in range(len(state.count))])
+
+    def predict(self, state: Any, arms: Floats) -> Prediction:
+        """⟨θ̂, a⟩ ± √β‖a‖, by which it is optimistic."""
+        mean = np.einsum("kd,d->k", arms, state.theta[0])
+        leverage = np.einsum("kd,de,ke->k", arms, state.inverse[0], arms)
+        half = self.radius(state)[0] * np.sqrt(np.maximum(leverage, 0.0))
+        return Prediction(mean, mean - half, mean + half)
 
 
 @dataclass(frozen=True)
