@@ -19,6 +19,8 @@ from linmed.policies.memories import GlmMemories, RidgeMemories
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+__all__ = ["Adoption", "Alarm", "Drift"]
+
 
 class Adoption(NamedTuple):
     """A long memory forgot its past and went on from what a shorter one knew.

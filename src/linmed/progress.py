@@ -21,7 +21,13 @@ class _Done(ProgressColumn):
 
 
 class Bar:
-    """A bar on standard error, shown only where someone can see it."""
+    """A bar on standard error, shown only where someone can see it.
+
+    >>> with Bar(False, "rounds", "two simulations", total=200) as bar:  # True shows it, on a terminal
+    ...     bar.begin("the first")
+    ...     bar.advance(100)
+    ...     bar.reach(200)
+    """
 
     def __init__(self, wanted: bool, unit: str, title: str = "", total: float | None = None) -> None:
         console = Console(stderr=True)

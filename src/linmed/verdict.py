@@ -36,6 +36,8 @@ from linmed.policies.models import ModelPolicy
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+__all__ = ["Difference", "Verdict", "VerdictWarning", "Verdicts"]
+
 DELTA = 0.05
 FORMAT = 1
 """Version of the file that `Verdicts.save` writes."""

@@ -37,6 +37,12 @@ class Column(ABC):
     ...         return np.array([[float(len(text or ""))] for text in fetch(self.name)])
     >>> Features(item=[Length("title")]).encode_items([{"title": "Emma"}, {"title": None}]).tolist()
     [[4.0], [0.0]]
+
+    >>> column = Length("title")
+    >>> column.fields, column.labels, column.width, column.unknown, column.unsettled
+    (('title',), ('letters',), 1, None, {})
+    >>> Column.from_dict(column.to_dict()) == column.fit(None, "items").settle({})
+    True
     """
 
     name: str

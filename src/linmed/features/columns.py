@@ -31,6 +31,9 @@ class Number(Column):
     >>> columns = [Number("price", scale=(10, 5)), Number("stock", scale=None)]
     >>> Features(item=columns).encode_items([{"price": 20, "stock": 7}, {"stock": True}]).tolist()
     [[2.0, 7.0], [0.0, 1.0]]
+
+    >>> columns[0].scaled(20, "item")
+    2.0
     """
 
     scale: Literal["learned"] | tuple[float, float] | None = "learned"
@@ -139,6 +142,9 @@ class Category(Column):
     >>> items = [{"colour": "blue"}, {"colour": "mauve"}, {"colour": None}]
     >>> Features(item=[colour]).encode_items(items).tolist()
     [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]]
+
+    >>> colour.place("mauve"), Category("colour", hashed=16).place("mauve") < 16
+    (2, True)
     """
 
     values: tuple[str, ...] | None = None

@@ -48,6 +48,9 @@ class Fourier(Column):
     >>> noon, one, night = bent.encode_contexts({"hour": [12, 13, 23]})
     >>> bool(noon @ one > noon @ night)
     True
+
+    >>> Fourier("hour", 200).parts
+    (Number(name='hour', scale='learned', settle_after=100),)
     """
 
     count: int
