@@ -1,4 +1,4 @@
-"""What is not installed is asked for by the name of its extra; the lists of packages agree with each other."""
+"""What is missing is asked for by the name of its extra; the lists of packages agree with each other."""
 
 import re
 import sys
