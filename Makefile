@@ -55,6 +55,7 @@ lint: $(DEV)
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python tests/typing/outside.py pyright
 
 bench: $(READY)
 	@$(BIN)/linmed bench $(ARGS)

@@ -147,7 +147,7 @@ class Category(Column):
     (2, True)
     """
 
-    values: tuple[str, ...] | None = None
+    values: Sequence[str | float] | None = None
     hashed: int | None = None
     other: bool = False
 
@@ -188,7 +188,7 @@ class Category(Column):
     @cached_property
     def table(self) -> dict[str, int]:
         """Where each category stands."""
-        return {value: i for i, value in enumerate(self.values or ())}
+        return {str(value): i for i, value in enumerate(self.values or ())}
 
     def fit(self, fetch: Fetch, where: str) -> Self:
         """With the categories of a table, in alphabetical order, unless they are known."""

@@ -17,7 +17,7 @@ from linmed.features.tables import table
 
 FORMAT = 1
 """Version of the JSON that `Features.to_dict` makes."""
-Interactions = Literal["plain", "outer"] | tuple[tuple[str, str], ...]
+Interactions = Literal["plain", "outer"] | Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class Features:
     What is unknown (a category that nobody listed) or missing has a defined answer: see each column.
     """
 
-    context: tuple[Column, ...] = ()
-    item: tuple[Column, ...] = ()
+    context: Sequence[Column] = ()
+    item: Sequence[Column] = ()
     interactions: Interactions = "outer"
     intercept: bool = True
 
@@ -195,7 +195,7 @@ class Features:
             raise BadValue("context", f"context must have shape {wanted}, got {vector.shape}")
         return matrix, vector
 
-    def _check_known(self, columns: tuple[Column, ...], argument: str) -> None:
+    def _check_known(self, columns: Sequence[Column], argument: str) -> None:
         for column in columns:
             if column.unknown is not None:
                 text = f"{column.unknown} is not known yet: use the map that fit({argument}=…) returns"
