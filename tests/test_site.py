@@ -66,7 +66,8 @@ def astray(site: Path, pages: dict[Path, Page]) -> list[str]:
         for target in (*page.links, *page.loaded):
             parts = urlsplit(target)
             if parts.scheme or parts.netloc:
-                found += [f"{here} loads {target}"] if target in page.loaded and parts.scheme != "data" else []
+                if target in page.loaded and parts.scheme != "data":
+                    found.append(f"{here} loads {target}")
                 continue
             leads = (path.parent / unquote(parts.path)).resolve() if parts.path else path
             if not leads.is_file():
@@ -94,10 +95,10 @@ def untold(site: Path) -> list[str]:
     sections = re.split(r'<h2 id="linmed\.policies\.(\w+)"', text("reference-policies.html"))
     tables = defaultdict(str, zip(sections[1::2], sections[2::2], strict=True))
     for policy in ALL:
-        rows = dict(re.findall(r"<tr>\s*<td><code>(\w+)</code></td>(.*?)</tr>", tables[policy.__name__], re.S))
+        section = tables[policy.__name__]
+        rows = dict(re.findall(r"<tr>\s*<td><code>(\w+)</code></td>(.*?)</tr>", section, re.S))
         for field in dataclasses.fields(policy):
-            meaning = re.sub(r"<[^>]*>", "", rows.get(field.name, "").rpartition("<td>")[2]).strip()
-            if not meaning:
+            if not re.search(r"</code><br\s*/?>\s*\S", rows.get(field.name, "").replace("</td>", "")):
                 found.append(f"{policy.__name__}.{field.name}")
     found += [f"linmed {name}" for name in COMMANDS if f'id="linmed-{name}"' not in text("cli.html")]
     for option in ("--half-life", "--revoke-token", "--scale"):
