@@ -212,10 +212,12 @@ def _members(cls: type, fields: set[str]) -> list[str]:
         if not name.startswith("_")
         and name not in told | fields
         and inspect.getdoc(inspect.getattr_static(cls, name))
-        and _callable_or_property(inspect.getattr_static(cls, name))
+        and _defined_in(cls, inspect.getattr_static(cls, name))
     ]
 
 
-def _callable_or_property(value: Any) -> bool:
-    kinds = (property, functools.cached_property, classmethod, staticmethod)
-    return isinstance(value, kinds) or inspect.isfunction(value)
+def _defined_in(cls: type, value: Any) -> bool:
+    """Whether it is a property or a method, and not another class's under a new name."""
+    if inspect.isfunction(value):
+        return value.__qualname__.rpartition(".")[0] in {owner.__qualname__ for owner in cls.__mro__}
+    return isinstance(value, (property, functools.cached_property, classmethod, staticmethod))
