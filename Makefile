@@ -40,13 +40,15 @@ test: $(DEV)
 # two older ones, numba with none but those that all have (its kernels are kept apart). Of the shapes of arms
 # two are enough: `make test` has all of them.
 SOME := -k "not test_shapes or few or BLAS"
+# Only the files that have such tests are collected.
+EXACT = $(shell grep -rl 'mark\.identity' tests --include='*.py')
 identity: $(DEV)
 	@for core in Haswell Nehalem; do \
 	  echo "identity tests, OPENBLAS_CORETYPE=$$core"; \
-	  OPENBLAS_CORETYPE=$$core $(BIN)/python -m pytest -q -m identity $(SOME) || exit 1; \
+	  OPENBLAS_CORETYPE=$$core $(BIN)/python -m pytest -q -m identity $(SOME) $(EXACT) || exit 1; \
 	done
 	@echo "identity tests, NUMBA_CPU_NAME=generic"
-	@NUMBA_CPU_NAME=generic NUMBA_CACHE_DIR=$(CURDIR)/$(PLAIN) $(BIN)/python -m pytest -q -m identity $(SOME)
+	@NUMBA_CPU_NAME=generic NUMBA_CACHE_DIR=$(CURDIR)/$(PLAIN) $(BIN)/python -m pytest -q -m identity $(SOME) $(EXACT)
 
 lint: $(DEV)
 	@$(BIN)/ruff check .

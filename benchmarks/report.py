@@ -35,13 +35,13 @@ def show(text: str) -> None:
 
 def document(page: Path, part: str) -> None:
     """Put what was shown since the last call between the marks <!-- PART --> and <!-- /PART --> of a page."""
-    text = page.read_text()
+    text = page.read_text(encoding="utf-8")
     begin, end = f"<!-- {part} -->\n", f"<!-- /{part} -->\n"
     if text.count(begin) != 1 or text.count(end) != 1:
         raise ValueError(f"{page} must hold {begin.strip()} and {end.strip()}, each once")
     head, rest = text.split(begin)
     shown = "\n".join(SHOWN).strip() + "\n"
-    page.write_text(head + begin + "\n" + shown + "\n" + end + rest.split(end)[1])
+    page.write_text(head + begin + "\n" + shown + "\n" + end + rest.split(end)[1], encoding="utf-8")
 
 
 def short(x: float) -> str:
@@ -71,7 +71,7 @@ def machine() -> dict[str, str]:
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.is_file():
         names = [
-            x.split(":")[1].strip() for x in cpuinfo.read_text().splitlines() if x.startswith("model name")
+            x.split(":")[1].strip() for x in cpuinfo.read_text(encoding="utf-8").splitlines() if x.startswith("model name")
         ]
         model = names[0] if names else model
     load = f"{os.getloadavg()[0]:.2f}" if hasattr(os, "getloadavg") else "unknown"

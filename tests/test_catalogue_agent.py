@@ -322,6 +322,37 @@ def test_threads_decide_while_items_come_and_go():
     assert agent.features.unknown == ()
 
 
+@pytest.mark.parametrize("ask", [lambda agent: agent.items, lambda agent: agent.decide_batch(contexts=[{}])])
+def test_who_reads_the_catalogue_takes_turns_with_who_decides(ask):
+    """Both keep what they made of it: one in the middle of the other would find items at others' places."""
+    waited = []
+
+    class Recorder:
+        def record(self, *_, **__):
+            if not waited:
+                waited.append(threading.Thread(target=ask, args=(agent,)))
+                waited[0].start()
+                waited[0].join(0.2)
+                waited.append(agent.catalogue.__dict__.get("asked"))
+
+        def reward(self, *_): ...
+
+        def flush(self): ...
+
+    class Asked(Catalogue):
+        def snapshot(self):
+            if threading.current_thread() is not threading.main_thread():
+                self.asked = True
+            return super().snapshot()
+
+    catalogue = Asked(["a", "b"], np.eye(2))
+    agent = Agent(LinMED(), catalogue=catalogue, context=[], seed=0, log=Recorder())
+    agent.decide(context={})
+    waited[0].join()
+    assert waited[1] is None
+    assert catalogue.asked
+
+
 def per_item(policy, catalogue):
     return Agent(policy, catalogue=catalogue, context=[Category("device", ["phone", "desk"])], seed=3)
 

@@ -155,3 +155,36 @@ def test_an_index_needs_the_policy_and_a_catalogue():
     for policy, given in ((LinMED(), {"catalogue": catalogue}), (CatalogueMED(), {"dim": 3})):
         with pytest.raises(ValueError, match="index"):
             Agent(policy, index=Scan(), **given)
+
+
+def test_an_agent_whose_items_are_all_gone_can_be_saved_and_goes_on(tmp_path):
+    agent = made()
+    played(agent, 5)
+    agent.catalogue.remove(list(agent.items))
+    agent.save(tmp_path / "agent.npz")
+    again = Agent.load(tmp_path / "agent.npz")
+    for one in (agent, again):
+        add(one.catalogue, on_sphere(np.random.default_rng(3), 4, 5))
+    assert told(played(agent, 5)) == told(played(again, 5))
+
+
+def test_items_that_come_while_an_agent_is_saved_do_no_harm(tmp_path):
+    agent = made()
+    agent.decide(context=contexts(1)[0])
+    arrays = agent.catalogue.arrays
+
+    def and_then_some_come():
+        found = arrays()
+        add(agent.catalogue, 9.0 * on_sphere(np.random.default_rng(3), 40, 5))
+        return found
+
+    agent.catalogue.arrays = and_then_some_come
+    agent.save(tmp_path / "agent.npz")
+    again = Agent.load(tmp_path / "agent.npz")
+    assert again.decide(context=contexts(1)[0]).item in range(400)
+
+
+@pytest.mark.parametrize("wrong", ["scan", Scan, 3])
+def test_what_is_no_index_is_refused(wrong):
+    with pytest.raises(TypeError, match=r"index must be .* such as linmed\.features\.Scan\(\)"):
+        made(index=wrong)

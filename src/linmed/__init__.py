@@ -11,6 +11,7 @@ _HOME = {
     "Agent": "linmed.agent",
     "Decision": "linmed.decision",
     "Drift": "linmed.drift",
+    "Explanation": "linmed.explanation",
     "Verdict": "linmed.verdict",
     "Verdicts": "linmed.verdict",
     "simulate": "linmed.simulation",
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from linmed.agent import Agent as Agent
     from linmed.decision import Decision as Decision
     from linmed.drift import Drift as Drift
+    from linmed.explanation import Explanation as Explanation
     from linmed.policies import *  # noqa: F403
     from linmed.simulation import simulate as simulate
     from linmed.verdict import Verdict as Verdict

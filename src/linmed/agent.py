@@ -22,6 +22,7 @@ from linmed.arm_sets import checked, formed, stacks
 from linmed.checks import Floats
 from linmed.decision import Decision
 from linmed.drift import Drift, drift_of
+from linmed.explanation import TOP, Explanation, explain
 from linmed.features import Catalogue, Column, Features, Index
 from linmed.files import write_atomically
 from linmed.kernels.linear import all_within
@@ -41,7 +42,14 @@ _BLOCK = 256  # decisions whose random numbers are drawn at once
 
 
 class UnknownDecision(ValueError, KeyError):
-    """A reward for a decision that this agent is not waiting for."""
+    """A reward for a decision that this agent is not waiting for.
+
+    >>> from linmed import Agent, LinMED
+    >>> Agent(LinMED(), dim=2).learn("nobody's", reward=1.0)
+    Traceback (most recent call last):
+        ...
+    linmed.agent.UnknownDecision: decision "nobody's" is unknown to this agent
+    """
 
     __str__ = Exception.__str__  # a KeyError would quote its message
 
@@ -70,6 +78,14 @@ class Agent:
     object with the methods of `linmed.log.Recorder`); `log_arms=False` leaves the arms that were not
     played out of it. `max_pending` bounds how many decisions wait for a reward: the oldest are forgotten,
     and counted in `dropped`. Threads may share an agent: its methods take turns.
+
+    `policy` is the rule and `dim` is d, the features of an arm. The same `seed` gives the same decisions;
+    None draws a new one.
+
+    >>> agent.policy.name, agent.dim, agent.count, agent.items
+    ('LinMED-90', 6, 0, ('s-17', 's-18'))
+    >>> agent.catalogue is shoes, agent.features.names[-2:]
+    (True, ('device=desk', '1'))
     """
 
     _own_log: "LogWriter | None"
@@ -132,6 +148,12 @@ class Agent:
 
         `time`, in seconds since 1970, is when: now, unless given. The log has it, and so does a policy that
         forgets by the clock.
+
+        >>> from linmed import Agent, LinMED
+        >>> agent = Agent(LinMED(), dim=2, seed=7)
+        >>> decision = agent.decide([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
+        >>> decision.arm, round(decision.probability, 6)
+        (0, 0.933333)
         """
         moment = self._moment(time) if self._timed or time is not None else None
         offer = None
@@ -161,6 +183,12 @@ class Agent:
         They are those that n calls of `decide` would take, in one call of the kernels for each K. Where the
         log refuses one of them, or a policy that remembers its decisions does, those before it stand, and
         wait in `pending`.
+
+        >>> from linmed import Agent, LinMED
+        >>> agent = Agent(LinMED(), dim=2, seed=7)
+        >>> sets = [[[1.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]]]
+        >>> [len(decision.probabilities) for decision in agent.decide_batch(sets)]
+        [2, 3]
         """
         made: Iterable[Offer | None] = repeat(None)
         if contexts is not None:
@@ -170,7 +198,8 @@ class Agent:
                 return self._decide_by_route(rows, self._moment(None) if self._timed else None)
             if own.waits or self.policy.remembers:  # each may change what comes of the next
                 return [self.decide(context=row) for row in rows]
-            made = [own.offer(row) for row in rows]
+            with self._lock:
+                made = [own.offer(row) for row in rows]
             sets = [offer.arms for offer in made if offer is not None]
         alike = stacks(sets, self._dim)
         count = sum(len(stack) for _, stack in alike)
@@ -192,7 +221,16 @@ class Agent:
             ]
 
     def learn(self, decision: Decision | str, reward: float) -> None:
-        """Absorb the reward of one decision (or its id), now or much later, in any order."""
+        """Absorb the reward of one decision (or its id), now or much later, in any order.
+
+        >>> from linmed import Agent, LinMED
+        >>> agent, arms = Agent(LinMED(), dim=2, seed=7), [[1.0, 0.0], [0.0, 1.0]]
+        >>> first, second = agent.decide(arms), agent.decide(arms)
+        >>> agent.learn(second, reward=1.0)
+        >>> agent.learn(first.id, reward=0.0)
+        >>> agent.count
+        2
+        """
         identifier = decision.id if isinstance(decision, Decision) else decision
         value = checks.reward("reward", reward)
         self.policy.check_rewards(value)
@@ -212,6 +250,12 @@ class Agent:
         """Absorb data from elsewhere (a warm start): features (d,) with one reward, or (n, d) with (n,).
 
         `time`, one or (n,) in seconds since 1970, is for a policy that forgets by the clock.
+
+        >>> from linmed import Agent, LinMED
+        >>> agent = Agent(LinMED(), dim=2)
+        >>> agent.observe([[1.0, 0.0], [0.0, 1.0]], [0.5, 1.0])
+        >>> agent.count, agent.theta.round(6)
+        (2, array([0.25, 0.5 ]))
         """
         rows = np.atleast_2d(checks.floats("features", features))
         rewards = np.atleast_1d(checks.floats("reward", reward))
@@ -231,13 +275,28 @@ class Agent:
                 self.policy.learn_at(*seen, np.ascontiguousarray(np.broadcast_to(times, rewards.shape)))
 
     def arms(self, context: Any = None, items: Sequence[Any] | None = None) -> Floats:
-        """The catalogue's items, or those with the ids `items`, in a context: arms (K, d), one for each."""
+        """The catalogue's items, or those with the ids `items`, in a context: arms (K, d), one for each.
+
+        >>> from linmed import Agent, LinMED
+        >>> from linmed.features import Catalogue
+        >>> teas = Catalogue.from_table([{"item_id": "oolong", "price": 4}, {"item_id": "mint", "price": 2}])
+        >>> agent = Agent(LinMED(), catalogue=teas)
+        >>> agent.arms().shape, agent.arms(items=["mint"]).shape
+        ((2, 2), (1, 2))
+        """
         return self._offer(None, context, items).arms
 
     def probabilities(
         self, arms: ArrayLike | None = None, *, context: Any = None, items: Sequence[Any] | None = None
     ) -> Floats:
-        """The probability with which each of `arms` (K, d), or of a catalogue's items, would be played."""
+        """The probability with which each of `arms` (K, d), or of a catalogue's items, would be played.
+
+        >>> from linmed import Agent, LinMED
+        >>> agent, arms = Agent(LinMED(), dim=2), [[1.0, 0.0], [0.0, 1.0]]
+        >>> agent.observe([1.0, 0.0], reward=1.0)
+        >>> agent.probabilities(arms).round(3)
+        array([0.951, 0.049])
+        """
         if self._routes is not None and arms is None and items is None:
             with self._lock:
                 law = self._law(context)
@@ -252,6 +311,13 @@ class Agent:
         """The probability with which one item of the catalogue would be played now.
 
         Where decisions are made by route, by any but the fallback: what the log would say of it.
+
+        >>> from linmed import Agent, LinMED
+        >>> from linmed.features import Catalogue
+        >>> teas = Catalogue.from_table([{"item_id": "oolong", "price": 4}, {"item_id": "mint", "price": 2}])
+        >>> agent = Agent(LinMED(), catalogue=teas)
+        >>> round(agent.probability_of("mint"), 3), agent.probabilities().round(3)
+        (0.025, array([0.975, 0.025]))
         """
         if self._routes is not None:
             with self._lock:
@@ -269,6 +335,13 @@ class Agent:
         """What each of `arms` (K, d) is expected to pay, and the interval in which the confidence set has it.
 
         For clicks these are rates. An interval is that of one arm at one time; to compare arms see `verdict`.
+
+        >>> from linmed import Agent, LinMED
+        >>> agent = Agent(LinMED(sigma=0.1), dim=2)
+        >>> agent.observe([1.0, 0.0], reward=0.5)
+        >>> expected = agent.mean([[1.0, 0.0], [0.0, 1.0]])
+        >>> expected.mean.round(3), expected.lower.round(3), expected.upper.round(3)
+        (array([0.495, 0.   ]), array([ 0.152, -3.45 ]), array([0.838, 3.45 ]))
         """
         matrix = self._matrix(arms, context, items)
         with self._lock:
@@ -277,19 +350,65 @@ class Agent:
             raise AttributeError(f"{type(self.policy).__name__} has no confidence set to predict means with")
         return predicted
 
+    def explain(
+        self,
+        arms: ArrayLike | None = None,
+        *,
+        context: Any = None,
+        items: Sequence[Any] | None = None,
+        arm: Any = None,
+        names: Sequence[object] | None = None,
+        features: Sequence[object] | None = None,
+        top: int = TOP,
+    ) -> Explanation:
+        """Why this arm: of `arms` (K, d), or of a catalogue's items in a context, each one's probability now,
+        estimate and interval, as text, in a notebook and as a picture. Nothing changes by it.
+
+        `arm` is the one to be explained, by its number, its item's id or the decision for it: the likeliest
+        unless given. `names` of the arms and `features` of their columns are those of the catalogue and its
+        map where there is one. `top`: how many arms are shown.
+        """
+        with self._lock:
+            if arms is None or context is not None or items is not None:
+                offer = self._offer(arms, context, items)
+                chances = self.probabilities(context=context, items=items)
+                names = offer.ids if names is None else names
+                features = self._catalogued("features", None).names if features is None else features
+                matrix = offer.arms
+            else:
+                matrix = checked(arms, self._dim)
+                chances = self.probabilities(matrix)
+            return explain(
+                self.policy, self.state, matrix, chances, names=names, features=features, arm=arm, top=top
+            )
+
     def verdict(self, arms: ArrayLike, delta: float = DELTA, epsilon: float = 0.0) -> Verdict:
         """Which of `arms` (K, d) can still be the best, and whether that is decided: see `Verdict`.
 
         With probability 1 − `delta` or more every verdict is right, however often one asks and whoever chose
         what was observed. `epsilon`: how much worse than the best arm is good enough. `Verdicts` asks again
         and again.
+
+        >>> from linmed import Agent, LinMED
+        >>> arms = [[1.0, 0.0], [0.0, 1.0]]
+        >>> agent = Agent(LinMED(sigma=0.1), dim=2)
+        >>> agent.observe(arms * 20, [0.9, 0.4] * 20)
+        >>> print(agent.verdict(arms))
+        Arm 0 is the best (95 % confidence after 40 rewards): the other arm is worse, by 0.323 at least.
         """
         matrix, by = self._matrix(arms), looker(self.policy, delta)
         with self._lock:
             return look(by, self.state, matrix, epsilon)
 
     def drift(self) -> Drift:
-        """Whether the world has changed, for a policy that watches for that: see `Drift` and `Forgetful`."""
+        """Whether the world has changed, for a policy that watches for that: see `Drift` and `Forgetful`.
+
+        >>> from linmed import Agent, Forgetful, LinMED
+        >>> agent = Agent(Forgetful(LinMED(sigma=0.1)), dim=1)
+        >>> agent.observe([[1.0]] * 60, [0.5] * 30 + [-0.5] * 30)
+        >>> agent.drift().changed
+        True
+        """
         with self._lock:
             return drift_of(self.policy, self.state)
 
@@ -306,7 +425,8 @@ class Agent:
     @property
     def items(self) -> tuple[str | int, ...]:
         """The ids of the items that are there, in the order of `arms` and `probabilities`."""
-        return tuple(self._catalogued("items", None).current()[1])
+        with self._lock:
+            return tuple(self._catalogued("items", None).current()[1])
 
     @property
     def dim(self) -> int:
@@ -320,7 +440,13 @@ class Agent:
 
     @property
     def state(self) -> Any:
-        """What the policy has learned: arrays that every reward changes in place."""
+        """What the policy has learned: arrays that every reward changes in place.
+
+        >>> from linmed import Agent, LinMED
+        >>> agent = Agent(LinMED(), dim=2)
+        >>> agent.policy.radius(agent.state).round(3)
+        array([1.])
+        """
         return self._live.state
 
     @property
@@ -332,7 +458,15 @@ class Agent:
 
     @property
     def covariance(self) -> Floats:
-        """σ² V⁻¹ (d, d), the covariance of θ̂ given the arms played; for clicks and counts that of H⁻¹."""
+        """σ² V⁻¹ (d, d), the covariance of θ̂ given the arms played; for clicks and counts that of H⁻¹.
+
+        >>> from linmed import Agent, LinMED
+        >>> agent = Agent(LinMED(sigma=0.5), dim=2)
+        >>> agent.observe([[1.0, 0.0]] * 3, [1.0, 0.8, 1.2])
+        >>> agent.covariance.round(3)
+        array([[0.077, 0.   ],
+               [0.   , 1.   ]])
+        """
         if isinstance(self.policy, GLMPolicy):
             with self._lock:
                 own: Floats = self.policy.estimate(self.state).inverse[0].copy()
@@ -351,22 +485,53 @@ class Agent:
 
     @property
     def pending(self) -> tuple[str, ...]:
-        """Ids of the decisions whose reward has not come, oldest first."""
+        """Ids of the decisions whose reward has not come, oldest first.
+
+        >>> from linmed import Agent, LinMED
+        >>> agent = Agent(LinMED(), dim=1)
+        >>> decision = agent.decide([[1.0], [0.5]])
+        >>> agent.pending == (decision.id,)
+        True
+        """
         with self._lock:
             return tuple(self._pending)
 
     def pending_times(self) -> dict[str, float]:
-        """When each decision in `pending` was taken, for a policy that forgets by the clock; else none."""
+        """When each decision in `pending` was taken, for a policy that forgets by the clock; else none.
+
+        >>> from linmed import Agent, Forgetful, LinMED
+        >>> agent = Agent(Forgetful(LinMED(), half_lives=("7d", "1d")), dim=1)
+        >>> decision = agent.decide([[1.0], [0.5]], time=1_700_000_000.0)
+        >>> agent.pending_times()[decision.id]
+        1700000000.0
+        """
         with self._lock:
             return dict(self._moments)
 
     def pending_features(self) -> dict[str, Floats]:
-        """What each decision in `pending` will be learned from, by its id: a copy."""
+        """What each decision in `pending` will be learned from, by its id: a copy.
+
+        >>> from linmed import Agent, LinMED
+        >>> agent = Agent(LinMED(), dim=2)
+        >>> decision = agent.decide([[1.0, 0.5]])
+        >>> agent.pending_features()[decision.id]
+        array([1. , 0.5])
+        """
         with self._lock:
             return {identifier: features.copy() for identifier, features in self._pending.items()}
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to one file, atomically: state, random stream, pending decisions, no pickle."""
+        """Write everything to one file, atomically: state, random stream, pending decisions, no pickle.
+
+        >>> import tempfile
+        >>> from linmed import Agent, LinMED
+        >>> agent, arms = Agent(LinMED(), dim=2, seed=7), [[1.0, 0.0], [0.0, 1.0]]
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     agent.save(f"{folder}/agent.npz")
+        ...     twin = Agent.load(f"{folder}/agent.npz")
+        >>> [agent.decide(arms).arm for _ in range(5)] == [twin.decide(arms).arm for _ in range(5)]
+        True
+        """
         with self._lock:
             block, used = divmod(self._used, _BLOCK)
             meta = {
@@ -384,10 +549,11 @@ class Agent:
                 "moments": list(self._moments.values()),
             }
             offered: dict[str, Any] = {}
+            # Before the catalogue, in which others may put items meanwhile: it has all items of the coreset.
+            if self._routes is not None and self._routes.found is not None:
+                meta["coreset"] = self._routes.found.to_dict()
             if self._offers is not None:
                 meta["offers"], offered = self._offers.to_dict()
-            if self._routes is not None:
-                meta["coreset"] = self._routes.coreset.to_dict()
             arrays = {f"state_{name}": array for name, array in self.state.copy().arrays().items()}
             arrays["pending"] = np.array([*self._pending.values()]).reshape(-1, self.dim)
         arrays.update({f"catalogue_{name}": array for name, array in offered.items()})
@@ -407,6 +573,14 @@ class Agent:
 
         An `index` other than the exact scan is saved by its owner, and given here as it was.
         `log` is where it logs from now on; `log_arms` is as it was saved unless given.
+
+        >>> import tempfile
+        >>> from linmed import Agent, LinMED
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     Agent(LinMED(sigma=0.3), dim=4).save(f"{folder}/agent.npz")
+        ...     agent = Agent.load(f"{folder}/agent.npz")
+        >>> agent.policy.name, agent.dim
+        ('LinMED-90 (sigma=0.3)', 4)
         """
         content = Path(path).read_bytes()
         try:
@@ -455,12 +629,24 @@ class Agent:
         """Make the log durable, and close it if this agent opened it: it then decides and learns no more.
 
         A log that was handed in as an object stays open, for its owner to close.
+
+        >>> import tempfile
+        >>> from linmed import Agent, LinMED
+        >>> from linmed.ope import DecisionLog
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with Agent(LinMED(), dim=1, log=folder) as agent:  # leaving closes
+        ...         agent.learn(agent.decide([[1.0], [0.5]]), reward=1.0)
+        ...     DecisionLog.open(folder).table()["reward"].to_pylist()
+        [1.0]
         """
         with self._lock:
             if self._own_log is not None:
                 self._own_log.close()
             elif self.log is not None:
                 self.log.flush()
+
+    def __repr__(self) -> str:
+        return f"Agent({self.policy.name}, dim={self.dim}, count={self.count})"
 
     def __enter__(self) -> Self:
         return self

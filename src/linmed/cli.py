@@ -1,6 +1,7 @@
 """The command line: parses, calls, prints. Each command's own module says what it takes and does it."""
 
 import argparse
+import io
 import runpy
 import sys
 from collections.abc import Container, Sequence
@@ -30,6 +31,9 @@ COMMANDS = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a pipe of Windows cannot hold a √: better a ? than no table
+            stream.reconfigure(errors="replace")
     words = list(sys.argv[1:] if argv is None else argv)
     chosen = next((word for word in words if not word.startswith("-")), None)
     try:

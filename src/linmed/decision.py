@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from linmed import notebooks
 from linmed.checks import Floats
 
 
@@ -15,7 +16,19 @@ def read_only(array: Floats) -> Floats:
 
 
 class Decision:
-    """What was played and how probable it was, before any random draw was made. It cannot be changed."""
+    """What was played and how probable it was, before any random draw was made. It cannot be changed.
+
+    >>> from linmed import Agent, LinMED
+    >>> agent = Agent(LinMED(), dim=2, seed=7)
+    >>> agent.observe([1.0, 0.0], reward=1.0)
+    >>> decision = agent.decide([[1.0, 0.0], [0.0, 1.0]])
+    >>> decision.arm, decision.features, decision.item, decision.id in agent.pending
+    (0, array([1., 0.]), None, True)
+    >>> decision.probabilities.round(3), round(decision.probability, 3), decision.probability_error
+    (array([0.951, 0.049]), 0.951, 0.0)
+    >>> bool(decision.log_probability == decision.log_probabilities[decision.arm])
+    True
+    """
 
     # Properties over slots: a frozen dataclass takes four times as long to make.
     __slots__ = (
@@ -68,6 +81,14 @@ class Decision:
     def fallback(self) -> bool | None:
         """Of `CatalogueMED` among a catalogue: whether its proposal was not kept, so that the best item known
         was played, for which there is no `probability`. None of every other decision.
+
+        >>> from linmed import Agent, CatalogueMED
+        >>> from linmed.features import Catalogue
+        >>> teas = Catalogue.from_table([{"item_id": "oolong", "price": 4}, {"item_id": "mint", "price": 2}])
+        >>> agent = Agent(CatalogueMED(alpha_emp=0.2), catalogue=teas, seed=7)
+        >>> agent.observe([*agent.arms()] * 5, [1.0, -1.0] * 5)
+        >>> {made.fallback: made.probability for made in (agent.decide() for _ in range(20))}[True] is None
+        True
         """
         return self._fallback
 
@@ -106,6 +127,12 @@ class Decision:
     def probabilities(self) -> Floats | None:
         """The probability of every arm (K,)."""
         return None if self._log_probabilities is None else np.exp(self._log_probabilities)
+
+    def _repr_html_(self) -> str:
+        """One line: a notebook shows what was played, and how probable it was."""
+        played = f"arm {self.arm}" if self.item is None else str(self.item)
+        chance = "as a fallback" if self.fallback else f"with probability {self.probability:.4g}"
+        return notebooks.paragraph(f"{played}, {chance} (decision {self.id})")
 
     def __repr__(self) -> str:
         played = f"arm={self.arm}" if self.item is None else f"item={self.item!r}"

@@ -3,20 +3,32 @@
 import math
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from linmed import checks
+from linmed import checks, notebooks
+from linmed.drawing import axes, beside, height_of, name_lines, shares, styled
+from linmed.palette import BOUND, LEADING, RULED_OUT
 from linmed.policies.base import Policy
 from linmed.policies.forgetful import Forgetful
 from linmed.policies.glm import INTERCEPT
 from linmed.policies.half_lives import HalfLife, written
 from linmed.policies.memories import GlmMemories, RidgeMemories
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 
 class Adoption(NamedTuple):
-    """A long memory forgot its past and went on from what a shorter one knew."""
+    """A long memory forgot its past and went on from what a shorter one knew.
+
+    >>> from linmed import Agent, Forgetful, LinMED
+    >>> agent = Agent(Forgetful(LinMED(sigma=0.1)), dim=1)
+    >>> agent.observe([[1.0]] * 60, [0.5] * 30 + [-0.5] * 30)
+    >>> [(one.reward, one.half_life, one.source) for one in agent.drift().adoptions][:2]
+    [(35, inf, 50.0), (36, 1000.0, 50.0)]
+    """
 
     reward: int
     """After how many rewards."""
@@ -27,19 +39,38 @@ class Adoption(NamedTuple):
 
 
 class Alarm(NamedTuple):
-    """The rewards contradicted that nothing has changed since the test began."""
+    """The rewards contradicted that nothing has changed since the test began.
+
+    >>> from linmed import Agent, Forgetful, LinMED
+    >>> agent = Agent(Forgetful(LinMED(sigma=0.1)), dim=1)
+    >>> agent.observe([[1.0]] * 60, [0.5] * 30 + [-0.5] * 30)
+    >>> [alarm.reward for alarm in agent.drift().alarms]
+    [36]
+    """
 
     reward: int
     time: float | None
     log_e: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Drift:
     """What is known of changes after so many rewards; printed, it is a sentence or two.
 
     `alarms` are a test with a level: P(ever one while nothing changes) ≤ `alpha`, if `assumes` is true. It
     begins anew after each. `adoptions` are what the policy did about changes, and no test.
+
+    >>> from linmed import Agent, Forgetful, LinMED
+    >>> agent = Agent(Forgetful(LinMED(sigma=0.1)), dim=1)
+    >>> agent.observe([[1.0]] * 30, [0.5] * 30)
+    >>> agent.drift().changed
+    False
+    >>> agent.observe([[1.0]] * 30, [-0.5] * 30)
+    >>> drift = agent.drift()
+    >>> drift.changed, drift.count, drift.alarms[0].reward
+    (True, 60, 36)
+    >>> drift.to_dict()["alarm_count"]
+    1
     """
 
     count: int
@@ -86,6 +117,55 @@ class Drift:
                 f"{written(last.half_life)} from {written(last.source)}."
             )
         return found
+
+    def __repr__(self) -> str:
+        known = f"{self.alarm_count} alarms" if self.changed else "no alarm"
+        return f"Drift({known} in {self.count} rewards, log_e={self.log_e:.6g}, memory={self.memory:.6g})"
+
+    def _repr_html_(self) -> str:
+        assumed = f"Level {self.alpha:g}, assumed: {self.assumes}."
+        return notebooks.paragraph(str(self)) + notebooks.paragraph(assumed, small=True)
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """When alarms were raised and memories began anew, and how much each is trusted. Returns the axes.
+
+        Of alarms and of new beginnings the last sixteen are known.
+        """
+        memories = list(self.weights)
+        heaviest = max(memories, key=lambda one: self.weights[one])
+        colours = [LEADING if one == heaviest else RULED_OUT for one in memories]
+        with styled():
+            ax = axes(ax, 0.3 + height_of(len(memories)))
+            for i, alarm in enumerate(self.alarms):
+                ax.axvline(alarm.reward, color=BOUND.light, linewidth=1.4, label="alarm" if i == 0 else None)
+            for place, one in enumerate(memories):
+                began = [event.reward for event in self.adoptions if event.half_life == one]
+                ax.plot([0, max(self.count, 1)], [place, place], color=colours[place], linewidth=1.2)
+                if began:
+                    rows = [place] * len(began)
+                    ax.plot(began, rows, "o", color=colours[place], markersize=5, label="_")
+            if self.adoptions:
+                ax.plot([], [], "o", color=RULED_OUT, markersize=5, label="began anew")
+            name_lines(ax, ["never forgets" if one == math.inf else _length(one) for one in memories])
+            ax.set_xlim(0, max(self.count, 1))
+            ax.set_xlabel("rewards")
+            ax.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}")
+            ax.set_ylabel("half-life")
+            ax.set_title(self.title, loc="left")
+            if self.alarms or self.adoptions:
+                ax.legend(loc="upper right", bbox_to_anchor=(1.0, 1.0), fontsize="small")
+            shares(beside(ax), list(self.weights.values()), colours, "weight now")
+        return ax
+
+    @property
+    def title(self) -> str:
+        """What is known in half a line."""
+        if not self.alarms:
+            return (
+                f"no change in {self.count:,} rewards (log E {self.log_e:.2g} of {-math.log(self.alpha):.2g})"
+            )
+        more = f" (the last of {self.alarm_count})" if self.alarm_count > 1 else ""
+        return f"the world has changed: alarm at reward {self.alarms[-1].reward:,}{more}"
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON-ready values."""

@@ -108,6 +108,15 @@ class Offers:
         return 1 + self._shared * self.features.dim + self._own_width
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """What each entry of an arm is, (d,)."""
+        if not self._models:
+            return self.features.names
+        shared = self.features.names if self._shared else ()
+        own = (*self._side.labels, "1")[: self._own_width]
+        return "model", *shared, *(f"{name} (own)" if shared else name for name in own)
+
+    @property
     def _own_width(self) -> int:
         """What a model of an item's own sees: the context, and a 1 where the map has an intercept."""
         return self.features.context_width + self.features.intercept

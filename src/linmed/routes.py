@@ -305,6 +305,10 @@ class Routes:
             raise checks.BadType("policy", f"policy must be a CatalogueMED, got {policy!r}")
         self.policy, self.catalogue, self._lift = policy, catalogue, lift
         self.index: Index = Scan() if index is None else index
+        for name in ("follow", "top"):
+            if isinstance(self.index, type) or not callable(getattr(self.index, name, None)):
+                text = f"index must be an index such as linmed.features.Scan(), got {index!r}"
+                raise checks.BadType("index", text)
         self._coreset = coreset
         self._nth: NthLive | None = None
         self._items: Items | None = None
@@ -321,6 +325,11 @@ class Routes:
             self._nth = NthLive(items.live, items.count)
             self._items = items
         return items
+
+    @property
+    def found(self) -> Coreset | None:
+        """The extreme items of the last decision, to begin with when all this is made again."""
+        return self._coreset
 
     @property
     def coreset(self) -> Coreset:

@@ -1,10 +1,17 @@
 """Tables of results: Arrow inside, readable when printed."""
 
 import math
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+
+from linmed import checks, notebooks
+from linmed.drawing import Estimate, axes, height_of, intervals, styled
+from linmed.palette import series
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 ROWS = 40
 """Rows shown at most: the first and the last half."""
@@ -62,14 +69,60 @@ class Table:
     def __reduce__(self) -> tuple[Any, ...]:
         return Table, (self._arrow,)
 
-    def __repr__(self) -> str:
-        shown, hidden = self._arrow, max(len(self) - ROWS, 0)
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """The estimates of a table of `linmed.ope`, a line for each row with its interval. Returns the axes.
+
+        The columns `lower` and `upper` are the interval; those before `estimate` that are not the same in
+        every row are its name. Rows of one name in the first column have one colour.
+        """
+        names = self.column_names
+        if not {"estimate", "lower", "upper"} <= set(names) or not len(self):
+            raise checks.BadValue(
+                "table",
+                "table must have rows and the columns estimate, lower and upper, as those of "
+                f"linmed.ope.evaluate have, got {len(self)} rows of {', '.join(names)}",
+            )
+        rows = self.to_pylist()
+        before = names[: names.index("estimate")]
+        told = before[:1] + [name for name in before[1:] if len({str(row[name]) for row in rows}) > 1]
+        groups = list(dict.fromkeys(row[name] for row in rows for name in before[:1]))
+        each = [
+            Estimate(
+                ", ".join(str(row[name]) for name in told), row["estimate"], row["lower"], row["upper"],
+                series(groups.index(row[before[0]]) if before else 0)[0],
+            )
+            for row in rows
+        ]  # fmt: skip
+        low, high = (f([x for one in each for x in one[2:4]], default=0.0) for f in (min, max))
+        with styled():
+            ax = axes(ax, height_of(len(rows)))
+            intervals(ax, each, zero=low < 0.0 < high)
+            ax.set_xlabel("reward per decision, with its interval")
+        return ax
+
+    def _shown(self) -> tuple[pa.Table, int]:
+        """The first and the last rows, and how many are between them."""
+        hidden = max(len(self) - ROWS, 0)
+        if not hidden:
+            return self._arrow, 0
+        ends = [self._arrow.slice(0, ROWS // 2), self._arrow.slice(len(self) - ROWS // 2)]
+        return pa.concat_tables(ends), hidden
+
+    def _repr_html_(self) -> str:
+        shown, hidden = self._shown()
+        columns = {name: shown[name].to_pylist() for name in shown.column_names}
+        words = [i for i, values in enumerate(columns.values()) if not _numeric(values)]
+        rows: list[Sequence[str]] = list(zip(*map(_cells, columns.values()), strict=True))
         if hidden:
-            shown = pa.concat_tables([shown.slice(0, ROWS // 2), shown.slice(len(self) - ROWS // 2)])
+            rows.insert(ROWS // 2, [f"… {hidden:,} more rows …"])
+        return notebooks.table(list(columns), rows, words)
+
+    def __repr__(self) -> str:
+        shown, hidden = self._shown()
         names, columns = shown.column_names, []
         for name in names:
             values = shown[name].to_pylist()
-            right = all(value is None or isinstance(value, int | float) for value in values)
+            right = _numeric(values)
             cells = [name, *_cells(values)]
             width = max(map(len, cells))
             columns.append([cell.rjust(width) if right else cell.ljust(width) for cell in cells])
@@ -83,6 +136,10 @@ class Table:
         if fitting < len(columns):
             lines.append(f"… and {len(columns) - fitting} more columns: {', '.join(names[fitting:])}")
         return "\n".join(lines) or "(an empty table)"
+
+
+def _numeric(values: list[Any]) -> bool:
+    return all(value is None or isinstance(value, int | float) for value in values)
 
 
 def _cells(values: list[Any]) -> list[str]:

@@ -17,36 +17,60 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from linmed import checks
+from linmed import checks, notebooks
 from linmed.checks import BadType, BadValue, Bools, Floats
+from linmed.drawing import Estimate, axes, height_of, intervals, shortened, styled
 from linmed.files import write_atomically
+from linmed.grounds import UNITS, Judge, grounds
 from linmed.kernels import confidence
-from linmed.kernels.glm import GlmSet
 from linmed.kernels.verdict import CONTRADICTED, UNDECIDED, compare, estimate, following, look_once
+from linmed.palette import LEADING, POSSIBLE, RULED_OUT
 from linmed.policies import Forgetful, GLMPolicy, Policy, RidgePolicy
-from linmed.policies.glm import INTERCEPT
 from linmed.policies.models import ModelPolicy
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 DELTA = 0.05
 FORMAT = 1
 """Version of the file that `Verdicts.save` writes."""
-Judge = RidgePolicy | GLMPolicy
-"""Policies that have a confidence set to judge arms by."""
-_UNITS = {"logistic": " in log-odds", "poisson": " in logarithms of the rate", "gaussian": ""}
 _LISTED = 8  # candidates that a sentence names
+_KEY = "blue: the best so far · orange: can still be the best · grey: ruled out"
+_DRAWN = 20  # arms in a picture
 
 
 class VerdictWarning(UserWarning):
-    """What was seen contradicts what was assumed."""
+    """What was seen contradicts what was assumed.
+
+    >>> import warnings
+    >>> from linmed import Agent, LinMED, Verdicts
+    >>> arms = [[1.0, 0.0], [0.0, 1.0]]
+    >>> agent, verdicts = Agent(LinMED(sigma=0.1), dim=2), Verdicts(arms)
+    >>> for rewards in ([0.9, 0.4], [-5.0, 0.9]):  # the world changes, which the confidence set rules out
+    ...     agent.observe(arms * 20, rewards * 20)
+    ...     with warnings.catch_warnings(record=True) as said:
+    ...         warnings.simplefilter("always", VerdictWarning)
+    ...         print(verdicts.look(agent).contradicted, len(said))
+    False 0
+    True 1
+    """
 
 
 class Difference(NamedTuple):
-    """How much better one arm is than another, with an interval that holds at all times at once."""
+    """How much better one arm is than another, with an interval that holds at all times at once.
+
+    >>> from linmed import Agent, LinMED
+    >>> arms = [[1.0, 0.0], [0.0, 1.0]]
+    >>> agent = Agent(LinMED(sigma=0.1), dim=2)
+    >>> agent.observe(arms * 20, [0.9, 0.4] * 20)
+    >>> [round(value, 3) for value in agent.verdict(arms).difference(0, 1)]
+    [0.5, 0.323, 0.677]
+    """
 
     estimate: float
     lower: float
@@ -59,6 +83,24 @@ class Verdict:
 
     All that it says holds with probability 1 − δ, together with what every other verdict of the same δ on the
     same data says, whatever the arms, whenever one looks and however the arms were chosen: if it is `proved`.
+
+    >>> from linmed import Agent, LinMED
+    >>> arms = [[1.0, 0.0], [0.0, 1.0]]
+    >>> agent = Agent(LinMED(sigma=0.1), dim=2)
+    >>> agent.observe(arms * 20, [0.9, 0.4] * 20)
+    >>> verdict = agent.verdict(arms)
+    >>> verdict
+    Verdict(decided, best=0, candidates=(0,), margin=-0.322589)
+    >>> print(verdict.sentence(["the old page", "the new one"]))
+    the old page is the best (95 % confidence after 40 rewards): the other arm is worse, by 0.323 at least.
+    >>> verdict.arms, verdict.proved, verdict.doubt, verdict.unit
+    (2, True, None, '')
+    >>> verdict.assumes.split(", ")[0]
+    'rewards are linear in the features'
+    >>> verdict.estimates.round(3), round(verdict.difference(0, 1).lower, 3)
+    (array([0.9, 0.4]), 0.323)
+    >>> [round(gap.estimate, 3) for gap in verdict.differences()]
+    [0.0, 0.5]
     """
 
     best: int
@@ -90,12 +132,12 @@ class Verdict:
     @property
     def doubt(self) -> str | None:
         """Why this is no proof; None where it is one."""
-        return _grounds(self._judge)[0]
+        return grounds(self._judge)[0]
 
     @property
     def assumes(self) -> str:
         """What the proof takes for granted."""
-        return _grounds(self._judge)[1]
+        return grounds(self._judge)[1]
 
     @property
     def proved(self) -> bool:
@@ -105,7 +147,7 @@ class Verdict:
     @property
     def unit(self) -> str:
         """What estimates, differences and margins are in, where that is not the rewards' own unit."""
-        return _UNITS[self._judge.family] if isinstance(self._judge, GLMPolicy) else ""
+        return UNITS[self._judge.family] if isinstance(self._judge, GLMPolicy) else ""
 
     @property
     def arms(self) -> int:
@@ -136,11 +178,7 @@ class Verdict:
 
     def sentence(self, names: Sequence[str] | None = None) -> str:
         """The verdict in words; `names` are those of the arms."""
-        if names is not None and (isinstance(names, str) or not hasattr(names, "__len__")):
-            raise BadType("names", f"names must be a list of {self.arms} names, got {names!r}")
-        called = [f"arm {i}" for i in range(self.arms)] if names is None else [str(name) for name in names]
-        if len(called) != self.arms:
-            raise BadValue("names", f"names must be {self.arms}, one for each arm, got {len(called)}")
+        called = self._called(names)
         after = "1 reward" if self.count == 1 else f"{self.count:,} rewards"
         if self.contradicted:
             return (
@@ -178,6 +216,42 @@ class Verdict:
             f"another may be better by up to {self._by(self.margin)}."
         )
 
+    def _called(self, names: Sequence[str] | None) -> list[str]:
+        if names is not None and (isinstance(names, str) or not hasattr(names, "__len__")):
+            raise BadType("names", f"names must be a list of {self.arms} names, got {names!r}")
+        called = [f"arm {i}" for i in range(self.arms)] if names is None else [str(name) for name in names]
+        if len(called) != self.arms:
+            raise BadValue("names", f"names must be {self.arms}, one for each arm, got {len(called)}")
+        return called
+
+    def plot(self, ax: "Axes | None" = None, names: Sequence[str] | None = None) -> "Axes":
+        """How each arm compares with `best`: the difference and its interval. Returns the axes.
+
+        Blue: `best`; orange: what can still be the best, whose line reaches beyond zero; grey: ruled out. Of
+        many arms the first twenty by their estimate are shown.
+        """
+        called, possible = self._called(names), set(self.candidates)
+        estimates = self.estimates
+        order = sorted(range(self.arms), key=lambda i: (i != self.best, -estimates[i], i))[:_DRAWN]
+        gaps, widths = self._against(self.best, self._arms)
+        rows = [
+            Estimate(
+                called[i], -gaps[i], -gaps[i] - widths[i], -gaps[i] + widths[i],
+                LEADING if i == self.best else POSSIBLE if i in possible else RULED_OUT,
+            )
+            for i in order
+        ]  # fmt: skip
+        with styled():
+            ax = axes(ax, height_of(len(rows)))
+            intervals(ax, rows, zero=True)
+            sure = f"{100 * (1 - self.delta):.12g} % interval{'' if self.proved else ', not proved'}"
+            unit = f",{self.unit}" if self.unit else ""
+            ax.set_xlabel(f"pays more than {shortened(called[self.best])} by{unit} ({sure})\n{_KEY}")
+            state = "decided" if self.decided else "contradicted" if self.contradicted else "not yet decided"
+            left = f"; {self.arms - len(rows):,} more arms" if self.arms > len(rows) else ""
+            ax.set_title(f"{state} after {self.count:,} rewards{left}", loc="left")
+        return ax
+
     def _by(self, amount: float) -> str:
         return f"{amount:.3g}{self.unit}"
 
@@ -196,9 +270,20 @@ class Verdict:
     def __str__(self) -> str:
         return self.sentence()
 
+    def _repr_html_(self) -> str:
+        """The sentence, and what it assumes."""
+        return self.html()
+
+    def html(self, names: Sequence[str] | None = None) -> str:
+        """For a notebook; `names` are those of the arms."""
+        doubt = "" if self.doubt is None else f" Not proved: {self.doubt}."
+        assumed = f"Assumed: {self.assumes}.{doubt}"
+        return notebooks.paragraph(self.sentence(names)) + notebooks.paragraph(assumed, small=True)
+
     def __repr__(self) -> str:
         known = "decided" if self.decided else "contradicted" if self.contradicted else "undecided"
-        return f"Verdict({known}, best={self.best}, candidates={self.candidates}, margin={self.margin:.6g})"
+        left = self.candidates if len(self.candidates) <= _LISTED else f"{len(self.candidates)} arms"
+        return f"Verdict({known}, best={self.best}, candidates={left}, margin={self.margin:.6g})"
 
 
 def judge(policy: Policy, delta: float) -> Judge:
@@ -272,48 +357,6 @@ def look(by: Judge | ModelPolicy, state: Any, arms: Floats, epsilon: float = 0.0
     )  # fmt: skip
 
 
-@lru_cache(maxsize=64)
-def _grounds(judge: Judge) -> tuple[str | None, str]:
-    """Why a verdict by this set is no proof, or None; and what it assumes."""
-    doubt, assumes = _of_glm(judge) if isinstance(judge, GLMPolicy) else _of_ridge(judge)
-    sure = type(judge.confidence_set)
-    if doubt is None and sure not in (confidence.RidgeSet, GlmSet):
-        doubt = f"{sure.__name__} is a confidence set of one's own, whose proof is not known here"
-    return doubt, f"{', '.join(assumes[:-1])}, and {assumes[-1]}" if len(assumes) > 1 else assumes[0]
-
-
-def _of_glm(judge: GLMPolicy) -> tuple[str | None, list[str]]:
-    doubt = None
-    if not judge.proved:
-        doubt = 'the set is the quadratic model of a likelihood (confidence="certified" has a proof)'
-    linear = {"logistic": "log-odds of a click", "poisson": "logarithms of rates", "gaussian": "rewards"}
-    assumes = [f"{linear[judge.family]} are linear in the features"]
-    if judge.family == "gaussian":
-        assumes.append(f"their noise is sub-Gaussian with sigma={judge.sigma:g}")
-    if not isinstance(judge.norm_bound, str):
-        assumes.append(f"the length of theta is at most norm_bound={judge.norm_bound:g}")
-    if judge.intercept:
-        assumes.append(f"the intercept is at most {INTERCEPT:g} in size")
-    return doubt, assumes
-
-
-def _of_ridge(judge: RidgePolicy) -> tuple[str | None, list[str]]:
-    sigma, norm = judge.sigma, judge.norm_bound
-    assumes = ["rewards are linear in the features"]
-    if not isinstance(sigma, str):
-        assumes.append(f"their noise is sub-Gaussian with sigma={sigma:g}")
-    elif judge.tails == "gaussian":
-        assumes.append("their noise is Gaussian")
-    else:
-        assumes.append("their noise has tails as Gaussian, uniform or ±1 noise has (E η⁴ ≤ 3σ⁴)")
-    if not isinstance(norm, str) and judge.ridge != "learned":
-        assumes.append(f"the length of theta is at most norm_bound={norm:g}")
-    doubt = None
-    if not judge.proved:
-        doubt = "the ridge is learned from the same rewards (empirical Bayes), which no proof covers"
-    return doubt, assumes
-
-
 class _Judged(Protocol):
     def verdict(self, arms: ArrayLike, delta: float = ..., epsilon: float = ...) -> Verdict:
         """As `Agent.verdict`."""
@@ -362,6 +405,15 @@ class Verdicts:
         """Absorb rewards into a policy's state of one replica and look after each; the verdict at the end.
 
         features (n,d) and rewards (n,), in the form of `checks.for_kernels`.
+
+        >>> import numpy as np
+        >>> from linmed import LinMED, Verdicts
+        >>> arms, policy = np.eye(2), LinMED(sigma=0.1)
+        >>> state, verdicts = policy.start(1, 2), Verdicts(arms)
+        >>> verdicts.learn(policy, state, np.tile(arms, (20, 1)), np.tile([0.9, 0.4], 20)).best
+        0
+        >>> verdicts.decided_after
+        5
         """
         by = judge(policy, self.delta)
         by.check_rewards(rewards)
@@ -413,7 +465,20 @@ class Verdicts:
         return dataclasses.replace(seen, best=best, candidates=candidates, margin=margin, decided=decided)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to one file, atomically, without pickle."""
+        """Write everything to one file, atomically, without pickle.
+
+        >>> import tempfile
+        >>> from linmed import Agent, LinMED, Verdicts
+        >>> arms = [[1.0, 0.0], [0.0, 1.0]]
+        >>> agent, verdicts = Agent(LinMED(sigma=0.1), dim=2), Verdicts(arms)
+        >>> agent.observe(arms * 20, [0.9, 0.4] * 20)
+        >>> verdicts.look(agent).decided
+        True
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     verdicts.save(f"{folder}/verdicts.npz")
+        ...     Verdicts.load(f"{folder}/verdicts.npz").decided_after
+        40
+        """
         meta = {
             "format": FORMAT, "delta": self.delta, "epsilon": self.epsilon, "winner": int(self._winner[0]),
             "decided": int(self._decided[0]), "margin": self._margin, "count": self._count, "set": self._set,

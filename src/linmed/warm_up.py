@@ -17,6 +17,7 @@ from concurrent.futures import Future, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ from linmed.ope.intervals import VALID
 from linmed.policies import ALL, Pinpoint, Policy
 from linmed.policies.paths import variants, walk_all
 from linmed.progress import Bar
+from linmed.route_paths import walk_routes
 from linmed.serve.bandit import Bandit
 from linmed.serve.shelf import Catalogue
 from linmed.simulation import simulate
@@ -78,8 +80,8 @@ def _place_in_module(kind: type[Policy]) -> int:
 
 
 def everywhere(policy: Policy) -> None:
-    """Every path of the policy's kernels."""
-    for _ in walk_all(policy):
+    """Every path of the policy's kernels, among arms and by route."""
+    for _ in chain(walk_all(policy), walk_routes(policy)):
         pass
 
 
@@ -188,7 +190,7 @@ class Record:
     def complete(self) -> bool:
         """Whether all of it is still there."""
         try:
-            found = json.loads(self.path.read_text())
+            found = json.loads(self.path.read_text(encoding="utf-8"))
             return found["key"] == self.key and set(found["files"]) <= set(self._files())
         except (OSError, ValueError, KeyError, TypeError):
             return False

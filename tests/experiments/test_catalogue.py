@@ -9,7 +9,7 @@ from linmed.experiments.as_run.policies import ArmZero
 from linmed.experiments.catalogue import EXPERIMENTS
 from linmed.experiments.common import MATCHED, OVER, UNDER
 from linmed.experiments.lineup import LINMED, policies
-from linmed.experiments.palette import POLICY
+from linmed.palette import POLICY
 from linmed.policies import LinMED, LinTS
 
 SIZES = {

@@ -9,7 +9,7 @@ from linmed.experiments import EXPERIMENTS
 from linmed.experiments.common import MATCHED
 from linmed.experiments.drawing import drawings, interval
 from linmed.experiments.large_gap import FAR
-from linmed.experiments.palette import POLICY
+from linmed.palette import POLICY
 from linmed.simulation import Results, Run, checkpoints
 
 

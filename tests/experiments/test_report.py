@@ -23,7 +23,7 @@ from linmed.experiments.bounds import overlay
 from linmed.experiments.drawing import drawings
 from linmed.experiments.experiment import THEORY
 from linmed.experiments.offline import Logs
-from linmed.experiments.palette import POLICY, THEMED, variable
+from linmed.palette import POLICY, THEMED, variable
 from linmed.simulation import SimulationInterrupted
 from linmed.simulation.batch import Task
 

@@ -1,5 +1,7 @@
 """The exact scan finds what double precision finds; the graph finds live items, and keeps what it saved."""
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -147,3 +149,44 @@ def test_a_small_graph_fills_up_what_it_does_not_have():
 def test_an_index_that_follows_nothing_says_so(kind):
     with pytest.raises(ValueError, match="must follow a catalogue"):
         kind().top(np.eye(2), 1)
+
+
+@pytest.mark.parametrize("kind", [Scan, USearch])
+def test_an_index_belongs_to_one_catalogue(kind):
+    rng = np.random.default_rng(12)
+    own, other = of_rows(rng.standard_normal((40, 3))), of_rows(rng.standard_normal((60, 3)))
+    index = following(kind(), own)
+    before = index.top(np.eye(3), 1)
+    with pytest.raises(ValueError, match="another catalogue"):
+        following(index, other)
+    assert (index.top(np.eye(3), 1) == before).all()
+    add(own, 9.0 * np.eye(3))
+    assert following(index, own).top(np.eye(3), 1).tolist() == [[40], [41], [42]]
+
+
+@pytest.mark.parametrize("rows", [20, 100])
+def test_a_saved_graph_of_other_items_is_refused(tmp_path, rows):
+    rng = np.random.default_rng(13)
+    following(USearch(), of_rows(rng.standard_normal((50, 3)))).save(tmp_path)
+    with pytest.raises(ValueError, match="other items"):
+        following(USearch.open(tmp_path), of_rows(rng.standard_normal((rows, 3))))
+
+
+def test_a_mapped_graph_says_that_it_cannot_follow_changes(tmp_path):
+    items = of_rows(np.random.default_rng(14).standard_normal((50, 3)))
+    following(USearch(), items).save(tmp_path)
+    graph = following(USearch.open(tmp_path, mapped=True), items)
+    items.remove(7)
+    with pytest.raises(ValueError, match="mapped=False"):
+        following(graph, items)
+
+
+def test_a_copied_graph_answers_alike_and_goes_its_own_way():
+    items = of_rows(np.random.default_rng(15).standard_normal((50, 3)))
+    graph = following(USearch(), items)
+    twin = copy.deepcopy(graph)
+    assert twin.version == graph.version
+    assert (twin.top(np.eye(3), 4) == graph.top(np.eye(3), 4)).all()
+    add(items, 9.0 * np.eye(3))
+    assert following(graph, items).top(np.eye(3), 1).tolist() == [[50], [51], [52]]
+    assert (twin.top(np.eye(3), 1) < 50).all()

@@ -19,6 +19,7 @@ from typing import Any
 import httpx
 import numpy as np
 
+from linmed import streams
 from linmed.serve.app import create_app
 from linmed.serve.database import Database
 from linmed.serve.errors import Refused
@@ -55,15 +56,23 @@ class NearReporters:
         self._threads.shutdown()
 
 
+_serving: list[Database] = []
+
+
 @contextlib.contextmanager
 def application(database: str, processes: bool = False, **settings: Any) -> Iterator[httpx.Client]:
-    """The application on a socket, in a thread of this process; its reports there too, or in `processes`."""
+    """The application on a socket, in a thread of this process; its reports there too, or in `processes`.
+
+    It draws with a fixed seed, each of several at once with its own: what a test sees is no matter of chance.
+    """
     opened = Database(database)
     opened.open()
     chosen = Settings(database=database, **settings)
     app = create_app(chosen, opened)
     if not processes:
         app.quick.server.reporters = NearReporters(opened)
+    app.quick.server.drawer._random = streams.stream(len(_serving), "agent")
+    _serving.append(opened)
     server = WebServer(app, chosen)
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
@@ -79,6 +88,7 @@ def application(database: str, processes: bool = False, **settings: Any) -> Iter
         finally:
             server.should_exit = True
             thread.join()
+            _serving.remove(opened)
 
 
 def create(client: Any, name: str = "b", dim: int = 2, **more: Any) -> dict[str, Any]:

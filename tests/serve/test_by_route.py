@@ -8,14 +8,14 @@ import httpx
 import numpy as np
 import pytest
 
-from linmed.features import Category, Features, Number, Vector
+from linmed.features import Category, Features, Number, Scan, Vector
 from linmed.ope import DecisionLog
 from linmed.policies import CatalogueMED
 from linmed.serve.client import Client
 from linmed.serve.database import Database
 from linmed.serve.importing import import_file
 from linmed.serve.joining import Joining
-from linmed.serve.routing import Router
+from linmed.serve.routing import TOGETHER, Router
 from linmed.serve.shelf import Catalogue, Rows
 
 from .serving import Running, application, create, decide, reward, until
@@ -62,7 +62,7 @@ def test_a_shop_of_thousands_survives_a_crash_and_is_judged(tmp_path: Path) -> N
         assert all(0.0 < one.probability <= 1.0 for one in taken if one.probability is not None)
         gone = taken[3].arm_id
         assert gone is not None
-        client.delete_item("shop", gone)
+        client.delete_items("shop", [gone])
         for k, one in enumerate(taken[:80]):
             client.reward("shop", one, (k % 4) / 3)
         later = client.decide_batch(
@@ -131,6 +131,61 @@ def test_the_answer_is_what_the_library_decides_with_the_same_state(app: httpx.C
             np.testing.assert_allclose(found["probability"], law.probability_of(place), rtol=1e-9)
         seen.add(found["fallback"])
     assert False in seen
+
+
+def test_a_batch_is_drawn_together_and_each_decision_has_its_own_law(
+    app: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(4)
+    names, features = [f"i{k}" for k in range(300)], rng.normal(size=(300, 3)).round(3)
+    create(app, dim=6, map="outer", policy=POLICY, catalogue={"ids": names, "features": features.tolist()})
+    for k in range(40):
+        reward(app, decide(app, context=[1.0, k / 40]), float(rng.random()))
+    policy = CatalogueMED(**{k: v for k, v in POLICY.items() if k != "policy"})
+    state = policy.start(1, 6)
+    arrays = app.get("/v1/bandits/b/state").json()["arrays"]
+    state.restore({name: np.array(array) for name, array in arrays.items()})
+    laws = Router(policy, Catalogue.of(names, features), Joining(6, "outer")).routes()
+    asked: list[int] = []
+    top = Scan.top
+
+    def counted(self: Scan, queries: Any, k: int) -> Any:
+        asked.append(len(queries))
+        return top(self, queries, k)
+
+    monkeypatch.setattr(Scan, "top", counted)
+    monkeypatch.setattr("linmed.serve.drawing.DEAR", 0.0)  # no batch is short
+    contexts = rng.normal(size=(2 * TOGETHER + 5, 2)).round(3)
+    body: list[dict[str, Any]] = [
+        {"context": context.tolist(), "key": str(k)} for k, context in enumerate(contexts)
+    ]
+    body[3] = {"arm_ids": ["i5", "i6"], "context": [1.0, 0.0], "key": "3"}
+    found = app.post("/v1/bandits/b/decide/batch", json={"decisions": body}).json()["decisions"]
+    assert len(asked) <= 4  # and not one for each
+    assert sum(asked) == len(body) - 1
+    monkeypatch.undo()
+    assert found[3]["arm_id"] in ("i5", "i6")
+    for k, one in enumerate(found):
+        law = laws.law(state, contexts[k])
+        place = names.index(one["arm_id"])
+        if k != 3 and one["fallback"]:
+            assert place == law.best
+        elif k != 3:
+            np.testing.assert_allclose(one["probability"], law.probability_of(place), rtol=1e-9)
+    again = app.post("/v1/bandits/b/decide/batch", json={"decisions": body}).json()["decisions"]
+    assert [one["decision_id"] for one in again] == [one["decision_id"] for one in found]
+    body[20]["context"] = [1.0]
+    body[20]["key"] = "new"
+    wrong = app.post("/v1/bandits/b/decide/batch", json={"decisions": body})
+    assert (wrong.status_code, wrong.json()["error"]["field"]) == (422, "decisions[20].context")
+
+
+def test_a_batch_by_route_is_worth_less_than_its_decisions_alone() -> None:
+    items = Catalogue.of([f"i{k}" for k in range(20_000)], np.ones((20_000, 200)))
+    router = Router(CatalogueMED(), items, Joining(200))
+    assert router.numbers(1) == router.numbers()
+    assert router.numbers(64) < 64 * router.numbers() / 2
+    assert all(router.numbers(n + 1) > router.numbers(n) for n in range(1, 40))
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
@@ -236,11 +291,12 @@ def test_a_log_of_routes_can_be_imported_and_judged_alike(app: httpx.Client, tmp
     (tmp_path / "log.parquet").write_bytes(app.get("/v1/bandits/b/log").content)
     rows = DecisionLog.open(tmp_path / "log.parquet").table()
     assert rows["fallback"].to_pylist().count(True) > 0
+    one = rows["arm_id"].to_pylist()[-1]
     other = Database(f"sqlite:///{tmp_path / 'other.db'}")
     other.open()
     import_file(other, tmp_path / "log.parquet", "b")
     other.close()
-    body = {"targets": ["logged", "uniform", "item:i3"], "interval": "normal"}
+    body = {"targets": ["logged", "uniform", f"item:{one}"], "interval": "normal"}
     here = app.post("/v1/bandits/b/evaluate", json=body)
     assert here.status_code == 200, here.text
     with application(f"sqlite:///{tmp_path / 'other.db'}") as there:

@@ -128,6 +128,41 @@ def test_a_change_reads_and_writes_what_it_changes_and_nothing_else(
     assert (afresh.count, row.item_count) == (COUNT, COUNT)
 
 
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_many_items_are_removed_at_once_as_often_as_one_asks(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
+    path = "/v1/bandits/b/items/remove"
+    with application(request.getfixturevalue(kind)) as app:
+        create(app, dim=WIDTH)
+        upload(app)
+        late = decide(app, arm_ids=[name(0)])
+        gone = [name(k) for k in range(2000)] + [name(7)]  # one of them twice
+        left = {"catalogue_version": 5, "items": COUNT - 2000}
+        assert app.post(path, json={"ids": gone}).json() == left  # one version for all of them
+        assert app.post(path, json={"ids": gone}).json() == left
+        more = app.post(path, json={"ids": [name(1), name(2000)]})  # the first is out already
+        assert more.json() == {"catalogue_version": 6, "items": COUNT - 2001}
+        wrong = app.post(path, json={"ids": [name(3000), "nobody"]})
+        assert (wrong.status_code, wrong.json()["error"]["field"]) == (422, "ids[1]")
+        every = app.post(path, json={"ids": [name(k) for k in range(COUNT)]})
+        assert (every.status_code, every.json()["error"]["field"]) == (409, "ids")
+        assert list(whole(app)) == [name(k) for k in range(2001, COUNT)]  # a refusal removes nothing
+        assert list(whole(app, 5)) == [name(k) for k in range(2000, COUNT)]
+        assert app.post("/v1/bandits/b/decide", json={"arm_ids": [name(0)]}).status_code == 422
+        reward(app, late, 1.0)
+        back = {"ids": [name(0)], "features": [FEATURES[0].tolist()]}
+        assert app.put("/v1/bandits/b/items", json=back).json()["items"] == COUNT - 2000
+        assert decide(app, arm_ids=[name(0)])["catalogue_version"] == 7
+
+
+def test_nothing_can_be_removed_where_there_is_no_catalogue(app: httpx.Client) -> None:
+    create(app)
+    for body, field in (({"ids": ["a"]}, "ids[0]"), ({"ids": []}, "ids"), ({}, "ids")):
+        refused = app.post("/v1/bandits/b/items/remove", json=body)
+        assert (refused.status_code, refused.json()["error"]["field"]) == (422, field)
+
+
 def test_two_servers_change_one_catalogue_at_once_and_agree(postgres: str) -> None:
     with application(postgres, staleness=0.2) as one, application(postgres, staleness=0.2) as two:
         create(one, dim=WIDTH)

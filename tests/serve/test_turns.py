@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -38,8 +39,11 @@ def drawing_of(monkeypatch: pytest.MonkeyPatch) -> Drawing:
     monkeypatch.setattr("linmed.serve.decisions.secrets.randbits", lambda bits: 20)
     drawer = Drawer()
 
-    def draw(bandit: Bandit, request: bodies.DecideRequest, where: str) -> dict[str, Any]:
-        return drawer.draw(bandit, bandit.offer(None, None, None, 1000), request.key, None)
+    def draw(
+        bandit: Bandit, requests: Sequence[bodies.DecideRequest], where: Sequence[str]
+    ) -> list[dict[str, Any]]:
+        offer = bandit.offer(None, None, None, 1000)
+        return [drawer.draw(bandit, offer, request.key, None) for request in requests]
 
     return Drawing(draw, WORK)
 

@@ -1,4 +1,4 @@
-"""The commands and the Python of docs/service.md, against a real server."""
+"""The commands and the Python of docs/service.md and docs/tutorial-service.md, against a real server."""
 
 import re
 import shutil
@@ -13,7 +13,8 @@ from linmed.ope import DecisionLog
 
 from .serving import Running
 
-TEXT = (Path(__file__).parents[2] / "docs" / "service.md").read_text()
+DOCS = Path(__file__).parents[2] / "docs"
+TEXT = (DOCS / "service.md").read_text()
 
 
 def blocks(kind: str) -> list[str]:
@@ -71,3 +72,32 @@ def test_the_python_examples_run(running: Running, tmp_path: Path) -> None:
         target, _, lower, upper = line.split()
         assert target == name
         assert 0 <= float(lower) <= float(upper) <= 1
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+def test_the_tutorial_works_from_the_first_block_to_the_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tutorial = (DOCS / "tutorial-service.md").read_text()
+    in_order = re.findall(r"^```(py|sh)\n(.*?)^```", tutorial, flags=re.MULTILINE | re.DOTALL)
+    assert "linmed serve" in in_order[0][1]
+    monkeypatch.chdir(tmp_path)
+    said, space = [], {}
+    with Running("sqlite:///linmed.db", tmp_path) as server:
+        for kind, block in in_order[1:]:
+            code = block.replace("http://127.0.0.1:8000", server.url)
+            if kind == "py":
+                exec(code, space)
+            else:
+                code = "set -euo pipefail\n" + code.replace(
+                    "linmed serve", f"{sys.executable} -m linmed.serve"
+                )
+                said.append(
+                    subprocess.run(["bash", "-c", code], capture_output=True, text=True, check=True).stdout
+                )
+    printed = capsys.readouterr().out
+    assert printed.startswith("600\n")
+    assert "The world has changed" in printed
+    assert printed.endswith("1200\n")
+    assert re.search(r"^linmed_drift_alarms.* [1-9]", said[0], flags=re.MULTILINE), said[0]
+    assert (tmp_path / "copy.db").exists()

@@ -8,8 +8,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from linmed.experiments.assumptions import SWEEPS, Sweep
 from linmed.experiments.drawing import Drawing, interval
 from linmed.experiments.experiment import Findings
-from linmed.experiments.palette import INK, POLICY
 from linmed.experiments.statistics import mean
+from linmed.palette import INK, POLICY
 
 MARKERS = {"δ": ("v", "o", "^", "D"), "C_opt": ("<", "s")}
 """By symbol and place among its values."""

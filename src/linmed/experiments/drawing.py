@@ -14,10 +14,11 @@ from matplotlib.lines import Line2D
 from scipy.stats import t as student
 
 from linmed.checks import Floats
+from linmed.drawing import STYLE
 from linmed.experiments.experiment import Findings
 from linmed.experiments.lineup import Variant
-from linmed.experiments.palette import FAINT, INK, THEMED, variable
 from linmed.experiments.statistics import LEVEL
+from linmed.palette import INK, THEMED, variable
 
 NARROW = 7.0
 """Figures up to this width, in inches, are fitted into the width of a phone; wider ones are scrolled."""
@@ -25,25 +26,6 @@ MARGIN = 0.08
 """Inches around panels: letters are a little wider in one file than in the other."""
 THIN = 0.7
 """Width of a median's line, which the legend explains."""
-STYLE: Any = {
-    "font.family": "sans-serif",
-    "font.size": 9.5,
-    "axes.titlesize": 10,
-    "text.color": INK.light,
-    "axes.labelcolor": INK.light,
-    "axes.edgecolor": INK.light,
-    "xtick.color": INK.light,
-    "ytick.color": INK.light,
-    "grid.color": FAINT.light,
-    "axes.grid": True,
-    "grid.linewidth": 0.6,
-    "axes.axisbelow": True,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "linmed",
-    "legend.frameon": False,
-}
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,13 @@ import matplotlib
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from linmed.experiments.drawing import STYLE, Drawing
+from linmed.drawing import STYLE
+from linmed.experiments.drawing import Drawing
 from linmed.experiments.experiment import Findings, Setting
 from linmed.experiments.lineup import LINMED
 from linmed.experiments.offline import LINMED_EXACT, ORACLE, PUBLISHED, SAMPLES, expected, floor_column
-from linmed.experiments.palette import INK, POLICY
 from linmed.experiments.statistics import mean
+from linmed.palette import INK, POLICY
 
 OWN, OTHER, WITHOUT = POLICY["LinMED-99"].light, POLICY["LinTS-Freq"].light, "#9aa1a9"
 CLOSED = "closed form"

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from linmed.experiments.drawing import Drawing, interval, legend
 from linmed.experiments.experiment import Findings
-from linmed.experiments.palette import BOUND, DOTS, POLICY
+from linmed.palette import BOUND, DOTS, POLICY
 
 if TYPE_CHECKING:
     from linmed.experiments.lower_bounds import Comparison

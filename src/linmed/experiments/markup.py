@@ -4,8 +4,8 @@ import html
 
 from linmed.experiments.experiment import Numbers
 from linmed.experiments.lineup import Variant
-from linmed.experiments.palette import POLICY, variable
 from linmed.experiments.statistics import Verdict
+from linmed.palette import POLICY, variable
 
 SIGN: dict[Verdict, str] = {"holds": "✓", "fails": "✗", "undecided": "?"}
 SHORT: dict[Variant, str] = {"text": "text", "as-run": "as run"}

@@ -8,8 +8,8 @@ from matplotlib.lines import Line2D
 from linmed.experiments.common import MATCHED, OVER
 from linmed.experiments.drawing import Drawing, legend
 from linmed.experiments.experiment import Findings, Key, labelled
-from linmed.experiments.palette import INK, POLICY
 from linmed.experiments.panels import READING, panel
+from linmed.palette import INK, POLICY
 
 SHOWN: tuple[Key, ...] = ((0.005, MATCHED), (0.005, OVER), (0.01, MATCHED), (0.01, OVER))
 """Figure 4, in the order of its panels."""

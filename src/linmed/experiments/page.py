@@ -15,8 +15,8 @@ from linmed.experiments.hero import hero
 from linmed.experiments.ledger import records
 from linmed.experiments.markup import SHORT, text
 from linmed.experiments.output import Output
-from linmed.experiments.palette import stylesheet
 from linmed.experiments.provenance import Origin, words
+from linmed.palette import stylesheet
 
 
 def write_page(

@@ -15,8 +15,8 @@ from linmed.checks import Floats
 from linmed.experiments.drawing import THIN, interval
 from linmed.experiments.experiment import Findings, Setting
 from linmed.experiments.lineup import LINMED
-from linmed.experiments.palette import INK, POLICY
 from linmed.experiments.statistics import mean
+from linmed.palette import INK, POLICY
 
 HEAVY = 0.75
 """Medians below this share of the mean are drawn."""

@@ -9,9 +9,9 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from linmed.experiments.drawing import Drawing, interval, legend
 from linmed.experiments.experiment import Findings, Key, Setting, labelled
-from linmed.experiments.palette import POLICY
 from linmed.experiments.panels import READING, READING_DOTS, ends, panel
 from linmed.experiments.statistics import mean
+from linmed.palette import POLICY
 
 
 def grids(

@@ -8,7 +8,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from linmed.experiments.bounds import FAR, FIRST, overlay
 from linmed.experiments.drawing import Drawing, interval, legend
 from linmed.experiments.experiment import Findings
-from linmed.experiments.palette import BOUND, DASH_DOT, DASHED, DASHES, DOTS, INK, POLICY
+from linmed.palette import BOUND, DASH_DOT, DASHED, DASHES, DOTS, INK, POLICY
 
 
 def theory(found: Findings) -> Drawing:

@@ -29,7 +29,15 @@ _BLOCK = 1 << 16  # rows that are looked at at once
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """A catalogue at one moment. What it holds never changes."""
+    """A catalogue at one moment. What it holds never changes.
+
+    >>> from linmed.features import Catalogue
+    >>> teas = Catalogue.from_table([{"item_id": "oolong", "price": 4}, {"item_id": "mint", "price": 2}])
+    >>> items = teas.snapshot()
+    >>> teas.remove("mint")
+    >>> items.count, items.version, teas.count, teas.version
+    (2, 0, 1, 1)
+    """
 
     ids: Sequence[Id]
     """Of each row; there may be more of them by now than rows here."""
@@ -37,6 +45,8 @@ class Items:
     live: Bools  # (N,)
     count: int
     version: int
+    origin: object
+    """Whose rows these are: two moments of one origin agree in all rows that both have."""
 
 
 class Catalogue:
@@ -56,6 +66,12 @@ class Catalogue:
 
     `matrix` may have less than double precision, and may be a memory map; it is copied into memory when the
     first item is added.
+
+    `ids` are one for each row of `matrix`, `features` is the map whose item columns these numbers are (a
+    `Vector` unless given) and `id` the field that holds an item's id in rows and tables.
+
+    >>> Catalogue(["a", "b"], [[0.1, 0.2, 0.3], [0.4, 0.5, 0.6]])
+    Catalogue(2 items, 3 features, version 0)
     """
 
     def __init__(
@@ -89,7 +105,8 @@ class Catalogue:
                 raise BadValue("ids", f"ids has {name!r} twice (17 and '17' are one id)")
         self._buffer: Matrix = own
         self._lock = threading.RLock()
-        self._items = Items(self._names, own, np.ones(len(own), dtype=bool), len(own), 0)
+        self._origin = object()
+        self._items = Items(self._names, own, np.ones(len(own), dtype=bool), len(own), 0, self._origin)
 
     @classmethod
     def from_table(cls, items: Any, id: str = "item_id", features: Features | None = None) -> "Catalogue":
@@ -98,6 +115,12 @@ class Catalogue:
         What `features` lacks of its item columns (categories, scales) is learned from the table. Without
         `features` every other field is one: numbers are scaled, texts are categories, lists are vectors.
         Where there is no other, the id is a category.
+
+        >>> from linmed.features import Catalogue, Category, Features
+        >>> teas = [{"sku": 1, "kind": "green", "note": "x"}, {"sku": 2, "kind": "black", "note": "y"}]
+        >>> catalogue = Catalogue.from_table(teas, id="sku", features=Features(item=[Category("kind")]))
+        >>> catalogue.ids, catalogue.features.names
+        ((1, 2), ('kind=black', 'kind=green', '1'))
         """
         items = list(items) if hasattr(items, "__next__") else items
         found = table("items", items)
@@ -120,7 +143,14 @@ class Catalogue:
 
     @property
     def matrix(self) -> Matrix:
-        """(N, de)."""
+        """(N, de).
+
+        >>> from linmed.features import Catalogue
+        >>> teas = Catalogue.from_table([{"item_id": "oolong", "price": 4}, {"item_id": "mint", "price": 2}])
+        >>> teas.matrix  # (price − 3) / 1
+        array([[ 1.],
+               [-1.]])
+        """
         return self._items.matrix
 
     @property
@@ -139,7 +169,15 @@ class Catalogue:
         return self._items.version
 
     def snapshot(self) -> Items:
-        """All of it at this moment, for as long as it is needed."""
+        """All of it at this moment, for as long as it is needed.
+
+        >>> from linmed.features import Catalogue
+        >>> teas = Catalogue.from_table([{"item_id": "oolong", "price": 4.0}])
+        >>> items = teas.snapshot()
+        >>> teas.add({"item_id": "mint", "price": 2.0})
+        >>> len(items.matrix), len(teas.matrix)
+        (1, 2)
+        """
         return self._items
 
     def __len__(self) -> int:
@@ -153,7 +191,13 @@ class Catalogue:
         return True
 
     def place(self, id: Any) -> int:
-        """The row of an item that is there."""
+        """The row of an item that is there.
+
+        >>> from linmed.features import Catalogue
+        >>> teas = Catalogue.from_table([{"item_id": "oolong", "price": 4}, {"item_id": "mint", "price": 2}])
+        >>> teas.place("mint"), "mint" in teas, "milk" in teas
+        (1, True, False)
+        """
         name = _id("id", id)
         with self._lock:
             row = self._row(name)
@@ -176,6 +220,12 @@ class Catalogue:
         """New features for one item that is there (a row with its id) or for several (a table).
 
         All of them: what an item was made of is not kept. Write None for what is missing.
+
+        >>> from linmed.features import Catalogue
+        >>> teas = Catalogue.from_table([{"item_id": "oolong", "price": 4}, {"item_id": "mint", "price": 2}])
+        >>> teas.change({"item_id": "mint", "price": 3.0})
+        >>> teas.place("mint"), teas.live
+        (2, array([ True, False,  True]))
         """
         names, encoded = self._read(items, whole=True)
         with self._lock:
@@ -237,10 +287,17 @@ class Catalogue:
 
     def _commit(self, matrix: Matrix, live: Bools) -> None:
         live.flags.writeable = False
-        self._items = Items(self._names, matrix, live, int(live.sum()), self._items.version + 1)
+        version = self._items.version + 1
+        self._items = Items(self._names, matrix, live, int(live.sum()), version, self._origin)
 
     def arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Everything as JSON and arrays: what `from_arrays` takes."""
+        """Everything as JSON and arrays: what `from_arrays` takes.
+
+        >>> from linmed.features import Catalogue
+        >>> meta, arrays = Catalogue(["a", "b"], [[0.1], [0.4]]).arrays()
+        >>> meta["ids"], sorted(arrays), Catalogue.from_arrays(meta, arrays)
+        (['a', 'b'], ['live', 'matrix'], Catalogue(2 items, 1 features, version 0))
+        """
         with self._lock:
             items, counted = self._items, isinstance(self._names, range)
             names = len(items.live) if counted else list(items.ids[: len(items.live)])
@@ -272,11 +329,19 @@ class Catalogue:
                 raise BadValue("ids", "ids has a live item twice")
         live.flags.writeable = False
         version = checks.whole("version", meta["version"], at_least=0)
-        made._items = Items(made._names, made._buffer, live, int(live.sum()), version)
+        made._items = Items(made._names, made._buffer, live, int(live.sum()), version, made._origin)
         return made
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a directory that `open` reads, no pickle. A crash leaves the earlier content or this one."""
+        """Write a directory that `open` reads, no pickle. A crash leaves the earlier content or this one.
+
+        >>> import tempfile
+        >>> from linmed.features import Catalogue
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     Catalogue(["a", "b"], [[0.1], [0.4]]).save(folder)
+        ...     print(Catalogue.open(folder, mapped=False))
+        Catalogue(2 items, 1 features, version 0)
+        """
         folder = Path(path)
         if folder.exists() and not folder.is_dir():
             raise BadValue("path", f"path must be a directory, {folder} is a file")

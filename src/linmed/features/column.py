@@ -19,6 +19,21 @@ class Column(ABC):
     """One entry of `Features(context=…, item=…)`. Immutable; `fit` gives another one.
 
     A class of your own is a frozen dataclass with these methods; being defined is enough to be known to JSON.
+
+    >>> import numpy as np
+    >>> from dataclasses import dataclass
+    >>> from linmed.features import Column, Features
+    >>> @dataclass(frozen=True)
+    ... class Length(Column):  # of a text
+    ...     labels = ("letters",)
+    ...
+    ...     def encode_row(self, fetch, where):
+    ...         return [float(len(fetch(self.name) or ""))]
+    ...
+    ...     def encode_table(self, fetch, where, rows):
+    ...         return np.array([[float(len(text or ""))] for text in fetch(self.name)])
+    >>> Features(item=[Length("title")]).encode_items([{"title": "Emma"}, {"title": None}]).tolist()
+    [[4.0], [0.0]]
     """
 
     name: str

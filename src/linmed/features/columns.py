@@ -26,6 +26,11 @@ class Number(Column):
     `fit` from a table, or by an agent from the first `settle_after` values of its contexts. Until an agent
     has seen these the column is 0, as if missing, and afterwards its scale never changes: V adds up what
     features meant when they were made, so they must not mean one thing today and another tomorrow.
+
+    >>> from linmed.features import Features, Number
+    >>> columns = [Number("price", scale=(10, 5)), Number("stock", scale=None)]
+    >>> Features(item=columns).encode_items([{"price": 20, "stock": 7}, {"stock": True}]).tolist()
+    [[2.0, 7.0], [0.0, 1.0]]
     """
 
     scale: Literal["learned"] | tuple[float, float] | None = "learned"
@@ -128,6 +133,12 @@ class Category(Column):
 
     `hashed=n` needs no list: a category's number is its CRC-32 modulo n, on every machine and in every
     release, and two categories may share one.
+
+    >>> from linmed.features import Category, Features
+    >>> colour = Category("colour", ["red", "blue"], other=True)
+    >>> items = [{"colour": "blue"}, {"colour": "mauve"}, {"colour": None}]
+    >>> Features(item=[colour]).encode_items(items).tolist()
+    [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]]
     """
 
     values: tuple[str, ...] | None = None
@@ -215,7 +226,12 @@ class Category(Column):
 
 @dataclass(frozen=True)
 class Vector(Column):
-    """`size` numbers as they come: an embedding. A missing one is all zeros, a missing entry an error."""
+    """`size` numbers as they come: an embedding. A missing one is all zeros, a missing entry an error.
+
+    >>> from linmed.features import Features, Vector
+    >>> Features(item=[Vector("embedding", 2)]).encode_items([{"embedding": [0.1, 0.9]}, {}]).tolist()
+    [[0.1, 0.9], [0.0, 0.0]]
+    """
 
     size: int
 

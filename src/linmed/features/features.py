@@ -77,7 +77,15 @@ class Features:
         return tuple(pairs)
 
     def fit(self, contexts: Any = None, items: Any = None) -> "Features":
-        """This map with the categories and scales that it lacks learned from tables."""
+        """This map with the categories and scales that it lacks learned from tables.
+
+        >>> from linmed.features import Category, Features, Number
+        >>> made = Features(item=[Number("price"), Category("kind")])
+        >>> made.unknown
+        ("the scale of 'price'", "the categories of 'kind'")
+        >>> made.fit(items=[{"price": 1.0, "kind": "tea"}, {"price": 3.0, "kind": "cup"}]).names
+        ('price', 'kind=cup', 'kind=tea', '1')
+        """
         fitted: dict[str, Any] = {}
         for side, argument, given in (("context", "contexts", contexts), ("item", "items", items)):
             if given is not None:
@@ -92,7 +100,13 @@ class Features:
 
     @property
     def dim(self) -> int:
-        """d: the features of an arm."""
+        """d: the features of an arm.
+
+        >>> from linmed.features import Category, Features, Number
+        >>> made = Features([Category("device", ["phone", "desk"])], [Number("price", scale=None)])
+        >>> made.item_width, made.context_width, made.dim
+        (1, 2, 6)
+        """
         return self.products.dim
 
     @property
@@ -113,26 +127,58 @@ class Features:
         return tuple("×".join(filter(None, (items[i], contexts[j]))) or "1" for i, j in pairs)
 
     def encode_context(self, context: Any) -> Floats:
-        """x (dx,): a dictionary, a row of any table, or, where all columns are numbers, an array."""
+        """x (dx,): a dictionary, a row of any table, or, where all columns are numbers, an array.
+
+        >>> from linmed.features import Category, Features
+        >>> made = Features(context=[Category("device", ["phone", "desk"])])
+        >>> made.encode_context({"device": "desk"})
+        array([0., 1.])
+        """
         self._check_known(self.context, "context")
         return self.context_side.encode(context)
 
     def encode_contexts(self, contexts: Any) -> Floats:
-        """(n, dx): a table, or a list of rows."""
+        """(n, dx): a table, or a list of rows.
+
+        >>> from linmed.features import Category, Features
+        >>> made = Features(context=[Category("device", ["phone", "desk"])])
+        >>> made.encode_contexts([{"device": "desk"}, {"device": "fridge"}]).tolist()
+        [[0.0, 1.0], [0.0, 0.0]]
+        """
         self._check_known(self.context, "contexts")
         return self.context_side.encode_all(contexts)
 
     def encode_items(self, items: Any) -> Floats:
-        """E (K, de): a table, or a list of rows."""
+        """E (K, de): a table, or a list of rows.
+
+        >>> from linmed.features import Features, Number
+        >>> Features(item=[Number("price", scale=(10, 5))]).encode_items({"price": [5, 20]}).tolist()
+        [[-1.0], [2.0]]
+        """
         self._check_known(self.item, "items")
         return self.item_side.encode_all(items)
 
     def join(self, items: NDArray[np.floating], context: Floats) -> Floats:
-        """Arms (K, d) from E (K, de) and x (dx,)."""
+        """Arms (K, d) from E (K, de) and x (dx,).
+
+        >>> import numpy as np
+        >>> from linmed.features import Features, Number
+        >>> made = Features([Number("hour", scale=None)], [Number("price", scale=None)], interactions="plain")
+        >>> made.join(np.array([[5.0], [20.0]]), np.array([9.0])).tolist(), made.names
+        ([[5.0, 9.0, 1.0], [20.0, 9.0, 1.0]], ('price', 'hour', '1'))
+        """
         return self.products.join(*self._shaped(items, context))
 
     def lift(self, context: ArrayLike) -> tuple[Floats, Floats]:
-        """B (d, de) and c (d,) with `join(E, x)` = E Bᵀ + c: what an arm is in the space of items."""
+        """B (d, de) and c (d,) with `join(E, x)` = E Bᵀ + c: what an arm is in the space of items.
+
+        >>> import numpy as np
+        >>> from linmed.features import Features, Number
+        >>> made = Features([Number("hour", scale=None)], [Number("price", scale=None)])
+        >>> B, c = made.lift([9.0])
+        >>> bool((made.join(np.array([[5.0]]), [9.0]) == 5.0 * B.T + c).all())
+        True
+        """
         return self.products.lift(self._shaped(np.empty((0, self.item_width)), context)[1])
 
     def arms(self, items: Any, context: Any) -> Floats:
@@ -185,7 +231,14 @@ class Features:
         return made
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON."""
+        """JSON.
+
+        >>> import json
+        >>> from linmed.features import Features, Number
+        >>> made = Features(item=[Number("price", scale=(10, 5))])
+        >>> Features.from_dict(json.loads(json.dumps(made.to_dict()))) == made
+        True
+        """
         pairs = self.interactions if isinstance(self.interactions, str) else [*map(list, self.interactions)]
         return {
             "format": FORMAT,

@@ -41,6 +41,13 @@ class Fourier(Column):
     same `seed` gives the same numbers on every machine and in every release.
 
     Rahimi and Recht (2007), Random features for large-scale kernel machines.
+
+    >>> from linmed.features import Features, Fourier
+    >>> hours = Features(context=[Fourier("hour", 200, length_scale=0.5)])
+    >>> bent = hours.fit(contexts={"hour": range(24)})
+    >>> noon, one, night = bent.encode_contexts({"hour": [12, 13, 23]})
+    >>> bool(noon @ one > noon @ night)
+    True
     """
 
     count: int

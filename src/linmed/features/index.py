@@ -21,14 +21,24 @@ LONGEST = 1e30
 
 
 class Index(Protocol):
-    """Items by inner product. Places are rows of the catalogue's matrix."""
+    """Items by inner product. Places are rows of the catalogue's matrix.
+
+    >>> from linmed import Agent, CatalogueMED
+    >>> from linmed.features import Catalogue, Scan
+    >>> teas = Catalogue.from_table([{"item_id": "oolong", "price": 4}, {"item_id": "mint", "price": 2}])
+    >>> Agent(CatalogueMED(), catalogue=teas, index=Scan(), seed=7).decide().item  # Scan is one
+    'oolong'
+    """
 
     @property
     def version(self) -> str:
         """Tells apart what may answer differently."""
 
     def follow(self, items: Items) -> None:
-        """Answer for the catalogue as it is now. Rows are never used again, so it says itself what is new."""
+        """Answer for the catalogue as it is now. Rows are never used again, so it says itself what is new.
+
+        It belongs to the catalogue that it followed first: `same_origin`.
+        """
 
     def top(self, queries: Floats, k: int) -> Ints:
         """The places of the k best for each query (B, de), best first: (B, k), −1 where there are no more."""
@@ -40,6 +50,13 @@ class Scan:
 
     A matrix of float64 is held once more in single precision. One of float32 or float16, mapped from a file
     or not, is read where it stands.
+
+    >>> import numpy as np
+    >>> from linmed.features import Catalogue, Scan
+    >>> scan = Scan()
+    >>> scan.follow(Catalogue(["a", "b", "c"], [[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]]).snapshot())
+    >>> scan.top(np.array([[0.0, 1.0]]), k=2), scan.version
+    (array([[1, 2]]), 'scan-0')
     """
 
     def __init__(self) -> None:
@@ -59,13 +76,14 @@ class Scan:
         if items is self._items:
             return
         before, matrix = self._items, items.matrix
-        if before is None or before.matrix.dtype != matrix.dtype or len(before.matrix) > len(matrix):
+        same_origin(before, items)
+        if before is None or len(before.matrix) > len(matrix):
             self._rows, self._reach, self._unit = 0, 0.0, 1.0
         if matrix.dtype == np.float64:
             self._copy_from(matrix)
         for first in range(self._rows, len(matrix), self._step(matrix)):
             rows = self._block(matrix, first, self._step(matrix))[1]
-            self._reach = max(self._reach, float(longest(rows)))
+            self._reach = max(self._reach, float(longest(read_only(rows))))
         if self._reach > LONGEST:
             raise checks.BadValue(
                 "matrix",
@@ -91,8 +109,18 @@ class Scan:
             rows, block = self._block(matrix, first, step)
             scores = room[: len(units) * len(rows)].reshape(len(units), len(rows))
             np.matmul(single, block.T, out=scores)
-            settle(scores, rows, live[first : first + step], first, exact, slack, places, values)
+            there = read_only(live[first : first + step])
+            settle(scores, read_only(rows), there, first, exact, slack, places, values)
         return places
+
+    def __copy__(self) -> "Scan":
+        twin = Scan()
+        twin.__dict__.update(self.__dict__)
+        return twin
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Nothing: it is copied and pickled with a catalogue, which has its own memory afterwards."""
+        return Scan, ()
 
     @staticmethod
     def _step(matrix: NDArray[Any], queries: int = 1) -> int:
@@ -101,7 +129,7 @@ class Scan:
 
     def _block(self, matrix: NDArray[Any], first: int, step: int) -> tuple[NDArray[Any], NDArray[np.float32]]:
         """Some rows in a precision that kernels know, and in single precision."""
-        rows = np.asarray(matrix[first : first + step])
+        rows = np.ascontiguousarray(matrix[first : first + step])
         if rows.dtype == np.float64:
             return rows, self._copy[first : first + len(rows)]
         single = rows.astype(np.float32, copy=False)
@@ -124,6 +152,21 @@ class Scan:
         for i in range(self._rows, len(matrix), step):
             rows = matrix[i : i + step]
             self._copy[i : i + len(rows)] = rows / self._unit
+
+
+def same_origin(before: Items | None, items: Items) -> None:
+    """Refuse items of another catalogue: an index takes rows that it has read for known."""
+    if before is not None and before.origin is not items.origin:
+        raise checks.BadValue(
+            "index", "index follows another catalogue; each needs one of its own, which its agents may share"
+        )
+
+
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """The same numbers, as kernels take all of them: what can be written to would be another type to them."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def in_powers_of_two(queries: Floats) -> Floats:

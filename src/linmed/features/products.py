@@ -19,7 +19,14 @@ Span = tuple[int, int]
 
 
 class Products(NamedTuple):
-    """Which entries are multiplied, (d,) each."""
+    """Which entries are multiplied, (d,) each.
+
+    >>> import numpy as np
+    >>> from linmed.features import outer
+    >>> products = outer(item_width=1, context_width=2, intercept=True)
+    >>> products.dim, products.join(np.array([[5.0]]), np.array([2.0, 3.0])).tolist()
+    (6, [[10.0, 15.0, 5.0, 2.0, 3.0, 1.0]])
+    """
 
     item: Ints
     """Places in e' = (e, 1), …"""
@@ -59,20 +66,33 @@ class Products(NamedTuple):
 
 @lru_cache(maxsize=256)
 def plain(item_width: int, context_width: int, intercept: bool = False) -> Products:
-    """(e, x), and 1 after them where there is an intercept: every context ranks the items alike."""
+    """(e, x), and 1 after them where there is an intercept: every context ranks the items alike.
+
+    >>> plain(item_width=2, context_width=3, intercept=True).dim
+    6
+    """
     return chosen(item_width, context_width, (), intercept)
 
 
 @lru_cache(maxsize=256)
 def outer(item_width: int, context_width: int, intercept: bool = False) -> Products:
-    """e ⊗ x; with an intercept (e, 1) ⊗ (x, 1): every item has a line of its own in the context."""
+    """e ⊗ x; with an intercept (e, 1) ⊗ (x, 1): every item has a line of its own in the context.
+
+    >>> outer(item_width=2, context_width=3, intercept=True).dim
+    12
+    """
     items, contexts = item_width + intercept, context_width + intercept
     pairs = np.repeat(np.arange(items), contexts), np.tile(np.arange(contexts), items)
     return Products(*pairs, item_width, context_width)
 
 
 def join(items: Floats, context: Floats, interactions: Literal["plain", "outer"]) -> Floats:
-    """Arms (K, d) from items (K, de) and a context (dx,), without an intercept."""
+    """Arms (K, d) from items (K, de) and a context (dx,), without an intercept.
+
+    >>> items, context = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([10.0])
+    >>> join(items, context, "plain").tolist(), join(items, context, "outer").tolist()
+    ([[1.0, 2.0, 10.0], [3.0, 4.0, 10.0]], [[10.0, 20.0], [30.0, 40.0]])
+    """
     if interactions == "plain" and context.size == 0:
         return items
     make = {"plain": plain, "outer": outer}[interactions]

@@ -11,7 +11,7 @@ import numpy as np
 from linmed import checks
 from linmed.checks import Floats, Ints
 from linmed.features.catalogue import Items
-from linmed.features.index import checked_queries, in_powers_of_two
+from linmed.features.index import checked_queries, in_powers_of_two, same_origin
 from linmed.files import write_atomically
 
 try:
@@ -20,6 +20,7 @@ except ImportError as error:  # pragma: no cover
     raise ImportError("linmed.features.usearch needs usearch: pip install 'linmed[catalogue]'") from error
 
 HEAD = "index.json"
+_LOOKS = 64  # rows by which a graph that was opened is known to be of these items
 
 
 def _graph(dim: int, connectivity: int, construction: int, search: int) -> Any:
@@ -47,19 +48,27 @@ class USearch:
         self._held = np.zeros(0, dtype=np.bool_)  # which places are in the graph
         self._items: Items | None = None
         self._stamp = secrets.token_hex(8)
+        self._mapped = False
 
     def follow(self, items: Items) -> None:
         """Answer for the catalogue as it is now: what is new joins the graph, what is gone leaves it."""
         if items is self._items:
             return
+        same_origin(self._items, items)
         if self._graph is None:
             self._graph = _graph(items.matrix.shape[1], **self._numbers)
         elif self._graph.ndim != items.matrix.shape[1]:
             text = f"this index has items of {self._graph.ndim} numbers, got {items.matrix.shape[1]}"
             raise checks.BadValue("items", text)
+        elif self._items is None and not self._knows(items):
+            text = "index holds other items than the catalogue: open the one that was saved with it, or make one"
+            raise checks.BadValue("index", text)
         held = np.zeros(len(items.live), dtype=np.bool_)
         held[: len(self._held)] = self._held
         gone, new = np.flatnonzero(held & ~items.live), np.flatnonzero(items.live & ~held)
+        if self._mapped and (len(gone) or len(new)):
+            text = "index is mapped, and cannot follow changes of the catalogue: open it with mapped=False"
+            raise checks.BadValue("index", text)
         if len(gone):
             self._graph.remove(gone)
         for first in range(0, len(new), 1 << 16):
@@ -69,11 +78,38 @@ class USearch:
             self._stamp = secrets.token_hex(8)
         self._items, self._held = items, items.live
 
+    def _knows(self, items: Items) -> bool:
+        """Whether some rows of the graph are the catalogue's."""
+        held = np.flatnonzero(self._held)
+        if len(self._held) > len(items.live) or not len(held):
+            return not len(held)
+        some = held[:: max(1, len(held) // _LOOKS)]
+        return np.array_equal(np.stack(self._graph.get(some)), items.matrix[some].astype(np.float32))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The graph as bytes: a copy answers alike, goes its own way, and may follow a copy of the items."""
+        graph = None if self._graph is None else (self._graph.ndim, bytes(self._graph.save()))
+        return {**self.__dict__, "_graph": graph, "_items": None, "_mapped": False}
+
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        self.__dict__.update(kept)
+        if kept["_graph"] is not None:
+            dim, content = kept["_graph"]
+            self._graph = _graph(dim, **self._numbers)
+            self._graph.load(content)
+
     @classmethod
-    def open(cls, directory: str | os.PathLike[str], mapped: bool = False) -> "USearch":
-        """What `save` wrote; one that is `mapped` stays on disk, and cannot follow changes."""
-        head = json.loads((Path(directory) / HEAD).read_text())
+    def open(
+        cls, directory: str | os.PathLike[str], mapped: bool = False, search: int | None = None
+    ) -> "USearch":
+        """What `save` wrote; one that is `mapped` stays on disk, and cannot follow changes.
+
+        `search`: another number of candidates from now on. The graph does not depend on it.
+        """
+        head = json.loads((Path(directory) / HEAD).read_text(encoding="utf-8"))
         stamp, dim = head.pop("stamp"), head.pop("dim")
+        if search is not None:
+            head["search"] = checks.whole("search", search)
         index, path = cls(**head), Path(directory) / f"{stamp}.usearch"
         graph = _graph(dim, **head)
         try:
@@ -83,7 +119,7 @@ class USearch:
         places = np.asarray(graph.keys, dtype=np.int64)
         index._held = np.zeros(int(places.max(initial=-1)) + 1, dtype=np.bool_)
         index._held[places] = True
-        index._graph, index._stamp = graph, stamp
+        index._graph, index._stamp, index._mapped = graph, stamp, mapped
         return index
 
     def save(self, directory: str | os.PathLike[str]) -> None:
@@ -102,9 +138,9 @@ class USearch:
 
     @property
     def version(self) -> str:
-        """Build and processor."""
+        """Build, candidates and processor."""
         processor = "" if self._graph is None else f"-{self._graph.hardware_acceleration}"
-        return f"usearch-{self._stamp}{processor}"
+        return f"usearch-{self._stamp}-{self._numbers['search']}{processor}"
 
     def top(self, queries: Floats, k: int) -> Ints:
         """The places of the k best for each query (B, de), best first: (B, k), −1 where there are no more."""

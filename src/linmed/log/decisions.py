@@ -43,6 +43,12 @@ class DecisionLog:
 
     Slices, splits and filters are logs again, read in batches like this one, and can be combined:
     `log.where(policy="LinMED-90").after("2024-05-01").split(0.5)`.
+
+    >>> from linmed.ope import DecisionLog
+    >>> played = {"arm": [0, 1, 1, 0], "probability": [0.5] * 4, "reward": [1.0, 0.0, None, 1.0]}
+    >>> log = DecisionLog.from_table(played)
+    >>> len(log), log.columns, log[:2].table()["reward"].to_pylist()
+    (4, ['arm', 'probability', 'reward'], [1.0, 0.0])
     """
 
     def __init__(self, source: Source, name: str = "log"):
@@ -63,6 +69,17 @@ class DecisionLog:
         """How the features were made of contexts and items, as the last file has it; None if nobody said.
 
         It is what `linmed.features.Features.from_dict` takes.
+
+        >>> import tempfile
+        >>> from linmed import Agent, LinMED
+        >>> from linmed.features import Catalogue, Features
+        >>> from linmed.ope import DecisionLog
+        >>> teas = Catalogue.from_table([{"item_id": "oolong", "price": 4}, {"item_id": "mint", "price": 2}])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with Agent(LinMED(), catalogue=teas, log=folder) as agent:
+        ...         decision = agent.decide()
+        ...     Features.from_dict(DecisionLog.open(folder).features).names
+        ('price', '1')
         """
         source = self.source
         while isinstance(source, views.View):
@@ -72,7 +89,17 @@ class DecisionLog:
 
     @property
     def malformed(self) -> Malformed:
-        """Lines of a text log that could not be read and were skipped; reads the log if nobody has yet."""
+        """Lines of a text log that could not be read and were skipped; reads the log if nobody has yet.
+
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from linmed.ope import DecisionLog
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder, "log.csv")
+        ...     lines = path.write_text("arm,probability,reward\\n0,0.5,1\\n1,half,0\\n")
+        ...     DecisionLog.from_csv(path, errors="skip").malformed.count
+        1
+        """
         if self._malformed is None:
             for _ in self.batches(["arm"]):
                 pass
@@ -80,7 +107,16 @@ class DecisionLog:
         return self._malformed
 
     def require(self, columns: Sequence[str], reason: str) -> None:
-        """Raise unless the log has all `columns`."""
+        """Raise unless the log has all `columns`.
+
+        >>> from linmed.ope import DecisionLog
+        >>> log = DecisionLog.from_table({"arm": [0], "probability": [0.5], "reward": [1.0]})
+        >>> log.require(["time"], "a trend")
+        Traceback (most recent call last):
+            ...
+        ValueError: a trend needs the column 'time', which table does not have (it has 'arm', 'probability',
+        'reward')
+        """
         own = self.source.own if isinstance(self.source, Foreign) else self.columns
         made = "" if set(own) <= set(self.columns) else f", made of {quoted(own)}"
         for column in columns:
@@ -91,7 +127,14 @@ class DecisionLog:
                 )
 
     def batches(self, columns: Sequence[str] | None = None, rows: int = BATCH) -> Iterator[pa.RecordBatch]:
-        """The log from its beginning, in batches of at most `rows` rows."""
+        """The log from its beginning, in batches of at most `rows` rows.
+
+        >>> from linmed.ope import DecisionLog
+        >>> played = {"arm": [0, 1] * 50, "probability": [0.5] * 100, "reward": [1.0] * 100}
+        >>> log = DecisionLog.from_table(played)
+        >>> [batch.num_rows for batch in log.batches(["arm"], rows=40)]
+        [40, 40, 20]
+        """
         wanted = self.columns if columns is None else list(columns)
         self.require(wanted, "reading")
         malformed = Malformed()
@@ -99,14 +142,31 @@ class DecisionLog:
         self._malformed = malformed
 
     def table(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """The whole log in memory: for small logs."""
+        """The whole log in memory: for small logs.
+
+        >>> from linmed.ope import DecisionLog
+        >>> log = DecisionLog.from_table({"arm": [0, 1], "probability": [0.5, 0.5], "reward": [1.0, None]})
+        >>> log.table(["arm", "reward"]).to_pylist()
+        [{'arm': 0, 'reward': 1.0}, {'arm': 1, 'reward': None}]
+        """
         batches = list(self.batches(columns))
         if not batches:
             raise ValueError(f"{self.name} is empty: it holds no decisions")
         return pa.Table.from_batches(batches)
 
     def pieces(self) -> list["DecisionLog"]:
-        """The log in parts that can be read elsewhere, in order: its files, if it is a directory."""
+        """The log in parts that can be read elsewhere, in order: its files, if it is a directory.
+
+        >>> import tempfile
+        >>> from linmed.log import LogWriter
+        >>> from linmed.ope import DecisionLog
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with LogWriter(folder, flush_rows=2) as writer:  # a file for every two decisions
+        ...         for t in range(4):
+        ...             writer.record(t, arm=0, arm_count=1, log_probability=0.0)
+        ...     [len(piece) for piece in DecisionLog.open(folder).pieces()]
+        [2, 2]
+        """
         parts = divided(self.source)
         if len(parts) == 1:
             return [self]
@@ -137,15 +197,32 @@ class DecisionLog:
         return DecisionLog(views.sliced(self.source, start, stop), named)
 
     def before(self, time: Time) -> "DecisionLog":
-        """The decisions taken before `time`."""
+        """The decisions taken before `time`.
+
+        >>> from linmed.ope import DecisionLog
+        >>> played = {"arm": [0, 1], "probability": [0.5, 0.5], "reward": [1.0, 0.0]}
+        >>> log = DecisionLog.from_table(played | {"time": ["2024-05-01", "2024-06-01"]})
+        >>> [part.table()["arm"].to_pylist() for part in (log.before("2024-05-15"), log.after("2024-05-15"))]
+        [[0], [1]]
+        """
         return self._within(None, views.moment("time", time), f"{self.name} before {time}")
 
     def after(self, time: Time) -> "DecisionLog":
-        """The decisions taken at `time` or later: all with a time that `before` leaves out."""
+        """The decisions taken at `time` or later: all with a time that `before` leaves out.
+
+        See `before`.
+        """
         return self._within(views.moment("time", time), None, f"{self.name} after {time}")
 
     def between(self, start: Time, end: Time) -> "DecisionLog":
-        """The decisions taken at `start` or later, and before `end`."""
+        """The decisions taken at `start` or later, and before `end`.
+
+        >>> from linmed.ope import DecisionLog
+        >>> played = {"arm": [0, 1], "probability": [0.5, 0.5], "reward": [1.0, 0.0]}
+        >>> log = DecisionLog.from_table(played | {"time": ["2024-05-01", "2024-06-01"]})
+        >>> len(log.between("2024-05-01", "2024-05-02"))
+        1
+        """
         low, high = views.moment("start", start), views.moment("end", end)
         if low > high:
             raise checks.BadValue("end", f"end must not be before start, got {start!r} and {end!r}")
@@ -160,6 +237,13 @@ class DecisionLog:
 
         With a `seed` each decision goes to the first with probability `fraction`. Its side depends on the
         seed and on its row number alone.
+
+        >>> from linmed.ope import DecisionLog
+        >>> played = {"arm": [0, 1] * 50, "probability": [0.5] * 100, "reward": [1.0] * 100}
+        >>> log = DecisionLog.from_table(played)
+        >>> first, rest = log.split(0.3)
+        >>> len(first), len(rest)
+        (30, 70)
         """
         fraction = checks.strictly_between("fraction", fraction, 0.0, 1.0)
         if seed is None:
@@ -183,6 +267,14 @@ class DecisionLog:
 
         A mapping says the same. Or a function of a record batch that answers with one boolean for each of
         its rows; it is given the `columns` it needs, all unless they are named.
+
+        >>> from linmed.ope import DecisionLog
+        >>> played = {"arm": [0, 1, 1], "probability": [0.5, 0.5, 0.5], "reward": [1.0, 0.0, 1.0]}
+        >>> log = DecisionLog.from_table(played | {"shop": ["a", "a", "b"]})
+        >>> len(log.where(shop="a")), len(log.where(arm=1, shop="a"))
+        (2, 1)
+        >>> len(log.where(lambda batch: [reward > 0.5 for reward in batch["reward"].to_pylist()]))
+        2
         """
         what = ", ".join(f"{name}={value!r}" for name, value in values.items()) or getattr(
             test, "__name__", repr(test)
@@ -194,6 +286,11 @@ class DecisionLog:
 
         All identifiers are compared, beyond a million rows a sample of them (`linmed.log.Duplicates`), but of
         a directory that a `LogWriter` wrote only those that could repeat.
+
+        >>> from linmed.ope import DecisionLog
+        >>> played = {"arm": [0, 1], "probability": [0.5, 0.5], "reward": [1.0, 0.0]}
+        >>> print(DecisionLog.from_table(played | {"decision_id": ["x", "x"]}).duplicates())
+        row 1 has the decision_id 'x' of row 0 again (1 row repeats an earlier one)
         """
         if isinstance(self._repeated, bool):
             self._repeated = repeats(self.source)
@@ -203,12 +300,25 @@ class DecisionLog:
         """The first decision of each `decision_id`; those without one all stay.
 
         Exact, and therefore not bounded in memory: reading it keeps every identifier (about 100 bytes each).
+
+        >>> from linmed.ope import DecisionLog
+        >>> played = {"arm": [0, 1], "probability": [0.5, 0.5], "reward": [1.0, 0.0]}
+        >>> DecisionLog.from_table(played | {"decision_id": ["x", "x"]}).distinct().table()["arm"].to_pylist()
+        [0]
         """
         self.require(["decision_id"], "telling decisions apart")
         return DecisionLog(views.Distinct(self.source), f"{self.name}, each decision once")
 
     def save(self, path: str | os.PathLike[str]) -> "DecisionLog":
-        """Write this log as a new Parquet log in large files, late rewards in their rows; returns it."""
+        """Write this log as a new Parquet log in large files, late rewards in their rows; returns it.
+
+        >>> import tempfile
+        >>> from linmed.ope import DecisionLog
+        >>> log = DecisionLog.from_table({"arm": [0, 1], "probability": [0.5, 0.5], "reward": [1.0, 0.0]})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     len(log.save(folder))
+        2
+        """
         folder = Path(path)
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             state = "not empty" if folder.is_dir() else "a file"
@@ -231,6 +341,17 @@ class DecisionLog:
         """A log written by an agent (`Agent(..., log=path)`) or by `save`, or any Parquet file or directory.
 
         `columns` says where the log's columns are, as for `from_table`.
+
+        >>> import tempfile
+        >>> import pyarrow as pa
+        >>> import pyarrow.parquet as pq
+        >>> from linmed.ope import DecisionLog
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     shop = pa.table({"item": [0, 1], "p": [0.5, 0.5], "click": [1, 0]})
+        ...     pq.write_table(shop, f"{folder}/shop.parquet")
+        ...     columns = {"arm": "item", "probability": "p", "reward": "click"}
+        ...     DecisionLog.open(f"{folder}/shop.parquet", columns).table()["reward"].to_pylist()
+        [1.0, 0.0]
         """
         place = Path(path)
         if not place.exists():
@@ -252,6 +373,16 @@ class DecisionLog:
 
         An empty field is no value. `errors="skip"` counts lines that cannot be read in `malformed` instead
         of raising; in a column that is none of the log's own such a value is null.
+
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from linmed.ope import DecisionLog
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder, "log.csv")
+        ...     lines = path.write_text("item,p,click\\nmint,0.5,1\\noolong,0.5,0\\n")
+        ...     log = DecisionLog.from_csv(path, {"arm": "item", "probability": "p", "reward": "click"})
+        ...     log.table(["arm", "arm_id", "reward"]).to_pylist()[0]
+        {'arm': 0, 'arm_id': 'mint', 'reward': 1.0}
         """
         return cls(csv_source(Path(path), {} if columns is None else columns, errors, delimiter), str(path))
 
@@ -264,12 +395,24 @@ class DecisionLog:
         equal shares). Columns not mentioned keep their names. Arms that are names become their indices in
         alphabetical order, with the names in `arm_id`; rewards may be booleans; times are moments, ISO 8601
         text or seconds since 1970.
+
+        >>> from linmed.ope import DecisionLog
+        >>> tested = {"page": ["old", "new", "new"], "bought": [True, False, True]}
+        >>> columns = {"arm": "page", "reward": "bought", "probability": 0.5, "arm_count": 2}
+        >>> DecisionLog.from_table(tested, columns).table(["arm", "arm_id", "reward"]).to_pylist()[0]
+        {'arm': 1, 'arm_id': 'old', 'reward': 1.0}
         """
         return cls(TableSource(canonical(table, {} if columns is None else columns)), "table")
 
     @classmethod
     def from_obp(cls, feedback: Mapping[str, Any]) -> "DecisionLog":
-        """The Open Bandit Pipeline's `bandit_feedback` dictionary."""
+        """The Open Bandit Pipeline's `bandit_feedback` dictionary.
+
+        >>> from linmed.ope import DecisionLog
+        >>> feedback = {"n_actions": 2, "action": [0, 1], "reward": [1.0, 0.0], "pscore": [0.5, 0.5]}
+        >>> DecisionLog.from_obp(feedback).table(["arm", "probability", "reward"]).to_pylist()[0]
+        {'arm': 0, 'probability': 0.5, 'reward': 1.0}
+        """
         return cls(TableSource(obp.feedback_table(feedback)), "bandit_feedback")
 
     @classmethod
@@ -285,6 +428,16 @@ class DecisionLog:
         features of arm a are 1, the user's affinity to a and `item_feature_0` of a, so that policies with
         dim=3 can be targets; `features` are the played arm's. What a file lacks is left out of them. Columns
         that nobody reads are not parsed.
+
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from linmed.ope import DecisionLog
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder, "men.csv")
+        ...     names = "timestamp,item_id,position,click,propensity_score"
+        ...     lines = path.write_text(f"{names}\\n2020-01-01,7,1,1,0.03\\n")
+        ...     DecisionLog.from_open_bandit(path, arm_count=34).table(["arm", "reward"]).to_pylist()
+        [{'arm': 7, 'reward': 1.0}]
         """
         return cls(open_bandit.source(Path(path), arm_count, errors), str(path))
 
@@ -300,6 +453,15 @@ class DecisionLog:
         """Vowpal Wabbit text with labels `action:cost:probability`: one line an example, or ADF.
 
         The reward is −cost. `features` names the features that make an arm's vector, in order.
+
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from linmed.ope import DecisionLog
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder, "log.dat")
+        ...     lines = path.write_text("1:-1:0.5 | age:30\\n2:0:0.5 | age:40\\n")
+        ...     DecisionLog.from_vw(path, arm_count=2).table(["arm", "probability", "reward"]).to_pylist()[0]
+        {'arm': 0, 'probability': 0.5, 'reward': 1.0}
         """
         return cls(text.vw_source(Path(path), features, arm_count, errors), str(path))
 
@@ -310,13 +472,39 @@ class DecisionLog:
         """Decision-service JSON, one event a line. The reward is −`_label_cost`, null where there is none.
 
         An arm's vector is the array `x` of its `_multi` entry, or the numbers named in `features`.
+
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from linmed.ope import DecisionLog
+        >>> event = '{"_label_cost": -1, "_label_probability": 0.8, "_labelIndex": 0, "a": [1, 2]'
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder, "events.json")
+        ...     lines = path.write_text(event + ', "p": [0.8, 0.2]}')
+        ...     DecisionLog.from_dsjson(path).table(["arm", "probabilities", "reward"]).to_pylist()
+        [{'arm': 0, 'probabilities': [0.8, 0.2], 'reward': 1.0}]
         """
         return cls(dsjson.source(Path(path), features, errors), str(path))
 
     def to_obp(self) -> dict[str, Any]:
-        """The Open Bandit Pipeline's `bandit_feedback` dictionary (in memory)."""
+        """The Open Bandit Pipeline's `bandit_feedback` dictionary (in memory).
+
+        >>> from linmed.ope import DecisionLog
+        >>> played = {"arm": [0, 1], "probability": [0.5, 0.5], "reward": [1.0, 0.0], "arm_count": [2, 2]}
+        >>> feedback = DecisionLog.from_table(played).to_obp()
+        >>> feedback["n_actions"], feedback["action"], feedback["pscore"]
+        (2, array([0, 1]), array([0.5, 0.5]))
+        """
         return obp.feedback(self)
 
     def to_dsjson(self, path: str | os.PathLike[str]) -> int:
-        """Write decision-service JSON, one event a line; returns the number of lines."""
+        """Write decision-service JSON, one event a line; returns the number of lines.
+
+        >>> import tempfile
+        >>> from linmed.ope import DecisionLog
+        >>> played = {"arm": [0, 1], "probability": [0.5, 0.5], "reward": [1.0, 0.0], "arm_count": [2, 2]}
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     count = DecisionLog.from_table(played).to_dsjson(f"{folder}/events.json")
+        ...     count, DecisionLog.from_dsjson(f"{folder}/events.json").table()["reward"].to_pylist()
+        (2, [1.0, 0.0])
+        """
         return dsjson.write(self, Path(path))

@@ -19,7 +19,14 @@ Words = NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class Repeated:
-    """What is known of decisions that occur more than once."""
+    """What is known of decisions that occur more than once.
+
+    >>> from linmed.ope import DecisionLog
+    >>> played = {"arm": [0, 1], "probability": [0.5, 0.5], "reward": [1.0, 0.0], "decision_id": ["x", "x"]}
+    >>> found = DecisionLog.from_table(played).duplicates()
+    >>> found.count, found.row, found.first, found.decision_id
+    (1, 1, 0, 'x')
+    """
 
     count: int
     """Rows whose identifier an earlier row has."""
@@ -46,6 +53,12 @@ class Duplicates:
     Exact for the first million rows (2²⁰). Where more identifiers have been seen than that, those whose hash
     begins with a zero bit stay, then with two, and so on: memory is bounded, and of every identifier that
     stayed all occurrences were seen. What is found depends on the rows alone, not on how they are batched.
+
+    >>> search = Duplicates()
+    >>> search.add(pa.array(["x", "y"]))
+    >>> search.add(pa.array(["z", "x"]))
+    >>> print(search.found())
+    row 3 has the decision_id 'x' of row 0 again (1 row repeats an earlier one)
     """
 
     def __init__(self) -> None:

@@ -37,7 +37,16 @@ class LateRewards(NamedTuple):
 
 @dataclass(frozen=True)
 class ParquetSource:
-    """A log's directory, one `file` of it, or a single Parquet file; rows `start` to `stop` of it."""
+    """A log's directory, one `file` of it, or a single Parquet file; rows `start` to `stop` of it.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "log.parquet")
+    ...     pq.write_table(pa.table({"arm": [0, 1], "probability": [0.5, 0.5], "reward": [1.0, 0.0]}), path)
+    ...     source = ParquetSource(path)
+    ...     source.columns, source.count(), source.slice(1, None).count(), len(source.pieces())
+    (['arm', 'probability', 'reward'], 2, 1, 1)
+    """
 
     path: Path
     file: Path | None = None
@@ -282,7 +291,13 @@ def _rows_at_once(metadata: Any, columns: Sequence[str]) -> int:
 
 
 def write_parquet(file: Any, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
-    """Write `batches` into one file, never holding more than one; returns the number of rows."""
+    """Write `batches` into one file, never holding more than one; returns the number of rows.
+
+    >>> import io
+    >>> batches = pa.table({"arm": [0, 1, 1]}).to_batches(max_chunksize=2)
+    >>> write_parquet(io.BytesIO(), batches[0].schema, batches)
+    3
+    """
     count = 0
     with pq.ParquetWriter(file, schema) as writer:
         for batch in batches:

@@ -61,7 +61,11 @@ FIRST, LAST = -62_135_596_800_000_000, 253_402_300_799_999_999
 
 
 def ragged(arrays: Sequence[Floats | None], nested: bool) -> pa.Array:
-    """Arrays (m,), or (m, d) if `nested`, as one list column without a Python object per number."""
+    """Arrays (m,), or (m, d) if `nested`, as one list column without a Python object per number.
+
+    >>> ragged([np.array([1.0, 2.0]), None, np.array([3.0])], nested=False).to_pylist()
+    [[1.0, 2.0], None, [3.0]]
+    """
     present = [array for array in arrays if array is not None]
     flat = pa.array(np.concatenate([array.ravel() for array in present]) if present else np.empty(0))
     if nested:

@@ -13,7 +13,13 @@ NEEDED = ("arm", "probability", "reward")
 
 @dataclass
 class Malformed:
-    """Lines that could not be read: how many, and the first of them with the reason."""
+    """Lines that could not be read: how many, and the first of them with the reason.
+
+    >>> malformed = Malformed()
+    >>> malformed.add(7, "probability is 'half'")
+    >>> malformed.count, malformed.first
+    (1, [(7, "probability is 'half'")])
+    """
 
     count: int = 0
     first: list[tuple[int, str]] = field(default_factory=list)  # (line number from 1, reason)
@@ -26,7 +32,14 @@ class Malformed:
 
 
 class Source(Protocol):
-    """Where batches come from. Reading twice gives the same rows, whichever columns are asked for."""
+    """Where batches come from. Reading twice gives the same rows, whichever columns are asked for.
+
+    >>> import pyarrow as pa
+    >>> from linmed.log import DecisionLog, TableSource
+    >>> source = TableSource(pa.table({"arm": [0], "probability": [0.5], "reward": [1.0]}))  # one of them
+    >>> DecisionLog(source, name="mine").name
+    'mine'
+    """
 
     @property
     def columns(self) -> list[str]:
@@ -119,7 +132,14 @@ def rows_of(source: Source) -> int:
 
 @dataclass(frozen=True)
 class TableSource:
-    """A table in memory."""
+    """A table in memory.
+
+    >>> source = TableSource(pa.table({"arm": [0, 1], "probability": [0.5, 0.5], "reward": [1.0, 0.0]}))
+    >>> source.columns, source.count(), source.slice(1, None).count()
+    (['arm', 'probability', 'reward'], 2, 1)
+    >>> [batch.num_rows for batch in source.read(["arm"], rows=1, malformed=Malformed())]
+    [1, 1]
+    """
 
     table: pa.Table
 

@@ -37,7 +37,23 @@ ROW_BYTES = 1000  # what a row in the buffer weighs beside its arrays, about
 
 
 class Recorder(Protocol):
-    """What an agent asks of a log."""
+    """What an agent asks of a log.
+
+    >>> from linmed import Agent, LinMED
+    >>> class Printing:
+    ...     def record(self, decision_id, *, arm, log_probability, **told):
+    ...         print("played", arm)
+    ...
+    ...     def reward(self, decision_id, reward, time=None):
+    ...         print("earned", reward)
+    ...
+    ...     def flush(self):
+    ...         pass
+    >>> agent = Agent(LinMED(), dim=1, seed=0, log=Printing())
+    >>> agent.learn(agent.decide([[1.0]]), reward=1.0)
+    played 0
+    earned 1.0
+    """
 
     def record(
         self,
@@ -71,6 +87,16 @@ class LogWriter:
     its oldest row is `flush_seconds` old (looked at whenever something is recorded). The rest is written by
     `close`, at the end of a `with` block or of the process. Threads may share a writer; a log has one at a
     time, and a second is refused until the first is closed or its process has ended, however it did.
+
+    >>> import tempfile
+    >>> from linmed.log import DecisionLog, LogWriter
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with LogWriter(folder) as writer:
+    ...         writer.record("visit-1", arm=1, arm_count=2, log_probability=-0.7, policy="coin")
+    ...         writer.flush()
+    ...         writer.reward("visit-1", 1.0)
+    ...     DecisionLog.open(folder).table(["decision_id", "arm", "reward"]).to_pylist()
+    [{'decision_id': 'visit-1', 'arm': 1, 'reward': 1.0}]
     """
 
     def __init__(
@@ -221,7 +247,18 @@ class LogWriter:
             self._flush_if_due(take_back)
 
     def describe(self, features: Mapping[str, Any]) -> None:
-        """Have the files from now on say how features were made, in JSON: see `DecisionLog.features`."""
+        """Have the files from now on say how features were made, in JSON: see `DecisionLog.features`.
+
+        >>> import tempfile
+        >>> from linmed.features import Features, Number
+        >>> from linmed.log import DecisionLog, LogWriter
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with LogWriter(folder) as writer:
+        ...         writer.describe(Features(item=[Number("price", scale=None)]).to_dict())
+        ...         writer.record(1, arm=0, arm_count=1, log_probability=0.0, features=[9.5, 1.0])
+        ...     Features.from_dict(DecisionLog.open(folder).features).names
+        ('price', '1')
+        """
         self._description = {FEATURES: json.dumps(features)}
 
     def flush(self) -> None:
@@ -240,7 +277,15 @@ class LogWriter:
             self._start_part()
 
     def close(self) -> None:
-        """Flush and refuse further rows."""
+        """Flush and refuse further rows.
+
+        >>> import tempfile
+        >>> from linmed.log import LogWriter
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     writer = LogWriter(folder)
+        ...     writer.close()
+        ...     LogWriter(folder).close()  # a second one may write only now
+        """
         with self._lock:
             if not self._closed:
                 if self._directory.ours:

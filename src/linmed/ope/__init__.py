@@ -24,6 +24,7 @@ from linmed.ope.estimators import (
     snipw,
 )
 from linmed.ope.evaluate import difference, evaluate, sequence
+from linmed.ope.history import History, history
 from linmed.ope.intervals import OPEWarning
 from linmed.ope.learn import learn_from
 from linmed.ope.naming import as_target
@@ -48,6 +49,7 @@ __all__ = [
     "Diagnosis",
     "Estimator",
     "Frozen",
+    "History",
     "LogDrift",
     "LogVerdict",
     "Logistic",
@@ -71,6 +73,7 @@ __all__ = [
     "difference",
     "drift",
     "evaluate",
+    "history",
     "importance_weights",
     "ipw",
     "learn_from",

@@ -8,9 +8,9 @@ from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from linmed import checks
+from linmed import checks, notebooks
 from linmed.checks import BadType, BadValue
 from linmed.log import DecisionLog
 from linmed.ope.contest import Contest, brief, decisions_to_go, hold
@@ -24,13 +24,25 @@ from linmed.ope.targets import Target
 from linmed.policies.base import Policy, State
 from linmed.tables import Table
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 TRAIN = 0.5
 GAINS = ("candidate", "estimate", "lower", "upper", "left")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Choice:
-    """Who leads, who is left, and how long a verdict may take."""
+    """Who leads, who is left, and how long a verdict may take.
+
+    >>> from linmed.ope import DecisionLog, choose
+    >>> played = {"arm": [0, 1] * 10, "probability": [0.5] * 20, "reward": [0.0, 1.0] * 10}
+    >>> choice = choose(DecisionLog.from_table(played), ["arm:0", "arm:1"])
+    >>> choice.decided, choice.leader, choice.left
+    (False, 'arm 1', ['arm 0', 'arm 1'])
+    >>> choice.forecast.partition(" about ")[0]
+    'no telling when a verdict will come, the estimates of its rivals are as high'
+    """
 
     leader: str
     """The candidate with the highest estimate among those left."""
@@ -68,6 +80,13 @@ class Choice:
         said += [f"{listed(self.refuted)} cannot be judged"] if self.refuted else []
         said += [self.forecast] if len(self.left) > 1 else []
         return f"{self.leader} leads {so_far}: {'; '.join(said)}"
+
+    def _repr_html_(self) -> str:
+        return notebooks.paragraph(repr(self)) + self.table._repr_html_()
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """What each candidate earns per decision, with its interval. Returns the axes."""
+        return self.table.plot(ax)
 
     @property
     def forecast(self) -> str:

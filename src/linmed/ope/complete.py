@@ -53,6 +53,17 @@ def complete(log: Log, laws: Laws) -> DecisionLog:
     `laws.probabilities_of(version)` is asked once for each run of decisions at one `version`. For accepted
     items other than the best it must give what was logged: a law that does not is refused with the row.
     Decisions of no catalogue stay as they are. The completed log is a view; `save` writes it.
+
+    >>> import numpy as np
+    >>> from linmed.ope import DecisionLog, complete
+    >>> law = np.array([0.7, 0.2, 0.1])  # of three items, of which the first is the best
+    >>> class Known:
+    ...     def probabilities_of(self, version):
+    ...         return law
+    >>> rows = {"arm": [1, 0], "probability": [0.2, None], "reward": [1.0, 0.0]}
+    >>> rows |= {"arm_count": [3, 3], "version": [0, 0], "fallback": [False, True]}
+    >>> complete(DecisionLog.from_table(rows), Known()).table()["probability"].to_pylist()
+    [0.2, 0.7]
     """
     log = as_log(log)
     if not callable(getattr(laws, "probabilities_of", None)):
@@ -145,7 +156,17 @@ class _Asked:
 
 
 def by_routes(routes: Routes) -> Callable[..., Floats]:
-    """The law that `Relearned` asks of decisions by these routes, in a context if there is one."""
+    """The law that `Relearned` asks of decisions by these routes, in a context if there is one.
+
+    >>> from linmed.features import Catalogue
+    >>> from linmed.ope import by_routes
+    >>> from linmed.policies import CatalogueMED
+    >>> from linmed.routes import Routes
+    >>> policy, items = CatalogueMED(), Catalogue(["a", "b", "c"], np.eye(3))
+    >>> law = by_routes(Routes(policy, items))
+    >>> law(policy.start(1, 3)).round(3)  # while nothing is known
+    array([0.933, 0.033, 0.033])
+    """
 
     def law(state: State, context: Any = None) -> Floats:
         found = routes.law(state, context)
@@ -163,6 +184,16 @@ class Relearned:
     the log; `by_routes(routes)` is the one of decisions among a catalogue. `state` is that before the first
     decision, a new one unless given. Rewards are learned in the order in which they came (`reward_time`, else
     the log's); `version` says how many a decision knew.
+
+    >>> from linmed.features import Catalogue
+    >>> from linmed.ope import DecisionLog, Relearned, by_routes
+    >>> from linmed.policies import CatalogueMED
+    >>> from linmed.routes import Routes
+    >>> rows = {"arm": [1, 0], "probability": [0.1, 0.9], "reward": [1.0, 0.0], "features": [[0, 1], [1, 0]]}
+    >>> policy, items = CatalogueMED(), Catalogue(["a", "b"], np.eye(2))
+    >>> laws = Relearned(DecisionLog.from_table(rows), policy, by_routes(Routes(policy, items)))
+    >>> laws.probabilities_of(0).round(3), laws.probabilities_of(2).round(3)  # item "b" has paid meanwhile
+    (array([0.95, 0.05]), array([0.049, 0.951]))
     """
 
     def __init__(

@@ -25,7 +25,14 @@ from linmed.tables import Table
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What `diagnose` found. Exact probabilities give weights of mean one, less the mass without overlap."""
+    """What `diagnose` found. Exact probabilities give weights of mean one, less the mass without overlap.
+
+    >>> from linmed.ope import DecisionLog, diagnose
+    >>> played = {"arm": [0, 1] * 100, "probability": [0.5] * 200, "reward": [1.0, 0.0] * 100}
+    >>> found = diagnose(DecisionLog.from_table(played), "arm:1")
+    >>> found.n, found.effective_n, found.largest_weight, found.mean_weight, found.warnings
+    (200, 100.0, 2.0, 1.0, ['only 0 of the 100 rewards that count differ from 0'])
+    """
 
     target: str
     n: int
@@ -48,7 +55,14 @@ class Diagnosis:
 def diagnose(
     log: Log, target: Any, missing: str | float = MISSING, mature: float | timedelta | None = None
 ) -> Diagnosis:
-    """Weights and overlap of one target. Impossible probabilities are an error that names the rows."""
+    """Weights and overlap of one target. Impossible probabilities are an error that names the rows.
+
+    >>> from linmed.ope import DecisionLog, diagnose
+    >>> played = {"arm": [0] * 99 + [1], "probability": [0.99] * 99 + [0.01], "reward": [1.0] * 100}
+    >>> found = diagnose(DecisionLog.from_table(played), "arm:1")
+    >>> found.effective_n, len(found.warnings)
+    (1.0, 2)
+    """
     log = as_log(log)
     chosen = as_target(target).settled(log)
     whole = holds(log, "probabilities") and chosen.knows_all_arms(log)
@@ -94,6 +108,12 @@ def calibration(log: Log, bins: int = 10) -> Table:
     the played arm's alone: one row per arm, whose mean of 1{played}/p must be 1 (`frequency`; `probability`
     is 1). In a catalogue's fallbacks no item was played by its own probability. Rewards are not used, so
     decisions still waiting count too.
+
+    >>> from linmed.ope import DecisionLog, calibration
+    >>> played = {"arm": [0, 1, 1, 1] * 50, "probability": [0.25, 0.75, 0.75, 0.75] * 50}
+    >>> found = calibration(DecisionLog.from_table(played | {"reward": [1.0] * 200, "arm_count": [2] * 200}))
+    >>> [(row["count"], round(row["frequency"], 3)) for row in found.to_pylist()]
+    [(50, 1.0), (150, 1.0)]
     """
     log, bins = as_log(log), checks.whole("bins", bins)
     return _by_probability(log, bins) if begins_with(log, "probabilities") else _by_arm(log)

@@ -1,19 +1,31 @@
 """`drift`: has the world changed while this log was written? Whoever chose what was played."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from linmed import checks
+from linmed import checks, notebooks
 from linmed.checks import BadType, Floats
+from linmed.drawing import axes, styled
 from linmed.drift import Drift, drift_of
 from linmed.log import BATCH
 from linmed.ope.learn import lessons
 from linmed.ope.request import Log, as_log
 from linmed.ope.rounds import require
+from linmed.palette import BOUND, INK, LEADING
 from linmed.policies import Forgetful, LinMED
+from linmed.tables import Table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+HEIGHT = 3.2
+KEPT = 200
+"""Looks at a log that are kept at least, of a log with as many rewards."""
 
 WATCH = Forgetful(LinMED(sigma="unknown", norm_bound="unknown"))
 """Tells the noise and the size of θ* from the rewards themselves."""
@@ -23,14 +35,48 @@ FEW = 10
 
 @dataclass(frozen=True)
 class LogDrift:
-    """What a log says of changes."""
+    """What a log says of changes.
+
+    >>> import numpy as np
+    >>> from linmed.ope import DecisionLog, drift
+    >>> paid = np.random.default_rng(0).normal([0.5, 0.0] * 100, 0.1)
+    >>> played = {"arm": [0, 1] * 100, "probability": [0.5] * 200, "reward": paid}
+    >>> found = drift(DecisionLog.from_table(played | {"features": [[1.0, 0.0], [0.0, 1.0]] * 100}))
+    >>> found.drift.changed, found.doubt
+    (False, None)
+    """
 
     drift: Drift
     doubt: str | None
     """Why the level of the alarms may not hold, where the rewards themselves show it."""
+    course: Table = field(repr=False)
+    """How it came to that, at growing numbers of rewards: reward, log_e, memory."""
 
     def __str__(self) -> str:
         return str(self.drift) + (f" But {self.doubt}." if self.doubt else "")
+
+    def _repr_html_(self) -> str:
+        doubt = notebooks.paragraph(f"But {self.doubt}.") if self.doubt else ""
+        return doubt + self.drift._repr_html_()
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """log E as the log grew, with the level at which an alarm is raised and it begins anew.
+
+        Returns the axes.
+        """
+        needed, at = -math.log(self.drift.alpha), self.course["reward"].to_numpy()
+        with styled():
+            ax = axes(ax, HEIGHT)
+            for i, alarm in enumerate(self.drift.alarms):
+                ax.axvline(alarm.reward, color=BOUND.light, linewidth=1.4, label="alarm" if i == 0 else None)
+            ax.plot(at, self.course["log_e"].to_numpy(), color=LEADING, label="log E: evidence of a change")
+            label = f"an alarm: log(1/{self.drift.alpha:g})"
+            ax.axhline(needed, color=INK.light, linewidth=1, linestyle="--", label=label)
+            ax.set(xlabel="rewards", ylabel="log E", xlim=(0, max(self.drift.count, 1)))
+            ax.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}")
+            ax.set_title(self.drift.title, loc="left")
+            ax.legend(loc="upper left", bbox_to_anchor=(0.0, -0.2), ncols=3, fontsize="small")
+        return ax
 
 
 def drift(
@@ -60,24 +106,51 @@ def drift(
     log = as_log(log)
     if policy.on_clock:
         require(log, ["time"], "half-lives that are durations", "log")
-    state, seen = None, _Seen()
+    state, seen, course = None, _Seen(), _Course()
     for vectors, rewards, times in lessons(
         log, missing=missing, mature=mature, batch=batch, progress=progress
     ):
         if state is None:
             state = policy.start(1, vectors.shape[1])
-        rows = (
-            checks.for_kernels(vectors),
-            checks.for_kernels(rewards),
-            np.zeros(len(rewards), dtype=np.int64),
-        )
-        if times is None:
-            policy.learn(state, *rows)
-        else:
-            policy.learn_at(state, *rows, times)
+        played, paid = checks.for_kernels(vectors), checks.for_kernels(rewards)
+        for part in course.parts(len(paid)):
+            lesson = played[part], paid[part], np.zeros(part.stop - part.start, dtype=np.int64)
+            if times is None:
+                policy.learn(state, *lesson)
+            else:
+                policy.learn_at(state, *lesson, times[part])
+            course.add(policy, state)
         seen.add(rewards)
     assert state is not None
-    return LogDrift(drift_of(policy, state), seen.doubt(policy))
+    return LogDrift(drift_of(policy, state), seen.doubt(policy), course.table())
+
+
+class _Course:
+    """log E and memory after every reward, and more rarely as the log grows."""
+
+    def __init__(self) -> None:
+        self.step, self.count = 1, 0
+        self.rows: list[tuple[int, float, float]] = []
+
+    def parts(self, size: int) -> Iterator[slice]:
+        """A batch of so many rewards in parts, after each of which it is looked."""
+        start = 0
+        while start < size:
+            end = min(start + self.step - self.count % self.step, size)
+            yield slice(start, end)
+            self.count += end - start
+            start = end
+
+    def add(self, policy: Forgetful, state: Any) -> None:
+        """What is known now."""
+        known = int(state.rewards[0]), float(state.evidence[0]), float(policy.estimate(state).count[0])
+        self.rows.append(known)
+        if len(self.rows) >= 2 * KEPT:
+            self.rows, self.step = self.rows[1::2], 2 * self.step
+
+    def table(self) -> Table:
+        """All that was kept."""
+        return Table(dict(zip(("reward", "log_e", "memory"), zip(*self.rows, strict=True), strict=True)))
 
 
 class _Seen:

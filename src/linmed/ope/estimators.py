@@ -22,7 +22,11 @@ from linmed.ope.sums import Moments, Terms
 
 
 def importance_weights(probability: ArrayLike, target: ArrayLike) -> Floats:
-    """w = π(a)/p(a), any shape. `probability` must be positive, `target` lie in [0, 1]."""
+    """w = π(a)/p(a), any shape. `probability` must be positive, `target` lie in [0, 1].
+
+    >>> importance_weights([0.5, 0.25], [1.0, 0.0])
+    array([2., 0.])
+    """
     p, pi = np.asarray(probability, dtype=np.float64), np.asarray(target, dtype=np.float64)
     wrong_p, wrong_pi = ~((p > 0) & (p <= 1)), ~((pi >= 0) & (pi <= 1))
     for name, bounds, array, wrong in (
@@ -50,7 +54,11 @@ def ipw(reward: ArrayLike, probability: ArrayLike, target: ArrayLike, axis: int 
 
 
 def snipw(reward: ArrayLike, probability: ArrayLike, target: ArrayLike, axis: int = -1) -> Any:
-    """Self-normalised inverse-probability weighting on arrays: Σ w r / Σ w along `axis`."""
+    """Self-normalised inverse-probability weighting on arrays: Σ w r / Σ w along `axis`.
+
+    >>> round(float(snipw([1.0, 0.0, 1.0], [0.5, 0.25, 0.5], 0.5)), 12)
+    0.5
+    """
     weight = importance_weights(probability, target)
     total = weight.sum(axis=axis)
     if np.any(total == 0):
@@ -59,7 +67,11 @@ def snipw(reward: ArrayLike, probability: ArrayLike, target: ArrayLike, axis: in
 
 
 class Sample(NamedTuple):
-    """What estimators see of n decisions, each (n,)."""
+    """What estimators see of n decisions, each (n,).
+
+    >>> IPW()(Sample(weight=np.array([2.0, 0.0]), reward=np.array([1.0, 1.0])))
+    1.0
+    """
 
     weight: Floats
     reward: Floats
@@ -70,7 +82,18 @@ class Sample(NamedTuple):
 
 @dataclass(frozen=True)
 class Estimator(ABC):
-    """A rule that turns a sample into (x, y, z)."""
+    """A rule that turns a sample into (x, y, z).
+
+    >>> @dataclass(frozen=True)
+    ... class Truncated(Estimator):  # without the decisions of large weight
+    ...     name: ClassVar[str] = "truncated"
+    ...     unbiased: ClassVar[bool] = False
+    ...
+    ...     def terms(self, sample):
+    ...         return np.where(sample.weight < 10.0, sample.weight * sample.reward, 0.0), None, None
+    >>> Truncated()(Sample(weight=np.array([2.0, 20.0]), reward=np.array([1.0, 1.0])))
+    1.0
+    """
 
     name: ClassVar[str]
     model: ClassVar[bool] = False
@@ -96,6 +119,10 @@ class IPW(Estimator):
     Unbiased if every arm the target may play had positive logged probability and the probabilities are
     exact; nothing is assumed of the rewards or of how the logging policy learned.
     Horvitz & Thompson (1952); Precup, Sutton & Singh (2000).
+
+    >>> sample = Sample(weight=np.array([2.0, 0.5]), reward=np.array([1.0, 2.0]))
+    >>> IPW()(sample), IPW().terms(sample)[0]
+    (1.5, array([2., 1.]))
     """
 
     name: ClassVar[str] = "ipw"
@@ -111,6 +138,9 @@ class ClippedIPW(Estimator):
 
     Biased towards zero by the mass above M, with bounded terms: a lower estimate for rewards ≥ 0.
     Ionides (2008); Bottou et al. (2013).
+
+    >>> ClippedIPW(limit=3.0)(Sample(weight=np.array([2.0, 8.0]), reward=np.array([0.5, 1.0])))  # (1 + 3) / 2
+    2.0
     """
 
     name: ClassVar[str] = "clipped"
@@ -131,6 +161,9 @@ class SNIPW(Estimator):
 
     Consistent under IPW's assumptions, biased by O(1/n); stays within the range of the rewards and does
     not change when a constant is added to them. Swaminathan & Joachims (2015).
+
+    >>> SNIPW()(Sample(weight=np.array([1.0, 0.0, 3.0]), reward=np.array([1.0, 1.0, 0.0])))
+    0.25
     """
 
     name: ClassVar[str] = "snipw"
@@ -163,6 +196,10 @@ class DM(ModelEstimator):
 
     Uses no weights, so needs no overlap; it is as biased as the reward model is wrong. The model of
     decision t has seen decisions before t only. Beygelzimer & Langford (2009).
+
+    >>> q = {"model_played": np.array([0.5, 0.5]), "model_value": np.array([0.6, 0.4])}
+    >>> DM()(Sample(weight=np.array([2.0, 0.0]), reward=np.array([1.0, 0.0]), **q))
+    0.5
     """
 
     name: ClassVar[str] = "dm"
@@ -179,6 +216,10 @@ class DR(ModelEstimator):
 
     Unbiased with exact probabilities whatever the model, because the model only knows the past; a good
     model reduces the variance. Dudík, Langford & Li (2011); on adaptive logs Hadad et al. (2021).
+
+    >>> q = {"model_played": np.array([0.5, 0.5]), "model_value": np.array([0.6, 0.4])}
+    >>> DR()(Sample(weight=np.array([2.0, 0.0]), reward=np.array([1.0, 0.0]), **q))
+    1.0
     """
 
     name: ClassVar[str] = "dr"
@@ -194,6 +235,10 @@ class SNDR(ModelEstimator):
     """Self-normalised doubly robust: (1/n) Σ q̂_t(π) + Σ w_t (r_t − q̂_t(a_t)) / Σ w_t.
 
     Consistent under DR's assumptions. Kallus & Uehara (2019).
+
+    >>> q = {"model_played": np.array([0.5, 0.5]), "model_value": np.array([0.6, 0.4])}
+    >>> SNDR()(Sample(weight=np.array([3.0, 1.0]), reward=np.array([1.0, 0.0]), **q))
+    0.75
     """
 
     name: ClassVar[str] = "sndr"
@@ -211,6 +256,11 @@ class SwitchDR(ModelEstimator):
 
     Trusts the model alone where weights exceed `threshold` τ; biased by the model's error there.
     Wang, Agarwal & Dudík (2017).
+
+    >>> q = {"model_played": np.array([0.5, 0.5]), "model_value": np.array([0.6, 0.4])}
+    >>> sample = Sample(weight=np.array([2.0, 20.0]), reward=np.array([1.0, 1.0]), **q)
+    >>> SwitchDR(threshold=10.0)(sample), SwitchDR(threshold=50.0)(sample)
+    (1.0, 6.0)
     """
 
     name: ClassVar[str] = "switch"
@@ -233,6 +283,11 @@ class DRos(ModelEstimator):
 
     λ = `shrinkage` → ∞ is DR, λ → 0 the direct method; biased by the model's error where weights are
     large against √λ. Su, Dimakopoulou, Krishnamurthy & Dudík (2020).
+
+    >>> q = {"model_played": np.array([0.5, 0.5]), "model_value": np.array([0.6, 0.4])}
+    >>> sample = Sample(weight=np.array([2.0, 20.0]), reward=np.array([1.0, 1.0]), **q)
+    >>> [round(DRos(shrinkage=size)(sample), 3) for size in (0.01, 100.0, 1e9)]
+    [0.501, 1.981, 6.0]
     """
 
     name: ClassVar[str] = "dros"
@@ -259,6 +314,10 @@ class MarginalIPW(Estimator):
     groups arms whose features are equal. Unbiased if the reward depends on the arm only through e(a) (no
     direct effect) and every e the target reaches was logged; needs `probabilities` and `arms` in the log.
     Saito & Joachims (2022).
+
+    >>> seen = {"weight": np.ones(2), "reward": np.array([1.0, 0.0])}
+    >>> MarginalIPW()(Sample(**seen, marginal_weight=np.array([1.5, 0.5])))
+    0.75
     """
 
     name: ClassVar[str] = "mips"
@@ -276,7 +335,12 @@ class MarginalIPW(Estimator):
         return sample.marginal_weight * sample.reward, None, None
 
     def marginal(self, target: Floats, logged: Floats, arms: Floats, arm: int) -> float:
-        """w(e) of one decision.  target, logged (K,); arms (K, d)."""
+        """w(e) of one decision.  target, logged (K,); arms (K, d).
+
+        >>> arms, logged = np.array([[1.0], [1.0], [0.0]]), np.array([0.1, 0.3, 0.6])
+        >>> round(MarginalIPW().marginal(np.array([0.8, 0.0, 0.2]), logged, arms, arm=1), 6)  # 0.8 / 0.4
+        2.0
+        """
         if callable(self.embedding):
             label = np.asarray(self.embedding(arms))
         else:

@@ -114,6 +114,12 @@ def evaluate(
     doubt is an `OPEWarning` that names the target. An interval is NaN, and valid "—", where the probabilities
     are proved wrong, where no value is compatible with the log, and where a limit theorem has nothing to work
     on. A target whose weights are all zero has no snipw or sndr; its sequence is the whole range.
+
+    >>> from linmed.ope import DecisionLog, evaluate
+    >>> played = {"arm": [0, 1] * 100, "probability": [0.5] * 200, "reward": [0.0, 1.0] * 100}
+    >>> found = evaluate(DecisionLog.from_table(played), ["arm:0", "arm:1"], "ipw")
+    >>> [(row["target"], row["estimate"], row["lower"] > 0.5) for row in found.to_pylist()]
+    [('arm 0', 0.0, False), ('arm 1', 1.0, True)]
     """
     log = as_log(log)
     part, reading = recent(log, since), Reading()
@@ -151,6 +157,12 @@ def sequence(
     """The estimate and its confidence sequence over time: n, estimate, lower, upper at growing n.
 
     `estimator` is "ipw" or "dr"; `interval` one of the sequences. The rest is as `evaluate` takes it.
+
+    >>> from linmed.ope import DecisionLog, sequence
+    >>> played = {"arm": [0, 1] * 100, "probability": [0.5] * 200, "reward": [0.0, 1.0] * 100}
+    >>> last = sequence(DecisionLog.from_table(played), "arm:1").to_pylist()[-1]
+    >>> last["n"], last["estimate"], last["lower"] > 0.5
+    (200, 1.0, True)
     """
     log = as_log(log)
     request = one_estimator(
@@ -192,6 +204,12 @@ def difference(
     The two are paired: what both would have done cancels, so equal targets differ by exactly zero and nearby
     ones narrowly. `estimator` is "ipw" or "dr"; the rest is as `evaluate` takes it, without "bootstrap" and
     "adaptive".
+
+    >>> from linmed.ope import DecisionLog, difference
+    >>> played = {"arm": [0, 1] * 100, "probability": [0.5] * 200, "reward": [0.0, 1.0] * 100}
+    >>> (row,) = difference(DecisionLog.from_table(played), "arm:1", "arm:0").to_pylist()
+    >>> row["target"], row["estimate"], row["lower"] > 0.5
+    ('arm 1 − arm 0', 1.0, True)
     """
     log, one, other = as_log(log), as_target(target), as_target(baseline)
     if one.name == other.name:

@@ -13,7 +13,17 @@ from linmed.streams import stream
 
 
 class OPEWarning(UserWarning):
-    """A number that should not be taken at its face: why, and what to do."""
+    """A number that should not be taken at its face: why, and what to do.
+
+    >>> import warnings
+    >>> from linmed.ope import DecisionLog, evaluate
+    >>> played = {"arm": [0] * 99 + [1], "probability": [0.99] * 99 + [0.01], "reward": [1.0] * 100}
+    >>> with warnings.catch_warnings(record=True) as doubts:
+    ...     warnings.simplefilter("always", OPEWarning)
+    ...     found = evaluate(DecisionLog.from_table(played), "arm:1", "ipw")
+    >>> len(doubts) > 0, all(issubclass(doubt.category, OPEWarning) for doubt in doubts)
+    (True, True)
+    """
 
 
 VALID = {

@@ -27,6 +27,12 @@ def as_target(target: Any, name: str | None = None) -> Target:
 
     "uniform", "logged", "arm:3" or 3, "item:ID" or {id: probability} of a few items, "column:NAME", (policy,
     state), an agent, an object with `probability_of(item)` (see `AskedTarget`), a function of the arms.
+
+    >>> import numpy as np
+    >>> [as_target(target).name for target in ("uniform", "arm:3", "column:p_new")]
+    ['uniform', 'arm 3', 'column:p_new']
+    >>> as_target(lambda arms: np.full(len(arms), 1 / len(arms)), name="by chance").name
+    'by chance'
     """
     if isinstance(target, Target):
         found = target if name is None else copy.copy(target)

@@ -3,14 +3,19 @@
 import os
 from collections.abc import Mapping
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 
+from linmed.drawing import axes, saved, shortened, styled
 from linmed.ope.bars import Scale, has_interval
+from linmed.palette import INK, series
 from linmed.tables import Table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+HEIGHT = 3.8
 
 Traces = Mapping[str, pa.Table | Table]
 """Name → n, estimate, lower, upper at growing n, as `sequence` tells them."""
@@ -49,26 +54,43 @@ def window(traces: Traces, truth: float | None = None) -> Window:
 
 def plot_sequences(
     sequences: Traces,
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | None = None,
     title: str = "",
     truth: float | None = None,
-) -> None:
-    """Draw tables as `sequence` makes them, by name, to a file (PNG, PDF or SVG by its ending)."""
+    *,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw tables as `sequence` makes them, by name; to a file (PNG, PDF or SVG by its ending) if told so.
+
+    Returns the axes.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from linmed.ope import DecisionLog, sequence
+    >>> played = {"arm": [0, 1] * 100, "probability": [0.5] * 200, "reward": [0.0, 1.0] * 100}
+    >>> courses = {target: sequence(DecisionLog.from_table(played), target) for target in ("arm:0", "arm:1")}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     axes = plot_sequences(courses, f"{folder}/courses.png", title="Two pages")
+    ...     Path(folder, "courses.png").stat().st_size > 1000
+    True
+    """
     if not sequences:
         raise ValueError("sequences is empty: nothing to draw")
-    figure = Figure(figsize=(7.0, 4.2), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes: Any = figure.add_subplot()
-    for i, (name, table) in enumerate(sequences.items()):
-        n = table["n"].to_numpy()
-        axes.plot(n, table["estimate"].to_numpy(), color=f"C{i}", label=name)
-        axes.fill_between(
-            n, table["lower"].to_numpy(), table["upper"].to_numpy(), color=f"C{i}", alpha=0.2, lw=0
-        )
-    if truth is not None:
-        axes.axhline(truth, color="black", lw=1, ls="--", label="truth")
-    shown = window(sequences, truth)
-    axes.set(xscale="log", xlabel="decisions", ylabel="reward per decision", title=title)
-    axes.set(ylim=shown.scale[:2], xlim=(shown.first, shown.last) if shown.first < shown.last else None)
-    axes.legend()
-    figure.savefig(path, dpi=150)
+    with styled():
+        ax = axes(ax, HEIGHT, shown=path is None)
+        for i, (name, table) in enumerate(sequences.items()):
+            n, (colour, dash) = table["n"].to_numpy(), series(i)
+            low, high = table["lower"].to_numpy(), table["upper"].to_numpy()
+            ax.plot(n, table["estimate"].to_numpy(), color=colour, linestyle=dash, label=shortened(name, 40))
+            ax.fill_between(n, low, high, color=colour, alpha=0.18, linewidth=0)
+        if truth is not None:
+            ax.axhline(truth, color=INK.light, linewidth=1, linestyle="--", label="truth")
+        shown = window(sequences, truth)
+        ax.set(xscale="log", xlabel="decisions", ylabel="reward per decision", title=title)
+        ax.set_ylim(shown.scale.low, shown.scale.high)
+        if shown.first < shown.last:
+            ax.set_xlim(shown.first, shown.last)
+        ax.legend()
+        if path is not None:
+            saved(ax, path)
+    return ax

@@ -29,6 +29,13 @@ class Ridge:
     """Ridge regression on the arms' features and a constant, updated after every decision; it starts at 0.
 
     Without features in the log each arm has a parameter of its own: its mean reward so far, shrunk by λ.
+
+    >>> from linmed.ope import DecisionLog, evaluate
+    >>> played = {"arm": [0, 1] * 100, "probability": [0.5] * 200, "reward": [0.0, 1.0] * 100}
+    >>> log = DecisionLog.from_table(played | {"arm_count": [2] * 200})
+    >>> found = evaluate(log, "arm:1", "dr", regressor=Ridge(penalty=0.1))
+    >>> round(found["estimate"][0].as_py(), 2)
+    1.0
     """
 
     def __init__(self, penalty: float = 1.0):
@@ -65,6 +72,12 @@ class Logistic(Ridge):
 
     One pass, updated after every decision as `LogisticMED` is; predictions are rates, so they stay between 0
     and 1. Without features in the log each arm's rate so far is drawn towards that of all arms.
+
+    >>> from linmed.ope import DecisionLog, evaluate
+    >>> played = {"arm": [0, 1] * 100, "probability": [0.5] * 200, "reward": [0.0, 1.0] * 100}
+    >>> log = DecisionLog.from_table(played | {"arm_count": [2] * 200})
+    >>> round(evaluate(log, "arm:1", "dr", regressor=Logistic())["estimate"][0].as_py(), 2)
+    1.0
     """
 
     def __init__(self, penalty: float = 1.0):
@@ -98,6 +111,18 @@ class Refitted:
 
     It is first fitted after 32 decisions and again whenever their number has grown by half; until the
     first fit q̂ = 0. The past is kept in memory. Without features in the log X is one-hot in the arm.
+
+    >>> class Constant:
+    ...     def fit(self, X, y):
+    ...         self.level = y.mean()
+    ...
+    ...     def predict(self, X):
+    ...         return [self.level] * len(X)
+    >>> from linmed.ope import DecisionLog, evaluate
+    >>> played = {"arm": [0, 1] * 100, "probability": [0.5] * 200, "reward": [0.0, 1.0] * 100}
+    >>> log = DecisionLog.from_table(played | {"arm_count": [2] * 200})
+    >>> round(evaluate(log, "arm:1", "dr", regressor=Refitted(Constant()))["estimate"][0].as_py(), 2)
+    1.0
     """
 
     def __init__(self, regressor: Any):

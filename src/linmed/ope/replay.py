@@ -34,7 +34,16 @@ REFUSED = math.log(1000.0)
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ReplayResult:
-    """What the policy earned on the decisions it accepted."""
+    """What the policy earned on the decisions it accepted.
+
+    >>> from linmed.ope import DecisionLog, Replay
+    >>> from linmed.policies import LinMED
+    >>> played = {"arm": [0, 1] * 200, "probability": [0.5] * 400, "reward": [0.0, 1.0] * 200}
+    >>> log = DecisionLog.from_table(played | {"arms": [[[1.0, 0.0], [0.0, 1.0]]] * 400})
+    >>> result = Replay(LinMED(sigma=0.5), bound=2).run(log)
+    >>> result.offered, result.accepted == len(result.rewards) == int(result.state.count[0])
+    (400, True)
+    """
 
     estimate: float
     """Mean reward per accepted decision."""
@@ -66,6 +75,14 @@ class Replay:
     A log in which the policy would play what could not be played is refused: by its row where the log has
     every arm's probability, otherwise once too few decisions are accepted. So is one whose probabilities
     are wrong, once too few or too many are.
+
+    >>> from linmed.ope import DecisionLog, Replay
+    >>> from linmed.policies import LinMED
+    >>> played = {"arm": [0, 1] * 200, "probability": [0.5] * 400, "reward": [0.0, 1.0] * 200}
+    >>> log = DecisionLog.from_table(played | {"arms": [[[1.0, 0.0], [0.0, 1.0]]] * 400})
+    >>> result = Replay(LinMED(sigma=0.5), bound=2).run(log)
+    >>> result.estimate > 0.8, result.accepted > 100
+    (True, True)
     """
 
     def __init__(self, policy: Policy, bound: float | None = None, seed: int = 0):

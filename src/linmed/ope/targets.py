@@ -26,7 +26,19 @@ LOOKED_AT = 256
 
 
 class Target(ABC):
-    """A policy to evaluate."""
+    """A policy to evaluate.
+
+    >>> from linmed.ope import DecisionLog, as_target, evaluate
+    >>> class LastArm(Target):
+    ...     name = "the last arm"
+    ...
+    ...     def probabilities(self, rounds, problems):
+    ...         return (rounds.arm_number == np.repeat(rounds.arm_count - 1, rounds.arm_count)).astype(float)
+    >>> played = {"arm": [0, 1] * 100, "probability": [0.5] * 200, "reward": [0.0, 1.0] * 100}
+    >>> log = DecisionLog.from_table(played | {"arm_count": [2] * 200})
+    >>> evaluate(log, LastArm(), "ipw")["estimate"].to_pylist()
+    [1.0]
+    """
 
     name: str
     columns: tuple[str, ...] = ("arm_count",)
@@ -162,7 +174,18 @@ class LoggedTarget(Target):
 
 @dataclass(frozen=True, eq=False)
 class Frozen(Target):
-    """A linmed policy at one state (R = 1), which no longer learns and serves all decisions."""
+    """A linmed policy at one state (R = 1), which no longer learns and serves all decisions.
+
+    >>> from linmed import LinMED
+    >>> from linmed.ope import DecisionLog, evaluate, learn_from
+    >>> played = {"arm": [0, 1] * 200, "probability": [0.5] * 400, "reward": [0.0, 1.0] * 200}
+    >>> arms = {"arms": [[[1.0, 0.0], [0.0, 1.0]]] * 400, "features": [[1.0, 0.0], [0.0, 1.0]] * 200}
+    >>> first, rest = DecisionLog.from_table(played | arms).split(0.5)
+    >>> agent = learn_from(first, LinMED(sigma=0.5))
+    >>> frozen = Frozen(agent.policy, agent.state, name="as it was")
+    >>> evaluate(rest, frozen, "ipw")["estimate"][0].as_py() > 0.9
+    True
+    """
 
     policy: Policy
     state: State

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -22,12 +23,19 @@ from linmed.policies.base import Policy
 from linmed.tables import Table
 from linmed.verdict import DELTA, Verdict, Verdicts, judge
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 GIVE = "give the arms that are to be compared"
 
 
 @dataclass(frozen=True, eq=False)
 class Arms:
-    """The arms that are to be compared, and what they are called."""
+    """The arms that are to be compared, and what they are called.
+
+    >>> Arms.of([[1.0, 0.0], [0.0, 1.0]], names=["old", "new"]).names
+    ('old', 'new')
+    """
 
     features: Floats  # (K,d)
     names: tuple[str, ...]
@@ -51,17 +59,24 @@ class Arms:
         """From a file: CSV with a line `name, x1, x2, …` or `x1, x2, …` for each arm, or JSON.
 
         JSON is a list of lists of numbers, or an object of such lists by name.
+
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder, "arms.csv")
+        ...     lines = path.write_text("name,x,y\\nold,1,0\\nnew,0,1\\n")
+        ...     Arms.read(path).features.tolist()
+        [[1.0, 0.0], [0.0, 1.0]]
         """
         place = Path(path)
         if place.suffix.lower() == ".json":
             try:
-                given = json.loads(place.read_text())
+                given = json.loads(place.read_text(encoding="utf-8"))
             except ValueError as error:
                 raise BadValue("arms", f"{path} is not JSON: {error}") from None
             if isinstance(given, dict) and given:
                 return Arms(checks.arm_matrix(list(given.values())), tuple(map(str, given)))
             return Arms.of(given)
-        with open(place, newline="") as file:
+        with open(place, newline="", encoding="utf-8-sig") as file:
             lines = [line for line in csv.reader(file, skipinitialspace=True) if any(map(str.strip, line))]
         if lines and not any(map(_is_number, lines[0])):
             del lines[0]  # a header
@@ -90,7 +105,16 @@ class Arms:
 
 @dataclass(frozen=True, eq=False)
 class LogVerdict:
-    """What a log says of some arms; all looks, one after each reward, are taken together."""
+    """What a log says of some arms; all looks, one after each reward, are taken together.
+
+    >>> from linmed import LinMED
+    >>> from linmed.ope import DecisionLog, verdict
+    >>> played = {"arm": [0, 1] * 100, "probability": [0.5] * 200, "reward": [0.2, 0.6] * 100}
+    >>> log = DecisionLog.from_table(played | {"features": [[1.0, 0.0], [0.0, 1.0]] * 100})
+    >>> found = verdict(log, LinMED(sigma=0.5))
+    >>> found.decided_after, [(row["arm"], row["possible"]) for row in found.table.to_pylist()]
+    (170, [('arm 1', 'yes'), ('arm 0', 'no')])
+    """
 
     verdict: Verdict
     arms: Arms
@@ -98,7 +122,7 @@ class LogVerdict:
     """How many rewards were enough; None if they were not."""
 
     def __str__(self) -> str:
-        found = self.verdict.sentence(self.arms.names if self.arms.named else None)
+        found = self.verdict.sentence(self._names)
         if (
             self.verdict.arms > 1
             and self.decided_after is not None
@@ -111,6 +135,17 @@ class LogVerdict:
             )
             found += f"{good} was known after {self.decided_after:,}."
         return found
+
+    def _repr_html_(self) -> str:
+        return self.verdict.html(self._names) + self.table._repr_html_()
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """How each arm compares with the best one: see `Verdict.plot`."""
+        return self.verdict.plot(ax, self._names)
+
+    @property
+    def _names(self) -> tuple[str, ...] | None:
+        return self.arms.names if self.arms.named else None
 
     @property
     def table(self) -> Table:

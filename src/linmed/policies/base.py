@@ -20,7 +20,14 @@ from linmed.registry import described
 
 
 class Properties(NamedTuple):
-    """A row of the table that `linmed policies` prints (the paper's Table 1 and ours beside it)."""
+    """A row of the table that `linmed policies` prints (the paper's Table 1 and ours beside it).
+
+    >>> from linmed import LinMED, OFUL
+    >>> LinMED.properties.minimax, LinMED.properties.randomised
+    ('d √n', True)
+    >>> OFUL.properties.all_arms
+    'no (yes with floor > 0)'
+    """
 
     reference: str
     minimax: str
@@ -35,7 +42,19 @@ class Properties(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """One decision in every replica, or one in each of n sets by a state of one replica."""
+    """One decision in every replica, or one in each of n sets by a state of one replica.
+
+    `arm` (R,) was played with `log_probability` (R,), `log_probabilities` (R, K) is of all arms or None,
+    `features` (R, d) is what `learn` needs and `error` (R,) the standard error of a probability, None where
+    it is exact.
+
+    >>> import numpy as np
+    >>> from linmed import Uniform
+    >>> policy, arms = Uniform(), np.eye(4)[None]
+    >>> choice = policy.decide(policy.start(2, 4), arms, noise=np.array([[0.1], [0.9]]))
+    >>> choice.arm, np.exp(choice.log_probability)
+    (array([0, 3]), array([0.25, 0.25]))
+    """
 
     arm: Ints  # (R,)
     log_probability: Floats  # (R,) of the arm played, marginal: before any draw of the policy's own
@@ -45,7 +64,15 @@ class Choice(NamedTuple):
 
 
 class Prediction(NamedTuple):
-    """What arms are expected to pay, and between what it lies as far as a confidence set tells, (K,) each."""
+    """What arms are expected to pay, and between what it lies as far as a confidence set tells, (K,) each.
+
+    >>> from linmed import Agent, LinMED
+    >>> agent = Agent(LinMED(sigma=0.1), dim=1)
+    >>> agent.observe([[1.0]] * 50, [0.5] * 50)
+    >>> expected = agent.mean([[1.0], [2.0]])
+    >>> expected.mean.round(3), bool((expected.lower < expected.mean).all())
+    (array([0.5, 1. ]), True)
+    """
 
     mean: Floats
     lower: Floats
@@ -53,7 +80,19 @@ class Prediction(NamedTuple):
 
 
 class State:
-    """Named arrays with a leading replica axis. `count` is the number of rewards absorbed."""
+    """Named arrays with a leading replica axis. `count` is the number of rewards absorbed.
+
+    A policy makes it (`start`), reads it and changes it (`learn`); nothing else is kept of what was learned.
+
+    >>> from linmed import LinMED
+    >>> state = LinMED().start(replicas=3, dim=2)
+    >>> state.dim, state.count, sorted(state.arrays())[:3]
+    (2, array([0, 0, 0]), ['count', 'gram', 'gram_low'])
+    >>> before = state.copy()
+    >>> state.restore(before.arrays())
+    >>> len(state.parts()) == len(state.arrays())
+    True
+    """
 
     __slots__ = ()
     theta: Floats  # (R, d)
@@ -104,6 +143,16 @@ class Policy(ABC):
 
     Where R replicas decide, arms are (R,K,d), or (1,K,d) where all see one set. A state of one replica also
     decides for n sets at once, arms (n,K,d): R below is the larger of the two.
+
+    >>> import numpy as np
+    >>> from linmed import LinMED
+    >>> policy, arms = LinMED(), np.array([[[1.0, 0.0], [0.0, 1.0]]])
+    >>> state = policy.start(replicas=3, dim=2)
+    >>> policy.log_probabilities(state, arms).shape
+    (3, 2)
+    >>> policy.learn(state, np.array([[1.0, 0.0]]), np.array([1.0]), replicas=np.array([2]))
+    >>> state.count
+    array([0, 0, 1])
     """
 
     label: str | None = field(default=None, kw_only=True)
@@ -121,27 +170,52 @@ class Policy(ABC):
 
     @property
     def remembers(self) -> bool:
-        """Whether a decision notes something in the state, from which the next one starts."""
+        """Whether a decision notes something in the state, from which the next one starts.
+
+        >>> from linmed import LinMED
+        >>> LinMED().remembers, LinMED(design="warm").remembers
+        (False, True)
+        """
         return not self.learns_from_arms
 
     @property
     def keeps_copies(self) -> bool:
-        """Whether what was played is still known when a late reward arrives: see `Block.overwritten`."""
+        """Whether what was played is still known when a late reward arrives: see `Block.overwritten`.
+
+        >>> from linmed import LinMED
+        >>> LinMED().keeps_copies
+        True
+        """
         return True
 
     @property
     def tells_probability(self) -> bool:
-        """Whether `decide` says how probable the arm was."""
+        """Whether `decide` says how probable the arm was.
+
+        >>> from linmed import LinTS
+        >>> LinTS().tells_probability, LinTS(propensity="none").tells_probability
+        (True, False)
+        """
         return True
 
     @property
     def on_clock(self) -> bool:
-        """Whether it must know when the decisions were taken that it learns from: see `learn_at`."""
+        """Whether it must know when the decisions were taken that it learns from: see `learn_at`.
+
+        >>> from linmed import Forgetful, LinMED
+        >>> LinMED().on_clock, Forgetful(LinMED(), half_lives=("7d", "1d")).on_clock
+        (False, True)
+        """
         return False
 
     @property
     def scale_free(self) -> bool:
-        """Whether multiplying rewards, sigma and norm_bound by one number changes no decision."""
+        """Whether multiplying rewards, sigma and norm_bound by one number changes no decision.
+
+        >>> from linmed import LinMED, SquareCB
+        >>> LinMED().scale_free, SquareCB().scale_free
+        (True, False)
+        """
         return True
 
     def __post_init__(self) -> None:
@@ -156,42 +230,107 @@ class Policy(ABC):
         return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
 
     def noise_size(self, dim: int) -> int:
-        """How many draws one decision takes."""
+        """How many draws one decision takes.
+
+        >>> from linmed import LinMED, LinTS
+        >>> LinMED().noise_size(dim=5), LinTS().noise_size(dim=5)
+        (1, 5)
+        """
         return 1
 
     def draw_noise(self, rng: np.random.Generator, shape: tuple[int, ...], dim: int) -> Floats:
-        """What `decide` and `choose` need for decisions of this shape: (*shape, noise_size)."""
+        """What `decide` and `choose` need for decisions of this shape: (*shape, noise_size).
+
+        >>> import numpy as np
+        >>> from linmed import LinTS
+        >>> LinTS().draw_noise(np.random.default_rng(0), shape=(10,), dim=5).shape
+        (10, 5)
+        """
         draw = rng.random if self.noise == "uniform" else rng.standard_normal
         return draw((*shape, self.noise_size(dim)))
 
     @abstractmethod
     def start(self, replicas: int, dim: int) -> State:
-        """The state before any reward."""
+        """The state before any reward.
+
+        >>> from linmed import LinMED
+        >>> LinMED().start(replicas=4, dim=3).theta.shape
+        (4, 3)
+        """
 
     @abstractmethod
     def log_probabilities(self, state: Any, arms: Floats) -> Floats:
-        """The exact log-probability of every arm.  arms (R,K,d) or (1,K,d) → (R,K)."""
+        """The exact log-probability of every arm.  arms (R,K,d) or (1,K,d) → (R,K).
+
+        >>> import numpy as np
+        >>> from linmed import LinMED
+        >>> policy, arms = LinMED(), np.array([[[1.0, 0.0], [0.0, 1.0]]])
+        >>> np.exp(policy.log_probabilities(policy.start(1, 2), arms)).round(3)
+        array([[0.95, 0.05]])
+        """
 
     @abstractmethod
     def learn(self, state: Any, features: Floats, rewards: Floats, replicas: Ints) -> None:
-        """Absorb m rewards in place.  features (m,d), rewards (m,), replicas (m,) says whose each is."""
+        """Absorb m rewards in place.  features (m,d), rewards (m,), replicas (m,) says whose each is.
+
+        >>> import numpy as np
+        >>> from linmed import LinMED
+        >>> policy, arms = LinMED(), np.eye(2)
+        >>> state = policy.start(replicas=2, dim=2)
+        >>> policy.learn(state, features=arms, rewards=np.array([1.0, 0.5]), replicas=np.array([0, 1]))
+        >>> state.theta.round(3)
+        array([[0.5 , 0.  ],
+               [0.  , 0.25]])
+        """
 
     def learn_at(self, state: Any, features: Floats, rewards: Floats, replicas: Ints, times: Floats) -> None:
         """`learn`, where it is known when each decision was taken.  times (m,) in seconds since 1970.
 
         For most rules time plays no part.
+
+        >>> import numpy as np
+        >>> from linmed import Forgetful, LinMED
+        >>> policy = Forgetful(LinMED(), half_lives=("7d", "1d"))
+        >>> state, day = policy.start(replicas=1, dim=1), 86_400.0
+        >>> rewards, times = np.array([1.0, 0.0]), np.array([0.0, 7 * day])
+        >>> policy.learn_at(state, np.ones((2, 1)), rewards, np.zeros(2, dtype=np.int64), times)
+        >>> float(policy.estimate(state).count[0])  # after a week the first reward counts half
+        1.5
         """
         self.learn(state, features, rewards, replicas)
 
     def accepts(self, rewards: Floats) -> Bools:
-        """Which of these can be rewards of what this policy believes in: for most, every number."""
+        """Which of these can be rewards of what this policy believes in: for most, every number.
+
+        >>> import numpy as np
+        >>> from linmed import LinMED, LogisticMED
+        >>> LinMED().accepts(np.array([0.0, 2.5])), LogisticMED().accepts(np.array([0.0, 2.5]))
+        (array([ True,  True]), array([ True, False]))
+        """
         return np.ones(rewards.shape, dtype=np.bool_)
 
     def check_rewards(self, rewards: Floats | float) -> None:  # noqa: B027  (it is quick where all can be)
-        """Raise what names `reward` if one of these cannot be one."""
+        """Raise what names `reward` if one of these cannot be one.
+
+        >>> from linmed import LogisticMED
+        >>> try:
+        ...     LogisticMED().check_rewards(2.5)
+        ... except ValueError as error:
+        ...     print(error)
+        reward must be between 0 and 1, as clicks are: LogisticMED-90 takes no others, got 2.5
+        """
 
     def expected(self, state: Any, arms: Floats) -> Floats:
-        """⟨θ̂, a⟩ of arms (K,d) by a state of one replica (K,): row by row, which starts no thread of BLAS."""
+        """⟨θ̂, a⟩ of arms (K,d) by a state of one replica (K,): row by row, which starts no thread of BLAS.
+
+        >>> import numpy as np
+        >>> from linmed import LinMED
+        >>> policy, arms = LinMED(), np.eye(2)
+        >>> state = policy.start(replicas=1, dim=2)
+        >>> policy.learn(state, arms, np.array([1.0, 0.5]), np.array([0, 0]))
+        >>> policy.expected(state, arms).round(3)
+        array([0.5 , 0.25])
+        """
         expected: Floats = np.vecdot(arms, state.theta[0])
         return expected
 
@@ -199,23 +338,59 @@ class Policy(ABC):
         """Arms that this policy takes, made from any (K,d) others: for most rules the same.
 
         For those who must offer something before anybody has, to have it compiled or to try a policy.
+
+        >>> import numpy as np
+        >>> from linmed import LinMED, MaillardSampling
+        >>> arms = np.array([[0.2, 0.3], [0.4, 0.5]])
+        >>> LinMED().like(arms) is arms, MaillardSampling().like(arms).tolist()
+        (True, [[1.0, 0.0], [0.0, 1.0]])
         """
         return arms
 
     def predict(self, state: Any, arms: Floats) -> Prediction | None:
-        """What arms (K,d) are expected to pay, by a state of one replica; None without a confidence set."""
+        """What arms (K,d) are expected to pay, by a state of one replica; None without a confidence set.
+
+        >>> import numpy as np
+        >>> from linmed import LinMED
+        >>> policy = LinMED()
+        >>> policy.predict(policy.start(1, 2), np.eye(2)).upper.round(3)
+        array([1., 1.])
+        """
         return None
 
     def observe(self, state: Any, features: Floats, rewards: Floats, replicas: Ints) -> None:
-        """Absorb rewards of arms that this policy did not choose: for most rules the same as `learn`."""
+        """Absorb rewards of arms that this policy did not choose: for most rules the same as `learn`.
+
+        >>> import numpy as np
+        >>> from linmed import LinMED
+        >>> policy, arms = LinMED(), np.eye(2)
+        >>> state = policy.start(replicas=1, dim=2)
+        >>> policy.observe(state, arms, np.array([1.0, 0.5]), np.array([0, 0]))
+        >>> state.count
+        array([2])
+        """
         self.learn(state, features, rewards, replicas)
 
     def choose(self, state: Any, arms: Floats, noise: Floats) -> Ints:
-        """Draw one arm per replica.  noise (R, noise_size) → (R,)."""
+        """Draw one arm per replica.  noise (R, noise_size) → (R,).
+
+        >>> import numpy as np
+        >>> from linmed import Uniform
+        >>> policy, arms = Uniform(), np.eye(4)[None]
+        >>> policy.choose(policy.start(2, 4), arms, noise=np.array([[0.1], [0.9]]))
+        array([0, 3])
+        """
         return self._draw(self.log_probabilities(state, arms), arms, noise)
 
     def decide(self, state: Any, arms: Floats, noise: Floats) -> Choice:
-        """Draw one arm per replica and say how probable it was."""
+        """Draw one arm per replica and say how probable it was.
+
+        >>> import numpy as np
+        >>> from linmed import Uniform
+        >>> policy, arms = Uniform(), np.eye(4)[None]
+        >>> np.exp(policy.decide(policy.start(1, 4), arms, noise=np.array([[0.1]])).log_probability)
+        array([0.25])
+        """
         log_p = self.log_probabilities(state, arms)
         arm = self._draw(log_p, arms, noise)
         return Choice(arm, entries(log_p, arm), log_p, self.features(state, arms, arm))
@@ -225,11 +400,20 @@ class Policy(ABC):
 
         `linmed.kernels.bound.deciding` makes it, for rounds that write the probabilities of all arms and
         states whose arrays stay where they are. None, as for a rule written in Python, means `decide`.
+
+        >>> from linmed import E2D, LinMED
+        >>> LinMED().decider(LinMED().start(1, 2)) is None, E2D().decider(E2D().start(1, 2)) is None
+        (False, True)
         """
         return None
 
     def learner(self, state: Any) -> Callable[..., None] | None:
-        """What an agent calls instead of `learn`, made by `linmed.kernels.bound.learning`, or None."""
+        """What an agent calls instead of `learn`, made by `linmed.kernels.bound.learning`, or None.
+
+        >>> from linmed import LinMED
+        >>> LinMED().learner(LinMED().start(1, 2)) is None
+        False
+        """
         return None
 
     def _draw(self, log_p: Floats, arms: Floats, noise: Floats) -> Ints:
@@ -254,6 +438,14 @@ class Policy(ABC):
 
         arms (T,R,K,d) with a 1 for T or R where all rounds or replicas see the same set; rewards (T,R,K),
         of which only the chosen arms' are looked at; noise (T,R,noise_size); played (T,R) is written.
+
+        >>> import numpy as np
+        >>> from linmed import Greedy
+        >>> policy, arms, played = Greedy(), np.eye(2)[None, None], np.empty((5, 1), dtype=np.int64)
+        >>> rewards, noise = np.tile([-1.0, 1.0], (5, 1, 1)), np.zeros((5, 1, 1))
+        >>> policy.play(policy.start(1, 2), arms, rewards, noise, played)
+        >>> played[:, 0]
+        array([0, 1, 1, 1, 1])
         """
         replicas = np.arange(played.shape[1])
         for t in range(len(played)):
@@ -264,20 +456,41 @@ class Policy(ABC):
             self.learn(state, features, rewards[t][replicas, arm], replicas)
 
     def features(self, state: Any, arms: Floats, arm: Ints) -> Floats:
-        """What `learn` will need of the arms just played: their vectors.  arm (R,) → (R,d)."""
+        """What `learn` will need of the arms just played: their vectors.  arm (R,) → (R,d).
+
+        >>> import numpy as np
+        >>> from linmed import LinMED
+        >>> LinMED().features(None, np.eye(3)[None], arm=np.array([2]))
+        array([[0., 0., 1.]])
+        """
         return arms[0].take(arm, axis=0) if arms.shape[0] == 1 else arms[np.arange(arm.shape[0]), arm]
 
     @property
     def name(self) -> str:
-        """The label, or a name made from the parameters that differ from their defaults."""
+        """The label, or a name made from the parameters that differ from their defaults.
+
+        >>> from linmed import LinMED
+        >>> LinMED(sigma=0.5).name, LinMED(sigma=0.5, label="ours").name
+        ('LinMED-90 (sigma=0.5)', 'ours')
+        """
         return self.label or self.derived_name()
 
     def derived_name(self) -> str:
-        """Class name and non-default parameters."""
+        """Class name and non-default parameters.
+
+        >>> from linmed import OFUL
+        >>> OFUL(floor=0.1, label="optimist").derived_name()
+        'OFUL (floor=0.1)'
+        """
         return type(self).__name__ + self.describe()
 
     def describe(self, *omit: str) -> str:
-        """The non-default parameters in brackets, but for those in `omit`."""
+        """The non-default parameters in brackets, but for those in `omit`.
+
+        >>> from linmed import OFUL
+        >>> OFUL(floor=0.1, sigma=0.5).describe("floor")
+        ' (sigma=0.5)'
+        """
         changed = [
             f"{f.name}={getattr(self, f.name)}"
             for f in dataclasses.fields(self)
@@ -286,12 +499,22 @@ class Policy(ABC):
         return f" ({', '.join(changed)})" if changed else ""
 
     def to_dict(self) -> dict[str, Any]:
-        """The configuration as JSON-ready values; `from_dict` is its inverse."""
+        """The configuration as JSON-ready values; `from_dict` is its inverse.
+
+        >>> from linmed import MaillardSampling
+        >>> MaillardSampling(sigma=0.5).to_dict()
+        {'policy': 'MaillardSampling', 'label': None, 'sigma': 0.5}
+        """
         return {"policy": type(self).__name__, **dataclasses.asdict(self)}
 
     @staticmethod
     def from_dict(config: Mapping[str, Any]) -> "Policy":
-        """The policy that `to_dict` described. Any imported subclass of Policy is found by its name."""
+        """The policy that `to_dict` described. Any imported subclass of Policy is found by its name.
+
+        >>> from linmed import Policy
+        >>> Policy.from_dict({"policy": "LinMED", "alpha_emp": 0.5}).name
+        'LinMED-50'
+        """
         cls, parameters = described(Policy, "policy", config)
         policy: Policy = cls(**parameters)
         return policy

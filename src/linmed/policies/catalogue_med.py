@@ -20,6 +20,15 @@ class CatalogueMED(Shares, MedPolicy):
 
     >>> CatalogueMED().name, CatalogueMED(alpha_emp=0.5, sigma=0.1).name
     ('CatalogueMED-90', 'CatalogueMED-50 (sigma=0.1)')
+
+    The parameters are those of `LinMED`, but for design="warm", and of `RidgePolicy`.
+
+    >>> from linmed import Agent
+    >>> from linmed.features import Catalogue
+    >>> teas = Catalogue.from_table([{"item_id": "oolong", "price": 4}, {"item_id": "mint", "price": 2}])
+    >>> decision = Agent(CatalogueMED(), catalogue=teas, seed=7).decide()
+    >>> decision.item, round(decision.probability, 3)
+    ('oolong', 0.975)
     """
 
     properties: ClassVar[Properties] = Properties(

@@ -22,6 +22,15 @@ class E2D(Floored, RulePolicy):
     the bound reached is `certificate`. For orthogonal arms this is inverse gap weighting with 4γ and
     minimises G. γ = √(d n/(4 Est)): with a horizon n, Est = λS² + (σ² + S²) d log(1 + n/(dλ)); without
     one, n is the current round t = rewards absorbed + 1 and Est = λS² + (σ² + S²) log(det V/det V₀).
+
+    Its own parameters are `gamma`, `horizon` and `tol`; `floor` is a share ε for all arms alike, and the
+    others are those of `RidgePolicy`.
+
+    >>> from linmed import Agent, E2D
+    >>> agent, arms = Agent(E2D(gamma=10.0), dim=2), [[1.0, 0.0], [0.0, 1.0]]
+    >>> agent.observe(arms * 5, [0.9, 0.1] * 5)
+    >>> agent.probabilities(arms).round(3)
+    array([0.964, 0.036])
     """
 
     gamma: float | None = None
@@ -53,7 +62,13 @@ class E2D(Floored, RulePolicy):
         self._set("tol", checks.between("tol", self.tol, 1e-12, 1.0))
 
     def exploration(self, state: RidgeState) -> Floats:
-        """γ in every replica (R,)."""
+        """γ in every replica (R,).
+
+        >>> from linmed import E2D
+        >>> policy = E2D(horizon=1000)
+        >>> policy.exploration(policy.start(replicas=1, dim=2)).round(2)
+        array([4.4])
+        """
         replicas, dim = state.theta.shape
         if self.gamma is not None:
             return np.full(replicas, self.gamma)
@@ -64,7 +79,14 @@ class E2D(Floored, RulePolicy):
         return gamma
 
     def probabilities(self, state: RidgeState, arms: Floats) -> Floats:
-        """The solution of the program.  arms → (R,K)."""
+        """The solution of the program.  arms → (R,K).
+
+        >>> import numpy as np
+        >>> from linmed import E2D
+        >>> policy = E2D()
+        >>> policy.probabilities(policy.start(1, 2), np.eye(2)[None]).round(6)
+        array([[0.5, 0.5]])
+        """
         return self._solve(state, arms)[0]
 
     def certificate(self, state: RidgeState, arms: Floats) -> Floats:
@@ -72,6 +94,12 @@ class E2D(Floored, RulePolicy):
 
         At most 1 + tol + 1e-13 γ Δ, where Δ is the largest Σ_k |θ̂_k (a_k − b_k)|: gaps of 4γΔ have no more
         digits in float64.
+
+        >>> import numpy as np
+        >>> from linmed import E2D
+        >>> policy = E2D()
+        >>> policy.certificate(policy.start(1, 2), np.eye(2)[None]).round(6)
+        array([0.5])
         """
         _, bound = self._solve(state, arms)
         certificate: Floats = bound / arms.shape[2]

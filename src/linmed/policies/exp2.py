@@ -62,6 +62,16 @@ class EXP2(CompiledPolicy):
     Works for one fixed set of arms; another set is an error. Q⁻¹a belongs to the moment of the decision
     and is kept with it, so rewards may come late; rewards of arms that EXP2 did not choose mean nothing to
     it. The regret bound is for rewards in [−1, 1].
+
+    Its parameters are `horizon`, `eta` and `gamma`, and the `label` of every `Policy`.
+
+    >>> from linmed import Agent, EXP2
+    >>> agent, arms = Agent(EXP2(horizon=100), dim=2, seed=1), [[1.0, 0.0], [0.0, 1.0]]
+    >>> for _ in range(20):
+    ...     decision = agent.decide(arms)
+    ...     agent.learn(decision, reward=[0.9, 0.1][decision.arm])
+    >>> bool(agent.probabilities(arms)[0] > 0.5)
+    True
     """
 
     horizon: int | None = None
@@ -117,7 +127,14 @@ class EXP2(CompiledPolicy):
         return self._rule(NOWHERE)
 
     def rates(self, state: Exp2State, arms: int, rank: int) -> tuple[Floats, Floats]:
-        """η and γ of every replica, (R,) each, for so many arms of this rank."""
+        """η and γ of every replica, (R,) each, for so many arms of this rank.
+
+        >>> from linmed import EXP2
+        >>> policy = EXP2(horizon=1000)
+        >>> eta, gamma = policy.rates(policy.start(replicas=1, dim=2), arms=10, rank=2)
+        >>> eta.round(4), gamma.round(4)
+        (array([0.0196]), array([0.0392]))
+        """
         pairs = [kernels.rates(self.rule, count, rank, arms) for count in state.count]
         eta, gamma = np.array(pairs).T
         return eta, gamma

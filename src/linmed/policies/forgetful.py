@@ -37,6 +37,15 @@ class Forgetful(Around):
     >>> policy = Forgetful(LinMED(sigma=0.3))
     >>> policy.name, Forgetful(LinMED(sigma=0.3), half_lives=("7d", "1d")).name
     ('Forgetful LinMED-90 (sigma=0.3)', 'Forgetful LinMED-90 (sigma=0.3) (half_lives=7d, 1d)')
+
+    >>> from linmed import Agent
+    >>> agent = Agent(policy, dim=1)
+    >>> agent.observe([[1.0]] * 200, [0.5] * 100 + [-0.5] * 100)
+    >>> agent.theta.round(1), agent.drift().changed  # without a memory that fades θ̂ would be 0
+    (array([-0.3]), True)
+
+    Its parameters are the policy `inside`, the memories' `half_lives`, the `share` of their weights that is
+    spread anew, how they `combine`, and the level of the `alarm`; `label` is that of every `Policy`.
     """
 
     half_lives: tuple[HalfLife, ...] = (math.inf, 1000.0, 200.0, 50.0)

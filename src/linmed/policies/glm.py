@@ -83,6 +83,15 @@ class GLMPolicy(CompiledPolicy):
     """A policy that believes in a generalised linear model: rewards of mean μ(c + ⟨a,θ*⟩).
 
     One pass, O(d²) a reward, no data kept: see `kernels.glm`. The rule is what subclasses add.
+
+    What it is told: the `family` of rewards; `norm_bound` is S, a bound on ‖θ*‖, `ridge` is λ and `delta` the
+    δ of the radius; `confidence` says which set, `intercept` whether there is a base rate, and `sigma` how
+    large the noise of "gaussian" rewards is. `label` is its name in legends.
+
+    >>> from linmed.policies import GLMPolicy, LogisticMED
+    >>> policy = LogisticMED(norm_bound=2.0)
+    >>> isinstance(policy, GLMPolicy), policy.priors, policy.proved
+    (True, (0.25,), False)
     """
 
     family: Literal["logistic", "poisson", "gaussian"] = "logistic"
@@ -270,7 +279,14 @@ class GLMPolicy(CompiledPolicy):
         return Prediction(self.mean(z), self.mean(z - half), self.mean(z + half))
 
     def mean(self, z: Floats) -> Floats:
-        """μ(z): the expected reward at these."""
+        """μ(z): the expected reward at these.
+
+        >>> import numpy as np
+        >>> from linmed.policies import GLMMED
+        >>> z = np.array([-1.0, 0.0])
+        >>> GLMMED("logistic").mean(z).round(3), GLMMED("poisson").mean(z).round(3)
+        (array([0.269, 0.5  ]), array([0.368, 1.   ]))
+        """
         if self.family == "logistic":
             e = np.exp(-np.abs(z))
             return np.where(z >= 0.0, 1.0, e) / (1.0 + e)
@@ -287,6 +303,15 @@ class GLMMED(Shares, GLMPolicy):
 
     >>> GLMMED(norm_bound=3.0).name, GLMMED("poisson").name
     ('GLMMED-90 (norm_bound=3.0)', 'GLMMED-90 (family=poisson)')
+
+    `alpha_emp`, `alpha_opt`, `version`, `design` and `explore` are as of `LinMED`; the others are those of
+    `GLMPolicy`.
+
+    >>> from linmed import Agent
+    >>> agent = Agent(GLMMED("poisson"), dim=1)
+    >>> agent.observe([[1.0], [0.0]] * 50, [6, 2] * 50)
+    >>> agent.mean([[1.0], [0.0]]).mean.round(1)
+    array([6., 2.])
     """
 
     explore: bool = False
@@ -314,6 +339,14 @@ class LogisticMED(GLMMED):
 
     >>> LogisticMED().name
     'LogisticMED-90'
+
+    The parameters are those of `GLMMED` and `GLMPolicy`.
+
+    >>> from linmed import Agent
+    >>> agent = Agent(LogisticMED(), dim=1)
+    >>> agent.observe([[1.0], [0.0]] * 100, [1, 0, 0, 0] * 50)
+    >>> agent.mean([[1.0], [0.0]]).mean.round(1)
+    array([0.5, 0. ])
     """
 
     families: ClassVar[tuple[str, ...]] = ("logistic",)
@@ -324,6 +357,14 @@ class LogisticUCB(Floor, GLMPolicy):
     """Optimism for clicks: play argmax_a c + ⟨a,θ̂⟩ + √β ‖(1, a)‖ in H⁻¹, the largest rate of the same set.
 
     Deterministic: without a `floor` its logs say nothing about arms it did not play.
+
+    `floor` is a share ε for all arms alike; the other parameters are those of `GLMPolicy`.
+
+    >>> from linmed import Agent, LogisticUCB
+    >>> agent = Agent(LogisticUCB(floor=0.1), dim=1)
+    >>> agent.observe([[1.0], [0.0]] * 100, [1, 0, 0, 0] * 50)
+    >>> agent.probabilities([[1.0], [0.0]]).round(3)
+    array([0.95, 0.05])
     """
 
     families: ClassVar[tuple[str, ...]] = ("logistic",)
@@ -347,6 +388,14 @@ class LogisticTS(Sampled, GLMPolicy):
     """Thompson sampling for clicks: draw θ̃ ~ N(θ̂, H⁻¹), the Laplace posterior, and play argmax_a ⟨θ̃, a⟩.
 
     Its probabilities are computed as LinTS computes them.
+
+    `propensity` and `floor` are as of `LinTS`; the other parameters are those of `GLMPolicy`.
+
+    >>> from linmed import Agent, LogisticTS
+    >>> agent = Agent(LogisticTS(), dim=1)
+    >>> agent.observe([[1.0], [0.0]] * 100, [1, 0, 0, 0] * 50)
+    >>> bool(agent.probabilities([[1.0], [0.0]])[0] > 0.99)
+    True
     """
 
     families: ClassVar[tuple[str, ...]] = ("logistic",)

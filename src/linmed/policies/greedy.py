@@ -15,6 +15,14 @@ class Greedy(RidgePolicy, CompiledPolicy):
     """Play argmax_a ⟨θ̂, a⟩ with probability 1 − ε and a uniformly drawn arm with probability ε.
 
     Ties go to the lowest index, so with ε = 0 it starts with arm 0 and may never leave it.
+
+    `epsilon` is its own parameter; the others are those of `RidgePolicy`.
+
+    >>> from linmed import Agent, Greedy
+    >>> agent, arms = Agent(Greedy(epsilon=0.3), dim=2), [[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]]
+    >>> agent.observe(arms * 5, [0.9, 0.1, 0.6] * 5)
+    >>> agent.probabilities(arms).round(3)
+    array([0.8, 0.1, 0.1])
     """
 
     epsilon: float = 0.0
@@ -41,7 +49,13 @@ class Greedy(RidgePolicy, CompiledPolicy):
 
 @dataclass(frozen=True)
 class EpsilonGreedy(Greedy):
-    """`Greedy` by the name most libraries give it, with a share of exploration to begin with."""
+    """`Greedy` by the name most libraries give it, with a share of exploration to begin with.
+
+    The parameters are those of `Greedy` and `RidgePolicy`.
+
+    >>> EpsilonGreedy().epsilon, EpsilonGreedy(0.05) == EpsilonGreedy(sigma=0.05)
+    (0.1, True)
+    """
 
     epsilon: float = 0.1
     """ε: share of uniform exploration."""

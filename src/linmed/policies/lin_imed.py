@@ -18,6 +18,15 @@ class LinIMED(Floored, CompiledPolicy):
     Version 1: D is the gap between the means. Version 2: the same, but the empirically best arm's index
     is capped at log T. Version 3: D is the gap between upper confidence bounds, and the index of the arm
     with the largest one is capped at log(C / max_a D(a)²). The zero vector has index +inf.
+
+    Its own parameters are `version`, `C` and `horizon`; `floor` is a share ε for all arms alike, and the
+    others are those of `RidgePolicy`.
+
+    >>> from linmed import Agent, LinIMED
+    >>> agent, arms = Agent(LinIMED(version=3, sigma=0.3), dim=2), [[1.0, 0.0], [0.0, 1.0]]
+    >>> agent.observe(arms * 5, [0.9, 0.1] * 5)
+    >>> agent.probabilities(arms)
+    array([1., 0.])
     """
 
     version: Literal[1, 2, 3] = 1

@@ -40,6 +40,16 @@ class LinTS(Sampled, Floored, CompiledPolicy):
 
     >>> LinTS().name, LinTS(scale="bayes", sigma=0.1).name, LinTS(scale=2.0).name
     ('LinTS-Freq', 'LinTS-Bayes (sigma=0.1)', 'LinTS (scale=2.0)')
+
+    >>> from linmed import Agent
+    >>> agent, arms = Agent(LinTS(scale="bayes", sigma=0.5), dim=2), [[1.0, 0.0], [0.0, 1.0]]
+    >>> agent.observe(arms * 2, [0.9, 0.4] * 2)
+    >>> agent.probabilities(arms).round(3)
+    array([0.827, 0.173])
+
+    `scale` and `horizon` are its own parameters, `propensity` is what is logged: "exact", "none", or a number
+    of draws to estimate it from. `floor` is a share ε for all arms alike, and the others are those of
+    `RidgePolicy`.
     """
 
     scale: Literal["frequentist", "bayes", "agrawal-goyal", "squared-radius"] | float = "frequentist"
@@ -96,7 +106,13 @@ class LinTS(Sampled, Floored, CompiledPolicy):
         return -self.reward_scale if isinstance(self.sigma, str) else self.sigma
 
     def spread(self, state: RidgeState) -> Floats:
-        """s in every replica (R,)."""
+        """s in every replica (R,).
+
+        >>> from linmed import LinTS
+        >>> policy = LinTS(scale="bayes", sigma=0.5)
+        >>> policy.spread(policy.start(replicas=1, dim=2))
+        array([0.5])
+        """
         _, confidence, rule = self._parts
         out = np.empty(len(state.count))
         thompson.spreads(type(self.confidence_set))(self.estimate(state).parts(), confidence, rule, out)

@@ -47,6 +47,16 @@ class LinMED(Shares, MedPolicy):
 
     >>> LinMED().name, LinMED(alpha_emp=0.5, version=1).name
     ('LinMED-90', 'LinMED-50 (version=1)')
+
+    >>> from linmed import Agent, LinMED
+    >>> agent, arms = Agent(LinMED(sigma=0.3), dim=2, seed=1), [[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]]
+    >>> agent.observe(arms * 5, [0.9, 0.1, 0.6] * 5)
+    >>> agent.probabilities(arms).round(3)
+    array([0.958, 0.016, 0.026])
+
+    Its own parameters are `alpha_emp` and `alpha_opt`, the two shares; `version`, how arms that look bad are
+    kept out of the design; `design`, who makes it; and `explore`, the half of the mass in B_t. All others are
+    those of `RidgePolicy`.
     """
 
     properties: ClassVar[Properties] = Properties(
@@ -103,6 +113,14 @@ class LinMED(Shares, MedPolicy):
         """C_opt of the last design in every replica (R,), for design="warm"; NaN before the first.
 
         No leverage in V(q) exceeds C_opt d log d, Assumption 2 of the paper (C_opt where d = 1).
+
+        >>> import numpy as np
+        >>> from linmed import LinMED
+        >>> policy, rng = LinMED(design="warm"), np.random.default_rng(0)
+        >>> state, arms = policy.start(1, 3), rng.standard_normal((1, 50, 3))
+        >>> choice = policy.decide(state, arms, noise=np.array([[0.5]]))
+        >>> bool(policy.optimality(state)[0] < 4)
+        True
         """
         if self.design != "warm":
             raise checks.BadValue("design", f"design must be 'warm' for this, got {self.design!r}")
@@ -116,6 +134,14 @@ class LinMEDNoDesign(MedPolicy):
     """LinMEDNOPT of the paper's section 3: p_t ∝ f_t, no design, no exploration step.
 
     Its regret grows with the number of arms; it is here for that comparison.
+
+    The parameters are those of `RidgePolicy`.
+
+    >>> from linmed import Agent, LinMEDNoDesign
+    >>> agent, arms = Agent(LinMEDNoDesign(sigma=0.3), dim=2), [[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]]
+    >>> agent.observe(arms * 5, [0.9, 0.1, 0.6] * 5)
+    >>> agent.probabilities(arms).round(3)
+    array([0.448, 0.207, 0.345])
     """
 
     properties: ClassVar[Properties] = Properties(

@@ -30,6 +30,14 @@ class MaillardSampling(CompiledPolicy):
 
     Arm i is the row with a single 1 at position i, so `dim` is the number of arms there are; a round may
     offer any of them. While an offered arm has no reward yet, the unrewarded ones share the mass equally.
+
+    `sigma` is its parameter, and the `label` of every `Policy`.
+
+    >>> from linmed import Agent, MaillardSampling
+    >>> agent, arms = Agent(MaillardSampling(sigma=0.5), dim=2), [[1.0, 0.0], [0.0, 1.0]]
+    >>> agent.observe(arms * 2, [0.9, 0.4] * 2)
+    >>> agent.probabilities(arms).round(3)
+    array([0.731, 0.269])
     """
 
     sigma: float = 1.0

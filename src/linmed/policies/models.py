@@ -250,6 +250,14 @@ class Disjoint(ModelPolicy):
     >>> from linmed.policies import LinMED
     >>> Disjoint(LinMED(sigma=0.5)).name
     'Disjoint LinMED-90 (sigma=0.5)'
+
+    >>> from linmed import Agent
+    >>> agent = Agent(Disjoint(LinMED(sigma=0.5)), dim=2)
+    >>> agent.observe([[0, 1.0]] * 9, [1.0] * 9)  # of item 0 alone
+    >>> agent.mean([[0, 1.0], [1, 1.0]]).mean.round(2)
+    array([0.97, 0.  ])
+
+    Its parameter is the policy `inside`, and the `label` of every `Policy`.
     """
 
     properties: ClassVar[Properties] = Properties(
@@ -276,6 +284,14 @@ class Hybrid(ModelPolicy):
     >>> from linmed.policies import LinMED
     >>> Hybrid(LinMED(sigma=0.5), shared=3).name
     'Hybrid LinMED-90 (sigma=0.5) (shared=3)'
+
+    >>> from linmed import Agent
+    >>> agent = Agent(Hybrid(LinMED(sigma=0.5), shared=1), dim=3)
+    >>> agent.observe([[0, 1.0, 1.0]] * 9, [1.0] * 9)  # of item 0, and of what all share
+    >>> agent.mean([[0, 1.0, 1.0], [1, 1.0, 1.0]]).mean.round(2)
+    array([0.99, 0.49])
+
+    Its parameters are the policy `inside`, `shared`, and the `label` of every `Policy`.
     """
 
     shared: int = 1

@@ -18,6 +18,14 @@ class OFUL(Floored, CompiledPolicy):
 
     √β = σ √(log(det V/det V₀) + 2 log(1/δ)) + √λ S. The rule is deterministic: without a `floor` its logs
     say nothing about arms it did not play.
+
+    `floor` is a share ε for all arms alike; the other parameters are those of `RidgePolicy`.
+
+    >>> from linmed import Agent, OFUL
+    >>> agent, arms = Agent(OFUL(sigma=0.3, floor=0.1), dim=2), [[1.0, 0.0], [0.0, 1.0]]
+    >>> agent.observe(arms * 5, [0.9, 0.1] * 5)
+    >>> agent.probabilities(arms)
+    array([0.95, 0.05])
     """
 
     properties: ClassVar[Properties] = Properties(
@@ -43,6 +51,12 @@ class LinUCB(OFUL):
 
     >>> LinUCB(alpha=0.5).name, LinUCB().name
     ('LinUCB (alpha=0.5)', 'LinUCB')
+
+    `alpha` is its own parameter; the others are those of `OFUL` and `RidgePolicy`.
+
+    >>> policy = LinUCB(alpha=0.5)
+    >>> policy.radius(policy.start(replicas=1, dim=2))
+    array([0.5])
     """
 
     alpha: float | None = None

@@ -19,6 +19,14 @@ class Pinpoint(Floored, CompiledPolicy):
 
     >>> Pinpoint().name, Pinpoint(sigma=0.3, delta=0.2).name
     ('Pinpoint', 'Pinpoint (sigma=0.3, delta=0.2)')
+
+    `delta` and `floor` have defaults of their own; the other parameters are those of `RidgePolicy`.
+
+    >>> from linmed import Agent
+    >>> agent, arms = Agent(Pinpoint(sigma=0.3), dim=2), [[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]]
+    >>> agent.observe(arms * 5, [0.9, 0.8, 0.1] * 5)
+    >>> agent.probabilities(arms).round(3)
+    array([0.033, 0.033, 0.933])
     """
 
     delta: float | None = 0.05

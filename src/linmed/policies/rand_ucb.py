@@ -21,6 +21,15 @@ class RandUCB(Floored, CompiledPolicy):
     Z is a discretised half-Gaussian: P(Z = α_m) ∝ exp(−α_m²/(2s²)) for m < M, together 1 − ε, and
     P(Z = U) = ε. Coupled, one Z serves all arms; uncoupled, each arm has its own. The probability of an
     arm is a sum over the grid. Ties go to the lowest index. With M = 1, Z = U always and this is OFUL.
+
+    Its own parameters are `coupled`, `points`, `low`, `spread` and `top`; `floor` is a share ε for all arms
+    alike, and the others are those of `RidgePolicy`.
+
+    >>> from linmed import Agent, RandUCB
+    >>> agent, arms = Agent(RandUCB(sigma=0.3), dim=2), [[1.0, 0.0], [0.0, 1.0]]
+    >>> agent.observe([[1.0, 0.0]] * 5, [0.4] * 5)
+    >>> agent.probabilities(arms).round(3)
+    array([0.753, 0.247])
     """
 
     coupled: bool = True
@@ -56,7 +65,13 @@ class RandUCB(Floored, CompiledPolicy):
         self._set("top", checks.between("top", self.top, 0.0, 1.0))
 
     def law(self) -> tuple[Floats, Floats]:
-        """The values of Z/U, increasing, and their probabilities, (M,) each."""
+        """The values of Z/U, increasing, and their probabilities, (M,) each.
+
+        >>> from linmed import RandUCB
+        >>> values, probabilities = RandUCB(points=3, spread=1.0, top=0.5).law()
+        >>> values, probabilities.round(3)
+        (array([0. , 0.5, 1. ]), array([0.266, 0.234, 0.5  ]))
+        """
         return half_gaussian(self.points, self.low, self.spread, self.top)
 
     @property

@@ -16,7 +16,7 @@ from linmed.kernels.bound import learning
 from linmed.kernels.optimism import OfulRule
 from linmed.kernels.recent import Faded, FadedSet, Windowed, WindowedSet
 from linmed.kernels.rounds import observing
-from linmed.policies.base import Properties, State
+from linmed.policies.base import Prediction, Properties, State
 from linmed.policies.compiled import CompiledPolicy
 
 
@@ -102,6 +102,13 @@ class RecentUCB(CompiledPolicy):
         sure, belief = self.confidence_set, self.belief(*state)
         return np.sqrt([sure.squared_radius(belief, r) for r in range(len(state.count))])
 
+    def predict(self, state: Any, arms: Floats) -> Prediction:
+        """⟨θ̂, a⟩ ± √β‖a‖, by which it is optimistic."""
+        mean = np.einsum("kd,d->k", arms, state.theta[0])
+        leverage = np.einsum("kd,de,ke->k", arms, state.inverse[0], arms)
+        half = self.radius(state)[0] * np.sqrt(np.maximum(leverage, 0.0))
+        return Prediction(mean, mean - half, mean + half)
+
 
 @dataclass(frozen=True)
 class DLinUCB(RecentUCB):
@@ -112,6 +119,16 @@ class DLinUCB(RecentUCB):
 
     >>> round(DLinUCB(half_life=100).gamma, 6)
     0.993092
+
+    `half_life` is its own parameter. `sigma` is σ, `norm_bound` S, `ridge` λ and `delta` δ, as of
+    `RidgePolicy`; `arm_bound` is L, the length of the longest arm, `floor` a share ε for all arms alike, and
+    `label` a name.
+
+    >>> from linmed import Agent
+    >>> agent = Agent(DLinUCB(half_life=20, sigma=0.1), dim=1)
+    >>> agent.observe([[1.0]] * 100, [0.5] * 50 + [-0.5] * 50)
+    >>> agent.theta.round(1)
+    array([-0.3])
     """
 
     half_life: float = 200.0
@@ -166,6 +183,14 @@ class SWLinUCB(RecentUCB):
     """Ridge regression on the last `window` rewards: V = λI + Σ a aᵀ over them.
 
     √β = √λ S + σ √(d log((1 + window·L²/λ)/δ)), as published.
+
+    `window` is its own parameter; the others are those of `DLinUCB`, but for its half-life.
+
+    >>> from linmed import Agent, SWLinUCB
+    >>> agent = Agent(SWLinUCB(window=20, sigma=0.1), dim=1)
+    >>> agent.observe([[1.0]] * 100, [0.5] * 50 + [-0.5] * 50)
+    >>> agent.theta.round(2)
+    array([-0.5])
     """
 
     window: int = 200

@@ -26,7 +26,14 @@ _TAILS = {"gaussian": confidence.GAUSSIAN, "strict": confidence.STRICT}
 
 
 class RidgeState(ridge.Ridge, State):
-    """Ridge regression in every replica: V = λI + Σ a aᵀ, b = Σ a y, θ̂ = V⁻¹ b."""
+    """Ridge regression in every replica: V = λI + Σ a aᵀ, b = Σ a y, θ̂ = V⁻¹ b.
+
+    >>> from linmed import LinMED
+    >>> state = LinMED(sigma=1.0, norm_bound=2.0).start(replicas=1, dim=2)
+    >>> state.gram[0]
+    array([[0.25, 0.  ],
+           [0.  , 0.25]])
+    """
 
     __slots__ = ()
 
@@ -80,6 +87,17 @@ class RidgePolicy(Policy):
     """A policy that believes in a ridge estimate of θ*, is as sure as its confidence set, and has a rule.
 
     The rule is what subclasses add. The set may be exchanged by overriding `confidence_set`.
+
+    What it is told: `sigma` is σ, the size of the noise, `norm_bound` is S, a bound on ‖θ*‖, `ridge` is λ and
+    `delta` the δ of the radius; `confidence` says which set, and of a noise of unknown size `tails` and
+    `reward_scale` say a little. `label` is its name in legends.
+
+    >>> from linmed.policies import LinMED, RidgePolicy
+    >>> policy = LinMED(sigma=0.5, norm_bound=2.0)
+    >>> isinstance(policy, RidgePolicy), policy.lam, policy.numbers, policy.proved
+    (True, 0.0625, (0.5, 2.0), True)
+    >>> policy.radius(policy.start(replicas=1, dim=3))
+    array([0.5])
     """
 
     sigma: float | Literal["unknown"] = 1.0
@@ -203,13 +221,28 @@ class RidgePolicy(Policy):
         return ExpertState._make([*stacked, told, surprise, leader])
 
     def estimate(self, state: Any) -> RidgeState:
-        """The ridge estimate that decides: the state's own, or its leading experts', copied."""
+        """The ridge estimate that decides: the state's own, or its leading experts', copied.
+
+        >>> from linmed import LinMED
+        >>> policy = LinMED(ridge="learned")
+        >>> policy.estimate(policy.start(replicas=1, dim=2)).theta
+        array([[0., 0.]])
+        """
         if not isinstance(state, ExpertState):
             return RidgeState(*state[:RIDGE])
         return RidgeState(*(state.leading(place) for place in range(RIDGE)))
 
     def noise_level(self, state: Any) -> Floats:
-        """σ as it was told, or an estimate of it (R,)."""
+        """σ as it was told, or an estimate of it (R,).
+
+        >>> import numpy as np
+        >>> from linmed import LinMED
+        >>> policy, rng = LinMED(sigma="unknown"), np.random.default_rng(0)
+        >>> state, features = policy.start(1, 2), rng.standard_normal((500, 2))
+        >>> policy.learn(state, features, 0.3 * rng.standard_normal(500), np.zeros(500, dtype=np.int64))
+        >>> policy.noise_level(state).round(1)
+        array([0.3])
+        """
         if not isinstance(self.sigma, str):
             return np.full(len(state.count), self.sigma)
         model, out = self.estimate(state), np.empty(len(state.count))

@@ -23,6 +23,15 @@ class SpannerIGW(Floored, CompiledPolicy):
     n is the horizon, or the current round t = rewards absorbed + 1 in the anytime version. δ = None means
     1/(n + 1). γ times a gap should have no unit, so Reg_Sq should grow with σ²; the paper's experiments
     use d log n whatever σ is, and so does the default here.
+
+    Its own parameters are `horizon`, `C_opt`, `gamma`, `regression_regret` and `design`; `floor` is a share ε
+    for all arms alike, and the others are those of `RidgePolicy`.
+
+    >>> from linmed import Agent, SpannerIGW
+    >>> agent, arms = Agent(SpannerIGW(gamma=100.0), dim=2), [[1.0, 0.0], [0.0, 1.0]]
+    >>> agent.observe(arms * 5, [0.9, 0.1] * 5)
+    >>> agent.probabilities(arms).round(3)
+    array([0.973, 0.027])
     """
 
     horizon: int | None = None
@@ -77,7 +86,13 @@ class SpannerIGW(Floored, CompiledPolicy):
         )
 
     def exploration(self, state: RidgeState) -> Floats:
-        """γ in every replica (R,)."""
+        """γ in every replica (R,).
+
+        >>> from linmed import SpannerIGW
+        >>> policy = SpannerIGW(horizon=1000)
+        >>> policy.exploration(policy.start(replicas=1, dim=2)).round(2)
+        array([5.58])
+        """
         replicas, dim = state.theta.shape
         return np.array([exploration(self.rule, state, r, 0, dim) for r in range(replicas)])
 

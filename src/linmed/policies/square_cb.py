@@ -22,6 +22,14 @@ class SquareCB(RidgePolicy, CompiledPolicy):
     Vovk–Azoury–Warmuth, f(a) = ⟨θ̂, a⟩/(1 + ‖a‖²_{V⁻¹}). γ = √(K n / (Reg_Sq + log(2/δ))): with a horizon n,
     Reg_Sq = σ² d log(1 + n/(d λ)); without one n is the current round t = rewards absorbed + 1 and
     Reg_Sq = λS² + (σ² + S²) log(det V/det V₀), what the regression has cost so far. δ = None means 1/(n + 1).
+
+    Its own parameters are `oracle`, `gamma`, `horizon` and `form`; the others are those of `RidgePolicy`.
+
+    >>> from linmed import Agent, SquareCB
+    >>> agent, arms = Agent(SquareCB(gamma=10.0), dim=2), [[1.0, 0.0], [0.0, 1.0]]
+    >>> agent.observe(arms * 9, [0.9, 0.1] * 9)
+    >>> agent.probabilities(arms).round(3)  # 1/(2 + 10 · 0.72) for the worse one
+    array([0.891, 0.109])
     """
 
     oracle: Literal["ridge", "vaw"] = "ridge"
@@ -77,6 +85,12 @@ class SquareCB(RidgePolicy, CompiledPolicy):
         )
 
     def exploration(self, state: RidgeState, arms: int) -> Floats:
-        """γ in every replica (R,) when there are so many arms."""
+        """γ in every replica (R,) when there are so many arms.
+
+        >>> from linmed import SquareCB
+        >>> policy = SquareCB(horizon=1000)
+        >>> policy.exploration(policy.start(replicas=1, dim=2), arms=10).round(2)
+        array([22.34])
+        """
         replicas, dim = state.theta.shape
         return np.array([exploration(self.rule, state, r, arms, dim) for r in range(replicas)])

@@ -21,7 +21,7 @@ from linmed.policies.base import Policy
 from linmed.serve.catalogue import Offer, Whole, from_catalogue
 from linmed.serve.errors import INPUT, field_of, place
 from linmed.serve.joining import Joining, MapName, bounded
-from linmed.serve.routing import Router, warm_up
+from linmed.serve.routing import Router
 from linmed.serve.settings import LARGEST
 from linmed.serve.shelf import Catalogue
 
@@ -102,7 +102,7 @@ class Bandit:
         max_arms: int,
     ) -> Offer | Whole:
         """The arms of a request: given by features, or from the catalogue with a context."""
-        if self.router is not None and vectors is None and ids is None:
+        if self.router is not None and self.by_route(vectors, ids):
             whole = self.router.catalogue
             user = self.joining.context(context, whole.width)
             self.router.check(user)
@@ -164,8 +164,20 @@ class Bandit:
         if given is not None:
             return len(given) * self.dim
         if self.router is not None:
-            return self.router.numbers
+            return self.router.numbers()
         return 0 if self.catalogue is None else self.catalogue.count * self.dim
+
+    def by_route(self, vectors: Sequence[Any] | None, ids: Sequence[str] | None) -> bool:
+        """Whether a request is decided without making its arms, and together with others of the kind."""
+        return self.router is not None and vectors is None and ids is None
+
+    def work(self, requests: Sequence[Any]) -> int:
+        """`numbers` of all these requests (bodies of decisions), where they are drawn together."""
+        routed = sum(self.by_route(one.arms, one.arm_ids) for one in requests)
+        if self.router is None or routed < 2:
+            return sum(self.numbers(one.arms, one.arm_ids) for one in requests)
+        rest = [one for one in requests if not self.by_route(one.arms, one.arm_ids)]
+        return self.router.numbers(routed) + self.work(rest)
 
     def apart(self) -> "Bandit":
         """As it is now, with a state of its own: to draw from while rewards are folded."""
@@ -190,10 +202,8 @@ class Bandit:
         choice = policy.decide(state, arms[None], np.full((1, policy.noise_size(self.dim)), 0.5))
         policy.learn_at(state, choice.features, np.zeros(1), np.zeros(1, dtype=np.int64), np.zeros(1))
         self.decider = policy.decider(self.state) if policy.learns_from_arms else None
-        if isinstance(policy, CatalogueMED):
-            warm_up(policy)
-            if self.router is not None:
-                self.router.routes()
+        if self.router is not None:
+            self.router.routes()
 
     def adopts(self, changed: "Bandit") -> bool:
         """Take over the settings of `changed`, if its policy is this one's: then the state stays as it is."""

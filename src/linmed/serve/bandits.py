@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
@@ -28,7 +28,7 @@ from linmed.serve.database import Database
 from linmed.serve.differences import differences
 from linmed.serve.engine import Call, Engine
 from linmed.serve.errors import Refused, refusing
-from linmed.serve.items import Version, put_items, remove_item, replace_catalogue
+from linmed.serve.items import Version, put_items, remove_item, remove_items, replace_catalogue
 from linmed.serve.memory import Memory
 from linmed.serve.shelf import Catalogue
 from linmed.serve.threads import Pool
@@ -138,6 +138,11 @@ class Bandits:
         """Remove an item; answers when this server offers it no more."""
         bandit = await self.find(name)
         return await self._change_items(bandit, lambda there, row: remove_item(there, row, item))
+
+    async def remove_items(self, name: str, ids: Sequence[str]) -> dict[str, int]:
+        """Remove items; answers when this server offers them no more."""
+        bandit = await self.find(name)
+        return await self._change_items(bandit, lambda there, row: remove_items(there, row, ids))
 
     async def _change_items(
         self, bandit: Bandit, write_items: Callable[[Connection, Row[Any]], Version]

@@ -58,6 +58,13 @@ class ItemBody(BaseModel):
     features: ItemRow = Field(description="Numbers or, where the bandit has `features`, an object.")
 
 
+class ItemIds(BaseModel):
+    """Items by id."""
+
+    model_config = example({"ids": EXAMPLES["catalogue"]["ids"][:1]})
+    ids: list[ArmId] = Field(min_length=1, max_length=MOST_ITEMS)
+
+
 class CatalogueView(BaseModel):
     """One version of a catalogue, or a part of it."""
 

@@ -109,6 +109,10 @@ class Requests:
         """Add items, or change their features; what is not named stays."""
         return Call("PUT", _path(name, "items"), _object, _catalogue(catalogue))
 
+    def delete_items(self, name: str, ids: Iterable[str]) -> Call[dict[str, Any]]:
+        """Take items out of the catalogue, all or none; what is out already is no mistake."""
+        return Call("POST", _path(name, "items", "remove"), _object, {"ids": list(ids)})
+
     def catalogue(
         self, name: str, version: int | None = None, *, limit: int | None = None, after: str | None = None
     ) -> Call[dict[str, Any]]:

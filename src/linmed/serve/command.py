@@ -193,6 +193,7 @@ def _serve(settings: Settings, database: Any, log_level: str, demo: bool) -> int
         return supervise(settings, log_level)
     with bound(settings) as listener:
         settings = dataclasses.replace(settings, port=listener.getsockname()[1])
+        listener.listen()  # who connects from here on is answered, however long the rest takes to start
         print(f"linmed serves on {address(settings)}", flush=True)
         with visitors(address(settings)) if demo else contextlib.nullcontext():
             serve(settings, database, listener)
@@ -200,9 +201,14 @@ def _serve(settings: Settings, database: Any, log_level: str, demo: bool) -> int
 
 
 def hide_password(url: str) -> None:
-    """Start anew without the password in the command line, where every user of the machine can read it."""
+    """Start anew without the password in the command line, where every user of the machine can read it.
+
+    Not on Windows, where other users cannot, and a process that starts anew leaves the console it was started from.
+    """
     import sqlalchemy as sa
 
+    if os.name == "nt":
+        return
     try:
         parsed = sa.make_url(url)
     except sa.exc.ArgumentError:

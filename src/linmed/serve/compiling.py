@@ -4,10 +4,12 @@ import asyncio
 import json
 import logging
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from typing import Any
 
 from linmed.policies import Policy
 from linmed.policies.paths import walk_all
+from linmed.route_paths import walk_routes
 from linmed.serve.threads import giving_way
 
 logger = logging.getLogger("linmed.serve")
@@ -55,7 +57,7 @@ class Compiler:
     def _walk(self, policy: Policy) -> None:
         try:
             with giving_way():
-                for _ in walk_all(policy):
+                for _ in chain(walk_all(policy), walk_routes(policy)):
                     if self._stopping:
                         return
         except Exception as error:  # a policy of someone's own need not take every shape

@@ -258,8 +258,13 @@ class Database:
             raise DatabaseError("database must be a file: one in memory would forget its decisions")
         if not self.sqlite:
             self.url = self.url.set(drivername="postgresql+psycopg")
-        self.writer = self._engine("BEGIN IMMEDIATE", StaticPool if self.sqlite else QueuePool)
-        self.reader = self._engine("BEGIN", NullPool if self.sqlite else QueuePool)
+        try:
+            self.writer = self._engine("BEGIN IMMEDIATE", StaticPool if self.sqlite else QueuePool)
+            self.reader = self._engine("BEGIN", NullPool if self.sqlite else QueuePool)
+        except ModuleNotFoundError as error:
+            raise DatabaseError(
+                f"a postgresql database needs {error.name}: pip install 'linmed[postgres]'"
+            ) from None
 
     def open(self) -> None:
         """Bring the schema to this release's version, or refuse."""

@@ -34,12 +34,31 @@ class Drawer:
         self._last = 0
         self._lock = threading.Lock()
 
+    def route(self, bandit: Bandit, offers: Sequence[Offer | Whole]) -> list[Routed | None]:
+        """What is drawn by route, all of it together; None for offers of single arms."""
+        places = [i for i, offer in enumerate(offers) if isinstance(offer, Whole)]
+        found: list[Routed | None] = [None] * len(offers)
+        if places:
+            assert bandit.router is not None
+            with self._lock:
+                noise = np.stack([self._noise(bandit, True) for _ in places])
+            contexts = [offer.context for offer in offers if isinstance(offer, Whole)]
+            for i, one in zip(places, bandit.router.decide_each(bandit.state, noise, contexts), strict=True):
+                found[i] = one
+        return found
+
     def draw(
-        self, bandit: Bandit, offer: Offer | Whole, key: str | None, digest: bytes | None
+        self,
+        bandit: Bandit,
+        offer: Offer | Whole,
+        key: str | None,
+        digest: bytes | None,
+        routed: Routed | None = None,
     ) -> dict[str, Any]:
-        """A row for the log."""
+        """A row for the log; `routed` is what `route` has drawn already."""
         with self._lock:
-            noise, identifier = self._noise(bandit, isinstance(offer, Whole)), self._identifier()
+            noise = None if isinstance(offer, Whole) else self._noise(bandit, False)
+            identifier = self._identifier()
         row = {
             "id": identifier,
             "bandit": bandit.id,
@@ -50,8 +69,10 @@ class Drawer:
             "time": now(),
         }
         if isinstance(offer, Whole):
-            assert bandit.router is not None
-            return row | _routed(offer, bandit.router.decide(bandit.state, noise, offer.context))
+            routed = routed or self.route(bandit, [offer])[0]
+            assert routed is not None
+            return row | _routed(offer, routed)
+        assert noise is not None
         drawn = bandit.draw(offer.vectors, noise)
         row |= {
             "arm": drawn.arm,

@@ -16,6 +16,7 @@ from typing import Any
 from linmed.serve.bandit import Bandit
 from linmed.serve.bodies import DecideRequest
 from linmed.serve.errors import Refused
+from linmed.serve.routing import TOGETHER
 from linmed.serve.threads import Pool
 
 FIXED = 20e-6
@@ -34,7 +35,7 @@ ROOM = 4
 WAITING = 1024
 """Slices that wait for a thread."""
 
-Draw = Callable[[Bandit, DecideRequest, str], dict[str, Any]]
+Draw = Callable[[Bandit, Sequence[DecideRequest], Sequence[str]], list[dict[str, Any]]]
 
 
 class Drawing:
@@ -49,7 +50,7 @@ class Drawing:
 
     def work(self, bandit: Bandit, requests: Sequence[DecideRequest]) -> int:
         """How many numbers the arms of these requests have, Σ K·d; refused if that is too much for one."""
-        total = sum(bandit.numbers(request.arms, request.arm_ids) for request in requests)
+        total = bandit.work(requests)
         if total > self.max_work:
             field, advice = "arms", "offer fewer arms"
             if len(requests) > 1:
@@ -74,7 +75,8 @@ class Drawing:
         if numbers > self.max_work or FIXED + numbers * bandit.pace > DEAR:
             return None
         self._untimed = (self._untimed + 1) % TIMED
-        return self.draw(bandit, request, "") if self._untimed else self.now(bandit, [request], "")[0]
+        one = [request]
+        return (self.draw(bandit, one, ("",)) if self._untimed else self.now(bandit, one, ""))[0]
 
     def now(self, bandit: Bandit, requests: Sequence[DecideRequest], where: str) -> list[dict[str, Any]]:
         """Rows for the log, from the bandit's own state."""
@@ -127,15 +129,20 @@ class Drawing:
     def _slices(
         self, bandit: Bandit, requests: Sequence[DecideRequest]
     ) -> Iterator[tuple[int, list[DecideRequest], bool]]:
-        """(number of the first, requests, whether one of them is dear): about `SLICE` seconds each."""
-        first, some, seconds, dear = 0, list[DecideRequest](), 0.0, False
+        """(number of the first, requests, whether one of them is dear): about `SLICE` seconds each.
+
+        Decisions by route share a pass over the items: `TOGETHER` of them are a slice, however long it takes.
+        """
+        first, some, seconds, dear, joint = 0, list[DecideRequest](), 0.0, False, True
         for i, request in enumerate(requests):
             one = FIXED + bandit.numbers(request.arms, request.arm_ids) * bandit.pace
-            if some and seconds + one > SLICE:
+            by_route = bandit.by_route(request.arms, request.arm_ids)
+            joins = joint and by_route and len(some) < TOGETHER
+            if some and not joins and seconds + one > SLICE:
                 yield first, some, dear
-                first, some, seconds, dear = i, [], 0.0, False
+                first, some, seconds, dear, joint = i, [], 0.0, False, True
             some.append(request)
-            seconds, dear = seconds + one, dear or one > DEAR
+            seconds, dear, joint = seconds + one, dear or one > DEAR, joint and by_route
         yield first, some, dear
 
     def _drawn(
@@ -143,9 +150,7 @@ class Drawing:
     ) -> tuple[list[dict[str, Any]], float]:
         """Rows, and the processor's time that they took in this thread."""
         started = time.thread_time()
-        rows = [
-            self.draw(bandit, request, where.format(i)) for i, request in zip(numbers, requests, strict=True)
-        ]
+        rows = self.draw(bandit, requests, [where.format(i) for i in numbers])
         return rows, time.thread_time() - started
 
     def _pace(self, bandit: Bandit, requests: Sequence[DecideRequest], seconds: float) -> None:
@@ -154,8 +159,7 @@ class Drawing:
         One measurement may be far off, of a moment at which the machine did something else. It counts for no
         more than `SURPRISE` times what was expected, and the next decision is timed as well.
         """
-        numbers = sum(bandit.numbers(request.arms, request.arm_ids) for request in requests)
-        measured = max(LEAST, (seconds - len(requests) * FIXED) / max(1, numbers))
+        measured = max(LEAST, (seconds - len(requests) * FIXED) / max(1, bandit.work(requests)))
         if measured > SURPRISE * bandit.pace:
             measured, self._untimed = SURPRISE * bandit.pace, -1
         bandit.pace += 0.3 * (measured - bandit.pace)

@@ -168,12 +168,37 @@ def remove_item(connection: Connection, row: Row[Any], name: str) -> Version:
     return Version(row.catalogue + 1, row.item_count - 1)
 
 
+def remove_items(connection: Connection, row: Row[Any], ids: Sequence[str]) -> Version:
+    """Take items out of the catalogue of the bandit of this row, all or none.
+
+    Those that were taken out before are passed over, so that a request can be repeated; where none is left
+    it is the same version. An id that never was in the catalogue is a mistake.
+    """
+    query = sa.select(*items.c["id", "number", "until"]).where(items.c.bandit == row.id)
+    seen, present = set[str](), dict[str, int]()
+    for part in parts(ids):
+        for one in connection.execute(query.where(items.c.id.in_(part))):
+            seen.add(one.id)
+            if one.until is None:
+                present[one.id] = one.number
+    for i, name in enumerate(ids):
+        if name not in seen:
+            raise Refused("invalid", f"ids[{i}]: {name!r} never was in the catalogue", f"ids[{i}]")
+    if not present:
+        return Version(row.catalogue, row.item_count)
+    if len(present) == row.item_count:
+        text = f"ids: these are all {row.item_count} items of the catalogue: archive the bandit instead"
+        raise Refused("conflict", text, "ids")
+    _end(connection, [*present.values()], row.catalogue + 1)
+    return Version(row.catalogue + 1, row.item_count - len(present))
+
+
 def replace_catalogue(connection: Connection, row: Row[Any], new: Catalogue) -> Version:
     """Make `new` the catalogue of the bandit of this row; where nothing differs it is the same version."""
     if (row.item_count or 0) > MOST_AT_ONCE:
         text = (
             f"catalogue: that of bandit {row.name!r} has {row.item_count} items, and one of more than "
-            f"{MOST_AT_ONCE} is not replaced at once: change its items (PUT and DELETE …/items)"
+            f"{MOST_AT_ONCE} is not replaced at once: change its items (PUT …/items, POST …/items/remove)"
         )
         raise Refused("conflict", text, "catalogue")
     old, count = present_catalogue(connection, row), new.count

@@ -1,6 +1,7 @@
 """The socket that a server listens on, and a server on it."""
 
 import gc
+import os
 import socket
 from typing import Any
 
@@ -17,7 +18,10 @@ def bound(settings: Settings) -> socket.socket:
         raise ValueError("workers: this system cannot share a port between processes; start one server")
     listener = socket.socket(socket.AF_INET6 if ":" in settings.host else socket.AF_INET, socket.SOCK_STREAM)
     try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # A restart need not wait for the old connections to be forgotten. On Windows this option means that two
+        # servers may have the same port; there a restart need not wait anyway.
+        if os.name != "nt":
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if shared:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         listener.bind((settings.host, settings.port))

@@ -135,6 +135,14 @@ async def delete_item(server: Server, name: str, item_id: str) -> Any:
     return await server.bandits.remove_item(name, item_id)
 
 
+async def remove_items(server: Server, name: str, given: bodies.ItemIds) -> Any:
+    """Remove items, all or none: they are played no more, and their late rewards are taken.
+
+    Items that were removed before are passed over, so the same request again changes nothing.
+    """
+    return await server.bandits.remove_items(name, given.ids)
+
+
 def catalogue_view(
     connection: Connection, name: str, version: int | None, wanted: bodies.PageQuery
 ) -> dict[str, Any]:
@@ -291,6 +299,7 @@ CATALOGUE = (
         long=True,
     ),
     Route("PUT", "/{name}/items", put_items, bodies.VersionView, bodies.CatalogueBody, "admin"),
+    Route("POST", "/{name}/items/remove", remove_items, bodies.VersionView, bodies.ItemIds, "admin"),
     Route("PUT", "/{name}/items/{item_id:path}", put_item, bodies.VersionView, bodies.ItemBody, "admin"),
     Route("DELETE", "/{name}/items/{item_id:path}", delete_item, bodies.VersionView, None, "admin"),
 )

@@ -2,6 +2,7 @@
 
 import copy
 import threading
+from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from linmed.checks import BadValue, Floats
 from linmed.features import Scan
 from linmed.policies import CatalogueMED
-from linmed.routes import UNIFORMS, Routed, Routes
+from linmed.routes import Routed, Routes
 from linmed.serve.joining import Joining
 from linmed.serve.settings import LARGEST
 from linmed.serve.shelf import Catalogue
@@ -18,6 +19,10 @@ SCANNED = 200
 """Numbers that an index goes through in the time that a policy takes for one."""
 ROUTED = 3000
 """Numbers of arms in the time of which a decision by route is made among few items."""
+TOGETHER = 16
+"""Decisions that are made in one pass over the items, so that others wait for no more than these."""
+SHARED = 4
+"""A pass for TOGETHER decisions takes so many times less than one for each."""
 
 
 class Router:
@@ -76,18 +81,11 @@ class Router:
             text = f"context: its products with items may be {largest:g}; at most {LARGEST:g} is accepted"
             raise BadValue("context", text)
 
-    @property
-    def numbers(self) -> int:
-        """Numbers of arms in the time of which a decision is made."""
-        return ROUTED + self.catalogue.used * self.catalogue.width // SCANNED
+    def numbers(self, decisions: int = 1) -> int:
+        """Numbers of arms in the time of which so many decisions are made together."""
+        one_pass = self.catalogue.used * self.catalogue.width // SCANNED
+        return decisions * ROUTED + max(SHARED, decisions) * one_pass // SHARED
 
-    def decide(self, state: Any, noise: Floats, context: Floats) -> Routed:
-        """One decision.  noise (4,), context (c,)."""
-        return self.routes().decide(state, noise, context)
-
-
-def warm_up(policy: CatalogueMED) -> None:
-    """Compile what a decision by route needs, on three items."""
-    joining, items = Joining(2), Catalogue.of(("a", "b", "c"), np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]))
-    router = Router(policy, items, joining)
-    router.decide(policy.start(1, 2), np.full(UNIFORMS, 0.5), np.empty(0))
+    def decide_each(self, state: Any, noise: Floats, contexts: Sequence[Floats]) -> list[Routed]:
+        """One decision for each context (c,), in one pass over the items.  noise (n, 4)."""
+        return self.routes().decide_each(state, noise, contexts)

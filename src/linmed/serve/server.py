@@ -15,7 +15,7 @@ import json
 import logging
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import sqlalchemy as sa
@@ -234,13 +234,25 @@ class Server:
 
     # Decisions and rewards
 
-    def draw(self, bandit: Bandit, request: DecideRequest, where: str = "") -> dict[str, Any]:
-        """A decision that is yet to be written, drawn in any thread where the bandit's state is at rest."""
+    def draw(
+        self, bandit: Bandit, requests: Sequence[DecideRequest], where: Sequence[str]
+    ) -> list[dict[str, Any]]:
+        """Decisions that are yet to be written, drawn in any thread where the bandit's state is at rest.
+
+        Request i came at `where[i]`. Those that are decided by route are drawn together.
+        """
         if bandit.archived:
             raise Refused("conflict", f"bandit {bandit.name!r} is archived: it takes no more decisions")
-        with refusing(where):
-            offer = bandit.offer(request.arms, request.arm_ids, request.context, self.settings.max_arms)
-            return self.drawer.draw(bandit, offer, request.key, asked(request))
+        offers, rows = [], []
+        for request, place in zip(requests, where, strict=True):
+            with refusing(place):
+                given = request.arms, request.arm_ids, request.context
+                offers.append(bandit.offer(*given, self.settings.max_arms))
+        routed = self.drawer.route(bandit, offers)
+        for request, place, offer, one in zip(requests, where, offers, routed, strict=True):
+            with refusing(place):
+                rows.append(self.drawer.draw(bandit, offer, request.key, asked(request), one))
+        return rows
 
     async def decide(self, name: str, requests: list[DecideRequest], where: str = "") -> list[dict[str, Any]]:
         """Committed decisions, all taken with the same state; request i came at `where.format(i)`."""

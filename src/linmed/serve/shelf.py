@@ -121,7 +121,7 @@ class Catalogue:
 
     @cached_property
     def _items(self) -> Items:
-        return Items(self._shelf.ids, self.matrix, self.live, self.count, self.version)
+        return Items(self._shelf.ids, self.matrix, self.live, self.count, self.version, self._shelf)
 
     def snapshot(self) -> Items:
         """This version, as `linmed.routes` asks for it; its places are rows."""

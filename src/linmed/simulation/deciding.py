@@ -8,11 +8,12 @@ import numpy as np
 from linmed import checks
 from linmed.checks import BadType, BadValue, Bools, Floats, Ints
 from linmed.environments.base import LAST_ROUND
+from linmed.grounds import Judge
 from linmed.kernels.verdict import UNDECIDED
 from linmed.policies import Policy
 from linmed.simulation.pending import Observation, Pending
 from linmed.simulation.worlds import Worlds
-from linmed.verdict import DELTA, Judge, follower, judge
+from linmed.verdict import DELTA, follower, judge
 
 ROUNDING = 1e-12
 """Means this close, relative to the largest, are equal."""

@@ -1,41 +1,43 @@
 """A picture of regret against rounds."""
 
-from pathlib import Path
+import os
 from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.figure import Figure
+
+from linmed.drawing import axes, saved, shortened, styled
+from linmed.palette import series
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from linmed.simulation.results import Results
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
-"""Okabe and Ito's palette, which people who do not see all colours can tell apart."""
-DASHES = ("-", "--", "-.", ":")
+HEIGHT, WIDTH = 4.5, 8.0
 
 
-def plot(results: "Results", path: str | Path | None = None) -> Figure:
-    """Mean regret and 95 % intervals of every policy; the legend stands beside the curves.
-
-    Made without pyplot: no window, no global state, safe in threads.
-    """
-    figure = Figure(figsize=(8.0, 4.5), layout="constrained")
-    axes = figure.add_subplot()
-    for index, name in enumerate(results.names):
-        colour, dash = COLOURS[index % len(COLOURS)], DASHES[index // len(COLOURS) % len(DASHES)]
-        mean, error = results.mean(name), results.standard_error(name)
-        axes.plot(results.checkpoints, mean, color=colour, linestyle=dash, label=name, linewidth=1.6)
-        if np.isfinite(error).all():
-            low, high = mean - 1.96 * error, mean + 1.96 * error
-            axes.fill_between(results.checkpoints, low, high, color=colour, alpha=0.18, linewidth=0)
-    axes.set_xlabel("round")
-    axes.set_ylabel("cumulative regret")
-    axes.set_title(results.environment.name, fontsize="medium", wrap=True)
-    axes.set_xlim(0, results.horizon)
-    axes.set_ylim(bottom=0)
-    axes.grid(alpha=0.25)
-    axes.spines[["top", "right"]].set_visible(False)
-    figure.legend(loc="outside right upper", frameon=False, fontsize="small")
-    if path is not None:
-        figure.savefig(path, dpi=150)
-    return figure
+def plot(
+    results: "Results", path: "str | os.PathLike[str] | None" = None, ax: "Axes | None" = None
+) -> "Axes":
+    """Mean regret and 95 % intervals of every policy; the legend stands beside the curves."""
+    with styled():
+        ax = axes(ax, HEIGHT, WIDTH, shown=path is None)
+        for index, name in enumerate(results.names):
+            colour, dash = series(index)
+            mean, error = results.mean(name), results.standard_error(name)
+            ax.plot(
+                results.checkpoints, mean, color=colour, linestyle=dash, linewidth=1.6,
+                label=shortened(name, 40),
+            )  # fmt: skip
+            if np.isfinite(error).all():
+                low, high = mean - 1.96 * error, mean + 1.96 * error
+                ax.fill_between(results.checkpoints, low, high, color=colour, alpha=0.18, linewidth=0)
+        ax.set_xlabel("round")
+        ax.set_ylabel("cumulative regret")
+        ax.set_title(results.environment.name, fontsize="medium", wrap=True)
+        ax.set_xlim(0, results.horizon)
+        ax.set_ylim(bottom=0)
+        ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize="small")
+        if path is not None:
+            saved(ax, path)
+    return ax

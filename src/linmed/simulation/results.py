@@ -1,19 +1,24 @@
 """What a simulation found out."""
 
 import difflib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from linmed import notebooks
 from linmed.checks import Bools, Floats, Ints
 from linmed.environments import Environment
 from linmed.policies.base import Policy
 from linmed.simulation.columns import policy_columns
+from linmed.simulation.plot import plot
 from linmed.tables import Table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 class Ends(NamedTuple):
@@ -151,16 +156,27 @@ class Results:
             parts.append(pa.table(columns))
         return Table(pa.concat_tables(parts))
 
-    def plot(self, path: str | Path | None = None) -> Any:
-        """Mean regret with 95 % intervals, saved to `path` (PNG, SVG, PDF by its ending)."""
-        from linmed.simulation.plot import plot  # matplotlib takes a second to import
+    def plot(self, path: "str | os.PathLike[str] | None" = None, *, ax: "Axes | None" = None) -> "Axes":
+        """Mean regret with 95 % intervals, in a file (PNG, SVG, PDF by its ending) if `path` is one.
 
-        return plot(self, path)
+        Returns the axes.
+        """
+        return plot(self, path, ax)
 
     def __repr__(self) -> str:
         """The summary as text, best first."""
-        best = self.summary().sort_by([("mean_regret", "ascending"), ("policy", "ascending")])
-        return f"{self.environment.name}, {self.horizon:,} rounds, seed {self.seed}\n{Table(best)}"
+        return f"{self._played}\n{self._best_first}"
+
+    def _repr_html_(self) -> str:
+        return notebooks.paragraph(self._played) + self._best_first._repr_html_()
+
+    @property
+    def _played(self) -> str:
+        return f"{self.environment.name}, {self.horizon:,} rounds, seed {self.seed}"
+
+    @property
+    def _best_first(self) -> Table:
+        return Table(self.summary().sort_by([("mean_regret", "ascending"), ("policy", "ascending")]))
 
 
 def _verdicts(ends: Ends | None) -> dict[str, float]:

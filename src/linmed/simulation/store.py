@@ -145,7 +145,7 @@ class Store:
 
     def _check_format(self, marker: Path) -> None:
         try:
-            written = json.loads(marker.read_text())
+            written = json.loads(marker.read_text(encoding="utf-8"))
             format_ = written["format"]
         except (ValueError, KeyError, TypeError):
             raise StoreError(

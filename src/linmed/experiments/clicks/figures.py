@@ -30,8 +30,8 @@ from linmed.experiments.clicks.problems import (
 from linmed.experiments.clicks.watching import EDGES, LEAST
 from linmed.experiments.drawing import Drawing, interval, legend
 from linmed.experiments.experiment import Findings, Key
-from linmed.experiments.palette import INK, POLICY, Line
 from linmed.experiments.statistics import Normal, mean
+from linmed.palette import INK, POLICY, Line
 
 LINES: dict[str, Line] = {
     OWN: POLICY["LinTS-Freq"],

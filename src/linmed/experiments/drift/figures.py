@@ -10,8 +10,8 @@ from linmed.checks import Floats, Ints
 from linmed.experiments.drawing import Drawing, interval, legend
 from linmed.experiments.drift.problems import NEVER, OFTEN, ONCE, OURS, UNTOLD, fixed, memory
 from linmed.experiments.experiment import Findings, Setting
-from linmed.experiments.palette import POLICY
 from linmed.experiments.statistics import mean
+from linmed.palette import POLICY
 from linmed.policies import Forgetful
 from linmed.simulation.jobs import Stage
 

@@ -9,7 +9,6 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLo
 
 from linmed.experiments.drawing import Drawing, interval, legend
 from linmed.experiments.experiment import Findings
-from linmed.experiments.palette import INK, POLICY
 from linmed.experiments.robustness.problems import (
     EXACT,
     GUESSES,
@@ -24,6 +23,7 @@ from linmed.experiments.robustness.problems import (
     sets,
 )
 from linmed.experiments.statistics import mean
+from linmed.palette import INK, POLICY
 
 FARTHEST = 20.0
 """Factors beyond are coloured like this one."""

@@ -33,12 +33,25 @@ POLICY: dict[str, Line] = {
     "EXP2": Line("#77787b", "#a9abb0", DOTS, "d"),
 }
 
+SERIES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#1c1c1e", "#8c6d31")
+"""What is told apart by nothing but its place: Okabe and Ito's own hues, …"""
+DASH = ("-", "--", "-.", ":")
+"""… and a dash for each time they have all been used."""
+
 INK = Line("#23272d", "#e4e7eb")
 FAINT = Line("#d9dde2", "#3a4048")
 BOUND = Line("#8e1b2e", "#ff8595")
 
 THEMED: tuple[Line, ...] = (*POLICY.values(), INK, FAINT, BOUND)
 """Everything that changes with the paper."""
+
+LEADING, POSSIBLE, RULED_OUT = "#0072b2", "#d55e00", "#8b929a"
+"""What leads, what may still be better, and what is surely worse."""
+
+
+def series(place: int) -> tuple[str, str]:
+    """Colour and dash of the so many-th line of a figure."""
+    return SERIES[place % len(SERIES)], DASH[place // len(SERIES) % len(DASH)]
 
 
 def variable(line: Line) -> str:

@@ -1,0 +1,234 @@
+"""How long a newcomer waits: from `pip install linmed` to a decision, a plot and the service's first answer.
+
+    python benchmarks/time_to_value.py                         # of this checkout; a few minutes, needs an index
+    python benchmarks/time_to_value.py --document README.md    # and puts the table there
+
+The environment is a new one of `python -m venv`; the caches of pip, numba and matplotlib are empty folders. The
+wheel is built beforehand, as an index would hold it. Three programs are run in an empty folder: the README's
+example; a log of 500 decisions, its evaluation and a plot of it; `linmed serve`, a bandit created, a decision asked
+for, with kernels compiled anew, since whoever wants the service has run nothing else. Beside them, in the same run:
+what pip needs for the dependencies alone, the import of numpy, scipy and matplotlib, and the same programs again.
+
+Wall seconds are what one waits, and depend on the network and on whoever else uses the machine. Processor seconds,
+summed over all processes of a step, depend on the machine alone.
+"""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from report import document, machine, show, table
+
+ROOT = Path(__file__).resolve().parent.parent
+PLOT = """
+import numpy as np
+from linmed import Agent, LinMED
+from linmed.ope import DecisionLog, evaluate, plot_sequences, sequence
+
+rng = np.random.default_rng(0)
+with Agent(LinMED(sigma=0.5, alpha_emp=0.5, alpha_opt=0.25), dim=4, seed=0, log="decisions") as agent:
+    for _ in range(500):
+        decision = agent.decide(rng.uniform(0, 0.5, size=(10, 4)))
+        agent.learn(decision, float(rng.random() < 0.5 * decision.features.sum()))
+log = DecisionLog.open("decisions")
+print(evaluate(log, ["logged", "uniform"]))
+plot_sequences({target: sequence(log, target) for target in ("logged", "uniform")}, "values.png")
+"""
+BANDIT = {
+    "name": "colours",
+    "dim": 2,
+    "reward_range": [0, 1],
+    "policy": {"policy": "LinMED", "sigma": 0.5},
+    "catalogue": {"ids": ["red", "green"], "features": [[1, 0], [0.6, 0.8]]},
+}
+
+
+@dataclass
+class Newcomer:
+    """An empty folder with an empty environment, whose caches are empty too; and what has been waited for."""
+
+    folder: Path
+    steps: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """Wall and processor seconds by step."""
+
+    def __post_init__(self) -> None:
+        self.run("making the environment", sys.executable, "-m", "venv", str(self.folder / "venv"))
+
+    @property
+    def programs(self) -> Path:
+        return self.folder / "venv" / ("Scripts" if os.name == "nt" else "bin")
+
+    def environment(self) -> dict[str, str]:
+        """Nothing of ours; the settings of pip stay, because they say where packages come from."""
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "NUMBA", "XDG", "MPL"))}
+        caches = {"XDG_CACHE_HOME": "caches", "PIP_CACHE_DIR": "pip", "NUMBA_CACHE_DIR": "kernels"}
+        places = {name: str(self.folder / folder) for name, folder in caches.items()}
+        return {**inherited, **places, "MPLCONFIGDIR": str(self.folder / "mpl"), "MPLBACKEND": "Agg"}
+
+    def run(self, step: str, *words: str) -> None:
+        """One command, timed; its output only if it fails."""
+
+        def command() -> None:
+            done = subprocess.run(
+                words, cwd=self.folder, env=self.environment(), text=True, capture_output=True
+            )
+            if done.returncode:
+                sys.exit(f"{' '.join(words)}\n{done.stdout}{done.stderr}")
+
+        self.timed(step, command)
+
+    def timed(self, step: str, action: Callable[[], None]) -> None:
+        before, began = _children(), time.perf_counter()
+        action()
+        self.steps[step] = time.perf_counter() - began, _children() - before
+        print(f"{step}: {self.steps[step][0]:.1f} s", file=sys.stderr, flush=True)
+
+    def python(self, step: str, *words: str) -> None:
+        self.run(step, str(self.programs / "python"), *words)
+
+    def forget_kernels(self) -> None:
+        shutil.rmtree(self.folder / "kernels")
+
+    def ask_the_service(self) -> None:
+        """Start it, create a bandit, decide, stop."""
+        words = [str(self.programs / "linmed"), "serve", "--port", "0", "--log-level", "error"]
+        with subprocess.Popen(
+            words, cwd=self.folder, env=self.environment(), text=True, stdout=subprocess.PIPE
+        ) as server:
+            assert server.stdout is not None
+            try:
+                address = server.stdout.readline().split()[-1]
+                _post(f"{address}v1/bandits", BANDIT)
+                decision = _post(f"{address}v1/bandits/colours/decide", {"key": "visit-1"})
+                assert 0 < decision["probability"] <= 1, decision
+            finally:
+                server.terminate()
+        (self.folder / "linmed.db").unlink()
+
+
+def _children() -> float:
+    """Processor seconds of all processes that were started from here and have ended."""
+    times = os.times()
+    return times.children_user + times.children_system
+
+
+def _post(url: str, body: object) -> dict[str, float]:
+    request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=600) as answer:
+        found: dict[str, float] = json.load(answer)
+    return found
+
+
+def megabytes(folder: Path) -> float:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 1e6
+
+
+def built(folder: Path) -> Path:
+    """This checkout as a wheel."""
+    words = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(ROOT)]
+    subprocess.run(words, check=True)
+    (wheel,) = folder.glob("linmed-*.whl")
+    return wheel
+
+
+def example() -> str:
+    """The README's."""
+    found = re.search(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text("utf-8"), re.M | re.S)
+    assert found is not None
+    return found[1]
+
+
+def measure(wheel: Path, folder: Path) -> tuple[Newcomer, float, float]:
+    """Everything; the newcomer, and megabytes of the plain wheels and of those of the service."""
+    me = Newcomer(folder)
+    wheels = folder / "wheels"
+    (folder / "decide.py").write_text(example(), "utf-8")
+    (folder / "plot.py").write_text(PLOT, "utf-8")
+    pip = ("-m", "pip", "--disable-pip-version-check", "--quiet")
+    fetch = (*pip, "download", "--prefer-binary", "--dest", str(wheels))
+    install = (*pip, "install", "--no-index", "--find-links", str(wheels))
+    me.python("fetch", *fetch, str(wheel))
+    size = megabytes(wheels)
+    me.python("dependencies", *install, *(str(one) for one in wheels.iterdir() if one.name != wheel.name))
+    me.python("linmed", *install, "--no-deps", str(wheel))
+    me.python("decide", "decide.py")
+    me.python("plot", "plot.py")
+    me.python("imports", "-c", "import numpy, scipy, matplotlib")
+    me.python("decide again", "decide.py")
+    shutil.rmtree(folder / "decisions")  # a log grows otherwise
+    me.python("plot again", "plot.py")
+    me.python("fetch serve", *fetch, f"{wheel}[serve]")
+    me.python("install serve", *install, f"{wheel}[serve]")
+    me.forget_kernels()
+    me.timed("answer", me.ask_the_service)
+    me.timed("answer again", me.ask_the_service)
+    return me, size, megabytes(wheels) - size
+
+
+def tables(me: Newcomer, plain: float, serve: float) -> None:
+    def line(what: str, path: tuple[str, ...], *steps: str) -> list[str]:
+        """A row: what these steps took, and with all on the way to them."""
+        own = [sum(me.steps[step][clock] for step in steps) for clock in (0, 1)]
+        whole = sum(me.steps[step][0] for step in (*path, *steps))
+        return [what, f"{own[0]:.1f}", f"{own[1]:.1f}", f"{whole:.0f}" if path else ""]
+
+    installed = ("making the environment", "fetch", "dependencies", "linmed")
+    waited = [
+        line("an empty environment, `python -m venv`", (), "making the environment"),
+        line(f"`pip install linmed`: fetching {plain:.0f} MB", installed[:1], "fetch"),
+        line("… installing what it depends on", installed[:2], "dependencies"),
+        line("… installing linmed itself", installed[:3], "linmed"),
+        line("**the first decision printed**: the example below", installed, "decide"),
+        line("**the first plot**: 500 decisions logged, evaluated, drawn", (*installed, "decide"), "plot"),
+        line(f"`pip install 'linmed[serve]'`: {serve:.0f} MB more", installed, "fetch serve", "install serve"),
+        line(
+            "**the service's first answer**: bandit created, decision taken",
+            (*installed, "fetch serve", "install serve"),
+            "answer",
+        ),
+    ]
+    head = ["", "wall s", "processor s", "wall s since the start"]
+    show(table("Until it is of use, on a machine that has nothing", head, waited))
+    base = me.steps["imports"]
+    again = [
+        [what, *(f"{me.steps[step][clock]:.1f}" for clock in (0, 1)), f"{me.steps[step][1] / base[1]:.1f}"]
+        for what, step in (
+            ("`import numpy, scipy, matplotlib`", "imports"),
+            ("the example", "decide again"),
+            ("log, evaluation, plot", "plot again"),
+            ("the service's first answer, start and end included", "answer again"),
+        )
+    ]
+    show(table("From the second time on", ["", "wall s", "processor s", "beside the imports"], again))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--wheel", type=Path, help="measure this one instead of the checkout's")
+    parser.add_argument("--document", type=Path, help="a page with the marks <!-- time to value -->")
+    args = parser.parse_args()
+    before = machine()
+    with tempfile.TemporaryDirectory(prefix="linmed-newcomer-") as folder:
+        wheel = built(Path(folder) / "wheel") if args.wheel is None else args.wheel.resolve()
+        (Path(folder) / "home").mkdir()
+        found = measure(wheel, Path(folder) / "home")
+    about = ", ".join(f"{name} {value}" for name, value in before.items())
+    show(f"{about} before and {machine()['load average']} after the run\n")
+    tables(*found)
+    if args.document is not None:
+        document(args.document, "time to value")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,188 @@
+"""How our figures look, and what they have in common: axes, estimates with intervals, shares beside them.
+
+matplotlib is imported when something is drawn, and not before: it takes longer than a first decision.
+"""
+
+import math
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from linmed import checks
+from linmed.palette import FAINT, INK, LEADING
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+WIDTH = 6.4
+"""Inches that fit the column of a notebook and of a page."""
+ROW = 0.27
+"""Inches of a line with a name."""
+LONGEST = 26
+"""Characters of a name beside a line; of a longer one the middle is left out."""
+STYLE: Any = {
+    "font.family": "sans-serif",
+    "font.size": 9.5,
+    "axes.titlesize": 10,
+    "text.color": INK.light,
+    "axes.labelcolor": INK.light,
+    "axes.edgecolor": INK.light,
+    "xtick.color": INK.light,
+    "ytick.color": INK.light,
+    "grid.color": FAINT.light,
+    "axes.grid": True,
+    "grid.linewidth": 0.6,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "linmed",
+    "legend.frameon": False,
+}
+
+
+class Estimate(NamedTuple):
+    """One line of `intervals`; NaN where there is no bound."""
+
+    name: str
+    value: float
+    lower: float
+    upper: float
+    colour: str = LEADING
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    """Our style, for what is drawn within."""
+    import matplotlib
+
+    with matplotlib.rc_context(STYLE):
+        yield
+
+
+def axes(ax: "Axes | None", height: float, width: float = WIDTH, shown: bool = True) -> "Axes":
+    """`ax`, or those of a new figure of this size in inches, which a notebook shows by itself if `shown`.
+
+    If not, it is not pyplot's: no window, nothing global, safe in threads.
+    """
+    if ax is not None or shown:
+        return panels(None if ax is None else [ax], [height], width)[0]
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure.add_subplot()
+
+
+def panels(given: "Sequence[Axes] | None", heights: Sequence[float], width: float = WIDTH) -> "list[Axes]":
+    """As many axes as there are heights, one below the other and with one x axis, unless they are given."""
+    if given is not None:
+        several = isinstance(given, (list, tuple)) or hasattr(given, "ravel")
+        found: list[Any] = list(given) if several else [given]
+        if len(found) != len(heights) or not all(hasattr(ax, "plot") for ax in found):
+            wanted = "axes of matplotlib" if len(heights) == 1 else f"{len(heights)} axes of matplotlib"
+            raise checks.BadType("ax", f"ax must be {wanted}, or None, got {given!r}")
+        return found
+    import matplotlib.pyplot as plt
+
+    _, made = plt.subplots(
+        len(heights), 1, figsize=(width, sum(heights)), height_ratios=heights, sharex=True, squeeze=False,
+        layout="constrained",
+    )  # fmt: skip
+    return list(made[:, 0])
+
+
+def saved(ax: "Axes", path: "str | os.PathLike[str]") -> None:
+    """Write the whole figure to a file: PNG, PDF or SVG by its ending."""
+    ax.figure.savefig(path, dpi=150)  # type: ignore[union-attr]
+
+
+def height_of(rows: int) -> float:
+    """Inches for so many lines with a name, and an axis below them."""
+    return 0.95 + ROW * max(rows, 2)
+
+
+def shortened(name: object, longest: int = LONGEST) -> str:
+    """A name that fits beside a line, and that no mathematics of matplotlib is read into."""
+    text = " ".join(str(name).split())
+    if len(text) > longest:
+        first = (longest - 1) // 2
+        text = f"{text[:first]}…{text[len(text) - (longest - 1 - first) :]}"
+    return text.replace("$", r"\$")
+
+
+def name_lines(ax: "Axes", names: Sequence[object]) -> None:
+    """A line for each name, the first on top."""
+    ax.set_yticks(range(len(names)), [shortened(name) for name in names])
+    ax.set_ylim(len(names) - 0.4, -0.6)
+    ax.tick_params(axis="y", length=0)
+    ax.grid(axis="y", visible=False)
+
+
+def intervals(ax: "Axes", rows: Sequence[Estimate], zero: bool = False) -> None:
+    """A line for each estimate: its interval, with an arrow where that has no end, and a mark on it.
+
+    With `zero`, a line where nothing differs.
+    """
+    finite = [x for row in rows for x in row[1:4] if math.isfinite(x)] or [0.0]
+    finite += [0.0] if zero else []
+    low, high = min(finite), max(finite)
+    room = 0.06 * (high - low) or 0.1 * abs(high) or 0.5
+    low, high = low - room, high + room
+    if zero:
+        ax.axvline(0.0, color=INK.light, linewidth=0.9, linestyle=(0, (4, 2)), zorder=1)
+    for place, row in enumerate(rows):
+        if not (math.isnan(row.lower) or math.isnan(row.upper)):
+            ends = [max(row.lower, low), min(row.upper, high)]
+            ax.plot(ends, [place, place], color=row.colour, linewidth=2.0, solid_capstyle="butt")
+            for end, shape, beyond in ((ends[0], 4, row.lower < low), (ends[1], 5, row.upper > high)):
+                # 4 and 5 are carets whose tip is at the place, to the left and to the right.
+                mark: Any = shape if beyond else "|"
+                ax.plot([end], [place], color=row.colour, marker=mark, markersize=6, clip_on=False)
+        if math.isfinite(row.value):
+            ax.plot([row.value], [place], color=row.colour, marker="o", markersize=5)
+    ax.set_xlim(low, high)
+    name_lines(ax, [row.name for row in rows])
+
+
+def shares(
+    ax: "Axes", values: Sequence[float], colours: Sequence[str], label: str, room: float = 2.0
+) -> None:
+    """Shares of 1 as bars, one for each line, each with its number; `room` for that, in longest bars."""
+    largest = max([value for value in values if math.isfinite(value)], default=1.0) or 1.0
+    ax.barh(range(len(values)), list(values), 0.62, color=list(colours))
+    for place, value in enumerate(values):
+        ax.annotate(
+            percent(value), (max(value, 0.0), place), (3, 0), textcoords="offset points", va="center",
+            fontsize="small",
+        )  # fmt: skip
+    ax.set_xlim(0.0, room * largest)
+    ax.set_xticks([])
+    ax.grid(visible=False)
+    ax.spines["bottom"].set_visible(False)
+    ax.set_xlabel(label)
+
+
+def beside(ax: "Axes", share: float = 0.42) -> "Axes":
+    """Axes at the right of others, with the same lines. Where nobody lays the figure out, room is made."""
+    if ax.figure.get_layout_engine() is None:
+        box = ax.get_position()
+        ax.set_position((box.x0, box.y0, box.width / (1.06 + share), box.height))
+    other = ax.inset_axes((1.06, 0.0, share, 1.0), sharey=ax)
+    other.tick_params(axis="y", left=False, labelleft=False)
+    return other
+
+
+def percent(share: float) -> str:
+    """A share as people say it: 93.1 %, 5.2 %, 0.03 %, and never 100 % or 0 % of what is not."""
+    if not math.isfinite(share):
+        return "—"
+    if share in (0.0, 1.0):
+        return f"{share:.0%}".replace("%", " %")
+    if share > 0.9995:
+        return "> 99.9 %"
+    if share < 1e-4:
+        return "< 0.01 %"
+    return f"{100 * share:.1f} %" if share >= 0.01 else f"{100 * share:.2f} %"

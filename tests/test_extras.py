@@ -1,0 +1,70 @@
+"""What is not installed is asked for by the name of its extra, and the lists of packages agree with each other."""
+
+import re
+import sys
+import tomllib
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from linmed import cli
+from linmed.environments import Classification
+from linmed.experiments import pool
+from linmed.ope.arguments import executor
+from linmed.serve.database import Database
+
+ROOT = Path(__file__).parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
+FOR_CONTRIBUTORS = {"dev", "docs", "all"}
+
+
+@pytest.mark.parametrize(
+    ("package", "extra", "use"),
+    [
+        ("psycopg", "postgres", lambda: Database("postgresql://user@127.0.0.1/name")),
+        ("sklearn.datasets", "data", lambda: Classification("digits")),
+        ("usearch", "catalogue", lambda: import_module("linmed.features.usearch")),
+        ("distributed", "cluster", lambda: executor("127.0.0.1:1").__enter__()),
+        ("distributed", "cluster", lambda: next(pool._on_cluster("127.0.0.1:1"))),
+    ],
+)
+def test_a_missing_package_is_asked_for_by_its_extra(
+    monkeypatch: pytest.MonkeyPatch, package: str, extra: str, use: Callable[[], object]
+) -> None:
+    for loaded in [name for name in sys.modules if name.startswith((f"{package}.", "linmed.features.usearch"))]:
+        monkeypatch.delitem(sys.modules, loaded)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(Exception, match=rf"pip install 'linmed\[{extra}\]'$"):
+        use()
+
+
+def test_a_server_on_postgresql_without_its_extra_says_so_and_does_not_start(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    assert cli.main(["serve", "--database", "postgresql://user@127.0.0.1/name", "--check"]) == 2
+    expected = "linmed serve: a postgresql database needs psycopg: pip install 'linmed[postgres]'\n"
+    assert capsys.readouterr().err == expected
+
+
+def test_every_extra_that_is_named_exists() -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "deploy").iterdir()]
+    texts = [file.read_text(encoding="utf-8") for file in [*pages, *(ROOT / "src").rglob("*.py")]]
+    named = {name for text in texts for found in re.findall(r"linmed\[([\w,]+)\]", text) for name in found.split(",")}
+    assert {"catalogue", "cluster", "data", "postgres", "serve"} <= named <= EXTRAS.keys()
+
+
+def test_all_is_every_extra_for_users() -> None:
+    (whole,) = EXTRAS["all"]
+    assert whole == f"linmed[{','.join(sorted(EXTRAS.keys() - FOR_CONTRIBUTORS))}]"
+
+
+def test_every_dependency_is_explained() -> None:
+    page = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8")
+    explained = {name for row in re.findall(r"^\| ([\w, -]+) \|", page, re.M) for name in row.split(", ")}
+    for text in [*PROJECT["dependencies"], *(text for extra in EXTRAS.values() for text in extra)]:
+        name = re.split(r"[\[<>=; ]", text)[0]
+        assert name in {*explained, "linmed"}, name
