@@ -123,7 +123,7 @@ class Agent:
         self.log_arms = checks.flag("log_arms", log_arms)
         self._lock = threading.RLock()
         self._bits = streams.bits(seed, "agent")
-        self._route(index, None)
+        self._route(index, ())
         self._starts: list[Any] = []  # the stream before each block
         self._used = 0  # rows of _noise that decisions have used up
         self._run = secrets.token_hex(4)
@@ -423,6 +423,11 @@ class Agent:
         return None if self._offers is None else self._offers.features
 
     @property
+    def routes(self) -> Routes | None:
+        """By which it decides among its catalogue, where the policy is `CatalogueMED`."""
+        return self._routes
+
+    @property
     def items(self) -> tuple[str | int, ...]:
         """The ids of the items that are there, in the order of `arms` and `probabilities`."""
         with self._lock:
@@ -552,6 +557,7 @@ class Agent:
             # Before the catalogue, in which others may put items meanwhile: it has all items of the coreset.
             if self._routes is not None and self._routes.found is not None:
                 meta["coreset"] = self._routes.found.to_dict()
+                meta["coresets"] = [one.to_dict() for one in self._routes.earlier]
             if self._offers is not None:
                 meta["offers"], offered = self._offers.to_dict()
             arrays = {f"state_{name}": array for name, array in self.state.copy().arrays().items()}
@@ -602,7 +608,8 @@ class Agent:
                 agent._offers = Offers.from_dict(meta["offers"], own, agent.policy)
                 if agent._offers.dim != agent.dim:
                     raise ValueError(f"a map of {agent._offers.dim} features for dim={agent.dim}")
-            agent._route(index, Coreset.from_dict(meta["coreset"]) if "coreset" in meta else None)
+            known = [*meta.get("coresets", ()), *([meta["coreset"]] if "coreset" in meta else ())]
+            agent._route(index, [Coreset.from_dict(one) for one in known])
             pending = checks.for_kernels(arrays.pop("pending"))
             if pending.shape != (len(meta["pending"]), agent.dim) or not all_within(pending, checks.LARGEST):
                 raise ValueError(f"pending decisions of shape {pending.shape}")
@@ -660,12 +667,13 @@ class Agent:
         with self._lock:
             return own.offer(context, items)
 
-    def _route(self, index: Index | None, coreset: Coreset | None) -> None:
+    def _route(self, index: Index | None, coresets: Sequence[Coreset]) -> None:
         """Have the catalogue's decisions made by route where the policy knows how, and no noise drawn yet."""
         self._routes: Routes | None = None
         size, offered = self.policy.noise_size(self.dim), self._offers
         if isinstance(self.policy, CatalogueMED) and offered is not None:
-            self._routes = Routes(self.policy, offered.catalogue, index, offered.lift, coreset)
+            self._routes = Routes(self.policy, offered.catalogue, index, offered.lift, *coresets[-1:])
+            self._routes.earlier = list(coresets[:-1])
             size = UNIFORMS
         elif index is not None:
             raise checks.BadValue("index", "index goes with CatalogueMED and a catalogue: else leave it out")
@@ -675,7 +683,7 @@ class Agent:
         """How probable every item of the catalogue is in a context, by route."""
         assert self._routes is not None
         assert self._offers is not None
-        return self._routes.law(self.state, self._offers.encoded(context)[0])
+        return self._routes.law(self.state, self._offers.encoded(context)[0][:-1])
 
     def _decide_by_route(self, contexts: Sequence[Any], moment: float | None) -> list[Decision]:
         """One item of the catalogue for each context, as n calls would choose them."""
@@ -688,9 +696,10 @@ class Agent:
             encoded = [own.encoded(context) for context in contexts]
             self._draw_ahead(len(contexts))
             noise = self._noise[self._used : self._used + len(contexts), 0]
-            made = by.decide_each(self.state, noise, [x for x, _ in encoded])
+            made = by.decide_each(self.state, noise, [x[:-1] for x, _ in encoded])
             return [
-                self._settle(routed(one), moment, seen) for one, (_, seen) in zip(made, encoded, strict=True)
+                self._settle(routed(one, x[:-1]), moment, seen)
+                for one, (x, seen) in zip(made, encoded, strict=True)
             ]
 
     def _catalogued(self, name: str, arms: Any) -> Offers:
@@ -721,7 +730,13 @@ class Agent:
         decision = Decision(identifier, taken.arm, chance, vector, law, taken.error, item, taken.fallback)
         if self.log is not None:
             # What a recorder of one's own need not know of is left out where it says nothing.
-            told: dict[str, Any] = {"time": moment, "fallback": taken.fallback}
+            told: dict[str, Any] = {
+                "time": moment,
+                "fallback": taken.fallback,
+                "best": taken.best,
+                "catalogue_version": taken.catalogue_version,
+                "context": taken.context,
+            }
             self.log.record(
                 identifier,
                 arm=taken.arm,

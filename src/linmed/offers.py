@@ -26,6 +26,8 @@ class Offer(NamedTuple):
     ids: Sequence[Id]  # (K,)
     seen: Seen | None
     """What becomes known by deciding."""
+    context: Floats | None
+    """The numbers of the context (dx,); None where the map reads none."""
 
 
 class Offers:
@@ -98,7 +100,8 @@ class Offers:
         if not ids:
             raise BadValue("catalogue", "catalogue is empty: no item can be played")
         extended, seen = self.encoded(context)
-        return Offer(spread * self._factors(extended), ids, seen)
+        told = extended[:-1] if len(extended) > 1 else None
+        return Offer(spread * self._factors(extended), ids, seen, told)
 
     @property
     def dim(self) -> int:
@@ -137,9 +140,9 @@ class Offers:
             context = {}
         return self._side.extended(context), self._numbers(context) if self._waiting else None
 
-    def lift(self, encoded: Floats) -> tuple[Floats, Floats]:
-        """What an arm is in the space of items, in an encoded context: see `Features.lift`."""
-        return self._products.lift(encoded[:-1])
+    def lift(self, encoded: Floats | None) -> tuple[Floats, Floats]:
+        """What an arm is in the space of items, in an encoded context (dx,): see `Features.lift`."""
+        return self._products.lift(np.empty(0) if encoded is None else encoded)
 
     def see(self, seen: Seen) -> bool:
         """Remember the numbers of a decision's context; True where a scale has become known by them."""

@@ -310,8 +310,11 @@ class Routes:
                 text = f"index must be an index such as linmed.features.Scan(), got {index!r}"
                 raise checks.BadType("index", text)
         self._coreset = coreset
+        self.earlier: list[Coreset] = []
+        """Coresets that were in use before, in order: the laws of earlier decisions stand on them."""
         self._nth: NthLive | None = None
         self._items: Items | None = None
+        self._past: tuple[Items, NthLive] | None = None  # what `law_at` was last asked for
 
     def follow(self) -> Items:
         """The catalogue as it is now; index and coreset are brought up to it."""
@@ -321,6 +324,8 @@ class Routes:
                 raise checks.BadValue("catalogue", "catalogue is empty: at least one item is needed")
             self.index.follow(items)
             if self._coreset is None or self._coreset.stale(items):
+                if self._coreset is not None:
+                    self.earlier.append(self._coreset)
                 self._coreset = find_coreset(items, self.index)
             self._nth = NthLive(items.live, items.count)
             self._items = items
@@ -356,6 +361,24 @@ class Routes:
             Law(self.policy, sight, items, int(one), np.union1d(core, [one]), nth)
             for sight, one in zip(sights, best, strict=True)
         ]
+
+    def law_at(self, version: int, best: int, state: Any, context: Any = None) -> Law | None:
+        """`law` as it was among an earlier version of the catalogue, when the index answered `best`.
+
+        No index is asked: what it said of â is given, and what it said of extremes is the coreset, the latest
+        that was made by then. None where catalogue or coreset are not known that far back.
+        """
+        core = next((one for one in reversed([*self.earlier, self.coreset]) if one.version <= version), None)
+        if core is None or not self.catalogue.since <= version <= self.catalogue.version:
+            return None
+        if self._past is None or self._past[0].version != version:
+            items = self.catalogue.at(version)
+            self._past = items, NthLive(items.live, items.count)
+        items, nth = self._past
+        if not (0 <= best < len(items.live) and items.live[best]):
+            raise checks.BadValue("best", f"best must be an item of version {version}, got place {best}")
+        places = np.union1d(core.places[items.live[core.places]], [best])
+        return Law(self.policy, self._see(state, *self._lifted(context)), items, best, places, nth)
 
     def decide(self, state: Any, noise: Floats, context: Any = None) -> Routed:
         """One decision.  noise (4,)."""

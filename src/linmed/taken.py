@@ -24,15 +24,22 @@ class Taken:
     arms: Floats | None = None
     item: Id | None = None
     fallback: bool | None = None
+    best: int | None = None
+    """The place of â, where it was a decision by route, …"""
+    catalogue_version: int | None = None
+    """… and among which catalogue."""
+    context: Floats | None = None  # (dx,) encoded
 
 
 def chosen(matrix: Floats, drawn: Drawn, offer: Offer | None) -> Taken:
     """One of the arms in a matrix."""
-    return Taken(*drawn, len(matrix), matrix, None if offer is None else offer.ids[drawn[0]])
+    if offer is None:
+        return Taken(*drawn, len(matrix), matrix)
+    return Taken(*drawn, len(matrix), matrix, offer.ids[drawn[0]], context=offer.context)
 
 
-def routed(made: Routed) -> Taken:
-    """One item of a catalogue."""
+def routed(made: Routed, context: Floats) -> Taken:
+    """One item of a catalogue, in an encoded context (dx,)."""
     place, chance, vector, items = made.place, made.log_probability, made.features, made.items
-    item = items.ids[place]
-    return Taken(place, chance, None, 0.0, vector, vector, items.count, None, item, made.fallback)
+    law = made.fallback, made.best, items.version, context if len(context) else None
+    return Taken(place, chance, None, 0.0, vector, vector, items.count, None, items.ids[place], *law)

@@ -1,5 +1,6 @@
 """Items that come, change and go; and readers who do not notice until they look."""
 
+import json
 import threading
 
 import numpy as np
@@ -212,3 +213,52 @@ def test_threads_read_what_others_change():
     assert wrong == []
     assert catalogue.version == 3 * 380
     assert catalogue.count == 20
+
+
+def test_every_version_is_remembered(tmp_path):
+    rng = np.random.default_rng(0)
+    catalogue, snapshots = Catalogue(range(6), rng.normal(size=(6, 2))), []
+
+    def row(name):
+        return {"id": name, "features": rng.normal(size=2).tolist()}
+
+    for step in range(60):
+        snapshots.append(catalogue.snapshot())
+        there = [name for name, live in zip(catalogue.ids, catalogue.live, strict=True) if live]
+        some = [there[i] for i in rng.choice(len(there), size=min(2, len(there) - 1), replace=False)]
+        if step % 3 == 0:
+            catalogue.add([row(f"new-{step}-{i}") for i in range(rng.integers(1, 4))])
+        elif step % 3 == 1:
+            catalogue.change([row(name) for name in some])
+        else:
+            catalogue.remove(some)
+    snapshots.append(catalogue.snapshot())
+    catalogue.save(tmp_path / "saved")
+    meta, arrays = catalogue.arrays()
+    again = Catalogue.from_arrays(json.loads(json.dumps(meta)), arrays)
+    for one in (catalogue, Catalogue.open(tmp_path / "saved"), again):
+        assert (one.since, one.version) == (0, 60)
+        for version, then in enumerate(snapshots):
+            found = one.at(version)
+            np.testing.assert_array_equal(found.matrix, then.matrix)
+            np.testing.assert_array_equal(found.live, then.live)
+            assert (found.count, found.version) == (then.count, version)
+            assert list(found.ids[: len(found.live)]) == list(then.ids[: len(then.live)])
+    with pytest.raises(BadValue, match=r"version must lie in 0\.\.60, got 61"):
+        catalogue.at(61)
+
+
+def test_a_catalogue_saved_without_its_history_has_its_last_version():
+    catalogue = Catalogue(range(3), np.eye(3))
+    catalogue.remove([0])
+    meta, arrays = catalogue.arrays()
+    old = {name: value for name, value in meta.items() if name != "history"}
+    again = Catalogue.from_arrays(old, arrays)
+    again.remove([1])
+    assert again.since == 1
+    assert again.at(1).live.tolist() == [False, True, True]
+    with pytest.raises(BadValue, match=r"version must lie in 1\.\.2, got 0"):
+        again.at(0)
+    for grown, gone in (([[0, 3]], []), ([[0, 3]], [[2, 0]]), ([], [[1, 0]]), ([[0, 2]], [[1, 0]])):
+        with pytest.raises(BadValue, match="history must"):
+            Catalogue.from_arrays({**meta, "history": {"grown": grown, "gone": gone}}, arrays)

@@ -152,3 +152,41 @@ def test_formats_that_have_no_place_for_them_say_so(tmp_path):
     with pytest.raises(ValueError, match=r"no place for a decision without a probability.*: row 0"):
         log.to_dsjson(tmp_path / "log.json")
     assert not (tmp_path / "log.json").exists()
+
+
+def test_what_the_law_of_a_decision_depended_on_is_written(tmp_path):
+    with LogWriter(tmp_path / "log") as writer:
+        writer.record("a", arm=3, arm_count=9, log_probability=None, fallback=True, best=3,
+                      catalogue_version=4, context=[0.5, -1.0])  # fmt: skip
+        writer.record("b", arm=3, arm_count=9, log_probability=-1.0, fallback=False)
+    log = DecisionLog.open(tmp_path / "log")
+    table = log.table(["best", "catalogue_version", "context"]).to_pylist()
+    assert table[0] == {"best": 3, "catalogue_version": 4, "context": [0.5, -1.0]}
+    assert table[1] == {"best": None, "catalogue_version": None, "context": None}
+    assert log.save(tmp_path / "saved").table().equals(log.table())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "match"),
+    [
+        ({"best": -1}, "best must lie in 0.."),
+        ({"catalogue_version": 1.5}, "catalogue_version must be a whole number"),
+        ({"context": [math.nan]}, "context"),
+        ({"context": [[1.0]]}, "context must have 1 axes"),
+    ],
+)
+def test_what_is_wrong_of_it_is_named(tmp_path, wrong, match):
+    with LogWriter(tmp_path / "log") as writer, pytest.raises((BadValue, BadType), match=match):
+        writer.record("a", arm=0, arm_count=2, log_probability=-1.0, fallback=False, **wrong)
+
+
+def test_columns_of_these_names_in_other_peoples_tables_are_theirs(tmp_path):
+    rows = {"arm": [0, 1], "probability": [0.5, 0.5], "reward": [1.0, 0.0]}
+    theirs = {"context": ["home", "away"], "best": [0.5, 0.7], "catalogue_version": ["v1", "v2"]}
+    log = DecisionLog.from_table({**rows, **theirs})
+    assert {name: log.table()[name].to_pylist() for name in theirs} == theirs
+    assert len(log.where(context="home")) == 1
+    file = tmp_path / "log.csv"
+    file.write_text("arm,probability,reward,context,best\n0,0.5,1,home,x\n1,0.5,0,away,\n")
+    table = DecisionLog.from_csv(file).table()
+    assert (table["context"].to_pylist(), table["best"].to_pylist()) == (["home", "away"], ["x", None])

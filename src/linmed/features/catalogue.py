@@ -17,6 +17,7 @@ from linmed.checks import LARGEST, BadType, BadValue, Bools
 from linmed.features.columns import Category, Vector
 from linmed.features.features import Features
 from linmed.features.guess import guessed
+from linmed.features.history import History
 from linmed.features.tables import Table, table
 from linmed.files import write_atomically
 
@@ -107,6 +108,7 @@ class Catalogue:
         self._lock = threading.RLock()
         self._origin = object()
         self._items = Items(self._names, own, np.ones(len(own), dtype=bool), len(own), 0, self._origin)
+        self._history = History(self._items.live, 0)
 
     @classmethod
     def from_table(cls, items: Any, id: str = "item_id", features: Features | None = None) -> "Catalogue":
@@ -180,6 +182,23 @@ class Catalogue:
         """
         return self._items
 
+    @property
+    def since(self) -> int:
+        """The first version that is remembered: 0, but for a catalogue saved before versions were."""
+        return self._history.since
+
+    def at(self, version: int) -> Items:
+        """All of it as it was in an earlier version."""
+        with self._lock:
+            items = self._items
+            if not self.since <= checks.whole("version", version, at_least=0) <= items.version:
+                text = f"version must lie in {self.since}..{items.version}, got {version!r}"
+                raise BadValue("version", text)
+            if version == items.version:
+                return items
+            live = self._history.live(version)
+        return Items(items.ids, items.matrix[: len(live)], live, int(live.sum()), version, self._origin)
+
     def __len__(self) -> int:
         return self.count
 
@@ -214,7 +233,7 @@ class Catalogue:
                 row = self._row(name)
                 if row is not None and self._items.live[row]:
                     raise BadValue("items", f"item {name!r} is already in the catalogue; use change")
-            self._append(names, encoded, self._items.live.copy())
+            self._append(names, encoded, [])
 
     def change(self, items: Any) -> None:
         """New features for one item that is there (a row with its id) or for several (a table).
@@ -229,9 +248,7 @@ class Catalogue:
         """
         names, encoded = self._read(items, whole=True)
         with self._lock:
-            live = self._items.live.copy()
-            live[[self.place(name) for name in names]] = False
-            self._append(names, encoded, live)
+            self._append(names, encoded, [self.place(name) for name in names])
 
     def remove(self, ids: Any) -> None:
         """Take one item out, or several. Rewards of decisions in which they were played still count."""
@@ -239,9 +256,8 @@ class Catalogue:
         if not single and not hasattr(ids, "__iter__"):
             raise BadType("ids", f"ids must be an id or a list of ids, got {ids!r}")
         with self._lock:
-            live = self._items.live.copy()
-            live[[self.place(name) for name in ([ids] if single else list(ids))]] = False
-            self._commit(self._items.matrix, live)
+            gone = [self.place(name) for name in ([ids] if single else list(ids))]
+            self._commit(self._items.matrix, self._items.live.copy(), gone)
 
     def _read(self, items: Any, whole: bool = False) -> tuple[list[Id], Matrix]:
         """Ids and numbers of one row or of a table."""
@@ -268,7 +284,8 @@ class Catalogue:
         row = int(text) if text.isascii() and text.isdigit() and len(text) < 19 else -1
         return row if 0 <= row < len(self._names) and str(row) == text else None
 
-    def _append(self, names: list[Id], encoded: Matrix, live: Bools) -> None:
+    def _append(self, names: list[Id], encoded: Matrix, gone: list[int]) -> None:
+        live = self._items.live
         used, more = len(live), len(names)
         if more == 0:
             return
@@ -283,12 +300,14 @@ class Catalogue:
         self._buffer[used : used + more] = encoded
         self._names.extend(names)
         self._rows.update((str(name), used + i) for i, name in enumerate(names))
-        self._commit(self._buffer[: used + more], np.append(live, np.ones(more, dtype=bool)))
+        self._commit(self._buffer[: used + more], np.append(live, np.ones(more, dtype=bool)), gone)
 
-    def _commit(self, matrix: Matrix, live: Bools) -> None:
+    def _commit(self, matrix: Matrix, live: Bools, gone: list[int]) -> None:
+        live[gone] = False
         live.flags.writeable = False
         version = self._items.version + 1
         self._items = Items(self._names, matrix, live, int(live.sum()), version, self._origin)
+        self._history.add(version, len(live), gone)
 
     def arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Everything as JSON and arrays: what `from_arrays` takes.
@@ -301,12 +320,14 @@ class Catalogue:
         with self._lock:
             items, counted = self._items, isinstance(self._names, range)
             names = len(items.live) if counted else list(items.ids[: len(items.live)])
+            history = self._history.to_dict()
         meta = {
             "format": FORMAT,
             "id": self.id,
             "version": items.version,
             "features": self._features.to_dict(),
             "ids": names,
+            "history": history,
         }
         return meta, {"matrix": items.matrix, "live": items.live}
 
@@ -330,6 +351,7 @@ class Catalogue:
         live.flags.writeable = False
         version = checks.whole("version", meta["version"], at_least=0)
         made._items = Items(made._names, made._buffer, live, int(live.sum()), version, made._origin)
+        made._history = History.from_dict(meta.get("history"), live, version)
         return made
 
     def save(self, path: str | os.PathLike[str]) -> None:

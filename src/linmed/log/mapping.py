@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from linmed import checks
 from linmed.checks import Floats
-from linmed.log.schema import SCHEMA, lists
+from linmed.log.schema import OF_CATALOGUE, SCHEMA, lists
 from linmed.log.source import quoted
 from linmed.log.values import expected, is_named, read_as
 
@@ -200,8 +200,11 @@ def plan(
     _check(columns, schema.names, whose)
     parts: dict[str, Part] = {}
     named: str | None = None
+    have = [name for name in OF_CATALOGUE if name in schema.names and name not in columns]
+    other = {name for name in have if not _alike(schema, name)}
+    own = {name for name in schema.names if name not in other}
     for log in SCHEMA:
-        given = columns.get(log.name, log.name if log.name in schema.names else None)
+        given = columns.get(log.name, log.name if log.name in own else None)
         if given is None:
             continue
         if isinstance(given, str) and len(schema.get_all_field_indices(given)) > 1:
@@ -228,11 +231,17 @@ def plan(
             if "arm_count" in parts:
                 break
     for name in schema.names:
-        if name not in used and name not in SCHEMA.names:
+        if name not in used and (name in other or name not in SCHEMA.names):
             kind = schema.field(name).type
             kind = pa.string() if pa.types.is_null(kind) else kind
             parts[name] = Extra((name,), name, kind) if infer else Same((name,))
     return Plan(parts, named, "arm_count" in parts, tuple(schema.names))
+
+
+def _alike(schema: pa.Schema, name: str) -> bool:
+    """Whether a column has the type that the log's own of that name has; one that is there twice has not."""
+    place = schema.get_field_index(name)
+    return place >= 0 and bool(schema.field(place).type == SCHEMA.field(name).type)
 
 
 def _listed(kind: pa.DataType) -> bool:

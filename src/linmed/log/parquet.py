@@ -68,8 +68,9 @@ class ParquetSource:
         files = self.files
         first = _schema(files[0])
         if len(files) > 1 and (lacking := LATER.difference(first.names)):
-            for name in lacking.intersection(_schema(files[-1]).names):
-                first = first.append(SCHEMA.field(name))
+            last = lacking.intersection(_schema(files[-1]).names)
+            for field in (field for field in SCHEMA if field.name in last):
+                first = first.append(field)
         return first
 
     @property

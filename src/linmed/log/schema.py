@@ -27,6 +27,9 @@ _COLUMNS = (
     ("probability", pa.float64(), "Of that arm, by any route but the fallback; null on fallback rows."),
     ("log_probability", pa.float64(), "Its logarithm, which stays exact where it is tiny."),
     ("fallback", pa.bool_(), "Whether a catalogue's best item was played for one not accepted. Optional."),
+    ("best", pa.int64(), "Place of a catalogue's best item, which a fallback plays. Optional."),
+    ("catalogue_version", pa.int64(), "Of the catalogue that was decided among. Optional."),
+    ("context", pa.list_(pa.float64()), "Encoded, as a map made arms of it (dx,). Optional."),
     ("probabilities", pa.list_(pa.float64()), "Of every arm (K,). Optional."),
     ("arms", pa.list_(pa.list_(pa.float64())), "Every arm's features (K, d). Optional."),
     ("reward", pa.float64(), "What came back; null until it arrives."),
@@ -35,7 +38,10 @@ _COLUMNS = (
 SCHEMA = pa.schema([(name, kind) for name, kind, _ in _COLUMNS])
 MEANING = {name: meaning for name, _, meaning in _COLUMNS}
 """What each column of SCHEMA holds, for readers of the manual."""
-LATER = frozenset({"fallback"})
+OF_CATALOGUE = ("best", "catalogue_version", "context")
+"""Columns that tell, with the state, the law of a decision among a catalogue. In somebody else's file a
+column of such a name may be anything: it is one of these only where it has their type."""
+LATER = frozenset({"fallback", *OF_CATALOGUE})
 """Columns that the schema has got since there were logs: a file without one has nothing in it."""
 REWARDS = pa.schema(
     [

@@ -67,6 +67,9 @@ class Recorder(Protocol):
         arms: Floats | None = None,
         arm_id: object = None,
         fallback: bool | None = None,
+        best: int | None = None,
+        catalogue_version: int | None = None,
+        context: Floats | None = None,
         policy: str | None = None,
         version: int | None = None,
         time: datetime | float | None = None,
@@ -145,6 +148,9 @@ class LogWriter:
         arms: Floats | None = None,
         arm_id: object = None,
         fallback: bool | None = None,
+        best: int | None = None,
+        catalogue_version: int | None = None,
+        context: Floats | None = None,
         policy: str | None = None,
         version: int | None = None,
         time: datetime | float | None = None,
@@ -155,7 +161,9 @@ class LogWriter:
         best item known was played instead. Then `log_probability` is None: only a pass over all items would
         tell it. Where `fallback` is False it is that of the item by any route but the fallback. `arm` is the
         item's place, `arm_id` its id and `arm_count` the number of items that could be played; where items
-        were taken out of the catalogue a place may be larger.
+        were taken out of the catalogue a place may be larger. `best` is the place of the best item known,
+        `catalogue_version` that of the catalogue, `context` the encoded context in which arms were made of
+        items (dx,): with them `linmed.ope.complete` can say how probable a fallback was.
         """
         identifier = text("decision_id", decision_id)
         if fallback is not None and type(fallback) is not bool:
@@ -170,6 +178,7 @@ class LogWriter:
                 + ("; only an item's place in a catalogue, where fallback is given, may be larger" * listed),
             )
         own = None if features is None else finite("features", features, 1)
+        seen = None if context is None else finite("context", context, 1)
         sets = None if arms is None else finite("arms", arms, 2)
         if sets is not None and (len(sets) != arm_count or not sets.size):
             raise checks.BadValue(
@@ -191,12 +200,17 @@ class LogWriter:
             "probability": probability,
             "log_probability": log_probability,
             "fallback": fallback,
+            "best": None if best is None else int64("best", best, 0),
+            "catalogue_version": None
+            if catalogue_version is None
+            else int64("catalogue_version", catalogue_version, 0),
+            "context": seen,
             "probabilities": every,
             "arms": sets,
             "reward": None,
             "reward_time": None,
         }
-        size = ROW_BYTES + sum(array.nbytes for array in (own, every, sets) if array is not None)
+        size = ROW_BYTES + sum(array.nbytes for array in (own, seen, every, sets) if array is not None)
         if size > 8 * MOST_NUMBERS:
             raise ValueError(f"a decision of {size} bytes is too large for a log: leave out its arms")
         with self._lock:

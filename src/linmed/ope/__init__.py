@@ -3,7 +3,7 @@
 from linmed.log import DecisionLog
 from linmed.ope.choose import Choice, choose
 from linmed.ope.compare import compare
-from linmed.ope.complete import Relearned, by_routes, complete
+from linmed.ope.complete import complete
 from linmed.ope.diagnostics import Diagnosis, calibration, diagnose
 from linmed.ope.drift import LogDrift, drift
 from linmed.ope.estimators import (
@@ -30,6 +30,7 @@ from linmed.ope.learn import learn_from
 from linmed.ope.naming import as_target
 from linmed.ope.plot import plot_sequences
 from linmed.ope.regression import Logistic, Refitted, Ridge
+from linmed.ope.relearned import Relearned, by_routes, relearned
 from linmed.ope.replay import Replay, ReplayResult
 from linmed.ope.targets import Frozen, Target
 from linmed.ope.verdict import Arms, LogVerdict, verdict
@@ -78,6 +79,7 @@ __all__ = [
     "ipw",
     "learn_from",
     "plot_sequences",
+    "relearned",
     "sequence",
     "snipw",
     "verdict",

@@ -10,17 +10,21 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
+
 from linmed import checks
 from linmed.agent import Agent
 from linmed.log import DecisionLog, parse_columns
 from linmed.log.csv_files import csv_schema, csv_source
 from linmed.log.mapped import parquet_source
+from linmed.ope.complete import complete
 from linmed.ope.intervals import OPEWarning
 from linmed.ope.naming import as_target
 from linmed.ope.request import CONFIDENCE
 from linmed.ope.targets import Target
 from linmed.policies.base import Policy
 from linmed.policies.legends import policy_makers
+from linmed.progress import Bar
 from linmed.registry import parse
 
 FORMATS = ("parquet", "csv", "open-bandit", "dsjson", "vw")
@@ -33,6 +37,8 @@ COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
 OPEN_BANDIT = {"timestamp", "item_id", "position", "click"}
 """Columns by which a CSV file is known as one of the Open Bandit Dataset."""
 UNITS = {"": 1.0, **checks.UNITS}
+COMPLETED = 256
+"""Decisions that are completed before the bar moves."""
 
 
 def add_log(parser: argparse.ArgumentParser) -> None:
@@ -48,6 +54,15 @@ def add_log(parser: argparse.ArgumentParser) -> None:
     add("--distinct", action="store_true", help="of decisions that stand in LOG twice, the first counts")
     add("--arms", type=int, help="number of arms, where the log does not say")
     add("--skip-malformed", action="store_true", help="count unreadable lines instead of stopping")
+
+
+def add_complete(parser: argparse.ArgumentParser) -> None:
+    """Add what a command that weighs decisions takes: who can say how probable fallbacks were."""
+    parser.add_argument(
+        "--complete", metavar="AGENT",
+        help="the saved agent of CatalogueMED that wrote LOG: it learns LOG again, and with a pass over its "
+        "catalogue for each decision fallbacks have a weight too",
+    )  # fmt: skip
 
 
 def add_question(parser: argparse.ArgumentParser, guarded: bool = True) -> None:
@@ -105,7 +120,9 @@ def options(args: argparse.Namespace) -> dict[str, Any]:
 
 def conditions(args: argparse.Namespace, rewards: Sequence[float] | None) -> dict[str, str]:
     """The same in words, for a report."""
-    said = {} if rewards is None else {"rewards": f"in [{rewards[0]:g}, {rewards[1]:g}]"}
+    said = {"completed": args.completed} if getattr(args, "completed", None) else {}
+    if rewards is not None:
+        said["rewards"] = f"in [{rewards[0]:g}, {rewards[1]:g}]"
     if args.missing is not None:
         said["missing"] = str(args.missing)
     if args.mature is not None:
@@ -123,10 +140,30 @@ def given_log(args: argparse.Namespace, groups: str | None = None) -> DecisionLo
     delimiter = {"tab": "\t", "\\t": "\t"}.get(args.delimiter, args.delimiter)
     log = open_log(args.log, args.format, args.arms, errors, args.columns, groups, delimiter)
     if args.distinct:
-        return log.distinct()
-    if (repeated := log.duplicates()) is not None:
+        log = log.distinct()
+    elif (repeated := log.duplicates()) is not None:
         raise ValueError(f"{log.name}: {repeated}. --distinct counts the first of each")
+    if getattr(args, "complete", None) is not None:
+        log, args.completed = completed(log, args.complete, args.progress)
     return log
+
+
+def completed(log: DecisionLog, path: str, progress: bool = False) -> tuple[DecisionLog, str]:
+    """`log` completed by the agent saved at `path`, and how much of it in words; refused where it is none."""
+    done = complete(log, saved_agent(path, "--complete"))
+    before = sum(pc.sum(batch.column(0)).as_py() or 0 for batch in log.batches(["fallback"]))
+    left = rows = 0
+    with Bar(progress, "decisions", "completing") as bar:
+        for batch in done.batches(["fallback"], COMPLETED):
+            left += pc.sum(batch.column(0)).as_py() or 0
+            bar.reach(rows := rows + batch.num_rows)
+    if left == before:
+        why = f"has {left:,} fallbacks, all decided among catalogues that the agent does not know"
+        raise ValueError(f"--complete {path}: {log.name} {('has no fallbacks', why)[left > 0]}")
+    words = f"by {path}: {before - left:,} of {before:,} fallbacks have a weight"
+    if left:
+        words += ", the others were decided among a catalogue that it does not know"
+    return done, words
 
 
 def open_log(
@@ -203,10 +240,15 @@ def parse_target(text: str) -> Target:
 
 def _agent(text: str) -> Agent:
     """The agent in agent:FILE."""
-    place = Path(text.removeprefix("agent:").strip())
+    return saved_agent(text.removeprefix("agent:").strip(), f"target {text!r}")
+
+
+def saved_agent(path: str, who: str) -> Agent:
+    """The agent at `path`, which `who` names."""
+    place = Path(path)
     if not place.is_file():
         there = "is a directory" if place.is_dir() else "does not exist"
-        raise ValueError(f"target {text!r} must name a file that agent.save wrote; {str(place)!r} {there}")
+        raise ValueError(f"{who} must name a file that agent.save wrote; {str(place)!r} {there}")
     return Agent.load(place)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from linmed.ope.arguments import (
+    add_complete,
     add_log,
     add_output,
     add_question,
@@ -38,6 +39,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         "that are surely not the best are dropped. One may ask as often as one likes.",
     )
     add_log(parser)
+    add_complete(parser)
     add = parser.add_argument
     add(
         "--candidate", action="append", dest="candidates", metavar="CANDIDATE", required=True,

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from linmed.ope.arguments import (
+    add_complete,
     add_log,
     add_output,
     add_question,
@@ -49,6 +50,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         description="What would other policies have earned on the decisions of LOG, and how sure are we?",
     )
     add_log(parser)
+    add_complete(parser)
     add = parser.add_argument
     add(
         "--target", action="append", dest="targets", metavar="TARGET",

@@ -15,7 +15,7 @@ accepted rows of â kept theirs, E w would be 1 + π(â) P(fallback)/p(â). Ther
 get what the law says, and what it says must be what was logged wherever the item was not â.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -23,14 +23,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from linmed import checks
-from linmed.checks import BadType, BadValue, Floats, Ints
+from linmed.agent import Agent
+from linmed.checks import BadType, BadValue, Floats
 from linmed.log import SUM_ERROR, DecisionLog, Malformed
 from linmed.log.views import View
+from linmed.ope.relearned import Whole, relearned
 from linmed.ope.request import Log, as_log
 from linmed.ope.rounds import require
-from linmed.policies.base import Policy, State
-from linmed.routes import Routes
 
 SAME = 1e-6
 """Share of itself by which a probability that was computed again may differ from the one that was logged."""
@@ -43,16 +42,22 @@ class Laws(Protocol):
     besides the state; `probabilities_of` takes them by these names.
     """
 
-    def probabilities_of(self, version: int, /, **columns: Any) -> Floats:
-        """Every item's probability by all routes, by its place, after so many rewards."""
+    def probabilities_of(self, version: int, /, **columns: Any) -> Floats | Whole | None:
+        """Every item's probability by all routes, by its place, after so many rewards.
+
+        A `Whole` is compared with every row, an array with all but those of the best item. None where it is
+        not known, which must not depend on what was played: such decisions stay as they were logged.
+        """
 
 
-def complete(log: Log, laws: Laws) -> DecisionLog:
+def complete(log: Log, laws: Laws | Agent) -> DecisionLog:
     """`log` with every decision's probability by all routes, so that fallbacks have a weight.
 
-    `laws.probabilities_of(version)` is asked once for each run of decisions at one `version`. For accepted
-    items other than the best it must give what was logged: a law that does not is refused with the row.
-    Decisions of no catalogue stay as they are. The completed log is a view; `save` writes it.
+    `laws` may be the agent that wrote the log (see `relearned`), or anybody who knows how probable every item
+    was: `laws.probabilities_of(version)` is asked once for each run of decisions at one `version`. For
+    accepted items it must give what was logged: a law that does not is refused with the row.
+    Decisions of no catalogue stay as they are. The completed log is a view, which asks for each law once;
+    `save` writes it.
 
     >>> import numpy as np
     >>> from linmed.ope import DecisionLog, complete
@@ -66,20 +71,21 @@ def complete(log: Log, laws: Laws) -> DecisionLog:
     [0.2, 0.7]
     """
     log = as_log(log)
+    if isinstance(laws, Agent):
+        laws = relearned(log, laws)
     if not callable(getattr(laws, "probabilities_of", None)):
         raise BadType("laws", f"laws must have probabilities_of(version), got {laws!r}")
     columns = tuple(getattr(laws, "columns", ()))
     require(log, ["version", "fallback", *columns], "completing", "log")
-    return DecisionLog(_Completed(log.source, laws, columns, log.name), f"{log.name}, completed")
+    return DecisionLog(_Completed(log.source, columns, _Asked(laws, log.name)), f"{log.name}, completed")
 
 
 @dataclass(frozen=True)
 class _Completed(View):
     """The source with other probabilities."""
 
-    laws: Laws
     needs: tuple[str, ...]
-    name: str
+    asked: "_Asked"
 
     def read(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Iterator[pa.RecordBatch]:
         """The rows of the source; asks for laws only where a probability is wanted."""
@@ -87,156 +93,91 @@ class _Completed(View):
             yield from self.source.read(columns, rows, malformed)
             return
         wanted = dict.fromkeys([*columns, "arm", "version", "probability", "fallback", *self.needs])
-        start, asked = 0, _Asked(self.laws, self.name)
+        start = 0
         for batch in self.source.read(list(wanted), rows, malformed):
-            chance = asked.completed(batch, self.needs, start)
+            chance = self.asked.completed(batch, self.needs, start)
             start += batch.num_rows
-            made = {
-                "probability": chance,
-                "log_probability": pc.ln(chance),
-                "fallback": pc.and_(batch.column("fallback"), False),
-            }
+            made = {"probability": chance, "fallback": pc.and_(batch.column("fallback"), chance.is_null())}
+            if "log_probability" in columns:
+                same = pc.equal(chance, batch.column("probability")).fill_null(False)
+                made["log_probability"] = pc.if_else(same, batch.column("log_probability"), pc.ln(chance))
             arrays = [made[name] if name in made else batch.column(name) for name in columns]
             yield pa.RecordBatch.from_arrays(arrays, list(columns))
 
 
 class _Asked:
-    """The laws during one reading; the last is kept, since decisions come in the order of their versions."""
+    """The laws during a reading, and what they said of the rows that were read.
+
+    The last law is kept, since decisions come in the order of their versions; and every row's probability,
+    since a law is a pass over all items and a log is read several times.
+    """
 
     def __init__(self, laws: Laws, name: str):
         self._laws, self._name = laws, name
         self._key: Any = None
-        self._law = np.empty(0)
+        self._law: Floats | None = None
         self._best: int | None = None
+        self._accepted: float | None = None
+        self._known: list[float | None] = []
 
     def completed(self, batch: pa.RecordBatch, needs: Sequence[str], start: int) -> pa.Array:
         """The column `probability` of a batch whose first row is row `start`."""
-        route, told = batch.column("fallback"), batch.column("probability")
-        routed = route.is_valid().to_numpy(zero_copy_only=False)
-        fallback = route.fill_null(False).to_numpy(zero_copy_only=False)
-        chance = told.fill_null(0.0).to_numpy(zero_copy_only=False).copy()
+        end = start + batch.num_rows
+        if len(self._known) < end:
+            done = len(self._known) - start  # rows before `start` were all read
+            self._known += self._chances(batch.slice(done), needs, start + done)
+        return pa.array(self._known[start:end], pa.float64())
+
+    def _chances(self, batch: pa.RecordBatch, needs: Sequence[str], start: int) -> list[float | None]:
+        """The same of rows that were not read before."""
+        chance: list[float | None] = batch.column("probability").to_pylist()
+        fallback = batch.column("fallback").to_pylist()
         arm, version = batch.column("arm").to_pylist(), batch.column("version").to_pylist()
         columns = [batch.column(name).to_pylist() for name in needs]
-        for row in np.flatnonzero(routed).tolist():
+        for row, route in enumerate(fallback):
+            if route is None:
+                continue
             where = f"row {start + row} of {self._name}"
             if version[row] is None or arm[row] is None:
                 raise BadValue("log", f"{where} has no version or no arm, by which its law would be known")
             self._ask(version[row], {name: column[row] for name, column in zip(needs, columns, strict=True)})
-            chance[row] = self._chance(arm[row], None if fallback[row] else float(chance[row]), where)
-        known = routed | told.is_valid().to_numpy(zero_copy_only=False)
-        return pa.array(chance, mask=~known)
+            if self._law is not None:
+                chance[row] = self._chance(arm[row], None if route else chance[row], where)
+        return chance
 
     def _ask(self, version: int, given: dict[str, Any]) -> None:
         key = version, given
         if self._key == key:
             return
-        law = np.asarray(self._laws.probabilities_of(version, **given), dtype=np.float64)
+        found = self._laws.probabilities_of(version, **given)
+        law, self._best, self._accepted = found if isinstance(found, Whole) else (found, None, None)
+        self._key, self._law = key, None
+        if law is None:
+            return
+        law = np.asarray(law, dtype=np.float64)
         if law.ndim != 1 or not (law >= 0.0).all() or not abs(law.sum() - 1.0) <= SUM_ERROR:
             raise BadValue(
                 "laws",
                 "probabilities_of must give every item's probability, non-negative and with the sum one: at "
                 f"version {version} it gave an array of shape {law.shape} with the sum {float(law.sum()):g}",
             )
-        self._key, self._law, self._best = key, law, None
+        self._law = law
 
     def _chance(self, arm: int, logged: float | None, where: str) -> float:
         """The probability by all routes: of the best item more than was logged, of others the same."""
+        assert self._law is not None
         p = float(self._law[arm]) if 0 <= arm < self._law.size else 0.0
-        if logged is None or abs(p - logged) > SAME * logged:
-            self._best = arm if self._best is None else self._best
-            if p <= (logged or 0.0) or arm != self._best:
+        told = self._accepted if arm == self._best and self._accepted is not None else p
+        if logged is None or abs(told - logged) > SAME * logged:
+            if self._accepted is None:
+                self._best = arm if self._best is None else self._best
+            known = self._accepted is not None and logged is not None
+            if p <= (logged or 0.0) or arm != self._best or known:
                 said = "was a fallback" if logged is None else f"was logged with {logged:g}"
                 other = "" if arm == self._best else f", and item {self._best} is the best one there"
                 raise BadValue(
                     "laws",
                     f"laws must be those of the policy that wrote the log: item {arm} in {where} {said}, and "
-                    f"by its law has the probability {p:g}{other}",
+                    f"by its law has the probability {told:g}{other}",
                 )
         return p
-
-
-def by_routes(routes: Routes) -> Callable[..., Floats]:
-    """The law that `Relearned` asks of decisions by these routes, in a context if there is one.
-
-    >>> from linmed.features import Catalogue
-    >>> from linmed.ope import by_routes
-    >>> from linmed.policies import CatalogueMED
-    >>> from linmed.routes import Routes
-    >>> policy, items = CatalogueMED(), Catalogue(["a", "b", "c"], np.eye(3))
-    >>> law = by_routes(Routes(policy, items))
-    >>> law(policy.start(1, 3)).round(3)  # while nothing is known
-    array([0.933, 0.033, 0.033])
-    """
-
-    def law(state: State, context: Any = None) -> Floats:
-        found = routes.law(state, context)
-        every = np.exp(found.log_probabilities(np.arange(len(routes.catalogue.matrix))))
-        every[found.best] += 1.0 - every.sum()
-        return every
-
-    return law
-
-
-class Relearned:
-    """The laws of a policy that learned along a log, by letting it learn again, reward by reward.
-
-    `law(state)` gives every item's probability by all routes, or `law(state, **columns)` with `columns` of
-    the log; `by_routes(routes)` is the one of decisions among a catalogue. `state` is that before the first
-    decision, a new one unless given. Rewards are learned in the order in which they came (`reward_time`, else
-    the log's); `version` says how many a decision knew.
-
-    >>> from linmed.features import Catalogue
-    >>> from linmed.ope import DecisionLog, Relearned, by_routes
-    >>> from linmed.policies import CatalogueMED
-    >>> from linmed.routes import Routes
-    >>> rows = {"arm": [1, 0], "probability": [0.1, 0.9], "reward": [1.0, 0.0], "features": [[0, 1], [1, 0]]}
-    >>> policy, items = CatalogueMED(), Catalogue(["a", "b"], np.eye(2))
-    >>> laws = Relearned(DecisionLog.from_table(rows), policy, by_routes(Routes(policy, items)))
-    >>> laws.probabilities_of(0).round(3), laws.probabilities_of(2).round(3)  # item "b" has paid meanwhile
-    (array([0.95, 0.05]), array([0.049, 0.951]))
-    """
-
-    def __init__(
-        self,
-        log: Log,
-        policy: Policy,
-        law: Callable[..., Floats],
-        *,
-        state: State | None = None,
-        columns: Sequence[str] = (),
-    ):
-        log = as_log(log)
-        require(log, ["features"], "learning again", "log")
-        timed = ["reward_time"] if "reward_time" in log.columns else []
-        table = log.table(["features", "reward", *timed])
-        table = table.filter(pc.is_valid(table["reward"]))
-        if table["features"].null_count or not table.num_rows:
-            raise BadValue("log", f"{log.name} must have rewards, each with features, to be learned again")
-        order: Ints = np.arange(table.num_rows)
-        if timed and not table["reward_time"].null_count:
-            order = np.argsort(table["reward_time"].cast(pa.int64()).to_numpy(), kind="stable")
-        self.columns = tuple(columns)
-        self._policy, self._law = policy, law
-        self._features = checks.floats("features", table["features"].to_pylist())[order]
-        self._rewards: Floats = table["reward"].to_numpy()[order]
-        self._start = policy.start(1, self._features.shape[1]) if state is None else state.copy()
-        self._state, self._done = self._start.copy(), 0
-
-    def probabilities_of(self, version: int, /, **columns: Any) -> Floats:
-        """By the state after so many rewards."""
-        first = int(self._start.count[0])
-        number = version - first
-        if not 0 <= number <= len(self._rewards):
-            raise BadValue(
-                "version",
-                f"version {version} cannot be learned again: the policy began with {first} rewards, and the "
-                f"log has {len(self._rewards)}",
-            )
-        if number < self._done:  # the log is read again from its beginning
-            self._state, self._done = self._start.copy(), 0
-        if number > self._done:
-            some = slice(self._done, number)
-            vectors, rewards = (checks.for_kernels(one[some]) for one in (self._features, self._rewards))
-            self._policy.learn(self._state, vectors, rewards, np.zeros(len(rewards), dtype=np.int64))
-            self._done = number
-        return self._law(self._state, **columns)

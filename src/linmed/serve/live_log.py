@@ -34,6 +34,8 @@ _STORED = {  # what columns of the log are made from, where that is not the colu
     "probabilities": ("arm", "arm_count", "log_probability", "log_probabilities"),
     "features": ("features", "context"),
     "arms": ("arms", "catalogue", "offered", "context", "fallback"),
+    "best": ("best", "fallback"),
+    "catalogue_version": ("catalogue",),
 }
 
 
@@ -61,7 +63,10 @@ class LiveSource:
         }
         lacking = {name for name, absent in unknown.items() if self._some(absent)}
         if not self._some(decisions.c.fallback.is_not(None)):
-            lacking.add("fallback")
+            lacking |= {"fallback", "best"}
+        for name, stored in (("catalogue_version", "catalogue"), ("context", "context")):
+            if not self._some(decisions.c[stored].is_not(None)):
+                lacking.add(name)
         self.columns = [name for name in SCHEMA.names if name not in lacking]
         self._versions = functools.lru_cache(maxsize=16)(
             functools.partial(catalogue_at, self.connection, self.bandit.id)
@@ -137,6 +142,11 @@ class LiveSource:
             return pa.array([None if row.fallback else row.log_probability for row in rows], kind)
         if name == "features":
             return ragged([vector(store.played(row, self.bandit.joining)) for row in rows], nested=False)
+        if name == "context":
+            contexts = [None if row.context is None else unpack(row.context) for row in rows]
+            return ragged(contexts, nested=False)
+        if name == "best":  # among other arms than a catalogue's it is no place in one
+            return pa.array([None if row.fallback is None else row.best for row in rows], kind)
         if name == "probabilities":
             every = [log_probabilities(row._mapping) for row in rows]
             return ragged([None if one is None else np.exp(one) for one in every], nested=False)
