@@ -75,13 +75,13 @@ def verdict():
 
 def changes():
     """An agent whose world changes, and its log."""
-    rng, policy = np.random.default_rng(4), Forgetful(LinMED(sigma=0.3))
+    rng, policy = np.random.default_rng(4), Forgetful(LinMED(sigma=0.2))
     agent = Agent(policy, dim=3, seed=4)
     played, paid = [], []
     for t in range(2000):
         theta = THETA if t < 1200 else THETA[::-1]
         decision = agent.decide(ARMS)
-        reward = ARMS[decision.arm] @ theta + 0.3 * rng.normal()
+        reward = ARMS[decision.arm] @ theta + 0.2 * rng.normal()
         agent.learn(decision, reward)
         played.append(decision)
         paid.append(reward)
