@@ -131,7 +131,7 @@ def keyed(ax: "Axes", label: str, key: str, short: str | None = None) -> str:
 
 def inches(ax: "Axes") -> float:
     """How wide axes are, before they have been laid out."""
-    return float(ax.get_position().width * ax.get_figure(root=True).get_figwidth())
+    return float(ax.bbox.width / ax.figure.dpi)
 
 
 def name_lines(ax: "Axes", names: Sequence[object]) -> None:

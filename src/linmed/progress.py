@@ -75,7 +75,7 @@ class _Below:
     """One line below a notebook's cell, written over again and again: it needs nothing but IPython."""
 
     def __init__(self) -> None:
-        self._handle: Any = None
+        self._shown: Any = None
         self._last = -SELDOM
 
     def show(self, title: str, share: float | None, amount: str) -> None:
@@ -86,20 +86,13 @@ class _Below:
         self._last = now
         bar = notebooks.bar(share, 200) if share is not None else ""
         words = notebooks.escaped(f"{title} {amount}".strip())
-        self._write(f'<div style="display:flex;gap:1em;align-items:center"><span>{words}</span>{bar}</div>')
+        content = f'<div style="display:flex;gap:1em;align-items:center"><span>{words}</span>{bar}</div>'
+        self._shown = notebooks.show(content, self._shown)
 
     def clear(self) -> None:
         """All is done."""
-        if self._handle is not None:
-            self._write("")
-
-    def _write(self, content: str) -> None:
-        from IPython.display import HTML, display
-
-        if self._handle is None:
-            self._handle = display(HTML(content), display_id=True)
-        else:
-            self._handle.update(HTML(content))
+        if self._shown is not None:
+            notebooks.show("", self._shown)
 
 
 def _short(number: float) -> str:
