@@ -55,13 +55,13 @@ def over_time(log):
 
 def evaluation(log):
     """What others would have earned."""
-    targets = {"uniform": "uniform", "always arm 0": "arm:0", "always arm 3": "arm:3"}
+    targets = {"always arm 0": "arm:0", "always arm 3": "arm:3", "always arm 4": "arm:4"}
     return evaluate(log, targets, ["ipw", "snipw"]).plot()
 
 
 def courses(log):
     """How sure one became."""
-    return plot_sequences({name: sequence(log, name) for name in ("uniform", "arm:0", "arm:3")})
+    return plot_sequences({name: sequence(log, name) for name in ("arm:0", "arm:3", "arm:4")})
 
 
 def verdict():
