@@ -2,17 +2,18 @@
 
     python benchmarks/ope_catalogue_agent.py --logs 200 --out results/ope-catalogue-agent.csv
 
-Every log is one of an agent of CatalogueMED (α_emp = 0.6, σ = 0.3) that learns in 150 decisions, in contexts of
-one number, among 200 items of three features; after the 75th ten items go, ten come and one changes. Rewards are
-0 or 1, with the mean 0.5 + 0.3 e₁ + 0.15 x e₂ cut to [0.05, 0.95]. The agent is saved and loaded, and completes
-its log; reward models are given its catalogue.
+Every log is one of an agent of CatalogueMED (α_emp = 0.6, σ = 0.3) that learns in 150 decisions, in
+contexts of one number, among 200 items of three features; after the 75th ten items go, ten come and one
+changes. Rewards are 0 or 1, with the mean 0.5 + 0.3 e₁ + 0.15 x e₂ cut to [0.05, 0.95]. The agent is saved
+and loaded, and completes its log; reward models are given its catalogue.
 
-Targets: "uniform" over the items that are there, and "few" (five that stay, with unequal probabilities). Errors
-are those of the estimates against the average over the log's own decisions and contexts of what the target would
-have been paid, which is known. The rule, fixed before the first run: over all logs, for both targets and for each of
-IPW as logged, IPW as completed, DR as logged and DR as completed, the mean of the errors is within 3 of its
-standard errors of 0; every fallback of every log is completed; and the betting interval (95 %) of IPW holds the
-truth in at least 95 % of the logs, as logged and as completed. Spreads are shown beside it.
+Targets: "uniform" over the items that are there, and "few" (five that stay, with unequal probabilities).
+Errors are those of the estimates against the average over the log's own decisions and contexts of what the
+target would have been paid, which is known. The rule, fixed before the first run: over all logs, for both
+targets and for each of IPW as logged, IPW as completed, DR as logged and DR as completed, the mean of the
+errors is within 3 of its standard errors of 0; every fallback of every log is completed; and the betting
+interval (95 %) of IPW holds the truth in at least 95 % of the logs, as logged and as completed. Spreads are
+shown beside it.
 """
 
 import argparse
