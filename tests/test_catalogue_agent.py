@@ -207,12 +207,16 @@ def test_the_log_has_ids_and_says_what_its_features_are(tmp_path):
         agent.learn(decisions[1], 1.0)
     log = DecisionLog.open(tmp_path / "log")
     assert log.table()["arm_id"].to_pylist() == [decision.item for decision in decisions]
+    contexts = log.table()["context"].to_pylist()
+    assert contexts[:3] == [[0.0]] * 3  # its scale was not known yet
+    assert contexts[3] == agent.features.encode_context({"age": 60}).tolist()
     assert Features.from_dict(log.features) == agent.features
     assert log[1:].where(arm=0).features == log.features
     assert log.save(tmp_path / "copy").features == log.features
     with Agent(LinMED(), 2, log=tmp_path / "plain") as other:
         other.decide(np.eye(2))
     assert DecisionLog.open(tmp_path / "plain").features is None
+    assert DecisionLog.open(tmp_path / "plain").table()["context"].to_pylist() == [None]
     # A log with a map goes on in files of its own, with or without one.
     with LogWriter(tmp_path / "log") as writer:
         writer.record("later", arm=0, arm_count=2, log_probability=math.log(0.5))

@@ -356,8 +356,7 @@ class Routes:
                 text = f"index must be an index such as linmed.features.Scan(), got {index!r}"
                 raise checks.BadType("index", text)
         self._coreset = coreset
-        self.earlier: list[Coreset] = []
-        """Coresets that were in use before, in order: the laws of earlier decisions stand on them."""
+        self.earlier: list[Coreset] = []  # in use before, in order
         self._nth: NthLive | None = None
         self._items: Items | None = None
         self._past: tuple[Items, NthLive] | None = None  # what `law_at` was last asked for
@@ -411,8 +410,8 @@ class Routes:
     def law_at(self, version: int, best: int, state: Any, context: Any = None) -> Law | None:
         """`law` as it was among an earlier version of the catalogue, when the index answered `best`.
 
-        No index is asked: what it said of â is given, and what it said of extremes is the coreset, the latest
-        that was made by then. None where catalogue or coreset are not known that far back.
+        No index is asked: of extremes it said the coreset, the latest made by then. None where that or the
+        catalogue is not known.
         """
         core = next((one for one in reversed([*self.earlier, self.coreset]) if one.version <= version), None)
         if core is None or not self.catalogue.since <= version <= self.catalogue.version:

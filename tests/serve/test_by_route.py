@@ -100,6 +100,9 @@ def test_a_shop_of_thousands_survives_a_crash_and_is_judged(tmp_path: Path) -> N
     encoded = MAP.encode_items([ITEMS[str(one.arm_id)] for one in taken])
     for k, (row, item) in enumerate(zip(rows, encoded, strict=False)):
         np.testing.assert_array_equal(row["features"], MAP.join(item[None], MAP.encode_context(who(k)))[0])
+        np.testing.assert_array_equal(row["context"], MAP.encode_context(who(k)))
+        assert row["best"] == row["arm"] or not row["fallback"]
+    assert {row["catalogue_version"] for row in rows[90:]} == {rows[0]["catalogue_version"] + 1}
 
 
 def test_the_answer_is_what_the_library_decides_with_the_same_state(app: httpx.Client) -> None:

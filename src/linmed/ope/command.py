@@ -22,6 +22,7 @@ from linmed.ope.arguments import (
     half_life,
     options,
     parse_target,
+    saved_agent,
 )
 from linmed.ope.diagnostics import Diagnosis, diagnose
 from linmed.ope.estimators import ESTIMATORS
@@ -66,6 +67,11 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         "--regressor", choices=list(NAMED),
         help="reward model of dm, dr and the like; logistic for clicks; default: ridge",
     )  # fmt: skip
+    add(
+        "--catalogue", metavar="AGENT",
+        help="a saved agent, for reward models on the log of a catalogue, which lists no items: of its items "
+        "the target's own are looked at, or 256 drawn for each decision",
+    )  # fmt: skip
     add("--interval", choices=list(VALID), default=INTERVAL, help=f"default: {INTERVAL}")
     add_question(parser)
     add(
@@ -99,14 +105,16 @@ def run(args: argparse.Namespace) -> int:
     if baseline is not None and not others:
         raise ValueError(f"--diff {args.diff} needs another --target to compare with {baseline.name}")
     asked = options(args)
+    catalogue = None if args.catalogue is None else saved_agent(args.catalogue, "--catalogue")
     kind = args.interval if args.interval in KINDS else INTERVAL
     traces: dict[str, Table] = {}
     tables: dict[str, Table] = {}
     diagnoses: list[Diagnosis] = []
     with Bar(args.progress, "decisions") as bar, executor(args.cluster) as workers, doubts() as found:
         table = evaluate(
-            log, targets, args.estimators, args.interval, progress=bar.reach, executor=workers, **asked
-        )
+            log, targets, args.estimators, args.interval, progress=bar.reach, executor=workers,
+            catalogue=catalogue, **asked,
+        )  # fmt: skip
         tables["Value per decision"] = table
         if baseline is not None:
             bar.begin("differences")

@@ -15,16 +15,17 @@ import numpy as np
 import pyarrow as pa
 
 from linmed import checks
-from linmed.checks import BadValue
+from linmed.checks import BadValue, Floats
 from linmed.log import BATCH, DecisionLog, ParquetSource
 from linmed.ope.doubts import no_value, no_variation, of_request, of_result
 from linmed.ope.intervals import warn
+from linmed.ope.listing import Listed
 from linmed.ope.naming import as_target
 from linmed.ope.reading import Reading
 from linmed.ope.recent import HalfLife, Recent, Since, in_words, recent
 from linmed.ope.regression import as_model
 from linmed.ope.request import CONFIDENCE, INTERVAL, MISSING, Log, Request, as_log
-from linmed.ope.rounds import require
+from linmed.ope.rounds import Rounds, require
 from linmed.ope.sequences import KINDS
 from linmed.ope.tally import Answer, Contrast, Tally
 from linmed.tables import Table
@@ -59,6 +60,7 @@ def evaluate(
     half_life: HalfLife | None = None,
     drift: bool | None = None,
     smallest_probability: float | None = None,
+    catalogue: Any = None,
     samples: int = 200,
     seed: int = 0,
     batch: int = BATCH,
@@ -104,6 +106,11 @@ def evaluate(
     `smallest_probability`: the promise that no arm of any decision was less probable. With it, or with
     every arm's probability in the log, betting sequences use reward models: much narrower for rare rewards.
 
+    `catalogue`: that of a log which lists no items, or the agent that decided among it. With it reward models
+    can be used: what a model says of a target is a sum over the target's few items, or of "uniform" the mean
+    over 256 items drawn for each decision by `seed` (see `linmed.ope.listing`). Intervals that are sequences
+    stay those of IPW.
+
     `progress` is called with the number of decisions read so far. `executor` (a pool, or
     `dask.distributed.Client(...).get_executor()`) reads the log's files and asks the targets on its workers;
     where order does not matter ("betting", "asymptotic", "normal" or "none", no reward model that learns)
@@ -127,7 +134,8 @@ def evaluate(
         log=log, judged=part.judged, half_life=half_life, targets=targets, estimators=estimators,
         interval=interval, confidence=confidence,
         reward_range=reward_range, regressor=regressor, adaptive=adaptive, missing=missing, mature=mature,
-        drift=drift, smallest_probability=smallest_probability, samples=samples, seed=seed, batch=batch,
+        drift=drift, smallest_probability=smallest_probability, catalogue=catalogue, samples=samples,
+        seed=seed, batch=batch,
     )  # fmt: skip
     tallies = collect(request, part, reading, partial(_tallies, request), progress, executor)
     reading.finish(part.judged, request.possible)
@@ -316,18 +324,23 @@ def answers(
 ) -> Iterator[list[Answer]]:
     """Batch by batch in the log's order, every target's answer; `reading` knows at the end what was wrong."""
     models = [as_model(regressor) for regressor in request.models]
+    lister = None if request.listing is None else request.listing.begin()
     if models and part.earlier is not None:
         for rounds in request.scan.reader.known(part.earlier):
             for model in models:
-                model.predict_learn(rounds)
+                model.predict_learn(rounds if lister is None else lister.alone(rounds))
     if executor is None:
         parts = request.scan.parts(part.judged, reading)
     else:
         spread = _spread(request.scan.collect, part.judged, reading, executor)
         parts = (one for several in spread for one in several)
-    for rounds, chances in parts:
-        predicted = [model.predict_learn(rounds) for model in models]
-        yield [Answer(request, rounds, chance, predicted) for chance in chances]
+    for whole, asked in parts:
+        listed: Iterable[tuple[Rounds, Sequence[Floats | Listed]]] = (
+            [(whole, asked)] if lister is None else lister.listed(whole, asked)
+        )
+        for rounds, chances in listed:
+            predicted = [model.predict_learn(rounds) for model in models]
+            yield [Answer(request, rounds, chance, predicted) for chance in chances]
         if progress is not None:
             progress(reading.decisions)
 

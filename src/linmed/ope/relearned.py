@@ -42,10 +42,7 @@ def by_routes(routes: Routes) -> Callable[..., Floats]:
     """
 
     def law(state: State, context: Any = None) -> Floats:
-        found = routes.law(state, context)
-        every = np.exp(found.log_probabilities(np.arange(len(routes.catalogue.matrix))))
-        every[found.best] += 1.0 - every.sum()
-        return every
+        return routes.law(state, context).complete()
 
     return law
 

@@ -13,6 +13,7 @@ from linmed.log import BATCH, DecisionLog
 from linmed.ope.estimators import Estimator, MarginalIPW, as_estimators
 from linmed.ope.intervals import VALID
 from linmed.ope.known import begins_with, ended, fixed_shares, holds, of_catalogue
+from linmed.ope.listing import Listing
 from linmed.ope.naming import as_targets
 from linmed.ope.reader import Reader
 from linmed.ope.reading import Reading, RewardRange, possible_rewards
@@ -80,6 +81,8 @@ class Scan:
     reader: Reader
     targets: tuple[Target, ...]
     all_arms: bool
+    kept: tuple[str, ...] = ()
+    """Columns that whoever collects the parts still needs."""
 
     def parts(self, log: DecisionLog, reading: Reading) -> Iterator[Part]:
         """The log, or a part of it, in batches."""
@@ -97,8 +100,11 @@ class Scan:
         reading = Reading()
         found = list(self.parts(log, reading))
         if not self.all_arms:
-            found = [(dataclasses.replace(rounds, arms=None, extra={}), chances) for rounds, chances in found]
+            found = [(self._bare(rounds), chances) for rounds, chances in found]
         return found, reading
+
+    def _bare(self, rounds: Rounds) -> Rounds:
+        return dataclasses.replace(rounds, arms=None, extra={name: rounds.extra[name] for name in self.kept})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,9 +128,13 @@ class Request:
     """The part of the log that is judged, where decisions count by their age; None for all of it."""
     paired: bool = False
     """Whether targets are compared with each other, for which all arms' probabilities are wanted."""
+    catalogue: InitVar[Any] = None
+    """Whose items can be listed, where the log does not."""
     samples: int = 200
     seed: int = 0
     batch: int = BATCH
+    listing: Listing | None = field(init=False)
+    """Which items reward models see, where the log lists none."""
     possible: RewardRange | None = field(init=False)
     guarded: bool = field(init=False)
     """Whether every arm's logged probability is known, or bounded: then sequences may use reward models."""
@@ -136,7 +146,7 @@ class Request:
     """The regressors of the estimators, each once."""
     scan: Scan = field(init=False)
 
-    def __post_init__(self, log: DecisionLog, judged: DecisionLog | None) -> None:
+    def __post_init__(self, log: DecisionLog, judged: DecisionLog | None, catalogue: Any) -> None:
         self._set("targets", tuple(target.settled(log) for target in as_targets(self.targets)))
         self._set("interval", checks.option("interval", self.interval, tuple(VALID)))
         self._set("confidence", checks.strictly_between("confidence", self.confidence, 0.0, 1.0))
@@ -157,8 +167,15 @@ class Request:
         checks.whole("seed", self.seed, at_least=0)
         if self.adaptive is not None:
             checks.flag("adaptive", self.adaptive)
-        catalogue = of_catalogue(log)
-        counted = not ARM_COUNTED.isdisjoint(log.columns) and not catalogue
+        unlisted = of_catalogue(log)
+        self._set("listing", None)
+        if catalogue is not None:
+            if not unlisted:
+                raise BadValue(
+                    "catalogue", f"catalogue is for logs that list no items: {log.name} is none of those"
+                )
+            self._set("listing", Listing.of(catalogue, self.targets, self.seed, log))
+        counted = not ARM_COUNTED.isdisjoint(log.columns) and not unlisted
         self._set("whole", counted and all(target.knows_all_arms(log) for target in self.targets))
         betting = self.whole and self.interval == "betting"
         self._set("logged", holds(log, "probabilities"))
@@ -171,9 +188,12 @@ class Request:
             )
         self._set("guarded", betting and known)
         self._ask(self._usual() if self.estimators is None else self.estimators)
-        if catalogue:
+        if unlisted:
             self._refuse_what_needs_every_item(log)
-        extra = dict.fromkeys(name for target in self.targets for name in target.extra)
+        if not self.models:
+            self._set("listing", None)
+        kept = () if self.listing is None else self.listing.columns
+        extra = dict.fromkeys([*(name for target in self.targets for name in target.extra), *kept])
         reader = Reader(
             columns=self._columns(log), extra=tuple(extra), possible=self.possible, missing=self.missing,
             mature=self.mature, smallest_probability=self.smallest_probability, shares=shares,
@@ -181,17 +201,24 @@ class Request:
         ).settled(log)  # fmt: skip
         if self.half_life is not None:
             reader = dataclasses.replace(reader, fading=self._fading(log, judged or log, reader.horizon))
-        self._set("scan", Scan(reader, self.targets, self.all_arms))
+        self._set("scan", Scan(reader, self.targets, self.all_arms, kept))
 
     def _refuse_what_needs_every_item(self, log: DecisionLog) -> None:
         for asked in self.estimators:
-            if asked.source != PLAIN:
+            if asked.source != PLAIN and (self.listing is None or asked.source.kind == "mips"):
+                given = "" if asked.source.kind == "mips" else ", or give the catalogue"
                 raise BadValue(
                     "estimators",
                     f"{asked.label} needs the features of every arm of a decision, and {log.name} is a "
                     "catalogue's, which lists no items (the column 'arms' is not in every row): use 'ipw' or "
-                    "'snipw'",
+                    f"'snipw'{given}",
                 )
+        if self.models and (other := next((one for one in self.targets if not Listing.knows(one)), None)):
+            raise BadValue(
+                "targets",
+                f"target {other.name!r} is not known over all items, as a reward model needs it: 'uniform' "
+                "and a few items by id are; for others use 'ipw' or 'snipw'",
+            )
 
     def _refuse_what_cannot_fade(self) -> None:
         as_half_life(self.half_life)
@@ -226,7 +253,8 @@ class Request:
 
     def _usual(self) -> Sequence[str]:
         """The estimators that need no naming."""
-        return USUAL if self.whole else USUAL[:2]
+        listed = self.listing is not None and all(map(Listing.knows, self.targets))
+        return USUAL if self.whole or listed else USUAL[:2]
 
     def _ask(self, estimators: Any) -> None:
         """Every estimator with what it is made from and what carries its interval."""
@@ -251,7 +279,7 @@ class Request:
     @property
     def all_arms(self) -> bool:
         """Whether every arm's probability is needed, not only the played one's."""
-        modelled = any(asked.source != PLAIN for asked in self.estimators)
+        modelled = any(asked.source != PLAIN for asked in self.estimators) and self.listing is None
         return modelled or self.guarded or self.overlap or (self.paired and self.whole)
 
     @property
@@ -299,7 +327,7 @@ class Request:
             everything and self.logged and (self.guarded or self.overlap or self.interval == "adaptive")
         ):
             columns["probabilities"] = None
-        if self.models and ARM_COUNTED.isdisjoint(columns):
+        if self.models and self.listing is None and ARM_COUNTED.isdisjoint(columns):
             message = f"a reward model needs the number of arms: {log.name} has no column arm_count"
             raise BadValue("estimators", message)
         if self.adaptive is None and VALID[self.interval] in ("independent", "asymptotic"):

@@ -10,6 +10,7 @@ import numpy as np
 from linmed.checks import Floats
 from linmed.ope.estimators import DR, IPW, Estimator, MarginalIPW, Sample
 from linmed.ope.intervals import Bootstrap, StableVariance, asymptotic, honest, normal
+from linmed.ope.listing import Listed
 from linmed.ope.request import PLAIN, Asked, Form, Request
 from linmed.ope.rounds import Rounds
 from linmed.ope.sequences import KINDS, ValueSequence
@@ -22,10 +23,14 @@ UNBIASED: dict[str, Estimator] = {"ipw": IPW(), "dr": DR(), "mips": MarginalIPW(
 class Answer:
     """One target's answer to one batch: its weights, its samples and the terms of sequences."""
 
-    def __init__(self, request: Request, rounds: Rounds, chance: Floats, models: list[Floats]):
+    def __init__(self, request: Request, rounds: Rounds, chance: Floats | Listed, models: list[Floats]):
         self.request, self.rounds, self.models = request, rounds, models
-        self.probabilities = chance if request.all_arms else None
-        self.weight = rounds.weights(chance[rounds.chosen] if request.all_arms else chance)
+        if isinstance(chance, Listed):
+            self.probabilities: Floats | None = chance.mass
+            self.weight = rounds.weights(chance.played)
+        else:
+            self.probabilities = chance if request.all_arms else None
+            self.weight = rounds.weights(chance[rounds.chosen] if request.all_arms else chance)
         sources = dict.fromkeys([PLAIN, *(asked.source for asked in request.estimators)])
         self.samples = {source: self._sample(source) for source in sources}
 
