@@ -188,3 +188,14 @@ def test_items_that_come_while_an_agent_is_saved_do_no_harm(tmp_path):
 def test_what_is_no_index_is_refused(wrong):
     with pytest.raises(TypeError, match=r"index must be .* such as linmed\.features\.Scan\(\)"):
         made(index=wrong)
+
+
+@pytest.mark.parametrize("ask", ["decide", "probabilities"])
+def test_products_that_are_too_large_are_refused_and_leave_the_agent_as_it_was(ask):
+    items = 1e80 * np.random.default_rng(0).standard_normal((5, 2))
+    agent = Agent(CatalogueMED(), catalogue=of_rows(items), context=[Number("h", scale=None)], seed=0)
+    before = agent.probabilities(context={"h": 1.0})
+    with pytest.raises(ValueError, match=r"context.* 1e\+100"):
+        getattr(agent, ask)(context={"h": 1e80})
+    assert agent.pending == ()
+    assert (agent.probabilities(context={"h": 1.0}) == before).all()

@@ -196,6 +196,7 @@ class Law:
         self.support = support
         self._best_row = rows_of(items, np.array([best]))[0]
         rows = rows_of(items, support)
+        self._check(rows)
         log_f, distance2 = self._weigh(rows)
         self.design = _design(
             policy, np.hstack([rows, np.ones((len(rows), 1))]) if np.any(sight.c) else rows, log_f
@@ -237,9 +238,17 @@ class Law:
 
     def arm(self, place: int) -> Floats:
         """B e + c of an item (d,)."""
-        arm = np.empty(len(self._sight.c))
-        raise_item(rows_of(self.items, np.array([place]))[0], self._sight.B, self._sight.c, arm)
+        row, arm = rows_of(self.items, np.array([place])), np.empty(len(self._sight.c))
+        self._check(row)
+        raise_item(row[0], self._sight.B, self._sight.c, arm)
         return arm
+
+    def _check(self, rows: Floats) -> None:
+        """Refuse arms so large that sums of their squares would mean nothing."""
+        largest = float(np.abs(rows).max(initial=0.0)) * float(np.abs(self._sight.B).max(initial=0.0))
+        if not largest <= checks.LARGEST:
+            text = f"its products with items may be {largest:g}; at most {checks.LARGEST:g} is accepted"
+            raise checks.BadValue("context", f"context: {text}")
 
     def draw(self, noise: Floats) -> tuple[Ints, Ints]:
         """What is played, and by which of ROUTES.  noise (n, 4) → two (n,)."""
