@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from linmed import Agent, LinMED
 from linmed.experiments.drawing import STYLE, Drawing
+from linmed.palette import BOUND, INK, POLICY
 
 ANGLES = np.linspace(-80.0, 80.0, 17)
 """Of the arms, in degrees."""
