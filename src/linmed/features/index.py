@@ -79,7 +79,16 @@ class Scan:
         if self._items is None:
             raise ValueError("an index must follow a catalogue before it is asked")
         matrix, live = self._items.matrix, self._items.live
-        units = in_powers_of_two(checked_queries(queries, matrix.shape[1]))
+        given = checked_queries(queries, matrix.shape[1])
+        asks = given.any(axis=1)
+        if not asks.all():  # to zero all items are alike, and none could be left out of the pass below
+            found = np.full((len(given), k), -1, dtype=np.int64)
+            first_ones = first_live(live, k)
+            found[:, : len(first_ones)] = first_ones
+            if asks.any():
+                found[asks] = self.top(given[asks], k)
+            return found
+        units = in_powers_of_two(given)
         norms = np.sqrt((units * units).sum(axis=1))
         slack = np.array([doubt(matrix.shape[1], 1.001 * self._reach * norm) for norm in norms.tolist()])
         exact, single = units / self._unit, units.astype(np.float32)
@@ -125,6 +134,12 @@ class Scan:
         for i in range(self._rows, len(matrix), step):
             rows = matrix[i : i + step]
             self._copy[i : i + len(rows)] = rows / self._unit
+
+
+def first_live(live: NDArray[np.bool_], k: int) -> Ints:
+    """The lowest k places that are live, or all of them."""
+    found: Ints = np.flatnonzero(live[: 2 * k])[:k]
+    return found if len(found) == k else np.flatnonzero(live)[:k]
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
