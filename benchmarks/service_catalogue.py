@@ -142,8 +142,8 @@ def main(count: int, width: int) -> None:
         begun = time.monotonic()
         service.stop()
         service.start("--snapshot-every", "1000")
-        print(f"started again: {time.monotonic() - begun:.1f} s, processor {processor(service) / 1000:.1f} s; "
-              f"resident {resident(service):,} MiB", flush=True)  # fmt: skip
+        wall, busy = time.monotonic() - begun, processor(service) / 1000
+        print(f"started again: {wall:.1f} s, processor {busy:.1f} s; resident {resident(service):,} MiB")
         size = sum(file.stat().st_size for file in Path(folder).glob("attack.db*"))
         print(f"database: {size / 2**20:,.0f} MiB")
 
