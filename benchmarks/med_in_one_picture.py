@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import matplotlib
 import numpy as np
-from linmed.experiments.palette import BOUND, INK, POLICY
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 

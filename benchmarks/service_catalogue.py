@@ -103,9 +103,13 @@ def main(count: int, width: int) -> None:
             print(f"resident after the upload: {resident(service):,} MiB")
             _, first_one = call(client, "POST", "/shop/decide", {})
             print(f"first decision: {first_one / 1000:.2f} s; resident {resident(service):,} MiB")
+            many = {"decisions": [{}] * BATCH}
+            taken = call(client, "POST", "/shop/decide/batch", many)[0]["decisions"]
+            pairs = [{"decision_id": one["decision_id"], "reward": float(rng.random())} for one in taken]
+            call(client, "POST", "/shop/reward/batch", {"rewards": pairs})
             busy = processor(service)
             told("a decision", decisions(client, "shop", {}), processor(service) - busy)
-            busy, many = processor(service), {"decisions": [{}] * BATCH}
+            busy = processor(service)
             batches = [call(client, "POST", "/shop/decide/batch", many)[1] for _ in range(3)]
             told(f"each of a batch of {BATCH}", batches, processor(service) - busy, BATCH)
             stop, beside = threading.Event(), list[float]()
@@ -138,7 +142,8 @@ def main(count: int, width: int) -> None:
         begun = time.monotonic()
         service.stop()
         service.start("--snapshot-every", "1000")
-        print(f"started again: {time.monotonic() - begun:.1f} s; resident {resident(service):,} MiB")
+        wall, busy = time.monotonic() - begun, processor(service) / 1000
+        print(f"started again: {wall:.1f} s, processor {busy:.1f} s; resident {resident(service):,} MiB")
         size = sum(file.stat().st_size for file in Path(folder).glob("attack.db*"))
         print(f"database: {size / 2**20:,.0f} MiB")
 

@@ -106,6 +106,37 @@ def test_the_graph_finds_most_best_items_and_no_removed_ones():
     assert (found[:, :1] == best(items, queries, 1)).mean() > 0.9
 
 
+@pytest.mark.parametrize("gone", [0, 3, 498])
+def test_to_a_query_of_zeros_all_items_are_alike_and_the_first_ones_are_best(gone, monkeypatch):
+    """As before the first reward; without a pass in which each would be settled."""
+    rng = np.random.default_rng(12)
+    items = of_rows(on_sphere(rng, 500, 6))
+    items.remove(list(range(gone)))
+    scan = following(Scan(), items)
+    queries = np.concatenate([np.zeros((2, 6)), on_sphere(rng, 3, 6)])
+    found = scan.top(queries, 3)
+    expected = [*range(gone, min(gone + 3, 500)), -1, -1][:3]
+    assert found[:2].tolist() == [expected, expected]
+    assert (found[2:] == best(items, queries[2:], 3)).all()
+    monkeypatch.setattr("linmed.features.index.settle", None)
+    assert scan.top(np.zeros((1, 6)), 3).tolist() == [expected]
+
+
+def test_a_graph_that_is_opened_is_asked_with_as_many_candidates_as_one_wants(tmp_path):
+    rng = np.random.default_rng(13)
+    items, queries = of_rows(on_sphere(rng, 3000, 24)), on_sphere(rng, 200, 24)
+    graph = following(USearch(search=1), items)
+    graph.save(tmp_path)
+    wider = USearch.open(tmp_path, search=512)
+    right = [(one.top(queries, 1) == best(items, queries, 1)).mean() for one in (graph, wider)]
+    assert right[0] < right[1]
+    assert right[1] > 0.99
+    assert wider.version != graph.version
+    assert USearch.open(tmp_path).version == graph.version
+    with pytest.raises(ValueError, match="search"):
+        USearch.open(tmp_path, search=0)
+
+
 def test_the_graph_takes_new_and_changed_items():
     rng = np.random.default_rng(9)
     items = of_rows(on_sphere(rng, 500, 8))

@@ -109,7 +109,16 @@ class Scan:
         if self._items is None:
             raise ValueError("an index must follow a catalogue before it is asked")
         matrix, live = self._items.matrix, self._items.live
-        units = in_powers_of_two(checked_queries(queries, matrix.shape[1]))
+        given = checked_queries(queries, matrix.shape[1])
+        asks = given.any(axis=1)
+        if not asks.all():  # to zero all items are alike, and none could be left out of the pass below
+            found = np.full((len(given), k), -1, dtype=np.int64)
+            first_ones = first_live(live, k)
+            found[:, : len(first_ones)] = first_ones
+            if asks.any():
+                found[asks] = self.top(given[asks], k)
+            return found
+        units = in_powers_of_two(given)
         norms = np.sqrt((units * units).sum(axis=1))
         slack = np.array([doubt(matrix.shape[1], 1.001 * self._reach * norm) for norm in norms.tolist()])
         exact, single = units / self._unit, units.astype(np.float32)
@@ -172,6 +181,12 @@ def same_origin(before: Items | None, items: Items) -> None:
         raise checks.BadValue(
             "index", "index follows another catalogue; each needs one of its own, which its agents may share"
         )
+
+
+def first_live(live: NDArray[np.bool_], k: int) -> Ints:
+    """The lowest k places that are live, or all of them."""
+    found: Ints = np.flatnonzero(live[: 2 * k])[:k]
+    return found if len(found) == k else np.flatnonzero(live)[:k]
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:

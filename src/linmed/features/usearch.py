@@ -46,7 +46,7 @@ class USearch:
     array([[1, 2]])
     """
 
-    def __init__(self, connectivity: int = 16, construction: int = 128, search: int = 64) -> None:
+    def __init__(self, connectivity: int = 16, construction: int = 128, search: int = 96) -> None:
         """More edges of each item, and more candidates looked at when the graph is made and when it is asked,
         find the best item more often, and take longer.
         """
