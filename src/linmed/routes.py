@@ -413,8 +413,19 @@ class Routes:
 
         No index is asked: what it said of â is given, and what it said of extremes is the coreset, the latest
         that was made by then. None where catalogue or coreset are not known that far back.
+
+        >>> from linmed.features import Catalogue
+        >>> policy, items = CatalogueMED(), Catalogue(["a", "b", "c"], np.eye(3))
+        >>> routes, state = Routes(policy, items), policy.start(1, 3)
+        >>> before = routes.law(state)
+        >>> routes.found is routes.coreset
+        True
+        >>> items.remove("b")
+        >>> bool((routes.law_at(0, before.best, state).complete() == before.complete()).all())
+        True
         """
-        core = next((one for one in reversed([*self.earlier, self.coreset]) if one.version <= version), None)
+        latest = self.coreset  # first: where it is made anew, the one before joins the earlier ones
+        core = next((one for one in reversed([*self.earlier, latest]) if one.version <= version), None)
         if core is None or not self.catalogue.since <= version <= self.catalogue.version:
             return None
         if self._past is None or self._past[0].version != version:
