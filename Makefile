@@ -10,7 +10,7 @@ INSTALL := $(BIN)/python -m pip install --prefer-binary --no-compile
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test identity lint bench setup clean
+.PHONY: demo test identity lint docs bench setup clean
 
 setup: $(DEV)
 
@@ -55,6 +55,12 @@ lint: $(DEV)
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python tests/typing/outside.py pyright
+
+# The manual, in out/site: open its index.html. (The variable silences an advertisement of the theme.)
+docs: $(DEV)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo "the manual is in out/site: open out/site/index.html"
 
 bench: $(READY)
 	@$(BIN)/linmed bench $(ARGS)

@@ -39,6 +39,32 @@ def test_examples_in_the_docs_run(page, tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+PROMPTS = [page for page in PAGES if "```pycon\n" in page.read_text()]
+
+
+@pytest.mark.parametrize("page", PROMPTS, ids=lambda page: page.name)
+def test_sessions_in_the_docs_print_what_they_say(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    sessions = re.findall(r"^```pycon\n(.*?)^```", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    run = doctest.DocTestRunner(verbose=False)
+    names = {}
+    said = []
+    for session in sessions:
+        test = doctest.DocTestParser().get_doctest(session, names, page.name, str(page), 0)
+        run.run(test, out=said.append, clear_globs=False)
+        names = test.globs
+    assert run.tries >= len(sessions) > 0
+    assert run.failures == 0, "".join(said)
+    for value in names.values():
+        if isinstance(value, linmed.Agent):
+            value.close()
+
+
+def test_many_messages_are_quoted():
+    page = (ROOT / "docs" / "errors.md").read_text()
+    assert page.count("Traceback (most recent call last):") >= 25
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_between_the_docs_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
@@ -56,7 +82,7 @@ def test_what_contributors_are_told_to_copy_exists():
 def test_hosted_checks_call_our_own_commands():
     workflow = yaml.safe_load((ROOT / ".github/workflows/check.yml").read_text())
     commands = [step["run"] for job in workflow["jobs"].values() for step in job["steps"] if "run" in step]
-    assert ".ci/run" in commands
+    assert {".ci/run", "make docs"} <= set(commands)
     hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
     lint = (ROOT / "Makefile").read_text().partition("\nlint:")[2].partition("\n\n")[0]
     for hook in hooks:

@@ -2,8 +2,9 @@
 
 import argparse
 
-from linmed.cli import COMMANDS, build_parser
 from tables import table
+
+from linmed.cli import COMMANDS, build_parser
 
 
 def page() -> str:

@@ -1,4 +1,4 @@
-"""Our docstrings, which are plain text with doctests, as Markdown: an extension of griffe for mkdocstrings."""
+"""Docstrings, which are plain text with doctests, as Markdown: an extension of griffe for mkdocstrings."""
 
 import sys
 from pathlib import Path

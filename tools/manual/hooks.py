@@ -1,4 +1,4 @@
-"""What MkDocs calls while it builds the manual: pages that are made of the code, and links that leave docs/."""
+"""What MkDocs calls while it builds the manual: pages made of the code, and links that leave docs/."""
 
 import re
 from pathlib import Path

@@ -4,20 +4,21 @@ import json
 import re
 from typing import Any
 
+from tables import table
+
 from linmed.serve.app import create_app
 from linmed.serve.database import Database
 from linmed.serve.settings import Settings
-from tables import table
 
 Schema = dict[str, Any]
 INTRODUCTION = """# HTTP API
 
-What `linmed serve` answers, made from its own OpenAPI document (`/v1/openapi.json`, for generators of clients and for
-tools). [The service](service.md) says how it is run and what it promises; Python programs have
+What `linmed serve` answers, made from its own OpenAPI document (`/v1/openapi.json`, for generators of clients
+and for tools). [The service](service.md) says how it is run and what it promises; Python programs have
 [clients](reference-client.md).
 
-Requests and answers are JSON (`Content-Type: application/json`); unknown fields and query parameters are refused. Where
-the service has tokens, send `Authorization: Bearer TOKEN`.
+Requests and answers are JSON (`Content-Type: application/json`); unknown fields and query parameters are
+refused. Where the service has tokens, send `Authorization: Bearer TOKEN`.
 """
 
 
@@ -25,7 +26,7 @@ def document() -> Schema:
     """The OpenAPI document; nothing is opened for it."""
     settings = Settings()
     gate = create_app(settings, Database(settings.database))
-    found: Schema = gate.app.openapi()  # type: ignore[attr-defined]
+    found: Schema = gate.app.openapi()
     return found
 
 
@@ -74,7 +75,8 @@ def _good(code: str) -> bool:
 
 
 def _operation(method: str, path: str, operation: Schema, schemas: Schema) -> str:
-    text = f"\n### `{method} {path}` {{ #{_anchor(method, path)} }}\n\n{operation.get('description', '')}\n"
+    text = f"\n### {operation['summary'].capitalize()} {{ #{_anchor(method, path)} }}\n\n`{method} {path}`\n"
+    text += f"\n{operation.get('description', '')}\n"
     rows = [
         (f"`{given['name']}`", given["in"], _type(given["schema"]), given["schema"].get("description", ""))
         for given in operation.get("parameters", [])
@@ -94,7 +96,7 @@ def _operation(method: str, path: str, operation: Schema, schemas: Schema) -> st
 
 def _answer(answer: Schema) -> str:
     contents = [
-        f"{_type(content['schema'])}" if content.get("schema", {}) and kind == "application/json" else f"`{kind}`"
+        _type(content["schema"]) if kind == "application/json" and "schema" in content else f"`{kind}`"
         for kind, content in answer.get("content", {}).items()
     ]
     said = "" if answer["description"] == "Successful Response" else answer["description"]
@@ -136,13 +138,15 @@ def _type(schema: Schema) -> str:
         return f"`{json.dumps(schema['const'])}`"
     if "enum" in schema:
         return " or ".join(f"`{json.dumps(value)}`" for value in schema["enum"])
-    kind = schema.get("type", "anything")
+    kind = str(schema.get("type", "anything"))
     if kind == "array":
         items = _type(schema.get("items", {}))
-        return f"array of {items}" + _bounds(schema, "minItems", "maxItems")
+        size = _bounds(schema, "minItems", "maxItems")
+        return f"array of {items}" + (size and f"{size} of them")
     if kind == "object" and isinstance(schema.get("additionalProperties"), dict):
         return f"object of {_type(schema['additionalProperties'])}"
-    return kind + _bounds(schema, "minimum", "maximum") + _bounds(schema, "minLength", "maxLength")
+    length = _bounds(schema, "minLength", "maxLength")
+    return kind + _bounds(schema, "minimum", "maximum") + (length and f"{length} characters")
 
 
 def _bounds(schema: Schema, least: str, most: str) -> str:

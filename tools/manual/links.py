@@ -1,7 +1,7 @@
 """Links that leave docs/, which work where the repository is shown, made to work on the site too.
 
-The README is the site's home, CONTRIBUTING and its like are pages. Any other file of the repository that a page links
-to gets a page that shows its text, so that a reader without a checkout can follow the link.
+The README is the site's home, CONTRIBUTING and its like are pages. Any other file of the repository that a
+page links to gets a page that shows its text, so that a reader without a checkout can follow the link.
 """
 
 import re

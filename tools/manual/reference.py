@@ -1,7 +1,7 @@
 """The pages of the reference: which public names stand where, and the fields of each class as a table.
 
-mkdocstrings fills in signatures and docstrings. It would give every field a heading of its own; policies share so
-many of them that a table, with the inherited ones in it, reads better.
+mkdocstrings fills in signatures and docstrings. It would give every field a heading of its own; policies
+share so many of them that a table, with the inherited ones in it, reads better.
 """
 
 import ast
@@ -13,9 +13,10 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import Any, NamedTuple
 
+from tables import table
+
 from linmed.log.schema import MEANING, SCHEMA
 from linmed.policies import ALL, Policy
-from tables import table
 
 
 class Page(NamedTuple):
@@ -34,14 +35,16 @@ PAGES = {
     "reference-policies.md": Page(
         "linmed.policies",
         "linmed.policies",
-        "[Policies](policies.md) compares them and says what their parameters mean for a decision; `linmed policies` "
-        "prints the table. The tables here have every parameter, the inherited ones too.",
+        "[Policies](policies.md) compares them and says what their parameters mean for a decision; "
+        "`linmed policies` prints the table. The tables here have every parameter, the inherited ones too.",
     ),
     "reference-features.md": Page(
         "linmed.features", "linmed.features", "[News clicks from two tables](tutorial-clicks.md) uses them."
     ),
     "reference-log.md": Page("linmed.log", "linmed.log", "[Decision logs](logs.md) says how they are used."),
-    "reference-ope.md": Page("linmed.ope", "linmed.ope", "[Off-policy evaluation](ope.md) says how they are used."),
+    "reference-ope.md": Page(
+        "linmed.ope", "linmed.ope", "[Off-policy evaluation](ope.md) says how they are used."
+    ),
     "reference-environments.md": Page(
         "linmed.environments", "linmed.environments", "[Simulation](simulation.md) plays policies on them."
     ),
@@ -50,13 +53,16 @@ PAGES = {
     ),
     "reference-theory.md": Page("linmed.theory", "linmed.theory"),
     "reference-design.md": Page("linmed.design", "linmed.design"),
-    "reference-verdict.md": Page("linmed.verdict", "linmed.verdict", "[The verdict](verdict.md) says how it is used."),
+    "reference-verdict.md": Page(
+        "linmed.verdict", "linmed.verdict", "[The verdict](verdict.md) says how it is used."
+    ),
     "reference-drift.md": Page("linmed.drift", "linmed.drift", "[Drift](drift.md) says how it is used."),
     "reference-client.md": Page(
         "linmed.serve.client",
         "linmed.serve.client",
-        "`pip install 'linmed[serve]'`. The methods of both clients are those of `Requests` below: where one gives a "
-        "`Call[T]`, `Client` returns the T and `AsyncClient` a coroutine of it. [The service](service.md) has a tour.",
+        "`pip install 'linmed[serve]'`. The methods of both clients are those of `Requests` below: where one "
+        "gives a `Call[T]`, `Client` returns the T and `AsyncClient` a coroutine of it. "
+        "[The service](service.md) has a tour.",
         ("linmed.serve.calls.Requests",),
     ),
 }
@@ -84,7 +90,9 @@ def homes() -> dict[int, str]:
     for page in PAGES.values():
         for name in public_names(page.module):
             value = getattr(import_module(page.module), name)
-            own = getattr(value, "__module__", page.module).startswith(page.module) and page.module != "linmed"
+            own = (
+                getattr(value, "__module__", page.module).startswith(page.module) and page.module != "linmed"
+            )
             if own or id(value) not in found:
                 found[id(value)] = f"{page.module}.{name}"
     return found
@@ -112,8 +120,8 @@ def log_schema() -> str:
     """The columns of a decision log."""
     rows = [(f"`{field.name}`", f"`{field.type}`", MEANING[field.name]) for field in SCHEMA]
     return (
-        "# The log's schema\n\nA row is a decision (`linmed.log.SCHEMA`). [Decision logs](logs.md) says how they are "
-        "written and read, and which of these columns another's log needs to have.\n\n"
+        "# The log's schema\n\nA row is a decision (`linmed.log.SCHEMA`). [Decision logs](logs.md) says how "
+        "they are written and read, and which of these columns another's log needs to have.\n\n"
         + table(("column", "type", ""), rows)
     )
 
@@ -131,8 +139,7 @@ def _section(path: str, value: Any) -> str:
     signature = "" if not rows else "\n      show_signature: false\n      separate_signature: false"
     text = f"\n::: {path}\n    options:\n      members: false{signature}\n"
     if rows:
-        cells = [(f"`{name}`", f"`{kind}`", default and f"`{default}`", text) for name, kind, default, text in rows]
-        text += "\n" + table(("parameter" if _made_by_users(value) else "field", "type", "default", ""), cells)
+        text += "\n" + table(("parameter" if _made_by_users(value) else "field", ""), map(_row, rows))
     if members:
         text += '\n<div class="members" markdown>\n\n'
         for member in members:
@@ -141,15 +148,19 @@ def _section(path: str, value: Any) -> str:
     return text
 
 
+def _row(parameter: tuple[str, str, str, str]) -> tuple[str, str]:
+    """A parameter's name; its type and default as a signature has them, and its meaning below."""
+    name, kind, default, meaning = parameter
+    return f"`{name}`", f"`{kind}{default and f' = {default}'}`<br>{meaning}"
+
+
 def parameters(cls: type) -> Iterator[tuple[str, str, str, str]]:
     """Name, type, default and meaning of a class's fields: its own first, then those it inherits."""
     if dataclasses.is_dataclass(cls):
-        defaults = {
-            field.name: "" if field.default is dataclasses.MISSING else repr(field.default)
-            for field in dataclasses.fields(cls)
-        }
-    elif hasattr(cls, "_fields"):
-        defaults = {name: repr(cls._field_defaults[name]) if name in cls._field_defaults else "" for name in cls._fields}
+        defaults = {field.name: _written(field.default) for field in dataclasses.fields(cls)}
+    elif issubclass(cls, tuple) and hasattr(cls, "_fields"):
+        given: dict[str, Any] = getattr(cls, "_field_defaults", {})
+        defaults = {name: _written(given.get(name, dataclasses.MISSING)) for name in cls._fields}
     else:
         return
     declared = _declared(cls)
@@ -157,6 +168,14 @@ def parameters(cls: type) -> Iterator[tuple[str, str, str, str]]:
         if not name.startswith("_"):
             _, kind, meaning = declared[name]
             yield name, kind, defaults[name], meaning
+
+
+def _written(default: Any) -> str:
+    """A default as one would write it; nothing where there is none."""
+    if default is dataclasses.MISSING:
+        return ""
+    plain = isinstance(default, Policy) and default == type(default)()
+    return f"{type(default).__name__}()" if plain else repr(default)
 
 
 def _declared(cls: type) -> dict[str, tuple[int, str, str]]:
@@ -193,10 +212,12 @@ def _members(cls: type, fields: set[str]) -> list[str]:
         if not name.startswith("_")
         and name not in told | fields
         and inspect.getdoc(inspect.getattr_static(cls, name))
-        and _callable_or_property(inspect.getattr_static(cls, name))
+        and _defined_in(cls, inspect.getattr_static(cls, name))
     ]
 
 
-def _callable_or_property(value: Any) -> bool:
-    kinds = (property, functools.cached_property, classmethod, staticmethod)
-    return isinstance(value, kinds) or inspect.isfunction(value)
+def _defined_in(cls: type, value: Any) -> bool:
+    """Whether it is a property or a method, and not another class's under a new name."""
+    if inspect.isfunction(value):
+        return value.__qualname__.rpartition(".")[0] in {owner.__qualname__ for owner in cls.__mro__}
+    return isinstance(value, (property, functools.cached_property, classmethod, staticmethod))

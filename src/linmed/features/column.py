@@ -13,6 +13,9 @@ from linmed.registry import described
 Fetch = Callable[[str], Any]
 """From the name of a field to its value in one row (None where it has none), or to its values in a table."""
 
+MOST_NUMBERS = 100_000
+"""Of a column, and of an arm: V would take 80 GB for as many."""
+
 
 @dataclass(frozen=True)
 class Column(ABC):

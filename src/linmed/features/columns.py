@@ -11,7 +11,7 @@ import numpy as np
 
 from linmed import checks
 from linmed.checks import LARGEST, BadType, BadValue, Floats
-from linmed.features.column import Column, Fetch
+from linmed.features.column import MOST_NUMBERS, Column, Fetch
 from linmed.features.values import key, number, vector
 
 MOST_VALUES = 10_000
@@ -147,7 +147,7 @@ class Category(Column):
     (2, True)
     """
 
-    values: tuple[str, ...] | None = None
+    values: Sequence[str | float] | None = None
     hashed: int | None = None
     other: bool = False
 
@@ -155,7 +155,7 @@ class Category(Column):
         super().__post_init__()
         checks.flag("other", self.other)
         if self.hashed is not None:
-            checks.whole("hashed", self.hashed)
+            checks.whole("hashed", self.hashed, at_most=MOST_NUMBERS)
             if self.values is not None or self.other:
                 raise BadValue("hashed", "hashed must be None where values or other are given: it needs none")
         if self.values is None:
@@ -188,7 +188,7 @@ class Category(Column):
     @cached_property
     def table(self) -> dict[str, int]:
         """Where each category stands."""
-        return {value: i for i, value in enumerate(self.values or ())}
+        return {str(value): i for i, value in enumerate(self.values or ())}
 
     def fit(self, fetch: Fetch, where: str) -> Self:
         """With the categories of a table, in alphabetical order, unless they are known."""
@@ -243,7 +243,7 @@ class Vector(Column):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        checks.whole("size", self.size)
+        checks.whole("size", self.size, at_most=MOST_NUMBERS)
 
     @cached_property
     def labels(self) -> tuple[str, ...]:

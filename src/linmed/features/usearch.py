@@ -69,9 +69,7 @@ class USearch:
             text = f"this index has items of {self._graph.ndim} numbers, got {items.matrix.shape[1]}"
             raise checks.BadValue("items", text)
         elif self._items is None and not self._knows(items):
-            text = (
-                "index holds other items than the catalogue: open the one that was saved with it, or make one"
-            )
+            text = "index holds other items than the catalogue: open the one that was saved with it"
             raise checks.BadValue("index", text)
         held = np.zeros(len(items.live), dtype=np.bool_)
         held[: len(self._held)] = self._held
