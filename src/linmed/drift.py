@@ -140,8 +140,8 @@ class Drift:
         >>> from linmed import Agent, Forgetful, LinMED
         >>> agent = Agent(Forgetful(LinMED(sigma=0.1)), dim=1)
         >>> agent.observe([[1.0]] * 60, [0.5] * 30 + [-0.5] * 30)
-        >>> agent.drift().plot(Figure().subplots()).get_xlabel()
-        'rewards'
+        >>> agent.drift().plot(Figure().subplots()).get_title(loc="left")
+        'the world has changed: alarm at reward 36'
         """
         memories = list(self.weights)
         heaviest = max(memories, key=lambda one: self.weights[one])
