@@ -15,9 +15,9 @@ from linmed.policies import GLMPolicy, Policy, RidgePolicy
 
 MODULES = (
     "linmed", "linmed.agent", "linmed.decision", "linmed.design", "linmed.drift", "linmed.environments",
-    "linmed.experiments", "linmed.features", "linmed.features.usearch", "linmed.log", "linmed.ope",
-    "linmed.policies", "linmed.routes", "linmed.serve.client", "linmed.simulation", "linmed.tables",
-    "linmed.theory", "linmed.verdict",
+    "linmed.experiments", "linmed.explanation", "linmed.features", "linmed.features.usearch", "linmed.log",
+    "linmed.ope", "linmed.policies", "linmed.routes", "linmed.serve.client", "linmed.simulation",
+    "linmed.tables", "linmed.theory", "linmed.verdict",
 )  # fmt: skip
 """Where the documentation imports from. What they export is public."""
 NOT_RUN = {

@@ -369,6 +369,14 @@ class Agent:
         `arm` is the one to be explained, by its number, its item's id or the decision for it: the likeliest
         unless given. `names` of the arms and `features` of their columns are those of the catalogue and its
         map where there is one. `top`: how many arms are shown.
+
+        >>> from linmed import Agent, LinMED
+        >>> arms = [[1.0, 0.0], [0.0, 1.0]]
+        >>> agent = Agent(LinMED(sigma=0.1), dim=2)
+        >>> agent.observe(arms * 20, [0.9, 0.4] * 20)
+        >>> why = agent.explain(arms, names=["tea", "coffee"])
+        >>> why.names[why.best], why.table()["arm"].to_pylist()
+        ('tea', ['tea', 'coffee'])
         """
         with self._lock:
             if arms is None or context is not None or items is not None:
@@ -426,7 +434,14 @@ class Agent:
 
     @property
     def routes(self) -> Routes | None:
-        """By which it decides among its catalogue, where the policy is `CatalogueMED`."""
+        """By which it decides among its catalogue, where the policy is `CatalogueMED`.
+
+        >>> from linmed import Agent, CatalogueMED, LinMED
+        >>> from linmed.features import Catalogue
+        >>> teas = Catalogue.from_table([{"item_id": "oolong", "price": 4}, {"item_id": "mint", "price": 2}])
+        >>> [Agent(policy, catalogue=teas).routes is None for policy in (LinMED(), CatalogueMED())]
+        [True, False]
+        """
         return self._routes
 
     @property

@@ -33,6 +33,8 @@ from linmed.tables import Table
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+__all__ = ["Contribution", "Explanation"]
+
 TOP = 10
 """Arms that are shown, the likeliest first."""
 _TOLD = 5  # arms in a text
@@ -41,7 +43,15 @@ _KEY = "blue: looks best · orange: may be better · grey: worse"
 
 
 class Contribution(NamedTuple):
-    """What one feature adds to an arm's estimate: its value times its weight θ̂."""
+    """What one feature adds to an arm's estimate: its value times its weight θ̂.
+
+    >>> from linmed import Agent, LinMED
+    >>> agent = Agent(LinMED(sigma=0.1), dim=2)
+    >>> agent.observe([[1.0, 0.0], [0.0, 1.0]] * 20, [0.9, 0.4] * 20)
+    >>> most = agent.explain([[1.0, 0.5], [0.2, 0.1]], features=["price", "size"]).contributions(0)[0]
+    >>> most.feature, most.value, round(most.weight, 2), round(most.amount, 2)
+    ('price', 1.0, 0.9, 0.9)
+    """
 
     feature: str
     value: float
@@ -54,6 +64,18 @@ class Explanation:
     """Why this arm: every arm's probability, estimate and interval. Printed, it is a few lines.
 
     In a notebook it is a table; `plot` draws it.
+
+    >>> from linmed import Agent, LinMED
+    >>> arms = [[1.0, 0.0], [0.0, 1.0]]
+    >>> agent = Agent(LinMED(sigma=0.1), dim=2)
+    >>> agent.observe(arms * 20, [0.9, 0.4] * 20)
+    >>> why = agent.explain(arms, names=["tea", "coffee"], features=["leaves", "beans"])
+    >>> why.best, why.order, [cause.feature for cause in why.contributions("tea")]
+    (0, [0, 1], ['leaves'])
+    >>> why.sentence().endswith("The other arm is surely worse.")
+    True
+    >>> why.table().column_names
+    ['arm', 'probability', 'estimate', 'lower', 'upper', 'gain']
     """
 
     policy: str
@@ -200,6 +222,12 @@ class Explanation:
         """Every arm's estimate and interval, and beside them its probability. Returns the axes.
 
         Blue: what looks best; orange: what may be better; grey: what is worse.
+
+        >>> from matplotlib.figure import Figure
+        >>> from linmed import Agent, LinMED
+        >>> agent = Agent(LinMED(), dim=2)
+        >>> agent.explain([[1.0, 0.0], [0.0, 1.0]]).plot(Figure().subplots()).get_title(loc="left")
+        'LinMED-90 after 0 rewards'
         """
         order = self.order
         chances = [float(self.probabilities[i]) for i in order]

@@ -421,8 +421,19 @@ class Routes:
 
         No index is asked: of extremes it said the coreset, the latest made by then. None where that or the
         catalogue is not known.
+
+        >>> from linmed.features import Catalogue
+        >>> policy, items = CatalogueMED(), Catalogue(["a", "b", "c"], np.eye(3))
+        >>> routes, state = Routes(policy, items), policy.start(1, 3)
+        >>> before = routes.law(state)
+        >>> routes.found is routes.coreset
+        True
+        >>> items.remove("b")
+        >>> bool((routes.law_at(0, before.best, state).complete() == before.complete()).all())
+        True
         """
-        core = next((one for one in reversed([*self.earlier, self.coreset]) if one.version <= version), None)
+        latest = self.coreset  # first: where it is made anew, the one before joins the earlier ones
+        core = next((one for one in reversed([*self.earlier, latest]) if one.version <= version), None)
         if core is None or not self.catalogue.since <= version <= self.catalogue.version:
             return None
         if self._past is None or self._past[0].version != version:

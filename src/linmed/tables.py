@@ -84,6 +84,12 @@ class Table:
 
         The columns `lower` and `upper` are the interval; those before `estimate` that are not the same in
         every row are its name. Rows of one name in the first column have one colour.
+
+        >>> from matplotlib.figure import Figure
+        >>> interval = {"lower": [0.5, 0.4], "upper": [0.7, 0.6]}
+        >>> table = Table({"target": ["new", "old"], "estimate": [0.6, 0.5], **interval})
+        >>> [label.get_text() for label in table.plot(Figure().subplots()).get_yticklabels()]
+        ['new', 'old']
         """
         names = self.column_names
         if not {"estimate", "lower", "upper"} <= set(names) or not len(self):

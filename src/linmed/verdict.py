@@ -231,6 +231,15 @@ class Verdict:
 
         Blue: `best`; orange: what can still be the best, whose line reaches beyond zero; grey: ruled out. Of
         many arms the first twenty by their estimate are shown.
+
+        >>> from matplotlib.figure import Figure
+        >>> from linmed import Agent, LinMED
+        >>> arms = [[1.0, 0.0], [0.0, 1.0]]
+        >>> agent = Agent(LinMED(sigma=0.1), dim=2)
+        >>> agent.observe(arms * 20, [0.9, 0.4] * 20)
+        >>> ax = agent.verdict(arms).plot(Figure().subplots(), names=["old", "new"])
+        >>> [label.get_text() for label in ax.get_yticklabels()]
+        ['old', 'new']
         """
         called, possible = self._called(names), set(self.candidates)
         estimates = self.estimates
@@ -278,7 +287,12 @@ class Verdict:
         return self.html()
 
     def html(self, names: Sequence[str] | None = None) -> str:
-        """For a notebook; `names` are those of the arms."""
+        """For a notebook; `names` are those of the arms.
+
+        >>> from linmed import Agent, LinMED
+        >>> "<p" in Agent(LinMED(), dim=1).verdict([[1.0], [0.5]]).html()
+        True
+        """
         doubt = "" if self.doubt is None else f" Not proved: {self.doubt}."
         assumed = f"Assumed: {self.assumes}.{doubt}"
         return notebooks.paragraph(self.sentence(names)) + notebooks.paragraph(assumed, small=True)

@@ -188,7 +188,14 @@ class Catalogue:
         return self._history.since
 
     def at(self, version: int) -> Items:
-        """All of it as it was in an earlier version."""
+        """All of it as it was in an earlier version.
+
+        >>> from linmed.features import Catalogue
+        >>> teas = Catalogue.from_table([{"item_id": "oolong", "price": 4}, {"item_id": "mint", "price": 2}])
+        >>> teas.remove("mint")
+        >>> teas.since, teas.version, teas.at(0).count, teas.at(1).count
+        (0, 1, 2, 1)
+        """
         with self._lock:
             items = self._items
             if not self.since <= checks.whole("version", version, at_least=0) <= items.version:

@@ -85,7 +85,15 @@ class Choice:
         return notebooks.paragraph(repr(self)) + self.table._repr_html_()
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """What each candidate earns per decision, with its interval. Returns the axes."""
+        """What each candidate earns per decision, with its interval. Returns the axes.
+
+        >>> from matplotlib.figure import Figure
+        >>> from linmed.ope import DecisionLog, choose
+        >>> played = {"arm": [0, 1] * 100, "probability": [0.5] * 200, "reward": [0.0, 1.0] * 100}
+        >>> choice = choose(DecisionLog.from_table(played), ["arm:0", "arm:1"])
+        >>> [label.get_text() for label in choice.plot(Figure().subplots()).get_yticklabels()]
+        ['arm 0', 'arm 1']
+        """
         return self.table.plot(ax)
 
     @property

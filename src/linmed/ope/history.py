@@ -32,7 +32,14 @@ _AT_ONCE = 1 << 16  # arms whose distances are computed together
 
 @dataclass(frozen=True, eq=False, repr=False)
 class History:
-    """What was done in each of W stretches of a log. Printed, it is a sentence or two; `plot` draws it."""
+    """What was done in each of W stretches of a log. Printed, it is a sentence or two; `plot` draws it.
+
+    >>> from linmed.ope import DecisionLog, history
+    >>> played = {"arm": [0, 1] * 50 + [1] * 100, "probability": [0.5] * 100 + [0.9] * 100}
+    >>> found = history(DecisionLog.from_table(played | {"reward": [1.0] * 200}), points=4)
+    >>> found, found.arms, found.table()["decisions"].to_pylist()
+    (History(200 decisions, 2 arms), ('arm 1', 'arm 0'), [50, 100, 150, 200])
+    """
 
     ends: Ints
     """Decisions until the end of each stretch (W,)."""
@@ -91,6 +98,13 @@ class History:
         """Shares of the arms, exploration and, where it is known, regret, one below the other.
 
         `ax`: as many axes as there are of these. Returns them.
+
+        >>> from matplotlib.figure import Figure
+        >>> from linmed.ope import DecisionLog
+        >>> played = {"arm": [0, 1] * 50, "probability": [0.5] * 100, "reward": [1.0] * 100}
+        >>> panels = list(Figure().subplots(2))
+        >>> [ax.get_title(loc="left") for ax in history(DecisionLog.from_table(played)).plot(panels)]
+        ['who was played', 'exploration']
         """
         with styled():
             made = panels(ax, [2.1, 1.4] + ([1.7] if self.regret is not None else []))

@@ -122,6 +122,21 @@ def relearned(log: Log, agent: Agent) -> Relearned:
     catalogue it was taken among; the agent remembers these versions and its coresets. So no index is asked,
     and each decision's law is the one that it was drawn from. What the agent does not know that far back has
     no law: saved by an earlier release, or saved before the catalogue changed again.
+
+    >>> import tempfile
+    >>> from linmed import CatalogueMED
+    >>> from linmed.features import Catalogue
+    >>> from linmed.ope import DecisionLog, complete
+    >>> teas = Catalogue.from_table([{"item_id": "oolong", "price": 4}, {"item_id": "mint", "price": 2}])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with Agent(CatalogueMED(alpha_emp=0.2), catalogue=teas, seed=7, log=folder) as agent:
+    ...         for _ in range(50):
+    ...             decision = agent.decide()
+    ...             agent.learn(decision, reward=float(decision.item == "mint"))
+    ...     log = DecisionLog.open(folder)
+    ...     completed = complete(log, relearned(log, agent)).table()
+    >>> completed["probability"].null_count
+    0
     """
     log, routes = as_log(log), agent.routes
     if routes is None:

@@ -114,6 +114,10 @@ class LogVerdict:
     >>> found = verdict(log, LinMED(sigma=0.5))
     >>> found.decided_after, [(row["arm"], row["possible"]) for row in found.table.to_pylist()]
     (170, [('arm 1', 'yes'), ('arm 0', 'no')])
+
+    >>> from matplotlib.figure import Figure
+    >>> [label.get_text() for label in found.plot(Figure().subplots()).get_yticklabels()]
+    ['arm 1', 'arm 0']
     """
 
     verdict: Verdict

@@ -156,7 +156,14 @@ class Requests:
         return Call("PUT", _path(name, "items"), _object, _catalogue(catalogue))
 
     def delete_items(self, name: str, ids: Iterable[str]) -> Call[dict[str, Any]]:
-        """Take items out of the catalogue, all or none; what is out already is no mistake."""
+        """Take items out of the catalogue, all or none; what is out already is no mistake.
+
+        >>> items = {"tea": [1, 0], "coffee": [0, 1], "milk": [1, 1]}
+        >>> bandit = client.create("shop-5", dim=2, catalogue=items)
+        >>> answer = client.delete_items("shop-5", ["tea", "milk"])
+        >>> client.catalogue("shop-5")["ids"]
+        ['coffee']
+        """
         return Call("POST", _path(name, "items", "remove"), _object, {"ids": list(ids)})
 
     def catalogue(
