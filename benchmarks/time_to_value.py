@@ -193,7 +193,7 @@ def waited(me: Newcomer, plain: float, serve: float) -> str:
         line(f"`pip install linmed`: fetching {plain:.0f} MB", start[:1], ["fetch"]),
         line("… installing what it depends on", start[:2], ["dependencies"]),
         line("… installing linmed itself", start[:3], ["linmed"]),
-        line("**the first decision printed** (the example below)", start, ["decide"], "decide again"),
+        line("**the first decision printed** (the example above)", start, ["decide"], "decide again"),
         line(
             "**the first plot** (500 decisions logged, evaluated, drawn)",
             [*start, "decide"],
