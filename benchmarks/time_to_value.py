@@ -177,43 +177,40 @@ def measure(wheel: Path, folder: Path) -> tuple[Newcomer, float, float]:
     return me, size, megabytes(wheels) - size
 
 
-def tables(me: Newcomer, plain: float, serve: float) -> None:
-    def line(what: str, path: tuple[str, ...], *steps: str) -> list[str]:
-        """A row: what these steps took, and with all on the way to them."""
-        own = [sum(me.steps[step][clock] for step in steps) for clock in (0, 1)]
-        whole = sum(me.steps[step][0] for step in (*path, *steps))
-        return [what, f"{own[0]:.1f}", f"{own[1]:.1f}", f"{whole:.0f}" if path else ""]
+def waited(me: Newcomer, plain: float, serve: float) -> str:
+    """The table."""
+    start = ["making the environment", "fetch", "dependencies", "linmed"]
 
-    installed = ("making the environment", "fetch", "dependencies", "linmed")
-    waited = [
-        line("an empty environment, `python -m venv`", (), "making the environment"),
-        line(f"`pip install linmed`: fetching {plain:.0f} MB", installed[:1], "fetch"),
-        line("… installing what it depends on", installed[:2], "dependencies"),
-        line("… installing linmed itself", installed[:3], "linmed"),
-        line("**the first decision printed**: the example below", installed, "decide"),
-        line("**the first plot**: 500 decisions logged, evaluated, drawn", (*installed, "decide"), "plot"),
+    def line(what: str, before: list[str], steps: list[str], again: str = "") -> list[str]:
+        """What these steps took, with all before them, and what the last of them took the second time."""
+        wall, processor = (sum(me.steps[step][clock] for step in steps) for clock in (0, 1))
+        since = sum(me.steps[step][0] for step in (*before, *steps))
+        second = [f"{me.steps[again][clock]:.1f}" for clock in (0, 1)] if again else ["", ""]
+        return [what, f"{wall:.1f}", f"{since:.0f}" if before else "", f"{processor:.1f}", *second]
+
+    more = ["fetch serve", "install serve"]
+    rows = [
+        line(f"`pip install linmed`: fetching {plain:.0f} MB", start[:1], ["fetch"]),
+        line("… installing what it depends on", start[:2], ["dependencies"]),
+        line("… installing linmed itself", start[:3], ["linmed"]),
+        line("**the first decision printed** (the example above)", start, ["decide"], "decide again"),
         line(
-            f"`pip install 'linmed[serve]'`: {serve:.0f} MB more", installed, "fetch serve", "install serve"
+            "**the first plot** (500 decisions logged, evaluated, drawn)",
+            [*start, "decide"],
+            ["plot"],
+            "plot again",
         ),
+        line(f"`pip install 'linmed[serve]'`: {serve:.0f} MB more", start, more),
         line(
-            "**the service's first answer**: bandit created, decision taken",
-            (*installed, "fetch serve", "install serve"),
-            "answer",
+            "**the service's first answer** (start, bandit, decision)",
+            [*start, *more],
+            ["answer"],
+            "answer again",
         ),
+        line("beside it: `import numpy, scipy, matplotlib`", [], ["imports"]),
     ]
-    head = ["", "wall s", "processor s", "wall s since the start"]
-    show(table("Until it is of use, on a machine that has nothing", head, waited))
-    base = me.steps["imports"]
-    again = [
-        [what, *(f"{me.steps[step][clock]:.1f}" for clock in (0, 1)), f"{me.steps[step][1] / base[1]:.1f}"]
-        for what, step in (
-            ("`import numpy, scipy, matplotlib`", "imports"),
-            ("the example", "decide again"),
-            ("log, evaluation, plot", "plot again"),
-            ("the service's first answer, start and end included", "answer again"),
-        )
-    ]
-    show(table("From the second time on", ["", "wall s", "processor s", "beside the imports"], again))
+    head = ["", "wall s", "since the start", "processor s", "again: wall s", "processor s"]
+    return table("From an empty environment to something of use", head, rows)
 
 
 def main() -> int:
@@ -226,9 +223,9 @@ def main() -> int:
         wheel = built(Path(folder) / "wheel") if args.wheel is None else args.wheel.resolve()
         (Path(folder) / "home").mkdir()
         found = measure(wheel, Path(folder) / "home")
+    show(waited(*found))
     about = ", ".join(f"{name} {value}" for name, value in before.items())
-    show(f"{about} before and {machine()['load average']} after the run\n")
-    tables(*found)
+    show(f"{about} before and {machine()['load average']} after the run.\n")
     if args.document is not None:
         document(args.document, "time to value")
     return 0

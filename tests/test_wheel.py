@@ -53,7 +53,7 @@ def test_the_wheel_alone_runs_the_readme(wheel: Path, tmp_path: Path) -> None:
     if sys.platform != "win32":  # kernels are found by their source, so these need not be compiled again
         (tmp_path / "packages/linmed/kernels/__pycache__").symlink_to(PACKAGE / "kernels" / "__pycache__")
     (tmp_path / "empty").mkdir()
-    (example,) = python_blocks(ROOT / "README.md")
+    example = python_blocks(ROOT / "README.md")[0]
     code = f"{example}\nimport linmed\nprint(linmed.__file__)"
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "packages"), "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(
