@@ -55,6 +55,7 @@ lint: $(DEV)
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python tests/typing/outside.py pyright
 
 # The manual, in out/site: open its index.html. (The variable silences an advertisement of the theme.)
 docs: $(DEV)

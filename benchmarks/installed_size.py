@@ -4,8 +4,8 @@
     python benchmarks/installed_size.py --document docs/dependencies.md     # and puts the tables there
 
 Reads what pip has written down (nothing is installed or fetched), so it wants an environment that has
-`linmed[all]`; `make setup` makes one. Bytecode, which is written as modules are imported, or by pip for all of
-them, is not counted.
+`linmed[all]`; `make setup` makes one. Bytecode, which is written as modules are imported, or by pip for all
+of them, is not counted.
 """
 
 import argparse

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 import matplotlib
 import numpy as np
+from linmed.experiments.palette import BOUND, INK, POLICY
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from linmed import Agent, LinMED
 from linmed.experiments.drawing import STYLE, Drawing
-from linmed.experiments.palette import BOUND, INK, POLICY
 
 ANGLES = np.linspace(-80.0, 80.0, 17)
 """Of the arms, in degrees."""

@@ -71,7 +71,9 @@ def machine() -> dict[str, str]:
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.is_file():
         names = [
-            x.split(":")[1].strip() for x in cpuinfo.read_text(encoding="utf-8").splitlines() if x.startswith("model name")
+            x.split(":")[1].strip()
+            for x in cpuinfo.read_text(encoding="utf-8").splitlines()
+            if x.startswith("model name")
         ]
         model = names[0] if names else model
     load = f"{os.getloadavg()[0]:.2f}" if hasattr(os, "getloadavg") else "unknown"

@@ -1,16 +1,17 @@
 """How long a newcomer waits: from `pip install linmed` to a decision, a plot and the service's first answer.
 
-    python benchmarks/time_to_value.py                         # of this checkout; a few minutes, needs an index
-    python benchmarks/time_to_value.py --document README.md    # and puts the table there
+    python benchmarks/time_to_value.py                         # this checkout; some minutes, and an index
+    python benchmarks/time_to_value.py --document README.md    # and puts the tables there
 
-The environment is a new one of `python -m venv`; the caches of pip, numba and matplotlib are empty folders. The
-wheel is built beforehand, as an index would hold it. Three programs are run in an empty folder: the README's
-example; a log of 500 decisions, its evaluation and a plot of it; `linmed serve`, a bandit created, a decision asked
-for, with kernels compiled anew, since whoever wants the service has run nothing else. Beside them, in the same run:
-what pip needs for the dependencies alone, the import of numpy, scipy and matplotlib, and the same programs again.
+The environment is a new one of `python -m venv`; the caches of pip, numba and matplotlib are empty folders.
+The wheel is built beforehand, as an index would hold it. Three programs are run in an empty folder: the
+README's example; a log of 500 decisions, its evaluation and a plot of it; `linmed serve`, a bandit created, a
+decision asked for, with kernels compiled anew, since whoever wants the service may have run nothing else.
+Beside them, in the same run: what pip needs for the dependencies alone, the import of numpy, scipy and
+matplotlib, and the same programs again.
 
-Wall seconds are what one waits, and depend on the network and on whoever else uses the machine. Processor seconds,
-summed over all processes of a step, depend on the machine alone.
+Wall seconds are what one waits, and depend on the network and on whoever else uses the machine. Processor
+seconds, summed over all processes of a step, depend on the machine and little else.
 """
 
 import argparse
@@ -70,7 +71,8 @@ class Newcomer:
 
     def environment(self) -> dict[str, str]:
         """Nothing of ours; the settings of pip stay, because they say where packages come from."""
-        inherited = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "NUMBA", "XDG", "MPL"))}
+        ours = ("PYTHON", "NUMBA", "XDG", "MPL")
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
         caches = {"XDG_CACHE_HOME": "caches", "PIP_CACHE_DIR": "pip", "NUMBA_CACHE_DIR": "kernels"}
         places = {name: str(self.folder / folder) for name, folder in caches.items()}
         return {**inherited, **places, "MPLCONFIGDIR": str(self.folder / "mpl"), "MPLBACKEND": "Agg"}
@@ -135,8 +137,8 @@ def megabytes(folder: Path) -> float:
 
 def built(folder: Path) -> Path:
     """This checkout as a wheel."""
-    words = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(ROOT)]
-    subprocess.run(words, check=True)
+    options = ["--quiet", "--no-deps", "--wheel-dir", str(folder)]
+    subprocess.run([sys.executable, "-m", "pip", "wheel", *options, str(ROOT)], check=True)
     (wheel,) = folder.glob("linmed-*.whl")
     return wheel
 
@@ -190,7 +192,9 @@ def tables(me: Newcomer, plain: float, serve: float) -> None:
         line("… installing linmed itself", installed[:3], "linmed"),
         line("**the first decision printed**: the example below", installed, "decide"),
         line("**the first plot**: 500 decisions logged, evaluated, drawn", (*installed, "decide"), "plot"),
-        line(f"`pip install 'linmed[serve]'`: {serve:.0f} MB more", installed, "fetch serve", "install serve"),
+        line(
+            f"`pip install 'linmed[serve]'`: {serve:.0f} MB more", installed, "fetch serve", "install serve"
+        ),
         line(
             "**the service's first answer**: bandit created, decision taken",
             (*installed, "fetch serve", "install serve"),

@@ -8,10 +8,12 @@ formula of β, and swapping it takes nothing of LinMED's rule or of OFUL's.
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple
 
 from linmed import OFUL, LinMED, simulate
 from linmed.environments import UnitBall
+from linmed.policies import RidgePolicy
 
 
 class Mixture(NamedTuple):
@@ -20,13 +22,15 @@ class Mixture(NamedTuple):
     bias: float  # λS²
     sigma: float
 
-    def squared_radius(self, belief, r):  # belief.count, .logdet, .theta, … of replica r
+    def squared_radius(self, belief: Any, r: int) -> Any:  # belief.count, .logdet, .theta, … of replica r
         return self.bias + self.sigma**2 * (belief.logdet[r] + 2.0 * math.log(belief.count[r] + 1.0))
 
 
-class WithMixture:
-    @property
-    def confidence_set(self):
+class WithMixture(RidgePolicy):
+    @cached_property
+    def confidence_set(self) -> Mixture:
+        if isinstance(self.sigma, str) or isinstance(self.norm_bound, str):
+            raise ValueError("this set needs numbers for sigma and norm_bound")
         return Mixture(self.lam * self.norm_bound**2, self.sigma)
 
 

@@ -4,9 +4,10 @@ Run it: python examples/own_policy.py
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from linmed import Agent, LinMED, simulate
 from linmed.environments import UnitBall
@@ -29,18 +30,19 @@ class Boltzmann(RidgePolicy):
         randomised=True,
     )
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()  # checks sigma, norm_bound, ridge and delta
         if not self.heat > 0:
             raise ValueError(f"heat must be positive, got {self.heat!r}")
 
     # RidgePolicy keeps θ̂ and V up to date, so the rule is all that is left to say. Every array has a
     # leading axis of replicas: theta (R, d), count (R,), arms (R, K, d) or, where all share them, (1, K, d).
-    def log_probabilities(self, state, arms):
-        temperature = self.heat * self.sigma / np.sqrt(state.count + 1.0)
+    def log_probabilities(self, state: Any, arms: NDArray[np.float64]) -> NDArray[np.float64]:
+        temperature = self.heat * self.noise_level(state) / np.sqrt(state.count + 1.0)
         score = (arms @ state.theta[:, :, None])[:, :, 0] / temperature[:, None]
         score -= score.max(axis=1, keepdims=True)
-        return score - np.log(np.exp(score).sum(axis=1, keepdims=True))
+        result: NDArray[np.float64] = score - np.log(np.exp(score).sum(axis=1, keepdims=True))
+        return result
 
 
 if __name__ == "__main__":

@@ -55,13 +55,13 @@ def over_time(log):
 
 def evaluation(log):
     """What others would have earned."""
-    targets = {"uniform": "uniform", "always arm 0": "arm:0", "always arm 3": "arm:3"}
+    targets = {"always arm 0": "arm:0", "always arm 3": "arm:3", "always arm 4": "arm:4"}
     return evaluate(log, targets, ["ipw", "snipw"]).plot()
 
 
 def courses(log):
     """How sure one became."""
-    return plot_sequences({name: sequence(log, name) for name in ("uniform", "arm:0", "arm:3")})
+    return plot_sequences({name: sequence(log, name) for name in ("arm:0", "arm:3", "arm:4")})
 
 
 def verdict():
@@ -75,13 +75,13 @@ def verdict():
 
 def changes():
     """An agent whose world changes, and its log."""
-    rng, policy = np.random.default_rng(4), Forgetful(LinMED(sigma=0.3))
+    rng, policy = np.random.default_rng(4), Forgetful(LinMED(sigma=0.2))
     agent = Agent(policy, dim=3, seed=4)
     played, paid = [], []
     for t in range(2000):
         theta = THETA if t < 1200 else THETA[::-1]
         decision = agent.decide(ARMS)
-        reward = ARMS[decision.arm] @ theta + 0.3 * rng.normal()
+        reward = ARMS[decision.arm] @ theta + 0.2 * rng.normal()
         agent.learn(decision, reward)
         played.append(decision)
         paid.append(reward)

@@ -1,5 +1,6 @@
 """The command line: what it prints, and how it fails."""
 
+import os
 import subprocess
 import sys
 
@@ -19,6 +20,14 @@ def test_help_lists_every_command_and_loads_nothing_heavy():
         any(command in line and text in line for line in lines) for command, (_, text) in COMMANDS.items()
     )
     assert out.split()[-1] == "False"
+
+
+def test_where_the_output_knows_no_root_sign_the_table_is_printed_all_the_same():
+    words = [sys.executable, "-m", "linmed.cli", "policies"]
+    environment = {**os.environ, "PYTHONIOENCODING": "cp1252"}  # a pipe on Windows
+    done = subprocess.run(words, env=environment, capture_output=True, encoding="cp1252")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "d ?n" in done.stdout
 
 
 def test_version(capsys):

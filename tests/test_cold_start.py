@@ -1,7 +1,6 @@
 """The first call on a machine: kernels are compiled once, by whoever comes first, and it is said so."""
 
 import os
-import pty
 import subprocess
 import sys
 import time
@@ -63,6 +62,8 @@ def finish(process: "subprocess.Popen[str]") -> list[str]:
 
 def on_terminal(code: str, cache: Path) -> str:
     """What a program writes to standard error where that is a terminal."""
+    import pty  # not on Windows
+
     ours, theirs = pty.openpty()
     process = begin(code, cache, stderr=theirs)
     os.close(theirs)
@@ -135,6 +136,7 @@ def test_a_folder_that_can_only_be_read_is_read(tmp_path: Path, monkeypatch: pyt
     assert store.cache_path is None
 
 
+@pytest.mark.unix
 def test_a_long_compilation_is_announced_on_a_terminal_while_it_lasts(tmp_path: Path) -> None:
     call = "from linmed.kernels.sampling import take_logs\nimport numpy as np, sys\n"
     call += "take_logs(np.full((1, 2), 0.5), 0.0)\nprint('compiled', file=sys.stderr)"
@@ -143,6 +145,7 @@ def test_a_long_compilation_is_announced_on_a_terminal_while_it_lasts(tmp_path: 
     assert on_terminal(SLOW + call, tmp_path).splitlines() == ["compiled"]  # from the cache
 
 
+@pytest.mark.unix
 def test_waiting_for_another_process_is_announced_too(tmp_path: Path, monkeypatch, caplog) -> None:
     monkeypatch.setattr(cache, "PATIENCE", 0.0)
     caplog.set_level("INFO", "linmed")
@@ -164,6 +167,7 @@ def test_elsewhere_it_is_a_record_of_the_log(tmp_path: Path) -> None:
     assert err == "INFO:linmed:compiling for this machine, once: sampling.take_logs\n"
 
 
+@pytest.mark.unix
 def test_functions_of_the_users_own_are_compiled_in_silence(tmp_path: Path) -> None:
     own = "import numba\ncold_start.announce_compilations()\nprint(numba.njit(lambda x: x + 1)(1))"
     assert on_terminal(SLOW + own, tmp_path) == ""
@@ -211,6 +215,7 @@ print(round(sum(agent.probabilities(arms)), 12), len(agent.pending))
 )
 
 
+@pytest.mark.unix
 def test_an_interrupt_while_a_kernel_needs_another_is_raised_when_python_goes_on(tmp_path):
     process = begin(INTERRUPTED, tmp_path)
     out, err = process.communicate(timeout=240)

@@ -92,6 +92,8 @@ def test_hosted_checks_call_our_own_commands():
 def modules_with_doctests():
     source = Path(linmed.__path__[0])
     files = [path for path in source.rglob("*.py") if ">>> " in path.read_text()]
+    # Examples of the service's clients need one: tests/serve/test_client_examples.py has it.
+    files = [path for path in files if path.parent.name != "serve"]
     return sorted(".".join(["linmed", *path.relative_to(source).with_suffix("").parts]) for path in files)
 
 

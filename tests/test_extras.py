@@ -1,4 +1,4 @@
-"""What is not installed is asked for by the name of its extra, and the lists of packages agree with each other."""
+"""What is missing is asked for by the name of its extra; the lists of packages agree with each other."""
 
 import re
 import sys
@@ -34,7 +34,8 @@ FOR_CONTRIBUTORS = {"dev", "docs", "all"}
 def test_a_missing_package_is_asked_for_by_its_extra(
     monkeypatch: pytest.MonkeyPatch, package: str, extra: str, use: Callable[[], object]
 ) -> None:
-    for loaded in [name for name in sys.modules if name.startswith((f"{package}.", "linmed.features.usearch"))]:
+    parts = f"{package}.", "linmed.features.usearch"
+    for loaded in [name for name in sys.modules if name.startswith(parts)]:
         monkeypatch.delitem(sys.modules, loaded)
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(Exception, match=rf"pip install 'linmed\[{extra}\]'$"):
@@ -53,7 +54,8 @@ def test_a_server_on_postgresql_without_its_extra_says_so_and_does_not_start(
 def test_every_extra_that_is_named_exists() -> None:
     pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "deploy").iterdir()]
     texts = [file.read_text(encoding="utf-8") for file in [*pages, *(ROOT / "src").rglob("*.py")]]
-    named = {name for text in texts for found in re.findall(r"linmed\[([\w,]+)\]", text) for name in found.split(",")}
+    lists = [found for text in texts for found in re.findall(r"linmed\[([\w,]+)\]", text)]
+    named = {name for names in lists for name in names.split(",")}
     assert {"catalogue", "cluster", "data", "postgres", "serve"} <= named <= EXTRAS.keys()
 
 

@@ -62,6 +62,7 @@ def test_a_part_that_fails_is_named_and_the_others_are_done():
     assert (failures, done) == (["bad: out of paper"], [1])
 
 
+@pytest.mark.unix
 def test_a_process_that_is_killed_is_reported():
     _, failures = warm_up([Part("bad", dies), Part("good", compiles_something_small)], workers=2)
     assert failures == ["a process was ended from outside, perhaps for want of memory: try --workers 1"]
@@ -110,6 +111,7 @@ def test_without_a_folder_it_says_what_to_set(monkeypatch):
         run(arguments(workers=0))
 
 
+@pytest.mark.unix
 def test_an_interrupt_ends_every_process(tmp_path: Path):
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
     process = subprocess.Popen(

@@ -36,6 +36,8 @@ from linmed.verdict import DELTA, Verdict, look, looker
 if TYPE_CHECKING:
     from linmed.log import LogWriter, Recorder
 
+__all__ = ["Agent", "UnknownDecision"]
+
 FORMAT = 3
 """Version of the file that `Agent.save` writes."""
 _BLOCK = 256  # decisions whose random numbers are drawn at once
@@ -641,8 +643,9 @@ class Agent:
         >>> from linmed import Agent, LinMED
         >>> from linmed.ope import DecisionLog
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     with Agent(LinMED(), dim=1, log=folder) as agent:  # leaving closes
-        ...         agent.learn(agent.decide([[1.0], [0.5]]), reward=1.0)
+        ...     agent = Agent(LinMED(), dim=1, log=folder)  # or `with Agent(…) as agent:`, which closes it
+        ...     agent.learn(agent.decide([[1.0], [0.5]]), reward=1.0)
+        ...     agent.close()
         ...     DecisionLog.open(folder).table()["reward"].to_pylist()
         [1.0]
         """

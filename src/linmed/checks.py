@@ -130,12 +130,14 @@ def interval(name: str, value: Any) -> tuple[float, float]:
     return low, high
 
 
-def whole(name: str, value: Any, at_least: int = 1) -> int:
-    """`value` as an int ≥ `at_least`."""
+def whole(name: str, value: Any, at_least: int = 1, at_most: int | None = None) -> int:
+    """`value` as an int ≥ `at_least`, and ≤ `at_most` where that is given."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise BadType(name, f"{name} must be a whole number, got {value!r}")
     if value < at_least:
         raise BadValue(name, f"{name} must be at least {at_least}, got {value!r}")
+    if at_most is not None and int(value) > at_most:
+        raise BadValue(name, f"{name} must be at most {at_most}, got {value!r}")
     return int(value)
 
 

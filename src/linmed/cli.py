@@ -32,7 +32,7 @@ COMMANDS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a pipe of Windows cannot hold a √: better a ? than no table
+        if isinstance(stream, io.TextIOWrapper):  # a pipe on Windows may know no √: better a ? than no table
             stream.reconfigure(errors="replace")
     words = list(sys.argv[1:] if argv is None else argv)
     chosen = next((word for word in words if not word.startswith("-")), None)

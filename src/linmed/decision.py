@@ -7,6 +7,8 @@ import numpy as np
 from linmed import notebooks
 from linmed.checks import Floats
 
+__all__ = ["Decision"]
+
 
 def read_only(array: Floats) -> Floats:
     """The same numbers, not to be written to: an agent will learn from them."""

@@ -12,6 +12,8 @@ from linmed.checks import Floats
 from linmed.kernels import design as kernels
 from linmed.kernels import optimal
 
+__all__ = ["approx_design", "certificate", "optimal_design"]
+
 
 def approx_design(arms: ArrayLike) -> Floats:
     """The paper's ApproxDesign: the BH set (Algorithm 4), then greedy additions (Algorithm 5).

@@ -113,9 +113,30 @@ def shortened(name: object, longest: int = LONGEST) -> str:
     return text.replace("$", r"\$")
 
 
+def labels(names: Sequence[str]) -> list[str]:
+    """Names that fit, and that can be told apart if the names themselves can and have one beginning."""
+    short = [shortened(name) for name in names]
+    if len(set(short)) < len(set(names)):
+        first, last = min(names), max(names)  # what these two begin with, all do
+        same = next((i for i, letter in enumerate(first) if letter != last[i]), len(first))
+        ends = [f"…{name[same:]}" for name in names]
+        short = [shortened(end if len(end) <= LONGEST else f"{end[: LONGEST - 1]}…") for end in ends]
+    return short
+
+
+def keyed(ax: "Axes", label: str, key: str, short: str | None = None) -> str:
+    """A label, and below it what colours mean; where there is no room for that, a short one."""
+    return f"{label}\n{key}" if inches(ax) >= 4.0 else short or label
+
+
+def inches(ax: "Axes") -> float:
+    """How wide axes are, before they have been laid out."""
+    return float(ax.bbox.width / ax.figure.dpi)
+
+
 def name_lines(ax: "Axes", names: Sequence[object]) -> None:
     """A line for each name, the first on top."""
-    ax.set_yticks(range(len(names)), [shortened(name) for name in names])
+    ax.set_yticks(range(len(names)), labels([str(name) for name in names]))
     ax.set_ylim(len(names) - 0.4, -0.6)
     ax.tick_params(axis="y", length=0)
     ax.grid(axis="y", visible=False)
@@ -148,7 +169,7 @@ def intervals(ax: "Axes", rows: Sequence[Estimate], zero: bool = False) -> None:
 
 
 def shares(
-    ax: "Axes", values: Sequence[float], colours: Sequence[str], label: str, room: float = 2.0
+    ax: "Axes", values: Sequence[float], colours: Sequence[str], label: str, room: float = 2.2
 ) -> None:
     """Shares of 1 as bars, one for each line, each with its number; `room` for that, in longest bars."""
     largest = max([value for value in values if math.isfinite(value)], default=1.0) or 1.0
@@ -162,15 +183,26 @@ def shares(
     ax.set_xticks([])
     ax.grid(visible=False)
     ax.spines["bottom"].set_visible(False)
-    ax.set_xlabel(label)
+    ax.set_xlabel(label, loc="left", labelpad=20)  # below the numbers of an axis at its left
 
 
-def beside(ax: "Axes", share: float = 0.42) -> "Axes":
-    """Axes at the right of others, with the same lines. Where nobody lays the figure out, room is made."""
-    if ax.figure.get_layout_engine() is None:
-        box = ax.get_position()
-        ax.set_position((box.x0, box.y0, box.width / (1.06 + share), box.height))
-    other = ax.inset_axes((1.06, 0.0, share, 1.0), sharey=ax)
+def beside(ax: "Axes", label: str, share: float = 0.3) -> "Axes":
+    """Axes with the same lines in the right part of others, whose own part gets this label.
+
+    They stand within, not outside: so they fit wherever somebody puts `ax`.
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    low, high = ax.get_xlim()
+    most = max(2, round(1.5 * (1.0 - share) * inches(ax)))
+    ticks = MaxNLocator(min(most, 6), steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
+    ax.set_xlim(low, low + (high - low) / (0.97 - share))
+    ax.set_xticks([tick for tick in ticks if low <= tick <= high])
+    ax.spines["bottom"].set_bounds(low, high)
+    ax.set_xlabel(label, loc="left")
+    other = ax.inset_axes((1.0 - share, 0.0, share, 1.0), sharey=ax)
+    other.patch.set_visible(False)
+    other.spines[["top", "right"]].set_visible(False)
     other.tick_params(axis="y", left=False, labelleft=False)
     return other
 

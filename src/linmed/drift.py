@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from linmed import checks, notebooks
-from linmed.drawing import axes, beside, height_of, name_lines, shares, styled
+from linmed.drawing import axes, beside, height_of, keyed, name_lines, shares, styled
 from linmed.palette import BOUND, LEADING, RULED_OUT
 from linmed.policies.base import Policy
 from linmed.policies.forgetful import Forgetful
@@ -18,6 +18,8 @@ from linmed.policies.memories import GlmMemories, RidgeMemories
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+__all__ = ["Adoption", "Alarm", "Drift"]
 
 
 class Adoption(NamedTuple):
@@ -135,26 +137,20 @@ class Drift:
         heaviest = max(memories, key=lambda one: self.weights[one])
         colours = [LEADING if one == heaviest else RULED_OUT for one in memories]
         with styled():
-            ax = axes(ax, 0.3 + height_of(len(memories)))
-            for i, alarm in enumerate(self.alarms):
-                ax.axvline(alarm.reward, color=BOUND.light, linewidth=1.4, label="alarm" if i == 0 else None)
+            ax = axes(ax, height_of(len(memories)))
+            for alarm in self.alarms:
+                ax.axvline(alarm.reward, color=BOUND.light, linewidth=1.4)
             for place, one in enumerate(memories):
                 began = [event.reward for event in self.adoptions if event.half_life == one]
                 ax.plot([0, max(self.count, 1)], [place, place], color=colours[place], linewidth=1.2)
-                if began:
-                    rows = [place] * len(began)
-                    ax.plot(began, rows, "o", color=colours[place], markersize=5, label="_")
-            if self.adoptions:
-                ax.plot([], [], "o", color=RULED_OUT, markersize=5, label="began anew")
+                ax.plot(began, [place] * len(began), "o", color=colours[place], markersize=5)
             name_lines(ax, ["never forgets" if one == math.inf else _length(one) for one in memories])
             ax.set_xlim(0, max(self.count, 1))
-            ax.set_xlabel("rewards")
             ax.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}")
             ax.set_ylabel("half-life")
             ax.set_title(self.title, loc="left")
-            if self.alarms or self.adoptions:
-                ax.legend(loc="upper right", bbox_to_anchor=(1.0, 1.0), fontsize="small")
-            shares(beside(ax), list(self.weights.values()), colours, "weight now")
+            side = beside(ax, keyed(ax, "rewards", "red line: an alarm · dot: the memory began anew"))
+            shares(side, list(self.weights.values()), colours, "weight")
         return ax
 
     @property

@@ -13,7 +13,18 @@ import numpy as np
 from linmed import checks, notebooks
 from linmed.checks import Floats
 from linmed.decision import Decision
-from linmed.drawing import Estimate, axes, beside, height_of, intervals, name_lines, percent, shares, styled
+from linmed.drawing import (
+    Estimate,
+    axes,
+    beside,
+    height_of,
+    intervals,
+    keyed,
+    name_lines,
+    percent,
+    shares,
+    styled,
+)
 from linmed.outlook import Assurance, Outlook, assurance, outlook, standard_errors
 from linmed.palette import LEADING, POSSIBLE, RULED_OUT
 from linmed.policies import Policy
@@ -129,10 +140,11 @@ class Explanation:
         if rivals == 0:
             alone = "The other arm is" if len(self.names) == 2 else "All others are"
             return f"{said} {alone} {self._surely} worse."
-        most = f"{_by(others[rival])}, and is played with {percent(float(self.probabilities[rival]))}"
+        chance = percent(float(self.probabilities[rival]))
+        most = f"{self.names[rival]}: {_by(others[rival])}; it is played with {chance}"
         if rivals == 1:
-            return f"{said} Only {self.names[rival]} may be better{most}."
-        return f"{said} {rivals:,} others may be better; {self.names[rival]}{most}."
+            return f"{said} The only one that may be better is {most}."
+        return f"{said} {rivals:,} others may be better, most of all {most}."
 
     def _against(self, arm: int) -> str:
         """How an arm compares with the one that looks best."""
@@ -141,7 +153,7 @@ class Explanation:
         gap = float(self.outlook.estimates[best] - self.outlook.estimates[arm])
         behind = f"{gap:.3g} less than {self.names[best]}" if gap else f"as {self.names[best]} is"
         if gain > 0.0:
-            return f"{behind}, but may be better{_by(gain)}"
+            return f"{behind}, but may be better {_by(gain)}"
         return f"{behind}, and is {self._surely} worse" + (f", by {-gain:.3g} at least" if gain else "")
 
     def __str__(self) -> str:
@@ -164,13 +176,13 @@ class Explanation:
     def _repr_html_(self) -> str:
         headings, rows = ["arm", "probability", ""], []
         if self.outlook is not None:
-            headings += ["estimate", "interval", "may be better by", f"what counts most{self.outlook.unit}"]
+            headings += ["estimate", "interval", "may be better", f"what counts most{self.outlook.unit}"]
         for i in self.order:
             chance = float(self.probabilities[i])
             row: list[Any] = [self.names[i], percent(chance), notebooks.bar(chance)]
             if self.outlook is not None:
                 gain = float(self.outlook.gains[i])
-                told = "looks best" if i == self.best else _amount(gain) if gain > 0.0 else "—"
+                told = "looks best" if i == self.best else _by(gain) if gain > 0.0 else "—"
                 causes = ", ".join(
                     f"{one.feature} {one.amount:+.3g}" for one in self.contributions(i, _CAUSES)
                 )
@@ -194,7 +206,7 @@ class Explanation:
         colours = [self._colour(i) for i in order]
         with styled():
             ax = axes(ax, height_of(len(order)))
-            label = "probability now"
+            label = "probability"
             if self.outlook is None:
                 shares(ax, chances, colours, label, room=1.15)
                 name_lines(ax, [self.names[i] for i in order])
@@ -205,8 +217,8 @@ class Explanation:
                     for i, colour in zip(order, colours, strict=True)
                 ]
                 intervals(ax, each)
-                ax.set_xlabel(f"estimated reward and interval\n{_KEY}")
-                shares(beside(ax), chances, colours, label)
+                told = keyed(ax, "estimated reward and interval", _KEY, "estimate")
+                shares(beside(ax, told), chances, colours, label)
             left = len(self.names) - len(order)
             after = f"{self.policy} after {self.count:,} reward{'' if self.count == 1 else 's'}"
             ax.set_title(f"{after}; {left:,} more arms" if left else after, loc="left")
@@ -253,11 +265,7 @@ class Explanation:
 
 
 def _by(gain: float) -> str:
-    return ", by any amount" if math.isinf(gain) else f" by up to {gain:.3g}"
-
-
-def _amount(gain: float) -> str:
-    return "any amount" if math.isinf(gain) else f"{gain:.3g}"
+    return "by any amount" if math.isinf(gain) else f"by up to {gain:.3g}"
 
 
 def explain(

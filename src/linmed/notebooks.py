@@ -6,6 +6,7 @@ Colours are the page's own, so that it reads on light and on dark paper.
 import html
 import sys
 from collections.abc import Iterable, Sequence
+from importlib import import_module
 from typing import Any
 
 CELL = "padding:2px 10px;white-space:nowrap"
@@ -17,6 +18,15 @@ def running() -> bool:
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return getattr(shell, "kernel", None) is not None
+
+
+def show(content: str, where: Any = None) -> Any:
+    """Write HTML below the cell that runs, or over what an earlier call returned."""
+    display = import_module("IPython.display")
+    if where is None:
+        return display.display(display.HTML(content), display_id=True)
+    where.update(display.HTML(content))
+    return where
 
 
 def escaped(value: object) -> str:

@@ -240,7 +240,7 @@ def offers(catalogue: Any, features: Any, context: Any, policy: Policy) -> Offer
     return Offers(catalogue, features, policy)
 
 
-def _same(given: tuple[Column, ...], known: tuple[Column, ...]) -> tuple[Column, ...]:
+def _same(given: Sequence[Column], known: Sequence[Column]) -> Sequence[Column]:
     """The columns with which a catalogue was encoded, if a map's are these, fitted or not yet."""
     same = len(given) == len(known) and all(
         one == other or (one.unknown and type(one) is type(other) and one.name == other.name)

@@ -41,6 +41,10 @@ def described(base: type, kind: str, config: Mapping[str, Any]) -> tuple[type[An
     fields = [f.name for f in dataclasses.fields(known[name]) if f.init]
     for key in sorted(set(parameters) - set(fields)):
         raise BadValue(key, f"{name} has no parameter {key!r}; it has {', '.join(fields) or 'none'}")
+    for needed in dataclasses.fields(known[name]):
+        given = needed.name in parameters or needed.default_factory is not dataclasses.MISSING
+        if needed.init and not given and needed.default is dataclasses.MISSING:
+            raise BadValue(needed.name, f"{name} needs the parameter {needed.name!r}")
     return known[name], parameters
 
 

@@ -40,6 +40,8 @@ from linmed.kernels.routes import (
 )
 from linmed.policies import CatalogueMED
 
+__all__ = ["Coreset", "Law", "Routed", "Routes"]
+
 Lift = Callable[[Any], tuple[Floats, Floats]]
 """From an encoded context to B (d, de) and c (d,): the arm of an item e is B e + c."""
 Route = Literal["accepted", "explore", "fallback"]
@@ -67,7 +69,14 @@ class Sight(NamedTuple):
 
 
 class Routed(NamedTuple):
-    """A decision."""
+    """A decision.
+
+    >>> from linmed.features import Catalogue
+    >>> policy, items = CatalogueMED(), Catalogue(["a", "b", "c"], np.eye(3))
+    >>> found = Routes(policy, items).decide(policy.start(1, 3), noise=np.array([0.9, 0.5, 0.5, 0.5]))
+    >>> found.place, found.route, found.fallback, round(found.probability, 3)
+    (0, 'accepted', False, 0.933)
+    """
 
     place: int
     """Row of the catalogue."""
@@ -96,7 +105,16 @@ class Routed(NamedTuple):
 
 @dataclass(frozen=True)
 class Coreset:
-    """Extreme items of a catalogue, and the catalogue for which they were found."""
+    """Extreme items of a catalogue, and the catalogue for which they were found.
+
+    >>> from linmed.features import Catalogue
+    >>> items = Catalogue(range(5), [[1.0, 0.0], [0.0, 1.0], [0.1, 0.1], [0.2, 0.1], [0.1, 0.2]])
+    >>> coreset = Routes(CatalogueMED(), items).coreset
+    >>> coreset.places, coreset.stale(items.snapshot())
+    (array([0, 1, 2]), False)
+    >>> Coreset.from_dict(coreset.to_dict()).version == coreset.version
+    True
+    """
 
     places: Ints
     version: int
@@ -155,7 +173,20 @@ def find_coreset(items: Items, index: Index) -> Coreset:
 
 
 class Law:
-    """How probable every item is in one context: all of a decision but the draw."""
+    """How probable every item is in one context: all of a decision but the draw.
+
+    >>> from linmed.features import Catalogue
+    >>> policy, items = CatalogueMED(), Catalogue(["a", "b", "c"], np.eye(3))
+    >>> law = Routes(policy, items).law(policy.start(1, 3))
+    >>> law.complete().round(3), round(law.probability_of(1), 3), law.best
+    (array([0.933, 0.033, 0.033]), 0.033, 0)
+
+    >>> places = np.arange(3)
+    >>> law.proposed(places).round(3), law.log_f(places), np.exp(law.log_probabilities(places)).round(3)
+    (array([0.933, 0.033, 0.033]), array([0., 0., 0.]), array([0.933, 0.033, 0.033]))
+    >>> law.arm(2), law.draw(np.array([[0.9, 0.5, 0.5, 0.5]]))
+    (array([0., 0., 1.]), (array([0]), array([0])))
+    """
 
     def __init__(
         self, policy: CatalogueMED, sight: Sight, items: Items, best: int, support: Ints, nth: "NthLive"
@@ -291,6 +322,21 @@ class Routes:
 
     `lift` says how a context turns items into arms; None: the items are the arms. The same state, context,
     noise, catalogue, index and coreset give the same decision, on every processor.
+
+    >>> from linmed.features import Catalogue
+    >>> rng = np.random.default_rng(0)
+    >>> policy, items = CatalogueMED(), Catalogue(range(1000), rng.standard_normal((1000, 3)))
+    >>> routes, state = Routes(policy, items), policy.start(1, 3)
+    >>> made = routes.decide_each(state, rng.random((5, 4)), [None] * 5)
+    >>> [found.route for found in made], routes.follow().count
+    (['accepted', 'explore', 'explore', 'accepted', 'accepted'], 1000)
+
+    >>> routes.decide(state, rng.random(4)).route in ("accepted", "explore", "fallback")
+    True
+    >>> len(routes.laws(state, [None, None])), routes.law(state).best == made[0].best
+    (2, True)
+    >>> len(routes.coreset.places) < 50
+    True
     """
 
     def __init__(

@@ -13,6 +13,8 @@ from linmed.palette import series
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+__all__ = ["Table"]
+
 ROWS = 40
 """Rows shown at most: the first and the last half."""
 WIDTH = 110
@@ -42,11 +44,19 @@ class Table:
             self._arrow = pa.Table.from_pylist(list(content))
 
     def to_arrow(self) -> pa.Table:
-        """The Arrow table inside."""
+        """The Arrow table inside.
+
+        >>> Table({"n": [1, 2]}).to_arrow().num_rows
+        2
+        """
         return self._arrow
 
     def to_pandas(self) -> Any:
-        """A pandas data frame."""
+        """A pandas data frame.
+
+        >>> Table({"n": [1, 2]}).to_pandas()["n"].sum().item()
+        3
+        """
         return self._arrow.to_pandas()
 
     def __getattr__(self, name: str) -> Any:

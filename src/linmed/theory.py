@@ -26,6 +26,15 @@ from linmed import checks
 from linmed.checks import BadValue, Floats
 from linmed.design import approx_design, certificate, optimal_design
 
+__all__ = [
+    "Problem",
+    "c_opt",
+    "design_leverage",
+    "exp2_exploration_bound",
+    "exp2_lower_bound",
+    "spanner_igw_lower_bound",
+]
+
 LEVELS = np.arange(1, 101)
 """Values of the analysis variable L that are tried: 2^-100 is below any gap that matters."""
 
@@ -63,6 +72,9 @@ class Problem:
     >>> problem = Problem(d=2, sigma=0.1, sigma_star=0.1)
     >>> round(problem.regret_bound(1_000_000))
     771173
+
+    >>> problem.lam == 0.1**2, problem.B, problem.C, problem.S_star
+    (True, 2.0, 2, 1.0)
     """
 
     d: int
@@ -160,6 +172,10 @@ class Problem:
         """Theorem (instance-dependent bound) with its proof's constants: O(d² σ² log²n loglog n / Δ).
 
         The proof takes the L with Δ/2 ≤ B·2^-L ≤ Δ.
+
+        >>> problem = Problem(d=2, sigma=0.1, sigma_star=0.1, gap=1.0)
+        >>> round(problem.instance_bound(10**12) / problem.instance_bound(10**9), 1)  # about (log n)²
+        1.7
         """
         if self.gap is None:
             raise BadValue("gap", "gap must be given: the instance-dependent bound is about the smallest one")
@@ -179,6 +195,10 @@ class Problem:
 
         In the proof's first case, n ≤ 4σ²(d/B)² log³n, it is B·n alone: written there as n, which takes
         B = 1. A single round, where the second case divides by log 1, belongs to it.
+
+        >>> problem = Problem(d=2, sigma=0.1, sigma_star=0.1)
+        >>> (problem.minimax_bound([10**4, 10**12]) / [10**4, 10**12]).round(2)  # B at first, then √n / n
+        array([2.  , 0.04])
         """
         log = np.log(n)
         short = (n <= 4 * np.square(self.sigma * self.d / self.B) * log**3) | (n == 1)
@@ -271,7 +291,11 @@ def design_leverage(arms: ArrayLike, design: str = "approx") -> float:
 
 
 def c_opt(leverage: float, d: int) -> float:
-    """C_opt of the paper's assumption from the measured leverage; infinite for d = 1."""
+    """C_opt of the paper's assumption from the measured leverage; infinite for d = 1.
+
+    >>> round(c_opt(design_leverage([[1, 0], [0, 1], [0.6, 0.8]]), d=2), 3)
+    1.775
+    """
     checks.positive("leverage", leverage)
     return leverage / (d * math.log(d)) if checks.whole("d", d) > 1 else math.inf
 

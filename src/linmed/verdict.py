@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 
 from linmed import checks, notebooks
 from linmed.checks import BadType, BadValue, Bools, Floats
-from linmed.drawing import Estimate, axes, height_of, intervals, shortened, styled
+from linmed.drawing import Estimate, axes, height_of, intervals, keyed, shortened, styled
 from linmed.files import write_atomically
 from linmed.grounds import UNITS, Judge, grounds
 from linmed.kernels import confidence
@@ -35,6 +35,8 @@ from linmed.policies.models import ModelPolicy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+__all__ = ["Difference", "Verdict", "VerdictWarning", "Verdicts"]
 
 DELTA = 0.05
 FORMAT = 1
@@ -246,7 +248,8 @@ class Verdict:
             intervals(ax, rows, zero=True)
             sure = f"{100 * (1 - self.delta):.12g} % interval{'' if self.proved else ', not proved'}"
             unit = f",{self.unit}" if self.unit else ""
-            ax.set_xlabel(f"pays more than {shortened(called[self.best])} by{unit} ({sure})\n{_KEY}")
+            best = shortened(called[self.best])
+            ax.set_xlabel(keyed(ax, f"how much more than {best} it pays{unit} ({sure})", _KEY))
             state = "decided" if self.decided else "contradicted" if self.contradicted else "not yet decided"
             left = f"; {self.arms - len(rows):,} more arms" if self.arms > len(rows) else ""
             ax.set_title(f"{state} after {self.count:,} rewards{left}", loc="left")
@@ -305,7 +308,7 @@ def _judge(policy: Policy, delta: float) -> Judge:
         raise BadType(
             "policy",
             f"policy: {name} is for a world that changes, of which no confidence set is proved; "
-            f"{policy.inside.name} may observe the rewards since the last change",
+            f"instead let {policy.inside.name} observe the rewards since the last change",
         )
     if isinstance(policy, ModelPolicy):
         raise BadType(

@@ -325,6 +325,7 @@ def test_one_trial_is_drawn_without_intervals_and_decides_nothing(tmp_path):
     assert {row.verdict for row in single.ledger} == {"undecided"}
 
 
+@pytest.mark.unix
 def test_workers_end_with_a_killed_main_process(tmp_path):
     script = tmp_path / "main.py"
     script.write_text(

@@ -2,9 +2,11 @@
 
 import json
 import threading
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from linmed.checks import BadType, BadValue
@@ -262,3 +264,21 @@ def test_a_catalogue_saved_without_its_history_has_its_last_version():
     for grown, gone in (([[0, 3]], []), ([[0, 3]], [[2, 0]]), ([], [[1, 0]]), ([[0, 2]], [[1, 0]])):
         with pytest.raises(BadValue, match="history must"):
             Catalogue.from_arrays({**meta, "history": {"grown": grown, "gone": gone}}, arrays)
+
+
+def test_prices_of_a_database_are_numbers():
+    """Decimals, of Python and of Arrow."""
+    prices = [Decimal("39.95"), Decimal("90.00"), None]
+    table = pa.table({"item_id": ["a", "b", "c"], "price": pa.array(prices, pa.decimal128(8, 2))})
+    rows = [{"item_id": name, "price": price} for name, price in zip("abc", prices, strict=True)]
+    floats = [{**row, "price": None if row["price"] is None else float(row["price"])} for row in rows]
+    expected = Catalogue.from_table(floats)
+    for given in (table, rows):
+        found = Catalogue.from_table(given)
+        assert found.features == expected.features
+        np.testing.assert_array_equal(found.matrix, expected.matrix)
+
+
+def test_bytes_are_neither_text_nor_vectors():
+    with pytest.raises(ValueError, match=r"items\['kind'\] is neither"):
+        Catalogue.from_table([{"item_id": "a", "kind": b"x"}, {"item_id": "b", "kind": b"y"}])

@@ -145,6 +145,7 @@ def test_impossible_decisions_are_refused_and_leave_the_log_unchanged(tmp_path, 
     assert DecisionLog.open(tmp_path).table().num_rows == 1
 
 
+@pytest.mark.unix
 def test_a_killed_process_leaves_a_readable_log_and_loses_only_what_was_not_flushed(tmp_path):
     """The child is killed between two flushes; a half-written file of the next one is lying about."""
     script = textwrap.dedent(

@@ -147,6 +147,7 @@ def test_an_agents_own_decisions_are_taken_and_evaluated(tmp_path, policy):
     assert table["n"].to_pylist() == [60]
 
 
+@pytest.mark.unix
 def test_a_log_has_one_writer_at_a_time(tmp_path):
     first = LogWriter(tmp_path / "log")
     record(first)
@@ -171,6 +172,7 @@ def test_a_log_has_one_writer_at_a_time(tmp_path):
         assert rows(tmp_path / "log") == 3
 
 
+@pytest.mark.unix
 def test_two_agents_of_one_checkpoint_do_not_write_one_log(tmp_path):
     Agent(LinMED(), 2, seed=1).save(tmp_path / "agent")
     with Agent.load(tmp_path / "agent", log=tmp_path / "log") as one:
@@ -194,6 +196,7 @@ def test_a_writer_that_could_not_continue_a_log_does_not_keep_it(tmp_path):
     assert refusal.value.__traceback__ is not None  # what holds the frame, and the writer in it, alive
 
 
+@pytest.mark.unix
 def test_another_process_is_kept_out_until_the_first_is_killed(tmp_path):
     script = textwrap.dedent(
         """
@@ -214,7 +217,7 @@ def test_another_process_is_kept_out_until_the_first_is_killed(tmp_path):
         LogWriter(tmp_path).close()
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+@pytest.mark.unix
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_process_neither_writes_its_parents_log_nor_opens_it_to_others(tmp_path):
     writer = LogWriter(tmp_path)

@@ -117,6 +117,7 @@ def filled(sqlite: str) -> db.Database:
     return db.Database(sqlite)
 
 
+@pytest.mark.unix
 def test_a_copy_is_as_private_as_the_database_and_leaves_nothing_beside_it(
     filled: db.Database, tmp_path: Path
 ) -> None:
@@ -127,6 +128,7 @@ def test_a_copy_is_as_private_as_the_database_and_leaves_nothing_beside_it(
     assert [file.name for file in (tmp_path / "copies").iterdir()] == ["copy.db"]
 
 
+@pytest.mark.unix
 def test_a_copy_takes_the_place_of_nothing_but_an_older_copy(filled: db.Database, tmp_path: Path) -> None:
     target = tmp_path / "copy.db"
     backup(filled, target)

@@ -19,6 +19,7 @@ from linmed.serve.routing import TOGETHER, Router
 from linmed.serve.shelf import Catalogue, Rows
 
 from .serving import Running, application, create, decide, reward, until
+from .test_page import opened
 
 COUNT, PART = 5000, 2000
 MAP = Features(
@@ -88,7 +89,7 @@ def test_a_shop_of_thousands_survives_a_crash_and_is_judged(tmp_path: Path) -> N
         assert found["judged"] == 290
         client.export("shop", tmp_path / "log.parquet")
         trend = httpx.post(f"{server.url}/v1/bandits/shop/trend", json={}, timeout=300).json()
-        assert trend["weights"]["refuted"] is False
+        assert trend["reason"] is None
     rows = DecisionLog.open(tmp_path / "log.parquet").table().to_pylist()
     assert [row["decision_id"] for row in rows[:90]] == [one.id for one in taken]
     for row in rows:
@@ -178,6 +179,24 @@ def test_a_batch_is_drawn_together_and_each_decision_has_its_own_law(
     body[20]["key"] = "new"
     wrong = app.post("/v1/bandits/b/decide/batch", json={"decisions": body})
     assert (wrong.status_code, wrong.json()["error"]["field"]) == (422, "decisions[20].context")
+
+
+@pytest.mark.parametrize("width", [1200, 390])
+def test_the_page_shows_a_shop_and_decides_for_a_visitor(browser: Any, running: Running, width: int) -> None:
+    name, some = f"shop-{width}", dict(list(ITEMS.items())[:60])
+    with Client(running.url) as client:
+        client.create(name, features=MAP.to_dict(), policy=POLICY, catalogue=some, reward_range=(0.0, 1.0))
+        taken = client.decide_batch(name, contexts=[who(k) for k in range(40)])
+        client.reward_batch(name, [(one, k % 2) for k, one in enumerate(taken)])
+    page = opened(browser, running.url, name, width)
+    page.locator("#best-headline").get_by_text("of 60; best so far").wait_for()
+    assert page.locator("#legend-values").inner_text().split() == ["as", "played", "uniform"]
+    assert "decisions by route are logged without all items" in page.locator("#doubts").inner_text()
+    page.get_by_label("Context: JSON with the fields age, device").fill('{"device": "phone", "age": 33}')
+    page.get_by_role("button", name="Decide", exact=True).click()
+    page.locator("#tried").get_by_text("Decided for item-").wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.close()
 
 
 def test_a_batch_by_route_is_worth_less_than_its_decisions_alone() -> None:

@@ -1,6 +1,9 @@
-"""The command line of the service, where nothing is served."""
+"""The command line of the service."""
 
 import argparse
+import http.client
+import subprocess
+import sys
 
 import pytest
 
@@ -32,3 +35,18 @@ def test_an_empty_value_is_refused_instead_of_serving(
     args = parser.parse_args(["serve", "--database", sqlite, *words])
     assert args.run(args) == 2
     assert capsys.readouterr().err == f"linmed serve: {option} is empty\n"
+
+
+@pytest.mark.unix
+def test_the_address_that_is_printed_can_be_connected_to_at_once(sqlite: str) -> None:
+    words = [sys.executable, "-m", "linmed.serve", "--database", sqlite, "--port", "0"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
+        assert server.stdout is not None
+        try:
+            host = server.stdout.readline().split("/")[2]
+            connection = http.client.HTTPConnection(host, timeout=120)
+            connection.request("GET", "/healthz")  # it is not asked twice
+            assert connection.getresponse().status == 200
+            connection.close()
+        finally:
+            server.terminate()

@@ -144,6 +144,7 @@ def test_a_large_answer_that_is_read_steadily_comes_whole_and_then_the_connectio
             assert opened.recv(1) == b""  # closed, though the answer had been held up
 
 
+@pytest.mark.linux
 def test_sigterm_answers_a_complete_request_though_the_next_has_begun(sqlite: str, tmp_path: Path) -> None:
     with Running(sqlite, tmp_path) as server, server.client() as client:
         create(client)

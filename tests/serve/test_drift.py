@@ -9,7 +9,7 @@ import pytest
 from linmed.policies import Policy
 from linmed.serve.client import Client
 
-from .serving import ARMS, Running, application, create, decide, reward
+from .serving import ARMS, application, create, decide, reward
 from .test_page import opened
 
 FORGETFUL = {
@@ -91,10 +91,11 @@ def test_a_policy_that_does_not_watch_is_refused(sqlite: str) -> None:
         assert answer.json()["error"]["field"] == "policy.inside"
 
 
-def test_the_page_shows_a_band_where_the_world_changed(browser: Any, running: Running) -> None:
+def test_the_page_shows_a_band_where_the_world_changed(browser: Any, app: httpx.Client) -> None:
+    url = str(app.base_url).rstrip("/")
     rng = np.random.default_rng(3)
     items = {"red": [1.0, 0.0], "green": [0.0, 1.0]}
-    with Client(running.url) as client:
+    with Client(url) as client:
         client.create("changing", 2, FORGETFUL, catalogue=items)
         for step in range(160):
             decision = client.decide("changing")
@@ -103,11 +104,20 @@ def test_the_page_shows_a_band_where_the_world_changed(browser: Any, running: Ru
         client.create("steady", 2, {"policy": "LinMED", "sigma": 0.5}, catalogue=items)
         client.reward("steady", client.decide("steady"), 1.0)
         assert client.drift("changing")["changed"]
-    page = opened(browser, running.url, "changing")
+    page = opened(browser, url, "changing")
     page.locator("#drift-headline").filter(has_text="last noticed at reward").wait_for()
     assert page.locator("#memories tbody tr").count() == 3
     page.locator("#chart-mean .change").first.wait_for(state="attached")
     assert "false alarm ever: at most 5 %" in page.locator("#drift-note").inner_text()
+    page.locator("#best-sentence").get_by_text("Forgetful is for a world that changes").wait_for()
+    # Two columns, in each of which every card is as wide as the others and none stands beside another.
+    boxes = "all => all.map(e => e.getBoundingClientRect()).filter(b => b.width).map(b => [b.left, b.width])"
+    left, right = (
+        page.locator(f"#report > .column{which} > .card").evaluate_all(boxes)
+        for which in (".wide", ":not(.wide)")
+    )
+    assert (len(left), len(right)) == (3, 4)
+    assert len({*map(tuple, left)}) == len({*map(tuple, right)}) == 1
     page.get_by_label("Bandit", exact=True).select_option("steady")
     page.get_by_text("LinMED-90 (sigma=0.5), version 1").wait_for()
     page.locator("#drift").wait_for(state="hidden")

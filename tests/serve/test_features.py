@@ -28,6 +28,14 @@ SHOP = {
 WHO = {"device": "phone", "age": 25}
 
 
+DISJOINT = {"policy": "Disjoint", "inside": {"policy": "LinMED"}}
+
+
+def huge(**column: Any) -> dict[str, Any]:
+    """A map that nobody's memory has room for."""
+    return {**MAP.to_dict(), "item": [{"name": "v", **column}], "context": [{"name": "v", **column}]}
+
+
 def start(client: Any, name: str = "b", **more: Any) -> dict[str, Any]:
     catalogue = {"ids": list(SHOP), "features": list(SHOP.values())}
     body = {"name": name, "features": MAP.to_dict(), "policy": {"policy": "LinMED", "sigma": 0.5}}
@@ -138,6 +146,21 @@ def test_an_item_that_the_map_does_not_know_is_refused_by_field(
         assert client.get("/v1/bandits/fields").json()["items"] == len(SHOP)
 
 
+def test_an_item_is_offered_once(app: httpx.Client) -> None:
+    """Twice, it would be played with more than the probability that is logged."""
+    start(app)
+    twice = app.post("/v1/bandits/b/decide", json={"context": WHO, "arm_ids": ["s-17", "odd", "s-17"]})
+    assert (twice.status_code, twice.json()["error"]["field"]) == (422, "arm_ids[2]")
+
+
+def test_a_model_for_every_item_is_served_by_fields_too(app: httpx.Client) -> None:
+    made = Features(context=MAP.context, item=[Number("model", scale=None)], interactions="plain")
+    items = {"ids": ["a", "b"], "features": [{"model": 0}, {"model": 1}]}
+    body = {"name": "b", "features": made.to_dict(), "policy": DISJOINT, "catalogue": items}
+    assert app.post("/v1/bandits", json=body).status_code == 201
+    reward(app, decide(app, context=WHO), 1.0)
+
+
 def test_items_are_given_by_fields_or_as_numbers(app: httpx.Client) -> None:
     start(app)
     row = MAP.encode_items([SHOP["s-17"]])[0].tolist()
@@ -155,6 +178,13 @@ def test_items_are_given_by_fields_or_as_numbers(app: httpx.Client) -> None:
         ({"features": Features(item=[Vector("v", 1001)]).to_dict()}, "features", "at most 1000"),
         ({"features": {"format": 1}}, "features", "must have context"),
         ({"features": {"format": 99}}, "features", "format"),
+        ({"features": []}, "features", "must be an object, got a list"),
+        ({"features": {**MAP.to_dict(), "item": [{"column": "Number"}]}}, "features", "the parameter 'name'"),
+        ({"features": huge(column="Vector", size=10**12)}, "features", "size must be at most 100000"),
+        ({"features": huge(column="Category", hashed=10**12)}, "features", "hashed must be at most"),
+        ({"features": huge(column="Fourier", count=10**9)}, "features", "count must be at most"),
+        ({"features": huge(column="Vector", size=10**5)}, "features", "10000200001 features"),
+        ({"features": MAP.to_dict(), "policy": DISJOINT}, "features", "Number('model', scale=None)"),
         ({"features": {**MAP.to_dict(), "item": [{"column": "Secret"}]}}, "features", "Secret"),
         ({"features": MAP.to_dict(), "map": "outer"}, "map", "goes with dim"),
         ({"features": MAP.to_dict(), "dim": 3}, "dim", f"must be {MAP.dim}"),

@@ -1,7 +1,5 @@
 """A disk without room: not ready while it lasts, and ready by itself when there is room again."""
 
-import resource
-import sys
 import time
 from pathlib import Path
 
@@ -23,8 +21,10 @@ def until(client: httpx.Client, status: int) -> None:
         time.sleep(0.05)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="sets a limit of a running process")
+@pytest.mark.linux
 def test_a_server_whose_files_cannot_grow_is_not_ready_until_they_can(sqlite: str, tmp_path: Path) -> None:
+    import resource  # not on Windows
+
     with Running(sqlite, tmp_path) as server, server.client() as client:
         create(client)
         decide(client)

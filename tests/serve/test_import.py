@@ -188,6 +188,7 @@ def test_an_origin_that_is_damaged_is_not_taken_for_true(sqlite: str, tmp_path: 
         assert "backup" in answer.json()["error"]["message"]
 
 
+@pytest.mark.unix
 def test_an_import_that_is_killed_leaves_nothing(sqlite: str, tmp_path: Path) -> None:
     path = log_of(tmp_path / "log")
     code = (
@@ -271,6 +272,7 @@ def test_a_wrong_log_is_refused_by_name(
     opened.close()
 
 
+@pytest.mark.unix
 def test_wrong_files_names_and_policies_are_refused_by_name(known: str, tmp_path: Path) -> None:
     right = write(tmp_path / "right.parquet")
     (tmp_path / "text").write_text("hello")

@@ -128,6 +128,37 @@ def test_a_change_reads_and_writes_what_it_changes_and_nothing_else(
     assert (afresh.count, row.item_count) == (COUNT, COUNT)
 
 
+def test_questions_about_some_items_do_not_go_through_all_of_them(sqlite: str) -> None:
+    """Steps of SQLite's machine: some dozens for each item that is asked for, not for each that there is."""
+    with application(sqlite) as app:
+        create(app, dim=WIDTH)
+        upload(app)
+    some, opened = [name(k) for k in range(0, COUNT, 10)], db.Database(sqlite)
+    with opened.reader.begin() as connection:
+        row, steps = store.the_bandit(connection, "b"), 0
+        driver: Any = connection.connection.driver_connection
+
+        def step() -> None:
+            nonlocal steps
+            steps += 1
+
+        questions = [
+            (len(some), lambda: items._present(connection, row.id, some)),
+            (10, lambda: items.page(connection, row.id, row.catalogue, 10)),
+            (10, lambda: items.page(connection, row.id, row.catalogue, 10, name(4000))),
+            (10, lambda: items.page(connection, row.id, 2, 10, name(1000))),
+        ]
+        driver.set_progress_handler(step, 1)
+        taken = []
+        for number, ask in questions:
+            before = steps
+            ask()
+            taken.append((steps - before) / number)
+        driver.set_progress_handler(None, 1)
+    opened.close()
+    assert max(taken) < 100, taken  # COUNT is 10 times, or 500 times, as many as are asked for
+
+
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 def test_many_items_are_removed_at_once_as_often_as_one_asks(
     kind: str, request: pytest.FixtureRequest

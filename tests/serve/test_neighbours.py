@@ -69,6 +69,7 @@ def alive(pid: int) -> bool:
     return False
 
 
+@pytest.mark.linux
 def test_tokens_readiness_and_other_bandits_do_not_wait_for_evaluations(sqlite: str, tmp_path: Path) -> None:
     opened = Database(sqlite)
     opened.open()
@@ -128,6 +129,7 @@ def test_reports_beyond_the_queue_are_refused_and_callers_who_leave_make_room(
         assert 'linmed_requests_total{route="/v1/bandits/{name}/evaluate",status="499"}' in text
 
 
+@pytest.mark.linux
 def test_a_reporter_is_polite_keeps_the_database_to_itself_and_ends_with_a_killed_server(
     sqlite: str, tmp_path: Path
 ) -> None:

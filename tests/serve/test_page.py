@@ -53,20 +53,21 @@ def opened(browser: Any, url: str, bandit: str = "", width: int = 1200, **option
     return page
 
 
-def test_a_walk_through_the_page(browser: Any, running: Running) -> None:
-    play(running.url, "articles", 80)
-    play(running.url, "banners", 8)
+def test_a_walk_through_the_page(browser: Any, app: httpx.Client) -> None:
+    url = str(app.base_url).rstrip("/")
+    play(url, "articles", 80)
+    play(url, "banners", 8)
     page = browser.new_page(viewport={"width": 1200, "height": 900})
     page.set_default_timeout(PATIENCE)
     foreign: list[str] = []
     problems: list[str] = []
     page.on(
         "request",
-        lambda request: None if request.url.startswith(running.url) else foreign.append(request.url),
+        lambda request: None if request.url.startswith(url) else foreign.append(request.url),
     )
     page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda error: problems.append(str(error)))
-    page.goto(running.url)
+    page.goto(url)
     page.get_by_label("Bandit", exact=True).select_option("articles")
     page.get_by_text("LinMED-90 (sigma=0.5), version 1").wait_for()
     numbers = page.locator("#numbers")
@@ -90,7 +91,7 @@ def test_a_walk_through_the_page(browser: Any, running: Running) -> None:
     assert "Nothing speaks against it" in page.locator("#sound").inner_text()
     assert page.locator("#chart-time path.line").count() == 2
     # It follows the log by itself, until it is told to pause.
-    with Client(running.url) as client:
+    with Client(url) as client:
         client.decide("articles")
         page.locator("#numbers").get_by_text("81", exact=True).wait_for()
         page.get_by_role("button", name="Pause updates").click()
@@ -260,18 +261,19 @@ def test_a_chart_can_be_read_point_by_point(browser: Any, running: Running) -> N
     assert [text.split()[0] for text in rows.all_inner_texts()] == ["16", "32", "48", "60"]
 
 
-def test_alerts_are_there_when_something_is_wrong_and_only_then(browser: Any, running: Running) -> None:
-    play(running.url, "well", 60, waiting=0, policy="Uniform")
-    page = opened(browser, running.url, "well")
+def test_alerts_are_there_when_something_is_wrong_and_only_then(browser: Any, app: httpx.Client) -> None:
+    url = str(app.base_url).rstrip("/")
+    play(url, "well", 60, waiting=0, policy="Uniform")
+    page = opened(browser, url, "well")
     alerts = page.get_by_role("list", name="Alerts")
     assert page.locator("#alerts li").all_inner_texts() == []
-    play(running.url, "late", 60, waiting=50, policy="Uniform")
+    play(url, "late", 60, waiting=50, policy="Uniform")
     page.get_by_label("Bandit", exact=True).select_option("late")
     alerts.get_by_text("83 % of the decisions have no reward").wait_for()
     alerts.get_by_text("Only 17 % of the decisions are judged").wait_for()
     page.get_by_label("Decisions without a reward").select_option("skip")
     page.locator("#judged").get_by_text("From 10 of 60 decisions").wait_for()
-    with Client(running.url) as client:
+    with Client(url) as client:
         client.change("late", archived=True)
     alerts.get_by_text("archived").wait_for()
     busy = {"error": {"status": 429, "message": "too many reports at once", "field": None}}

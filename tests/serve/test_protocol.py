@@ -166,6 +166,7 @@ def test_a_caller_that_leaves_in_the_middle_is_no_error(sqlite: str, tmp_path: P
     assert "a request failed" not in log
 
 
+@pytest.mark.linux
 def test_sigterm_does_not_wait_for_half_sent_requests_but_answers_whole_ones(
     sqlite: str, tmp_path: Path
 ) -> None:

@@ -23,6 +23,7 @@ from linmed.serve.command import hide_password
 from .serving import ARMS, Running, create, decide, reward
 from .test_many_servers import until
 
+pytestmark = pytest.mark.linux
 PATIENCE = 120.0
 """Seconds: three processes start, on a machine that may be busy."""
 

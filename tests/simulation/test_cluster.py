@@ -15,6 +15,7 @@ distributed = pytest.importorskip("distributed", reason="needs linmed[cluster]")
 
 @pytest.mark.identity
 @pytest.mark.filterwarnings("default")  # the death of a worker makes the scheduler complain, rightly
+@pytest.mark.unix
 def test_a_killed_worker_changes_nothing():
     arguments = ([LinMED(), LinMEDNoDesign()], UnitBall(), 3000, 24)
     local = simulate(*arguments, progress=False)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from linmed.environments import LargeGap
@@ -97,10 +98,10 @@ def test_results_and_their_tables_print_readably_and_go_to_pandas(results):
 
 @pytest.mark.parametrize("ending", ["png", "svg", "pdf"])
 def test_plot_is_saved_with_a_legend_beside_the_curves(results, tmp_path, ending):
-    figure = results.plot(tmp_path / f"regret.{ending}")
+    axes = results.plot(tmp_path / f"regret.{ending}")
     assert (tmp_path / f"regret.{ending}").stat().st_size > 1000
-    figure.canvas.draw()
-    (legend,), (axes,) = figure.legends, figure.axes
+    axes.figure.canvas.draw()
+    legend = axes.get_legend()
     assert [text.get_text() for text in legend.get_texts()] == results.names
     assert not legend.get_window_extent().overlaps(axes.get_window_extent())
     if ending == "png":
@@ -110,4 +111,6 @@ def test_plot_is_saved_with_a_legend_beside_the_curves(results, tmp_path, ending
 def test_one_trial_has_no_standard_error_and_can_be_drawn():
     results = simulate(LinMED(), LargeGap(), 10, 1, progress=False)
     assert np.isnan(results.standard_error("LinMED")).all()
-    results.plot()
+    axes = Figure().add_subplot()
+    assert results.plot(ax=axes) is axes
+    assert axes.get_xlabel() == "round"

@@ -238,6 +238,7 @@ def wait_for(condition, seconds=180):
         time.sleep(0.005)
 
 
+@pytest.mark.unix
 def test_kill_9_loses_at_most_the_batches_in_flight(tmp_path):
     path = tmp_path / "s"
     process = subprocess.Popen([sys.executable, "-c", PROGRAM, str(path)])
@@ -267,6 +268,7 @@ except SimulationInterrupted as stop:
 """
 
 
+@pytest.mark.unix
 def test_ctrl_c_keeps_what_is_done(tmp_path):
     path = tmp_path / "s"
     process = subprocess.Popen(

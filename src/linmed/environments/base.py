@@ -22,7 +22,13 @@ LAST_ROUND = 1 << 53
 
 
 class Block(NamedTuple):
-    """The next rounds of one trial. An array, once given away, must not be written to again."""
+    """The next rounds of one trial. An array, once given away, must not be written to again.
+
+    >>> from linmed.environments import LargeGap
+    >>> block = next(LargeGap().blocks(np.random.default_rng(0)))
+    >>> block.arms.tolist(), block.means, block.noise.shape, block.delays
+    ([[1.0, 0.0], [0.0, 1.0]], array([1., 0.]), (1024,), None)
+    """
 
     arms: Floats
     """(K, d) where the arms stay the same, (rounds, K, d) where they change."""
@@ -60,27 +66,54 @@ class Environment(ABC):
 
     @abstractmethod
     def blocks(self, rng: np.random.Generator) -> Iterator[Block]:
-        """One trial, without end: every block holds `block_rounds` rounds."""
+        """One trial, without end: every block holds `block_rounds` rounds.
+
+        >>> from linmed.environments import UnitBall
+        >>> one, other = (next(UnitBall().blocks(np.random.default_rng(7))) for _ in range(2))
+        >>> bool((one.arms == other.arms).all())
+        True
+        """
 
     def rewards(self, means: Floats, noise: Floats) -> Floats:
-        """The rewards of arms with these means, element by element; the two broadcast."""
+        """The rewards of arms with these means, element by element; the two broadcast.
+
+        >>> from linmed.environments import Clicks, LargeGap
+        >>> LargeGap().rewards(np.array([1.0, 0.0]), np.array([0.25, 0.25]))
+        array([1.25, 0.25])
+        >>> Clicks().rewards(np.array([0.3, 0.1]), np.array([0.2, 0.2]))  # a click where the rate is above
+        array([1., 0.])
+        """
         return means + noise
 
     def known_after(self, rewards: Floats, delays: Ints) -> Ints:
         """How many rounds later these rewards are known, given the block's delays; the two broadcast.
 
         To override where it depends on the reward: a click is seen, that there was none only after a while.
+
+        >>> from linmed.environments import Clicks
+        >>> Clicks(timeout=100).known_after(np.array([1.0, 0.0]), np.array([7, 7]))
+        array([  7, 100])
         """
         return delays
 
     @property
     def additive(self) -> bool:
-        """Whether `rewards` is the sum of the two, which need then be taken for the arm played alone."""
+        """Whether `rewards` is the sum of the two, which need then be taken for the arm played alone.
+
+        >>> from linmed.environments import Clicks, UnitBall
+        >>> UnitBall().additive, Clicks().additive
+        (True, False)
+        """
         return type(self).rewards is Environment.rewards
 
     @property
     def name(self) -> str:
-        """Class name and parameters, for titles."""
+        """Class name and parameters, for titles.
+
+        >>> from linmed.environments import UnitBall
+        >>> UnitBall(arms=20, sigma=0.5).name
+        'UnitBall(arms=20, sigma=0.5)'
+        """
         values = ((f.name, getattr(self, f.name), f.default) for f in dataclasses.fields(self) if f.repr)
         shown = [
             f"{key} of shape {value.shape}" if isinstance(value, np.ndarray) else f"{key}={value}"
@@ -90,7 +123,14 @@ class Environment(ABC):
         return type(self).__name__ + (f"({', '.join(shown)})" if shown else "")
 
     def to_dict(self) -> dict[str, Any]:
-        """The configuration as JSON-ready values; `from_dict` is its inverse."""
+        """The configuration as JSON-ready values; `from_dict` is its inverse.
+
+        >>> from linmed.environments import Environment, LargeGap
+        >>> LargeGap(sigma=0.5).to_dict()
+        {'environment': 'LargeGap', 'noise': 'gaussian', 'degrees': 5.0, 'sigma': 0.5}
+        >>> Environment.from_dict({"environment": "LargeGap", "sigma": 0.5}) == LargeGap(sigma=0.5)
+        True
+        """
         parameters = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.init}
         return {"environment": type(self).__name__, **json.loads(json.dumps(parameters, default=_as_lists))}
 
@@ -98,6 +138,10 @@ class Environment(ABC):
         """What the numbers depend on, and nothing else: stored results are found by it.
 
         It is `to_dict` unless the problem reads data: then the data's digest stands for its path.
+
+        >>> from linmed.environments import Classification
+        >>> Classification(([[0.0], [1.0]], ["cat", "dog"]), components=None).identity()["data"][:7]
+        'sha256:'
         """
         return self.to_dict()
 

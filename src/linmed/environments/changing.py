@@ -83,6 +83,11 @@ class OneChange(_Jumping):
 
     >>> OneChange(at=1500, sigma=0.3).name
     'OneChange(sigma=0.3)'
+
+    >>> blocks = OneChange(at=1024, arms=4, dim=2).blocks(np.random.default_rng(0))
+    >>> before, after = next(blocks), next(blocks)
+    >>> bool((before.arms == after.arms).all()), bool((before.means == after.means).any())
+    (True, False)
     """
 
     at: int = 1500
@@ -102,7 +107,12 @@ class OneChange(_Jumping):
 
 @dataclass(frozen=True)
 class ChangeEvery(_Jumping):
-    """θ* changes again and again, after every so many rounds."""
+    """θ* changes again and again, after every so many rounds.
+
+    >>> block = next(ChangeEvery(every=500).blocks(np.random.default_rng(0)))
+    >>> [t for t in range(1, 1024) if (block.means[t] != block.means[t - 1]).any()]
+    [500, 1000]
+    """
 
     every: int = 500
     """Rounds from one change to the next."""
@@ -121,7 +131,12 @@ class ChangeEvery(_Jumping):
 
 @dataclass(frozen=True)
 class RandomWalk(_MovingBall):
-    """θ* wanders: before every round step·N(0, I) is added to it, and it is put back onto the sphere."""
+    """θ* wanders: before every round step·N(0, I) is added to it, and it is put back onto the sphere.
+
+    >>> block = next(RandomWalk(step=0.01).blocks(np.random.default_rng(0)))
+    >>> bool(np.abs(np.diff(block.means, axis=0)).max() < 0.1)
+    True
+    """
 
     step: float = 0.01
     """Standard deviation of a step in each coordinate."""
@@ -148,6 +163,10 @@ class Season(_MovingBall):
     """θ* swings on an arc, there and back in every period: what comes has been there before.
 
     θ*_t = cos(φ_t) u + sin(φ_t) v with φ_t = φ sin(2πt/period), where u is the first θ* and v is across it.
+
+    >>> block = next(Season(period=100).blocks(np.random.default_rng(0)))
+    >>> bool(np.allclose(block.means[:100], block.means[100:200]))
+    True
     """
 
     period: int = 1000

@@ -19,6 +19,12 @@ class Classification(Environment):
 
     The slots give every class its own linear model. It is only an approximation to 1{k = y}, so this
     problem shows policies on data that no linear model fits. Regret counts the mistakes.
+
+    >>> rows, labels = [[0.0, 1.0], [1.0, 0.0], [0.9, 0.1]], ["cat", "dog", "dog"]
+    >>> problem = Classification((rows, labels), components=None)
+    >>> block = next(problem.blocks(np.random.default_rng(0)))
+    >>> problem.dim, block.arms.shape[1:], sorted(set(block.means.sum(axis=1).tolist()))
+    (6, (2, 6), [1.0])
     """
 
     data: str | tuple[ArrayLike, ArrayLike] = field(default="digits", compare=False)

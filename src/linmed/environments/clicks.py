@@ -31,6 +31,10 @@ class Clicks(ClickEnvironment):
     >>> problem = Clicks(rate=0.055, norm=4.0)
     >>> round(problem.intercept, 2), round(problem.theta_norm, 1)
     (-4.02, 8.0)
+
+    >>> block = next(problem.blocks(np.random.default_rng(0)))
+    >>> block.arms.shape, bool((block.means > 0).all())
+    ((10, 6), True)
     """
 
     rate: float = 0.05
@@ -119,6 +123,10 @@ class ClicksChange(Clicks):
 
     Until then a trial is that of `Clicks` with the same parameters. Where arms are fixed they stay; the mean
     rate over all arms there could be stays the same, too.
+
+    >>> block = next(ClicksChange(at=500).blocks(np.random.default_rng(0)))
+    >>> bool((block.means[499] == block.means[0]).all()), bool((block.means[500] == block.means[0]).any())
+    (True, False)
     """
 
     at: int = 1500

@@ -21,6 +21,11 @@ class Delayed(Environment):
     """`env` with its rewards delayed; arms and noise are the same as without the delay.
 
     The reward of round t is known after round t + delay, before the decision of round t + delay + 1.
+
+    >>> from linmed.environments import LargeGap
+    >>> block = next(Delayed(LargeGap(), rounds=10, mode="batch").blocks(np.random.default_rng(0)))
+    >>> block.delays[:4]  # known after rounds 1, 11, …
+    array([0, 9, 8, 7])
     """
 
     env: Environment

@@ -44,6 +44,10 @@ class FixedArms(LinkedEnvironment, _Given):
     'FixedArms(2 arms, dim=2, sigma=0.1)'
     >>> FixedArms([[1, 0], [0.6, 0.8]], theta=[1, 0], link="logistic", intercept=-3).name
     'FixedArms(2 arms, dim=2, link=logistic, intercept=-3.0)'
+
+    >>> problem = FixedArms([[1, 0], [0.6, 0.8]], theta=[1, 0], sigma=0.1)
+    >>> next(problem.blocks(np.random.default_rng(0))).means
+    array([1. , 0.6])
     """
 
     arms: ArrayLike
@@ -80,7 +84,11 @@ class FixedArms(LinkedEnvironment, _Given):
 
 @dataclass(frozen=True)
 class LargeGap(_Given):
-    """Arms e₁, e₂ and θ* = e₁: one gap of 1, where √n regret is a waste."""
+    """Arms e₁, e₂ and θ* = e₁: one gap of 1, where √n regret is a waste.
+
+    >>> next(LargeGap().blocks(np.random.default_rng(0))).means
+    array([1., 0.])
+    """
 
     sigma: float = 1.0
     """σ*: the true noise level."""
@@ -99,6 +107,10 @@ class EndOfOptimism(_Given):
 
     Optimism stops playing (0, 1) long before ⟨θ*, e₂⟩ is known well enough to tell the other two
     apart (Lattimore and Szepesvári, The End of Optimism?, 2017).
+
+    >>> block = next(EndOfOptimism(eps=0.1).blocks(np.random.default_rng(0)))
+    >>> block.arms.tolist(), block.means
+    ([[1.0, 0.0], [0.0, 1.0], [0.9, 0.2]], array([1. , 0. , 0.9]))
     """
 
     eps: float = 0.01
@@ -123,7 +135,12 @@ class EndOfOptimism(_Given):
 
 @dataclass(frozen=True)
 class RepeatedArms(_Given):
-    """The best arm (1, 0) = θ* and K − 1 copies of (0, 1): regret should not grow with K."""
+    """The best arm (1, 0) = θ* and K − 1 copies of (0, 1): regret should not grow with K.
+
+    >>> block = next(RepeatedArms(arms=4).blocks(np.random.default_rng(0)))
+    >>> block.arms.tolist(), block.means
+    ([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [0.0, 1.0]], array([1., 0., 0., 0.]))
+    """
 
     arms: int = 64
     """K."""

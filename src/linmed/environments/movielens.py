@@ -34,6 +34,10 @@ class MovieLens(NoisyEnvironment):
 
     Films (19 genre flags) and users (age, gender, occupation, zip code) are each standardised, reduced
     to 2 principal components and scaled to [0, 1]; arms are scaled so that the largest norm is 1.
+
+    >>> problem = MovieLens(arms=10)
+    >>> problem.name, next(problem.blocks(np.random.default_rng(0))).arms.shape[1:]
+    ('MovieLens(generated, arms=10, sigma=1.0)', (10, 4))
     """
 
     path: str | Path | None = field(default=None, compare=False)

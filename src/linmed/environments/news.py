@@ -31,6 +31,11 @@ class News(ClickEnvironment):
     and topics; the click rate is 70 % xᵀ(rates)t and 30 % appeal, so it lies between 2 and 8 %.
     An arm is x ⊗ t: it says nothing of the appeal, which no policy can learn. With `ids` a one-hot id follows
     (both parts divided by √2, so that norms are at most 1), and the rate is linear in the arm.
+
+    >>> problem = News(articles=20, live=5)
+    >>> block = next(problem.blocks(np.random.default_rng(0)))
+    >>> problem.dim, block.arms.shape[1:], bool((block.means > 0.02).all() and (block.means < 0.08).all())
+    (72, (5, 72), True)
     """
 
     ids: bool = False

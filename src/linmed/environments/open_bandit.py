@@ -42,6 +42,17 @@ class OpenBanditClicks(ClickEnvironment):
     a hundred clicks says nothing about who likes what. Positions are left out.
 
     An arm is (id, user ⊗ category, 1) with parts of norm 1, divided by √3: the log-odds are linear in it.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     home = Path(folder, "random", "men")
+    ...     home.mkdir(parents=True)
+    ...     items = (home / "item_context.csv").write_text("item_id,item_feature_3\\n0,coat\\n1,hat\\n")
+    ...     names = "item_id,click,user_feature_0,user_feature_1,user_feature_2,user_feature_3"
+    ...     users = (home / "men.csv").write_text(f"{names}\\n0,0,a,b,c,d\\n1,1,a,b,c,e\\n0,0,a,b,c,e\\n")
+    ...     problem = OpenBanditClicks(folder)
+    >>> problem.arms, problem.dim, round(problem.overall, 3)
+    (2, 13, 0.333)
     """
 
     path: str | Path = field(compare=False)

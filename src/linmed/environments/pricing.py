@@ -17,6 +17,11 @@ class Pricing(NoisyEnvironment):
 
     A day earns p − p²/v in the mean, which is linear in the arm (p, p²)/√2, with ‖θ*‖ ≤ 2. In every trial v
     is drawn evenly from [1, 2], and again after `at` rounds: the best price is v/2, from a half to one.
+
+    >>> block = next(Pricing(prices=4).blocks(np.random.default_rng(0)))
+    >>> prices = math.sqrt(2) * block.arms[:, 0]
+    >>> prices.round(2), bool(prices[block.means.argmax()] >= 0.5)
+    (array([0.25, 0.5 , 0.75, 1.  ]), True)
     """
 
     prices: int = 20

@@ -12,7 +12,12 @@ from linmed.environments.links import LinkedEnvironment
 
 @dataclass(frozen=True)
 class UnitBall(LinkedEnvironment):
-    """K arms and θ* uniform on the unit sphere of R^d; they stay the same through a trial."""
+    """K arms and θ* uniform on the unit sphere of R^d; they stay the same through a trial.
+
+    >>> block = next(UnitBall(arms=3, dim=2).blocks(np.random.default_rng(0)))
+    >>> (block.arms**2).sum(axis=1).round(6), bool(np.abs(block.means).max() <= 1)
+    (array([1., 1., 1.]), True)
+    """
 
     arms: int = 10
     """K."""

@@ -38,7 +38,12 @@ Threshold = Literal["the paper's", "ours"]
 
 
 class Row(NamedTuple):
-    """A line of the ledger."""
+    """A line of the ledger.
+
+    >>> row = Row("mine", "text", "Section 1", "it is so", "p > 0", "ours", "p = 0.3", "holds", 10, "mine")
+    >>> row.claim, row.verdict
+    ('it is so', 'holds')
+    """
 
     experiment: str
     variant: str
@@ -246,7 +251,16 @@ Known = dict[tuple[str, int, int], Judged]
 
 
 class Claim(NamedTuple):
-    """A statement that is true if every part that has a rule is."""
+    """A statement that is true if every part that has a rule is.
+
+    >>> from linmed.experiments import EXPERIMENTS
+    >>> from linmed.experiments.rules import claims
+    >>> claim = claims(EXPERIMENTS["large-gap"].plan("quick", "text"))[0]
+    >>> claim.text
+    'LinMED-99 outperforms SpannerIGW, SpannerIGW-Anytime, LinTS-Freq, EXP2 and LinIMED-1'
+    >>> claim.threshold, len(claim.cells)
+    ("the paper's", 6)
+    """
 
     place: str
     text: str

@@ -40,7 +40,14 @@ class Size(NamedTuple):
 
 @dataclass(frozen=True)
 class Setting:
-    """One problem with the policies that meet it: a panel of a figure."""
+    """One problem with the policies that meet it: a panel of a figure.
+
+    >>> from linmed import LinMED
+    >>> from linmed.environments import LargeGap
+    >>> setting = Setting(("σ = 1",), LargeGap(), (LinMED(),), horizon=1000, sigma=1.0)
+    >>> setting.environment.name, Setting.theory(LargeGap(), sigma=1.0, horizon=1000).policies[0].name
+    ('LargeGap', 'LinMED-90')
+    """
 
     key: Key
     """Coordinates in the experiment; (figure, panel) where the experiment is drawn as a grid."""
@@ -87,7 +94,13 @@ class Numbers(NamedTuple):
 
 @dataclass(frozen=True)
 class Findings:
-    """An experiment with its sizes; and, once it has run, what came of it."""
+    """An experiment with its sizes; and, once it has run, what came of it.
+
+    >>> from linmed.experiments import EXPERIMENTS
+    >>> found = EXPERIMENTS["large-gap"].plan("quick", "text")
+    >>> found.scale, found.shortened, found.trials, len(found.settings)
+    ('quick', False, 20, 4)
+    """
 
     experiment: "Experiment"
     scale: Scale
@@ -202,7 +215,19 @@ class Findings:
 
 
 class Experiment(ABC):
-    """One experiment of the paper: regret of policies in several settings, unless a subclass says more."""
+    """One experiment of the paper: regret of policies in several settings, unless a subclass says more.
+
+    >>> from linmed.environments import LargeGap
+    >>> class Mine(Experiment):
+    ...     name, title, place, about = "mine", "Mine", "nowhere", "A gap of 1."
+    ...     paper = quick = decisive = Size(horizon=1000, trials=10)
+    ...
+    ...     def settings(self, variant, horizon, movielens=None):
+    ...         return [Setting.theory(LargeGap(), sigma=1.0, horizon=horizon)]
+    >>> found = Mine().plan("quick", "text")
+    >>> Mine().rounds(found)
+    10000
+    """
 
     name: ClassVar[str]
     title: ClassVar[str]

@@ -14,7 +14,15 @@ FORMAT = 3
 
 
 def ledger(findings: Iterable[Findings]) -> list[Row]:
-    """Every claim about these experiments."""
+    """Every claim about these experiments.
+
+    >>> from linmed.experiments import EXPERIMENTS, run
+    >>> ledger([EXPERIMENTS["assumptions"].plan("quick", "text")])  # of which the paper claims nothing
+    []
+    >>> report = run("large-gap", trials=20, out="report")  # doctest: +SKIP
+    >>> ledger(report.findings) == report.ledger  # doctest: +SKIP
+    True
+    """
     return [claim.judge(found) for found in findings for claim in claims(found)]
 
 

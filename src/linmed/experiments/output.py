@@ -10,7 +10,17 @@ MARKER = "linmed-report.json"
 
 
 class OutputError(Exception):
-    """The directory cannot be used; the message says why."""
+    """The directory cannot be used; the message says why.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     size = Path(folder, "letters.txt").write_text("mine")
+    ...     try:
+    ...         Output(folder)
+    ...     except OutputError:
+    ...         print("that directory holds something else")
+    that directory holds something else
+    """
 
 
 class Output:

@@ -26,7 +26,12 @@ DECISIVE_MINUTES = 110.0
 
 @dataclass(frozen=True)
 class Report:
-    """What `run` leaves behind."""
+    """What `run` leaves behind.
+
+    >>> report = run("large-gap", trials=20, out="report")  # doctest: +SKIP
+    >>> report.path.name, list(report.wall)  # doctest: +SKIP
+    ('report.html', ['large-gap'])
+    """
 
     path: Path
     """The page."""
@@ -70,6 +75,14 @@ def run(
     cluster: address of a dask scheduler to use instead. movielens: an ml-100k directory.
     minutes: after so long no claim is given further trials; the same call with more of them goes on.
         Unless given, 110 at the decisive scale; the others end by themselves.
+
+    >>> run("large-gapp")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    ValueError: no experiment is named 'large-gapp'; there are ... did you mean 'large-gap'?
+    >>> report = run("large-gap", trials=20, out="report")  # doctest: +SKIP
+    >>> sorted({row.verdict for row in report.ledger})  # doctest: +SKIP
+    ['fails', 'holds', 'undecided']
     """
     names = [names] if isinstance(names, str) else names
     experiments = chosen(names)

@@ -88,7 +88,7 @@ class Catalogue:
         ):  # what others may write to is copied; a map of a file may be too large for that
             own = own.copy()
         if features is None:
-            features = Features(item=[Vector("features", own.shape[1])])  # type: ignore[arg-type]
+            features = Features(item=[Vector("features", own.shape[1])])
         elif not isinstance(features, Features):
             raise BadType("features", f"features must be Features, got {features!r}")
         if own.shape[1] != features.item_width:

@@ -13,6 +13,9 @@ from linmed.registry import described
 Fetch = Callable[[str], Any]
 """From the name of a field to its value in one row (None where it has none), or to its values in a table."""
 
+MOST_NUMBERS = 100_000
+"""Of a column, and of an arm: V would take 80 GB for as many."""
+
 
 @dataclass(frozen=True)
 class Column(ABC):
@@ -34,6 +37,12 @@ class Column(ABC):
     ...         return np.array([[float(len(text or ""))] for text in fetch(self.name)])
     >>> Features(item=[Length("title")]).encode_items([{"title": "Emma"}, {"title": None}]).tolist()
     [[4.0], [0.0]]
+
+    >>> column = Length("title")
+    >>> column.fields, column.labels, column.width, column.unknown, column.unsettled
+    (('title',), ('letters',), 1, None, {})
+    >>> Column.from_dict(column.to_dict()) == column.fit(None, "items").settle({})
+    True
     """
 
     name: str

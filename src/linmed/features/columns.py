@@ -11,7 +11,7 @@ import numpy as np
 
 from linmed import checks
 from linmed.checks import LARGEST, BadType, BadValue, Floats
-from linmed.features.column import Column, Fetch
+from linmed.features.column import MOST_NUMBERS, Column, Fetch
 from linmed.features.values import key, number, vector
 
 MOST_VALUES = 10_000
@@ -31,6 +31,9 @@ class Number(Column):
     >>> columns = [Number("price", scale=(10, 5)), Number("stock", scale=None)]
     >>> Features(item=columns).encode_items([{"price": 20, "stock": 7}, {"stock": True}]).tolist()
     [[2.0, 7.0], [0.0, 1.0]]
+
+    >>> columns[0].scaled(20, "item")
+    2.0
     """
 
     scale: Literal["learned"] | tuple[float, float] | None = "learned"
@@ -139,9 +142,12 @@ class Category(Column):
     >>> items = [{"colour": "blue"}, {"colour": "mauve"}, {"colour": None}]
     >>> Features(item=[colour]).encode_items(items).tolist()
     [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]]
+
+    >>> colour.place("mauve"), Category("colour", hashed=16).place("mauve") < 16
+    (2, True)
     """
 
-    values: tuple[str, ...] | None = None
+    values: Sequence[str | float] | None = None
     hashed: int | None = None
     other: bool = False
 
@@ -149,7 +155,7 @@ class Category(Column):
         super().__post_init__()
         checks.flag("other", self.other)
         if self.hashed is not None:
-            checks.whole("hashed", self.hashed)
+            checks.whole("hashed", self.hashed, at_most=MOST_NUMBERS)
             if self.values is not None or self.other:
                 raise BadValue("hashed", "hashed must be None where values or other are given: it needs none")
         if self.values is None:
@@ -182,7 +188,7 @@ class Category(Column):
     @cached_property
     def table(self) -> dict[str, int]:
         """Where each category stands."""
-        return {value: i for i, value in enumerate(self.values or ())}
+        return {str(value): i for i, value in enumerate(self.values or ())}
 
     def fit(self, fetch: Fetch, where: str) -> Self:
         """With the categories of a table, in alphabetical order, unless they are known."""
@@ -237,7 +243,7 @@ class Vector(Column):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        checks.whole("size", self.size)
+        checks.whole("size", self.size, at_most=MOST_NUMBERS)
 
     @cached_property
     def labels(self) -> tuple[str, ...]:

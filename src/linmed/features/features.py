@@ -10,14 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from linmed import checks
 from linmed.checks import BadType, BadValue, Floats
-from linmed.features.column import Column
+from linmed.features.column import MOST_NUMBERS, Column
 from linmed.features.products import Products, Span, chosen, outer, plain
 from linmed.features.side import Side, matrix_sizes
 from linmed.features.tables import table
 
 FORMAT = 1
 """Version of the JSON that `Features.to_dict` makes."""
-Interactions = Literal["plain", "outer"] | tuple[tuple[str, str], ...]
+Interactions = Literal["plain", "outer"] | Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class Features:
     What is unknown (a category that nobody listed) or missing has a defined answer: see each column.
     """
 
-    context: tuple[Column, ...] = ()
-    item: tuple[Column, ...] = ()
+    context: Sequence[Column] = ()
+    item: Sequence[Column] = ()
     interactions: Interactions = "outer"
     intercept: bool = True
 
@@ -195,7 +195,7 @@ class Features:
             raise BadValue("context", f"context must have shape {wanted}, got {vector.shape}")
         return matrix, vector
 
-    def _check_known(self, columns: tuple[Column, ...], argument: str) -> None:
+    def _check_known(self, columns: Sequence[Column], argument: str) -> None:
         for column in columns:
             if column.unknown is not None:
                 text = f"{column.unknown} is not known yet: use the map that fit({argument}=…) returns"
@@ -215,8 +215,11 @@ class Features:
     def products(self) -> Products:
         """Which entries of item and context each feature is the product of."""
         widths = self.item_width, self.context_width
-        if isinstance(self.interactions, str):
-            made = {"plain": plain, "outer": outer}[self.interactions](*widths, self.intercept)
+        if self.interactions == "outer":
+            _check_size((widths[0] + self.intercept) * (widths[1] + self.intercept))
+            made = outer(*widths, self.intercept)
+        elif isinstance(self.interactions, str):
+            made = plain(*widths, self.intercept)
         else:
             spans: list[tuple[Span, Span]] = []
             for c, i in self.interactions:
@@ -224,6 +227,7 @@ class Features:
                 assert of_context is not None
                 assert of_item is not None
                 spans.append((of_context, of_item))
+            _check_size(sum((c[1] - c[0]) * (i[1] - i[0]) for c, i in spans))
             made = chosen(*widths, spans, self.intercept)
         if made.dim == 0:
             text = "interactions 'outer' without an intercept needs columns of context and of item"
@@ -262,6 +266,12 @@ class Features:
                 name, f"features must have context, item, interactions and intercept; see {name!r}"
             )
         return cls(**{key: _read(key, value) for key, value in given.items()})
+
+
+def _check_size(count: int) -> None:
+    if count > MOST_NUMBERS:
+        text = f"interactions would give an arm {count} features, at most {MOST_NUMBERS} can be learned from"
+        raise BadValue("interactions", f"{text}; name the pairs of columns that matter")
 
 
 def _columns(side: str, given: Any) -> tuple[Column, ...]:

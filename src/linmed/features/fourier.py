@@ -12,7 +12,7 @@ import numpy as np
 
 from linmed import checks
 from linmed.checks import BadType, BadValue, Floats
-from linmed.features.column import Column, Fetch
+from linmed.features.column import MOST_NUMBERS, Column, Fetch
 from linmed.features.columns import Number, Vector
 
 # cos 2πu = Σ_k (−1)ᵏ (2πu)²ᵏ / (2k)!, of which |u| ≤ ¼ needs eleven terms for the last bit.
@@ -48,6 +48,9 @@ class Fourier(Column):
     >>> noon, one, night = bent.encode_contexts({"hour": [12, 13, 23]})
     >>> bool(noon @ one > noon @ night)
     True
+
+    >>> Fourier("hour", 200).parts
+    (Number(name='hour', scale='learned', settle_after=100),)
     """
 
     count: int
@@ -57,7 +60,7 @@ class Fourier(Column):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        checks.whole("count", self.count)
+        checks.whole("count", self.count, at_most=MOST_NUMBERS)
         checks.whole("seed", self.seed, at_least=0)
         object.__setattr__(self, "length_scale", checks.positive("length_scale", self.length_scale))
         given: Any = (Number(self.name),) if self.of is None else self.of

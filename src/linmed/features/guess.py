@@ -1,6 +1,7 @@
 """Columns for a table that nobody described."""
 
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ def _column(table: Table, name: str) -> Column:
     found = [value for value in map(_value, values) if value is not None]
     if found and all(isinstance(value, bool) for value in found):
         return Number(name, scale=None)
-    if found and all(isinstance(value, (int, float)) for value in found):
+    if found and all(isinstance(value, (int, float, Decimal)) for value in found):
         return Number(name)
     if found and all(isinstance(value, str) for value in found):
         different = len(set(found))
@@ -37,7 +38,7 @@ def _column(table: Table, name: str) -> Column:
             return Category(name)
         raise _undecided(table, name, f"has {different} different texts")
     sizes = {len(value) for value in found if isinstance(value, (Sequence, np.ndarray))}
-    if len(sizes) == 1 and not any(isinstance(value, (str, int, float)) for value in found):
+    if len(sizes) == 1 and not any(isinstance(value, (str, bytes, int, float)) for value in found):
         return Vector(name, sizes.pop())
     raise _undecided(
         table, name, "is neither numbers nor text nor vectors of one size" if found else "is empty"

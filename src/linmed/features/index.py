@@ -23,10 +23,22 @@ LONGEST = 1e30
 class Index(Protocol):
     """Items by inner product. Places are rows of the catalogue's matrix.
 
+    >>> class Sorting:
+    ...     @property
+    ...     def version(self):
+    ...         return f"sorting-{self.items.version}"
+    ...
+    ...     def follow(self, items):
+    ...         self.items = items
+    ...
+    ...     def top(self, queries, k):
+    ...         live = np.flatnonzero(self.items.live)
+    ...         best = live[np.argsort(-queries @ self.items.matrix[live].T)[:, :k]]
+    ...         return np.pad(best, ((0, 0), (0, k - best.shape[1])), constant_values=-1)
     >>> from linmed import Agent, CatalogueMED
-    >>> from linmed.features import Catalogue, Scan
+    >>> from linmed.features import Catalogue
     >>> teas = Catalogue.from_table([{"item_id": "oolong", "price": 4}, {"item_id": "mint", "price": 2}])
-    >>> Agent(CatalogueMED(), catalogue=teas, index=Scan(), seed=7).decide().item  # Scan is one
+    >>> Agent(CatalogueMED(), catalogue=teas, index=Sorting(), seed=7).decide().item
     'oolong'
     """
 

@@ -26,6 +26,12 @@ class Products(NamedTuple):
     >>> products = outer(item_width=1, context_width=2, intercept=True)
     >>> products.dim, products.join(np.array([[5.0]]), np.array([2.0, 3.0])).tolist()
     (6, [[10.0, 15.0, 5.0, 2.0, 3.0, 1.0]])
+
+    >>> products.spread(np.array([[5.0]])).tolist(), products.factors(np.array([2.0, 3.0, 1.0])).tolist()
+    ([[5.0, 5.0, 5.0, 1.0, 1.0, 1.0]], [2.0, 3.0, 1.0, 2.0, 3.0, 1.0])
+    >>> B, c = products.lift(np.array([2.0, 3.0]))
+    >>> B.T.tolist(), c.tolist()
+    ([[2.0, 3.0, 1.0, 0.0, 0.0, 0.0]], [0.0, 0.0, 0.0, 2.0, 3.0, 1.0])
     """
 
     item: Ints

@@ -19,6 +19,8 @@ try:
 except ImportError as error:  # pragma: no cover
     raise ImportError("linmed.features.usearch needs usearch: pip install 'linmed[catalogue]'") from error
 
+__all__ = ["USearch"]
+
 HEAD = "index.json"
 _LOOKS = 64  # rows by which a graph that was opened is known to be of these items
 
@@ -36,6 +38,12 @@ class USearch:
     A graph is not made twice alike, so every build and every change has a version of its own. What was saved
     answers as it did, under the version that it had. Distances are of single precision, summed in the order
     that suits the processor, whose instructions are therefore named in the version.
+
+    >>> from linmed.features import Catalogue
+    >>> index = USearch()
+    >>> index.follow(Catalogue(["a", "b", "c"], [[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]]).snapshot())
+    >>> index.top(np.array([[0.0, 1.0]]), k=2)
+    array([[1, 2]])
     """
 
     def __init__(self, connectivity: int = 16, construction: int = 128, search: int = 64) -> None:
@@ -61,9 +69,7 @@ class USearch:
             text = f"this index has items of {self._graph.ndim} numbers, got {items.matrix.shape[1]}"
             raise checks.BadValue("items", text)
         elif self._items is None and not self._knows(items):
-            text = (
-                "index holds other items than the catalogue: open the one that was saved with it, or make one"
-            )
+            text = "index holds other items than the catalogue: open the one that was saved with it"
             raise checks.BadValue("index", text)
         held = np.zeros(len(items.live), dtype=np.bool_)
         held[: len(self._held)] = self._held
@@ -125,7 +131,17 @@ class USearch:
         return index
 
     def save(self, directory: str | os.PathLike[str]) -> None:
-        """Write the graph, and then the head that names it: a crash in between leaves the old one."""
+        """Write the graph, and then the head that names it: a crash in between leaves the old one.
+
+        >>> import tempfile
+        >>> from linmed.features import Catalogue
+        >>> index = USearch()
+        >>> index.follow(Catalogue(["a", "b"], [[1.0, 0.0], [0.0, 1.0]]).snapshot())
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     index.save(folder)
+        ...     USearch.open(folder).version == index.version
+        True
+        """
         if self._graph is None:
             raise ValueError("an index must follow a catalogue before it is saved")
         folder, graph = Path(directory), self._graph

@@ -39,7 +39,7 @@ def number(name: str, value: Any) -> float:
     if value is None:
         return math.nan
     if not isinstance(value, (numbers.Real, Decimal, np.floating)):
-        raise BadType(name, f"{name} must be a number, got {value!r}")
+        raise BadType(name, f"{name} must be a number, got {_short(value)}")
     try:
         found = float(value)
     except OverflowError:
@@ -69,7 +69,7 @@ def key(name: str, value: Any) -> str | None:
             return str(value)  # an infinity
         except ValueError:  # Python writes no number of more than 4300 digits
             raise BadValue(name, f"{name} is a number of too many digits for a category") from None
-    raise BadType(name, f"{name} must be text or a number, got {value!r}")
+    raise BadType(name, f"{name} must be text or a number, got {_short(value)}")
 
 
 def vector(name: str, value: Any, size: int) -> Floats | None:

@@ -111,11 +111,10 @@ class DecisionLog:
 
         >>> from linmed.ope import DecisionLog
         >>> log = DecisionLog.from_table({"arm": [0], "probability": [0.5], "reward": [1.0]})
-        >>> log.require(["time"], "a trend")
+        >>> log.require(["time"], "a trend")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
             ...
-        ValueError: a trend needs the column 'time', which table does not have (it has 'arm', 'probability',
-        'reward')
+        ValueError: a trend needs the column 'time', which table does not have ...
         """
         own = self.source.own if isinstance(self.source, Foreign) else self.columns
         made = "" if set(own) <= set(self.columns) else f", made of {quoted(own)}"

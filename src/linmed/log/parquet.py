@@ -46,6 +46,14 @@ class ParquetSource:
     ...     source = ParquetSource(path)
     ...     source.columns, source.count(), source.slice(1, None).count(), len(source.pieces())
     (['arm', 'probability', 'reward'], 2, 1, 1)
+
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "log.parquet")
+    ...     pq.write_table(pa.table({"arm": [0, 1], "probability": [0.5, 0.5], "reward": [1.0, 0.0]}), path)
+    ...     source = ParquetSource(path)
+    ...     rows = [batch.num_rows for batch in source.read(["arm"], rows=1, malformed=Malformed())]
+    ...     rows, source.files == [path], source.schema.field("arm").type, source.metadata, source.vouches()
+    ([1, 1], True, DataType(int64), {}, False)
     """
 
     path: Path

@@ -34,11 +34,20 @@ class Malformed:
 class Source(Protocol):
     """Where batches come from. Reading twice gives the same rows, whichever columns are asked for.
 
-    >>> import pyarrow as pa
-    >>> from linmed.log import DecisionLog, TableSource
-    >>> source = TableSource(pa.table({"arm": [0], "probability": [0.5], "reward": [1.0]}))  # one of them
-    >>> DecisionLog(source, name="mine").name
-    'mine'
+    >>> from linmed.log import DecisionLog
+    >>> class Rows:
+    ...     def __init__(self, rows):
+    ...         self.rows = rows
+    ...
+    ...     @property
+    ...     def columns(self):
+    ...         return list(self.rows[0])
+    ...
+    ...     def read(self, columns, rows, malformed):
+    ...         for first in range(0, len(self.rows), rows):
+    ...             yield pa.RecordBatch.from_pylist(self.rows[first : first + rows]).select(columns)
+    >>> len(DecisionLog(Rows([{"arm": 0, "probability": 0.5, "reward": 1.0}] * 3), name="mine"))
+    3
     """
 
     @property

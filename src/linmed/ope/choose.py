@@ -36,12 +36,12 @@ class Choice:
     """Who leads, who is left, and how long a verdict may take.
 
     >>> from linmed.ope import DecisionLog, choose
-    >>> played = {"arm": [0, 1] * 10, "probability": [0.5] * 20, "reward": [0.0, 1.0] * 10}
+    >>> played = {"arm": [0, 1] * 80, "probability": [0.5] * 160, "reward": [0.0, 0.0, 0.4, 0.8] * 40}
     >>> choice = choose(DecisionLog.from_table(played), ["arm:0", "arm:1"])
     >>> choice.decided, choice.leader, choice.left
     (False, 'arm 1', ['arm 0', 'arm 1'])
     >>> choice.forecast.partition(" about ")[0]
-    'no telling when a verdict will come, the estimates of its rivals are as high'
+    'a verdict is likely after'
     """
 
     leader: str

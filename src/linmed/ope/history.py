@@ -97,7 +97,7 @@ class History:
             self._draw_shares(made[0])
             middle = self.ends - np.diff(self.ends, prepend=0) / 2
             made[1].plot(middle, self.exploration, color=LEADING)
-            made[1].set_ylabel("entropy (nats)" if self.entropy else "1 − largest p")
+            made[1].set_ylabel("entropy (nats)" if self.entropy else "1 − P(likeliest)")
             made[1].set_title("exploration", loc="left")
             made[1].set_ylim(bottom=0.0)
             if self.regret is not None:

@@ -46,6 +46,11 @@ class Forgetful(Around):
 
     Its parameters are the policy `inside`, the memories' `half_lives`, the `share` of their weights that is
     spread anew, how they `combine`, and the level of the `alarm`; `label` is that of every `Policy`.
+
+    >>> policy.radius(agent.state).shape, policy.noise_level(agent.state), policy.asked.sigma
+    ((1,), array([0.3]), 0.3)
+    >>> policy.of_one(agent.state, experts=agent.state.leader).count == policy.estimate(agent.state).count
+    array([ True])
     """
 
     half_lives: tuple[HalfLife, ...] = (math.inf, 1000.0, 200.0, 50.0)

@@ -92,6 +92,12 @@ class GLMPolicy(CompiledPolicy):
     >>> policy = LogisticMED(norm_bound=2.0)
     >>> isinstance(policy, GLMPolicy), policy.priors, policy.proved
     (True, (0.25,), False)
+
+    >>> policy.learns_ridge, policy.lam
+    (False, 0.25)
+    >>> state = policy.start(replicas=1, dim=2)
+    >>> policy.radius(state).shape, policy.estimate(state).theta
+    ((1,), array([[0., 0.]]))
     """
 
     family: Literal["logistic", "poisson", "gaussian"] = "logistic"
@@ -396,6 +402,9 @@ class LogisticTS(Sampled, GLMPolicy):
     >>> agent.observe([[1.0], [0.0]] * 100, [1, 0, 0, 0] * 50)
     >>> bool(agent.probabilities([[1.0], [0.0]])[0] > 0.99)
     True
+
+    >>> agent.policy.spread(agent.state)
+    array([1.])
     """
 
     families: ClassVar[tuple[str, ...]] = ("logistic",)

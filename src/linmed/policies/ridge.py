@@ -98,6 +98,9 @@ class RidgePolicy(Policy):
     (True, 0.0625, (0.5, 2.0), True)
     >>> policy.radius(policy.start(replicas=1, dim=3))
     array([0.5])
+
+    >>> policy.belief.__name__
+    'Ridge'
     """
 
     sigma: float | Literal["unknown"] = 1.0

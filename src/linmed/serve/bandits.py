@@ -15,6 +15,7 @@ from linmed.serve.bodies import BanditChange, CatalogueBody, NewBandit
 from linmed.serve.changes import (
     bandit_view,
     catalogue_of,
+    check_models,
     check_range,
     joining_of,
     listed,
@@ -57,6 +58,7 @@ class Bandits:
             policy = as_policy(new.policy)
             check_range(new.reward_range)
             joining = joining_of(new)
+            check_models(policy, joining)
             catalogue = await self.threads.run(catalogue_of, new.catalogue, joining)
             await self._try(joining.dim, policy, catalogue)
         settings = settings_of(new, joining)

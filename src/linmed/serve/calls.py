@@ -25,7 +25,13 @@ PREPARING = 300.0
 
 @dataclass(frozen=True, slots=True)
 class ServedDecision:
-    """A decision as the service answered it."""
+    """A decision as the service answered it.
+
+    >>> bandit = client.create("shown", dim=2)
+    >>> decision = client.decide("shown", [[1.0, 0.0], [0.0, 1.0]], arm_ids=["tea", "coffee"])
+    >>> decision.arm_id == ["tea", "coffee"][decision.arm], round(sum(decision.probabilities), 12)
+    (True, 1.0)
+    """
 
     id: str
     arm: int
@@ -55,7 +61,10 @@ class Call(Generic[T]):
 
 
 class Requests:
-    """What can be asked of the service."""
+    """What can be asked of the service.
+
+    In the examples `client` is a `linmed.serve.client.Client`; those of `AsyncClient` are awaited.
+    """
 
     def create(
         self,
@@ -72,6 +81,11 @@ class Requests:
         """Create a bandit, or find it as it is described. `policy` as `Policy.to_dict()` gives it.
 
         `features`, as `Features.to_dict()` gives it, take the place of `dim` and `map`.
+
+        >>> from linmed import LinMED
+        >>> bandit = client.create("teas", dim=2, policy=LinMED(sigma=0.5).to_dict(), reward_range=(0, 1))
+        >>> bandit["name"], bandit["policy"]["sigma"]
+        ('teas', 0.5)
         """
         body: dict[str, Any] = {"name": name, "log_arms": log_arms}
         body |= {"dim": dim, "map": map} if features is None else {"features": dict(features)}
@@ -84,29 +98,61 @@ class Requests:
         return Call("POST", "/v1/bandits", _object, body, timeout=PREPARING)
 
     def bandits(self) -> Call[list[dict[str, Any]]]:
-        """Every bandit in a line, by name."""
+        """Every bandit in a line, by name.
+
+        >>> bandit = client.create("listed", dim=2)
+        >>> "listed" in [bandit["name"] for bandit in client.bandits()]
+        True
+        """
         return Call("GET", "/v1/bandits", _list)
 
     def bandit(self, name: str) -> Call[dict[str, Any]]:
-        """Its settings."""
+        """Its settings.
+
+        >>> bandit = client.create("described", dim=2)
+        >>> client.bandit("described")["dim"]
+        2
+        """
         return Call("GET", _path(name), _object)
 
     def change(self, /, name: str, **changes: Any) -> Call[dict[str, Any]]:
-        """Change policy, catalogue, reward_range or archived."""
+        """Change policy, catalogue, reward_range or archived.
+
+        >>> bandit = client.create("changed", dim=2)
+        >>> client.change("changed", policy={"policy": "LinMED", "sigma": 0.3})["policy"]["sigma"]
+        0.3
+        """
         if changes.get("catalogue") is not None:
             changes["catalogue"] = _catalogue(changes["catalogue"])
         return Call("PATCH", _path(name), _object, changes, timeout=PREPARING)
 
     def archive(self, name: str) -> Call[dict[str, Any]]:
-        """No more decisions; the log stays, and late rewards are taken."""
+        """No more decisions; the log stays, and late rewards are taken.
+
+        >>> bandit = client.create("old", dim=2)
+        >>> client.archive("old")["archived"]
+        True
+        """
         return Call("DELETE", _path(name), _object)
 
     def put_item(self, name: str, id: str, features: ArrayLike | Mapping[str, Any]) -> Call[dict[str, Any]]:
-        """Add an item to the catalogue, or give it other features."""
+        """Add an item to the catalogue, or give it other features.
+
+        >>> bandit = client.create("shop", dim=2, catalogue={"tea": [1, 0]})
+        >>> answer = client.put_item("shop", "coffee", [0, 1])
+        >>> client.catalogue("shop")["ids"]
+        ['tea', 'coffee']
+        """
         return Call("PUT", _path(name, "items", id), _object, {"features": _row(features)})
 
     def put_items(self, name: str, catalogue: Catalogue) -> Call[dict[str, Any]]:
-        """Add items, or change their features; what is not named stays."""
+        """Add items, or change their features; what is not named stays.
+
+        >>> bandit = client.create("shop-2", dim=2, catalogue={"tea": [1, 0]})
+        >>> answer = client.put_items("shop-2", {"coffee": [0, 1], "milk": [0.6, 0.8]})
+        >>> client.catalogue("shop-2")["ids"]
+        ['tea', 'coffee', 'milk']
+        """
         return Call("PUT", _path(name, "items"), _object, _catalogue(catalogue))
 
     def delete_items(self, name: str, ids: Iterable[str]) -> Call[dict[str, Any]]:
@@ -119,13 +165,23 @@ class Requests:
         """The items as they are now, or as a decision of `catalogue_version` saw them, at most 10,000.
 
         Where there are more, `next` of the answer is to be given as `after`, with the answer's `version`.
+
+        >>> bandit = client.create("shop-3", dim=2, catalogue={"tea": [1, 0], "coffee": [0, 1]})
+        >>> client.catalogue("shop-3", limit=1)["ids"]
+        ['tea']
         """
         path = _path(name, "catalogue", *([] if version is None else [str(version)]))
         asked = {key: value for key, value in {"limit": limit, "after": after}.items() if value is not None}
         return Call("GET", f"{path}?{urlencode(asked)}" if asked else path, _object)
 
     def delete_item(self, name: str, id: str) -> Call[dict[str, Any]]:
-        """Take an item out of the catalogue; decisions for it stay in the log."""
+        """Take an item out of the catalogue; decisions for it stay in the log.
+
+        >>> bandit = client.create("shop-4", dim=2, catalogue={"tea": [1, 0], "coffee": [0, 1]})
+        >>> answer = client.delete_item("shop-4", "tea")
+        >>> client.catalogue("shop-4")["ids"]
+        ['coffee']
+        """
         return Call("DELETE", _path(name, "items", id), _object)
 
     def decide(
@@ -137,7 +193,14 @@ class Requests:
         context: ArrayLike | Mapping[str, Any] | None = None,
         key: str | None = None,
     ) -> Call[ServedDecision]:
-        """One decision among `arms` (K, d), or among the catalogue's."""
+        """One decision among `arms` (K, d), or among the catalogue's.
+
+        >>> bandit = client.create("asked", dim=2)
+        >>> first = client.decide("asked", [[1.0, 0.0], [0.6, 0.8]], key="visit 17")
+        >>> again = client.decide("asked", [[1.0, 0.0], [0.6, 0.8]], key="visit 17")
+        >>> first.repeated, again.repeated, first.id == again.id
+        (False, True, True)
+        """
         body = _wanted(arms, arm_ids, context, key)
         return Call("POST", _path(name, "decide"), lambda answer: _decision(answer.json()), body)
 
@@ -153,6 +216,11 @@ class Requests:
         """Several decisions, all or none: one in each set of arms, or among the catalogue for each context.
 
         Whatever is given has one entry for each decision; None stands for what a decision does without.
+
+        >>> bandit = client.create("asked-often", dim=2)
+        >>> made = client.decide_batch("asked-often", [[[1.0, 0.0], [0.6, 0.8]], [[0.0, 1.0]]])
+        >>> [len(decision.probabilities) for decision in made]
+        [2, 1]
         """
         given = {"sets": sets, "arm_ids": arm_ids, "contexts": contexts, "keys": keys}
         columns = {what: list(each) for what, each in given.items() if each is not None}
@@ -165,24 +233,56 @@ class Requests:
         return Call("POST", _path(name, "decide", "batch"), _decisions, body)
 
     def reward(self, name: str, decision: ServedDecision | str, reward: float) -> Call[None]:
-        """The reward of one decision."""
+        """The reward of one decision.
+
+        >>> bandit = client.create("paid", dim=2)
+        >>> decision = client.decide("paid", [[1.0, 0.0], [0.6, 0.8]])
+        >>> client.reward("paid", decision, 1.0)
+        >>> client.decision("paid", decision)["reward"]
+        1.0
+        """
         return Call("POST", _path(name, "reward"), _nothing, _reward(decision, reward))
 
     def reward_batch(self, name: str, pairs: Iterable[tuple[ServedDecision | str, float]]) -> Call[None]:
-        """The rewards of several decisions, all or none."""
+        """The rewards of several decisions, all or none.
+
+        >>> bandit = client.create("paid-often", dim=1)
+        >>> made = client.decide_batch("paid-often", [[[1.0]], [[0.5]]])
+        >>> client.reward_batch("paid-often", [(made[0], 1.0), (made[1].id, 0.0)])
+        >>> client.statistics("paid-often")["rewards"]
+        2
+        """
         body = {"rewards": [_reward(decision, reward) for decision, reward in pairs]}
         return Call("POST", _path(name, "reward", "batch"), _nothing, body)
 
     def decision(self, name: str, decision: ServedDecision | str) -> Call[dict[str, Any]]:
-        """A decision as the log has it, with its reward."""
+        """A decision as the log has it, with its reward.
+
+        >>> bandit = client.create("kept", dim=1)
+        >>> decision = client.decide("kept", [[1.0], [0.5]])
+        >>> client.decision("kept", decision.id)["arm"] == decision.arm
+        True
+        """
         return Call("GET", _path(name, "decisions", _identifier(decision)), _object)
 
     def statistics(self, name: str) -> Call[dict[str, Any]]:
-        """Counts, shares and curves."""
+        """Counts, shares and curves.
+
+        >>> bandit = client.create("counted", dim=1)
+        >>> decision = client.decide("counted", [[1.0], [0.5]])
+        >>> client.statistics("counted")["decisions"]
+        1
+        """
         return Call("GET", _path(name, "statistics"), _object)
 
     def state(self, name: str) -> Call[dict[str, Any]]:
-        """What the server has learned."""
+        """What the server has learned.
+
+        >>> bandit = client.create("learned", dim=1)
+        >>> client.reward("learned", client.decide("learned", [[1.0]]), 1.0)
+        >>> client.state("learned")["theta"]
+        [0.5]
+        """
         return Call("GET", _path(name, "state"), _object)
 
     def evaluate(
@@ -201,7 +301,15 @@ class Requests:
         drift: bool | None = None,
         smallest_probability: float | None = None,
     ) -> Call[dict[str, Any]]:
-        """What would other policies have earned on the log so far? As `linmed.ope.evaluate` takes it."""
+        """What would other policies have earned on the log so far? As `linmed.ope.evaluate` takes it.
+
+        >>> bandit = client.create("judged", dim=1, reward_range=(0, 1))
+        >>> for decision in client.decide_batch("judged", [[[1.0], [0.5]]] * 20):
+        ...     client.reward("judged", decision, 1.0)
+        >>> answer = client.evaluate("judged", ["logged"])
+        >>> [(row["target"], row["estimate"]) for row in answer["results"]]
+        [('logged', 1.0)]
+        """
         body: dict[str, Any] = {"targets": list(targets), "estimators": list(estimators)}
         body |= {"interval": interval, "confidence": confidence, "missing": missing, "drift": drift}
         body["reward_range"] = None if reward_range is None else [float(bound) for bound in reward_range]
@@ -212,7 +320,14 @@ class Requests:
     def trend(
         self, name: str, *, missing: str | float = "stop", mature: float | timedelta | None = None
     ) -> Call[dict[str, Any]]:
-        """Which policy is better, how sure that is, and whether the log is sound: what the page shows."""
+        """Which policy is better, how sure that is, and whether the log is sound: what the page shows.
+
+        >>> bandit = client.create("watched", dim=1, reward_range=(0, 1))
+        >>> for decision in client.decide_batch("watched", [[[1.0], [0.5]]] * 20):
+        ...     client.reward("watched", decision, 1.0)
+        >>> client.trend("watched")["judged"]
+        20
+        """
         body = {"missing": missing, "mature": _seconds(mature)}
         return Call("POST", _path(name, "trend"), _object, body, timeout=REPORTING)
 
@@ -226,7 +341,12 @@ class Requests:
         delta: float = 0.05,
         epsilon: float = 0.0,
     ) -> Call[dict[str, Any]]:
-        """Which items of the catalogue, or which of these arms (K, d), can still be the best?"""
+        """Which items of the catalogue, or which of these arms (K, d), can still be the best?
+
+        >>> bandit = client.create("tested", dim=2, catalogue={"tea": [1, 0], "coffee": [0, 1]})
+        >>> client.verdict("tested")["decided"]
+        False
+        """
         if arms is None and arm_ids is None and context is None:
             path = f"{_path(name, 'verdict')}?delta={delta}&epsilon={epsilon}"
             return Call("GET", path, _object, timeout=REPORTING)
@@ -235,15 +355,37 @@ class Requests:
         return Call("POST", _path(name, "verdict"), _object, body, timeout=REPORTING)
 
     def drift(self, name: str) -> Call[dict[str, Any]]:
-        """Has the world changed, and when? For a policy that forgets."""
+        """Has the world changed, and when? For a policy that forgets.
+
+        >>> policy = {"policy": "Forgetful", "inside": {"policy": "LinMED"}}
+        >>> bandit = client.create("drifting", dim=1, policy=policy)
+        >>> client.drift("drifting")["changed"]
+        False
+        """
         return Call("GET", _path(name, "drift"), _object)
 
     def arms(self, name: str) -> Call[dict[str, Any]]:
-        """The catalogue with every item's estimate and interval."""
+        """The catalogue with every item's estimate and interval.
+
+        >>> bandit = client.create("offered", dim=2, catalogue={"tea": [1, 0], "coffee": [0, 1]})
+        >>> answer = client.arms("offered")
+        >>> answer["count"], [row["id"] for row in answer["arms"]]
+        (2, ['tea', 'coffee'])
+        """
         return Call("GET", _path(name, "arms"), _object)
 
     def export(self, name: str, path: str | Path) -> Call[None]:
-        """Write the log to a Parquet file that `linmed.ope.DecisionLog.open` reads."""
+        """Write the log to a Parquet file that `linmed.ope.DecisionLog.open` reads.
+
+        >>> import tempfile
+        >>> from linmed.ope import DecisionLog
+        >>> bandit = client.create("exported", dim=1)
+        >>> decision = client.decide("exported", [[1.0], [0.5]])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     client.export("exported", f"{folder}/log.parquet")
+        ...     len(DecisionLog.open(f"{folder}/log.parquet"))
+        1
+        """
 
         def write(answer: httpx.Response) -> None:
             Path(path).write_bytes(answer.content)

@@ -6,7 +6,9 @@ from typing import Any
 from sqlalchemy.engine import Connection, Row
 
 from linmed.checks import BadValue
+from linmed.features import Number
 from linmed.policies import Policy
+from linmed.policies.models import ModelPolicy
 from linmed.serve import store
 from linmed.serve.bandit import Bandit
 from linmed.serve.bodies import LISTED, CatalogueBody, NewBandit
@@ -107,6 +109,18 @@ def joining_of(new: NewBandit) -> Joining:
     if new.dim not in (None, features.dim):
         raise BadValue("dim", f"dim must be {features.dim} by these features, or be left out, got {new.dim}")
     return Joining(features.dim, None, features)
+
+
+def check_models(policy: Policy, joining: Joining) -> None:
+    """Refuse features whose first number could not be that of an item's model."""
+    features = joining.features
+    if not isinstance(policy, ModelPolicy) or features is None:
+        return
+    first = features.item[0] if features.item else None
+    if features.interactions == "outer" or not isinstance(first, Number) or first.scale is not None:
+        wanted = "item must begin with Number('model', scale=None), and interactions must be 'plain' or pairs"
+        text = f"features: {type(policy).__name__} reads the number of an item's model first: {wanted}"
+        raise BadValue("features", text)
 
 
 def settings_of(new: NewBandit, joining: Joining) -> dict[str, Any]:

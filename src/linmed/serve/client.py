@@ -37,7 +37,15 @@ QUIET = 1.0
 
 
 class ServiceError(RuntimeError):
-    """The service refused: its status and its message."""
+    """The service refused: its status and its message.
+
+    >>> with Client(url) as client:
+    ...     try:
+    ...         client.bandit("nobody")
+    ...     except ServiceError as error:
+    ...         print(error.status, error.field)
+    404 None
+    """
 
     def __init__(self, status: int, message: str, field: str | None = None):
         super().__init__(f"{status}: {message}")
@@ -132,7 +140,19 @@ def _awaited(
 
 
 class Client(_Sender):
-    """Blocking; safe to share between threads."""
+    """Blocking; safe to share between threads.
+
+    `url` is where the service is (here "http://127.0.0.1:8000" or the like), `token` the one it asks for, if
+    any; an answer is waited for `timeout` seconds. What gets no answer, or a 429, 502, 503 or 504, is sent
+    again for `patience` seconds, after pauses that begin at `backoff`.
+
+    >>> with Client(url) as client:
+    ...     bandit = client.create("hats", dim=2, policy={"policy": "LinMED", "sigma": 0.5})
+    ...     decision = client.decide("hats", [[1.0, 0.0], [0.6, 0.8]])
+    ...     client.reward("hats", decision, 1.0)
+    ...     client.state("hats")["count"]
+    1
+    """
 
     def __init__(self, url: str = "http://127.0.0.1:8000", **options: Any):
         super().__init__(url, **options)
@@ -177,7 +197,11 @@ class Client(_Sender):
             time.sleep(pause)
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections.
+
+        >>> client = Client(url)
+        >>> client.close()  # as leaving `with Client(url) as client:` does
+        """
         self._http.close()
 
     def __enter__(self) -> Self:
@@ -188,7 +212,19 @@ class Client(_Sender):
 
 
 class AsyncClient(_Sender):
-    """For asyncio."""
+    """For asyncio.
+
+    Parameters and methods are those of `Client`; each answer is awaited.
+
+    >>> async def visit():
+    ...     async with AsyncClient(url) as client:
+    ...         await client.create("caps", dim=2)
+    ...         decision = await client.decide("caps", [[1.0, 0.0], [0.6, 0.8]])
+    ...         await client.reward("caps", decision, 1.0)
+    ...         return decision.probability > 0
+    >>> asyncio.run(visit())
+    True
+    """
 
     def __init__(self, url: str = "http://127.0.0.1:8000", **options: Any):
         super().__init__(url, **options)

@@ -203,7 +203,7 @@ def _serve(settings: Settings, database: Any, log_level: str, demo: bool) -> int
 def hide_password(url: str) -> None:
     """Start anew without the password in the command line, where every user of the machine can read it.
 
-    Not on Windows, where other users cannot, and a process that starts anew leaves the console it was started from.
+    Not on Windows, where other users cannot, and where what is started anew leaves its console.
     """
     import sqlalchemy as sa
 

@@ -81,14 +81,9 @@ class Page(NamedTuple):
 
 def page(connection: Connection, bandit: int, version: int, limit: int, after: str | None = None) -> Page:
     """The first `limit` items of a version, or the first that stand behind `after`."""
-    query = sa.select(items.c.id, items.c.features).where(_there(bandit, version))
-    if after is not None:
-        seen = (items.c.bandit == bandit) & (items.c.id == after) & (items.c.since <= version)
-        known = sa.select(items.c.place).where(seen).order_by(items.c.since.desc()).limit(1)
-        place = connection.execute(known).scalar_one_or_none()
-        if place is None:
-            raise Refused("unknown", f"after: {after!r} is no item of the catalogue", "after")
-        query = query.where(items.c.place > place)
+    behind = -1 if after is None else _place(connection, bandit, version, after)
+    # The place is always part of the question, or SQLite would sort all items to find the first of them.
+    query = sa.select(items.c.id, items.c.features).where(_there(bandit, version), items.c.place > behind)
     rows = connection.execute(query.order_by(items.c.place).limit(limit + 1)).all()
     shown = rows[:limit]
     return Page(
@@ -96,6 +91,17 @@ def page(connection: Connection, bandit: int, version: int, limit: int, after: s
         [vector(row.features).tolist() for row in shown],
         shown[-1].id if len(rows) > limit else None,
     )
+
+
+def _place(connection: Connection, bandit: int, version: int, name: str) -> int:
+    """Of an item that is in this version, or was in one before."""
+    query = sa.select(items.c.since, items.c.place)
+    seen = connection.execute(query.where((items.c.bandit == bandit) & (items.c.id == name))).all()
+    known = [row for row in seen if row.since <= version]
+    if not known:
+        raise Refused("unknown", f"after: {name!r} is no item of the catalogue", "after")
+    place: int = max(known).place
+    return place
 
 
 def _there(bandit: int, version: int) -> Any:
@@ -221,11 +227,15 @@ def replace_catalogue(connection: Connection, row: Row[Any], new: Catalogue) -> 
 
 
 def _present(connection: Connection, bandit: int, ids: Sequence[str]) -> dict[str, Row[Any]]:
-    """The rows of those of the items called `ids` that are there now."""
-    query = sa.select(items).where((items.c.bandit == bandit) & items.c.until.is_(None))
+    """The rows of those of the items called `ids` that are there now.
+
+    What is there no more is left out here and not by the query: for that, SQLite would go through all items.
+    """
+    query = sa.select(items).where(items.c.bandit == bandit)
     found: dict[str, Row[Any]] = {}
     for part in parts(ids):
-        found.update({row.id: row for row in connection.execute(query.where(items.c.id.in_(part)))})
+        rows = connection.execute(query.where(items.c.id.in_(part)))
+        found.update({row.id: row for row in rows if row.until is None})
     return found
 
 

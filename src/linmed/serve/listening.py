@@ -18,8 +18,8 @@ def bound(settings: Settings) -> socket.socket:
         raise ValueError("workers: this system cannot share a port between processes; start one server")
     listener = socket.socket(socket.AF_INET6 if ":" in settings.host else socket.AF_INET, socket.SOCK_STREAM)
     try:
-        # A restart need not wait for the old connections to be forgotten. On Windows this option means that two
-        # servers may have the same port; there a restart need not wait anyway.
+        # A restart need not wait for the old connections to be forgotten. On Windows it need not anyway, and
+        # the option would let two servers have the same port.
         if os.name != "nt":
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if shared:

@@ -84,7 +84,7 @@ def explained(error: ValidationError, whole: str) -> tuple[str, str]:
         return field, f"{field} {first['msg']}"
     rule = PATTERNS.get(limits.get("pattern", "")) or RULES.get(kind, first["msg"])
     text = f"{field} {rule if isinstance(rule, str) else rule(limits)}"
-    if kind in UNTYPED:
+    if kind in UNTYPED and (kind, field) != ("dict_type", "features"):  # a map, not numbers of items
         text += _example(first["loc"], ", such as")
     return field, f"{text}, got {shown(first['input'])}"
 

@@ -30,7 +30,8 @@ NICE = 5
 
 def main() -> None:
     """Answer one line after the other."""
-    os.nice(NICE)
+    if hasattr(os, "nice"):  # not on Windows
+        os.nice(NICE)
     lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=listen, args=(sys.stdin.buffer, lines), daemon=True).start()
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")

@@ -198,6 +198,9 @@ class Catalogue:
         if min(rows) < 0:
             i = rows.index(-1)
             raise BadValue(f"arm_ids[{i}]", f"arm_ids[{i}]: {wanted[i]!r} is not in the catalogue")
+        if len(set(rows)) < len(rows):
+            i = next(i for i, row in enumerate(rows) if row in rows[:i])
+            raise BadValue(f"arm_ids[{i}]", f"arm_ids[{i}]: {wanted[i]!r} is there already")
         return self.ranks[rows].astype(np.uint32)
 
     def same_items(self, other: "Catalogue") -> bool:

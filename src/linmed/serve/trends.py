@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
 from linmed.log import Malformed
-from linmed.policies import GLMMED, GLMPolicy, Greedy, Policy
+from linmed.policies import GLMMED, CatalogueMED, GLMPolicy, Greedy, Policy
 from linmed.serve import store
 from linmed.serve.database import decisions
 from linmed.serve.errors import INPUT, Refused, field_of
@@ -78,6 +78,8 @@ def _values(
     if "arms" in source.columns:
         greedy = greedy_of(bandit.policy)
         targets["greedy"] = greedy, greedy.start(1, bandit.dim)
+    elif isinstance(bandit.policy, CatalogueMED):
+        notes.append("greedy play cannot be judged: decisions by route are logged without all items")
     else:
         notes.append("greedy play cannot be judged: the log has not every arm's features (log_arms)")
     if bandit.reward_range is None:

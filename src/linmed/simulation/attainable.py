@@ -14,6 +14,13 @@ def attainable(environment: Environment, horizon: int, trials: int, seed: int = 
 
     What a policy was expected to collect, clicks for instance, is this less its regret:
     `attainable(environment, horizon, trials, seed) - results.final("LinMED")`.
+
+    >>> from linmed import LinMED, simulate
+    >>> from linmed.environments import LargeGap
+    >>> best = attainable(LargeGap(), horizon=100, trials=2)
+    >>> results = simulate(LinMED(), LargeGap(), horizon=100, trials=2, progress=False)
+    >>> best, bool((best - results.final("LinMED") > 0).all())
+    (array([100., 100.]), True)
     """
     if not isinstance(environment, Environment):
         raise TypeError(f"environment must be an Environment, got {environment!r}")

@@ -25,6 +25,13 @@ class Decided:
 
     >>> Decided(delta=0.1).to_dict()
     {'delta': 0.1, 'epsilon': 0.0, 'judge': None}
+
+    >>> from linmed import Pinpoint, simulate
+    >>> from linmed.environments import LargeGap
+    >>> until = Decided(delta=0.1, judge=Pinpoint())
+    >>> results = simulate(Pinpoint(), LargeGap(), horizon=1000, trials=3, until=until, progress=False)
+    >>> bool((results.decided("Pinpoint") < 1000).all()), until.by(Pinpoint()).delta
+    (True, 0.1)
     """
 
     delta: float = DELTA

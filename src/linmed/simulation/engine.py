@@ -32,6 +32,10 @@ def processes(workers: int | None = None) -> ProcessPoolExecutor:
     """An executor of fresh processes, for many small problems where threads get in each other's way.
 
     Call it from a program whose main part is guarded by `if __name__ == "__main__":`.
+
+    >>> with processes(workers=2) as pool:  # for simulate(..., executor=pool); nothing is started before
+    ...     isinstance(pool, ProcessPoolExecutor)
+    True
     """
     return ProcessPoolExecutor(workers or default_workers(), mp_context=get_context("spawn"))
 

@@ -31,7 +31,15 @@ class Ends(NamedTuple):
 
 @dataclass(frozen=True)
 class Run:
-    """One policy's share."""
+    """One policy's share.
+
+    >>> from linmed import LinMED, simulate
+    >>> from linmed.environments import LargeGap
+    >>> results = simulate(LinMED(), LargeGap(), horizon=100, trials=3, progress=False)
+    >>> run = results.run("LinMED")
+    >>> run.policy.name, run.trials, run.pulls.sum(axis=1)
+    ('LinMED-90', array([0, 1, 2]), array([100, 100, 100]))
+    """
 
     policy: Policy
     trials: Ints = field(repr=False)  # (T,) trial numbers, ascending
@@ -45,7 +53,27 @@ class Run:
 
 @dataclass(frozen=True, repr=False)
 class Results:
-    """Regret curves of several policies on one environment. Rows are trials, columns checkpoints."""
+    """Regret curves of several policies on one environment. Rows are trials, columns checkpoints.
+
+    >>> from linmed import LinMED, Uniform, simulate
+    >>> from linmed.environments import LargeGap
+    >>> results = simulate([LinMED(), Uniform()], LargeGap(), horizon=100, trials=20, progress=False)
+    >>> results.names, results.regret("LinMED").shape == (20, len(results.checkpoints))
+    (['LinMED-90', 'Uniform'], True)
+    >>> bool(results.mean("LinMED")[-1] < results.mean("Uniform")[-1])
+    True
+    >>> results.pulls("Uniform").shape, results.final("Uniform").shape
+    ((20, 2), (20,))
+    >>> bool(results.standard_error("LinMED")[-1] > 0)
+    True
+    >>> results.summary()["policy"].to_pylist(), results.table().column_names[:4]
+    (['LinMED-90', 'Uniform'], ['policy', 'trial', 'round', 'regret'])
+    >>> results.seconds("LinMED") > 0
+    True
+
+    >>> results.run("LinMED").policy.name
+    'LinMED-90'
+    """
 
     environment: Environment
     horizon: int
@@ -86,7 +114,17 @@ class Results:
         return self.run(name).seconds
 
     def decided(self, name: str) -> Floats:
-        """Rounds until the verdict (trials,), with `until`; NaN where the horizon came first."""
+        """Rounds until the verdict (trials,), with `until`; NaN where the horizon came first.
+
+        >>> from linmed import Pinpoint, simulate
+        >>> from linmed.environments import LargeGap
+        >>> asked = {"horizon": 1000, "trials": 3, "progress": False}
+        >>> results = simulate(Pinpoint(), LargeGap(), until="decided", **asked)
+        >>> results.winner("Pinpoint"), results.right("Pinpoint")
+        (array([0, 0, 0]), array([ True,  True,  True]))
+        >>> bool((results.decided("Pinpoint") < 1000).all())
+        True
+        """
         rounds = self._ends(name).decided
         return np.where(rounds > 0, rounds, np.nan)
 
@@ -160,6 +198,16 @@ class Results:
         """Mean regret with 95 % intervals, in a file (PNG, SVG, PDF by its ending) if `path` is one.
 
         Returns the axes.
+
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from linmed import LinMED, simulate
+        >>> from linmed.environments import LargeGap
+        >>> results = simulate(LinMED(), LargeGap(), horizon=100, trials=3, progress=False)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     axes = results.plot(f"{folder}/regret.png")
+        ...     Path(folder, "regret.png").stat().st_size > 1000
+        True
         """
         return plot(self, path, ax)
 

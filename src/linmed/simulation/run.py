@@ -31,7 +31,19 @@ they work, for policies that play round by round (benchmarks/simulation.py)."""
 
 
 class SimulationInterrupted(KeyboardInterrupt):
-    """Ctrl-C during a simulation. `results` holds the trials that had finished."""
+    """Ctrl-C during a simulation. `results` holds the trials that had finished.
+
+    >>> from linmed import LinMED
+    >>> from linmed.environments import LargeGap
+    >>> class Impatient(LargeGap):
+    ...     def blocks(self, rng):
+    ...         raise KeyboardInterrupt  # as Ctrl-C does
+    >>> try:
+    ...     simulate(LinMED(), Impatient(), horizon=100, trials=2, progress=False)
+    ... except SimulationInterrupted as stopped:
+    ...     print(len(stopped.results.run("LinMED").trials), "trials had finished")
+    0 trials had finished
+    """
 
     def __init__(self, results: Results) -> None:
         super().__init__(
@@ -71,6 +83,12 @@ def simulate(
         right. Regret and pulls then count until that round.
 
     Ctrl-C raises `SimulationInterrupted`, which carries the results so far.
+
+    >>> from linmed import LinMED, Uniform, simulate
+    >>> from linmed.environments import LargeGap
+    >>> results = simulate([LinMED(), Uniform()], LargeGap(), horizon=100, trials=20, progress=False)
+    >>> bool(results.mean("LinMED")[-1] < results.mean("Uniform")[-1])
+    True
     """
     policies = _named(policies)
     if not isinstance(environment, Environment):

@@ -34,11 +34,34 @@ ARRAYS = b"linmed.arrays"
 
 
 class StoreError(Exception):
-    """The directory cannot be used as a store; the message says what to do."""
+    """The directory cannot be used as a store; the message says what to do.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     size = Path(folder, "letters.txt").write_text("mine")
+    ...     try:
+    ...         Store(folder)
+    ...     except StoreError:
+    ...         print("that directory holds something else")
+    that directory holds something else
+    """
 
 
 class StoreWarning(UserWarning):
-    """A file in the store was damaged; its trials are computed again."""
+    """A file in the store was damaged; its trials are computed again.
+
+    >>> import tempfile
+    >>> from linmed import LinMED, simulate
+    >>> from linmed.environments import LargeGap
+    >>> asked = {"horizon": 100, "trials": 2, "progress": False}
+    >>> with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(record=True) as said:
+    ...     warnings.simplefilter("always", StoreWarning)
+    ...     first = simulate(LinMED(), LargeGap(), store=folder, **asked)
+    ...     size = next(Path(folder, "trials").glob("*.parquet")).write_bytes(b"half a file")
+    ...     again = simulate(LinMED(), LargeGap(), store=folder, **asked)
+    >>> len(said), bool((first.final("LinMED") == again.final("LinMED")).all())
+    (1, True)
+    """
 
 
 class Finished(NamedTuple):
@@ -60,7 +83,16 @@ class Finished(NamedTuple):
 
 
 class Store:
-    """A directory of results. Made if it does not exist; a directory of something else is refused."""
+    """A directory of results. Made if it does not exist; a directory of something else is refused.
+
+    >>> import tempfile
+    >>> from linmed import LinMED, simulate
+    >>> from linmed.environments import LargeGap
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     results = simulate(LinMED(), LargeGap(), horizon=100, trials=3, store=folder, progress=False)
+    ...     Store(folder).table()["trial"].to_pylist()
+    [0, 1, 2]
+    """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)

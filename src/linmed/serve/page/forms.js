@@ -180,7 +180,7 @@ function probabilities(rows, arm) {
   const body = make("tbody", {}, ...most.map((one) => make("tr", { class: one.i === arm ? "drawn-arm" : null },
     make("th", { scope: "row" }, one.id),
     make("td", { class: "drawn" }, bar(`${one.id}: ${percent(one.p)}`, [0, 1], { low: 0, high: one.p, style: "share" })),
-    make("td", {}, one.p < 0.0005 && one.p > 0 ? number(one.p) : percent(one.p)))));
+    make("td", {}, one.p < 0.0005 && one.p > 0 ? `${number(100 * one.p, 1)} %` : percent(one.p)))));
   const more = rows.length > most.length ? `, the ${most.length} largest of ${rows.length}` : "";
   return make("table", { id: "probabilities" }, make("caption", {}, `Probabilities${more}`), body);
 }

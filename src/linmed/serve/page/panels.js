@@ -99,6 +99,7 @@ export function showTrend(t) {
   }));
   if (!lines.length) charts.values.blank("Nothing to draw yet.");
   else charts.values.show(lines, t.values.map((one) => `${TARGETS[one.target].label}: ${interval(one)}`).join("; ") + ".");
+  if (lines.length) find("legend-values").replaceChildren(...lines.flatMap((one) => [make("span", { class: "key " + one.style }), one.label + " "]));
   find("values").hidden = !lines.length;
   find("values").tBodies[0].replaceChildren(...Object.entries(TARGETS).filter(([name]) => found[name]).map(([name, how]) =>
     make("tr", {},
@@ -143,12 +144,14 @@ function verdict(t, found) {
   }[compared(t, "greedy", "logged")]?.() ?? why(t);
 }
 
+const sentence = (text) => text && text[0].toUpperCase() + text.slice(1) + (text.endsWith(".") ? "" : ".");
+
 // Why nothing can be said.
 function why(t) {
   if (t.reason && /no rewards yet/.test(t.reason) && t.weights.curve.length && find("missing").value === "stop") {
     return "The first decision still has no reward. Choose below what becomes of decisions without one.";
   }
-  return t.reason ?? t.notes.join("; ");
+  return sentence(t.reason ?? t.notes.join("; "));
 }
 
 export const sound = (w) => {
@@ -203,7 +206,7 @@ export function showBest(v, problem = "Arms come with each request: POST them to
   find("best").dataset.mood = v?.decided ? "good" : "wait";
   if (!v) {
     for (const id of ["best-headline", "best-note"]) find(id).textContent = "";
-    find("best-sentence").textContent = problem;
+    find("best-sentence").textContent = sentence(problem.replace(/^policy: /, ""));
     return;
   }
   const sure = `${+(100 * (1 - v.delta)).toPrecision(4)} %`;
