@@ -116,7 +116,7 @@ def misread(pages: dict[Path, Page]) -> list[str]:
         article = page.text.partition("<article")[2].partition("</article>")[0]
         plain = re.sub(r"<(pre|code)\b.*?</\1>", "", article, flags=re.S)
         for paragraph in re.findall(r"<p>(.*?)</p>", plain, flags=re.S):
-            if re.search(r"^\s*(?:[-*] |\d+\. |\||```|>>> )|\*\*|\\\*", paragraph, flags=re.M):
+            if re.search(r"^\s*(?:[-*] |1\. |\||```|>>> )|\*\*|\\\*", paragraph, flags=re.M):
                 found.append(f"{path.name}: {paragraph[:100]}")
         for emphasis in re.findall(r"<em>(.*?)</em>", plain, flags=re.S):
             if not re.match(r"\w", emphasis):

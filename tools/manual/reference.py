@@ -62,6 +62,8 @@ PAGES = {
         "linmed.serve.client",
         "`pip install 'linmed[serve]'`. The methods of both clients are those of `Requests` below: where one "
         "gives a `Call[T]`, `Client` returns the T and `AsyncClient` a coroutine of it. "
+        "`options` of both are `token`, `patience` (seconds for which a request without an answer is sent "
+        "again), `timeout` of one attempt, and `backoff` between them. "
         "[The service](service.md) has a tour.",
         ("linmed.serve.calls.Requests",),
     ),
