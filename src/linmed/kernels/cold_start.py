@@ -9,7 +9,7 @@ from typing import Any
 
 from numba.core import event
 
-from linmed import notebooks
+from linmed.notebooks import running
 
 logger = logging.getLogger("linmed")
 
@@ -85,7 +85,7 @@ def tell(what: str) -> None:
     """One line on a terminal or in a notebook; a record where nobody watches, and in helping processes."""
     processes = sys.modules.get("multiprocessing.process")
     helper = processes is not None and processes.parent_process() is not None
-    if sys.stderr is not None and (sys.stderr.isatty() or notebooks.running()) and not helper:
+    if sys.stderr is not None and (sys.stderr.isatty() or running()) and not helper:
         print(f"linmed: {what} …", file=sys.stderr, flush=True)
     else:
         logger.info(what)
