@@ -6,8 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from linmed import Agent, Disjoint, Forgetful, LinMED, Pinpoint, simulate
-from linmed.environments import UnitBall
+from linmed import Agent, Disjoint, Forgetful, LinMED, Pinpoint
 from linmed.features import Catalogue, Category
 from linmed.ope import DecisionLog, drift, evaluate, history, plot_sequences, sequence
 
@@ -96,20 +95,12 @@ def changes():
     return agent.drift().plot(), drift(log, policy).plot()
 
 
-def regret():
-    """A simulation."""
-    return simulate(
-        [LinMED(), LinMED(alpha_emp=0.5)], UnitBall(arms=10, dim=5), 2000, 10, progress=False
-    ).plot()
-
-
 def main(folder):
     with tempfile.TemporaryDirectory() as place:
         log = written(place)
         drawn = {"time": over_time(log), "evaluation": evaluation(log), "sequences": courses(log)}
     drawn["explanation"], drawn["items"], drawn["verdict"] = explanation(), items(), verdict()
     drawn["drift"], drawn["drift-log"] = changes()
-    drawn["regret"] = regret()
     for name, ax in drawn.items():
         ax.figure.savefig(Path(folder) / f"plots-{name}.png", dpi=150, metadata={"Software": None})
 

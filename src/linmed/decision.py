@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from linmed import notebooks
 from linmed.checks import Floats
+from linmed.notebooks import paragraph
 
 __all__ = ["Decision"]
 
@@ -134,7 +134,7 @@ class Decision:
         """One line: a notebook shows what was played, and how probable it was."""
         played = f"arm {self.arm}" if self.item is None else str(self.item)
         chance = "as a fallback" if self.fallback else f"with probability {self.probability:.4g}"
-        return notebooks.paragraph(f"{played}, {chance} (decision {self.id})")
+        return paragraph(f"{played}, {chance} (decision {self.id})")
 
     def __repr__(self) -> str:
         played = f"arm={self.arm}" if self.item is None else f"item={self.item!r}"

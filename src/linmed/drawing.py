@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from linmed import checks
+from linmed.checks import BadType
 from linmed.palette import FAINT, INK, LEADING
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def panels(given: "Sequence[Axes] | None", heights: Sequence[float], width: floa
         found: list[Any] = list(given) if several else [given]
         if len(found) != len(heights) or not all(hasattr(ax, "plot") for ax in found):
             wanted = "axes of matplotlib" if len(heights) == 1 else f"{len(heights)} axes of matplotlib"
-            raise checks.BadType("ax", f"ax must be {wanted}, or None, got {given!r}")
+            raise BadType("ax", f"ax must be {wanted}, or None, got {given!r}")
         return found
     import matplotlib.pyplot as plt
 

@@ -8,7 +8,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn,
 from rich.progress import TimeRemainingColumn as TimeLeft
 from rich.text import Text
 
-from linmed import notebooks
+from linmed.notebooks import bar, escaped, running, show
 
 SELDOM = 0.2
 """Seconds between two pictures of a bar in a notebook."""
@@ -37,7 +37,7 @@ class Bar:
 
     def __init__(self, wanted: bool, unit: str, title: str = "", total: float | None = None) -> None:
         console = Console(stderr=True)
-        self._below = _Below() if wanted and notebooks.running() else None
+        self._below = _Below() if wanted and running() else None
         self._done = _Done(unit)
         seen = wanted and console.is_terminal and self._below is None
         self._progress = Progress(
@@ -90,15 +90,15 @@ class _Below:
         if now - self._last < SELDOM:
             return
         self._last = now
-        bar = notebooks.bar(share, 200) if share is not None else ""
-        words = notebooks.escaped(f"{title} {amount}".strip())
-        content = f'<div style="display:flex;gap:1em;align-items:center"><span>{words}</span>{bar}</div>'
-        self._shown = notebooks.show(content, self._shown)
+        drawn = bar(share, 200) if share is not None else ""
+        words = escaped(f"{title} {amount}".strip())
+        content = f'<div style="display:flex;gap:1em;align-items:center"><span>{words}</span>{drawn}</div>'
+        self._shown = show(content, self._shown)
 
     def clear(self) -> None:
         """All is done."""
         if self._shown is not None:
-            notebooks.show("", self._shown)
+            show("", self._shown)
 
 
 def _short(number: float) -> str:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from linmed import checks, notebooks
+from linmed.checks import BadValue
 from linmed.drawing import Estimate, axes, height_of, intervals, styled
+from linmed.notebooks import table
 from linmed.palette import series
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class Table:
         """
         names = self.column_names
         if not {"estimate", "lower", "upper"} <= set(names) or not len(self):
-            raise checks.BadValue(
+            raise BadValue(
                 "table",
                 "table must have rows and the columns estimate, lower and upper, as those of "
                 f"linmed.ope.evaluate have, got {len(self)} rows of {', '.join(names)}",
@@ -131,7 +132,7 @@ class Table:
         rows: list[Sequence[str]] = list(zip(*map(_cells, columns.values()), strict=True))
         if hidden:
             rows.insert(ROWS // 2, [f"… {hidden:,} more rows …"])
-        return notebooks.table(list(columns), rows, words)
+        return table(list(columns), rows, words)
 
     def __repr__(self) -> str:
         shown, hidden = self._shown()

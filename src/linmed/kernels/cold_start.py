@@ -9,6 +9,8 @@ from typing import Any
 
 from numba.core import event
 
+from linmed.notebooks import running
+
 logger = logging.getLogger("linmed")
 
 PATIENCE = 1.0
@@ -80,10 +82,10 @@ def title(function: Any) -> str:
 
 
 def tell(what: str) -> None:
-    """One line on a terminal; a record where nobody watches, and in processes that work for another."""
+    """One line on a terminal or in a notebook; a record where nobody watches, and in helping processes."""
     processes = sys.modules.get("multiprocessing.process")
     helper = processes is not None and processes.parent_process() is not None
-    if sys.stderr is not None and sys.stderr.isatty() and not helper:
+    if sys.stderr is not None and (sys.stderr.isatty() or running()) and not helper:
         print(f"linmed: {what} …", file=sys.stderr, flush=True)
     else:
         logger.info(what)
