@@ -5,6 +5,8 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from linmed import Agent, Disjoint, Forgetful, LinMED, Pinpoint
 from linmed.features import Catalogue, Category
@@ -14,7 +16,7 @@ ARMS = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.6, 0.8, 0
 THETA = np.array([0.6, 0.35, 0.1])
 
 
-def explanation():
+def explanation() -> Axes:
     """Why this arm."""
     agent, rng = Agent(LinMED(sigma=0.3), dim=3, seed=1), np.random.default_rng(1)
     for _ in range(400):
@@ -23,7 +25,7 @@ def explanation():
     return agent.explain(ARMS).plot()
 
 
-def items():
+def items() -> Axes:
     """Why this item, by a model for each."""
     news = Catalogue.from_table([{"item_id": name} for name in ("sports", "world", "culture", "weather")])
     agent = Agent(
@@ -33,11 +35,11 @@ def items():
     for _ in range(600):
         desk = int(rng.integers(2))
         decision = agent.decide(context={"device": ("phone", "desk")[desk]})
-        agent.learn(decision, paid.get(decision.item, (0.2, 0.2))[desk] + 0.3 * rng.normal())
+        agent.learn(decision, paid.get(str(decision.item), (0.2, 0.2))[desk] + 0.3 * rng.normal())
     return agent.explain(context={"device": "phone"}).plot()
 
 
-def written(folder):
+def written(folder: str) -> DecisionLog:
     """A log of 3,000 decisions."""
     rng = np.random.default_rng(2)
     with Agent(LinMED(sigma=0.3, alpha_emp=0.4), dim=3, seed=2, log=folder) as agent:
@@ -47,23 +49,23 @@ def written(folder):
     return DecisionLog.open(folder)
 
 
-def over_time(log):
+def over_time(log: DecisionLog) -> Axes:
     """An agent over time."""
     return history(log, LinMED(sigma=0.3)).plot()[0]
 
 
-def evaluation(log):
+def evaluation(log: DecisionLog) -> Axes:
     """What others would have earned."""
     targets = {"always arm 0": "arm:0", "always arm 3": "arm:3", "always arm 4": "arm:4"}
     return evaluate(log, targets, ["ipw", "snipw"]).plot()
 
 
-def courses(log):
+def courses(log: DecisionLog) -> Axes:
     """How sure one became."""
     return plot_sequences({name: sequence(log, name) for name in ("arm:0", "arm:3", "arm:4")})
 
 
-def verdict():
+def verdict() -> Axes:
     """Which arm is the best."""
     agent, rng = Agent(Pinpoint(sigma=0.3), dim=3, seed=3), np.random.default_rng(3)
     for _ in range(600):
@@ -72,7 +74,7 @@ def verdict():
     return agent.verdict(ARMS).plot(names=["red", "green", "blue", "autumn", "winter"])
 
 
-def changes():
+def changes() -> tuple[Axes, Axes]:
     """An agent whose world changes, and its log."""
     rng, policy = np.random.default_rng(4), Forgetful(LinMED(sigma=0.2))
     agent = Agent(policy, dim=3, seed=4)
@@ -95,13 +97,14 @@ def changes():
     return agent.drift().plot(), drift(log, policy).plot()
 
 
-def main(folder):
+def main(folder: str) -> None:
     with tempfile.TemporaryDirectory() as place:
         log = written(place)
         drawn = {"time": over_time(log), "evaluation": evaluation(log), "sequences": courses(log)}
     drawn["explanation"], drawn["items"], drawn["verdict"] = explanation(), items(), verdict()
     drawn["drift"], drawn["drift-log"] = changes()
     for name, ax in drawn.items():
+        assert isinstance(ax.figure, Figure)
         ax.figure.savefig(Path(folder) / f"plots-{name}.png", dpi=150, metadata={"Software": None})
 
 

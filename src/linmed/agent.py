@@ -2,13 +2,10 @@
 
 import contextlib
 import copy
-import io
-import json
 import os
 import secrets
 import threading
 import time as clock
-import zipfile
 from collections.abc import Iterable, Sequence
 from itertools import repeat
 from pathlib import Path
@@ -18,13 +15,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from linmed import checks, streams
+from linmed.ahead import Ahead
 from linmed.arm_sets import checked, formed, stacks
 from linmed.checks import Floats
 from linmed.decision import Decision
 from linmed.drift import Drift, drift_of
 from linmed.explanation import TOP, Explanation, explain
 from linmed.features import Catalogue, Column, Features, Index
-from linmed.files import write_atomically
+from linmed.files import read_arrays, write_arrays
 from linmed.kernels.linear import all_within
 from linmed.offers import Offer, Offers, Seen, offers
 from linmed.policies import CatalogueMED, Forgetful, GLMPolicy, Policy, Prediction, RidgePolicy
@@ -40,7 +38,6 @@ __all__ = ["Agent", "UnknownDecision"]
 
 FORMAT = 3
 """Version of the file that `Agent.save` writes."""
-_BLOCK = 256  # decisions whose random numbers are drawn at once
 
 
 class UnknownDecision(ValueError, KeyError):
@@ -110,6 +107,10 @@ class Agent:
             raise TypeError(f"policy must be a Policy such as LinMED(), got {policy!r}")
         self._offers = offers(catalogue, features, context, policy)
         if self._offers is None:
+            if dim is None:
+                raise checks.BadType(
+                    "dim", "dim must be given, the number of features of an arm; or a catalogue"
+                )
             self._dim = checks.whole("dim", dim)
         else:
             self._dim = self._offers.dim
@@ -124,10 +125,7 @@ class Agent:
         self.dropped = 0
         self.log_arms = checks.flag("log_arms", log_arms)
         self._lock = threading.RLock()
-        self._bits = streams.bits(seed, "agent")
-        self._route(index, ())
-        self._starts: list[Any] = []  # the stream before each block
-        self._used = 0  # rows of _noise that decisions have used up
+        self._begin(seed, index, ())
         self._run = secrets.token_hex(4)
         self._decisions = 0
         self._pending: dict[str, Floats] = {}  # what learn() needs, by decision, oldest first
@@ -168,8 +166,8 @@ class Agent:
             matrix = formed(arms, self._dim)
         with self._lock:
             before = self.state.copy() if self.log is not None and self.policy.remembers else None
-            self._draw_ahead(1)
-            drawn = self._live.decide(matrix, self._noise, self._used)
+            self._ahead.draw(1)
+            drawn = self._live.decide(matrix, self._ahead.rows, self._ahead.used)
             try:
                 return self._settle(chosen(matrix, drawn, offer), moment, offer.seen if offer else None)
             except BaseException:
@@ -209,8 +207,8 @@ class Agent:
             if self.policy.remembers:
                 each = dict(pair for some, stack in alike for pair in zip(some, stack, strict=True))
                 return [self.decide(each[i]) for i in range(count)]
-            self._draw_ahead(count)
-            noise, decide = self._noise[self._used :], self._live.decide_each
+            self._ahead.draw(count)
+            noise, decide = self._ahead.rows[self._ahead.used :], self._live.decide_each
             found = [
                 pair for some, stack in alike for pair in zip(stack, decide(stack, noise[some]), strict=True)
             ]
@@ -555,7 +553,6 @@ class Agent:
         True
         """
         with self._lock:
-            block, used = divmod(self._used, _BLOCK)
             meta = {
                 "format": FORMAT,
                 "policy": self.policy.to_dict(),
@@ -563,8 +560,7 @@ class Agent:
                 "max_pending": self.max_pending,
                 "log_arms": self.log_arms,
                 "dropped": self.dropped,
-                "stream": [*self._starts, self._bits.state][block],
-                "used": used,
+                **self._ahead.to_dict(),
                 "run": self._run,
                 "decisions": self._decisions,
                 "pending": list(self._pending),
@@ -580,8 +576,7 @@ class Agent:
             arrays = {f"state_{name}": array for name, array in self.state.copy().arrays().items()}
             arrays["pending"] = np.array([*self._pending.values()]).reshape(-1, self.dim)
         arrays.update({f"catalogue_{name}": array for name, array in offered.items()})
-        arrays["meta"] = np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8)
-        write_atomically(Path(path), lambda file: np.savez(file, allow_pickle=False, **arrays))
+        write_arrays(Path(path), meta, arrays)
 
     @classmethod
     def load(
@@ -605,14 +600,8 @@ class Agent:
         >>> agent.policy.name, agent.dim
         ('LinMED-90 (sigma=0.3)', 4)
         """
-        content = Path(path).read_bytes()
-        try:
-            with np.load(io.BytesIO(content), allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files}
-            meta = json.loads(arrays.pop("meta").tobytes())
-            version = meta["format"]
-        except (zipfile.BadZipFile, ValueError, KeyError, EOFError, OSError, TypeError, MemoryError) as error:
-            raise ValueError(f"{path} is not a linmed agent, or it is damaged ({error})") from None
+        meta, arrays = read_arrays(Path(path), "is not a linmed agent")
+        version = meta["format"]
         if version not in range(1, FORMAT + 1):
             raise ValueError(f"{path} has format {version}; this release of linmed reads format {FORMAT}")
         keep = checks.flag("log_arms", meta.get("log_arms", True) if log_arms is None else log_arms)
@@ -626,7 +615,7 @@ class Agent:
                 if agent._offers.dim != agent.dim:
                     raise ValueError(f"a map of {agent._offers.dim} features for dim={agent.dim}")
             known = [*meta.get("coresets", ()), *([meta["coreset"]] if "coreset" in meta else ())]
-            agent._route(index, [Coreset.from_dict(one) for one in known])
+            agent._begin(None, index, [Coreset.from_dict(one) for one in known])
             pending = checks.for_kernels(arrays.pop("pending"))
             if pending.shape != (len(meta["pending"]), agent.dim) or not all_within(pending, checks.LARGEST):
                 raise ValueError(f"pending decisions of shape {pending.shape}")
@@ -635,11 +624,7 @@ class Agent:
                 arrays.update(state_rss=np.full(1, np.nan), state_leveraged=np.full(1, np.nan))
             agent.state.restore({name.removeprefix("state_"): array for name, array in arrays.items()})
             agent.dropped, agent._run, agent._decisions = meta["dropped"], meta["run"], meta["decisions"]
-            agent._bits.state = meta["stream"]
-            if checks.whole("used", meta["used"], at_least=0) > _BLOCK:
-                raise ValueError(f"{meta['used']} random numbers used of a block of {_BLOCK}")
-            agent._draw_ahead(meta["used"])
-            agent._used = meta["used"]
+            agent._ahead.restore(meta["stream"], meta["used"])
             agent._pending = dict(zip(meta["pending"], pending, strict=True))
             if agent._timed:
                 moments = map(float, meta["moments"])
@@ -685,17 +670,17 @@ class Agent:
         with self._lock:
             return own.offer(context, items)
 
-    def _route(self, index: Index | None, coresets: Sequence[Coreset]) -> None:
-        """Have the catalogue's decisions made by route where the policy knows how, and no noise drawn yet."""
+    def _begin(self, seed: int | None, index: Index | None, coresets: Sequence[Coreset]) -> None:
+        """The stream of a seed; and decisions among a catalogue by route, where the policy knows how."""
         self._routes: Routes | None = None
-        size, offered = self.policy.noise_size(self.dim), self._offers
-        if isinstance(self.policy, CatalogueMED) and offered is not None:
-            self._routes = Routes(self.policy, offered.catalogue, index, offered.lift, *coresets[-1:])
+        if isinstance(self.policy, CatalogueMED) and self._offers is not None:
+            own = self._offers
+            self._routes = Routes(self.policy, own.catalogue, index, own.lift, *coresets[-1:])
             self._routes.earlier = list(coresets[:-1])
-            size = UNIFORMS
         elif index is not None:
             raise checks.BadValue("index", "index goes with CatalogueMED and a catalogue: else leave it out")
-        self._noise = np.empty((0, 1, size))  # drawn for the next decisions, in blocks
+        uniforms = None if self._routes is None else UNIFORMS
+        self._ahead = Ahead(streams.bits(seed, "agent"), self.policy, self.dim, uniforms)
 
     def _law(self, context: Any) -> Law:
         """How probable every item of the catalogue is in a context, by route."""
@@ -712,8 +697,8 @@ class Agent:
             if own.waits and len(contexts) > 1:  # each may change what comes of the next
                 return [self._decide_by_route([context], moment)[0] for context in contexts]
             encoded = [own.encoded(context) for context in contexts]
-            self._draw_ahead(len(contexts))
-            noise = self._noise[self._used : self._used + len(contexts), 0]
+            self._ahead.draw(len(contexts))
+            noise = self._ahead.rows[self._ahead.used :][: len(contexts), 0]
             made = by.decide_each(self.state, noise, [x[:-1] for x, _ in encoded])
             return [
                 self._settle(routed(one, x[:-1]), moment, seen)
@@ -768,7 +753,7 @@ class Agent:
                 version=self.count,
                 **{name: value for name, value in told.items() if value is not None},
             )
-        self._used += 1
+        self._ahead.used += 1
         self._decisions += 1
         self._pending[identifier] = taken.kept
         if self._timed and moment is not None:
@@ -787,22 +772,6 @@ class Agent:
         describe = getattr(self.log, "describe", None)
         if self._offers is not None and describe is not None:
             describe(self._offers.features.to_dict())
-
-    def _draw_ahead(self, count: int) -> None:
-        """Have the random numbers of the next decisions in _noise, from row _used on."""
-        missing = count - (len(self._noise) - self._used)
-        if missing > 0:
-            stream, done = np.random.Generator(self._bits), self._used // _BLOCK
-            blocks = [self._noise[done * _BLOCK :]]
-            self._starts = self._starts[done:]
-            for _ in range(0, missing, _BLOCK):
-                self._starts.append(self._bits.state)
-                if self._routes is None:
-                    blocks.append(self.policy.draw_noise(stream, (_BLOCK, 1), self.dim))
-                else:
-                    blocks.append(stream.random((_BLOCK, 1, UNIFORMS)))
-            self._noise = checks.for_kernels(np.concatenate(blocks))
-            self._used -= done * _BLOCK
 
     def _open(self, log: "str | os.PathLike[str] | Recorder | None") -> None:
         """Log to `log` from now on."""
@@ -833,7 +802,7 @@ class Agent:
                 "_live": (self.policy, self.state.copy()),
                 "_pending": dict(self._pending),
                 "_moments": dict(self._moments),
-                "_bits": copy.deepcopy(self._bits),
+                "_ahead": copy.deepcopy(self._ahead),
             }
 
     def __copy__(self) -> "Agent":

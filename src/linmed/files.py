@@ -1,11 +1,17 @@
 """Writing files so that a crash leaves the old content or the new, never half of either."""
 
+import io
+import json
 import os
 import uuid
-from collections.abc import Callable
+import zipfile
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
 
 PARTIAL = ".part"
 """Ending of files that are still being written; their names begin with a dot."""
@@ -46,3 +52,23 @@ def sync_directory(path: Path) -> None:
         os.fsync(directory)
     finally:
         os.close(directory)
+
+
+def write_arrays(target: Path, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write arrays, and JSON beside them, to one file, atomically and without pickle."""
+    text = np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8)
+    write_atomically(target, lambda file: np.savez(file, allow_pickle=False, meta=text, **arrays))
+
+
+def read_arrays(source: Path, otherwise: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """What `write_arrays` wrote; of any other file `otherwise` says what it is not."""
+    content = source.read_bytes()
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        meta = json.loads(arrays.pop("meta").tobytes())
+        if "format" not in meta:
+            raise ValueError("it has no format")
+    except (zipfile.BadZipFile, ValueError, KeyError, EOFError, OSError, TypeError, MemoryError) as error:
+        raise ValueError(f"{source} {otherwise}, or it is damaged ({error})") from None
+    return meta, arrays

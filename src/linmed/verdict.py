@@ -7,12 +7,9 @@ one likes.
 """
 
 import dataclasses
-import io
-import json
 import math
 import os
 import warnings
-import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
@@ -25,7 +22,7 @@ from numpy.typing import ArrayLike
 from linmed import checks, notebooks
 from linmed.checks import BadType, BadValue, Bools, Floats
 from linmed.drawing import Estimate, axes, height_of, intervals, keyed, shortened, styled
-from linmed.files import write_atomically
+from linmed.files import read_arrays, write_arrays
 from linmed.grounds import UNITS, Judge, grounds
 from linmed.kernels import confidence
 from linmed.kernels.verdict import CONTRADICTED, UNDECIDED, compare, estimate, following, look_once
@@ -501,20 +498,17 @@ class Verdicts:
             "decided": int(self._decided[0]), "margin": self._margin, "count": self._count, "set": self._set,
         }  # fmt: skip
         arrays = {"arms": self.arms, "possible": self._possible}
-        text = np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8)
-        write_atomically(Path(path), lambda file: np.savez(file, allow_pickle=False, meta=text, **arrays))
+        write_arrays(Path(path), meta, arrays)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Verdicts":
         """What `save` wrote."""
-        content = Path(path).read_bytes()
+        otherwise = "holds no verdicts of linmed"
+        meta, arrays = read_arrays(Path(path), otherwise)
         try:
-            with np.load(io.BytesIO(content), allow_pickle=False) as file:
-                meta = json.loads(file["meta"].tobytes())
-                if meta["format"] != FORMAT:
-                    raise ValueError(f"format {meta['format']}; this release of linmed reads format {FORMAT}")
-                verdicts = cls(file["arms"], meta["delta"], meta["epsilon"])
-                possible = file["possible"]
+            if meta["format"] != FORMAT:
+                raise ValueError(f"format {meta['format']}; this release of linmed reads format {FORMAT}")
+            verdicts, possible = cls(arrays["arms"], meta["delta"], meta["epsilon"]), arrays["possible"]
             if possible.shape != verdicts._possible.shape or possible.dtype != np.bool_:
                 raise ValueError(f"possible of shape {possible.shape} for {len(verdicts.arms)} arms")
             verdicts._possible = possible
@@ -524,6 +518,6 @@ class Verdicts:
             verdicts._set = meta["set"]
             if verdicts._winner[0] >= len(verdicts.arms):
                 raise ValueError(f"winner {verdicts._winner[0]} of {len(verdicts.arms)} arms")
-        except (zipfile.BadZipFile, ValueError, KeyError, EOFError, OSError, TypeError) as error:
-            raise ValueError(f"{path} holds no verdicts of linmed, or it is damaged ({error})") from None
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"{path} {otherwise}, or it is damaged ({error})") from None
         return verdicts

@@ -18,10 +18,10 @@ pytestmark = pytest.mark.filterwarnings("ignore::linmed.ope.OPEWarning")
 CONTEXT = [Number("age", scale=(0, 1)), Number("hour", settle_after=30)]  # of which one scale is learned
 
 
-def made(place, items=60, context=CONTEXT, policy=None, **options):
+def made(place, items=60, context=CONTEXT, policy=None, seed=7, **options):
     catalogue = of_rows(on_sphere(np.random.default_rng(0), items, 3))
     policy = policy or CatalogueMED(sigma=0.05, alpha_emp=0.6)
-    return Agent(policy, catalogue=catalogue, context=context, seed=7, log=place, **options)
+    return Agent(policy, catalogue=catalogue, context=context, seed=seed, log=place, **options)
 
 
 class Played:
@@ -205,8 +205,8 @@ def test_estimates_of_completed_logs_have_the_same_mean_and_less_variance(tmp_pa
     target = {str(item): 0.25 for item in (0, 1, 2, 3)}
     for seed in range(60):
         place = tmp_path / str(seed)
-        agent = made(place / "log", items=8, context=None, policy=CatalogueMED(sigma=0.5, alpha_emp=0.3))
-        agent._bits = np.random.PCG64(seed)
+        policy = CatalogueMED(sigma=0.5, alpha_emp=0.3)
+        agent = made(place / "log", items=8, context=None, policy=policy, seed=seed)
         Played(agent, seed)(80)
         agent.close()
         log = DecisionLog.open(place / "log")

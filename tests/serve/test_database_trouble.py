@@ -94,6 +94,7 @@ READING |= {
     "read_catalogue",
     "read_version",
     "delete_item",
+    "remove_items",
 }  # there is none to delete
 
 
@@ -110,6 +111,7 @@ def requests(decision: str) -> Iterator[tuple[str, str, str, Any]]:
         "evaluate": {"targets": ["uniform"]},
         "put_items": {"ids": ["x"], "features": [[1.0, 0.0]]},
         "put_item": {"features": [1.0, 0.0]},
+        "remove_items": {"ids": ["x"]},
     }
     for route in (*BANDITS, *CATALOGUE, *DECISIONS, *REPORTS):
         name, path = (

@@ -105,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
     if baseline is not None and not others:
         raise ValueError(f"--diff {args.diff} needs another --target to compare with {baseline.name}")
     asked = options(args)
-    catalogue = None if args.catalogue is None else saved_agent(args.catalogue, "--catalogue")
+    of_items = {} if args.catalogue is None else {"catalogue": saved_agent(args.catalogue, "--catalogue")}
     kind = args.interval if args.interval in KINDS else INTERVAL
     traces: dict[str, Table] = {}
     tables: dict[str, Table] = {}
@@ -113,7 +113,7 @@ def run(args: argparse.Namespace) -> int:
     with Bar(args.progress, "decisions") as bar, executor(args.cluster) as workers, doubts() as found:
         table = evaluate(
             log, targets, args.estimators, args.interval, progress=bar.reach, executor=workers,
-            catalogue=catalogue, **asked,
+            **of_items, **asked,
         )  # fmt: skip
         tables["Value per decision"] = table
         if baseline is not None:
