@@ -105,7 +105,9 @@ def run(args: argparse.Namespace) -> int:
     if baseline is not None and not others:
         raise ValueError(f"--diff {args.diff} needs another --target to compare with {baseline.name}")
     asked = options(args)
-    of_items = {} if args.catalogue is None else {"catalogue": saved_agent(args.catalogue, "--catalogue")}
+    of_items: dict[str, Any] = {}
+    if args.catalogue is not None:
+        of_items["catalogue"] = saved_agent(args.catalogue, "--catalogue")
     kind = args.interval if args.interval in KINDS else INTERVAL
     traces: dict[str, Table] = {}
     tables: dict[str, Table] = {}
