@@ -108,9 +108,7 @@ class Agent:
         self._offers = offers(catalogue, features, context, policy)
         if self._offers is None:
             if dim is None:
-                raise checks.BadType(
-                    "dim", "dim must be given, the number of features of an arm; or a catalogue"
-                )
+                raise checks.BadType("dim", "dim must be given: how many features an arm has; or a catalogue")
             self._dim = checks.whole("dim", dim)
         else:
             self._dim = self._offers.dim

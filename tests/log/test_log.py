@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from linmed import Agent, LinMED
 from linmed.log import LogWriter, parquet, schema
 from linmed.log import writer as writing
 from linmed.ope import DecisionLog, evaluate
@@ -350,3 +351,14 @@ def test_paths_that_are_no_log_are_named(tmp_path):
 def test_one_parquet_file_is_a_log(tmp_path):
     pq.write_table(pa.table({"arm": [1], "probability": [0.5], "reward": [1.0]}), tmp_path / "x.parquet")
     assert DecisionLog.open(tmp_path / "x.parquet").table().num_rows == 1
+
+
+def test_a_log_stays_where_it_is_when_the_program_goes_elsewhere(tmp_path, monkeypatch):
+    (tmp_path / "there").mkdir()
+    monkeypatch.chdir(tmp_path)
+    agent = Agent(LinMED(), dim=1, seed=1, log="log")
+    monkeypatch.chdir(tmp_path / "there")
+    agent.decide([[1.0], [0.5]])
+    agent.close()
+    assert DecisionLog.open(tmp_path / "log").table().num_rows == 1
+    assert not list((tmp_path / "there").iterdir())

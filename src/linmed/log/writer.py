@@ -110,7 +110,7 @@ class LogWriter:
         flush_seconds: float = 10.0,
         flush_bytes: int = 64 << 20,
     ):
-        self.path = Path(path)
+        self.path = Path(path).absolute()  # the log stays where it is if the program goes elsewhere
         self.flush_rows = checks.whole("flush_rows", flush_rows)
         self.flush_bytes = min(checks.whole("flush_bytes", flush_bytes), 8 * MOST_NUMBERS)
         self.flush_seconds = checks.between("flush_seconds", flush_seconds, 0.0, 1e9)
