@@ -19,7 +19,7 @@ $(READY): pyproject.toml
 	  { echo "linmed needs Python 3.11 or newer; try: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
 	@echo "making $(VENV) ..."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "installing linmed and what it needs, about 150 MB, into $(VENV) ..."
+	@echo "installing linmed and what it needs, about 200 MB, into $(VENV) ..."
 	@$(INSTALL) --editable .
 	@touch $(READY)
 
