@@ -205,6 +205,22 @@ def study(seed: int, logs: int, size: int, dim: int, rounds: int, completed: int
                 yield one._replace(reading="completed less logged", error=change[0], weight=change[1])
 
 
+def told(rows: list[dict[str, Any]], right: bool, out: Path | None) -> int:
+    """Print the rows, write them to `out`, and say whether they are as the rule asks: the exit status."""
+    names = list(rows[0])
+    widths = [max(len(name), *(len(str(row[name])) for row in rows)) for name in names]
+    for line in (dict(zip(names, names, strict=True)), *rows):
+        print("  ".join(str(line[name]).ljust(w) for name, w in zip(names, widths, strict=True)))
+    if out is not None:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with out.open("w", newline="") as file:
+            writer = csv.DictWriter(file, names)
+            writer.writeheader()
+            writer.writerows(rows)
+    print("as the rule asks" if right else "NOT as the rule asks")
+    return 0 if right else 1
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--logs", type=int, default=2000)
@@ -238,18 +254,7 @@ def main() -> int:
                 "width": f"{np.mean([one.width for one in own]):.3f}",
             }
         )  # fmt: skip
-    names = list(rows[0])
-    widths = [max(len(name), *(len(str(row[name])) for row in rows)) for name in names]
-    for line in (dict(zip(names, names, strict=True)), *rows):
-        print("  ".join(str(line[name]).ljust(w) for name, w in zip(names, widths, strict=True)))
-    if args.out is not None:
-        args.out.parent.mkdir(parents=True, exist_ok=True)
-        with args.out.open("w", newline="") as file:
-            writer = csv.DictWriter(file, names)
-            writer.writeheader()
-            writer.writerows(rows)
-    print("as the rule asks" if right else "NOT as the rule asks")
-    return 0 if right else 1
+    return told(rows, right, args.out)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,6 @@ shown beside it.
 """
 
 import argparse
-import csv
 import math
 import sys
 import tempfile
@@ -27,6 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from ope_catalogue import told
 
 from linmed import Agent, CatalogueMED
 from linmed.features import Catalogue, Number
@@ -124,18 +124,7 @@ def main() -> int:
                 "coverage": f"{np.mean(covered):.4f}" if covered else "", "fallbacks left": left,
             }
         )  # fmt: skip
-    names = list(rows[0])
-    widths = [max(len(name), *(len(str(row[name])) for row in rows)) for name in names]
-    for line in (dict(zip(names, names, strict=True)), *rows):
-        print("  ".join(str(line[name]).ljust(w) for name, w in zip(names, widths, strict=True)))
-    if args.out is not None:
-        args.out.parent.mkdir(parents=True, exist_ok=True)
-        with args.out.open("w", newline="") as file:
-            writer = csv.DictWriter(file, names)
-            writer.writeheader()
-            writer.writerows(rows)
-    print("as the rule asks" if right else "NOT as the rule asks")
-    return 0 if right else 1
+    return told(rows, right, args.out)
 
 
 if __name__ == "__main__":
