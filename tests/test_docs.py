@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from textwrap import indent
 
@@ -77,6 +78,15 @@ def test_what_contributors_are_told_to_copy_exists():
     assert len(named) > 5
     for path in named:
         assert (ROOT / path).exists(), path
+
+
+def test_the_lowest_versions_are_those_that_were_tried():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    page = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8")
+    told = dict(re.findall(r"^\| (\w+) \| ([\d.]+) \| ", page, flags=re.MULTILINE))
+    assert told == dict(need.split(">=") for need in project["dependencies"])
+    for name, lowest in told.items():
+        assert re.search(rf"^    pip install .*\b{name}=={re.escape(lowest)}(\.0)*( |$)", page, re.MULTILINE)
 
 
 MEASURES = re.compile(

@@ -213,7 +213,7 @@ def test_without_the_design_the_best_arm_has_a_leverage_of_k():
 
 
 @settings(max_examples=150, deadline=None)
-@given(situations(), st.sampled_from([0.01, 0.1, 0.5, 1.0]))
+@given(situations(), st.sampled_from([0.01, 0.1, 0.5, 1.0, 3.0]))
 def test_the_empirically_best_arm_is_seldom_wider_than_the_arm_that_is_played(situation, level):
     """Claim app-lemma:epc-q1-abstract-lemma, round by round: 1{U(â)} ≤ P(U(A_t)) / α_emp for U = {‖a‖² ≥ ε}.
 
