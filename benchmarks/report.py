@@ -2,8 +2,12 @@
 
 import os
 import platform
+import shlex
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 
@@ -33,14 +37,32 @@ def show(text: str) -> None:
     SHOWN.append(text)
 
 
+def stamp() -> str:
+    """The line that a measured table carries: the day, the commit that was measured, and the command."""
+    root = Path(__file__).resolve().parent.parent
+
+    def git(*words: str) -> str:
+        return subprocess.run(("git", *words), cwd=root, capture_output=True, text=True).stdout.strip()
+
+    commit = git("rev-parse", "--short=7", "HEAD")
+    where = f"at commit {commit}" if commit else "outside a checkout"
+    if commit and git("status", "--porcelain", "--", "src", "benchmarks"):
+        where += " and changes that were not committed"
+    words = [
+        f"benchmarks/{Path(sys.argv[0]).name}",
+        *(word.removeprefix(f"{root}/") for word in sys.argv[1:]),
+    ]
+    return f"Measured {datetime.now(UTC):%Y-%m-%d} {where} by `python {shlex.join(words)}`."
+
+
 def document(page: Path, part: str) -> None:
-    """Put what was shown since the last call between the marks <!-- PART --> and <!-- /PART --> of a page."""
+    """Put what was shown between the marks <!-- PART --> and <!-- /PART --> of a page, stamped."""
     text = page.read_text(encoding="utf-8")
     begin, end = f"<!-- {part} -->\n", f"<!-- /{part} -->\n"
     if text.count(begin) != 1 or text.count(end) != 1:
         raise ValueError(f"{page} must hold {begin.strip()} and {end.strip()}, each once")
     head, rest = text.split(begin)
-    shown = "\n".join(SHOWN).strip() + "\n"
+    shown = f"{stamp()}\n\n" + "\n".join(SHOWN).strip() + "\n"
     page.write_text(head + begin + "\n" + shown + "\n" + end + rest.split(end)[1], encoding="utf-8")
 
 

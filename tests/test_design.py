@@ -53,6 +53,17 @@ def test_a_direction_seen_only_by_one_tiny_arm_is_not_lost(tiny):
     assert certificate(arms, approx_design(arms)) <= 2
 
 
+@pytest.mark.parametrize(("p", "q"), [(1.0, 1.0), (3.0, 0.2), (1e-5, 1e4)])
+def test_two_orthogonal_arms_of_any_length_have_half_of_the_design_each(p, q):
+    """Lemma app-lemma:lower-bound-lemma, whose V⁻¹ should read diag(2/p², 2/q²)."""
+    arms = np.diag([p, q])
+    for weights in (approx_design(arms), optimal_design(arms)):
+        np.testing.assert_allclose(weights, 0.5, atol=1e-6)
+        assert certificate(arms, weights) == pytest.approx(1.0, rel=1e-5)  # g(π) = d
+    inverse = np.linalg.inv(arms.T * 0.5 @ arms)
+    np.testing.assert_allclose(np.diag(inverse), [2 / p**2, 2 / q**2])
+
+
 def test_arms_on_a_hyperplane_off_the_origin():
     arms = np.array(
         [[1, 10, 11], [1, 10, -3], [1, 4, -3], [1, 4, 10], [1, 4, 6], [1, 7, 2], [1, 5, 5]], dtype=float

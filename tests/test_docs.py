@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from textwrap import indent
 
@@ -77,6 +78,67 @@ def test_what_contributors_are_told_to_copy_exists():
     assert len(named) > 5
     for path in named:
         assert (ROOT / path).exists(), path
+
+
+def test_the_lowest_versions_are_those_that_were_tried():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    page = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8")
+    told = dict(re.findall(r"^\| (\w+) \| ([\d.]+) \| ", page, flags=re.MULTILINE))
+    assert told == dict(need.split(">=") for need in project["dependencies"])
+    for name, lowest in told.items():
+        assert re.search(rf"^    pip install .*\b{name}=={re.escape(lowest)}(\.0)*( |$)", page, re.MULTILINE)
+
+
+MEASURES = re.compile(
+    r"python benchmarks/\w+\.py|make bench|linmed (reproduce|simulate) [^`\n]*--(scale|trials)"
+)
+STAMP = re.compile(r"(\d{4}-\d\d-\d\d)(?:,|\s+at)\s+commit\s+([0-9a-f]{7})")
+OWN_STAMPS = {"CONTRIBUTING.md", "ledger.md", "ledger-as-run.md", "ledgers.md", "reproduction.md"}
+"""Not about figures, or with the commits of rules and runs that the ledger itself writes."""
+MEASURED = [page for page in PAGES if page.name not in OWN_STAMPS and MEASURES.search(page.read_text())]
+
+
+@pytest.mark.parametrize("page", MEASURED, ids=lambda page: page.name)
+def test_what_was_measured_says_when_and_at_which_commit(page):
+    """Each section that names a measuring command; above the first heading only where there is a table."""
+    first, *sections = re.split(r"^(?=## )", page.read_text(), flags=re.MULTILINE)
+    for part in [*sections, *([first] if "|---" in first.replace(" ", "") else [])]:
+        if MEASURES.search(part):
+            assert STAMP.search(part), f"{page.name}: {part.splitlines()[0]} has no date and commit"
+
+
+def git(*words):
+    return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True).stdout.strip()
+
+
+@pytest.mark.skipif(
+    not (ROOT / ".git").exists() or git("rev-parse", "--is-shallow-repository") != "false",
+    reason="needs the history",
+)
+def test_stamps_name_commits_of_that_day():
+    """A script's stamp may be a day or two younger than the commit that it measured; none is older."""
+    days = {line[:7]: line.split()[1] for line in git("log", "--format=%H %as").splitlines()}
+    stamps = [(page.name, *found) for page in PAGES for found in STAMP.findall(page.read_text())]
+    assert len(stamps) > 40
+    for page, day, commit in stamps:
+        assert commit in days, f"{page}: there is no commit {commit}"
+        assert days[commit] <= day, f"{page}: commit {commit} is of {days[commit]}, not yet of {day}"
+
+
+def test_benchmarks_stamp_what_they_write(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    monkeypatch.setattr(sys, "argv", ["/elsewhere/growth.py", "--document", f"{ROOT}/docs/x.md"])
+    report = importlib.import_module("report")
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- part -->\nold\n<!-- /part -->\nafter\n")
+    monkeypatch.setattr(report, "SHOWN", ["| a table |"])
+    report.document(page, "part")
+    text = page.read_text()
+    assert text.startswith("before\n<!-- part -->\n\nMeasured 2")
+    assert text.endswith("\n\n| a table |\n\n<!-- /part -->\nafter\n")
+    assert "`python benchmarks/growth.py --document docs/x.md`" in text
+    if (ROOT / ".git").exists():
+        assert STAMP.search(text)[2] == git("rev-parse", "--short=7", "HEAD")
 
 
 def test_hosted_checks_call_our_own_commands():

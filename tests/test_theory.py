@@ -307,6 +307,22 @@ def test_no_policy_beats_its_lower_bound(n, dim, gap, best):
             assert spanner_igw_lower_bound(n, gap, dim, **options) <= exact
 
 
+def test_the_bound_of_spanner_igw_is_not_below_the_papers_proof():
+    """With that proof's η (d = 2, δ = 1/4, C_opt = 1, c = d); the default's is smaller, its bound larger."""
+    n = np.array([8, 100, 10**4, 10**6])
+    eta = 0.5 * np.sqrt(2 * n / (2 * np.log(n) + 32 * math.log(2 / 0.25)))
+    found = spanner_igw_lower_bound(n, C_opt=1.0, delta=0.25)
+    each = 0.25 / (1 + eta)  # what the proof has for a round after both arms have been pulled
+    assert (found >= n * each).all()
+    assert found[-1] < 1.01 * n[-1] * each[-1]
+    assert (spanner_igw_lower_bound(n) > found).all()
+    by_default = math.sqrt(10**4 / (4 * 2 * (2 * math.log(10**4) + 32 * math.log(2 * (10**4 + 1)))))
+    for options, expected in (({"C_opt": 1.0, "delta": 0.25}, eta[2]), ({}, by_default)):
+        policy = SpannerIGW(horizon=10**4, **options)
+        gamma = policy.exploration(policy.start(1, 2))[0]  # the policy itself has η = γ/(C_opt d)
+        assert gamma / (2 * policy.C_opt) == pytest.approx(expected)
+
+
 def test_on_the_papers_instance_the_lower_bounds_are_nearly_attained():
     n = 3000
     assert exp2_lower_bound(n) > 0.99 * expected_regret(EXP2(horizon=n), n, 1.0, 2)

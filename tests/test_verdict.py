@@ -267,7 +267,7 @@ def test_each_set_says_what_it_assumes_and_whether_that_is_a_proof():
     assert smaller.radius < plain.radius
     assert plain.assumes == empirical.assumes
     assert "noise is Gaussian" in gaussian.assumes
-    assert "E η⁴" in strict.assumes
+    assert "strictly sub-Gaussian of one size" in strict.assumes
     assert "empirical Bayes" in learned.doubt
 
 

@@ -46,7 +46,7 @@ def _of_ridge(judge: RidgePolicy) -> tuple[str | None, list[str]]:
     elif judge.tails == "gaussian":
         assumes.append("their noise is Gaussian")
     else:
-        assumes.append("their noise has tails as Gaussian, uniform or ±1 noise has (E η⁴ ≤ 3σ⁴)")
+        assumes.append("their noise is strictly sub-Gaussian of one size, as Gaussian, uniform and ±1 are")
     if not isinstance(norm, str) and judge.ridge != "learned":
         assumes.append(f"the length of theta is at most norm_bound={norm:g}")
     doubt = None

@@ -357,6 +357,10 @@ def spanner_igw_lower_bound(
     factor P(J ≤ 4) ≥ 3/16, its loss of four rounds, n ≥ 8 and ties that go to e₁, is not needed. The design
     is uniform for orthogonal arms of any length (the lemma's V⁻¹ should read diag(2/p², 2/q²)).
 
+    This η is the policy's, as the paper's experiments have it. The paper's proof has another one,
+    η = (1/d) √(2n / (c log n + 32 log(2/δ))) with d = 2, δ = 1/4, C_opt = 1 and a c that is not given: for
+    c = d it is that of `C_opt=1.0, delta=0.25`.
+
     >>> round(spanner_igw_lower_bound(600, delta=0.01), 2)
     97.59
     """

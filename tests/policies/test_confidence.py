@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from pathlib import Path
 
 import mpmath
 import numpy as np
@@ -176,6 +177,30 @@ def test_strict_tails_follow_their_formula():
     fresh = Agent(LinMED(sigma="unknown", tails="strict", delta=0.05), dim=2, seed=0)
     fresh.observe(features[:20], rewards[:20])
     assert math.isinf(beta(fresh))  # too few to bound the noise
+
+
+def test_a_small_fourth_moment_is_not_enough_for_strict_tails():
+    """docs/nothing-to-guess.md: E η⁴/σ⁴, and the least sub-Gaussian proxy over the variance, of four laws."""
+    u = np.concatenate([np.linspace(-30, -0.01, 3000), np.linspace(0.01, 30, 3000)])
+
+    def figures(values, chances):
+        variance = chances @ values**2
+        assert chances @ values == pytest.approx(0.0, abs=1e-12)
+        proxy = np.max(2 * np.log(np.exp(np.outer(u, values)) @ chances) / u**2)
+        return chances @ values**4 / variance**2, proxy / variance
+
+    coin = figures(np.array([-0.25, 0.75]), np.array([0.75, 0.25]))
+    assert coin == pytest.approx((7 / 3, 0.5 / (2 * math.log(3)) / (3 / 16)), rel=1e-5)
+    rare = figures(np.array([-1.0, 0.0, 1.0]), np.array([0.05, 0.9, 0.05]))
+    grid = np.linspace(-1, 1, 2001)
+    for strict in (([-1.0, 1.0], [0.5, 0.5]), (grid, np.full(2001, 1 / 2001))):
+        kurtosis, proxy = figures(*map(np.array, strict))
+        assert kurtosis < 3
+        assert proxy <= 1 + 1e-9
+    page = (Path(__file__).parents[2] / "docs" / "nothing-to-guess.md").read_text(encoding="utf-8")
+    assert f"E η⁴ = {coin[0]:.2f} σ⁴ and needs a σ² of {coin[1]:.2f} times" in page
+    assert f"E η⁴ = {rare[0]:.0f} σ⁴" in page
+    assert rare[1] > 1
 
 
 @pytest.mark.parametrize("tails", ["gaussian", "strict"])

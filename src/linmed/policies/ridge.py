@@ -115,7 +115,9 @@ class RidgePolicy(Policy):
     """Which set: the paper's; a smaller one under the same assumptions; or one for which σ is only an upper
     bound. Where σ is unknown or λ learned there is one set, and this is left alone."""
     tails: Literal["gaussian", "strict"] = field(default="gaussian", kw_only=True)
-    """The noise of unknown σ: Gaussian, or any with E η⁴ ≤ 3σ⁴ (uniform, ±1, …), for which more is needed."""
+    """The noise of unknown σ: Gaussian; or "strict", any of one size that is strictly sub-Gaussian, which is
+    sub-Gaussian with its own variance as the proxy (uniform, ±1, sums of these; no coin but the fair one).
+    The set for that is wider."""
     reward_scale: float = field(default=1.0, kw_only=True)
     """Where σ is unknown: what rewards are about as large as, to three orders of magnitude."""
 

@@ -22,7 +22,8 @@ class SpannerIGW(Floored, CompiledPolicy):
     η = γ/(C_opt d) and γ = √(C_opt d n / (Reg_Sq(n) + 32 log(2/δ))); λ in [1/2, 1] makes the sum 1.
     n is the horizon, or the current round t = rewards absorbed + 1 in the anytime version. δ = None means
     1/(n + 1). γ times a gap should have no unit, so Reg_Sq should grow with σ²; the paper's experiments
-    use d log n whatever σ is, and so does the default here.
+    use d log n whatever σ is, and so does the default here. The paper's proof of Theorem 4 has another η:
+    that of C_opt = 1, δ = 1/4 (docs/paper.md).
 
     Its own parameters are `horizon`, `C_opt`, `gamma`, `regression_regret` and `design`; `floor` is a share ε
     for all arms alike, and the others are those of `RidgePolicy`.
