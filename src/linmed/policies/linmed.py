@@ -77,6 +77,11 @@ class LinMED(Shares, MedPolicy):
                 "design", "design must be 'approx' or 'optimal' with ridge='learned', got 'warm'"
             )
 
+    def _refuse_intercept(self) -> None:
+        super()._refuse_intercept()
+        if self.design == "warm":
+            raise checks.BadValue("design", "design must be 'approx' or 'optimal' with an intercept, got 'warm'")
+
     @property
     def rule(self) -> MedRule:
         """q_t as above."""
