@@ -1,16 +1,16 @@
 """Which policy needs no unit: regret where rewards and features are not of order one.
 
-    python benchmarks/units.py                    # 50 trials of 2,000 rounds in each of 54 worlds, some minutes
+    python benchmarks/units.py           # 50 trials of 2,000 rounds in each of 54 worlds, some minutes
 
 A world: 10 arms in 4 dimensions, drawn evenly from the unit ball for every trial and the same in all rounds;
-θ* drawn from the unit sphere; noise N(0, 0.3²). Rewards are m(offset + ⟨a,θ*⟩ + noise) with offset in 0, 1, 100
-and m in 0.001, 1, 1000; policies see the features f·a with f in 0.001, 1, 1000, without or with a column of
-ones behind them. That is 3 × 3 × 3 × 2 worlds. Everybody meets the same trials and the same noise.
+θ* drawn from the unit sphere; noise N(0, 0.3²). Rewards are m(offset + ⟨a,θ*⟩ + noise) with offset in 0, 1,
+100 and m in 0.001, 1, 1000; policies see the features f·a with f in 0.001, 1, 1000, without or with a column
+of ones behind them. That is 3 × 3 × 3 × 2 worlds. Everybody meets the same trials and the same noise.
 
 The rule, fixed before the first run. Of every candidate the mean regret in a world is divided by that of
 uniform play there. The candidate whose worst world is best is the policy of an `Agent` and of a service's
-bandit that are given none. Candidates within 0.02 of the best worst world are equal, and of those the one with
-the smallest mean over all worlds is taken. `LinMED()`, the paper's, is shown for information: it is told
+bandit that are given none. Candidates within 0.02 of the best worst world are equal, and of those the one
+with the smallest mean over all worlds is taken. `LinMED()`, the paper's, is shown for information: it is told
 σ = 1 and S = 1 and is no candidate.
 """
 
@@ -85,10 +85,8 @@ def main() -> None:
         plain, lifted = (shares[worlds.index(World(o, 1.0, 1.0, False))] for o in (0.0, 100.0))
         told = f"offset {worst.offset:g}, rewards × {worst.rewards:g}, features × {worst.features:g}"
         told += ", with a constant column" if worst.constant else ", without a constant"
-        print(
-            f"| `{policy.name}` | {shares.max():.3f} | {shares.mean():.3f} | {plain:.3f} | {lifted:.3f} | {told} |",
-            flush=True,
-        )
+        numbers = " | ".join(f"{x:.3f}" for x in (shares.max(), shares.mean(), plain, lifted))
+        print(f"| `{policy.name}` | {numbers} | {told} |", flush=True)
         if policy is not PAPER:
             found.append((float(shares.max()), float(shares.mean()), policy.name))
     least = min(found)[0]

@@ -25,6 +25,7 @@ from linmed.drawing import (
     shares,
     styled,
 )
+from linmed.grounds import Repeats
 from linmed.outlook import Assurance, Outlook, assurance, outlook, standard_errors
 from linmed.palette import LEADING, POSSIBLE, RULED_OUT
 from linmed.policies import Policy
@@ -309,6 +310,7 @@ def explain(
     features: Sequence[object] | None = None,
     arm: Any = None,
     top: int = TOP,
+    repeats: Repeats | None = None,
 ) -> Explanation:
     """What a state of one replica says of arms (K,d), checked, with these probabilities (K,)."""
     called = _called("names", names, len(arms), "arm {}")
@@ -318,7 +320,7 @@ def explain(
     kept.flags.writeable = False
     return Explanation(
         policy.name, int(state.count[0]), place, called, probabilities, standard_errors(policy, state, arms),
-        outlook(policy, state, arms), assurance(policy, state), checks.whole("top", top), _arms=kept,
+        outlook(policy, state, arms), assurance(policy, state, repeats), checks.whole("top", top), _arms=kept,
         _features=own, _named=names is not None,
     )  # fmt: skip
 

@@ -19,16 +19,16 @@ EMPIRICAL: Σ½(η² − e²)/σ² is the exponent of one. GAUSSIAN: the ratio o
 one is another; here Student's t with a prior scale c, averaged over thirteen of them, whose product
 telescopes: −log of it is
     M = ½D + (n/2) log π + log Γ(½) − log Γ((n+1)/2) + ((n+1)/2) log(c² + RSS) − log c,
-and n/2·log(2πe RSS*/n) ≤ M + ℓ bounds RSS* = Σ(y − ⟨a,θ*⟩)² by R. With an intercept there are n − 1 contrasts (`kernels.intercept`), all sets are about them, and D, RSS and G
-are theirs. For independent Gaussian noise of one size they are again that, as long as arms were chosen by
-contrasts. For a fixed δ and a given σ nothing of the kind is assumed: predict every reward but the first by
-those before it, as if c were N(y₁ − ⟨a₁,θ⟩, σ²). That density is the contrasts' times n^−½, so
-Σ_{t≥2} η² ≤ RSS + σ²(D + log n + 2 log(2/δ)) + …; and ‖θ* − θ̂‖² + n η̄² = Σ_{t≥1} η² + λ‖θ*‖² − RSS, where
-η₁² ≤ 2σ² log(4/δ): D + 2ℓ becomes D + log n + 2 log(2/δ) + 2 log(4/δ).
-
-STRICT: E exp(−uη²/σ²) ≤ exp(−u + 3u²/2)
+and n/2·log(2πe RSS*/n) ≤ M + ℓ bounds RSS* = Σ(y − ⟨a,θ*⟩)² by R. STRICT: E exp(−uη²/σ²) ≤ exp(−u + 3u²/2)
 bounds RSS* from below, so σ from above. r̄ follows from ‖θ*‖ ≤ ‖θ̂‖ + √(tr V⁻¹ (λ‖θ*‖² + β − λr²)). LEARNED is
 MIXTURE for the θ* that the prior N(0, σ²/λ) of the likeliest λ has in mind: λ‖θ*‖² is dσ² on average.
+
+With an intercept there are n − 1 contrasts (`kernels.intercept`), and D, RSS and G are theirs. For
+independent Gaussian noise of one size the contrasts are that again, as long as arms were chosen by contrasts alone. For a
+fixed δ and a given σ that is not needed: predict every reward but the first as if c were N(y₁ − ⟨a₁,θ⟩, σ²).
+That density is the contrasts' times n^−½, so Σ_{t≥2} η² ≤ RSS + σ²(D + log n + 2 log(2/δ)); and
+‖θ* − θ̂‖² + n η̄² = Σ_{t≥1} η² + λ‖θ*‖² − RSS, with η₁² ≤ 2σ² log(4/δ). So D + 2ℓ becomes
+D + log n + 2 log(2/δ) + 2 log(4/δ), which bounds the intercept's n η̄² too.
 """
 
 import math

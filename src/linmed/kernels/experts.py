@@ -2,19 +2,20 @@
 
 λ is a prior on θ*, N(0, σ²/λ), and how likely the rewards were under it is known in closed form. With σ
 given, −log of their density is D/2 + RSS/2σ² and what all experts have in common; without, it is M of
-`confidence.surprise`. The λ are in units of ‖a‖² and, where σ is unknown, the prior scales of σ in units of the
-rewards: both units are powers of two near the first ones that are not 0, so that neither features nor rewards
-have to be of order one. All experts learn from every reward; the one that leads is asked. It is chosen before
-the arm is drawn, from rewards of the past alone, so the probability of the arm is that expert's, exactly.
+`confidence.surprise`. The λ are in units of ‖a‖² and, where σ is unknown, the prior scales of σ in units of
+the rewards, each the first that is not 0: neither features nor rewards have to be of order one. All experts
+learn from every reward; the one that leads is asked. It is chosen before the arm is drawn, from rewards of
+the past alone, so the probability of the arm is that expert's, exactly.
 """
 
-import math
 from typing import NamedTuple
 
 from linmed.checks import Floats, Ints
 from linmed.kernels.compile import by_class, inlined
 from linmed.kernels.confidence import surprise
 from linmed.kernels.ridge import Ridge, absorb, refresh
+
+SMALLEST = 1e-200  # what is not larger is no unit
 
 
 class RidgeExperts(NamedTuple):
@@ -30,8 +31,8 @@ class RidgeExperts(NamedTuple):
     logdet: Floats
     rss: Floats
     leveraged: Floats
-    told: Floats  # (R·E,3) what an expert was told: λ, σ or 0, and the rewards' scale. Minus λ and minus
-    # the scale are in units that are not known yet: those of the first features and of the first reward.
+    told: Floats  # (R·E,3) what an expert was told: λ, σ or 0, and the rewards' scale. Minus λ is in
+    # units of ‖a‖² that are not known yet, minus the scale stands for one that is not.
     surprise: Floats  # (R·E,) −log of the density of the rewards so far, up to what all have in common
     leader: Ints  # (R,) the expert that decides, the first among equals
 
@@ -82,25 +83,16 @@ def settle_units(self, first, experts, features, i, reward):
         length2 = 0.0
         for k in range(features.shape[1]):
             length2 += features[i, k] * features[i, k]
-        if length2 > 0.0:
-            unit = power_of_four(length2)
+        if length2 > SMALLEST:
             for s in range(first, first + experts):
-                lam = -self.told[s, 0] * unit
+                lam = -self.told[s, 0] * length2
                 self.told[s, 0] = lam
                 for k in range(features.shape[1]):
                     self.gram[s, k, k] = lam
                     self.inverse[s, k, k] = 1.0 / lam
-    if self.told[first, 2] < 0.0 and reward != 0.0:
-        unit = math.sqrt(power_of_four(reward * reward))
+    if self.told[first, 2] < 0.0 and abs(reward) > SMALLEST:
         for s in range(first, first + experts):
-            self.told[s, 2] *= -unit
-
-
-@inlined
-def power_of_four(x):
-    """The one next to x, at least 4⁻²⁰⁰ and at most 4²⁰⁰."""
-    exponent = math.floor(0.5 * math.log2(min(max(x, 1e-120), 1e120)) + 0.5)
-    return math.ldexp(1.0, 2 * int(exponent))
+            self.told[s, 2] = abs(reward)
 
 
 @by_class

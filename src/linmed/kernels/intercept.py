@@ -5,8 +5,8 @@ The n-th reward is compared with the mean of those before it (Helmert's contrast
     a′ = √((n−1)/n) (a − ā),   y′ = √((n−1)/n) (y − ȳ),
 
 and the pair (a′, y′) is what ridge regression learns from; the first reward only sets ā and ȳ. Then
-V = λI + Σ(a − ā)(a − ā)ᵀ, and θ̂ is what ridge regression on (1, a) finds if c is not shrunk: no number added to
-all rewards changes it. Rules see the arms as a − ā: how much better than the mean arm each is.
+V = λI + Σ(a − ā)(a − ā)ᵀ, and θ̂ is what ridge regression on (1, a) finds if c is not shrunk: no number added
+to all rewards changes it. Rules see the arms as a − ā: how much better than the mean arm each is.
 """
 
 import math

@@ -80,7 +80,9 @@ class LinMED(Shares, MedPolicy):
     def _refuse_intercept(self) -> None:
         super()._refuse_intercept()
         if self.design == "warm":
-            raise checks.BadValue("design", "design must be 'approx' or 'optimal' with an intercept, got 'warm'")
+            raise checks.BadValue(
+                "design", "design must be 'approx' or 'optimal' with an intercept, got 'warm'"
+            )
 
     @property
     def rule(self) -> MedRule:

@@ -21,8 +21,8 @@ from linmed.policies.base import Policy, Prediction, State
 UNTOLD = 0.01
 """λ where σ or S is unknown. It has the unit of ‖a‖², and arms are of size about one."""
 LEARNED = (0.01, 0.1, 1.0, 10.0, 100.0)
-"""The λ among which `ridge="learned"` chooses: from hardly any prior to that of a hundred rewards. They are in
-units of the first features' ‖a‖²."""
+"""The λ among which `ridge="learned"` chooses: from hardly any prior to that of a hundred rewards, in units
+of the first features' ‖a‖²."""
 UNSEEN = 2.0**-60
 """Of λ, as long as that unit is not known: then every arm has a leverage above 1, whatever its unit."""
 _KINDS = {"paper": confidence.PAPER, "mixture": confidence.MIXTURE, "empirical": confidence.EMPIRICAL}
@@ -93,7 +93,7 @@ class _Led(State):
 LED, TOLD = RidgeExperts._fields.index("leader"), RidgeExperts._fields.index("told")
 
 
-class ExpertState(_Led, RidgeExperts):
+class ExpertState(_Led, RidgeExperts):  # type: ignore[misc]
     """Ridge estimates with different λ in every replica: all arrays but `leader` are (R, E, …)."""
 
     __slots__ = ()
@@ -111,7 +111,7 @@ class _Centred(State):
         return self.seen
 
 
-class CentredState(_Centred, CentredRidge):
+class CentredState(_Centred, CentredRidge):  # type: ignore[misc]
     """Ridge regression with an intercept in every replica; `middle` is ā, `level` is ȳ."""
 
     __slots__ = ()
@@ -125,7 +125,7 @@ class CentredState(_Centred, CentredRidge):
         return tuple(self)
 
 
-class CentredExpertState(_Centred, _Led, CentredExperts):
+class CentredExpertState(_Centred, _Led, CentredExperts):  # type: ignore[misc]
     """The same with different λ; `middle` (R,d), `level` and `seen` (R,) are common to all of them."""
 
     __slots__ = ()
@@ -168,7 +168,7 @@ class RidgePolicy(Policy):
     """The noise of unknown σ: Gaussian, or any with E η⁴ ≤ 3σ⁴ (uniform, ±1, …), for which more is needed."""
     reward_scale: float = field(default=1.0, kw_only=True)
     """Where σ is unknown: what rewards are about as large as, to three orders of magnitude. With a learned
-    ridge the first rewards tell."""
+    ridge the first reward tells, and this counts no longer."""
     intercept: bool = field(default=False, kw_only=True)
     """Whether rewards are c + ⟨a,θ*⟩ with a c of any size that is learned apart: then no number added to all
     rewards changes a decision."""
@@ -279,7 +279,8 @@ class RidgePolicy(Policy):
     @property
     def belief(self) -> type:
         """The class that kernels know the state by."""
-        return self._learning
+        belief: type = self._learning
+        return belief
 
     def start(self, replicas: int, dim: int) -> Any:
         """V = λI in every replica."""

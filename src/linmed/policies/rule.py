@@ -23,7 +23,7 @@ class RulePolicy(RidgePolicy):
     def _refuse_intercept(self) -> None:
         raise checks.BadValue(
             "intercept",
-            f"intercept must be False for {type(self).__name__}: add a constant column to the features instead",
+            f"intercept must be False for {type(self).__name__}: add a constant column to the features",
         )
 
     @property
