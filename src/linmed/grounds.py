@@ -253,7 +253,7 @@ class Repeats:
         return (
             f"rewards are not linear in the features: {len(rows)} rows of features came again and again, and "
             f"the best linear fit leaves a sum of squares of {left:.4g} over {n:,.0f} rewards, where the "
-            f"rows' own means leave {pure:.4g} and chance explains {limit:.4g}. {missing} such as a square or a "
+            f"rows' means leave {pure:.4g} and chance explains {limit:.4g}. {missing} such as a square or a "
             "product may be missing"
         )
 

@@ -24,11 +24,11 @@ bounds RSS* from below, so σ from above. r̄ follows from ‖θ*‖ ≤ ‖θ̂
 MIXTURE for the θ* that the prior N(0, σ²/λ) of the likeliest λ has in mind: λ‖θ*‖² is dσ² on average.
 
 With an intercept there are n − 1 contrasts (`kernels.intercept`), and D, RSS and G are theirs. For
-independent Gaussian noise of one size the contrasts are that again, as long as arms were chosen by contrasts alone. For a
-fixed δ and a given σ that is not needed: predict every reward but the first as if c were N(y₁ − ⟨a₁,θ⟩, σ²).
-That density is the contrasts' times n^−½, so Σ_{t≥2} η² ≤ RSS + σ²(D + log n + 2 log(2/δ)); and
-‖θ* − θ̂‖² + n η̄² = Σ_{t≥1} η² + λ‖θ*‖² − RSS, with η₁² ≤ 2σ² log(4/δ). So D + 2ℓ becomes
-D + log n + 2 log(2/δ) + 2 log(4/δ), which bounds the intercept's n η̄² too.
+independent Gaussian noise of one size the contrasts are that again, as long as arms were chosen by contrasts
+alone. For a fixed δ and a given σ that is not needed: predict every reward but the first as if c were N(y₁ −
+⟨a₁,θ⟩, σ²). That density is the contrasts' times n^−½, so Σ_{t≥2} η² ≤ RSS + σ²(D + log n + 2 log(2/δ)); and
+‖θ* − θ̂‖² + n η̄² = Σ_{t≥1} η² + λ‖θ*‖² − RSS, with η₁² ≤ 2σ² log(4/δ). So D + 2ℓ becomes D + log n + 2
+log(2/δ) + 2 log(4/δ), which bounds the intercept's n η̄² too.
 """
 
 import math
