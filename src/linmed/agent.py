@@ -27,6 +27,7 @@ from linmed.grounds import Repeats
 from linmed.kernels.linear import all_within
 from linmed.offers import Offer, Offers, Seen, offers
 from linmed.policies import CatalogueMED, Forgetful, GLMPolicy, Policy, Prediction, RidgePolicy
+from linmed.policies.linmed import NOTHING_TOLD
 from linmed.policies.live import Live
 from linmed.routes import UNIFORMS, Coreset, Law, Routes
 from linmed.taken import Taken, chosen, routed
@@ -79,8 +80,12 @@ class Agent:
     played out of it. `max_pending` bounds how many decisions wait for a reward: the oldest are forgotten,
     and counted in `dropped`. Threads may share an agent: its methods take turns.
 
-    `policy` is the rule and `dim` is d, the features of an arm. The same `seed` gives the same decisions;
-    None draws a new one.
+    `policy` is the rule; without one it is `LinMED(sigma="unknown", ridge="learned", intercept=True)`, which
+    needs no unit of rewards or features and no constant column. `dim` is d, the features of an arm. The same
+    `seed` gives the same decisions, and so the same draws to every agent with it; None draws a new one.
+
+    Where the rewards refute what the policy was told (`sigma`, `norm_bound`) or that they are linear in the
+    features, `learn` and `observe` warn once, with a `VerdictWarning`.
 
     >>> agent.policy.name, agent.dim, agent.count, agent.items
     ('LinMED-90', 6, 0, ('s-17', 's-18'))
@@ -92,7 +97,7 @@ class Agent:
 
     def __init__(
         self,
-        policy: Policy,
+        policy: Policy | None = None,
         dim: int | None = None,
         seed: int | None = None,
         *,
@@ -104,6 +109,8 @@ class Agent:
         log: "str | os.PathLike[str] | Recorder | None" = None,
         log_arms: bool = True,
     ) -> None:
+        if policy is None:
+            policy = NOTHING_TOLD
         if not isinstance(policy, Policy):
             raise TypeError(f"policy must be a Policy such as LinMED(), got {policy!r}")
         self._offers = offers(catalogue, features, context, policy)

@@ -136,6 +136,10 @@ class LinMED(Shares, MedPolicy):
         return np.where(state.size > 0.0, state.size / unit, np.nan)
 
 
+NOTHING_TOLD = LinMED(sigma="unknown", ridge="learned", intercept=True)
+"""The policy of an agent and of a service's bandit that are given none: benchmarks/units.py says why."""
+
+
 @dataclass(frozen=True)
 class LinMEDNoDesign(MedPolicy):
     """LinMEDNOPT of the paper's section 3: p_t ∝ f_t, no design, no exploration step.
