@@ -170,11 +170,11 @@ class _Fits:
 
 def contradiction(judge: RidgePolicy, state: Any, delta: float, repeats: "Repeats | None") -> str | None:
     """What the rewards have against what a set assumes, or None; wrongly with probability δ at most."""
-    found = refuted(judge, state, delta / 2.0)
-    if found is None and repeats is not None:
+    found = None
+    if repeats is not None:  # which says most: what is not linear looks like noise, or like a long theta
         sigma = None if isinstance(judge.sigma, str) else judge.sigma
         found = repeats.lack_of_fit(sigma, delta / 2.0, judge.intercept)
-    return found
+    return refuted(judge, state, delta / 2.0) if found is None else found
 
 
 _KEPT = "repeats_features", "repeats_sums"

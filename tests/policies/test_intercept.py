@@ -119,8 +119,9 @@ def test_the_set_of_a_given_sigma_holds_whoever_chose_the_arms_and_whatever_the_
 
 def test_what_is_given_no_policy_needs_no_unit():
     assert Agent(dim=2).policy == NOTHING_TOLD == LinMED.from_dict(UNTOLD)
-    found = simulate(NOTHING_TOLD, FixedArms(ARMS, THETA), horizon=200, trials=4, seed=1, progress=False)
-    assert found.regret().shape[0] >= 1 if hasattr(found, "regret") else True
+    found = simulate(NOTHING_TOLD, FixedArms(ARMS, THETA, sigma=0.1), horizon=200, trials=4, progress=False)
+    means = ARMS @ THETA
+    assert found.regret(NOTHING_TOLD.name)[..., -1].max() < 0.2 * 200 * (means.max() - means.mean())
 
 
 def test_saved_and_loaded_it_goes_on(tmp_path):
