@@ -95,7 +95,12 @@ def test_a_noise_larger_than_sigma_is_refuted_with_its_size():
     assert told(LinMED(sigma=0.5), features, rewards)[1] == []
 
 
-@pytest.mark.parametrize("mean", [lifted(1.0), lifted(0.3), lambda x, theta: (x @ theta) ** 2], ids=str)
+def bent(features, theta):
+    mean = np.einsum("nd,d->n", features, theta)
+    return mean + 2.0 * mean**2
+
+
+@pytest.mark.parametrize("mean", [lifted(1.0), lifted(0.3), bent], ids=["offset 1", "offset 0.3", "bent"])
 def test_rewards_that_are_not_linear_are_refuted_where_arms_repeat(mean):
     found = []
     for seed in range(5):
