@@ -183,7 +183,7 @@ class Verdict:
         """The verdict in words; `names` are those of the arms."""
         called = self._called(names)
         after = "1 reward" if self.count == 1 else f"{self.count:,} rewards"
-        if self.refuted is not None:
+        if self.refuted is not None and not self.contradicted:
             return f"No verdict after {after}: {self.refuted}."
         if self.contradicted:
             return (
@@ -303,7 +303,7 @@ class Verdict:
 
     def __repr__(self) -> str:
         known = "decided" if self.decided else "contradicted" if self.contradicted else "undecided"
-        known = known if self.refuted is None else "refuted"
+        known = known if self.refuted is None or self.contradicted else "refuted"
         left = self.candidates if len(self.candidates) <= _LISTED else f"{len(self.candidates)} arms"
         return f"Verdict({known}, best={self.best}, candidates={left}, margin={self.margin:.6g})"
 
@@ -382,10 +382,10 @@ def look(
     possible = np.ones((1, len(arms)), dtype=np.bool_)
     best, margin, left = look_once(theta, inverse, radius, offered, UNDECIDED, epsilon, possible)
     against, base = None, 0.0
-    if isinstance(by, RidgePolicy):
+    if isinstance(by, RidgePolicy) and len(arms) > 1:
         against = contradiction(by, state, judge.delta, repeats)
-        if by.intercept:
-            base = float(state.level[0] - np.vecdot(state.middle[0], theta[0]))
+    if isinstance(by, RidgePolicy) and by.intercept:
+        base = float(state.level[0] - np.vecdot(state.middle[0], theta[0]))
     found = Verdict(
         best, tuple(possible[0].nonzero()[0].tolist()), margin, left == 1 or margin <= epsilon, judge.delta,
         epsilon, int(state.count[0]), radius=radius, _judge=judge, _theta=theta, _inverse=inverse,
@@ -395,9 +395,11 @@ def look(
 
 
 def _refused(found: Verdict, why: str) -> Verdict:
-    """No verdict: every arm can be the best."""
+    """No verdict: every arm can be the best, by any amount."""
     every = tuple(range(found.arms))
-    return dataclasses.replace(found, refuted=why, candidates=every, margin=math.inf, decided=False)
+    return dataclasses.replace(
+        found, refuted=why, candidates=every, margin=math.inf, decided=False, radius=math.inf
+    )
 
 
 class Watch:
@@ -538,11 +540,6 @@ class Verdicts:
     def _with(self, seen: Verdict) -> Verdict:
         """What is known after one more look."""
         self._same(seen._judge, seen.count)
-        if seen.refuted is not None and self._refuted is None:
-            self._refuted = seen.refuted
-            warnings.warn(str(seen), VerdictWarning, stacklevel=3)
-        if self._refuted is not None:
-            return _refused(seen, seen.refuted or self._refuted)
         winner = int(self._winner[0])
         best, margin, left = look_once(
             seen._theta, seen._inverse, seen.radius, seen._arms, winner, self.epsilon, self._possible
@@ -553,6 +550,11 @@ class Verdicts:
                 self._winner[0], self._decided[0] = CONTRADICTED, seen.count
                 warnings.warn(str(verdict), VerdictWarning, stacklevel=3)
             return verdict
+        if seen.refuted is not None and self._refuted is None:
+            self._refuted = seen.refuted
+            warnings.warn(str(seen), VerdictWarning, stacklevel=3)
+        if self._refuted is not None:
+            return _refused(seen, seen.refuted or self._refuted)
         if winner == UNDECIDED and (left == 1 or margin <= self.epsilon):
             self._winner[0], self._decided[0] = best, seen.count
         decided = bool(self._winner[0] >= 0)
