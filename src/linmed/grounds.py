@@ -93,26 +93,27 @@ def refuted(judge: RidgePolicy, state: Any, delta: float) -> str | None:
     model, lam = judge.estimate(state), judge.lam
     if judge.ridge == "learned":
         lam = float(state.arrays()["told"][0, state.leader[0], 0])
-    rss, n, own = float(model.rss[0]), int(state.count[0]), model.theta[0]
+    rss, n, own, moment = float(model.rss[0]), int(state.count[0]), model.theta[0], model.moment[0]
     if lam <= 0.0 or not rss >= 0.0 or n == 0:  # nothing was seen, or by a release that did not sum it
         return None
     noise = sigma**2 * _most_squares(n, delta / 2.0) if sigma > 0.0 else math.inf
-    reached = rss - lam * float(np.vecdot(own, own))  # L(θ̂)
-    if (norm == 0.0 or np.vecdot(own, own) <= norm**2) and reached <= noise:
-        return None  # θ̂ itself is a θ that nothing speaks against
-    fits = _Fits(model.gram[0], model.moment[0], rss, lam)
-    shortest = fits.least(norm if norm > 0.0 else math.inf)
+    limit = math.inf
     if norm > 0.0:
-        mixed = "mixture" if judge.confidence == "paper" and sigma > 0.0 else judge.confidence
-        by = dataclasses.replace(judge, delta=delta / 2.0, confidence=mixed)
-        limit = rss + float(by.radius(state)[0]) ** 2 - lam * norm**2
-        if shortest > limit + fits.rounding:
-            given = f" with sigma={sigma:g}" if sigma > 0.0 else ""
-            return (
-                f"norm_bound={norm:g} is refuted: no theta of that length explains the rewards{given}, it is "
-                f"at least {fits.length(limit):.3g} long. A larger norm_bound, ridge='learned' or, where "
-                "rewards have a level of their own, intercept=True may be right"
-            )
+        limit = rss + float(_mixed(judge, delta / 2.0).radius(state)[0]) ** 2 - lam * norm**2
+    length2 = float(np.vecdot(own, own))
+    part = norm / math.sqrt(length2) if 0.0 < norm**2 < length2 else 1.0
+    reached = rss + (1.0 - part) ** 2 * float(np.vecdot(moment, own)) - lam * part**2 * length2
+    if reached <= min(noise, limit):
+        return None  # θ̂, or what is left of it at length S: nothing speaks against it
+    fits = _Fits(model.gram[0], moment, rss, lam)
+    shortest = fits.least(norm if norm > 0.0 else math.inf)
+    if shortest > limit + fits.rounding:
+        given = f" with sigma={sigma:g}" if sigma > 0.0 else ""
+        return (
+            f"norm_bound={norm:g} is refuted: no theta of that length explains the rewards{given}, it is "
+            f"at least {fits.length(limit):.3g} long. A larger norm_bound, ridge='learned' or, where rewards "
+            "have a level of their own, intercept=True may be right"
+        )
     if shortest > noise + fits.rounding:
         least = sigma * math.sqrt(shortest / noise)
         return (
@@ -120,6 +121,13 @@ def refuted(judge: RidgePolicy, state: Any, delta: float) -> str | None:
             "least. A larger sigma, or sigma='unknown', may be right"
         )
     return None
+
+
+@lru_cache(maxsize=64)
+def _mixed(judge: RidgePolicy, delta: float) -> RidgePolicy:
+    """The same with another δ and, where it has the paper's set, the smaller "mixture"."""
+    paper = judge.confidence == "paper" and not isinstance(judge.sigma, str)
+    return dataclasses.replace(judge, delta=delta, confidence="mixture" if paper else judge.confidence)
 
 
 @lru_cache(maxsize=1024)

@@ -416,8 +416,8 @@ class Watch:
     def see(self, features: Floats, reward: float) -> bool:
         """Note the reward of features (d,); whether it is time to look."""
         self.repeats.add(features, reward)
-        self.rewards += 1
-        return self._due(self.rewards - 1, len(features))
+        n = self.rewards = self.rewards + 1
+        return n & (n - 1) == 0 and self._due(n - 1, len(features))
 
     def see_all(self, features: Floats, rewards: Floats) -> bool:
         """The same of features (n,d) and rewards (n,)."""
