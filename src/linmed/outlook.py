@@ -138,7 +138,7 @@ def assurance(policy: Policy, state: Any, repeats: Repeats | None = None) -> Ass
         doubt = "its width is the same at every δ: no confidence set"
         return Assurance(None, doubt, f"Intervals are those by which it decides; {doubt}.")
     doubt, assumes = grounds(inside)
-    count = int(state.count[0])
+    count = rewards = int(state.count[0])
     if isinstance(policy, RidgePolicy):
         against = contradiction(policy, state, REFUTED, repeats)
         if against is not None:
@@ -148,7 +148,7 @@ def assurance(policy: Policy, state: Any, repeats: Repeats | None = None) -> Ass
             if doubt is None and (policy.delta is None or policy.sigma == "unknown"):
                 doubt = "the intercept's share of an interval is approximate"
     confidence = 1.0 - (1.0 / (count + 1) if inside.delta is None else inside.delta)
-    moment = "" if inside.delta is not None else f" after {count:,} reward{'' if count == 1 else 's'}"
+    moment = "" if inside.delta is not None else f" after {rewards:,} reward{'' if rewards == 1 else 's'}"
     if confidence <= 0.0:
         words = "Before the first reward its intervals claim nothing (δ = 1)."
     elif doubt is None:

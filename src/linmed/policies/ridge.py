@@ -379,4 +379,6 @@ class RidgePolicy(Policy):
         sure = self.confidence_set
         belief, parts = self.leaders(state)
         confidence.radii(type(sure), belief)(parts, tuple(sure), out)
+        if isinstance(state, _Led):
+            out[parts[TOLD][:, 0] < 0.0] = np.inf  # in what unit λ is, nobody knows yet
         return out
