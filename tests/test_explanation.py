@@ -173,7 +173,7 @@ def test_before_any_reward_everything_is_possible():
 
 
 def test_one_arm_and_two_arms_have_their_sentence():
-    agent = taught(Pinpoint(sigma=0.01), 200)
+    agent = taught(Pinpoint(sigma=0.3), 2000)
     assert "the only one" in str(agent.explain(ARMS[:1]))
     assert "surely worse" in agent.explain(ARMS[[0, 2]]).sentence()
     assert ", and is surely worse, by" in agent.explain(ARMS[[0, 2]], arm=1).sentence()

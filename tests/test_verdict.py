@@ -190,9 +190,11 @@ def test_what_holds_of_every_verdict(arms, seen, delta):
         assert (i in verdict.candidates) == (behind.lower <= 0.0)
         turned = verdict.difference(i, verdict.best)
         assert list(turned) == pytest.approx([-behind.estimate, -behind.upper, -behind.lower], abs=1e-9)
-    sharper = agent.verdict(arms, min(2 * delta, 0.9))  # a larger δ rules out no less
-    assert set(sharper.candidates) <= set(verdict.candidates)
-    assert sharper.margin <= verdict.margin
+    sharper = agent.verdict(arms, min(2 * delta, 0.9))  # a larger δ rules out no less, and refutes no less
+    assert (sharper.refuted is None) <= (verdict.refuted is None)
+    if sharper.refuted is None:
+        assert set(sharper.candidates) <= set(verdict.candidates)
+        assert sharper.margin <= verdict.margin
     order = list(range(len(arms)))[::-1]
     turned = agent.verdict([arms[i] for i in order], delta)
     if len({tuple(arm) for arm in arms}) == len(arms) and len(np.unique(verdict.estimates)) == len(arms):

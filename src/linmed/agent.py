@@ -23,13 +23,15 @@ from linmed.drift import Drift, drift_of
 from linmed.explanation import TOP, Explanation, explain
 from linmed.features import Catalogue, Column, Features, Index
 from linmed.files import read_arrays, write_arrays
+from linmed.grounds import Repeats
 from linmed.kernels.linear import all_within
 from linmed.offers import Offer, Offers, Seen, offers
 from linmed.policies import CatalogueMED, Forgetful, GLMPolicy, Policy, Prediction, RidgePolicy
+from linmed.policies.linmed import NOTHING_TOLD
 from linmed.policies.live import Live
 from linmed.routes import UNIFORMS, Coreset, Law, Routes
 from linmed.taken import Taken, chosen, routed
-from linmed.verdict import DELTA, Verdict, look, looker
+from linmed.verdict import DELTA, Verdict, look, looker, watch
 
 if TYPE_CHECKING:
     from linmed.log import LogWriter, Recorder
@@ -78,8 +80,12 @@ class Agent:
     played out of it. `max_pending` bounds how many decisions wait for a reward: the oldest are forgotten,
     and counted in `dropped`. Threads may share an agent: its methods take turns.
 
-    `policy` is the rule and `dim` is d, the features of an arm. The same `seed` gives the same decisions;
-    None draws a new one.
+    `policy` is the rule; without one it is `LinMED(sigma="unknown", ridge="learned", intercept=True)`, which
+    needs no unit of rewards or features and no constant column. `dim` is d, the features of an arm. The same
+    `seed` gives the same decisions, and so the same draws to every agent with it; None draws a new one.
+
+    Where the rewards refute what the policy was told (`sigma`, `norm_bound`) or that they are linear in the
+    features, `learn` and `observe` warn once, with a `VerdictWarning`.
 
     >>> agent.policy.name, agent.dim, agent.count, agent.items
     ('LinMED-90', 6, 0, ('s-17', 's-18'))
@@ -91,7 +97,7 @@ class Agent:
 
     def __init__(
         self,
-        policy: Policy,
+        policy: Policy | None = None,
         dim: int | None = None,
         seed: int | None = None,
         *,
@@ -103,6 +109,8 @@ class Agent:
         log: "str | os.PathLike[str] | Recorder | None" = None,
         log_arms: bool = True,
     ) -> None:
+        if policy is None:
+            policy = NOTHING_TOLD
         if not isinstance(policy, Policy):
             raise TypeError(f"policy must be a Policy such as LinMED(), got {policy!r}")
         self._offers = offers(catalogue, features, context, policy)
@@ -129,6 +137,7 @@ class Agent:
         self._pending: dict[str, Floats] = {}  # what learn() needs, by decision, oldest first
         self._timed = policy.on_clock
         self._moments: dict[str, float] = {}  # when each was taken, where the policy wants to know
+        self._watch = watch(policy)
         self._open(log)
 
     def decide(
@@ -243,6 +252,8 @@ class Agent:
             self._live.learn(features, value, self._moments[identifier] if self._timed else None)
             del self._pending[identifier]
             self._moments.pop(identifier, None)
+            if self._watch is not None and self._watch.see(features, value):
+                self._watch.warn(self.state)
 
     def observe(self, features: ArrayLike, reward: ArrayLike, time: ArrayLike | None = None) -> None:
         """Absorb data from elsewhere (a warm start): features (d,) with one reward, or (n, d) with (n,).
@@ -271,6 +282,8 @@ class Agent:
                 self.policy.observe(*seen)
             else:
                 self.policy.learn_at(*seen, np.ascontiguousarray(np.broadcast_to(times, rewards.shape)))
+            if self._watch is not None and self._watch.see_all(rows, rewards):
+                self._watch.warn(self.state)
 
     def arms(self, context: Any = None, items: Sequence[Any] | None = None) -> Floats:
         """The catalogue's items, or those with the ids `items`, in a context: arms (K, d), one for each.
@@ -385,8 +398,9 @@ class Agent:
                 matrix = checked(arms, self._dim)
                 chances = self.probabilities(matrix)
             return explain(
-                self.policy, self.state, matrix, chances, names=names, features=features, arm=arm, top=top
-            )
+                self.policy, self.state, matrix, chances, names=names, features=features, arm=arm, top=top,
+                repeats=self._repeats,
+            )  # fmt: skip
 
     def verdict(self, arms: ArrayLike, delta: float = DELTA, epsilon: float = 0.0) -> Verdict:
         """Which of `arms` (K, d) can still be the best, and whether that is decided: see `Verdict`.
@@ -404,7 +418,7 @@ class Agent:
         """
         matrix, by = self._matrix(arms), looker(self.policy, delta)
         with self._lock:
-            return look(by, self.state, matrix, epsilon)
+            return look(by, self.state, matrix, epsilon, self._repeats)
 
     def drift(self) -> Drift:
         """Whether the world has changed, for a policy that watches for that: see `Drift` and `Forgetful`.
@@ -573,6 +587,7 @@ class Agent:
                 meta["offers"], offered = self._offers.to_dict()
             arrays = {f"state_{name}": array for name, array in self.state.copy().arrays().items()}
             arrays["pending"] = np.array([*self._pending.values()]).reshape(-1, self.dim)
+            arrays.update({} if self._repeats is None else self._repeats.to_dict())
         arrays.update({f"catalogue_{name}": array for name, array in offered.items()})
         write_arrays(Path(path), meta, arrays)
 
@@ -617,6 +632,9 @@ class Agent:
             pending = checks.for_kernels(arrays.pop("pending"))
             if pending.shape != (len(meta["pending"]), agent.dim) or not all_within(pending, checks.LARGEST):
                 raise ValueError(f"pending decisions of shape {pending.shape}")
+            repeats = Repeats.from_dict(arrays, agent.dim)
+            if agent._watch is not None:
+                agent._watch.repeats = repeats
             if version == 1 and isinstance(agent.policy, RidgePolicy):
                 # It knew the paper's confidence set alone, which needs neither sum.
                 arrays.update(state_rss=np.full(1, np.nan), state_leveraged=np.full(1, np.nan))
@@ -764,6 +782,10 @@ class Agent:
         if seen and self._offers is not None and self._offers.see(seen):
             self._describe()
         return decision
+
+    @property
+    def _repeats(self) -> Repeats | None:
+        return None if self._watch is None else self._watch.repeats
 
     def _describe(self) -> None:
         """Have the log say what its features are."""

@@ -25,6 +25,7 @@ from linmed.drawing import (
     shares,
     styled,
 )
+from linmed.grounds import Repeats
 from linmed.outlook import Assurance, Outlook, assurance, outlook, standard_errors
 from linmed.palette import LEADING, POSSIBLE, RULED_OUT
 from linmed.policies import Policy
@@ -211,7 +212,7 @@ class Explanation:
                 causes = ", ".join(
                     f"{one.feature} {one.amount:+.3g}" for one in self.contributions(i, _CAUSES)
                 )
-                row += [f"{self.outlook.estimates[i]:.3g}", self._between(i), told, causes]
+                row += [f"{self.outlook.estimates[i]:.{self._digits(i)}g}", self._between(i), told, causes]
             rows.append(row)
         parts = [notebooks.paragraph(self.sentence()), notebooks.table(headings, rows, words=(0, 2, 6))]
         parts += [
@@ -285,14 +286,22 @@ class Explanation:
 
     def _about(self, i: int) -> str:
         assert self.outlook is not None
-        return f"{self.outlook.estimates[i]:.3g} ({self._between(i)})"
+        return f"{self.outlook.estimates[i]:.{self._digits(i)}g} ({self._between(i)})"
 
     def _between(self, i: int) -> str:
         assert self.outlook is not None
         low, high = self.outlook.lower[i], self.outlook.upper[i]
         if math.isinf(low) and math.isinf(high):
             return "anything"
-        return f"{low:.3g} to {high:.3g}"
+        return f"{low:.{self._digits(i)}g} to {high:.{self._digits(i)}g}"
+
+    def _digits(self, i: int) -> int:
+        """As many as tell the ends of an interval apart: three, and more for 1003.0 (1002.7 to 1003.2)."""
+        assert self.outlook is not None
+        low, high = float(self.outlook.lower[i]), float(self.outlook.upper[i])
+        if not 0.0 < high - low < math.inf:
+            return 3
+        return min(max(3, math.ceil(math.log10(max(abs(low), abs(high)) / (high - low))) + 2), 15)
 
 
 def _by(gain: float) -> str:
@@ -309,6 +318,7 @@ def explain(
     features: Sequence[object] | None = None,
     arm: Any = None,
     top: int = TOP,
+    repeats: Repeats | None = None,
 ) -> Explanation:
     """What a state of one replica says of arms (K,d), checked, with these probabilities (K,)."""
     called = _called("names", names, len(arms), "arm {}")
@@ -318,7 +328,7 @@ def explain(
     kept.flags.writeable = False
     return Explanation(
         policy.name, int(state.count[0]), place, called, probabilities, standard_errors(policy, state, arms),
-        outlook(policy, state, arms), assurance(policy, state), checks.whole("top", top), _arms=kept,
+        outlook(policy, state, arms), assurance(policy, state, repeats), checks.whole("top", top), _arms=kept,
         _features=own, _named=names is not None,
     )  # fmt: skip
 

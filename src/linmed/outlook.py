@@ -6,12 +6,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from linmed.checks import Floats, Ints
-from linmed.grounds import UNITS, grounds
+from linmed.grounds import UNITS, Repeats, contradiction, grounds
 from linmed.kernels.confidence import FixedSet
 from linmed.policies import Forgetful, GLMPolicy, Policy, RidgePolicy
 from linmed.policies.models import ModelPolicy
 from linmed.policies.sampled import Sampled
 
+REFUTED = 0.001
+"""How often it may be said that the rewards refute what is right."""
 _CHUNK = 64  # arms with models of their own that are compared with the best one at a time
 
 
@@ -80,6 +82,12 @@ def outlook(policy: Policy, state: Any, arms: Floats) -> Outlook | None:
         unit = UNITS[policy.family]
         here = np.full(1, np.vecdot(arms[best], model.theta[0]) + (base or 0.0))
         gains = policy.mean(here + z + policy.radius(state) * width) - policy.mean(here)
+    elif isinstance(policy, RidgePolicy) and policy.intercept:
+        inverse, apart = policy.estimate(state).inverse[0], arms - arms[best]
+        width = np.sqrt(np.maximum(np.einsum("kd,de,ke->k", apart, inverse, apart), 0.0))
+        base = float(state.level[0] - np.vecdot(state.middle[0], weights[0]))
+        with np.errstate(invalid="ignore"):  # of equal arms, where nothing is known
+            gains = np.vecdot(apart, weights[0]) + np.nan_to_num(policy.radius(state) * width, posinf=np.inf)
     else:  # what is linear in the arm is so in a difference of arms
         difference = policy.predict(state, arms - arms[best])
         assert difference is not None
@@ -108,8 +116,11 @@ def _weights_of_models(policy: ModelPolicy, state: Any, arms: Floats) -> tuple[F
     return weights, np.minimum(arms[:, 0].astype(np.int64), len(own))
 
 
-def assurance(policy: Policy, state: Any) -> Assurance:
-    """What the intervals of a policy are worth after the rewards of a state of one replica."""
+def assurance(policy: Policy, state: Any, repeats: Repeats | None = None) -> Assurance:
+    """What the intervals of a policy are worth after the rewards of a state of one replica.
+
+    `repeats`, where somebody kept them, tell whether rewards are linear in the features.
+    """
     doubt: str | None
     inside = policy.ridge_policy if isinstance(policy, ModelPolicy) else policy
     if isinstance(policy, Forgetful):
@@ -127,9 +138,17 @@ def assurance(policy: Policy, state: Any) -> Assurance:
         doubt = "its width is the same at every δ: no confidence set"
         return Assurance(None, doubt, f"Intervals are those by which it decides; {doubt}.")
     doubt, assumes = grounds(inside)
-    count = int(state.count[0])
+    count = rewards = int(state.count[0])
+    if isinstance(policy, RidgePolicy):
+        against = contradiction(policy, state, REFUTED, repeats)
+        if against is not None:
+            return Assurance(None, against, f"The intervals do not hold: {against}.")
+        if policy.intercept:
+            count -= count > 0  # contrasts
+            if doubt is None and (policy.delta is None or policy.sigma == "unknown"):
+                doubt = "the intercept's share of an interval is approximate"
     confidence = 1.0 - (1.0 / (count + 1) if inside.delta is None else inside.delta)
-    moment = "" if inside.delta is not None else f" after {count:,} reward{'' if count == 1 else 's'}"
+    moment = "" if inside.delta is not None else f" after {rewards:,} reward{'' if rewards == 1 else 's'}"
     if confidence <= 0.0:
         words = "Before the first reward its intervals claim nothing (δ = 1)."
     elif doubt is None:

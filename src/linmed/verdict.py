@@ -23,7 +23,7 @@ from linmed import checks, notebooks
 from linmed.checks import BadType, BadValue, Bools, Floats
 from linmed.drawing import Estimate, axes, height_of, intervals, keyed, shortened, styled
 from linmed.files import read_arrays, write_arrays
-from linmed.grounds import UNITS, Judge, grounds
+from linmed.grounds import UNITS, Judge, Repeats, contradiction, grounds
 from linmed.kernels import confidence
 from linmed.kernels.verdict import CONTRADICTED, UNDECIDED, compare, estimate, following, look_once
 from linmed.palette import LEADING, POSSIBLE, RULED_OUT
@@ -122,16 +122,19 @@ class Verdict:
     """Whether looks at the same arms have ruled out all of them: most likely what is assumed is wrong."""
     radius: float = field(default=math.inf, kw_only=True)
     """√β."""
+    refuted: str | None = field(default=None, kw_only=True)
+    """What the rewards have against what is assumed, where they refute it: then there is no verdict."""
     _judge: Judge = field(kw_only=True)
     _theta: Floats = field(kw_only=True)  # (1,d), with V⁻¹ (1,d,d) and the arms (1,K,d) as they were …
     # … or, with a model for each item, ⟨θ̂, a⟩ (1,K), a·V⁻¹·a′ (1,K,K) and unit vectors
     _inverse: Floats = field(kw_only=True)
     _arms: Floats = field(kw_only=True)
+    _base: float = field(default=0.0, kw_only=True)  # the intercept of a ridge estimate
 
     @property
     def doubt(self) -> str | None:
         """Why this is no proof; None where it is one."""
-        return grounds(self._judge)[0]
+        return grounds(self._judge)[0] if self.refuted is None else self.refuted
 
     @property
     def assumes(self) -> str:
@@ -155,9 +158,10 @@ class Verdict:
 
     @property
     def estimates(self) -> Floats:
-        """⟨θ̂, a⟩ of every arm (K,), without the intercept where there is one."""
+        """⟨θ̂, a⟩ of every arm (K,); for clicks and counts without the intercept."""
         means = np.empty(self.arms)
         estimate(self._theta, self._arms, means)
+        means += self._base
         return means
 
     def difference(self, arm: int, other: int) -> Difference:
@@ -179,6 +183,8 @@ class Verdict:
         """The verdict in words; `names` are those of the arms."""
         called = self._called(names)
         after = "1 reward" if self.count == 1 else f"{self.count:,} rewards"
+        if self.refuted is not None and not self.contradicted:
+            return f"No verdict after {after}: {self.refuted}."
         if self.contradicted:
             return (
                 f"CONTRADICTION after {after}: looks at these {self.arms} arms have ruled out every one of "
@@ -257,6 +263,7 @@ class Verdict:
             best = shortened(called[self.best])
             ax.set_xlabel(keyed(ax, f"how much more than {best} it pays{unit} ({sure})", _KEY))
             state = "decided" if self.decided else "contradicted" if self.contradicted else "not yet decided"
+            state = state if self.refuted is None else "no verdict: what is assumed is refuted,"
             left = f"; {self.arms - len(rows):,} more arms" if self.arms > len(rows) else ""
             ax.set_title(f"{state} after {self.count:,} rewards{left}", loc="left")
         return ax
@@ -296,6 +303,7 @@ class Verdict:
 
     def __repr__(self) -> str:
         known = "decided" if self.decided else "contradicted" if self.contradicted else "undecided"
+        known = known if self.refuted is None or self.contradicted else "refuted"
         left = self.candidates if len(self.candidates) <= _LISTED else f"{len(self.candidates)} arms"
         return f"Verdict({known}, best={self.best}, candidates={left}, margin={self.margin:.6g})"
 
@@ -348,8 +356,17 @@ def follower(judge: Judge, state: Any) -> Callable[..., None]:
     return partial(following(judge.belief, type(sure)), state.parts(), tuple(sure))
 
 
-def look(by: Judge | ModelPolicy, state: Any, arms: Floats, epsilon: float = 0.0) -> Verdict:
-    """The verdict on arms (K,d), checked, by a state of one replica and the set of a `judge`."""
+def look(
+    by: Judge | ModelPolicy,
+    state: Any,
+    arms: Floats,
+    epsilon: float = 0.0,
+    repeats: Repeats | None = None,
+) -> Verdict:
+    """The verdict on arms (K,d), checked, by a state of one replica and the set of a `judge`.
+
+    `repeats`, where somebody kept them, tell whether rewards are linear in the features.
+    """
     epsilon = checks.between("epsilon", epsilon, 0.0, checks.LARGEST)
     radius = float(by.radius(state)[0])
     radius = math.inf if math.isnan(radius) else radius
@@ -364,11 +381,70 @@ def look(by: Judge | ModelPolicy, state: Any, arms: Floats, epsilon: float = 0.0
     assert judge.delta is not None
     possible = np.ones((1, len(arms)), dtype=np.bool_)
     best, margin, left = look_once(theta, inverse, radius, offered, UNDECIDED, epsilon, possible)
-    return Verdict(
+    against, base = None, 0.0
+    if isinstance(by, RidgePolicy) and len(arms) > 1:
+        against = contradiction(by, state, judge.delta, repeats)
+    if isinstance(by, RidgePolicy) and by.intercept:
+        base = float(state.level[0] - np.vecdot(state.middle[0], theta[0]))
+    found = Verdict(
         best, tuple(possible[0].nonzero()[0].tolist()), margin, left == 1 or margin <= epsilon, judge.delta,
         epsilon, int(state.count[0]), radius=radius, _judge=judge, _theta=theta, _inverse=inverse,
-        _arms=offered,
+        _arms=offered, _base=base,
     )  # fmt: skip
+    return found if against is None else _refused(found, against)
+
+
+def _refused(found: Verdict, why: str) -> Verdict:
+    """No verdict: every arm can be the best, by any amount."""
+    every = tuple(range(found.arms))
+    return dataclasses.replace(
+        found, refuted=why, candidates=every, margin=math.inf, decided=False, radius=math.inf
+    )
+
+
+class Watch:
+    """Looks over an agent's shoulder: keeps what repeats, and warns once if the rewards refute what is told.
+
+    It looks after 16, 32, 64, … rewards. Of what is right it says so with probability `LEVEL` at most.
+    """
+
+    LEVEL, FIRST, LARGEST = 0.001, 4, 256
+
+    def __init__(self, policy: RidgePolicy) -> None:
+        self.policy, self.repeats, self.rewards, self.told = policy, Repeats(), 0, False
+
+    def see(self, features: Floats, reward: float) -> bool:
+        """Note the reward of features (d,); whether it is time to look."""
+        self.repeats.add(features, reward)
+        n = self.rewards = self.rewards + 1
+        return n & (n - 1) == 0 and self._due(n - 1, len(features))
+
+    def see_all(self, features: Floats, rewards: Floats) -> bool:
+        """The same of features (n,d) and rewards (n,)."""
+        self.repeats.add_all(features, rewards)
+        self.rewards += len(rewards)
+        return self._due(self.rewards - len(rewards), features.shape[1])
+
+    def _due(self, before: int, dim: int) -> bool:
+        passed = before.bit_length() < self.rewards.bit_length() > self.FIRST
+        return passed and not self.told and dim <= self.LARGEST
+
+    def look(self, state: Any) -> str | None:
+        """What the rewards have against what was told, or None."""
+        return contradiction(self.policy, state, self.LEVEL, self.repeats)
+
+    def warn(self, state: Any) -> None:
+        """Say so, once."""
+        found = self.look(state)
+        if found is not None:
+            self.told = True
+            message = f"{self.policy.name} after {int(state.count[0]):,} rewards: {found}."
+            warnings.warn(message, VerdictWarning, stacklevel=3)
+
+
+def watch(policy: Policy) -> Watch | None:
+    """For a policy whose decisions rest on a ridge estimate and its confidence set."""
+    return Watch(policy) if isinstance(policy, RidgePolicy) and policy.learns_from_arms else None
 
 
 class _Judged(Protocol):
@@ -403,11 +479,13 @@ class Verdicts:
         self._margin = math.inf  # of the winner
         self._count = 0
         self._set: str | None = None  # the confidence set of all looks
+        self._refuted: str | None = None
+        self._repeats = Repeats()  # of what `learn` was given
 
     @property
     def decided_after(self) -> int | None:
         """How many rewards there were when a winner was first seen; None while there is none."""
-        return int(self._decided[0]) if self._winner[0] >= 0 else None
+        return int(self._decided[0]) if self._winner[0] >= 0 and self._refuted is None else None
 
     def look(self, agent: _Judged) -> Verdict:
         """The verdict of all looks so far and this one. The agent's data must be the same, or more."""
@@ -440,7 +518,9 @@ class Verdicts:
         )  # fmt: skip
         if self._winner[0] == CONTRADICTED != before:
             self._winner[0] = before  # which `_with` finds out, and says
-        return self._with(look(by, state, self.arms, self.epsilon))
+        if isinstance(by, RidgePolicy):
+            self._repeats.add_all(features, rewards)
+        return self._with(look(by, state, self.arms, self.epsilon, self._repeats))
 
     def _same(self, by: Judge, count: int) -> None:
         """That a look by this set at so many rewards goes on from the earlier ones."""
@@ -470,6 +550,11 @@ class Verdicts:
                 self._winner[0], self._decided[0] = CONTRADICTED, seen.count
                 warnings.warn(str(verdict), VerdictWarning, stacklevel=3)
             return verdict
+        if seen.refuted is not None and self._refuted is None:
+            self._refuted = seen.refuted
+            warnings.warn(str(seen), VerdictWarning, stacklevel=3)
+        if self._refuted is not None:
+            return _refused(seen, seen.refuted or self._refuted)
         if winner == UNDECIDED and (left == 1 or margin <= self.epsilon):
             self._winner[0], self._decided[0] = best, seen.count
         decided = bool(self._winner[0] >= 0)
@@ -496,8 +581,9 @@ class Verdicts:
         meta = {
             "format": FORMAT, "delta": self.delta, "epsilon": self.epsilon, "winner": int(self._winner[0]),
             "decided": int(self._decided[0]), "margin": self._margin, "count": self._count, "set": self._set,
+            "refuted": self._refuted,
         }  # fmt: skip
-        arrays = {"arms": self.arms, "possible": self._possible}
+        arrays = {"arms": self.arms, "possible": self._possible, **self._repeats.to_dict()}
         write_arrays(Path(path), meta, arrays)
 
     @classmethod
@@ -515,7 +601,8 @@ class Verdicts:
             verdicts._winner[0] = checks.whole("winner", meta["winner"], at_least=CONTRADICTED)
             verdicts._decided[0] = checks.whole("decided", meta["decided"], at_least=0)
             verdicts._margin, verdicts._count = float(meta["margin"]), int(meta["count"])
-            verdicts._set = meta["set"]
+            verdicts._set, verdicts._refuted = meta["set"], meta.get("refuted")
+            verdicts._repeats = Repeats.from_dict(arrays, verdicts.arms.shape[1])
             if verdicts._winner[0] >= len(verdicts.arms):
                 raise ValueError(f"winner {verdicts._winner[0]} of {len(verdicts.arms)} arms")
         except (ValueError, KeyError, TypeError) as error:

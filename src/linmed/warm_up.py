@@ -36,6 +36,7 @@ from linmed.log import DecisionLog
 from linmed.ope import ESTIMATORS, diagnose, evaluate
 from linmed.ope.intervals import VALID
 from linmed.policies import ALL, Pinpoint, Policy
+from linmed.policies.linmed import NOTHING_TOLD
 from linmed.policies.paths import variants, walk_all
 from linmed.progress import Bar
 from linmed.route_paths import walk_routes
@@ -64,7 +65,7 @@ class Part:
 def parts() -> list[Part]:
     """All there is, what takes longest first and neighbours as different as can be."""
     kinds = [variants(kind) for kind in sorted(ALL, key=_place_in_module)]
-    first = [policies[0] for policies in kinds]
+    first = [NOTHING_TOLD, *(policies[0] for policies in kinds)]
     others = [policy for policies in kinds for policy in policies[1:]]
     found = [Part(policy.name, partial(live, policy)) for policy in first]
     found += [Part(f"{policy.name}, simulated", partial(simulated, policy)) for policy in first]

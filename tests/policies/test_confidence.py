@@ -258,8 +258,8 @@ def test_the_likeliest_ridge_decides():
     policy = LinMED(sigma=0.7, ridge="learned")
     state = policy.start(1, 3)
     policy.learn(state, features, rewards, np.zeros(40, dtype=np.int64))
-    expected = []
-    for lam in LEARNED:
+    expected, lams = [], np.array(LEARNED) * (features[0] @ features[0])
+    for lam in lams:
         covariance = 0.49 * (np.eye(40) + features @ features.T / lam)
         expected.append(
             0.5 * (np.linalg.slogdet(covariance)[1] + rewards @ np.linalg.solve(covariance, rewards))
@@ -267,11 +267,11 @@ def test_the_likeliest_ridge_decides():
     common = expected[0] - state.surprise[0, 0]
     np.testing.assert_allclose(state.surprise[0], np.array(expected) - common, atol=1e-9)
     assert state.leader[0] == np.argmin(expected)
-    alone = LinMED(sigma=0.7, ridge=LEARNED[state.leader[0]])
+    alone = LinMED(sigma=0.7, ridge=lams[state.leader[0]])
     own = alone.start(1, 3)
     alone.learn(own, features, rewards, np.zeros(40, dtype=np.int64))
-    np.testing.assert_array_equal(state.theta, own.theta)
-    np.testing.assert_array_equal(policy.estimate(state).inverse, own.inverse)
+    np.testing.assert_allclose(state.theta, own.theta, rtol=1e-12)
+    np.testing.assert_allclose(policy.estimate(state).inverse, own.inverse, rtol=1e-12)
 
 
 @pytest.mark.parametrize("size", [0.003, 30.0])
@@ -290,8 +290,8 @@ def test_the_radius_of_a_learned_ridge_is_that_of_its_prior():
     rng = np.random.default_rng(11)
     features, rewards = rng.normal(size=(30, 4)), 0.01 * rng.normal(size=30)
     for sigma in ("unknown", 0.3):
-        scale = 0.5 if sigma == "unknown" else 1.0
-        agent = Agent(LinMED(sigma=sigma, ridge="learned", delta=0.1, reward_scale=scale), dim=4, seed=0)
+        scale = abs(rewards[0])  # the first reward's size is the unit
+        agent = Agent(LinMED(sigma=sigma, ridge="learned", delta=0.1), dim=4, seed=0)
         agent.observe(features, rewards)
         model = agent.policy.estimate(agent.state)
         scales = scale * 10 ** (np.arange(13) / 2 - 3)

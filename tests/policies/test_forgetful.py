@@ -9,7 +9,7 @@ from scipy.stats import binom
 
 from linmed import Agent
 from linmed.policies import EXP2, OFUL, Forgetful, LinMED, LinTS, Policy
-from linmed.policies.ridge import RIDGE
+from linmed.policies.ridge import RIDGE, UNSEEN
 
 ROWS = np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0], [1.0, 0.0]])
 REWARDS = np.array([0.9, 1.3, 0.4, 1.2])
@@ -129,6 +129,9 @@ def test_with_an_unknown_noise_the_densities_of_all_rewards_telescope_where_noth
     inside = LinMED(sigma="unknown", ridge="learned")
     policy = Forgetful(inside, half_lives=(math.inf,), share=1e-15)
     apart = inside.start(1, 3)
+    np.abs(apart.told, out=apart.told)  # λ and scale as they are here, in no unit of the first features
+    apart.gram[:] /= UNSEEN
+    apart.inverse[:] *= UNSEEN
     inside.learn(apart, rows, rewards, owners(40))
     state = learned(policy, rows, rewards)
     likely = np.exp(apart.surprise[0].min() - apart.surprise[0])

@@ -22,6 +22,13 @@ telescopes: −log of it is
 and n/2·log(2πe RSS*/n) ≤ M + ℓ bounds RSS* = Σ(y − ⟨a,θ*⟩)² by R. STRICT: E exp(−uη²/σ²) ≤ exp(−u + 3u²/2)
 bounds RSS* from below, so σ from above. r̄ follows from ‖θ*‖ ≤ ‖θ̂‖ + √(tr V⁻¹ (λ‖θ*‖² + β − λr²)). LEARNED is
 MIXTURE for the θ* that the prior N(0, σ²/λ) of the likeliest λ has in mind: λ‖θ*‖² is dσ² on average.
+
+With an intercept there are n − 1 contrasts (`kernels.intercept`), and D, RSS and G are theirs. For
+independent Gaussian noise of one size the contrasts are that again, as long as arms were chosen by contrasts
+alone. For a fixed δ and a given σ that is not needed: predict every reward but the first as if c were N(y₁ −
+⟨a₁,θ⟩, σ²). That density is the contrasts' times n^−½, so Σ_{t≥2} η² ≤ RSS + σ²(D + log n + 2 log(2/δ)); and
+‖θ* − θ̂‖² + n η̄² = Σ_{t≥1} η² + λ‖θ*‖² − RSS, with η₁² ≤ 2σ² log(4/δ). So D + 2ℓ becomes D + log n + 2
+log(2/δ) + 2 log(4/δ), which bounds the intercept's n η̄² too.
 """
 
 import math
@@ -48,6 +55,7 @@ class RidgeSet(NamedTuple):
     lam: float
     norm: float  # S, or UNKNOWN
     scale: float  # of the rewards
+    centred: bool = False  # whether there is an intercept
 
     def squared_radius(self, belief, r):
         """β of replica r."""
@@ -55,14 +63,23 @@ class RidgeSet(NamedTuple):
         if log_inverse_delta < 0.0:
             log_inverse_delta = math.log(belief.count[r] + 1.0)
         logdet = max(belief.logdet[r], 0.0)  # where the past fades, less than λI may be left of V
+        if self.centred and self.sigma > 0.0 and self.log_inverse_delta >= 0.0:
+            logdet += math.log(belief.count[r] + 1.0) + 2.0 * log_inverse_delta + 2.0 * math.log(8.0)
         if self.kind == PAPER:
             root = self.sigma * math.sqrt(logdet + 2.0 * log_inverse_delta)
             root += math.sqrt(self.lam) * self.norm
             return root * root
         return squared_radius_of(
-            self.kind, self.sigma, log_inverse_delta, self.lam, self.norm, self.scale, belief.theta,
+            self.kind, self.sigma, log_inverse_delta, self.lam, self.norm,
+            reward_scale(belief, r, self.scale), belief.theta,
             belief.inverse, float(belief.count[r]), logdet, belief.rss[r], belief.leveraged[r], r,
         )  # fmt: skip
+
+
+@by_class
+def reward_scale(belief, s, scale):
+    """What the rewards of row s are about as large as: what was told, unless the belief has seen it."""
+    return scale
 
 
 class FixedSet(NamedTuple):
@@ -150,9 +167,9 @@ def likely_variance(n, rss, scale):
 
 @kernel
 def likely_variances(count, rss, scale, out):
-    """`likely_variance` of every replica.  All (R,) but scale."""
+    """`likely_variance` of every replica.  All (R,)."""
     for r in range(out.shape[0]):
-        out[r] = likely_variance(float(count[r]), rss[r], scale)
+        out[r] = likely_variance(float(count[r]), rss[r], scale[r])
 
 
 @inlined

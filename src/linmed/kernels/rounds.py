@@ -31,6 +31,17 @@ def dimension(belief, d):
 
 
 @by_class
+def rows_moved(belief, K):
+    """How many of K arms the rule sees from elsewhere than where they stand: none, or all."""
+    return 0
+
+
+@by_class
+def move(belief, r, arms, p, out):
+    """Writes the arms of set p to out (1,K,d) as the rule sees them in replica r, where it does so."""
+
+
+@by_class
 def lesson(rule, arms, p, arm, scratch, a):
     """Writes what is learned from the arm just decided for into a (1,d): its features.
 
@@ -69,6 +80,9 @@ def rounds(Belief: type, Set: type, Rule: type) -> Any:
             together = min(max(1, TOGETHER // (K * d + 3 * d * d)), R)
         owned_blocks = np.empty((1 if changing or shared else together, block_room(K, d) if packed else 0))
         blocks = borrowed(owned_blocks)
+        owned_room = np.empty((1, rows_moved(belief, K), d))
+        room = borrowed(owned_room)
+        moved = room.shape[1] > 0
         for first in range(0, R, together):
             for t in range(T):
                 offered = arms[t if changing else 0]
@@ -77,10 +91,14 @@ def rounds(Belief: type, Set: type, Rule: type) -> Any:
                     own = r if many else 0
                     s = row(belief, own)
                     n = 0 if changing or shared else r - first
-                    if packed and (changing or t == 0) and (r == first or not shared):
-                        pack(offered, p, d, blocks, n)
+                    shown, q = offered, p
+                    if moved:
+                        move(belief, own, offered, p, room)
+                        shown, q = room, 0
+                    if packed and (moved or ((changing or t == 0) and (r == first or not shared))):
+                        pack(shown, q, d, blocks, n)
                     beta = min(squared_radius(sure, belief, s), LARGEST)
-                    arm = decide(rule_, belief, s, beta, offered, p, blocks, n, noise, t, r, scratch, log_p)
+                    arm = decide(rule_, belief, s, beta, shown, q, blocks, n, noise, t, r, scratch, log_p)
                     played[t, r] = arm
                     if rewards.shape[0] > 0:
                         lesson(rule_, offered, p, arm, scratch, a)
@@ -91,6 +109,7 @@ def rounds(Belief: type, Set: type, Rule: type) -> Any:
                             refresh(belief, own)
         keep(owned)
         keep(owned_blocks)
+        keep(owned_room)
 
     return play
 

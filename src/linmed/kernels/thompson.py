@@ -9,7 +9,7 @@ import numpy as np
 from linmed.checks import Floats
 from linmed.kernels.blocks import block_room, held, pack
 from linmed.kernels.compile import by_class, inlined, kernel, version_of
-from linmed.kernels.confidence import LARGEST, likely_variance, squared_radius
+from linmed.kernels.confidence import LARGEST, likely_variance, reward_scale, squared_radius
 from linmed.kernels.gauss import log_cdf, lower_tail
 from linmed.kernels.linear import argmax, matvec
 from linmed.kernels.optimism import means, per_arm
@@ -57,7 +57,8 @@ class ThompsonRule(NamedTuple):
             return beta
         size = self.size
         if size < 0.0:
-            size = math.sqrt(likely_variance(float(belief.count[s]), belief.rss[s], -size))
+            scale = reward_scale(belief, s, -size)
+            size = math.sqrt(likely_variance(float(belief.count[s]), belief.rss[s], scale))
         if self.kind == NUMBER:
             return size
         t = max(belief.count[s], 1.0)
@@ -89,15 +90,15 @@ class ThompsonRule(NamedTuple):
 
 
 @cache
-def spreads(Set: type) -> Any:
+def spreads(Set: type, Belief: type = Ridge) -> Any:
     """The kernel that writes the scale of every replica for this class of confidence sets."""
-    version = version_of(Set)
+    version = version_of(Set, Belief)
 
     @kernel
     def spreads_of_set(state, parameters, rule, out):
-        """state: a `Ridge`, then the set and the rule, as plain tuples; out (R,)."""
+        """state: a belief, then the set and the rule, as plain tuples; out (R,)."""
         version  # noqa: B018
-        belief, confidence, rule_ = Ridge(*state), Set(*parameters), ThompsonRule(*rule)
+        belief, confidence, rule_ = Belief(*state), Set(*parameters), ThompsonRule(*rule)
         for r in range(out.shape[0]):
             out[r] = spread(rule_, belief, r, min(squared_radius(confidence, belief, r), LARGEST))
 

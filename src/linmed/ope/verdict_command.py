@@ -16,7 +16,7 @@ from linmed.verdict import DELTA, VerdictWarning
 
 TITLE = "Which arm is the best?"
 CAUTION = "sigma and norm_bound must not have been chosen by looking at these rewards."
-TOLD = ("sigma", "norm_bound", "ridge", "confidence", "tails")
+TOLD = ("sigma", "norm_bound", "ridge", "confidence", "tails", "intercept")
 
 
 def add_parser(commands: Any) -> argparse.ArgumentParser:
@@ -52,6 +52,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         "--tails", choices=("gaussian", "strict"), default="gaussian",
         help="of noise of unknown size: Gaussian, or such as uniform and ±1 noise has",
     )  # fmt: skip
+    add("--intercept", action="store_true", help="rewards have a level of their own, learned apart")
     add("--delta", type=float, default=DELTA, help=f"how often a verdict may be wrong; default: {DELTA}")
     add(
         "--epsilon", type=float, default=0.0, help="how much worse than the best is good enough; default: 0"

@@ -31,6 +31,12 @@ class Around(CompiledPolicy):
             inside = _described(inside)
         if not isinstance(inside, Policy):
             raise checks.BadType("inside", f"inside must be a Policy such as LinMED(), got {inside!r}")
+        if isinstance(inside, RidgePolicy) and inside.intercept:
+            raise checks.BadValue(
+                "inside",
+                f"inside: intercept must be False in {type(self).__name__}; add a constant column to the "
+                f"features instead, got {inside.name}",
+            )
         self._refuse(inside)
         if inside.remembers:
             raise checks.BadValue(

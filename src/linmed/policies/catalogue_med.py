@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from linmed import checks
 from linmed.kernels.med import OneTrialRule
 from linmed.policies.base import Properties
 from linmed.policies.linmed import MedPolicy
@@ -40,6 +41,13 @@ class CatalogueMED(Shares, MedPolicy):
         randomised=True,
     )
     designs: ClassVar[tuple[str, ...]] = ("approx", "optimal")
+
+    def _refuse_intercept(self) -> None:
+        raise checks.BadValue(
+            "intercept",
+            "intercept must be False for CatalogueMED, whose routes know no mean of the arms played: add a "
+            "constant column to the features instead",
+        )
 
     @property
     def rule(self) -> OneTrialRule:

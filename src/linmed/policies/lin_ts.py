@@ -95,9 +95,14 @@ class LinTS(Sampled, Floored, CompiledPolicy):
             size=self._size,
             horizon=float(self.horizon or 0),
             log_inverse_delta=-1.0 if self.delta is None else -math.log(self.delta),
-            lam=self.lam,
+            lam=self.pivot,
             floor=self.floor,
         )
+
+    @property
+    def pivot(self) -> float:
+        """λ, or hardly anything where its unit is that of the features."""
+        return 1e-300 if self.ridge == "learned" else self.lam
 
     @property
     def _size(self) -> float:
@@ -115,7 +120,8 @@ class LinTS(Sampled, Floored, CompiledPolicy):
         """
         _, confidence, rule = self._parts
         out = np.empty(len(state.count))
-        thompson.spreads(type(self.confidence_set))(self.estimate(state).parts(), confidence, rule, out)
+        belief, parts = self.leaders(state)
+        thompson.spreads(type(self.confidence_set), belief)(parts, confidence, rule, out)
         return out
 
     def derived_name(self) -> str:

@@ -77,6 +77,13 @@ class LinMED(Shares, MedPolicy):
                 "design", "design must be 'approx' or 'optimal' with ridge='learned', got 'warm'"
             )
 
+    def _refuse_intercept(self) -> None:
+        super()._refuse_intercept()
+        if self.design == "warm":
+            raise checks.BadValue(
+                "design", "design must be 'approx' or 'optimal' with an intercept, got 'warm'"
+            )
+
     @property
     def rule(self) -> MedRule:
         """q_t as above."""
@@ -127,6 +134,10 @@ class LinMED(Shares, MedPolicy):
         dim = state.theta.shape[1]
         unit = dim * math.log(dim) if dim > 1 else 1.0
         return np.where(state.size > 0.0, state.size / unit, np.nan)
+
+
+NOTHING_TOLD = LinMED(sigma="unknown", ridge="learned", intercept=True)
+"""The policy of an agent and of a service's bandit that are given none: benchmarks/units.py says why."""
 
 
 @dataclass(frozen=True)

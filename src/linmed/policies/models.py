@@ -201,7 +201,8 @@ class ModelPolicy(Around):
         if not isinstance(inside.sigma, str):
             return np.full(len(state.count), inside.sigma)
         out = np.empty(len(state.count))
-        confidence.likely_variances(state.count, state.arrays()["rss"], inside.reward_scale, out)
+        scale = np.full(len(out), inside.reward_scale)
+        confidence.likely_variances(state.count, state.arrays()["rss"], scale, out)
         return np.sqrt(out)
 
     def radius(self, state: ModelsState) -> Floats:

@@ -14,13 +14,17 @@ from linmed.checks import Floats, Ints
 from linmed.kernels import confidence, ridge
 from linmed.kernels.bound import learning
 from linmed.kernels.experts import RidgeExperts
+from linmed.kernels.intercept import CentredExperts, CentredRidge
 from linmed.kernels.rounds import observing
 from linmed.policies.base import Policy, Prediction, State
 
 UNTOLD = 0.01
 """λ where σ or S is unknown. It has the unit of ‖a‖², and arms are of size about one."""
 LEARNED = (0.01, 0.1, 1.0, 10.0, 100.0)
-"""The λ among which `ridge="learned"` chooses: from hardly any prior to that of a hundred rewards."""
+"""The λ among which `ridge="learned"` chooses: from hardly any prior to that of a hundred rewards, in units
+of the first features' ‖a‖²."""
+UNSEEN = 2.0**-60
+"""Of λ, as long as that unit is not known: then every arm has a leverage above 1, whatever its unit."""
 _KINDS = {"paper": confidence.PAPER, "mixture": confidence.MIXTURE, "empirical": confidence.EMPIRICAL}
 _TAILS = {"gaussian": confidence.GAUSSIAN, "strict": confidence.STRICT}
 
@@ -50,13 +54,14 @@ RIDGE = len(RidgeState._fields)
 """A state may keep more arrays behind those of the ridge estimate."""
 
 
-class ExpertState(RidgeExperts, State):
-    """Ridge estimates with different λ in every replica: all arrays but `leader` are (R, E, …).
+class _Led(State):
+    """Several estimates in every replica, (R, E, …), up to `leader`, which says which of them decides.
 
     `theta` and `count` are those of the expert that decides, as of any other state.
     """
 
     __slots__ = ()
+    leader: Ints
 
     @property
     def theta(self) -> Floats:  # type: ignore[override]
@@ -67,19 +72,63 @@ class ExpertState(RidgeExperts, State):
     @property
     def count(self) -> Ints:  # type: ignore[override]
         """Rewards absorbed (R,): all experts have seen the same."""
-        return self[1][:, 0]
+        count: Ints = self[1][:, 0]  # type: ignore[index]
+        return count
 
     def leading(self, place: int) -> Any:
         """The rows of the leaders in the array at this place (R, …)."""
-        return self[place][np.arange(len(self.leader)), self.leader]
+        return self[place][np.arange(len(self.leader)), self.leader]  # type: ignore[index]
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays by name, not copied."""
-        return dict(zip(self._fields, self, strict=True))
+        own: Any = self
+        return dict(zip(own._fields, own, strict=True))
 
     def parts(self) -> tuple[NDArray[Any], ...]:
         """Experts one behind the other, as `RidgeExperts` has them."""
-        return *(array.reshape(-1, *array.shape[2:]) for array in self[:-1]), self.leader
+        own: Any = self
+        return *(array.reshape(-1, *array.shape[2:]) for array in own[:LED]), *own[LED:]
+
+
+LED, TOLD = RidgeExperts._fields.index("leader"), RidgeExperts._fields.index("told")
+
+
+class ExpertState(_Led, RidgeExperts):  # type: ignore[misc]
+    """Ridge estimates with different λ in every replica: all arrays but `leader` are (R, E, …)."""
+
+    __slots__ = ()
+
+
+class _Centred(State):
+    """`count` is that of the rewards; the estimate's own is that of the contrasts."""
+
+    __slots__ = ()
+    seen: Ints
+
+    @property
+    def count(self) -> Ints:  # type: ignore[override]
+        """Rewards absorbed (R,)."""
+        return self.seen
+
+
+class CentredState(_Centred, CentredRidge):  # type: ignore[misc]
+    """Ridge regression with an intercept in every replica; `middle` is ā, `level` is ȳ."""
+
+    __slots__ = ()
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The arrays by name, not copied."""
+        return self._asdict()
+
+    def parts(self) -> tuple[NDArray[Any], ...]:
+        """The arrays in order."""
+        return tuple(self)
+
+
+class CentredExpertState(_Centred, _Led, CentredExperts):  # type: ignore[misc]
+    """The same with different λ; `middle` (R,d), `level` and `seen` (R,) are common to all of them."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True)
@@ -90,7 +139,8 @@ class RidgePolicy(Policy):
 
     What it is told: `sigma` is σ, the size of the noise, `norm_bound` is S, a bound on ‖θ*‖, `ridge` is λ and
     `delta` the δ of the radius; `confidence` says which set, and of a noise of unknown size `tails` and
-    `reward_scale` say a little. `label` is its name in legends.
+    `reward_scale` say a little; `intercept` whether rewards have a level of their own. `label` is its name in
+    legends.
 
     >>> from linmed.policies import LinMED, RidgePolicy
     >>> policy = LinMED(sigma=0.5, norm_bound=2.0)
@@ -119,7 +169,11 @@ class RidgePolicy(Policy):
     sub-Gaussian with its own variance as the proxy (uniform, ±1, sums of these; no coin but the fair one).
     The set for that is wider."""
     reward_scale: float = field(default=1.0, kw_only=True)
-    """Where σ is unknown: what rewards are about as large as, to three orders of magnitude."""
+    """Where σ is unknown: what rewards are about as large as, to three orders of magnitude. With a learned
+    ridge the first reward tells, and this counts no longer."""
+    intercept: bool = field(default=False, kw_only=True)
+    """Whether rewards are c + ⟨a,θ*⟩ with a c of any size that is learned apart: then no number added to all
+    rewards changes a decision."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -136,7 +190,20 @@ class RidgePolicy(Policy):
         self._set("confidence", checks.option("confidence", self.confidence, tuple(_KINDS)))
         self._set("tails", checks.option("tails", self.tails, tuple(_TAILS)))
         self._set("reward_scale", checks.positive("reward_scale", self.reward_scale))
+        self._set("intercept", checks.flag("intercept", self.intercept))
         self._refuse_what_says_nothing()
+        if self.intercept:
+            self._refuse_intercept()
+
+    def _refuse_intercept(self) -> None:
+        """Raise where a rule or a set has no intercept; rules that look at arms elsewhere say so too."""
+        if self.confidence == "empirical" or self.tails == "strict":
+            name = "confidence" if self.confidence == "empirical" else "tails"
+            raise checks.BadValue(
+                name,
+                f"{name}={getattr(self, name)!r} has no proof with intercept=True: leave one of them out, or "
+                "add a constant column to the features instead of the intercept",
+            )
 
     def _refuse_what_says_nothing(self) -> None:
         if (self.sigma == "unknown" or self.ridge == "learned") and self.confidence != "paper":
@@ -202,7 +269,9 @@ class RidgePolicy(Policy):
         elif norm == confidence.UNKNOWN and kind == confidence.PAPER:  # whose root would have S in it
             kind = confidence.MIXTURE
         log_inverse_delta = -1.0 if self.delta is None else -math.log(self.delta)
-        return confidence.RidgeSet(kind, sigma, log_inverse_delta, self.lam, norm, self.reward_scale)
+        return confidence.RidgeSet(
+            kind, sigma, log_inverse_delta, self.lam, norm, self.reward_scale, self.intercept
+        )
 
     @property
     def proved(self) -> bool:
@@ -212,18 +281,23 @@ class RidgePolicy(Policy):
     @property
     def belief(self) -> type:
         """The class that kernels know the state by."""
-        return RidgeExperts if self.ridge == "learned" else ridge.Ridge
+        belief: type = self._learning
+        return belief
 
     def start(self, replicas: int, dim: int) -> Any:
         """V = λI in every replica."""
+        centred = np.zeros((replicas, dim)), np.zeros(replicas), np.zeros(replicas, dtype=np.int64)
         if self.ridge != "learned":
-            return RidgeState(*ridge.start(replicas, dim, self.lam))
-        experts = [ridge.start(replicas, dim, lam) for lam in LEARNED]
+            own = ridge.start(replicas, dim, self.lam)
+            return CentredState(*own, *centred) if self.intercept else RidgeState(*own)
+        experts = [ridge.start(replicas, dim, lam * UNSEEN) for lam in LEARNED]
         stacked = [np.ascontiguousarray(np.stack(arrays, axis=1)) for arrays in zip(*experts, strict=True)]
-        told = np.empty((replicas, len(LEARNED), 3))
-        told[:] = [(lam, self.numbers[0], self.reward_scale) for lam in LEARNED]
+        told, sigma = np.empty((replicas, len(LEARNED), 3)), self.numbers[0]
+        scale = self.reward_scale if sigma > 0.0 else -self.reward_scale
+        told[:] = [(-lam, sigma, scale) for lam in LEARNED]
         surprise, leader = np.zeros((replicas, len(LEARNED))), np.zeros(replicas, dtype=np.int64)
-        return ExpertState._make([*stacked, told, surprise, leader])
+        led = *stacked, told, surprise, leader
+        return CentredExpertState._make([*led, *centred]) if self.intercept else ExpertState._make(led)
 
     def estimate(self, state: Any) -> RidgeState:
         """The ridge estimate that decides: the state's own, or its leading experts', copied.
@@ -233,9 +307,19 @@ class RidgePolicy(Policy):
         >>> policy.estimate(policy.start(replicas=1, dim=2)).theta
         array([[0., 0.]])
         """
-        if not isinstance(state, ExpertState):
-            return RidgeState(*state[:RIDGE])
-        return RidgeState(*(state.leading(place) for place in range(RIDGE)))
+        return RidgeState(*self.leaders(state)[1][:RIDGE])
+
+    def leaders(self, state: Any) -> tuple[type, tuple[NDArray[Any], ...]]:
+        """The estimates that decide, one in every replica, as a belief and its arrays: of experts copied.
+
+        >>> from linmed import LinMED
+        >>> policy = LinMED(ridge="learned")
+        >>> policy.leaders(policy.start(replicas=3, dim=2))[0].__name__
+        'RidgeExperts'
+        """
+        if not isinstance(state, _Led):
+            return ridge.Ridge, tuple(state[:RIDGE])
+        return RidgeExperts, (*(state.leading(place) for place in range(LED)), np.zeros_like(state.leader))
 
     def noise_level(self, state: Any) -> Floats:
         """σ as it was told, or an estimate of it (R,).
@@ -251,7 +335,10 @@ class RidgePolicy(Policy):
         if not isinstance(self.sigma, str):
             return np.full(len(state.count), self.sigma)
         model, out = self.estimate(state), np.empty(len(state.count))
-        confidence.likely_variances(model.count, model.rss, self.reward_scale, out)
+        scale = np.full(len(out), self.reward_scale)
+        if isinstance(state, _Led):
+            scale = np.abs(state.leading(TOLD)[:, 2])
+        confidence.likely_variances(model.count, model.rss, scale, out)
         return np.sqrt(out)
 
     def learn(self, state: Any, features: Floats, rewards: Floats, replicas: Ints) -> None:
@@ -267,6 +354,8 @@ class RidgePolicy(Policy):
     @property
     def _learning(self) -> Any:
         """The belief without what a rule may keep beside it."""
+        if self.intercept:
+            return CentredExperts if self.ridge == "learned" else CentredRidge
         return RidgeExperts if self.ridge == "learned" else ridge.Ridge
 
     def _learned(self, state: Any) -> tuple[NDArray[Any], ...]:
@@ -274,10 +363,14 @@ class RidgePolicy(Policy):
         return parts
 
     def predict(self, state: Any, arms: Floats) -> Prediction:
-        """⟨θ̂, a⟩ ± √β‖a‖ in V⁻¹."""
-        model = self.estimate(state)
-        mean = np.einsum("kd,d->k", arms, model.theta[0])
-        leverage = np.einsum("kd,de,ke->k", arms, model.inverse[0], arms)
+        """⟨θ̂, a⟩ ± √β‖a‖ in V⁻¹; with an intercept ȳ + ⟨θ̂, a − ā⟩ ± √β √(‖a − ā‖² + 1/n)."""
+        model, n = self.estimate(state), float(state.count[0])
+        level, further = 0.0, 0.0
+        if self.intercept:
+            arms, level = arms - state.middle[0], float(state.level[0])
+            further = 1.0 / n if n > 0.0 else math.inf
+        mean = level + np.einsum("kd,d->k", arms, model.theta[0])
+        leverage = further + np.einsum("kd,de,ke->k", arms, model.inverse[0], arms)
         with np.errstate(invalid="ignore"):  # nothing is said of a zero vector: its mean is 0
             half = np.nan_to_num(self.radius(state) * np.sqrt(np.maximum(leverage, 0.0)), posinf=np.inf)
         return Prediction(mean, mean - half, mean + half)
@@ -286,5 +379,8 @@ class RidgePolicy(Policy):
         """√β, one per replica (R,); infinite as long as nothing is known."""
         out = np.empty(len(state.count))
         sure = self.confidence_set
-        confidence.radii(type(sure))(self.estimate(state).parts(), tuple(sure), out)
+        belief, parts = self.leaders(state)
+        confidence.radii(type(sure), belief)(parts, tuple(sure), out)
+        if isinstance(state, _Led):
+            out[parts[TOLD][:, 0] < 0.0] = np.inf  # in what unit λ is, nobody knows yet
         return out

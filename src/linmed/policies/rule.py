@@ -20,6 +20,12 @@ from linmed.policies.ridge import RidgePolicy, RidgeState
 class RulePolicy(RidgePolicy):
     """A ridge policy that computes the probability of every arm and draws from it."""
 
+    def _refuse_intercept(self) -> None:
+        raise checks.BadValue(
+            "intercept",
+            f"intercept must be False for {type(self).__name__}: add a constant column to the features",
+        )
+
     @property
     def evenly(self) -> float:
         """Share of the mass that is spread evenly over the arms."""

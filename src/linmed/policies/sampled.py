@@ -38,6 +38,11 @@ class Sampled(Floor):
         def spread(self, state: Any) -> Floats:
             """s in every replica (R,)."""
 
+    @property
+    def pivot(self) -> float:
+        """What no pivot of V falls below: λ."""
+        return self.lam
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if isinstance(self.propensity, str):
@@ -63,7 +68,7 @@ class Sampled(Floor):
         return self._law(state, arms)[1]
 
     def _law(self, state: Any, arms: Floats) -> tuple[Floats, Floats]:
-        log_p, error = log_best_arm_probabilities(self.estimate(state), arms, self.lam, self.spread(state))
+        log_p, error = log_best_arm_probabilities(self.estimate(state), arms, self.pivot, self.spread(state))
         if self.floor > 0.0:
             with np.errstate(divide="ignore"):
                 log_p = np.logaddexp(np.log1p(-self.floor) + log_p, np.log(self.floor / arms.shape[1]))
@@ -84,7 +89,7 @@ class Sampled(Floor):
         bits = np.ascontiguousarray(noise).view(np.uint64)
         model = self.estimate(state)
         thompson.count_repeats(
-            arms, model.theta, model.gram, self.lam, self.spread(state), self.floor,
+            arms, model.theta, model.gram, self.pivot, self.spread(state), self.floor,
             bits, arm, self.propensity, repeats,
         )  # fmt: skip
         p = (repeats + 1.0) / (self.propensity + 1.0)

@@ -32,6 +32,8 @@ LISTED = 1000
 PAGE = 10_000
 """Items of a catalogue in one answer."""
 
+UNTOLD: dict[str, Any] = {"policy": "LinMED", "sigma": "unknown", "ridge": "learned", "intercept": True}
+"""The policy of a bandit that is given none, `policies.linmed.NOTHING_TOLD`: it needs no unit."""
 POLICY, CATALOGUE, ARMS = EXAMPLES["policy"], EXAMPLES["catalogue"], EXAMPLES["arms"]
 
 
@@ -103,7 +105,7 @@ class NewBandit(BaseModel):
         default=None, ge=1, le=1000, description="Length of an arm's vector; left out where `features` tell."
     )
     policy: dict[str, Any] = Field(
-        default={"policy": "LinMED"}, description="`Policy.to_dict()`: the class's name and its parameters."
+        default=UNTOLD, description="`Policy.to_dict()`: the class's name and its parameters."
     )
     catalogue: CatalogueBody | None = None
     map: Literal["plain", "outer"] = Field(

@@ -71,7 +71,8 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument(
         "--policy", type=_policy, metavar="JSON",
-        help='with --import of a log: what serves from now on (default {"policy": "LinMED"})',
+        help="with --import of a log: what serves from now on (default: LinMED with sigma unknown, the ridge "
+        "learned and an intercept, which needs no unit)",
     )  # fmt: skip
     parser.add_argument(
         "--backup", metavar="FILE", type=Path, help="copy a SQLite database, also while servers write to it"

@@ -29,6 +29,7 @@ from sqlalchemy.engine import Connection
 from linmed.agent import Agent
 from linmed.log import DecisionLog
 from linmed.policies import Policy
+from linmed.policies.linmed import NOTHING_TOLD
 from linmed.serve import store
 from linmed.serve.bandit import as_policy
 from linmed.serve.bodies import NewBandit
@@ -70,7 +71,7 @@ def import_file(
     except ValueError as error:
         text = "other formats: DecisionLog.from_csv(...).save(FOLDER) writes a folder that can be imported"
         raise ValueError(f"{path} is neither an agent's file nor a decision log: {error} ({text})") from None
-    return _import_log(database, log, name, as_policy(policy or {"policy": "LinMED"}, "--policy"), progress)
+    return _import_log(database, log, name, as_policy(policy or NOTHING_TOLD.to_dict(), "--policy"), progress)
 
 
 def _is_agent(path: Path) -> bool:

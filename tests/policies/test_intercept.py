@@ -1,0 +1,157 @@
+"""Rewards and features in any unit and on any level: the intercept, and a ridge that is learned."""
+
+import numpy as np
+import pytest
+
+from linmed import OFUL, Agent, Disjoint, Forgetful, LinMED, LinTS, simulate
+from linmed.environments import FixedArms
+from linmed.policies import E2D, CatalogueMED, Pinpoint
+from linmed.policies.linmed import NOTHING_TOLD
+from linmed.serve.bodies import UNTOLD
+
+ARMS = np.random.default_rng(0).normal(size=(6, 3))
+THETA = np.array([0.5, -0.3, 0.2])
+
+
+def rewards_of(count, seed=1, sigma=0.3):
+    rng = np.random.default_rng(seed)
+    features = ARMS[rng.integers(len(ARMS), size=count)]
+    return features, np.einsum("nd,d->n", features, THETA) + sigma * rng.normal(size=count)
+
+
+def play(policy, count, offset=0.0, unit=1.0, scale=1.0):
+    """Arms and probabilities of an agent in one fixed world, rewards in other units and on another level."""
+    agent, rng = Agent(policy, dim=3, seed=5), np.random.default_rng(6)
+    arms, found = unit * ARMS, []
+    for error in 0.3 * rng.normal(size=count):
+        decision = agent.decide(arms)
+        found.append((decision.arm, decision.probability))
+        agent.learn(decision, scale * (offset + ARMS[decision.arm] @ THETA + error))
+    return np.array(found)
+
+
+@pytest.mark.parametrize("ridge", [0.3, "learned"])
+def test_the_estimate_is_that_of_a_regression_with_a_free_constant(ridge):
+    features, rewards = rewards_of(60)
+    agent = Agent(LinMED(ridge=ridge, intercept=True, norm_bound=1.0), dim=3)
+    agent.observe(features, rewards + 7.0)
+    apart = np.sqrt(0.5) * (features[1:] - features[0])
+    unit = next(length for length in np.sum(apart**2, axis=1) if length > 0)
+    lam = ridge if ridge != "learned" else unit * (0.01, 0.1, 1.0, 10.0, 100.0)[agent.state.leader[0]]
+    whole = np.column_stack([np.ones(60), features])
+    gram = whole.T @ whole + lam * np.diag([0.0, 1.0, 1.0, 1.0])
+    c, *theta = np.linalg.solve(gram, whole.T @ (rewards + 7.0))
+    np.testing.assert_allclose(agent.theta, theta, rtol=1e-9)
+    np.testing.assert_allclose(agent.policy.estimate(agent.state).inverse[0], np.linalg.inv(gram)[1:, 1:])
+    expected = agent.mean(ARMS)
+    np.testing.assert_allclose(expected.mean, c + ARMS @ theta, rtol=1e-9)
+    residual = np.sum((rewards + 7.0 - whole @ [c, *theta]) ** 2) + lam * np.dot(theta, theta)
+    assert agent.policy.estimate(agent.state).rss[0] == pytest.approx(residual)
+    assert agent.count == 60
+    root = np.sqrt(np.einsum("ki,ij,kj->k", whole[:6], np.linalg.inv(gram), whole[:6]))
+    half = agent.policy.radius(agent.state)[0] * root
+    np.testing.assert_allclose(agent.mean(features[:6]).upper - agent.mean(features[:6]).mean, half)
+    why = agent.explain(ARMS)
+    assert sum(one.amount for one in why.contributions(2)) == pytest.approx(expected.mean[2])
+    np.testing.assert_allclose(agent.verdict(ARMS).estimates, expected.mean)
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        NOTHING_TOLD,
+        LinMED(sigma=0.3, intercept=True),
+        OFUL(sigma=0.3, intercept=True, floor=0.2),
+        LinTS(scale="bayes", sigma="unknown", intercept=True, floor=0.1),
+        Pinpoint(sigma=0.3, intercept=True),
+    ],
+    ids=lambda policy: policy.name,
+)
+def test_a_number_added_to_all_rewards_changes_no_decision(policy):
+    plain, lifted = play(policy, 60), play(policy, 60, offset=100.0)
+    np.testing.assert_array_equal(plain[:, 0], lifted[:, 0])
+    np.testing.assert_allclose(plain[:, 1], lifted[:, 1], rtol=1e-6)
+
+
+def test_features_and_rewards_in_other_units_change_no_decision():
+    """With a learned ridge; a power of two is felt by no digit."""
+    for policy in (NOTHING_TOLD, LinMED(sigma="unknown", ridge="learned")):
+        plain = play(policy, 60)
+        np.testing.assert_array_equal(plain, play(policy, 60, unit=2.0**-10))
+        for unit, scale in ((1e-3, 1.0), (1e3, 1e6), (1.0, 1e-6)):
+            found = play(policy, 60, unit=unit, scale=scale)
+            np.testing.assert_array_equal(plain[:, 0], found[:, 0])
+            np.testing.assert_allclose(plain[:, 1], found[:, 1], rtol=1e-6)
+
+
+def test_a_constant_column_has_no_weight_beside_an_intercept():
+    features, rewards = rewards_of(40)
+    agent = Agent(NOTHING_TOLD, dim=4)
+    agent.observe(np.column_stack([features, np.full(40, 0.1)]), rewards)
+    assert agent.theta[3] == 0.0
+
+
+def test_the_set_of_a_given_sigma_holds_whoever_chose_the_arms_and_whatever_the_noise():
+    """Coins, arms chosen by whether the last reward was large: ‖θ* − θ̂‖² + n(ȳ-error)² ≤ β.
+
+    300 logs of 100 rewards, looked at after each tenth; at δ = 0.05 more than 30 outside would be seen with
+    probability 2e-4 at most.
+    """
+    policy, logs, n = LinMED(sigma=0.5, intercept=True, delta=0.05), 300, 100
+    rng, outside = np.random.default_rng(3), np.zeros(300, dtype=bool)
+    state, owners = policy.start(logs, 3), np.arange(logs)
+    arms = ARMS / np.linalg.norm(ARMS, axis=1)[:, None]
+    last, errors = np.zeros(logs), np.zeros(logs)
+    for t in range(n):
+        arm = np.where(last > 0.5, rng.integers(2, size=logs), rng.integers(6, size=logs))
+        chance = 0.5 + arms[arm] @ (0.4 * THETA)
+        last = (rng.random(logs) < chance).astype(float)
+        errors += last - chance
+        policy.learn(state, arms[arm], last, owners)
+        if t % 10 == 9:
+            model = policy.estimate(state)
+            away = model.theta - 0.4 * THETA
+            precision = np.tril(model.gram) + np.tril(model.gram, -1).transpose(0, 2, 1)
+            inside = np.einsum("ri,rij,rj->r", away, precision, away) + errors**2 / (t + 1)
+            outside |= inside > policy.radius(state) ** 2
+    assert outside.sum() <= 30
+
+
+def test_what_is_given_no_policy_needs_no_unit():
+    assert Agent(dim=2).policy == NOTHING_TOLD == LinMED.from_dict(UNTOLD)
+    found = simulate(NOTHING_TOLD, FixedArms(ARMS, THETA, sigma=0.1), horizon=200, trials=4, progress=False)
+    means = ARMS @ THETA
+    assert found.regret(NOTHING_TOLD.name)[..., -1].max() < 0.2 * 200 * (means.max() - means.mean())
+
+
+def test_saved_and_loaded_it_goes_on(tmp_path):
+    features, rewards = rewards_of(30)
+    agent = Agent(dim=3, seed=1)
+    agent.observe(features, rewards)
+    agent.save(tmp_path / "agent.npz")
+    twin = Agent.load(tmp_path / "agent.npz")
+    for _ in range(5):
+        pair = agent.decide(ARMS), twin.decide(ARMS)
+        assert pair[0].arm == pair[1].arm
+        for one, decision in zip((agent, twin), pair, strict=True):
+            one.learn(decision, 0.3)
+    np.testing.assert_array_equal(agent.theta, twin.theta)
+    np.testing.assert_array_equal(agent.state.level, twin.state.level)
+
+
+@pytest.mark.parametrize(
+    ("make", "argument"),
+    [
+        (lambda: CatalogueMED(intercept=True), "intercept"),
+        (lambda: E2D(intercept=True), "intercept"),
+        (lambda: LinMED(intercept=True, design="warm"), "design"),
+        (lambda: LinMED(intercept=True, confidence="empirical"), "confidence"),
+        (lambda: LinMED(intercept=True, sigma="unknown", tails="strict"), "tails"),
+        (lambda: Forgetful(LinMED(intercept=True)), "inside"),
+        (lambda: Disjoint(LinMED(intercept=True)), "inside"),
+        (lambda: LinMED(intercept="yes"), "intercept"),
+    ],
+)
+def test_where_an_intercept_has_no_meaning_it_is_refused(make, argument):
+    with pytest.raises((ValueError, TypeError), match=argument):
+        make()
