@@ -213,7 +213,7 @@ def with_tails(
 def tails(logs: int) -> None:
     told = {"S": LinMED(sigma="unknown"), "nothing": LinMED(sigma="unknown", norm_bound="unknown")}
     print(
-        "\n| noise | told | quiet logs with an alarm | … with a doubt | one change: 0, 1, 2+ alarms | × 99 |"
+        "\n| noise | told | quiet logs with an alarm | a doubt | one change: 0, 1, 2+ alarms | × 99 |"
     )
     print("|---|---|---|---|---|---|")
     for name, noise in TAILS.items():
