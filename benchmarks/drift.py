@@ -22,7 +22,9 @@ revenue (one in a hundred), clicks, counts. The rule, written before the first t
 most 5 % of the logs of each kind have an alarm, and ‖Δθ‖ = 1 under Gaussian noise is noticed within 100
 rewards in at least 95 % (--only alarms). Then the same change of θ under each noise, once with rewards as
 they are and once multiplied by 99: the number of alarms is 1, and the same in both units, in at least 95 %
-of the logs with Gaussian noise. The clipping at 4 standard deviations and the bets of at most 1 were chosen
+of the logs with Gaussian noise. Quiet logs are played evenly, and once more by the policy itself. Prices: ten
+from 9 to 99, paid if the visitor's valuation, uniform up to 129, is higher, up to 64 after the change; features
+are 1, p/99 and its square. The clipping at 4 standard deviations and the bets of at most 1 were chosen
 on other seeds, among 4, 5, 6 and 1, 2.
 """
 
@@ -193,39 +195,78 @@ TAILS: dict[str, Noise] = {
 
 
 def with_tails(
-    inside: Policy, noise: Noise, logs: int, count: int, change: int, seed: int, unit: float = 1.0
+    inside: Policy, noise: Noise, logs: int, change: int, seed: int, unit: float = 1.0, plays: bool = False
 ) -> tuple[Forgetful, Any]:
-    """States after `count` rewards in `unit`s; θ*, of length ½, turns round after `change`."""
-    rng, policy = np.random.default_rng(seed), Forgetful(inside)
+    """States after 2,500 rewards in `unit`s; θ*, of length ½, turns round after `change`.
+
+    Arms are drawn evenly, or the policy `plays`.
+    """
+    rng, policy, own = np.random.default_rng(seed), Forgetful(inside), np.arange(logs)
     arms = rng.standard_normal((logs, ARMS, DIM))
     arms /= np.linalg.norm(arms, axis=2, keepdims=True)
     theta = rng.standard_normal((logs, DIM))
     theta *= 0.5 / np.linalg.norm(theta, axis=1, keepdims=True)
-    state, own = policy.start(logs, DIM + 1), np.arange(logs)
-    for t in range(count):
-        rows = arms[own, rng.integers(ARMS, size=logs)]
-        means = (rows * theta).sum(axis=1) * (1.0 if t < change else -1.0)
-        offered = np.concatenate([rows, np.ones((logs, 1))], axis=1)
-        policy.learn(state, offered, unit * noise(means, rng), own)
+    arms = np.concatenate([arms, np.ones((logs, ARMS, 1))], axis=2)
+    state = policy.start(logs, DIM + 1)
+    for t in range(2500):
+        drawn = rng.integers(ARMS, size=logs)
+        if plays:
+            drawn = policy.choose(state, arms, policy.draw_noise(rng, (logs,), DIM + 1))
+        rows = arms[own, drawn]
+        means = (rows[:, :DIM] * theta).sum(axis=1) * (1.0 if t < change else -1.0)
+        policy.learn(state, rows, unit * noise(means, rng), own)
     return policy, state
 
 
+def with_prices(inside: Policy, logs: int, change: int, seed: int, unit: float, plays: bool) -> Any:
+    """How many alarms each log has after 3,000 visitors."""
+    rng, policy, prices = np.random.default_rng(seed), Forgetful(inside), np.linspace(9.0, 99.0, 10)
+    rows = np.stack([np.ones(10), prices / 99.0, (prices / 99.0) ** 2], axis=1)
+    arms, own = np.ascontiguousarray(np.broadcast_to(rows, (logs, 10, 3))), np.arange(logs)
+    state = policy.start(logs, 3)
+    for t in range(3000):
+        drawn = rng.integers(10, size=logs)
+        if plays:
+            drawn = policy.choose(state, arms, policy.draw_noise(rng, (logs,), 3))
+        worth = rng.random(logs) * (129.0 if t < change else 64.0)
+        policy.learn(state, rows[drawn], unit * prices[drawn] * (worth > prices[drawn]), own)
+    return state.happened[:, 1]
+
+
 def tails(logs: int) -> None:
+    def parts(alarms: Any) -> str:
+        return ", ".join(str(n) for n in np.bincount(np.minimum(alarms, 2), minlength=3))
+
     told = {"S": LinMED(sigma="unknown"), "nothing": LinMED(sigma="unknown", norm_bound="unknown")}
     print(
-        "\n| noise | told | quiet logs with an alarm | a doubt | one change: 0, 1, 2+ alarms | × 99 |"
+        "\n| noise | told | quiet logs with an alarm | … played by the policy | a doubt | one change: 0, 1, "
+        "2+ alarms | × 99 |\n|---|---|---|---|---|---|---|"
     )
-    print("|---|---|---|---|---|---|")
     for name, noise in TAILS.items():
         for known, inside in told.items():
-            policy, quiet = with_tails(inside, noise, logs, 2500, 2500, 20)
+            policy, quiet = with_tails(inside, noise, logs, 2500, 20)
             doubts = sum(drift_of(policy, quiet, r).doubt is not None for r in range(logs))
-            numbers = []
-            for unit in (1.0, 99.0):
-                changed = with_tails(inside, noise, logs // 5, 2500, 1500, 21, unit)[1].happened[:, 1]
-                numbers.append(", ".join(str(n) for n in np.bincount(np.minimum(changed, 2), minlength=3)))
-            cells = f"{(quiet.happened[:, 1] > 0).sum()} of {logs} | {doubts} | {numbers[0]} | {numbers[1]}"
-            print(f"| {name} | {known} | {cells} |", flush=True)
+            played = with_tails(inside, noise, logs, 2500, 22, plays=True)[1].happened[:, 1]
+            changed = [
+                parts(with_tails(inside, noise, logs // 5, 1500, 21, unit)[1].happened[:, 1])
+                for unit in (1.0, 99.0)
+            ]
+            cells = [(quiet.happened[:, 1] > 0).sum(), (played > 0).sum(), doubts, *changed]
+            print(f"| {name} | {known} | {' | '.join(map(str, cells))} |", flush=True)
+    print(
+        "\n| prices | told | quiet: 0, 1, 2+ alarms | / 99 | one change: 0, 1, 2+ | / 99 |\n|---|---|---|---|---|---|"
+    )
+    for plays in (False, True):
+        for known, inside in told.items():
+            cells = [
+                parts(with_prices(inside, logs // 5, change, 23, unit, plays))
+                for change in (3000, 1500)
+                for unit in (1.0, 1.0 / 99.0)
+            ]
+            print(
+                f"| {'of the policy' if plays else 'drawn evenly'} | {known} | {' | '.join(cells)} |",
+                flush=True,
+            )
 
 
 def click_order(logs: int = 40, count: int = 1000, orders: int = 5) -> None:
