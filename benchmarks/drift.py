@@ -23,9 +23,9 @@ most 5 % of the logs of each kind have an alarm, and ‖Δθ‖ = 1 under Gaussi
 rewards in at least 95 % (--only alarms). Then the same change of θ under each noise, once with rewards as
 they are and once multiplied by 99: the number of alarms is 1, and the same in both units, in at least 95 %
 of the logs with Gaussian noise. Quiet logs are played evenly, and once more by the policy itself. Prices: ten
-from 9 to 99, paid if the visitor's valuation, uniform up to 129, is higher, up to 64 after the change; features
-are 1, p/99 and its square. The clipping at 4 standard deviations and the bets of at most 1 were chosen
-on other seeds, among 4, 5, 6 and 1, 2.
+from 9 to 99, paid if the visitor's valuation, uniform up to 129, is higher, up to 64 after the change;
+features are 1, p/99 and its square. The clipping at 4 standard deviations and the bets of at most 1 were
+chosen on other seeds, among 4, 5, 6 and 1, 2.
 """
 
 import argparse
@@ -254,7 +254,8 @@ def tails(logs: int) -> None:
             cells = [(quiet.happened[:, 1] > 0).sum(), (played > 0).sum(), doubts, *changed]
             print(f"| {name} | {known} | {' | '.join(map(str, cells))} |", flush=True)
     print(
-        "\n| prices | told | quiet: 0, 1, 2+ alarms | / 99 | one change: 0, 1, 2+ | / 99 |\n|---|---|---|---|---|---|"
+        "\n| prices | told | quiet: 0, 1, 2+ alarms | / 99 | one change: 0, 1, 2+ | / 99 |"
+        "\n|---|---|---|---|---|---|"
     )
     for plays in (False, True):
         for known, inside in told.items():

@@ -69,14 +69,16 @@ class ForgetfulState(_Remembered, Forgetting):  # type: ignore[misc]
     _estimates = RIDGE + 1
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """As of every state; of one that was saved without `spread` the test begins anew."""
-        if "spread" not in arrays and set(arrays) < set(self._fields):
-            own = self.arrays()
-            old = {name: np.array(array) for name, array in arrays.items()}
-            for name in self._fields[:RIDGE]:
-                old[name][:, -1] = own[name][:, -1]
-            arrays = old | {name: own[name] for name in ("trust", "loss", "evidence", "spread")}
-        super().restore(arrays)
+        """As of every state; one that was saved without `spread` begins its test as this one stands."""
+        if set(arrays) != set(self._fields) - {"spread"}:
+            super().restore(arrays)
+            return
+        own, begun = self.arrays(), self.copy().arrays()
+        super().restore({**arrays, "spread": np.zeros_like(own["spread"])})
+        for name in self._fields[:RIDGE]:
+            own[name][:, -1] = begun[name][:, -1]
+        for name in ("trust", "loss", "evidence"):
+            own[name][...] = begun[name]
 
 
 class ForgetfulGlmState(_Remembered, GlmForgetting):  # type: ignore[misc]
