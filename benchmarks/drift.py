@@ -154,7 +154,6 @@ def alarms(logs: int, clicks: bool) -> None:
     print("|---|---|---|---|---|---|")
     told: dict[str, Policy] = {
         "σ": LinMED(sigma=SIGMA),
-        "S": LinMED(sigma="unknown"),
         "nothing": LinMED(sigma="unknown", norm_bound="unknown"),
     }
     if clicks:
@@ -237,37 +236,29 @@ def tails(logs: int) -> None:
     def parts(alarms: Any) -> str:
         return ", ".join(str(n) for n in np.bincount(np.minimum(alarms, 2), minlength=3))
 
-    told = {"S": LinMED(sigma="unknown"), "nothing": LinMED(sigma="unknown", norm_bound="unknown")}
+    inside = LinMED(sigma="unknown")
     print(
-        "\n| noise | told | quiet logs with an alarm | … played by the policy | a doubt | one change: 0, 1, "
-        "2+ alarms | × 99 |\n|---|---|---|---|---|---|---|"
+        "\n| noise | quiet logs with an alarm | … played by the policy | a doubt | one change: 0, 1, 2+ alarms "
+        "| × 99 |\n|---|---|---|---|---|---|"
     )
     for name, noise in TAILS.items():
-        for known, inside in told.items():
-            policy, quiet = with_tails(inside, noise, logs, 2500, 20)
-            doubts = sum(drift_of(policy, quiet, r).doubt is not None for r in range(logs))
-            played = with_tails(inside, noise, logs, 2500, 22, plays=True)[1].happened[:, 1]
-            changed = [
-                parts(with_tails(inside, noise, logs // 5, 1500, 21, unit)[1].happened[:, 1])
-                for unit in (1.0, 99.0)
-            ]
-            cells = [(quiet.happened[:, 1] > 0).sum(), (played > 0).sum(), doubts, *changed]
-            print(f"| {name} | {known} | {' | '.join(map(str, cells))} |", flush=True)
-    print(
-        "\n| prices | told | quiet: 0, 1, 2+ alarms | / 99 | one change: 0, 1, 2+ | / 99 |"
-        "\n|---|---|---|---|---|---|"
-    )
+        policy, quiet = with_tails(inside, noise, logs, 2500, 20)
+        doubts = sum(drift_of(policy, quiet, r).doubt is not None for r in range(logs))
+        played = with_tails(inside, noise, logs, 2500, 22, plays=True)[1].happened[:, 1]
+        changed = [
+            parts(with_tails(inside, noise, logs // 5, 1500, 21, unit)[1].happened[:, 1])
+            for unit in (1.0, 99.0)
+        ]
+        cells = [(quiet.happened[:, 1] > 0).sum(), (played > 0).sum(), doubts, *changed]
+        print(f"| {name} | {' | '.join(map(str, cells))} |", flush=True)
+    print("\n| prices | quiet: 0, 1, 2+ alarms | / 99 | one change: 0, 1, 2+ | / 99 |\n|---|---|---|---|---|")
     for plays in (False, True):
-        for known, inside in told.items():
-            cells = [
-                parts(with_prices(inside, logs // 5, change, 23, unit, plays))
-                for change in (3000, 1500)
-                for unit in (1.0, 1.0 / 99.0)
-            ]
-            print(
-                f"| {'of the policy' if plays else 'drawn evenly'} | {known} | {' | '.join(cells)} |",
-                flush=True,
-            )
+        cells = [
+            parts(with_prices(inside, logs // 5, change, 23, unit, plays))
+            for change in (3000, 1500)
+            for unit in (1.0, 1.0 / 99.0)
+        ]
+        print(f"| {'of the policy' if plays else 'drawn evenly'} | {' | '.join(cells)} |", flush=True)
 
 
 def click_order(logs: int = 40, count: int = 1000, orders: int = 5) -> None:

@@ -379,7 +379,7 @@ def test_evidence_with_an_unknown_noise_is_worked_once_more():
         if w @ h > 0.5:
             continue
         kappa = (n * np.log1p(2 * u) / (2 * u) - x / u).max()
-        if kappa <= 0.0:
+        if 2 * kappa < max(n, 1):
             squares, n = squares + (y - w @ f) ** 2, n + 1
             continue
         s2 = squares / kappa

@@ -22,7 +22,8 @@ Therefore rewards are clipped at CLIP·s on both sides of what the monitor predi
 knows little), and no bet is farther than MOST·s from that. Of Gaussian rewards the first moves one in 16,000
 and the mean by 2e-5 s, which the proof leaves out; of a Gaussian, a clipped one is as sub-Gaussian, clipping
 being 1-Lipschitz. For other noise the level is not proved but measured (benchmarks/drift.py --only tails).
-Where experts know little, h > VAGUE, nothing is bet. The unit of rewards plays no part.
+Where experts know little, h > VAGUE, nothing is bet, nor while s² is more than twice the mean of e²: for the
+first hundred rewards. The unit of rewards plays no part.
 
 On a clock V, b, n, RSS and θ̂ are functions of what was rewarded and when it was decided, whatever the order
 in which rewards come.
@@ -215,7 +216,7 @@ def wager(belief, model, s, features, i, reward, time, ahead, u, r, polish):
     if not vague <= VAGUE:
         return
     kappa = least_chi_square(spread[SEEN], belief.rules[r, LEVEL] + math.log(len(_RATES) / UNPROVED))
-    s2 = spread[SQUARES] / kappa if kappa > 0.0 else 0.0
+    s2 = spread[SQUARES] / kappa if 2.0 * kappa >= max(spread[SEEN], 1.0) else 0.0
     error = reward - centre
     if 0.0 < s2 < math.inf:
         if spread[UNIT] == 0.0:
