@@ -238,8 +238,8 @@ def tails(logs: int) -> None:
 
     inside = LinMED(sigma="unknown")
     print(
-        "\n| noise | quiet logs with an alarm | … played by the policy | a doubt | one change: 0, 1, 2+ alarms "
-        "| × 99 |\n|---|---|---|---|---|---|"
+        "\n| noise | quiet logs with an alarm | … played by the policy | a doubt | one change: 0, 1, 2+ "
+        "alarms | × 99 |\n|---|---|---|---|---|---|"
     )
     for name, noise in TAILS.items():
         policy, quiet = with_tails(inside, noise, logs, 2500, 20)
