@@ -9,6 +9,7 @@ import numpy as np
 
 from linmed import checks, notebooks
 from linmed.drawing import axes, beside, height_of, keyed, name_lines, shares, styled
+from linmed.kernels.forgetting import CLIP, CLIPPED
 from linmed.palette import BOUND, LEADING, RULED_OUT
 from linmed.policies.base import Policy
 from linmed.policies.forgetful import Forgetful
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["Adoption", "Alarm", "Drift"]
+
+FEW = 5
+"""So many rewards far from what was predicted are no reason for a doubt."""
 
 
 class Adoption(NamedTuple):
@@ -94,6 +98,9 @@ class Drift:
     adoptions: tuple[Adoption, ...]
     """The last sixteen."""
     assumes: str
+    """When the level holds."""
+    doubt: str | None = None
+    """Why it may not, where the rewards themselves show it."""
 
     @property
     def changed(self) -> bool:
@@ -121,7 +128,7 @@ class Drift:
                 f" Memories began anew {self.adoption_count:,} times, last at {_at(last)}: "
                 f"{written(last.half_life)} from {written(last.source)}."
             )
-        return found
+        return found + (f" But {self.doubt}." if self.doubt else "")
 
     def __repr__(self) -> str:
         known = f"{self.alarm_count} alarms" if self.changed else "no alarm"
@@ -195,6 +202,7 @@ class Drift:
                 for one in self.adoptions
             ],
             "assumes": self.assumes,
+            "doubt": self.doubt,
         }
 
 
@@ -226,6 +234,30 @@ def drift_of(policy: Policy, state: Any, replica: int = 0) -> Drift:
             for number, time, who, source in _last(state.adoptions[replica], adopted)
         ),
         assumes=_assumes(policy),
+        doubt=_doubt(policy, state, replica),
+    )
+
+
+def _doubt(policy: Forgetful, state: Any, replica: int) -> str | None:
+    """That more rewards are far from what was predicted than the noise that is assumed makes so.
+
+    A Gaussian reward is with probability 6e-5, a σ-sub-Gaussian one with 7e-4 at most.
+    """
+    kept, count = policy.kept, int(state.rewards[replica])
+    if isinstance(kept, GlmMemories):
+        return None
+    far, sigma = int(state.spread[replica, CLIPPED]), kept.asked.numbers[0]
+    if far <= FEW + count * (2e-3 if sigma else 2e-4):
+        return None
+    if sigma:
+        return (
+            f"{far:,} of {count:,} rewards lie farther from every prediction than {CLIP:g} times sigma = "
+            f'{sigma:g}: it is too small, or norm_bound is; sigma="unknown" learns it from the rewards'
+        )
+    return (
+        f"{far:,} of {count:,} rewards lie farther than {CLIP:g} standard deviations from what was predicted "
+        "and were clipped there: with tails heavier than a Gaussian's the level of the alarms is measured, "
+        "not proved"
     )
 
 
@@ -249,8 +281,7 @@ def _of_numbers(kept: RidgeMemories) -> str:
     noise = (
         f"{sigma:g}-sub-Gaussian, as any within ±{sigma:g} of its mean," if sigma else "Gaussian of one size"
     )
-    bounded = not isinstance(inside.norm_bound, str) and inside.ridge != "learned"
-    size = f" of size at most {norm:g}" if bounded else ""
+    size = f" of size at most {norm:g}" if kept.bounded else ""
     return f"rewards are linear in the features with one θ{size}, their noise is {noise}"
 
 

@@ -1,13 +1,29 @@
 """Ridge estimates that forget at different rates, weighed by how well they predict; the heaviest decides.
 
 What is done for every reward is said in memories.py. Here an expert's density of a reward is
-N(⟨a,θ̂⟩, σ²(1 + h)), Student's t where σ is unknown, and each forgets by the steps of fading.py. The least
-that the rewards can have cost is, with the monitor's RSS,
-    L = (n/2) log 2πσ² + (RSS − P)/2σ²           noise σ-sub-Gaussian, σ told
-    L = (n/2) log(2πe (RSS − P)/n)               Gaussian noise of any σ
+N(⟨a,θ̂⟩, σ²(1 + h)), Student's t where σ is unknown, and each forgets by the steps of fading.py.
+
+The test, for noise that is σ-sub-Gaussian and σ told. The least that the rewards can have cost is, with the
+monitor's RSS,
+    L = (n/2) log 2πσ² + (RSS − P)/2σ²
 since Σ(y − ⟨a,θ*⟩)² ≥ RSS − P, where P = λS² or, without a bound on ‖θ*‖, λ‖θ̂‖²/(1 − λ tr V⁻¹): the least
-over all θ. The experts' densities are mixtures over θ of N(⟨a,θ⟩, σ²), or any densities: log E is at most
-the logarithm of a supermartingale.
+over all θ. The experts' densities are mixtures over θ of N(⟨a,θ⟩, σ²): log E is at most the logarithm of a
+supermartingale.
+
+The test where σ is unknown (`wager`). Every bet is made as if the noise had a size s, known before the
+reward, that is no less than σ: the monitor learns with weights 1/s² and the experts' densities are
+N(⟨a,θ̂⟩, s²(1 + h)), so the sum above is Σ(y − ⟨a,θ*⟩)²/s² and the rest is as if σ = s had been told.
+    s² = Σe²/κ,    κ = max over u of n log(1 + 2u)/2u − log(8/δ)/u,    u = 1, ½, …, 1/128,    δ = α/10
+where e is the error of a prediction made beforehand, the mean of the experts'. For Gaussian noise and any
+such prediction E exp(−ue²/σ²) ≤ (1 + 2u)^−½, as if it had been right: P(s < σ, ever) ≤ δ. The other 9/10 of α
+are the test's, hence log 9/10 in log E.
+So far one large reward can decide a bet that was made by chance, and s misses tails that it has not seen.
+Therefore rewards are clipped at CLIP·s on both sides of what the monitor predicts (the experts, while it
+knows little), and no bet is farther than MOST·s from that. Of Gaussian rewards the first moves one in 16,000
+and the mean by 2e-5 s, which the proof leaves out; of a Gaussian, a clipped one is as sub-Gaussian, clipping
+being 1-Lipschitz. For other noise the level is not proved but measured (benchmarks/drift.py --only tails).
+Where experts know little, h > VAGUE, nothing is bet, nor while s² is more than twice the mean of e²: for the
+first hundred rewards. The unit of rewards plays no part.
 
 On a clock V, b, n, RSS and θ̂ are functions of what was rewarded and when it was decided, whatever the order
 in which rewards come.
@@ -22,11 +38,18 @@ from linmed.checks import Floats, Ints
 from linmed.kernels.compile import borrowed, deferred, inlined
 from linmed.kernels.confidence import SCALES, UNKNOWN
 from linmed.kernels.fading import forget_and_learn, look
-from linmed.kernels.memories import SHARE, adopt, alarmed, begin, bet, pass_time, weigh
+from linmed.kernels.memories import LEVEL, SHARE, adopt, alarmed, begin, bet, pass_time, weigh
 from linmed.kernels.ridge import REFRESH, Ridge, refresh
 
 LEAST = 1e-300  # of RSS − P
-NORM = 2  # of `rules`, behind SHARE and LEVEL: S or UNKNOWN
+NORM = 2  # of `rules`, behind SHARE and LEVEL: S or UNKNOWN, which it always is where σ is unknown
+UNPROVED = 0.1  # the share of an alarm's level for the case that s < σ
+CLIP, MOST, VAGUE = 4.0, 1.0, 0.5
+SQUARES, SEEN, UNIT, CLIPPED, QUIET = range(5)
+"""Of `spread`: Σe² and how many; s² at the first bet; rewards that were clipped, and how many of them when
+log E was last ≤ 0. Where σ is told none is clipped: they are those farther than CLIP·σ from every expert."""
+_RATES = np.array([0.5**j for j in range(8)])  # u
+_SLOPES = np.array([math.log1p(2.0 * u) / (2.0 * u) for u in _RATES])
 LAMBDA, SIGMA, SCALE, FACTOR, LOG_FACTOR, SECONDS = range(6)
 """Of `told`: λ; σ or 0; the rewards' scale; γ and log γ for every reward; the half-life on a clock, or 0."""
 _WIDTHS = 10.0 ** (0.5 * np.arange(SCALES) - 3.0)  # the prior scales of `confidence.surprise`
@@ -61,6 +84,7 @@ class Forgetting(NamedTuple):
     happened: Ints  # (R,2) adoptions and alarms so far
     adoptions: Floats  # (R,KEPT,4) of the last ones: number of the reward, time, who took over, from whom
     alarms: Floats  # (R,KEPT,3) number of the reward, time, log E
+    spread: Floats  # (R,5) how large the test takes the noise to be, and how often it was larger
 
     def absorb(self, r, features, i, reward, u):
         """One observation of replica r, its time unknown."""
@@ -99,14 +123,15 @@ def parts(belief):
         belief.theta, belief.count, belief.gram, belief.gram_low, belief.inverse, belief.moment,
         belief.moment_low, belief.logdet, belief.rss, belief.leveraged, belief.told, belief.weight,
         belief.score, belief.rules, belief.leader, belief.rewards, belief.clock, belief.trust, belief.loss,
-        belief.evidence, belief.happened, belief.adoptions, belief.alarms,
+        belief.evidence, belief.happened, belief.adoptions, belief.alarms, belief.spread,
     )  # fmt: skip
 
 
 @deferred(
     "void(Tuple((f8[:,::1], f8[::1], f8[:,:,::1], f8[:,:,::1], f8[:,:,::1], f8[:,::1], f8[:,::1], f8[::1],"
     "f8[::1], f8[::1], f8[:,::1], f8[:,::1], f8[:,::1], f8[:,::1], i8[::1], i8[::1], f8[::1], f8[::1],"
-    "f8[::1], f8[::1], i8[:,::1], f8[:,:,::1], f8[:,:,::1])), intp, f8[:,::1], intp, f8, f8, f8[::1])"
+    "f8[::1], f8[::1], i8[:,::1], f8[:,:,::1], f8[:,:,::1], f8[:,::1])), intp, f8[:,::1], intp, f8, f8,"
+    "f8[::1])"
 )
 def learn_at(state, r, features, i, reward, time, u):
     """One observation of replica r, whose decision was taken at `time`; compiled once for all rules."""
@@ -123,10 +148,14 @@ def learn_at(state, r, features, i, reward, time, u):
     begun = belief.rewards[r] > 0
     before = belief.clock[r] if begun else time
     now = max(before, time)
-    known = (0.0, 0.0, 0.0, 0.0)
-    for s in range(first, first + experts + 1):
+    known, nearest = (0.0, 0.0, 0.0, 0.0), math.inf
+    sure = belief.told[first, SIGMA] > 0.0
+    ahead = np.empty((experts + 1, 3))  # what each predicts, its h, and the logarithm of its bet
+    for s in range(first, first + (experts + 1 if sure else experts)):
         h, predicted = look(model, s, features, i, u)
+        ahead[s - first, 0], ahead[s - first, 1] = predicted, h
         error = reward - predicted
+        nearest = min(nearest, abs(error) / math.sqrt(1.0 + h))
         seen = (model.count[s], model.rss[s], h, error)
         if s == first:
             known = seen
@@ -153,19 +182,91 @@ def learn_at(state, r, features, i, reward, time, u):
             refresh(model, s)
     belief.rewards[r] += 1
     belief.clock[r] = now
+    s = first + experts
+    if not sure:
+        wager(belief, model, s, features, i, reward, time, ahead, u, r, polish)
     mixture = weigh(belief.weight, belief.score, r, belief.rules[r, SHARE])
     adopt(belief, r)
-    test(belief, model, first + experts, mixture, time, r)
+    if sure:
+        bet(belief, r, model.count[s], mixture)
+        sigma, lam = belief.told[s, SIGMA], belief.told[s, LAMBDA]
+        seen = least_squares(model, s, lam, belief.rules[r, NORM])
+        least = 0.5 * (model.count[s] * math.log(2.0 * math.pi * sigma * sigma) + seen / (sigma * sigma))
+        if nearest > CLIP * sigma:
+            belief.spread[r, CLIPPED] += 1.0
+        if alarmed(belief, r, least, time):
+            restart(model, s, lam)
+            belief.spread[r, CLIPPED] = belief.spread[r, QUIET]
+        elif belief.evidence[r] <= 0.0:
+            belief.spread[r, QUIET] = belief.spread[r, CLIPPED]
 
 
 @inlined
-def test(belief, model, s, mixture, time, r):
-    """log E of replica r, whose monitor is row s; `mixture` is the log-density that the experts had."""
-    bet(belief, r, model.count[s], mixture)
-    sigma, lam = belief.told[s, SIGMA], belief.told[s, LAMBDA]
-    seen = least_squares(model, s, lam, belief.rules[r, NORM])
-    if alarmed(belief, r, best_loss(sigma, model.count[s], seen), time):
-        restart(model, s, lam)
+def wager(belief, model, s, features, i, reward, time, ahead, u, r, polish):
+    """log E of replica r where σ is unknown, and its monitor, row s, learns; weights are as they were.
+
+    The terms ½ log 2πs² of L and M are left out of both.
+    """
+    weight, spread = belief.weight[r], belief.spread[r]
+    experts = weight.shape[0]
+    centre, vague = 0.0, 0.0
+    for e in range(experts):
+        centre += weight[e] * ahead[e, 0]
+        vague += weight[e] * ahead[e, 1]
+    if not vague <= VAGUE:
+        return
+    kappa = least_chi_square(spread[SEEN], belief.rules[r, LEVEL] + math.log(len(_RATES) / UNPROVED))
+    s2 = spread[SQUARES] / kappa if 2.0 * kappa >= max(spread[SEEN], 1.0) else 0.0
+    error = reward - centre
+    if 0.0 < s2 < math.inf:
+        if spread[UNIT] == 0.0:
+            spread[UNIT] = s2
+        size, w = math.sqrt(s2), spread[UNIT] / s2
+        h, predicted = look(model, s, features, i, u)
+        middle = predicted if w * h <= VAGUE else centre
+        clipped = min(max(reward, middle - CLIP * size), middle + CLIP * size)
+        if clipped != reward:
+            spread[CLIPPED] += 1.0
+        centre, best = 0.0, -math.inf
+        for e in range(experts):
+            mean = min(max(ahead[e, 0], middle - MOST * size), middle + MOST * size)
+            centre += weight[e] * mean
+            ahead[e, 2] = standard_loss(clipped - mean, s2, ahead[e, 1])
+            best = max(best, -ahead[e, 2])
+        total = 0.0
+        for e in range(experts):
+            total += weight[e] * math.exp(-ahead[e, 2] - best)
+        error = clipped - predicted
+        belief.score[r, experts] = -standard_loss(error, s2, w * h)
+        bet(belief, r, model.count[s], best + math.log(total))
+        if forget_and_learn(model, s, features, i, clipped, h, error, u, 1.0, 0.0, w, 0, 0.0) or polish:
+            refresh(model, s)
+        error = clipped - centre
+        least = 0.5 * least_squares(model, s, belief.told[s, LAMBDA], UNKNOWN) / spread[UNIT]
+        if alarmed(belief, r, least + math.log1p(-UNPROVED), time):
+            restart(model, s, belief.told[s, LAMBDA])
+            spread[CLIPPED] = spread[QUIET]
+            spread[SQUARES] = spread[SEEN] = spread[UNIT] = 0.0
+            return
+        if belief.evidence[r] <= 0.0:
+            spread[QUIET] = spread[CLIPPED]
+    spread[SQUARES] += error * error
+    spread[SEEN] += 1.0
+
+
+@inlined
+def standard_loss(error, s2, h):
+    """−log of the density of N(0, s²(1+h)) at `error`, but for ½ log 2πs²."""
+    return 0.5 * (math.log1p(h) + error * error / (s2 * (1.0 + h)))
+
+
+@inlined
+def least_chi_square(n, log_inverse_delta):
+    """κ: what Σe²/σ² of n errors is at least, for every n at once, with probability 1 − δ."""
+    most = 0.0
+    for j in range(len(_RATES)):
+        most = max(most, n * _SLOPES[j] - log_inverse_delta / _RATES[j])
+    return most
 
 
 @inlined
@@ -232,14 +333,6 @@ def least_squares(model, s, lam, norm):
             return LEAST
         penalty = lam * length2 / (1.0 - lam * trace)
     return max(model.rss[s] - penalty, LEAST)
-
-
-@inlined
-def best_loss(sigma, n, seen):
-    """The least that n rewards can have cost whoever knew θ*, and σ: −log of their density."""
-    if sigma > 0.0:
-        return 0.5 * (n * math.log(2.0 * math.pi * sigma * sigma) + seen / (sigma * sigma))
-    return 0.5 * n * (math.log(2.0 * math.pi * seen / n) + 1.0)
 
 
 @inlined

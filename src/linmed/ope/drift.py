@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from linmed import checks, notebooks
+from linmed import checks
 from linmed.checks import BadType, Floats
 from linmed.drawing import axes, styled
 from linmed.drift import Drift, drift_of
@@ -47,17 +47,19 @@ class LogDrift:
     """
 
     drift: Drift
-    doubt: str | None
-    """Why the level of the alarms may not hold, where the rewards themselves show it."""
     course: Table = field(repr=False)
     """How it came to that, at growing numbers of rewards: reward, log_e, memory."""
 
+    @property
+    def doubt(self) -> str | None:
+        """Why the level of the alarms may not hold, where the rewards themselves show it."""
+        return self.drift.doubt
+
     def __str__(self) -> str:
-        return str(self.drift) + (f" But {self.doubt}." if self.doubt else "")
+        return str(self.drift)
 
     def _repr_html_(self) -> str:
-        doubt = notebooks.paragraph(f"But {self.doubt}.") if self.doubt else ""
-        return doubt + self.drift._repr_html_()
+        return self.drift._repr_html_()
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """log E as the log grew, with the level at which an alarm is raised and it begins anew.
@@ -130,7 +132,8 @@ def drift(
             course.add(policy, state)
         seen.add(rewards)
     assert state is not None
-    return LogDrift(drift_of(policy, state), seen.doubt(policy), course.table())
+    found = drift_of(policy, state)
+    return LogDrift(replace(found, doubt=seen.doubt(policy) or found.doubt), course.table())
 
 
 class _Course:

@@ -42,7 +42,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     add(
         "--sigma", type=number, default="unknown", metavar="NUMBER|unknown",
         help="how noisy a reward is, a standard deviation; 0.5 is never too small for rewards in [0, 1]; "
-        "default: unknown, for Gaussian noise",
+        "default: unknown, proved for Gaussian noise",
     )  # fmt: skip
     add(
         "--norm-bound", type=number, default="unknown", metavar="NUMBER|unknown",
@@ -84,14 +84,13 @@ def run(args: argparse.Namespace) -> int:
         found = drift(log, policy, missing=args.missing, mature=args.mature, progress=bar.reach)
     of = found.drift
     if args.json:
-        print(json.dumps({**of.to_dict(), "doubt": found.doubt}, indent=2))
+        print(json.dumps(of.to_dict(), indent=2))
         return 0
     width = shutil.get_terminal_size().columns
     weights = Table(
         {"memory": written(half_life), "weight": f"{weight:.2g}"} for half_life, weight in of.weights.items()
     )
     said = [str(of), f"An alarm may be trusted if {of.assumes}. {CAUTION}"]
-    said += [] if found.doubt is None else [f"warning: {found.doubt}"]
     said += [f"note: {note}" for note in (unread(log) if args.skip_malformed else [])]
     encoding = sys.stdout.encoding or "utf-8"
     for words in said:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -67,6 +68,18 @@ class ForgetfulState(_Remembered, Forgetting):  # type: ignore[misc]
     __slots__ = ()
     _estimates = RIDGE + 1
 
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """As of every state; one that was saved without `spread` begins its test as this one stands."""
+        if set(arrays) != set(self._fields) - {"spread"}:
+            super().restore(arrays)
+            return
+        own, begun = self.arrays(), self.copy().arrays()
+        super().restore({**arrays, "spread": np.zeros_like(own["spread"])})
+        for name in self._fields[:RIDGE]:
+            own[name][:, -1] = begun[name][:, -1]
+        for name in ("trust", "loss", "evidence"):
+            own[name][...] = begun[name]
+
 
 class ForgetfulGlmState(_Remembered, GlmForgetting):  # type: ignore[misc]
     """Of generalised linear models, and how each forgets."""
@@ -119,9 +132,16 @@ class RidgeMemories:
             (lam, sigma, inside.reward_scale, factor, math.log(factor), seconds)
             for lam, factor, seconds in told
         ]
-        bounded = not isinstance(inside.norm_bound, str) and inside.ridge != "learned"
-        norm = inside.numbers[1] if bounded else confidence.UNKNOWN
-        return ForgetfulState._make([*stacked, each, *_in_common(replicas, experts, share, level, norm)])
+        norm = inside.numbers[1] if self.bounded else confidence.UNKNOWN
+        common = _in_common(replicas, experts, share, level, norm)
+        return ForgetfulState._make([*stacked, each, *common, np.zeros((replicas, 5))])
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the test takes ‖θ*‖ ≤ S for granted."""
+        inside = self.asked
+        told = not isinstance(inside.norm_bound, str) and not isinstance(inside.sigma, str)
+        return told and inside.ridge != "learned"
 
     def of_one(self, state: Any, experts: Ints) -> Any:
         """A state of the policy that is asked, which knows one estimate for each of `experts`."""

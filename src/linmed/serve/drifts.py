@@ -48,7 +48,8 @@ class DriftView(BaseModel):
     alarms: list[AlarmView] = Field(description="The last sixteen.")
     adoption_count: int
     adoptions: list[AdoptionView] = Field(description="The last sixteen.")
-    assumes: str
+    assumes: str = Field(description="When that is so.")
+    doubt: str | None = Field(description="Why it may not be, where the rewards themselves show it.")
 
 
 async def drift(server: Server, name: str) -> Any:
