@@ -38,6 +38,7 @@ from linmed.ope import DecisionLog
 from linmed.ope.evaluate import answers
 from linmed.ope.intervals import OPEWarning, asymptotic, asymptotic_quantile, normal, quantile
 from linmed.ope.reading import Reading
+from linmed.ope.recent import Recent
 from linmed.ope.request import Request
 from linmed.ope.tally import Contrast, Tally
 
@@ -72,7 +73,7 @@ def ours(group: np.ndarray, click: np.ndarray) -> Iterator[tuple[str, Bounds]]:
         )
         contrast = Contrast(request)
         found: dict[str, Bounds] = {}
-        for one, other in answers(request, log, Reading()):
+        for one, other in answers(request, Recent(log, None), Reading()):
             assert len(one.rounds) == DAY
             contrast.add(one, other)
             found.setdefault(f"{interval}, {estimator}", []).append(contrast.bounds)
@@ -83,7 +84,7 @@ def ours(group: np.ndarray, click: np.ndarray) -> Iterator[tuple[str, Bounds]]:
         yield from found.items()
     request = Request(log=log, targets=(1, 0), estimators="ipw", confidence=1 - ALPHA / 2, batch=DAY)
     tallies, apart = [Tally(request), Tally(request)], []
-    for batch in answers(request, log, Reading()):
+    for batch in answers(request, Recent(log, None), Reading()):
         for tally, answer in zip(tallies, batch, strict=True):
             tally.add(answer)
         (low, high), (other_low, other_high) = (next(tally.rows(""))[3:5] for tally in tallies)
