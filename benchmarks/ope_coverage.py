@@ -16,8 +16,8 @@ the first 100 decisions and whenever n has grown by two per cent, and miss a log
   "clicks only": a 1 after 300 s in the mean, a 0 never; with missing=0 the value is that of rewards within
   2,000 s.
 - rare: rewards of 0.1 to 0.3 %, a uniform logging policy.
-- softmax: K = 5 arms with means 0.2 to 0.6; a softmax of their running means (temperature 0.03) with a floor of
-  2 % for each arm, n = 1,500 and 6,000; targets the worst arm, the best one and uniform, each asked for "ipw"
+- softmax: K = 5 arms with means 0.2 to 0.6; a softmax of their running means (temperature 0.03) with a floor
+  of 2 % for each arm, n = 1,500 and 6,000; targets the worst arm, the best one and uniform, asked for "ipw"
   alone. "contexts": four kinds of visitors, drawn at random, each with its own order of the means and its own
   softmax, so that probabilities also vary where nothing is learned.
 
@@ -26,7 +26,8 @@ to count, and the share is shown; a sequence's NaN is a miss. A cell of L interv
 misses than the 99.9 % quantile of Binomial(L, 5 %), which a true 95 % exceeds in one cell of a thousand.
 Betting, mixture and bernstein must not fail anywhere, except where the reading is wrong by design and shown
 to be so (drift=False under drift, missing="skip"). "adaptive" must not fail in the softmax study, nor miss
-significantly more often there than "normal" does (sign test over the logs, 0.1 %). An interval of width zero is a failure wherever it occurs.
+significantly more often there than "normal" does (sign test over the logs, 0.1 %). An interval of width zero
+is a failure wherever it occurs.
 Writes one CSV row per cell; prints the tables, failing cells marked with an asterisk.
 """
 
