@@ -41,7 +41,7 @@ def wrong(n: int = 2000) -> DecisionLog:
     return log(n, probability=np.full(n, 0.25), reward=np.ones(n))
 
 
-@pytest.mark.parametrize("interval", ["betting", "mixture", "bernstein", "asymptotic", "normal", "adaptive"])
+@pytest.mark.parametrize("interval", ["betting", "mixture", "bernstein", "asymptotic", "normal"])
 def test_probabilities_that_cannot_be_true_leave_no_interval_and_are_named_with_the_number(interval):
     said = r"target 'uniform': the mean weight is 2 where it should be 1, and by chance .* are wrong"
     with pytest.warns(OPEWarning, match=said):
@@ -138,7 +138,7 @@ def test_values_that_drift_are_covered_by_default(shape):
 @pytest.mark.parametrize("estimator", ["ipw", "snipw", "dr"])
 @pytest.mark.parametrize("n", [1, 2, 1000])
 def test_what_does_not_vary_gives_no_interval_and_says_what_to_use(interval, estimator, n):
-    silent = log(n, reward=np.zeros(n), probability=np.full(n, 0.5))
+    silent = log(n, reward=np.zeros(n), probability=np.full(n, 0.5), probabilities=np.full((n, 2), 0.5))
     with pytest.warns(OPEWarning, match=f"does not vary, from which interval='{interval}'.*use 'betting'"):
         row = evaluate(silent, "logged", "ipw" if estimator == "dr" else estimator, interval=interval)
     assert math.isnan(row["lower"][0].as_py())

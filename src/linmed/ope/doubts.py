@@ -153,9 +153,10 @@ def of_request(request: Request, reading: Reading, log: DecisionLog) -> Iterator
         )
     if VALID[request.interval] == "independent":
         if learned:
+            weighed = ", or 'adaptive' if it learned slowly" if request.whole and request.logged else ""
             yield (
                 f"{asked} holds for independent decisions, but the logging policy changed along {log.name}: "
-                "use 'adaptive', or 'betting' with a reward_range"
+                f"use 'betting' with a reward_range{weighed}"
             )
         if any(one.estimator.name == "dm" for one in request.estimators):
             yield (

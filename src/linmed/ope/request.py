@@ -179,12 +179,19 @@ class Request:
         self._set("whole", counted and all(target.knows_all_arms(log) for target in self.targets))
         betting = self.whole and self.interval == "betting"
         self._set("logged", holds(log, "probabilities"))
-        shares = fixed_shares(log) if betting and not self.logged else None
+        weighing = self.whole and self.interval == "adaptive"
+        shares = fixed_shares(log) if (betting or weighing) and not self.logged else None
         known = self.smallest_probability is not None or self.logged or shares is not None
         if self.smallest_probability is not None and not self.whole:
             raise BadValue(
                 "smallest_probability",
                 f"smallest_probability is of use only where {log.name} and the targets tell of every arm",
+            )
+        if self.interval == "adaptive" and not (self.whole and (self.logged or shares is not None)):
+            raise BadValue(
+                "interval",
+                f"interval='adaptive' weighs decisions by every arm's probability, and {log.name} (its "
+                "column 'probabilities') or a target tells only the played arm's: use 'betting'",
             )
         self._set("guarded", betting and known)
         self._ask(self._usual() if self.estimators is None else self.estimators)
@@ -280,12 +287,17 @@ class Request:
     def all_arms(self) -> bool:
         """Whether every arm's probability is needed, not only the played one's."""
         modelled = any(asked.source != PLAIN for asked in self.estimators) and self.listing is None
-        return modelled or self.guarded or self.overlap or (self.paired and self.whole)
+        return modelled or self.guarded or self.overlap or self.stabilised or (self.paired and self.whole)
 
     @property
     def overlap(self) -> bool:
         """Whether a limit theorem is to be told what of a target's mass could not be logged."""
         return self.whole and self.logged and self.interval in ("normal", "asymptotic", "bootstrap")
+
+    @property
+    def stabilised(self) -> bool:
+        """Whether decisions are weighed by Σ_a π(a)²/p(a), which needs every arm's probabilities."""
+        return self.interval == "adaptive"
 
     @property
     def ordered(self) -> bool:
@@ -322,9 +334,9 @@ class Request:
         if "mips" in kinds:
             require(log, ["probabilities", "arms"], "mips", "estimators")
             columns["arms"] = None
-        # Every arm's logged probability lets sequences use models, and makes stabilised weights less noisy.
+        # Every arm's logged probability lets sequences use models, and stabilised weights are made of it.
         if "mips" in kinds or (
-            everything and self.logged and (self.guarded or self.overlap or self.interval == "adaptive")
+            everything and self.logged and (self.guarded or self.overlap or self.stabilised)
         ):
             columns["probabilities"] = None
         if self.models and self.listing is None and ARM_COUNTED.isdisjoint(columns):
