@@ -73,8 +73,9 @@ def evaluate(
     `as_target`. `estimators`: the same, of names of `ESTIMATORS` or instances; ipw, snipw and dr unless
     given, dr only where the log and the targets tell of every arm. `interval`: "betting", "mixture",
     "bernstein" (valid at any time), "asymptotic" (at any large time), "adaptive" (logging policy learned;
-    every arm's probability must be known), "normal", "bootstrap" (it did not), "none". `reward_range`: the lowest and highest reward that are
-    possible, which the first three need; [0, 1] unless given, and then a log with other rewards is refused.
+    every arm's probability must be known), "normal", "bootstrap" (it did not), "none". `reward_range`: the
+    lowest and highest reward that are possible, which the first three need; [0, 1] unless given, and then a
+    log with other rewards is refused.
 
     A target must not have been chosen or trained on this very log: no interval accounts for that.
 
