@@ -151,7 +151,11 @@ def run(args: argparse.Namespace) -> int:
             once=args.half_life is not None,
         ),
         warnings=[*found, *unexplained(args.interval, tables.values(), found)],
-        notes=[*map(_diagnosed, diagnoses), *(unread(log) if args.skip_malformed else [])],
+        notes=[
+            *([] if facts["left_out"] is None else [facts["left_out"]]),
+            *map(_diagnosed, diagnoses),
+            *(unread(log) if args.skip_malformed else []),
+        ],
         traces=traces,
         traced=f"The {kind} sequence of each target's IPW estimate, {facts['value']}, confidence "
         f"{args.confidence:.6g}.",

@@ -36,7 +36,7 @@ UNJUDGED = 0.01
 """Share of decisions left out that is worth a word."""
 
 
-def of_weights(weights: Weights, long: float = LONG) -> Iterator[str]:
+def of_weights(weights: Weights, target: Target, long: float = LONG) -> Iterator[str]:
     """Doubts about a target's weights."""
     moments, n = weights.moments, weights.moments.n
     mean, error = weights.mean, moments.standard_error
@@ -46,13 +46,13 @@ def of_weights(weights: Weights, long: float = LONG) -> Iterator[str]:
         yield (
             f"the mean weight is {mean:.4g} where it should be 1, and by chance is so large in at most one "
             f"of {round(1 / weights.REFUTED):,} logs: the logged probabilities or the target's own are "
-            "wrong, and no interval holds"
+            f"wrong{target.exceeding()}, and no interval holds"
         )
     elif n > 1 and abs(gap) > ERRORS * error + SUM_ERROR * max(mean, 1.0):
+        less, more = (f"{target.lacking(-gap)}, ", "") if gap < 0 else ("", target.exceeding())
         yield (
-            f"the mean weight is {mean:.4g} ± {error:.2g} where it should be 1: logged probabilities are "
-            "wrong, the target plays arms that could not be logged, or a few decisions would carry all the "
-            "weight"
+            f"the mean weight is {mean:.4g} ± {error:.2g} where it should be 1: {less}logged probabilities "
+            f"are wrong{more}, or a few decisions would carry all the weight"
         )
     if no_overlap > 0:
         yield f"{no_overlap:.2%} of the target's mass lies on arms that were never logged"
@@ -78,7 +78,7 @@ def of_result(request: Request, asked: Target, tally: Tally, log: DecisionLog) -
         yield f"target {target!r} never agrees with {log.name}: {asked.silence(log)}"
         return
     for weights in tally.weights.values():
-        yield from (f"target {target!r}: {doubt}" for doubt in of_weights(weights))
+        yield from (f"target {target!r}: {doubt}" for doubt in of_weights(weights, asked))
     if tally.refuted or not tally.has_interval:
         return
     fading = max((stable.growth for stable in tally.stable.values()), default=0.0)
