@@ -20,9 +20,9 @@ than the 99.9 % quantile of Binomial(tests, 5 %). All but the z-test and `normal
 
     python benchmarks/ope_ab.py --users 300
 
-So many A/A tests instead of 300 users with 5 to 40 rows each and rates from Beta(1/2, 1/2), put into two groups
-at random, rows in random order, one look. By the same rule `compare` with `unit` must not fail, and row by
-row no wrong test may be without a warning or a refusal.
+So many A/A tests instead of 300 users with 5 to 40 rows each and rates from Beta(1/2, 1/2), put into two
+groups at random, rows in random order, one look. By the same rule `compare` with `unit` must not fail, and
+row by row no wrong test may be without a warning or a refusal.
 """
 
 import argparse

@@ -103,10 +103,10 @@ def compare(
         warn(_several_rows(*suspect))
     try:
         names, expected = found.names, found.shares(shares)
-    except BadValue as error:
+    except BadValue as wrong:
         if suspect is None:
             raise
-        raise BadValue(error.field, f"{error}. But {_several_rows(*suspect)}") from None
+        raise BadValue(wrong.field, f"{wrong}. But {_several_rows(*suspect)}") from None
     base = 0 if baseline is None else names.index(found.named("baseline", baseline))
     judged = DecisionLog(Grouped(whole.source, column, names, expected), whole.name)
     error = 1.0 - confidence
@@ -118,7 +118,8 @@ def compare(
         confidence=1.0 - error / len(names), reward_range=reward_range, missing=missing, mature=mature,
         drift=drift, paired=True, smallest_probability=min(expected),
     )  # fmt: skip
-    if not found.at_random(expected):
+    shuffled = found.at_random(expected)
+    if not shuffled:
         warn(_disorder(request))
     others = [i for i in range(len(names)) if i != base]
     pairs = [(i, base) for i in others] if sequenced else []
@@ -126,6 +127,8 @@ def compare(
     reading = Reading()
     contest = hold(request, judged, reading, pairs, pair_confidence, progress, executor)
     reading.finish(judged, request.possible)
+    if not shuffled:
+        reading.played.again[:] = 0.0  # said already
     for said in (*waiting, *doubts(request, reading, judged, contest.tallies)):
         warn(said)
     rows = [

@@ -9,6 +9,7 @@ from typing import Any
 
 from linmed.log import SUM_ERROR, DecisionLog
 from linmed.ope.intervals import VALID
+from linmed.ope.known import copied
 from linmed.ope.reading import Reading
 from linmed.ope.request import Request
 from linmed.ope.sequences import KINDS
@@ -138,11 +139,23 @@ def of_request(request: Request, reading: Reading, log: DecisionLog) -> Iterator
     """What was asked for that does not hold here."""
     yield from of_waiting(request.missing, reading, log)
     yield from of_log(reading, log)
-    if request.ordered and (times := reading.played.clustered) is not None:
+    if (times := reading.played.clustered) is not None:
+        said = f"in {log.name} an arm follows itself {times:.3g} times as often as by its probabilities"
+        if request.ordered:
+            yield (
+                f"{said}: its rows are not in the order of the decisions. Reward models, running bounds and "
+                "what policies learn from the first rows are wrong: sort the log by time, or ask for 'ipw'"
+            )
+        else:
+            yield (
+                f"{said}: its rows are sorted, which does no harm to this answer but to those that follow "
+                "the log's order (sequences, policies that learn from its first part), or stand in it more "
+                "than once, or one draw decided several rows: then the interval is too narrow"
+            )
+    elif (how := copied(log)) is not None:
         yield (
-            f"the rows of {log.name} are not in the order of the decisions: an arm follows itself "
-            f"{times:.3g} times as often as by its probabilities. Reward models learn in that order and are "
-            "wrong: sort the log by time, or ask for 'ipw'"
+            f"decisions stand in {log.name} more than once: {how}. Each counts as if it were another, and "
+            "intervals are too narrow: keep one row for each, or give their decision_id"
         )
     asked = f"interval={request.interval!r}"
     learned = reading.adaptive if request.adaptive is None else request.adaptive
@@ -181,9 +194,9 @@ def of_log(reading: Reading, log: DecisionLog) -> Iterator[str]:
         )
     if reading.disordered is not None:
         yield (
-            f"row {reading.disordered} of {log.name} was taken before the row above it: reward models, and "
-            "judging up to the first decision without a reward, need the order of the decisions. Sort the "
-            "log by time"
+            f"row {reading.disordered} of {log.name} was taken before the row above it: sequences, reward "
+            "models, what is learned from a log's first part, and judging up to the first decision without a "
+            "reward need the order of the decisions. Sort the log by time"
         )
 
 

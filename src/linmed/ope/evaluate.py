@@ -427,7 +427,9 @@ def workers(executor: Executor) -> int:
 
 def one_estimator(log: DecisionLog, targets: Any, estimator: Any, interval: str, **rest: Any) -> Request:
     """A request for one estimator, whose interval is its own."""
-    request = Request(log=log, targets=targets, estimators=estimator, interval=interval, **rest)
+    request = Request(
+        log=log, targets=targets, estimators=estimator, interval=interval, watchful=True, **rest
+    )
     if len(request.estimators) > 1:
         raise BadValue("estimator", "estimator must be one, 'ipw' or 'dr': `evaluate` takes several")
     (asked,) = request.estimators

@@ -130,6 +130,8 @@ class Request:
     """The part of the log that is judged, where decisions count by their age; None for all of it."""
     paired: bool = False
     """Whether targets are compared with each other, for which all arms' probabilities are wanted."""
+    watchful: bool = False
+    """Whether the answer follows the log's order, so that rows which do not are to be named."""
     catalogue: InitVar[Any] = None
     """Whose items can be listed, where the log does not."""
     samples: int = 200
@@ -221,7 +223,7 @@ class Request:
         reader = Reader(
             columns=self._columns(log), extra=tuple(extra), possible=self.possible, missing=self.missing,
             mature=self.mature, smallest_probability=self.smallest_probability, shares=shares,
-            watchful=bool(self.models), batch=self.batch, every_arm=self.all_arms,
+            watchful=self.watchful or bool(self.models), batch=self.batch, every_arm=self.all_arms,
         ).settled(log)  # fmt: skip
         if self.half_life is not None:
             reader = dataclasses.replace(reader, fading=self._fading(log, judged or log, reader.horizon))
