@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from linmed.ope.arguments import (
+    PICTURES,
     add_complete,
     add_log,
     add_output,
@@ -39,7 +40,6 @@ from linmed.ope.sequences import KINDS
 from linmed.progress import Bar
 from linmed.tables import Table
 
-PICTURES = (".png", ".svg", ".pdf")
 TITLE = "What would other policies have earned?"
 
 
