@@ -458,3 +458,5 @@ def test_units_that_cannot_be_are_refused():
         compare(gaps, "variant", reward="click", unit="user")
     with pytest.raises(TypeError, match="unit must be"):
         compare(test, "variant", reward="click", unit=3)
+    with pytest.raises(BadValue, match="unit must be another column than groups and reward, got 'variant'"):
+        compare(test, "variant", reward="click", unit="variant")

@@ -87,8 +87,8 @@ def compare(
     checks.strictly_between("confidence", confidence, 0.0, 1.0)
     checks.text("groups", groups)
     checks.text("reward", reward)
-    if unit is not None:
-        checks.text("unit", unit)
+    if unit is not None and checks.text("unit", unit) in (groups, reward):
+        raise BadValue("unit", f"unit must be another column than groups and reward, got {unit!r}")
     whole, column, maybe = _visitors(log, groups, reward, unit, timed=mature is not None)
     found = assignment(whole, column)
     units, seen = None, Reading()
