@@ -366,15 +366,16 @@ def users(seed, n=300, most=40, more=0.0):
     }
 
 
-@pytest.mark.parametrize(("interval", "allowed"), [("betting", 4), ("normal", 9)])
-def test_units_with_several_rows_count_once_and_equal_groups_stay_equal(interval, allowed):
-    """60 A/A tests: 5 % wrong, more than 9 in one of 1,000; row by row 24 of them are (and warned of)."""
+@pytest.mark.parametrize("interval", ["betting", "normal"])
+def test_units_with_several_rows_count_once_and_equal_groups_stay_equal(interval):
+    """60 A/A tests of 5 %: more than 9 are wrong in one of 1,000 such runs. Row by row 15 and 19 are wrong, and 29
+    are refused for the groups' sizes."""
     wrong = 0
     for seed in range(60):
         found = compare(users(seed), "variant", reward="click", unit="user", interval=interval).to_pylist()
         wrong += not found[-1]["lower"] <= 0.0 <= found[-1]["upper"]
         assert [row["n"] for row in found] == [300] * 3
-    assert wrong <= allowed
+    assert wrong <= 9
     assert {row["valid"] for row in found} == {"one look" if interval == "betting" else "independent"}
 
 
