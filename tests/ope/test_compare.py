@@ -368,8 +368,8 @@ def users(seed, n=300, most=40, more=0.0):
 
 @pytest.mark.parametrize("interval", ["betting", "normal"])
 def test_units_with_several_rows_count_once_and_equal_groups_stay_equal(interval):
-    """60 A/A tests of 5 %: more than 9 are wrong in one of 1,000 such runs. Row by row 15 and 19 are wrong, and 29
-    are refused for the groups' sizes."""
+    """60 A/A tests at 5 %: more than 9 are wrong in one of 1,000 such runs. Row by row 15 and 19 are wrong,
+    and 29 are refused for the groups' sizes."""
     wrong = 0
     for seed in range(60):
         found = compare(users(seed), "variant", reward="click", unit="user", interval=interval).to_pylist()

@@ -206,7 +206,7 @@ def _disorder(request: Request) -> str:
         )
     return (
         f"{seen}: rows that are only sorted do no harm, but if groups came at different times, or visitors "
-        "have several rows, no interval holds"
+        "have several rows and no unit is given, no interval holds"
     )
 
 
