@@ -17,6 +17,12 @@ The rule, fixed before the first run: at n = 300,000 the median over tests of wi
 to be at most 2 for `betting` (ipw, the default) and at most 1.6 for `asymptotic`. Of A/A tests (all groups
 alike) a method decides wrongly if on some day its interval is without zero; it *fails* with more wrong tests
 than the 99.9 % quantile of Binomial(tests, 5 %). All but the z-test and `normal` must not fail.
+
+    python benchmarks/ope_ab.py --users 300
+
+So many A/A tests instead of 300 users with 5 to 40 rows each and rates from Beta(1/2, 1/2), put into two
+groups at random, rows in random order, one look. By the same rule `compare` with `unit` must not fail, and
+row by row no wrong test may be without a warning or a refusal.
 """
 
 import argparse
@@ -34,10 +40,11 @@ from scipy.optimize import brentq
 from scipy.special import betaln
 from scipy.stats import binom
 
-from linmed.ope import DecisionLog
+from linmed.ope import DecisionLog, compare
 from linmed.ope.evaluate import answers
 from linmed.ope.intervals import OPEWarning, asymptotic, asymptotic_quantile, normal, quantile
 from linmed.ope.reading import Reading
+from linmed.ope.recent import Recent
 from linmed.ope.request import Request
 from linmed.ope.tally import Contrast, Tally
 
@@ -72,7 +79,7 @@ def ours(group: np.ndarray, click: np.ndarray) -> Iterator[tuple[str, Bounds]]:
         )
         contrast = Contrast(request)
         found: dict[str, Bounds] = {}
-        for one, other in answers(request, log, Reading()):
+        for one, other in answers(request, Recent(log, None), Reading()):
             assert len(one.rounds) == DAY
             contrast.add(one, other)
             found.setdefault(f"{interval}, {estimator}", []).append(contrast.bounds)
@@ -83,7 +90,7 @@ def ours(group: np.ndarray, click: np.ndarray) -> Iterator[tuple[str, Bounds]]:
         yield from found.items()
     request = Request(log=log, targets=(1, 0), estimators="ipw", confidence=1 - ALPHA / 2, batch=DAY)
     tallies, apart = [Tally(request), Tally(request)], []
-    for batch in answers(request, log, Reading()):
+    for batch in answers(request, Recent(log, None), Reading()):
         for tally, answer in zip(tallies, batch, strict=True):
             tally.add(answer)
         (low, high), (other_low, other_high) = (next(tally.rows(""))[3:5] for tally in tallies)
@@ -243,14 +250,52 @@ def width(bounds: Bounds) -> float:
     return bounds[-1][1] - bounds[-1][0]
 
 
+def of_users(seed: int) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng([seed, 17])
+    group, size = rng.integers(2, size=300), rng.integers(5, 41, size=300)
+    rate = rng.beta(0.5, 0.5, size=300)
+    user = rng.permutation(np.repeat(np.arange(300), size))
+    clicks = (rng.random(user.size) < rate[user]).astype(float)
+    return {"variant": np.array(["a", "b"])[group[user]], "click": clicks, "user": user}
+
+
+def users(tests: int) -> str:
+    """Wrong A/A tests of users with several rows, and of those how many come without a word."""
+    lines = ["| interval | unit | wrong | refused | wrong without a warning |", "|---|---|---|---|---|"]
+    allowed = binom.ppf(0.999, tests, ALPHA)
+    for interval in ("betting", "asymptotic", "normal"):
+        for unit in (None, "user"):
+            wrong = refused = silent = 0
+            for seed in range(tests):
+                with warnings.catch_warnings(record=True) as said:
+                    warnings.simplefilter("always", OPEWarning)
+                    try:
+                        found = compare(
+                            of_users(seed), "variant", reward="click", unit=unit, interval=interval
+                        )
+                    except ValueError:
+                        refused += 1
+                        continue
+                row = found.to_pylist()[-1]
+                missed = not row["lower"] <= 0.0 <= row["upper"]
+                wrong, silent = wrong + missed, silent + (missed and not said)
+            mark = "*" if wrong > allowed else ""
+            lines.append(f"| {interval} | {unit or 'none'} | {wrong}{mark} | {refused} | {silent} |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     plain = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=plain)
     parser.add_argument("--tests", type=int, default=60, help="with a difference")
     parser.add_argument("--same", type=int, default=500, help="without one")
+    parser.add_argument("--users", type=int, help="instead, so many A/A tests of users with several rows")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path("results/ope-ab"))
     args = parser.parse_args()
+    if args.users is not None:
+        print(users(args.users))
+        return
     args.out.mkdir(parents=True, exist_ok=True)
     with ProcessPoolExecutor(args.processes) as pool:
         different = run(pool, args.out / "different.jsonl", args.tests, MORE)

@@ -16,12 +16,18 @@ the first 100 decisions and whenever n has grown by two per cent, and miss a log
   "clicks only": a 1 after 300 s in the mean, a 0 never; with missing=0 the value is that of rewards within
   2,000 s.
 - rare: rewards of 0.1 to 0.3 %, a uniform logging policy.
+- softmax: K = 5 arms with means 0.2 to 0.6; a softmax of their running means (temperature 0.03) with a floor
+  of 2 % for each arm, n = 1,500 and 6,000; targets the worst arm, the best one and uniform, asked for "ipw"
+  alone. "contexts": four kinds of visitors, drawn at random, each with its own order of the means and its own
+  softmax, so that probabilities also vary where nothing is learned.
 
 The rule, fixed before the first run. Where a limit theorem refuses (NaN with a warning) there is no interval
 to count, and the share is shown; a sequence's NaN is a miss. A cell of L intervals *fails* if it has more
 misses than the 99.9 % quantile of Binomial(L, 5 %), which a true 95 % exceeds in one cell of a thousand.
 Betting, mixture and bernstein must not fail anywhere, except where the reading is wrong by design and shown
-to be so (drift=False under drift, missing="skip"). An interval of width zero is a failure wherever it occurs.
+to be so (drift=False under drift, missing="skip"). "adaptive" must not fail in the softmax study, nor miss
+significantly more often there than "normal" does (sign test over the logs, 0.1 %). An interval of width zero
+is a failure wherever it occurs.
 Writes one CSV row per cell; prints the tables, failing cells marked with an asterisk.
 """
 
@@ -45,6 +51,7 @@ from linmed.ope import DecisionLog, evaluate
 from linmed.ope.evaluate import answers
 from linmed.ope.intervals import OPEWarning, asymptotic_quantile
 from linmed.ope.reading import Reading
+from linmed.ope.recent import Recent
 from linmed.ope.request import Request
 from linmed.ope.sequences import BettingLower, log_mixture, lower_sequence
 from linmed.policies.base import Policy
@@ -145,7 +152,7 @@ def at_every_look(
         log = DecisionLog.from_table(known(table, columns))
         asked = {name: target for name, (target, _) in targets.items()}
         request = Request(log=log, targets=asked, estimators=ASKED[interval, columns], interval=interval)
-        (batch,) = answers(request, log, Reading())
+        (batch,) = answers(request, Recent(log, None), Reading())
         for estimator in request.estimators:
             form = estimator.form
             for target, answer in zip(request.targets, batch, strict=True):
@@ -238,13 +245,52 @@ def rare(case: tuple[str, str], log: Played, r: int, number: int, bootstrap: boo
     yield from at_sizes(case, table, targets_of(means), np.ones(LAST), kinds, seed=number)
 
 
+SOFTMAX = (1_500, 6_000)
+
+
+def softmax(case: tuple[str, str], log: Played, r: int, number: int, bootstrap: bool) -> Iterator[Found]:
+    rng = np.random.default_rng([number, 11])
+    arms, kinds, floor, n = 5, 4 if case[1] == "contexts" else 1, 0.02, SOFTMAX[-1]
+    means = np.stack([np.roll(np.linspace(0.2, 0.6, arms), kind) for kind in range(kinds)])
+    sums, counts = np.zeros((kinds, arms)), np.zeros((kinds, arms))
+    kind, draws = rng.integers(kinds, size=n), rng.random((n, 2))
+    arm, reward, chances = np.empty(n, np.int64), np.empty(n), np.empty((n, arms))
+    for t in range(n):
+        own = (sums[kind[t]] + 0.5) / (counts[kind[t]] + 1.0)
+        law = np.exp((own - own.max()) / 0.03)
+        law = floor + (1.0 - arms * floor) * law / law.sum()
+        arm[t] = min(np.searchsorted(np.cumsum(law), draws[t, 0], side="right"), arms - 1)
+        reward[t], chances[t] = draws[t, 1] < means[kind[t], arm[t]], law
+        sums[kind[t], arm[t]] += reward[t]
+        counts[kind[t], arm[t]] += 1.0
+    table = {
+        "arm": arm, "arm_count": np.full(n, arms), "probability": chances[np.arange(n), arm],
+        "probabilities": chances, "reward": reward,
+    }  # fmt: skip
+    values = means.mean(axis=0)
+    targets: dict[str, tuple[Any, float]] = {
+        "worst": (0, values[0]), "best": (arms - 1, values[-1]), "uniform": ("uniform", values.mean())
+    }  # fmt: skip
+    for size in SOFTMAX:
+        part = DecisionLog.from_table({name: column[:size] for name, column in table.items()})
+        for interval in ("normal", "adaptive", "betting"):
+            asked = {name: target for name, (target, _) in targets.items()}
+            for row in evaluate(part, asked, "ipw", interval=interval).to_pylist():
+                cell = Cell(*case, row["target"], interval, "ipw", str(size))
+                truth = targets[row["target"]][1]
+                yield judge(cell, row["lower"], row["upper"], truth, interval in SEQUENCES)
+
+
 Study = Callable[[tuple[str, str], Played, int, int, bool], Iterator[Found]]
 STUDIES: dict[str, tuple[Study, tuple[str, ...]]] = {
     "learning": (learning, tuple(POLICIES)),
     "drift": (drifting, tuple(DRIFTS)),
     "delay": (delayed, DELAYS),
     "rare": (rare, ("uniform logs",)),
+    "softmax": (softmax, ("softmax", "contexts")),
 }
+ALONE = ("rare", "softmax")
+"""Studies that make their logs themselves."""
 
 
 def block(study: str, case: str, start: int, count: int, bootstrap: int, seed: int) -> list[Found]:
@@ -253,8 +299,8 @@ def block(study: str, case: str, start: int, count: int, bootstrap: int, seed: i
     run, cases = STUDIES[study]
     rng = np.random.default_rng([seed, list(STUDIES).index(study), cases.index(case), start])
     factor = DRIFTS.get(case, np.full(LAST, 0.25 if study == "delay" else 1.0))
-    policy = POLICIES.get(case, POLICIES["LinMED-90"]) if study != "rare" else None
-    log = play(policy, count if study != "rare" else 1, factor, rng)
+    policy = POLICIES.get(case, POLICIES["LinMED-90"]) if study not in ALONE else None
+    log = play(policy, count if study not in ALONE else 0, factor, rng)
     numbers = range(start, start + count)
     return [one for r, i in enumerate(numbers) for one in run((study, case), log, r, i, i < bootstrap)]
 
@@ -333,13 +379,14 @@ def markdown(cells: dict[Cell, list[tuple[bool | None, float]]]) -> str:
             if (cell.study, cell.target) == (study, target)
         }
         cases = [case for case in STUDIES[study][1] if any(cell.case == case for cell in own)]
-        text += [f"Study {study}, target {target}: coverage; median width at n = {LAST:,}", ""]
+        counts = sorted({int(cell.n) for cell in own if cell.n.isdecimal()})
+        text += [f"Study {study}, target {target}: coverage; median width at n = {counts[-1]:,}", ""]
         text += [f"| interval | terms | {' | '.join(cases)} |", "|---|---|" + "---|" * len(cases)]
         for kind in dict.fromkeys((cell.interval, cell.terms) for cell in sorted(own)):
             row = []
             for case in cases:
-                sizes = [own.get(Cell(study, case, target, *kind, n)) for n in (*map(str, SIZES), "every n")]
-                width = sizes[2][3] if sizes[2] is not None else math.nan
+                sizes = [own.get(Cell(study, case, target, *kind, n)) for n in (*map(str, counts), "every n")]
+                width = sizes[-2][3] if sizes[-2] is not None else math.nan
                 row.append(" / ".join(map(cell_text, filter(None, sizes))) + f"; {width:.3f}")
             text.append(f"| {' | '.join((*kind, *row))} |")
         text.append("")

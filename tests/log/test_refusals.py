@@ -244,6 +244,32 @@ def test_a_table_with_columns_of_different_length_is_refused():
         DecisionLog.from_table({"arm": [0, 1], "probability": [0.5, 0.5], "reward": [1.0]})
 
 
+def test_messages_show_the_beginning_and_the_end_of_what_is_long():
+    rows = {"arm": [0, 1], "probability": [0.5, 0.5], "reward": [1.0, 0.0]}
+    wide = {f"c{i}": [1.0, 2.0] for i in range(320)}
+    for made, columns, words in (
+        (rows | {"features": [list(range(320)), ["x"] * 320]}, {}, "column 'features' cannot be read"),
+        (rows | {"reward": [list(range(320))] * 2}, {}, r"it has \[0, 1, 2.* … .*318, 319\] \(320 entries\)"),
+        (rows, {"probability": np.full(320, 0.5)}, r"got array\(\[0.5.* … .*\(320 entries\)$"),
+        ({"arm": [0, 1], **wide}, {}, "no probability, reward .*'c18' and 301 more"),
+        (rows, {"features": "f"}, "has the columns 'arm', 'probability', 'reward'$"),
+    ):
+        with pytest.raises(ValueError, match=words) as e:
+            DecisionLog.from_table(made, columns)
+        assert len(str(e.value)) < 350
+
+
+def test_a_log_is_printed_with_its_size_and_columns(tmp_path):
+    log = DecisionLog.from_table({"arm": [0, 1], "probability": [0.5, 0.5], "reward": [1.0, 0.0]})
+    assert str(log) == repr(log) == "DecisionLog 'table': 2 decisions, with arm, probability, reward"
+    assert str(log[1:]) == "DecisionLog 'table[1:]': 1 decision, with arm, probability, reward"
+    (tmp_path / "log.csv").write_text("arm,probability,reward\n0,0.5,1\n")
+    text = DecisionLog.from_csv(tmp_path / "log.csv")
+    assert "decisions that were not counted yet, with arm" in str(text)
+    assert len(text) == 1
+    assert "1 decision, with arm" in str(text)
+
+
 def test_a_log_with_other_columns_is_not_continued(tmp_path):
     table = {"arm": [0, 1], "probability": [0.5, 0.5], "reward": [1.0, 0.0]}
     DecisionLog.from_table(table).save(tmp_path / "saved")

@@ -175,6 +175,41 @@ def test_compare_takes_a_plain_table(shop, capsys, monkeypatch, file):
         assert "6,000, grouped by variant" in text
 
 
+def test_compare_by_unit(capsys, tmp_path):
+    rng = np.random.default_rng(3)
+    user = rng.integers(200, size=3_000)
+    click = (rng.random(3_000) < rng.beta(0.5, 0.5, 200)[user]).astype(int)
+    table = pa.table({"user": user, "variant": np.array(["a", "b"])[user % 2], "click": click})
+    pq.write_table(table, tmp_path / "visits.parquet")
+    lines = [
+        f"{u},{v},{c}" for u, v, c in zip(*(column.to_pylist() for column in table.columns), strict=True)
+    ]
+    (tmp_path / "visits.csv").write_text("\n".join(["user,variant,click", *lines]) + "\n")
+    expected = compare(table, "variant", reward="click", unit="user").to_pylist()
+    for file in ("visits.csv", "visits.parquet"):
+        words = ["compare", str(tmp_path / file), "--groups", "variant", "--columns", "reward=click"]
+        assert main([*words, "--unit", "user", "--json", "--html", str(tmp_path / "page.html")]) == 0
+        told = json.loads(capsys.readouterr().out)
+        assert [row["lower"] for row in told["groups"]] == [row["lower"] for row in expected[:2]]
+        assert (told["decisions"], told["rows"], told["warnings"]) == (200, 3_000, [])
+        assert main([*words, "--unit", "user"]) == 0
+        assert "200 by user, in 3,000 rows, grouped by variant" in capsys.readouterr().out
+        assert main(words) == 0
+        assert "Give unit='user'" in " ".join(capsys.readouterr().out.split())
+    assert "at this one look, if it was not chosen by looking" in (tmp_path / "page.html").read_text()
+    assert main([*words, "--unit", "person"]) == 2
+    assert "counting by unit needs the column 'person'" in capsys.readouterr().err
+
+
+def test_choose_draws_its_candidates(shop, capsys, tmp_path):
+    words = ["choose", str(shop / "log"), *CANDIDATES, "--train", "300", "--plot"]
+    assert main([*words, str(tmp_path / "choice.svg")]) == 0
+    drawn = (tmp_path / "choice.svg").read_text()
+    assert all(f">{name}<" in drawn or f"<!-- {name} -->" in drawn for name in ("uniform", "arm 1", "new"))
+    assert main([*words, str(tmp_path / "choice.doc")]) == 2
+    assert "a plot's name ends in .png, .svg or .pdf" in capsys.readouterr().err
+
+
 def test_compare_takes_a_log_too_and_writes_a_page(shop, capsys, tmp_path):
     words = [
         str(shop / "log"),

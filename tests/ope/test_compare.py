@@ -351,3 +351,113 @@ def test_groups_that_are_none_are_named(small):
         compare(small.log, "arm", reward="revenue")
     with pytest.raises(BadValue, match="stand in table once"):
         compare({"g": [0, 1] * 150, "reward": click, "decision_id": ["x"] * 300}, "g")
+
+
+def users(seed, n=300, most=40, more=0.0):
+    """Rows of users who were put into groups, each with its own rate, in an order that tells nothing."""
+    rng = np.random.default_rng(seed)
+    group, size = rng.integers(2, size=n), rng.integers(5, most + 1, size=n)
+    rate = np.clip(rng.beta(0.5, 0.5, size=n) + more * group, 0.0, 1.0)
+    user = rng.permutation(np.repeat(np.arange(n), size))
+    return {
+        "variant": np.array(["a", "b"])[group[user]],
+        "click": (rng.random(user.size) < rate[user]).astype(float),
+        "user": np.char.add("u", user.astype(str)),
+    }
+
+
+@pytest.mark.parametrize("interval", ["betting", "normal"])
+def test_units_with_several_rows_count_once_and_equal_groups_stay_equal(interval):
+    """60 A/A tests at 5 %: more than 9 are wrong in one of 1,000 such runs. Row by row 15 and 19 are wrong,
+    and 29 are refused for the groups' sizes."""
+    wrong = 0
+    for seed in range(60):
+        found = compare(users(seed), "variant", reward="click", unit="user", interval=interval).to_pylist()
+        wrong += not found[-1]["lower"] <= 0.0 <= found[-1]["upper"]
+        assert [row["n"] for row in found] == [300] * 3
+    assert wrong <= 9
+    assert {row["valid"] for row in found} == {"one look" if interval == "betting" else "independent"}
+
+
+def test_a_unit_counts_once_with_its_mean(tmp_path):
+    rows_of = users(1, more=0.3)
+    asked = {"groups": "variant", "reward": "click", "unit": "user"}
+    found = rows(compare(rows_of, **asked))
+    mean = {}
+    for group in "ab":
+        own = rows_of["variant"] == group
+        each = [rows_of["click"][rows_of["user"] == user].mean() for user in np.unique(rows_of["user"][own])]
+        mean[group] = np.mean(each)
+        assert found[group]["estimate"] == pytest.approx(mean[group], abs=1e-12)
+        assert found[group]["effective_n"] == pytest.approx(len(each))
+    assert found["b − a"]["estimate"] == pytest.approx(mean["b"] - mean["a"], abs=1e-12)
+    pq.write_table(pa.table(rows_of), tmp_path / "visits.parquet")
+    assert compare(tmp_path / "visits.parquet", **asked).to_pylist() == compare(rows_of, **asked).to_pylist()
+    once = table(500) | {"user": np.arange(500)}
+    alike = compare(once, **asked).to_pylist()
+    assert alike == compare({k: once[k] for k in ("variant", "click")}, "variant", reward="click").to_pylist()
+    assert alike[0]["valid"] == "any time"  # a unit's only row does not change
+
+
+def test_rewards_that_units_still_wait_for():
+    late = users(2)
+    late["click"] = [None if i % 7 == 3 else one for i, one in enumerate(late["click"])]
+    asked = {"groups": "variant", "reward": "click", "unit": "user"}
+    with pytest.warns(OPEWarning, match="have no reward, which is harmless only if lateness"):
+        found = compare(late, missing="skip", **asked).to_pylist()
+    told = [i for i, one in enumerate(late["click"]) if one is not None]
+    kept = {name: [column[i] for i in told] for name, column in late.items()}
+    assert found == compare(kept, **asked).to_pylist()
+    with pytest.warns(OPEWarning, match="the first is row 3 of table, and the log is judged up to it"):
+        assert compare(late, **asked)["n"][0].as_py() == 3
+
+
+@pytest.mark.filterwarnings("ignore::linmed.ope.OPEWarning")
+def test_a_column_by_which_rows_were_put_into_groups_is_named():
+    said = r"the column 'user' has 300 values in [\d,]+ rows, and rows of one .*too narrow. Give unit='user'"
+    test = users(6)
+    n = len(test["user"])
+    rng = np.random.default_rng(0)
+    test |= {"country": rng.integers(50, size=n), "page": test["variant"], "score": rng.random(n)}
+    with pytest.warns(OPEWarning, match=said):
+        compare(test | {"odd": [{1: 2}] * n}, "variant", reward="click")
+    coded = pa.array(test.pop("user")).dictionary_encode()
+    with pytest.warns(OPEWarning, match="Give unit='number'"):
+        compare(test | {"number": coded}, "variant", reward="click")
+    uneven = users(4)  # rows 45 : 55, users 50 : 50
+    with (
+        pytest.warns(OPEWarning, match=said),
+        pytest.raises(
+            BadValue, match=r"shares must be .* missing. But the column 'user' .* Give unit='user'"
+        ),
+    ):
+        compare(uneven, "variant", reward="click")
+    compare(uneven, "variant", reward="click", unit="user")
+
+
+def test_columns_that_name_no_units_are_not_taken_for_them():
+    """Visitors drawn row by row: their countries, what they were shown, and ids of which some come twice."""
+    for seed in range(20):
+        rng = np.random.default_rng([seed, 5])
+        test = table(3_000, seed=seed)
+        shown = np.char.add(test["variant"], rng.integers(3, size=3_000).astype(str))
+        ids = {"country": rng.integers(200, size=3_000), "id": rng.integers(2_000, size=3_000)}
+        compare(test | ids | {"shown": shown}, "variant", reward="click")
+
+
+def test_units_that_cannot_be_are_refused():
+    test = users(5)
+    with pytest.raises(BadValue, match=r"unit must be one of the columns variant, click, user, got 'person'"):
+        compare(test, "variant", reward="click", unit="person")
+    moved = test | {"variant": np.where(np.arange(len(test["user"])) == 700, "a", "b")}
+    message = r"stay there: 'u\d+' is in one group in row \d+ and in another in row \d+"
+    with pytest.raises(BadValue, match=message) as e:
+        compare(moved, "variant", reward="click", unit="user")
+    assert e.value.field == "unit"
+    gaps = test | {"user": [None, *test["user"][1:]]}
+    with pytest.raises(BadValue, match="unit must be given in every row: row 0 has none"):
+        compare(gaps, "variant", reward="click", unit="user")
+    with pytest.raises(TypeError, match="unit must be"):
+        compare(test, "variant", reward="click", unit=3)
+    with pytest.raises(BadValue, match="unit must be another column than groups and reward, got 'variant'"):
+        compare(test, "variant", reward="click", unit="variant")

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from linmed.ope import DecisionLog, calibration, diagnose, plot_sequences, sequence
 from linmed.ope.intervals import Bootstrap
@@ -71,6 +72,16 @@ def test_the_plot_is_written(small, tmp_path):
     assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
     with pytest.raises(ValueError, match="nothing to draw"):
         plot_sequences({}, tmp_path / "none.png")
+
+
+def test_bands_that_overlap_keep_their_edges(small):
+    traces = {name: sequence(small.log, name) for name in ("uniform", "arm:0", "arm:1")}
+    ax = plot_sequences(traces, ax=Figure().subplots())
+    colours = [line.get_color() for line in ax.get_lines()]
+    assert sorted(map(colours.count, set(colours))) == [3, 3, 3]  # an estimate and two edges each
+    assert max(band.get_alpha() for band in ax.collections) < 0.1
+    alone = plot_sequences({"uniform": traces["uniform"]}, ax=Figure().subplots())
+    assert alone.collections[0].get_alpha() > 0.1
 
 
 def test_no_seed_of_a_users_draws_the_numbers_of_the_bootstrap():

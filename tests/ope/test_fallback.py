@@ -141,7 +141,7 @@ def test_leaving_fallbacks_out_is_seen_by_the_weights():
     assert np.isnan(table["lower"][0].as_py())
 
 
-@pytest.mark.parametrize("interval", ["betting", "mixture", "asymptotic", "adaptive", "normal", "bootstrap"])
+@pytest.mark.parametrize("interval", ["betting", "mixture", "asymptotic", "normal", "bootstrap"])
 def test_every_interval_knows_them(interval):
     """One log of 20,000 decisions with known truth: at confidence 0.999 each misses one log of a thousand."""
     log = routed(20_000, seed=2, keep=0.5)

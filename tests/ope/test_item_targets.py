@@ -1,7 +1,7 @@
 """Targets that are items by their ids: one, a few, or whatever somebody says of each."""
 
 import json
-import warnings
+import re
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from linmed.checks import BadType, BadValue
 from linmed.cli import main
 from linmed.features import Catalogue
 from linmed.log import LogWriter
-from linmed.ope import DecisionLog, OPEWarning, diagnose, difference, evaluate
+from linmed.ope import DecisionLog, OPEWarning, diagnose, difference, evaluate, sequence
 from linmed.ope.naming import as_target, as_targets
 from tests.ope.catalogues import columns, routed
 
@@ -111,15 +111,37 @@ def test_items_that_were_never_played_are_a_doubt():
     assert any("never played" in said for said in diagnose(log, {"item-1": 0.7, "item-9": 0.3}).warnings)
 
 
-def test_an_id_at_two_places_is_a_doubt():
+def test_an_id_at_two_places_of_a_decision_is_named_where_weights_show_it():
     rows = columns(3_000, 5)
     rows["arm_id"] = ["item-1" if name == "item-2" else name for name in rows["arm_id"]]
-    with pytest.warns(OPEWarning, match=r"item 'item-1' has several places \(1, 2\)"):
+    said = (
+        r"mean weight is (1\.9|2)\S* where .* one id stands at several places .*\('item-1' at 1, 2\), and no"
+    )
+    with pytest.warns(OPEWarning, match=said):
         evaluate(DecisionLog.from_table(rows), "item:item-1", "ipw")
     twice = named(arm_id=np.array(["blue", "green", "green"])[np.asarray(named().table()["arm"])])
-    with pytest.warns(OPEWarning, match="several places"):
-        table = evaluate(twice, "item:green")
-    assert table["estimator"].to_pylist() == ["ipw", "snipw"]  # nobody knows which of its arms is the item
+    with pytest.warns(OPEWarning, match=r"one id stands at several places of a decision \('green' at 1, 2\)"):
+        evaluate(twice, "item:green")
+
+
+def test_an_item_that_was_not_always_on_offer_is_said_to_be_so():
+    """On offer in 60 % of the decisions, at either of two places: no probability is wrong."""
+    rng = np.random.default_rng(8)
+    n = 3_000
+    offered, place, arm = rng.random(n) < 0.6, rng.integers(2, size=n), rng.integers(2, size=n)
+    rows = {
+        "arm": arm, "arm_id": np.where(offered & (arm == place), "sale", "else"), "arm_count": np.full(n, 2),
+        "probability": np.full(n, 0.5), "reward": (rng.random(n) < 0.5).astype(float),
+    }  # fmt: skip
+    with pytest.warns(OPEWarning) as caught:
+        table = evaluate(DecisionLog.from_table(rows), "item:sale")
+    (said,) = (str(one.message) for one in caught)
+    assert re.search(
+        r"the item was not on offer in about (3[6-9]|4[0-4])% of the decisions \(ipw counts", said
+    )
+    ipw, snipw, _ = table.to_pylist()
+    assert (ipw["estimate"], snipw["estimate"]) == pytest.approx((0.3, 0.5), abs=0.03)
+    assert ipw["lower"] < 0.3 < 0.7 < ipw["upper"]  # whatever the others would have earned
 
 
 def test_an_id_that_is_missing_is_named():
@@ -128,26 +150,59 @@ def test_an_id_that_is_missing_is_named():
         evaluate(named(arm_id=names), "item:blue", "ipw")
 
 
-def test_arms_whose_ids_change_are_told_apart_by_id_alone():
+def shuffled(n=3_000, seed=6, **more):
     """The same three items, in an order that changes: an arm's number says nothing."""
-    rng = np.random.default_rng(6)
-    order = rng.permuted(np.tile(np.arange(3), (3_000, 1)), axis=1)
-    place = rng.integers(3, size=3_000)
-    item = order[np.arange(3_000), place]
-    log = DecisionLog.from_table(
-        {
-            "arm": place,
-            "arm_id": np.array(["blue", "green", "red"])[item],
-            "arm_count": np.full(3_000, 3),
-            "probability": np.full(3_000, 1 / 3),
-            "reward": (item == 1).astype(float),
-        }
+    rng = np.random.default_rng(seed)
+    order = rng.permuted(np.tile(np.arange(3), (n, 1)), axis=1)
+    place = rng.integers(3, size=n)
+    item = order[np.arange(n), place]
+    rows = {
+        "arm": place,
+        "arm_id": np.array(["blue", "green", "red"])[item],
+        "arm_count": np.full(n, 3),
+        "probability": np.full(n, 1 / 3),
+        "reward": (rng.random(n) < np.array([0.3, 0.9, 0.3])[item]).astype(float),
+    }
+    return DecisionLog.from_table(rows | more)
+
+
+def test_arms_whose_ids_change_have_reward_models_by_id():
+    log, law = shuffled(), {"green": 0.8, "blue": 0.2}
+    table = evaluate(log, {"green": "item:green", "both": law, "all": "uniform"}).to_pylist()
+    assert [row["estimator"] for row in table] == ["ipw", "snipw", "dr"] * 3
+    ids, reward = log.table()["arm_id"].to_pylist(), log.table()["reward"].to_numpy()
+    for target, rows in (({"green": 1.0}, table[:3]), (law, table[3:6])):
+        sums, counts, total = dict.fromkeys(target, 0.0), dict.fromkeys(target, 0), 0.0
+        for item, r in zip(ids, reward, strict=True):  # dr, written out: q̂ an item's mean so far, shrunk
+            q = {one: sums[one] / (counts[one] + 1) for one in target}
+            total += sum(chance * q[one] for one, chance in target.items())
+            if item in target:
+                total += 3 * target[item] * (r - q[item])
+                sums[item], counts[item] = sums[item] + r, counts[item] + 1
+        assert rows[2]["estimate"] == pytest.approx(total / 3_000, abs=1e-12)
+    widths = {}
+    for estimator in ("ipw", "dr"):
+        row = evaluate(log, "item:green", estimator, "normal").to_pylist()[0]
+        assert row["lower"] < 0.9 < row["upper"]
+        widths[estimator] = row["upper"] - row["lower"]
+    assert widths["dr"] < 0.6 * widths["ipw"]
+    late = evaluate(log, "item:green", "dr", since=-1_000, regressor="logistic").to_pylist()[0]
+    assert late["estimate"] == pytest.approx(0.9, abs=0.06)
+    assert evaluate(log, "item:green", "dm")["estimate"][0].as_py() == pytest.approx(0.9, abs=0.03)
+
+
+def test_what_a_log_of_changing_ids_cannot_have_is_refused_or_said(tmp_path, capsys):
+    full = shuffled(probabilities=[[1 / 3] * 3] * 3_000, arms=[[[0.0], [1.0], [2.0]]] * 3_000)
+    with pytest.raises(BadValue, match="mips needs the probability of every arm, which target 'item:green'"):
+        evaluate(full, "item:green", "mips")
+    with pytest.raises(BadValue, match=r"every arm's probability.*use estimator='ipw'") as e:
+        sequence(full, "item:green", "dr")
+    assert e.value.field == "estimator"
+    shuffled(400, pi=np.full(400, 1 / 3)).save(tmp_path / "log")
+    assert main(["ope", str(tmp_path / "log"), "--target", "column:pi", "--no-progress"]) == 0
+    assert "note: dr is left out: target 'column:pi' does not tell" in " ".join(
+        capsys.readouterr().out.split()
     )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", OPEWarning)
-        table = evaluate(log, "item:green")
-    assert table["estimator"].to_pylist() == ["ipw", "snipw"]
-    assert table["estimate"][1].as_py() == 1.0
 
 
 # Whoever can be asked

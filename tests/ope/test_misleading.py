@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from linmed.checks import BadValue
-from linmed.ope import DecisionLog, OPEWarning, Replay, diagnose, difference, evaluate, sequence
+from linmed.ope import DecisionLog, OPEWarning, Replay, choose, diagnose, difference, evaluate, sequence
 from linmed.ope.intervals import asymptotic_quantile
 from linmed.ope.sums import Weights
 from linmed.policies import Uniform
@@ -41,7 +41,7 @@ def wrong(n: int = 2000) -> DecisionLog:
     return log(n, probability=np.full(n, 0.25), reward=np.ones(n))
 
 
-@pytest.mark.parametrize("interval", ["betting", "mixture", "bernstein", "asymptotic", "normal", "adaptive"])
+@pytest.mark.parametrize("interval", ["betting", "mixture", "bernstein", "asymptotic", "normal"])
 def test_probabilities_that_cannot_be_true_leave_no_interval_and_are_named_with_the_number(interval):
     said = r"target 'uniform': the mean weight is 2 where it should be 1, and by chance .* are wrong"
     with pytest.warns(OPEWarning, match=said):
@@ -138,7 +138,7 @@ def test_values_that_drift_are_covered_by_default(shape):
 @pytest.mark.parametrize("estimator", ["ipw", "snipw", "dr"])
 @pytest.mark.parametrize("n", [1, 2, 1000])
 def test_what_does_not_vary_gives_no_interval_and_says_what_to_use(interval, estimator, n):
-    silent = log(n, reward=np.zeros(n), probability=np.full(n, 0.5))
+    silent = log(n, reward=np.zeros(n), probability=np.full(n, 0.5), probabilities=np.full((n, 2), 0.5))
     with pytest.warns(OPEWarning, match=f"does not vary, from which interval='{interval}'.*use 'betting'"):
         row = evaluate(silent, "logged", "ipw" if estimator == "dr" else estimator, interval=interval)
     assert math.isnan(row["lower"][0].as_py())
@@ -426,6 +426,55 @@ def test_rows_sorted_by_arm_give_no_doubly_robust_interval():
     timed_ = log(n, arms=4, arm=arm[order], reward=reward[order], means=[0.5] * 4, time=times)
     with pytest.warns(OPEWarning, match="was taken before the row above it"):
         evaluate(timed_, "uniform", "dr")
+    for ask in (
+        lambda log: sequence(log, "uniform"),
+        lambda log: difference(log, 0, 1),
+        lambda log: choose(log, [0, 1]),
+        lambda log: evaluate(log, "uniform", "ipw"),
+    ):
+        with pytest.warns(
+            OPEWarning, match=r"an arm follows itself 3.* sorted, .* or stand in it more than once"
+        ):
+            ask(one)
+    for ask in (sequence, lambda log, target: difference(log, target, 0), choose):
+        with pytest.warns(OPEWarning, match="was taken before the row above it: sequences"):
+            ask(log(n, means=[0.5, 0.5], time=times), "uniform")
+
+
+def copies(idx, columns=("arm", "probability", "reward", "arm_count"), seed=3) -> DecisionLog:
+    """Rows of one log without ids, by their numbers."""
+    rng = np.random.default_rng(seed)
+    n = 500
+    p = rng.dirichlet(np.ones(3), n) * 0.7 + 0.1
+    arm = (p.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1).clip(max=2)
+    known = {
+        "arm": arm, "probability": p[np.arange(n), arm], "reward": (rng.random(n) < 0.4).astype(float),
+        "arm_count": np.full(n, 3), "probabilities": p, "time": np.arange(n) // 3 * 1.0,
+        "decision_id": [f"d{i}" for i in range(n)],
+    }  # fmt: skip
+    return DecisionLog.from_table({name: np.asarray(known[name])[idx] for name in columns})
+
+
+def test_rows_that_stand_in_a_log_more_than_once_are_named_without_ids():
+    every = np.arange(500)
+    bare, twice = ("arm", "probability", "reward"), np.tile(every, 2)
+    with pytest.warns(
+        OPEWarning, match="table more than once: rows 500 to 999 are those from row 0 on again"
+    ):
+        evaluate(copies(twice, bare), 1, "ipw")
+    with pytest.warns(OPEWarning, match="or stand in it more than once"):
+        evaluate(copies(np.repeat(every, 3), bare), 1, "ipw")
+    mixed = np.random.default_rng(1).permutation(np.repeat(every, 3))
+    for key in ("probabilities", "time"):
+        said = rf"more than once: of 1,\d+ rows whose {key} an earlier row has, [\d,]+ also played its arm, "
+        with pytest.warns(OPEWarning, match=said):
+            difference(copies(mixed, (*bare, "arm_count", key)), 1, 0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        evaluate(copies(every), 1, "ipw")
+        evaluate(copies(every, (*bare, "decision_id")), 1, "ipw")
+        for seed in range(50):  # three decisions a second, each drawn by itself
+            evaluate(copies(every, (*bare, "arm_count", "time"), seed), 1, "ipw")
 
 
 def test_late_rewards_in_the_order_of_their_arrival_are_named():

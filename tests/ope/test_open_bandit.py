@@ -21,7 +21,7 @@ def log(policy: str) -> DecisionLog:
 def test_the_uniform_policys_value_from_the_thompson_sampling_log_agrees_with_its_own_log():
     """Every interval that is valid for a policy that learns contains the uniform log's mean click."""
     truth = float(np.mean(log("random").table(["reward"])["reward"].to_numpy()))
-    for interval in ("betting", "bernstein", "mixture", "adaptive"):
+    for interval in ("betting", "bernstein", "mixture"):
         table = evaluate(
             log("bts"), "uniform", ["ipw", "snipw", "dr"], interval=interval, reward_range=(0, 1)
         )

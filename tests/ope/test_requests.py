@@ -94,7 +94,7 @@ def test_a_range_of_rewards_is_assumed_only_where_every_reward_lies_in_it(ask):
 
 def test_intervals_that_need_no_range_take_any_reward():
     log = bare(reward=(1.0, -2.0, 3.0, 0.0))
-    for interval in ("normal", "adaptive", "bootstrap", "none"):
+    for interval in ("normal", "asymptotic", "bootstrap", "none"):
         assert evaluate(log, 1, "ipw", interval=interval)["n"][0].as_py() == 4
     with pytest.raises(ValueError, match="reward must be finite: row 2 has inf"):
         evaluate(bare(reward=(1.0, -2.0, np.inf, 0.0)), 1, "ipw")

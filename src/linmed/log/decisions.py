@@ -20,6 +20,7 @@ from linmed.log.parquet import ParquetSource, log_files, nothing_in, write_parqu
 from linmed.log.schema import FEATURES
 from linmed.log.source import (
     BATCH,
+    Counted,
     Foreign,
     Malformed,
     Source,
@@ -47,6 +48,8 @@ class DecisionLog:
     >>> from linmed.ope import DecisionLog
     >>> played = {"arm": [0, 1, 1, 0], "probability": [0.5] * 4, "reward": [1.0, 0.0, None, 1.0]}
     >>> log = DecisionLog.from_table(played)
+    >>> log
+    DecisionLog 'table': 4 decisions, with arm, probability, reward
     >>> len(log), log.columns, log[:2].table()["reward"].to_pylist()
     (4, ['arm', 'probability', 'reward'], [1.0, 0.0])
     """
@@ -176,6 +179,14 @@ class DecisionLog:
         if self._rows is None:
             self._rows = rows_of(self.source)
         return self._rows
+
+    def __repr__(self) -> str:
+        """Its name, size and columns; a text file is not read for its size."""
+        known = self._rows is not None or isinstance(self.source, Counted)
+        size = "decisions that were not counted yet"
+        if known:
+            size = f"{len(self):,} decision{'' if len(self) == 1 else 's'}"
+        return f"DecisionLog {self.name!r}: {size}, with {', '.join(self.columns)}"
 
     def __bool__(self) -> bool:
         """A log is one, also while it is empty: asking must not read it."""

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from linmed import checks
 from linmed.checks import Floats
 from linmed.log.schema import OF_CATALOGUE, SCHEMA, lists
-from linmed.log.source import quoted
+from linmed.log.source import brief, quoted
 from linmed.log.values import expected, is_named, read_as
 
 CONSTANT = ("arm_count", "probability")
@@ -44,7 +44,8 @@ class Part(ABC):
 
     def reason(self, row: pa.RecordBatch) -> str:
         """Why a single row cannot be read."""
-        return f"column {self.reads[0]!r} cannot be read: it has {row.column(self.reads[0])[0].as_py()!r}"
+        found = brief(row.column(self.reads[0])[0].as_py())
+        return f"column {self.reads[0]!r} cannot be read: it has {found}"
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class Value(Part):
         (column,) = self.reads
         found = row.column(column)[0].as_py()
         return (
-            f"column {column!r} cannot be read as {self.name} ({self.kind}): it has {found!r}, "
+            f"column {column!r} cannot be read as {self.name} ({self.kind}): it has {brief(found)}, "
             f"{expected(self.kind)} is expected"
         )
 
@@ -253,7 +254,7 @@ def _check(columns: Any, have: Sequence[str], whose: str) -> None:
     """Raise unless `columns` maps the log's names to columns there are, or to numbers where they may be."""
     if not isinstance(columns, Mapping):
         raise checks.BadType(
-            "columns", f"columns must be a mapping like {{'reward': 'click'}}, got {columns!r}"
+            "columns", f"columns must be a mapping like {{'reward': 'click'}}, got {brief(columns)}"
         )
     for name, given in columns.items():
         if name not in SCHEMA.names:
@@ -263,7 +264,7 @@ def _check(columns: Any, have: Sequence[str], whose: str) -> None:
             continue
         several = not isinstance(given, str)
         if several and not (isinstance(given, Sequence) and given and all(isinstance(x, str) for x in given)):
-            raise _bad(f"columns must map {name!r} to a column, got {given!r}")
+            raise _bad(f"columns must map {name!r} to a column, got {brief(given)}")
         if several and name not in SEVERAL:
             raise _bad(f"columns maps {name!r} to several columns; only {' and '.join(SEVERAL)} take them")
         for column in given if several else [given]:

@@ -1,6 +1,6 @@
 """Where the batches of a log come from, and what some sources can do besides being read."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Sized
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
@@ -9,6 +9,8 @@ import pyarrow as pa
 BATCH = 65_536
 KEPT_REPORTS = 20
 NEEDED = ("arm", "probability", "reward")
+LISTED, LONGEST = 20, 100
+"""Names that a message lists, and letters of a value that it shows, at most."""
 
 
 @dataclass
@@ -108,8 +110,22 @@ class Foreign(Protocol):
 
 
 def quoted(names: Sequence[str]) -> str:
-    """Names in a message, so that spaces in them are seen."""
-    return ", ".join(map(repr, names))
+    """Names in a message, so that spaces in them are seen; of very many the first."""
+    more = f" and {len(names) - LISTED} more" if len(names) > LISTED + 1 else ""
+    return ", ".join(map(repr, names[:LISTED] if more else names)) + more
+
+
+def brief(value: object) -> str:
+    """A value in a message, on one line: of a long one its beginning and its end."""
+    size = f" ({len(value)} entries)" if isinstance(value, Sized) and not isinstance(value, str) else ""
+    short = shortened(repr(value))
+    return short + (size if "…" in short else "")
+
+
+def shortened(text: str) -> str:
+    """Text on one line; where it is long, its beginning and its end."""
+    text = " ".join(text.split())
+    return text if len(text) <= LONGEST else f"{text[: 3 * LONGEST // 4]} … {text[-LONGEST // 4 :]}"
 
 
 def check_needed(have: Sequence[str], own: Sequence[str], name: str) -> None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from linmed.log.mapped import MappedTable
 from linmed.log.mapping import Columns, plan
 from linmed.log.schema import lists, ragged
-from linmed.log.source import BATCH, Malformed, check_needed
+from linmed.log.source import BATCH, Malformed, check_needed, shortened
 
 
 def canonical(table: Any, columns: Columns) -> pa.Table:
@@ -60,7 +60,7 @@ def _array(name: str, values: Any) -> Any:
             return ragged([None if m is None else np.asarray(m, dtype=np.float64) for m in values], True)
         return values if isinstance(values, pa.ChunkedArray) else pa.array(values)
     except (pa.ArrowException, TypeError, ValueError) as error:
-        raise ValueError(f"column {name!r} cannot be read: {error}") from None
+        raise ValueError(f"column {name!r} cannot be read: {shortened(str(error))}") from None
 
 
 def _matrices(values: Any) -> bool:

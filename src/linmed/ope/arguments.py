@@ -37,6 +37,7 @@ COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
 OPEN_BANDIT = {"timestamp", "item_id", "position", "click"}
 """Columns by which a CSV file is known as one of the Open Bandit Dataset."""
 UNITS = {"": 1.0, **checks.UNITS}
+PICTURES = (".png", ".svg", ".pdf")
 COMPLETED = 256
 """Decisions that are completed before the bar moves."""
 

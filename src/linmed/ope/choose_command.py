@@ -4,7 +4,9 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
+from linmed.drawing import axes, height_of, saved, styled
 from linmed.ope.arguments import (
+    PICTURES,
     add_complete,
     add_log,
     add_output,
@@ -53,6 +55,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     )  # fmt: skip
     add("--estimator", choices=("ipw", "dr"), default="ipw", help="default: ipw")
     add_question(parser)
+    add("--plot", metavar="FILE", help="draw what each candidate earns, with its interval")
     add_output(parser)
     parser.set_defaults(run=run)
     return parser
@@ -65,6 +68,7 @@ def amount(text: str) -> float | int:
 
 def run(args: argparse.Namespace) -> int:
     """Do what the arguments say; the exit status."""
+    check_place(args.plot, PICTURES)
     check_place(args.html)
     log = given_log(args)
     named = [parse_candidate(text) for text in args.candidates]
@@ -105,6 +109,11 @@ def run(args: argparse.Namespace) -> int:
         "trained_on": choice.trained_on, "confidence": choice.confidence,
         "candidates": rows(choice.table), "gains": rows(choice.gains),
     }  # fmt: skip
+    if args.plot:
+        with styled():
+            ax = axes(None, height_of(len(candidates)), shown=False)
+            choice.plot(ax).set_title(f"after {choice.decisions:,} decisions, for all at once", loc="left")
+            saved(ax, args.plot)
     tell(report, args.html, facts if args.json else None)
     return 0
 

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from linmed.ope.arguments import (
+    PICTURES,
     add_complete,
     add_log,
     add_output,
@@ -39,7 +40,6 @@ from linmed.ope.sequences import KINDS
 from linmed.progress import Bar
 from linmed.tables import Table
 
-PICTURES = (".png", ".svg", ".pdf")
 TITLE = "What would other policies have earned?"
 
 
@@ -151,7 +151,11 @@ def run(args: argparse.Namespace) -> int:
             once=args.half_life is not None,
         ),
         warnings=[*found, *unexplained(args.interval, tables.values(), found)],
-        notes=[*map(_diagnosed, diagnoses), *(unread(log) if args.skip_malformed else [])],
+        notes=[
+            *([] if facts["left_out"] is None else [facts["left_out"]]),
+            *map(_diagnosed, diagnoses),
+            *(unread(log) if args.skip_malformed else []),
+        ],
         traces=traces,
         traced=f"The {kind} sequence of each target's IPW estimate, {facts['value']}, confidence "
         f"{args.confidence:.6g}.",

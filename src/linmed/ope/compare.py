@@ -13,27 +13,34 @@ import pyarrow as pa
 
 from linmed import checks
 from linmed.checks import BadType, BadValue
-from linmed.log import DecisionLog, ParquetSource
+from linmed.log import SCHEMA, DecisionLog, ParquetSource
 from linmed.ope.contest import hold
-from linmed.ope.doubts import no_value
+from linmed.ope.doubts import no_value, of_waiting
 from linmed.ope.evaluate import COMPARABLE, Progress, doubts, table
-from linmed.ope.groups import MISMATCH, Grouped, assignment
+from linmed.ope.groups import MISMATCH, Assignment, Grouped, Units, assignment, repeated_unit
 from linmed.ope.intervals import warn
 from linmed.ope.known import holds
-from linmed.ope.reading import Reading
+from linmed.ope.reader import Reader
+from linmed.ope.reading import Reading, possible_rewards
 from linmed.ope.request import CONFIDENCE, INTERVAL, MISSING, PLAIN, Request, as_log
+from linmed.ope.rounds import require
 from linmed.ope.sequences import KINDS
 from linmed.ope.tally import Tally
 from linmed.ope.targets import ArmTarget
 from linmed.tables import Table
 
 MEAN = "mean"
+OTHER = "column "
+"""What stands before the name of a table's column that may say whose row it is."""
+LOOKS = ("any time", "any time, one value", "asymptotic")
+"""What `valid` says of intervals for many looks."""
 
 
 def compare(
     log: Any,
     groups: str = "arm",
     *,
+    unit: str | None = None,
     baseline: Any = None,
     shares: Mapping[Any, float] | None = None,
     reward: str = "reward",
@@ -55,6 +62,12 @@ def compare(
     refused: visitors were not assigned as is believed. `baseline` and `shares` may name groups as they are
     printed.
 
+    `unit`: the column that says whose row it is, where visitors have several rows. Each then counts once,
+    with the mean of its rewards; one that is in two groups is refused. Rows of one visitor are not
+    independent: without `unit` intervals are far too narrow, and a column whose values look like such
+    visitors is named in a warning. Until its last row a visitor's mean may change, so the answer is for one
+    look (`valid`).
+
     Rows as `evaluate` gives them: every group, then every difference to the `baseline`, the first group by
     name unless given. With probability `confidence` all differences are in their intervals, and with the
     same one all groups, at every n at once with the sequences ("betting"); "normal" is for one look at a
@@ -74,9 +87,26 @@ def compare(
     checks.strictly_between("confidence", confidence, 0.0, 1.0)
     checks.text("groups", groups)
     checks.text("reward", reward)
-    whole, column = _visitors(log, groups, reward, timed=mature is not None)
+    if unit is not None and checks.text("unit", unit) in (groups, reward):
+        raise BadValue("unit", f"unit must be another column than groups and reward, got {unit!r}")
+    whole, column, maybe = _visitors(log, groups, reward, unit, timed=mature is not None)
     found = assignment(whole, column)
-    names, expected = found.names, found.shares(shares)
+    units, seen = None, Reading()
+    waiting: list[str] = []
+    if unit is not None:
+        units = _by_unit(whole, column, maybe[0], found, seen, interval, reward_range, missing, mature)
+        waiting += of_waiting(missing, seen, whole)
+        whole, column, missing, mature = units.log(whole.name), "group", MISSING, None
+        found = assignment(whole, column)
+    suspect = repeated_unit(whole, column, found, maybe) if unit is None else None
+    if suspect is not None:
+        warn(_several_rows(*suspect))
+    try:
+        names, expected = found.names, found.shares(shares)
+    except BadValue as wrong:
+        if suspect is None:
+            raise
+        raise BadValue(wrong.field, f"{wrong}. But {_several_rows(*suspect)}") from None
     base = 0 if baseline is None else names.index(found.named("baseline", baseline))
     judged = DecisionLog(Grouped(whole.source, column, names, expected), whole.name)
     error = 1.0 - confidence
@@ -88,7 +118,8 @@ def compare(
         confidence=1.0 - error / len(names), reward_range=reward_range, missing=missing, mature=mature,
         drift=drift, paired=True, smallest_probability=min(expected),
     )  # fmt: skip
-    if not found.at_random(expected):
+    shuffled = found.at_random(expected)
+    if not shuffled:
         warn(_disorder(request))
     others = [i for i in range(len(names)) if i != base]
     pairs = [(i, base) for i in others] if sequenced else []
@@ -96,8 +127,10 @@ def compare(
     reading = Reading()
     contest = hold(request, judged, reading, pairs, pair_confidence, progress, executor)
     reading.finish(judged, request.possible)
-    for doubt in doubts(request, reading, judged, contest.tallies):
-        warn(doubt)
+    if not shuffled:
+        reading.played.again[:] = 0.0  # said already
+    for said in (*waiting, *doubts(request, reading, judged, contest.tallies)):
+        warn(said)
     rows = [
         _group(target.name, tally) for target, tally in zip(request.targets, contest.tallies, strict=True)
     ]
@@ -106,8 +139,39 @@ def compare(
         if math.isnan(row[3]) and sequenced and not (contest.refuted(i) or contest.refuted(base)):
             warn(no_value(row[0], judged, request))
         rows.append(row)
+    if units is not None and units.several:
+        rows = [(*row[:7], "one look" if row[7] in LOOKS else row[7]) for row in rows]
     arrow = table(request, reading, rows).to_arrow()
-    return Table(arrow.replace_schema_metadata({**arrow.schema.metadata, b"confidence": repr(confidence)}))
+    about = {b"confidence": repr(confidence), b"rows": str(units.rows if units else reading.rewarded)}
+    about |= {b"waiting": str(seen.waiting)} if units else {}
+    return Table(arrow.replace_schema_metadata({**arrow.schema.metadata, **about}))
+
+
+def _by_unit(
+    whole: DecisionLog, column: str, unit: str, found: Assignment, seen: Reading, interval: str,
+    reward_range: tuple[float, float] | None, missing: str | float, mature: float | timedelta | None,
+) -> Units:  # fmt: skip
+    """The judged rows of each unit summed up."""
+    require(whole, [unit], "counting by unit", "unit")
+    even = (1.0 / len(found.names),) * len(found.names)
+    log = DecisionLog(Grouped(whole.source, column, found.names, even, unit), whole.name)
+    possible = possible_rewards(reward_range, needed=interval in KINDS)
+    reader = Reader(extra=(unit,), possible=possible, missing=missing, mature=mature).settled(log)
+    units = Units(unit, found.names)
+    for rounds in reader.scan(log, seen):
+        units.add(rounds)
+    seen.finish(log, possible)
+    return units
+
+
+def _several_rows(column: str, values: int, rows: int) -> str:
+    """That rows are not what was put into groups."""
+    name = column.removeprefix(OTHER)
+    return (
+        f"the column {name!r} has {values:,} values in {rows:,} rows, and rows of one value are in one "
+        "group: groups were drawn for each of them, not for each row, and the intervals are too narrow. "
+        f"Give unit={name!r}"
+    )
 
 
 Row = tuple[Any, ...]
@@ -142,35 +206,57 @@ def _disorder(request: Request) -> str:
         )
     return (
         f"{seen}: rows that are only sorted do no harm, but if groups came at different times, or visitors "
-        "have several rows, no interval holds"
+        "have several rows and no unit is given, no interval holds"
     )
 
 
-def _visitors(log: Any, groups: str, reward: str, timed: bool) -> tuple[DecisionLog, str]:
-    """What was given as a log, and its column with the groups."""
+def _visitors(
+    log: Any, groups: str, reward: str, unit: str | None, timed: bool
+) -> tuple[DecisionLog, str, list[str]]:
+    """What was given as a log, its column with the groups, and that of the unit, or all that may be it."""
     if isinstance(log, (str, os.PathLike)) and Path(log).exists():
         have = ParquetSource(Path(log)).columns
         if have and not {"arm", "probability"} <= set(have):
-            _require(have, groups, reward)
+            _require(have, groups, reward, unit)
             where = {"arm": groups, "probability": 1.0, "reward": reward}
             opened = as_log(DecisionLog.open(log, where))
-            return opened, named_arms(opened)
+            return opened, named_arms(opened), _others(opened, groups, unit)
     if isinstance(log, (DecisionLog, str, os.PathLike)):
         if reward != "reward":
             raise BadValue("reward", f"reward must be the log's own column 'reward', got {reward!r}")
-        return as_log(log), groups
+        opened = as_log(log)
+        return opened, groups, _others(opened, groups, unit)
     if not (isinstance(log, Mapping) or hasattr(log, "iloc") or hasattr(log, "__arrow_c_stream__")):
         kinds = "a log, the path of one, a pyarrow, pandas or polars table or a dictionary of arrays"
         raise BadType("log", f"log must be {kinds}, got {log!r}")
     content = log if isinstance(log, Mapping) or hasattr(log, "iloc") else pa.table(log)
     have = content.column_names if isinstance(content, pa.Table) else [str(name) for name in content]
-    _require(have, groups, reward)
-    # No other column is looked at: those of a table may have a log's names and other meanings.
+    _require(have, groups, reward, unit)
+    # Other columns may have a log's names and other meanings: they get names that no log has.
     also = [name for name in ("decision_id", *(("time", "reward_time") if timed else ())) if name in have]
     columns = {name: content[name] for name in also} | {"group": content[groups], "reward": content[reward]}
+    others = [name for name in have if name not in (*also, groups, reward)] if unit is None else [unit]
     size = len(columns["group"])
     columns |= {"arm": np.zeros(size, np.int64), "probability": np.ones(size)}
-    return as_log(DecisionLog.from_table(columns)), "group"
+    columns |= {OTHER + name: content[name] for name in others if unit or _names(content[name], size)}
+    made = as_log(DecisionLog.from_table(columns))
+    return made, "group", [name for name in made.columns if name.startswith(OTHER)]
+
+
+def _others(log: DecisionLog, groups: str, unit: str | None) -> list[str]:
+    """The columns that are no log's own, which may say whose row it is."""
+    return [name for name in log.columns if name not in (groups, *SCHEMA.names)] if unit is None else [unit]
+
+
+def _names(column: Any, size: int) -> bool:
+    """Whether a table's column holds names or whole numbers, in a form that a log can take."""
+    try:
+        kind = pa.array(column).type if not isinstance(column, pa.ChunkedArray) else column.type
+    except (pa.ArrowException, TypeError, ValueError):
+        return False
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    return (pa.types.is_integer(kind) or text) and len(column) == size
 
 
 def named_arms(log: DecisionLog) -> str:
@@ -178,7 +264,7 @@ def named_arms(log: DecisionLog) -> str:
     return "arm_id" if holds(log, "arm_id") else "arm"
 
 
-def _require(have: Sequence[str], groups: str, reward: str) -> None:
-    for field, name in (("groups", groups), ("reward", reward)):
-        if name not in have:
+def _require(have: Sequence[str], groups: str, reward: str, unit: str | None) -> None:
+    for field, name in (("groups", groups), ("reward", reward), ("unit", unit)):
+        if name is not None and name not in have:
             raise BadValue(field, f"{field} must be one of the columns {', '.join(have)}, got {name!r}")

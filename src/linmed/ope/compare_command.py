@@ -45,6 +45,11 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     add_log(parser)
     add = parser.add_argument
     add("--groups", metavar="COLUMN", required=True, help="which group a visitor was put into, at random")
+    add(
+        "--unit", metavar="COLUMN",
+        help="whose row it is, where those who were put into groups have several rows: each counts once, "
+        "with the mean of its rewards",
+    )  # fmt: skip
     add("--baseline", metavar="GROUP", help="the group that others are compared with; default: the first")
     add(
         "--shares", type=shares, metavar="GROUP=SHARE,...",
@@ -80,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
     column = args.groups if own else named_arms(log)
     with Bar(args.progress, "visitors") as bar, executor(args.cluster) as workers, doubts() as found:
         both = compare(
-            log, column, baseline=args.baseline, shares=args.shares,
+            log, column, unit=args.unit, baseline=args.baseline, shares=args.shares,
             interval=args.interval, progress=bar.reach, executor=workers, **options(args),
         )  # fmt: skip
     size = (len(both) + 1) // 2
@@ -93,17 +98,21 @@ def run(args: argparse.Namespace) -> int:
     facts: dict[str, Any] = {k: v if k == "interval" else json.loads(v) for k, v in about.items()}
     waiting = f", {facts['waiting']:,} of them without a reward yet" if facts["waiting"] else ""
     others = [name for name in names if name != base]
+    once = "one look" in groups["valid"].to_pylist()
+    counted = f"{facts['decisions']:,}{waiting}"
+    if args.unit is not None:
+        counted = f"{facts['decisions']:,} by {args.unit}, in {facts['rows']:,} rows{waiting}"
     report = Report(
         title=TITLE,
         answer=_verdicts(others, base, gains, args.interval),
         asked={
             "log": args.log,
-            "visitors": f"{facts['decisions']:,}{waiting}, grouped by {args.groups}",
+            "visitors": f"{counted}, grouped by {args.groups}",
             "interval": f"{args.interval}, confidence {100 * args.confidence:.6g} % for all at once",
             **conditions(args, facts["reward_range"]),
         },
         tables=tables,
-        meaning=_meaning(args, facts["reward_range"]),
+        meaning=_meaning(args, facts["reward_range"], once),
         warnings=[*found, *unexplained(args.interval, tables.values(), found)],
         notes=unread(log) if args.skip_malformed else [],
         caution=CAUTION,
@@ -137,8 +146,8 @@ def _verdicts(others: Sequence[str], base: str, gains: Table, interval: str) -> 
     return said
 
 
-def _meaning(args: argparse.Namespace, rewards: Sequence[float] | None) -> str:
-    """What an interval says, and on what condition."""
+def _meaning(args: argparse.Namespace, rewards: Sequence[float] | None, once: bool) -> str:
+    """What an interval says, and on what condition; `once`: at one look, since units may still get rows."""
     if args.interval == "none":
         return "No interval was asked for: nothing is said of how far off the estimates may be."
     sure = f"{100 * args.confidence:.6g} %"
@@ -148,6 +157,8 @@ def _meaning(args: argparse.Namespace, rewards: Sequence[float] | None) -> str:
         f"all differences of the groups' {value} lie in their intervals, and with the same one all groups do"
     )
     looks = "at every look at once, however often one looked, if visitors were put into groups at random"
+    if once:
+        looks = "at this one look, if it was not chosen by looking, visitors were put into groups at random"
     if VALID[args.interval] == "any time":
         low, high = rewards or (0.0, 1.0)
         possible = f"every possible reward lies in [{low:g}, {high:g}]"

@@ -95,7 +95,7 @@ def diagnose(
             *of_waiting(missing, reading, log),
             *of_log(reading, log),
             *([] if chosen.doubt is None else [chosen.doubt]),
-            *of_weights(weights, long=1.0),
+            *of_weights(weights, chosen, long=1.0),
         ],
     )
 

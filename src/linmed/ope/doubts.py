@@ -9,6 +9,7 @@ from typing import Any
 
 from linmed.log import SUM_ERROR, DecisionLog
 from linmed.ope.intervals import VALID
+from linmed.ope.known import copied
 from linmed.ope.reading import Reading
 from linmed.ope.request import Request
 from linmed.ope.sequences import KINDS
@@ -36,7 +37,7 @@ UNJUDGED = 0.01
 """Share of decisions left out that is worth a word."""
 
 
-def of_weights(weights: Weights, long: float = LONG) -> Iterator[str]:
+def of_weights(weights: Weights, target: Target, long: float = LONG) -> Iterator[str]:
     """Doubts about a target's weights."""
     moments, n = weights.moments, weights.moments.n
     mean, error = weights.mean, moments.standard_error
@@ -46,13 +47,13 @@ def of_weights(weights: Weights, long: float = LONG) -> Iterator[str]:
         yield (
             f"the mean weight is {mean:.4g} where it should be 1, and by chance is so large in at most one "
             f"of {round(1 / weights.REFUTED):,} logs: the logged probabilities or the target's own are "
-            "wrong, and no interval holds"
+            f"wrong{target.exceeding()}, and no interval holds"
         )
     elif n > 1 and abs(gap) > ERRORS * error + SUM_ERROR * max(mean, 1.0):
+        less, more = (f"{target.lacking(-gap)}, ", "") if gap < 0 else ("", target.exceeding())
         yield (
-            f"the mean weight is {mean:.4g} ± {error:.2g} where it should be 1: logged probabilities are "
-            "wrong, the target plays arms that could not be logged, or a few decisions would carry all the "
-            "weight"
+            f"the mean weight is {mean:.4g} ± {error:.2g} where it should be 1: {less}logged probabilities "
+            f"are wrong{more}, or a few decisions would carry all the weight"
         )
     if no_overlap > 0:
         yield f"{no_overlap:.2%} of the target's mass lies on arms that were never logged"
@@ -78,7 +79,7 @@ def of_result(request: Request, asked: Target, tally: Tally, log: DecisionLog) -
         yield f"target {target!r} never agrees with {log.name}: {asked.silence(log)}"
         return
     for weights in tally.weights.values():
-        yield from (f"target {target!r}: {doubt}" for doubt in of_weights(weights))
+        yield from (f"target {target!r}: {doubt}" for doubt in of_weights(weights, asked))
     if tally.refuted or not tally.has_interval:
         return
     fading = max((stable.growth for stable in tally.stable.values()), default=0.0)
@@ -138,11 +139,23 @@ def of_request(request: Request, reading: Reading, log: DecisionLog) -> Iterator
     """What was asked for that does not hold here."""
     yield from of_waiting(request.missing, reading, log)
     yield from of_log(reading, log)
-    if request.ordered and (times := reading.played.clustered) is not None:
+    if (times := reading.played.clustered) is not None:
+        said = f"in {log.name} an arm follows itself {times:.3g} times as often as by its probabilities"
+        if request.ordered:
+            yield (
+                f"{said}: its rows are not in the order of the decisions. Reward models, running bounds and "
+                "what policies learn from the first rows are wrong: sort the log by time, or ask for 'ipw'"
+            )
+        else:
+            yield (
+                f"{said}: its rows are sorted, which does no harm to this answer but to those that follow "
+                "the log's order (sequences, policies that learn from its first part), or stand in it more "
+                "than once, or one draw decided several rows: then the interval is too narrow"
+            )
+    elif (how := copied(log)) is not None:
         yield (
-            f"the rows of {log.name} are not in the order of the decisions: an arm follows itself "
-            f"{times:.3g} times as often as by its probabilities. Reward models learn in that order and are "
-            "wrong: sort the log by time, or ask for 'ipw'"
+            f"decisions stand in {log.name} more than once: {how}. Each counts as if it were another, and "
+            "intervals are too narrow: keep one row for each, or give their decision_id"
         )
     asked = f"interval={request.interval!r}"
     learned = reading.adaptive if request.adaptive is None else request.adaptive
@@ -153,9 +166,10 @@ def of_request(request: Request, reading: Reading, log: DecisionLog) -> Iterator
         )
     if VALID[request.interval] == "independent":
         if learned:
+            weighed = ", or 'adaptive' if it learned slowly" if request.whole and request.logged else ""
             yield (
                 f"{asked} holds for independent decisions, but the logging policy changed along {log.name}: "
-                "use 'adaptive', or 'betting' with a reward_range"
+                f"use 'betting' with a reward_range{weighed}"
             )
         if any(one.estimator.name == "dm" for one in request.estimators):
             yield (
@@ -180,9 +194,9 @@ def of_log(reading: Reading, log: DecisionLog) -> Iterator[str]:
         )
     if reading.disordered is not None:
         yield (
-            f"row {reading.disordered} of {log.name} was taken before the row above it: reward models, and "
-            "judging up to the first decision without a reward, need the order of the decisions. Sort the "
-            "log by time"
+            f"row {reading.disordered} of {log.name} was taken before the row above it: sequences, reward "
+            "models, what is learned from a log's first part, and judging up to the first decision without a "
+            "reward need the order of the decisions. Sort the log by time"
         )
 
 

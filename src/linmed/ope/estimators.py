@@ -341,6 +341,23 @@ class MarginalIPW(Estimator):
         >>> round(MarginalIPW().marginal(np.array([0.8, 0.0, 0.2]), logged, arms, arm=1), 6)  # 0.8 / 0.4
         2.0
         """
+        label = self._labels(arms)
+        same = label == label[arm]
+        return float(target[same].sum() / logged[same].sum())
+
+    def spread(self, target: Floats, logged: Floats, arms: Floats) -> float:
+        """Σ_e π(e)²/p(e) of one decision, over the e that can be logged.  target, logged (K,); arms (K, d).
+
+        >>> arms, logged = np.array([[1.0], [1.0], [0.0]]), np.array([0.1, 0.3, 0.6])
+        >>> round(MarginalIPW().spread(np.array([0.8, 0.0, 0.2]), logged, arms), 6)  # 0.64/0.4 + 0.04/0.6
+        1.666667
+        """
+        code = np.unique(self._labels(arms), return_inverse=True)[1].reshape(-1)
+        ours, theirs = np.bincount(code, target), np.bincount(code, logged)
+        return float(np.sum(ours[theirs > 0] ** 2 / theirs[theirs > 0]))
+
+    def _labels(self, arms: Floats) -> Any:
+        """The embedding of every arm.  (K, d) → (K,)."""
         if callable(self.embedding):
             label = np.asarray(self.embedding(arms))
         else:
@@ -349,8 +366,7 @@ class MarginalIPW(Estimator):
         if label.shape != (arms.shape[0],):
             found = f"{arms.shape[0]} arms, answer of shape {label.shape}"
             raise BadValue("estimators", f"embedding must give one label per arm: {found}")
-        same = label == label[arm]
-        return float(target[same].sum() / logged[same].sum())
+        return label
 
 
 ESTIMATORS: dict[str, type[Estimator]] = {

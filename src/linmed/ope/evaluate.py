@@ -19,6 +19,7 @@ from linmed.checks import BadValue, Floats
 from linmed.log import BATCH, DecisionLog, ParquetSource
 from linmed.ope.doubts import no_value, no_variation, of_request, of_result
 from linmed.ope.intervals import warn
+from linmed.ope.items import ItemsTarget
 from linmed.ope.listing import Listed
 from linmed.ope.naming import as_target
 from linmed.ope.reading import Reading
@@ -28,6 +29,7 @@ from linmed.ope.request import CONFIDENCE, INTERVAL, MISSING, Log, Request, as_l
 from linmed.ope.rounds import Rounds, require
 from linmed.ope.sequences import KINDS
 from linmed.ope.tally import Answer, Contrast, Tally
+from linmed.ope.targets import Target
 from linmed.tables import Table
 
 _TEXT, _NUMBER = pa.string(), pa.float64()
@@ -71,10 +73,11 @@ def evaluate(
 
     `log`: a `DecisionLog`, or the path of one. `targets`: one, a sequence or a {name: target} mapping; see
     `as_target`. `estimators`: the same, of names of `ESTIMATORS` or instances; ipw, snipw and dr unless
-    given, dr only where the log and the targets tell of every arm. `interval`: "betting", "mixture",
-    "bernstein" (valid at any time), "asymptotic" (at any large time), "adaptive" (logging policy learned),
-    "normal", "bootstrap" (it did not), "none". `reward_range`: the lowest and highest reward that are
-    possible, which the first three need; [0, 1] unless given, and then a log with other rewards is refused.
+    given, dr only where the log and the targets tell of every arm, or targets are items by id. `interval`:
+    "betting", "mixture", "bernstein" (valid at any time), "asymptotic" (at any large time), "adaptive"
+    (logging policy learned; every arm's probability must be known), "normal", "bootstrap" (it did not),
+    "none". `reward_range`: the lowest and highest reward that are possible, which the first three need;
+    [0, 1] unless given, and then a log with other rewards is refused.
 
     A target must not have been chosen or trained on this very log: no interval accounts for that.
 
@@ -323,12 +326,17 @@ def answers(
     executor: Executor | None = None,
 ) -> Iterator[list[Answer]]:
     """Batch by batch in the log's order, every target's answer; `reading` knows at the end what was wrong."""
-    models = [as_model(regressor) for regressor in request.models]
+    several = () if len(request.recast) == len(request.targets) else request.models
+    models = [as_model(regressor) for regressor in several]
+    own = {i: [as_model(regressor) for regressor in request.models] for i in request.recast}
     lister = None if request.listing is None else request.listing.begin()
-    if models and part.earlier is not None:
+    if request.models and part.earlier is not None:
         for rounds in request.scan.reader.known(part.earlier):
             for model in models:
                 model.predict_learn(rounds if lister is None else lister.alone(rounds))
+            for i, those in own.items():
+                for model in those:
+                    model.predict_learn(_recast(request.targets[i], rounds, reading)[0])
     if executor is None:
         parts = request.scan.parts(part.judged, reading)
     else:
@@ -340,9 +348,23 @@ def answers(
         )
         for rounds, chances in listed:
             predicted = [model.predict_learn(rounds) for model in models]
-            yield [Answer(request, rounds, chance, predicted) for chance in chances]
+            found = []
+            for i, chance in enumerate(chances):
+                seen = rounds, chance, predicted
+                if i in own:
+                    assert isinstance(chance, np.ndarray)
+                    alone, law = _recast(request.targets[i], rounds, reading)
+                    seen = alone, Listed(chance, law), [model.predict_learn(alone) for model in own[i]]
+                found.append(Answer(request, *seen))
+            yield found
         if progress is not None:
             progress(reading.decisions)
+
+
+def _recast(target: Target, rounds: Rounds, reading: Reading) -> tuple[Rounds, Floats]:
+    """Decisions as the reward models of a target see them that knows its items by their ids."""
+    assert isinstance(target, ItemsTarget)
+    return target.recast(rounds, reading.problems)
 
 
 def _tallies(request: Request, batches: Iterable[list[Answer]], *, trace: bool = False) -> list[Tally]:
@@ -405,7 +427,9 @@ def workers(executor: Executor) -> int:
 
 def one_estimator(log: DecisionLog, targets: Any, estimator: Any, interval: str, **rest: Any) -> Request:
     """A request for one estimator, whose interval is its own."""
-    request = Request(log=log, targets=targets, estimators=estimator, interval=interval, **rest)
+    request = Request(
+        log=log, targets=targets, estimators=estimator, interval=interval, watchful=True, **rest
+    )
     if len(request.estimators) > 1:
         raise BadValue("estimator", "estimator must be one, 'ipw' or 'dr': `evaluate` takes several")
     (asked,) = request.estimators
@@ -413,6 +437,11 @@ def one_estimator(log: DecisionLog, targets: Any, estimator: Any, interval: str,
     if asked.form != asked.source and interval in KINDS:
         if interval == "betting":
             require(log, ["probabilities"], "a doubly robust sequence", "estimator")
+            raise BadValue(
+                "estimator",
+                f"a doubly robust sequence needs every arm's probability, in each row of {log.name} and of "
+                "each target (an item's only where it always has the same place): use estimator='ipw'",
+            )
         raise BadValue(
             "interval",
             f"a doubly robust sequence needs interval='betting', got {interval!r}: use estimator='ipw'",
@@ -434,5 +463,6 @@ def table(
         "confidence": repr(request.confidence),
         "reward_range": json.dumps(request.possible and request.possible[:2]),
         "value": json.dumps(value),
+        "left_out": json.dumps(request.left_out),
     }
     return Table(found.replace_schema_metadata(about))

@@ -15,11 +15,17 @@ from linmed import checks
 from linmed.checks import BadType, BadValue, Floats
 from linmed.log import DecisionLog, Malformed, Source
 from linmed.log.source import divided
-from linmed.ope.rounds import require
+from linmed.ope.rounds import Rounds, require
 
 MOST = 100
 MISMATCH = 1e-3
 """How probable it is, ever, that groups assigned as they should be are called otherwise."""
+LOOKED_AT = 1 << 17
+"""Rows in which units are looked for."""
+FEWEST = 20
+"""Values of a column that names units, for each group, at least."""
+NESTED = 0.95
+"""Share of a unit's rows that follow one of the same group, at least: a few may be astray."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +36,13 @@ class Grouped:
     groups: str
     names: tuple[Any, ...]
     shares: tuple[float, ...]
+    unit: str | None = None
+    """The column with the unit that was put into a group, where that is not the row."""
 
     @property
     def columns(self) -> list[str]:
         """What comparing groups needs."""
-        kept = [name for name in ("reward", "time", "reward_time") if name in self.source.columns]
+        kept = [name for name in ("reward", "time", "reward_time", self.unit) if name in self.source.columns]
         return ["arm", "arm_count", "probability", *kept]
 
     def read(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Iterator[pa.RecordBatch]:
@@ -154,6 +162,109 @@ def assignment(log: DecisionLog, column: str) -> Assignment:
     names = sorted(codes)
     order = [codes[name] for name in names]
     return Assignment(tuple(names), counts[order], follows[np.ix_(order, order)])
+
+
+class Units:
+    """The rows of each unit summed up, in the order in which units came; memory grows with their number."""
+
+    def __init__(self, unit: str, names: tuple[Any, ...]):
+        self.unit, self.names = unit, names
+        self.rows = 0
+        self._codes: dict[Any, int] = {}
+        self._sums, self._counts = np.zeros(0), np.zeros(0)
+        self._group, self._first = np.zeros(0, np.int64), np.zeros(0, np.int64)
+        self._astray: tuple[Any, int, int] | None = None  # a unit of two groups, and a row of each
+
+    def add(self, rounds: Rounds) -> None:
+        """Absorb n judged rows."""
+        values = _plain(rounds.extra[self.unit])
+        absent = values.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
+        if absent.any():
+            row = int(rounds.row[np.argmax(absent)])
+            raise BadValue("unit", f"unit must be given in every row: row {row} has none")
+        self.rows += len(rounds)
+        encoded = values.dictionary_encode()
+        own = [self._codes.setdefault(one, len(self._codes)) for one in encoded.dictionary.to_pylist()]
+        code = np.array(own)[encoded.indices.to_numpy()]
+        size = len(self._codes)
+        new = size - self._sums.size
+        self._sums, self._counts = (np.pad(array, (0, new)) for array in (self._sums, self._counts))
+        self._group, self._first = (
+            np.pad(array, (0, new), constant_values=-1) for array in (self._group, self._first)
+        )
+        _, start = np.unique(code, return_index=True)
+        fresh = start[self._group[code[start]] < 0]
+        self._group[code[fresh]], self._first[code[fresh]] = rounds.arm[fresh], rounds.row[fresh]
+        other = np.flatnonzero(rounds.arm != self._group[code])
+        if other.size and self._astray is None:
+            place = int(other[0])
+            name = values[place].as_py()
+            self._astray = name, int(self._first[code[place]]), int(rounds.row[place])
+        self._sums += np.bincount(code, rounds.reward, size)
+        self._counts += np.bincount(code, minlength=size)
+
+    @property
+    def several(self) -> bool:
+        """Whether some unit has several rows."""
+        return self.rows > len(self._codes)
+
+    def log(self, name: str) -> DecisionLog:
+        """One row a unit: its group, and the mean of its rewards."""
+        if self._astray is not None:
+            unit, first, row = self._astray
+            raise BadValue(
+                "unit",
+                f"unit must be what was put into a group, and stay there: {unit!r} is in one group in row "
+                f"{first} and in another in row {row}",
+            )
+        size = len(self._codes)
+        made = DecisionLog.from_table(
+            {
+                "group": pa.array(self.names).take(pa.array(self._group)),
+                "reward": self._sums / self._counts,
+                "arm": np.zeros(size, np.int64),
+                "probability": np.ones(size),
+            }
+        )
+        return DecisionLog(made.source, name)
+
+
+def repeated_unit(
+    log: DecisionLog, groups: str, found: Assignment, columns: Sequence[str]
+) -> tuple[str, int, int] | None:
+    """The column of `columns` by whose values rows were put into groups, its values and its rows; or None.
+
+    Names or whole numbers, many of them, some in several rows; rows of one value are almost always in one
+    group, and by chance, had each row been drawn, they would be in at most one of a thousand tests. A
+    visitor's country has rows in all groups; what a group was shown has few values.
+    """
+    size, best = len(found.names), None
+    shares = found.counts / found.counts.sum()
+    for name in columns:
+        part = log[:LOOKED_AT].table([groups, name])
+        values = part[name].combine_chunks()
+        values = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
+        kind = values.type
+        if not (pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+            continue
+        known = values.is_valid().to_numpy(zero_copy_only=False)
+        encoded = values.filter(pa.array(known)).dictionary_encode()
+        number = len(encoded.dictionary)
+        if not FEWEST * size <= number < known.sum():
+            continue
+        group = _plain(part[groups].combine_chunks())
+        arm = pc.index_in(group, value_set=pa.array(found.names).cast(group.type)).to_numpy()[known]
+        code = encoded.indices.to_numpy()
+        order = np.argsort(code, kind="stable")
+        code, arm = code[order], arm[order].astype(np.int64)
+        again = code[1:] == code[:-1]
+        steps = np.bincount(arm[:-1][again] * size + arm[1:][again], minlength=size * size)
+        follows = steps.reshape(size, size).astype(np.float64)
+        evidence = log_evidence(follows, shares)
+        sure = evidence >= math.log(len(columns) / MISMATCH)
+        if sure and np.trace(follows) >= NESTED * follows.sum() and (best is None or evidence > best[0]):
+            best = evidence, (name, number, int(known.sum()))
+    return None if best is None else best[1]
 
 
 def _plain(column: pa.Array) -> pa.Array:

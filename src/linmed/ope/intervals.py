@@ -133,10 +133,12 @@ class StableVariance:
     """Variance-stabilised adaptive weighting: Q̂ = Σ h_t Γ_t / Σ h_t with h_t known before decision t.
 
     Γ_t are IPW or DR terms. h_t = m_t^{−1/2}, m_t a moving average over the past of Σ_a π(a)²/p(a), the
-    size of Γ's conditional variance (w² where only the played arm's probability was logged). Then
-    Σ h_t (Γ_t − ν) is a martingale with increments of stable variance and Q̂ is asymptotically normal
-    though the logging policy learned. Valid for adaptive logs whose logging policy changes slowly against
-    about a hundred decisions, at a size fixed beforehand. Hadad et al. (2021); Zhan et al. (2021).
+    size of Γ's conditional variance by every arm's logged probability. Then Σ h_t (Γ_t − ν) is a martingale
+    with increments of stable variance and Q̂ is asymptotically normal though the logging policy learned. The
+    decision's own Σ π²/p is left out: it depends on the context, and so would weigh contexts unequally, whose
+    values differ (Zhan et al. 2021). Without contexts it would do as well, not better. Valid for adaptive
+    logs whose logging policy changes slowly against about a hundred decisions, at a size fixed beforehand.
+    Hadad, Hirshberg, Zhan, Wager & Athey (2021).
     """
 
     def __init__(self) -> None:

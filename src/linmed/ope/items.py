@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from linmed.checks import BadType, BadValue, Floats
+from linmed.checks import BadType, BadValue, Floats, Ints
 from linmed.log import SUM_ERROR, DecisionLog
 from linmed.ope.known import holds, of_catalogue
 from linmed.ope.rounds import Mask, Problems, Rounds, require
@@ -32,8 +32,8 @@ TOLD_APART = 1 << 12
 class ItemsTarget(Target):
     """A few items by their ids, each with its probability, whatever else is in the catalogue.
 
-    In a log in which every arm has one id throughout, all arms of a decision are known by their ids, so that
-    reward models can be used.
+    In a log in which every arm has one id throughout, all arms of a decision are known by their ids. In
+    others only the played one is, and reward models are models of the items (`recast`).
     """
 
     chances: Mapping[Any, float]
@@ -41,6 +41,8 @@ class ItemsTarget(Target):
     doubt: str | None = None
     by_place: Floats | None = None
     """(K,) every arm's probability, where each has one id throughout the log."""
+    several: str = ""
+    """An item that was played at several places, and at which."""
     columns: tuple[str, ...] = ()
     extra: tuple[str, ...] = ("arm_id",)
 
@@ -77,7 +79,40 @@ class ItemsTarget(Target):
         if (ids := seen.every_id()) is not None:
             law = np.array([self.chances.get(item, 0.0) for item in ids])
         columns = () if law is None else ("arm_count",)
-        return dataclasses.replace(self, doubt=self._doubt(seen, log), by_place=law, columns=columns)
+        several = next((f"{item!r} at {_listed(p)}" for item, p in seen.places.items() if len(p) > 1), "")
+        doubt = self._doubt(seen, log)
+        return dataclasses.replace(self, doubt=doubt, by_place=law, several=several, columns=columns)
+
+    @property
+    def by_id(self) -> bool:  # type: ignore[override]
+        """Whether an item's place says nothing."""
+        return self.by_place is None
+
+    def lacking(self, share: float) -> str:
+        """That its items were not always among those that could be played."""
+        items = "the item was" if len(self.chances) == 1 else "its items were"
+        return (
+            f"{items} not on offer in about {share:.0%} of the decisions (ipw counts a reward of 0 there, "
+            "snipw leaves them out, and intervals allow any)"
+        )
+
+    def exceeding(self) -> str:
+        """That an id may stand at two places of one decision."""
+        return self.several and f", or one id stands at several places of a decision ({self.several})"
+
+    def recast(self, rounds: Rounds, problems: Problems) -> tuple[Rounds, Floats]:
+        """Decisions among the target's items and "another", and its probabilities of these, flat.
+
+        A reward model of these arms knows an item by its id, wherever it stood: as unbiased as any other,
+        since w (r − q̂(item)) + Σ_i π(i) q̂(i) has the mean that it should, whatever q̂ of the past.
+        """
+        place = self._place(rounds, problems)
+        law = np.array([*self.chances.values(), 0.0])
+        count = np.full(len(rounds), law.size)
+        alone = dataclasses.replace(
+            rounds, arm=place, arm_count=count, logged=None, arms=None, placed=None, extra={}
+        )
+        return alone, np.tile(law, len(rounds))
 
     def _doubt(self, seen: "_Seen", log: DecisionLog) -> str | None:
         unseen = [item for item, places in seen.places.items() if not places]
@@ -94,13 +129,6 @@ class ItemsTarget(Target):
             found.append(
                 f"{mass:.3g} of its probability lies on items that were never played, such as {unseen[0]!r}"
             )
-        several = [item for item, places in seen.places.items() if len(places) > 1]
-        if several:
-            places = ", ".join(map(str, sorted(seen.places[several[0]])[:NAMED]))
-            found.append(
-                f"item {several[0]!r} has several places ({places}): if two of them were in one decision, "
-                "each weighs as if it were alone"
-            )
         return "; ".join(found) or None
 
     def probabilities(self, rounds: Rounds, problems: Problems) -> Floats:
@@ -110,12 +138,20 @@ class ItemsTarget(Target):
 
     def played(self, rounds: Rounds, problems: Problems) -> Floats:
         """By the id of the item that was played; zero for all others."""
+        chance: Floats = np.array([*self.chances.values(), 0.0])[self._place(rounds, problems)]
+        return chance
+
+    def _place(self, rounds: Rounds, problems: Problems) -> Ints:
+        """Which of its items was played, their number where it was another."""
         ids = _ids(rounds, rounds.row >= 0, problems)
         known = pa.array(list(self.chances), pa.string())
         place = pc.index_in(ids, value_set=known, skip_nulls=True).fill_null(len(known))
-        law = np.array([*self.chances.values(), 0.0])
-        chance: Floats = law[place.to_numpy(zero_copy_only=False)]
-        return chance
+        found: Ints = place.to_numpy(zero_copy_only=False).astype(np.int64)
+        return found
+
+
+def _listed(places: set[int]) -> str:
+    return ", ".join(map(str, sorted(places)[:NAMED])) + (", …" if len(places) > NAMED else "")
 
 
 def _ids(rounds: Rounds, needed: Mask, problems: Problems) -> pa.Array:

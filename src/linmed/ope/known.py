@@ -3,17 +3,29 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from linmed.checks import BadValue
 from linmed.log import SUM_ERROR, DecisionLog, ParquetSource, TableSource
 from linmed.log.source import Dated
 from linmed.log.views import View
+from linmed.ope.sums import Weights
 
 CERTAIN = 14.0
 """e^−14 is about one in a million."""
+KEYS = ("time", "context", "arms", "probabilities")
+"""Columns that are known before a draw."""
+LOOKED_AT = 1 << 16
+"""Rows in which copies of decisions are looked for."""
+PATTERN = 50
+"""Rows of a pattern that is taken for a copied file, at least."""
+ODD = np.uint64(0x9E37_79B9_7F4A_7C15)
+
+Words = NDArray[np.uint64]
 
 
 def holds(log: DecisionLog, column: str) -> bool:
@@ -110,6 +122,83 @@ def fixed_shares(log: DecisionLog) -> tuple[float, ...] | None:
     if not (min(shares) > 0 and abs(total - 1.0) <= SUM_ERROR and decisions * min(shares) >= CERTAIN):
         return None
     return tuple(share / total for share in shares)
+
+
+def copied(log: DecisionLog) -> str | None:
+    """How rows without a `decision_id` show that decisions stand in the log more than once; or None.
+
+    Whatever is known before a draw says nothing of it: of two rows with the same time, context, arms and
+    probabilities the second plays the first one's arm as often as by its probability. More shows copies, as
+    in `Played.clustered`. Rows that repeat all those before them, in their order, are a file appended to
+    itself: only where the repeated part is no short pattern, as in examples.
+    """
+    if begins_with(log, "decision_id"):
+        return None  # by which they are told apart
+    before = [name for name in KEYS if begins_with(log, name)]
+    arms, chances, rewards, keys, whole = [], [], [], [], []
+    for batch in log[:LOOKED_AT].batches(["arm", "probability", "reward", *before]):
+        arm, p, reward = (
+            batch.column(i).cast(kind).fill_null(empty).to_numpy(zero_copy_only=False)
+            for i, kind, empty in ((0, pa.int64(), -1), (1, pa.float64(), np.inf), (2, pa.float64(), -1.0))
+        )
+        arms.append(arm)
+        chances.append(np.where(p > 0, p, np.inf))
+        rewards.append(reward)
+        key = np.zeros(batch.num_rows, np.uint64)
+        for i, _ in enumerate(before):
+            key = (key ^ _digest(batch.column(3 + i))) * ODD
+        keys.append(key)
+        rest = [np.ascontiguousarray(column).view(np.uint64) for column in (arm, p, reward)]
+        whole.append(key ^ (rest[0] * ODD + rest[1]) * ODD + rest[2])
+    if not arms:
+        return None
+    row = np.concatenate(whole)
+    if (period := _period(row)) is not None:
+        return f"rows {period:,} to {row.size - 1:,} are those from row 0 on again"
+    if not before:
+        return None
+    arm, p, reward, key = (np.concatenate(column) for column in (arms, chances, rewards, keys))
+    order = np.argsort(key, kind="stable")
+    again = np.flatnonzero(key[order][1:] == key[order][:-1])
+    first, second = order[again], order[again + 1]
+    same = arm[first] == arm[second]
+    weights = Weights()
+    if again.size:
+        weights.add(np.where(same, 1.0 / p[second], 0.0), reward[second])
+    if not weights.refuted:
+        return None
+    known = " and ".join([", ".join(before[:-1]), before[-1]] if len(before) > 1 else before)
+    return (
+        f"of {again.size:,} rows whose {known} an earlier row has, {same.sum():,} also played its arm, "
+        f"{weights.mean:.3g} times as often as by their probabilities"
+    )
+
+
+def _period(row: Words) -> int | None:
+    """After how many rows the log begins again and goes on as before, to its end; None for short patterns."""
+    if row.size < 2 * PATTERN:
+        return None
+    starts = np.flatnonzero(row[1 : row.size - PATTERN + 1] == row[0]) + 1
+    for period in starts.tolist():
+        if np.array_equal(row[period : period + PATTERN], row[:PATTERN]):
+            return period if period >= PATTERN and np.array_equal(row[period:], row[:-period]) else None
+    return None
+
+
+def _digest(column: pa.Array) -> Words:
+    """64 bits of every entry of a column of numbers, times or lists of numbers."""
+    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
+        ends = np.concatenate([[0], np.cumsum(column.value_lengths().fill_null(0).to_numpy())])
+        inner = _digest(column.flatten())
+        place = np.arange(inner.size) - np.repeat(ends[:-1], np.diff(ends))
+        mixed = (inner ^ (inner >> np.uint64(32))) * (place.astype(np.uint64) * np.uint64(2) + ODD)
+        total = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mixed, dtype=np.uint64)])
+        found: Words = total[ends[1:]] - total[ends[:-1]]
+        return found
+    whole = pa.types.is_timestamp(column.type) or pa.types.is_integer(column.type)
+    plain = column.cast(pa.int64() if whole else pa.float64()).fill_null(0).to_numpy(zero_copy_only=False)
+    bits: Words = np.ascontiguousarray(plain).view(np.uint64) * ODD
+    return bits
 
 
 def ended(log: DecisionLog, asked: str = "mature") -> int:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import InitVar, dataclass, field
 from datetime import timedelta
 from typing import Any, NamedTuple
@@ -88,10 +88,12 @@ class Scan:
         """The log, or a part of it, in batches."""
         for rounds in self.reader.scan(log, reading):
             wrong = reading.problems
-            if self.all_arms:
-                chances = [target.probabilities(rounds, wrong) for target in self.targets]
-            else:
-                chances = [target.played(rounds, wrong) for target in self.targets]
+            chances = [
+                target.probabilities(rounds, wrong)
+                if self.all_arms and not target.by_id
+                else target.played(rounds, wrong)
+                for target in self.targets
+            ]
             if not wrong:
                 yield rounds, chances
 
@@ -128,6 +130,8 @@ class Request:
     """The part of the log that is judged, where decisions count by their age; None for all of it."""
     paired: bool = False
     """Whether targets are compared with each other, for which all arms' probabilities are wanted."""
+    watchful: bool = False
+    """Whether the answer follows the log's order, so that rows which do not are to be named."""
     catalogue: InitVar[Any] = None
     """Whose items can be listed, where the log does not."""
     samples: int = 200
@@ -144,6 +148,8 @@ class Request:
     """Whether every target's probability of every arm is known."""
     models: tuple[Any, ...] = field(init=False)
     """The regressors of the estimators, each once."""
+    left_out: str | None = field(init=False)
+    """Why dr is not among the estimators, where none were named."""
     scan: Scan = field(init=False)
 
     def __post_init__(self, log: DecisionLog, judged: DecisionLog | None, catalogue: Any) -> None:
@@ -176,28 +182,48 @@ class Request:
                 )
             self._set("listing", Listing.of(catalogue, self.targets, self.seed, log))
         counted = not ARM_COUNTED.isdisjoint(log.columns) and not unlisted
-        self._set("whole", counted and all(target.knows_all_arms(log) for target in self.targets))
+        unknown = [one for one in self.targets if not (counted and one.knows_all_arms(log))]
+        self._set("whole", not unknown)
+        other = next((one for one in unknown if unlisted or not one.by_id), None)
         betting = self.whole and self.interval == "betting"
         self._set("logged", holds(log, "probabilities"))
-        shares = fixed_shares(log) if betting and not self.logged else None
+        weighing = self.whole and self.interval == "adaptive"
+        shares = fixed_shares(log) if (betting or weighing) and not self.logged else None
         known = self.smallest_probability is not None or self.logged or shares is not None
         if self.smallest_probability is not None and not self.whole:
             raise BadValue(
                 "smallest_probability",
                 f"smallest_probability is of use only where {log.name} and the targets tell of every arm",
             )
+        if self.interval == "adaptive" and not (self.whole and (self.logged or shares is not None)):
+            raise BadValue(
+                "interval",
+                f"interval='adaptive' weighs decisions by every arm's probability, and {log.name} (its "
+                "column 'probabilities') or a target tells only the played arm's: use 'betting'",
+            )
         self._set("guarded", betting and known)
-        self._ask(self._usual() if self.estimators is None else self.estimators)
+        if self.listing is not None:
+            other = next((one for one in self.targets if not Listing.knows(one)), None)
+        self._set("left_out", None)
+        if self.estimators is None and other is not None:
+            whose = f"target {other.name!r}" if counted or self.listing else log.name
+            self._set("left_out", f"dr is left out: {whose} does not tell the probability of every arm")
+        self._ask(USUAL[: 2 if self.left_out else 3] if self.estimators is None else self.estimators)
         if unlisted:
             self._refuse_what_needs_every_item(log)
+        elif any(asked.source.kind == "mips" for asked in self.estimators) and not self.whole:
+            raise BadValue(
+                "targets", f"mips needs the probability of every arm, which target {unknown[0].name!r} does "
+                f"not tell in {log.name}: use 'ipw', 'snipw' or 'dr'",
+            )  # fmt: skip
         if not self.models:
             self._set("listing", None)
-        kept = () if self.listing is None else self.listing.columns
+        kept = self.listing.columns if self.listing is not None else ("arm_id",) if self.recast else ()
         extra = dict.fromkeys([*(name for target in self.targets for name in target.extra), *kept])
         reader = Reader(
             columns=self._columns(log), extra=tuple(extra), possible=self.possible, missing=self.missing,
             mature=self.mature, smallest_probability=self.smallest_probability, shares=shares,
-            watchful=bool(self.models), batch=self.batch, every_arm=self.all_arms,
+            watchful=self.watchful or bool(self.models), batch=self.batch, every_arm=self.all_arms,
         ).settled(log)  # fmt: skip
         if self.half_life is not None:
             reader = dataclasses.replace(reader, fading=self._fading(log, judged or log, reader.horizon))
@@ -251,11 +277,6 @@ class Request:
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
 
-    def _usual(self) -> Sequence[str]:
-        """The estimators that need no naming."""
-        listed = self.listing is not None and all(map(Listing.knows, self.targets))
-        return USUAL if self.whole or listed else USUAL[:2]
-
     def _ask(self, estimators: Any) -> None:
         """Every estimator with what it is made from and what carries its interval."""
         models: list[Any] = []
@@ -279,13 +300,25 @@ class Request:
     @property
     def all_arms(self) -> bool:
         """Whether every arm's probability is needed, not only the played one's."""
-        modelled = any(asked.source != PLAIN for asked in self.estimators) and self.listing is None
-        return modelled or self.guarded or self.overlap or (self.paired and self.whole)
+        listed = self.listing is not None or all(target.by_id for target in self.targets)
+        modelled = any(asked.source != PLAIN for asked in self.estimators) and not listed
+        return modelled or self.guarded or self.overlap or self.stabilised or (self.paired and self.whole)
+
+    @property
+    def recast(self) -> tuple[int, ...]:
+        """Targets whose items a reward model knows by their ids, by number."""
+        modelled = self.models and self.listing is None
+        return tuple(i for i, target in enumerate(self.targets) if modelled and target.by_id)
 
     @property
     def overlap(self) -> bool:
         """Whether a limit theorem is to be told what of a target's mass could not be logged."""
         return self.whole and self.logged and self.interval in ("normal", "asymptotic", "bootstrap")
+
+    @property
+    def stabilised(self) -> bool:
+        """Whether decisions are weighed by Σ_a π(a)²/p(a), which needs every arm's probabilities."""
+        return self.interval == "adaptive"
 
     @property
     def ordered(self) -> bool:
@@ -316,18 +349,19 @@ class Request:
             columns.update(dict.fromkeys(target.reads(log, everything)))
         if everything and "arm_count" in log.columns:
             columns["arm_count"] = None
-        if self.models and begins_with(log, "arms"):
+        if self.models and everything and begins_with(log, "arms"):
             columns["arms"] = None
         kinds = {asked.form.kind for asked in self.estimators}
         if "mips" in kinds:
             require(log, ["probabilities", "arms"], "mips", "estimators")
             columns["arms"] = None
-        # Every arm's logged probability lets sequences use models, and makes stabilised weights less noisy.
+        # Every arm's logged probability lets sequences use models, and stabilised weights are made of it.
         if "mips" in kinds or (
-            everything and self.logged and (self.guarded or self.overlap or self.interval == "adaptive")
+            everything and self.logged and (self.guarded or self.overlap or self.stabilised)
         ):
             columns["probabilities"] = None
-        if self.models and self.listing is None and ARM_COUNTED.isdisjoint(columns):
+        plain = self.models and self.listing is None and len(self.recast) < len(self.targets)
+        if plain and ARM_COUNTED.isdisjoint(columns):
             message = f"a reward model needs the number of arms: {log.name} has no column arm_count"
             raise BadValue("estimators", message)
         if self.adaptive is None and VALID[self.interval] in ("independent", "asymptotic"):

@@ -45,14 +45,22 @@ class Answer:
         return Sample(self.weight, self.rounds.reward)
 
     def _marginal(self, number: int) -> Floats:
-        estimator, o = self.request.estimators[number].estimator, self.rounds.offsets
-        pi, p, arms = self.probabilities, self.rounds.logged, self.rounds.arms
+        estimator, rounds = self._embedded(number), self._decisions()
+        return np.array([estimator.marginal(*decision) for decision in rounds])
+
+    def _embedded(self, number: int) -> MarginalIPW:
+        estimator = self.request.estimators[number].estimator
         assert isinstance(estimator, MarginalIPW)
+        return estimator
+
+    def _decisions(self) -> Iterator[tuple[Floats, Floats, Floats, int]]:
+        """π, p, the arms and the arm played of each decision."""
+        pi, p, arms, o = self.probabilities, self.rounds.logged, self.rounds.arms, self.rounds.offsets
         assert pi is not None
         assert p is not None
         assert arms is not None
-        decisions = zip(o[:-1], o[1:], self.rounds.arm, strict=True)
-        return np.array([estimator.marginal(pi[i:j], p[i:j], arms[i:j], arm) for i, j, arm in decisions])
+        for i, j, arm in zip(o[:-1], o[1:], self.rounds.arm, strict=True):
+            yield pi[i:j], p[i:j], arms[i:j], arm
 
     def terms(self, form: Form) -> Floats:
         """Γ (n,), whose mean is the value."""
@@ -112,9 +120,12 @@ class Answer:
         return self.weight if marginal is None else marginal
 
     def proxy(self, form: Form) -> Floats:
-        """Σ_a π(a)²/p(a), the size of the terms' conditional variance, or w² where p(a) is unknown."""
-        if form.kind == "mips" or self.rounds.logged is None or self.probabilities is None:
-            return self.weights(form) ** 2
+        """Σ_a π(a)²/p(a), or Σ_e over embeddings: the size of the terms' conditional variance."""
+        if form.kind == "mips":
+            estimator = self._embedded(form.number)
+            return np.array([estimator.spread(pi, p, arms) for pi, p, arms, _ in self._decisions()])
+        assert self.probabilities is not None
+        assert self.rounds.logged is not None
         positive = self.rounds.logged > 0
         ratio = np.zeros(positive.size)
         np.divide(self.probabilities**2, self.rounds.logged, out=ratio, where=positive)

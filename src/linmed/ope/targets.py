@@ -49,6 +49,8 @@ class Target(ABC):
     """Columns that are read where the log has them, only to see whether the target is possible."""
     doubt: str | None = None
     """What makes one hesitate over this target on the log for which it was settled, after its name."""
+    by_id: bool = False
+    """Whether it knows items by their ids alone: no arm of a decision but the played one can be told."""
 
     @property
     def played_columns(self) -> tuple[str, ...]:
@@ -72,6 +74,14 @@ class Target(ABC):
     def silence(self, log: DecisionLog) -> str:
         """What it means that this target has no weight in a log, to be said after its name and the log's."""
         return "every weight is zero, so the rewards say nothing of its value"
+
+    def lacking(self, share: float) -> str:
+        """What a mean weight that is smaller than one by `share` may mean, besides wrong probabilities."""
+        return "the target plays arms that could not be logged"
+
+    def exceeding(self) -> str:
+        """What one that is larger may mean, besides wrong probabilities; empty where there is nothing."""
+        return ""
 
     @abstractmethod
     def probabilities(self, rounds: Rounds, problems: Problems) -> Floats:
