@@ -188,7 +188,8 @@ def digest(arms: ArrayLike | None, arm_ids: Sequence[str] | None, context: Any) 
         found.update(json.dumps(context, sort_keys=True).encode())
         context = None
     for numbers in (arms, context):
-        found.update(b"-" if numbers is None else np.asarray(numbers, dtype=np.float64).tobytes())
+        # + 0.0 makes 0 of −0, which readers of JSON do or do not.
+        found.update(b"-" if numbers is None else (np.asarray(numbers, dtype=np.float64) + 0.0).tobytes())
         found.update(b"|")
     if arm_ids is not None:
         found.update("\0".join(arm_ids).encode())

@@ -86,13 +86,13 @@ class Connection(HttpToolsProtocol):
         free = (self.cycle is None or self.cycle.response_complete) and not self.flow.write_paused
         if free and not upgrade:
             self._held = self.quick.take(self, self.parser.get_method(), self.url, self.headers)
-        if self._held is None:
-            self._to_application()
-        else:
+        if self._held is not None:
             self._held.keep_alive = (
                 self.parser.get_http_version() != "1.0" and self.parser.should_keep_alive()
             )
             self.cycle = self._answering = self._held  # type: ignore[assignment]
+        if self._held is None or not self._held.granted:
+            self._to_application()
         if upgrade:
             self.cycle.keep_alive = False
 
