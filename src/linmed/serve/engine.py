@@ -23,7 +23,7 @@ from sqlalchemy.engine import Connection, Row
 
 from linmed.serve import store
 from linmed.serve.database import Database, cause, now, trouble
-from linmed.serve.errors import Refused
+from linmed.serve.errors import Refused, stopping
 from linmed.serve.times import Times
 
 logger = logging.getLogger("linmed.serve")
@@ -110,6 +110,7 @@ class Engine:
         self._looked = 0.0
         self._written, self._rested = False, 0.0
         self._queue: deque[Job] = deque()
+        self._writing: list[Job] = []
         self._wake = threading.Condition()
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="linmed-engine")
@@ -122,12 +123,20 @@ class Engine:
         self._looked = time.monotonic()
         self._thread.start()
 
-    def stop(self) -> None:
-        """Finish what was accepted, and end."""
+    def stop(self, seconds: float) -> bool:
+        """Finish what was accepted, and end; after so long refuse what is left. Whether all was finished."""
         with self._wake:
             self._stopping = True
             self._wake.notify()
-        self._thread.join()
+        self._thread.join(seconds)
+        if not self._thread.is_alive():
+            return True
+        with self._wake:
+            left = [*self._writing, *self._queue]
+            self._queue.clear()
+        logger.error("the database does not answer: %d requests are refused", len(left))
+        self._answer(left, [stopping() for _ in left])
+        return False
 
     @property
     def alive(self) -> bool:
@@ -138,7 +147,7 @@ class Engine:
         """Queue jobs that were accepted."""
         with self._wake:
             if self._stopping:
-                raise Refused("unavailable", "the server is shutting down", retry_after=1)
+                raise stopping()
             self._queue.extend(jobs)
             self._wake.notify()
 
@@ -157,6 +166,7 @@ class Engine:
                 if not self._queue and not self._stopping:
                     self._wake.wait(self._pause)
                 jobs = [self._queue.popleft() for _ in range(min(GROUP, len(self._queue)))]
+                self._writing = jobs
                 if not jobs and self._stopping:
                     return
             if time.monotonic() - self._looked >= self._pause:

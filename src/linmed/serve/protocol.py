@@ -20,6 +20,8 @@ from linmed.serve.settings import Settings
 
 MAX_HEAD = 32 * 2**10
 """Bytes of a request line and its headers."""
+ANSWERING = 0.6
+"""Share of the time to stop in which requests under way are answered."""
 FAREWELL = 5.0
 """Seconds for the other side to take the last bytes of a connection that is being closed."""
 
@@ -271,7 +273,7 @@ class WebServer(uvicorn.Server):
                 log_config=None,
                 server_header=False,
                 proxy_headers=False,
-                timeout_graceful_shutdown=30,
+                timeout_graceful_shutdown=ANSWERING * settings.stop_seconds,  # type: ignore[arg-type]
             )
         )
 

@@ -51,6 +51,8 @@ RENEWED = 5
 """The page's trends are made anew at most once in so many times as they took."""
 REMEMBERED = 64
 """Trends, of different bandits or differently asked for."""
+LAST = 0.3
+"""Share of the time to stop in which the rest is written, after the requests have had theirs."""
 WAITING = 256
 """Readings, or loads, that may wait for a thread."""
 
@@ -105,13 +107,15 @@ class Server:
             for task in beside:
                 task.cancel()
         finally:
-            for stop in (self.compiler.stop, self.drawing.stop, self.engine.stop, self.memory.save):
-                await self.keeper.run(stop)
-            for part in (self.reporters, self.readers, self.loaders):
-                await self.keeper.run(part.stop)
+            deadline = time.monotonic() + LAST * self.settings.stop_seconds
+            if await self.keeper.run(self.engine.stop, LAST * self.settings.stop_seconds):
+                await self.keeper.run(self.memory.save, deadline)
+            await self.keeper.run(self.reporters.stop)
+            for part in (self.compiler, self.drawing, self.readers, self.loaders):
+                await self.keeper.run(part.stop, deadline - time.monotonic())
             with contextlib.suppress(sqlite3.Error):
                 await self.keeper.run(self.database.checkpoint, "TRUNCATE")
-            self.keeper.stop()
+            self.keeper.stop(deadline - time.monotonic())
             self.database.close()
             logger.info("stopped")
 
