@@ -67,7 +67,7 @@ def supervise(settings: Settings, log_level: str) -> int:
 
 def _started(settings: Settings, log_level: str, metrics: str) -> "subprocess.Popen[str]":
     worker = subprocess.Popen(
-        [sys.executable, "-m", "linmed.serve.workers"],
+        [sys.executable, "-P", "-m", "linmed.serve.workers"],  # nothing from the current directory
         stdin=subprocess.PIPE,
         text=True,
         env={**os.environ, "PROMETHEUS_MULTIPROC_DIR": metrics},
