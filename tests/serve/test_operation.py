@@ -24,12 +24,14 @@ from .serving import ARMS, Running, application, create, decide, reward
 
 def test_health_readiness_and_metrics(app: httpx.Client) -> None:
     create(app)
+    create(app, "other")
     reward(app, decide(app), 1.0)
     assert app.get("/healthz").json() == {"status": "ok"}
     assert app.get("/readyz").json() == {"status": "ready"}
     text = app.get("/metrics").text
-    assert "linmed_decisions_total 1.0" in text
-    assert "linmed_rewards_total 1.0" in text
+    for what in ("decisions", "rewards"):
+        assert f'linmed_{what}_total{{bandit="b"}} 1.0' in text
+        assert f'linmed_{what}_total{{bandit="other"}} 0.0' in text
     assert 'linmed_requests_total{route="/v1/bandits/{name}/decide",status="200"} 1.0' in text
 
 

@@ -11,7 +11,7 @@ import logging
 import sqlite3
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -75,6 +75,8 @@ class Call:
         return 0
 
 
+Counts = Mapping[int, int]
+"""How many of each bandit."""
 Job = Decide | Reward | Call
 Outcome = list[Any] | Refused
 
@@ -97,8 +99,8 @@ class Engine:
         """Called there with every reward of the log after `seq`, in order, before the answers."""
         self.changed: Callable[[dict[int, int]], None] = lambda revisions: None
         """Called there, about twice in `staleness`, with the revisions of all bandits."""
-        self.committed: Callable[[int, int, float], None] = lambda decisions, rewards, seconds: None
-        """Called after every transaction with its size and time."""
+        self.committed: Callable[[Counts, Counts, float], None] = lambda decisions, rewards, seconds: None
+        """Called after every transaction with its decisions and rewards of each bandit, and its time."""
         self.failed = False
         self.writes = True
         """Whether the last transaction was written; where the database is full or gone, it was not."""
@@ -257,7 +259,8 @@ class Engine:
             else:
                 self.seq, self.writes, self._written = group.seq, True, True
                 self.times.last.update(group.moved)
-                self.committed(group.decided, len(group.taken), time.perf_counter() - started)
+                taken = Counter(one.bandit for one in group.taken)
+                self.committed(group.decided, taken, time.perf_counter() - started)
                 return group.outcomes, [*group.foreign, *group.taken]
         self.writes = False
         return [Refused("unavailable", "the database does not answer", retry_after=1) for _ in jobs], ()
@@ -294,7 +297,7 @@ class Group:
     ):
         self.database, self.seq, self.jobs, self.again, self.times = database, seq, jobs, again, times
         self.moved: dict[int, int] = {}  # what becomes of `times`
-        self.decided = 0
+        self.decided: Counts = {}  # of each bandit
         self.foreign: store.Rows = ()  # other servers' rewards, read under the lock
         self.taken: list[Any] = []  # our own
         self.outcomes: list[Outcome] = []
@@ -326,7 +329,7 @@ class Group:
             for row in written:
                 row["time"] = self._time(row["bandit"], row["time"])
             store.add_decisions(connection, written)
-        self.decided = len(written) + len(ours)
+        self.decided = Counter(row["bandit"] for row in [*written, *(r for r in rows if r["id"] in ours)])
 
     def _reward(self, connection: Connection, jobs: list[Reward], outcomes: dict[Job, Outcome]) -> None:
         self.database.lock(connection)

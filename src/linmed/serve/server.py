@@ -29,7 +29,7 @@ from linmed.serve.compiling import Compiler
 from linmed.serve.database import Database, cause
 from linmed.serve.decisions import Drawer, digest, view
 from linmed.serve.drawing import Drawing
-from linmed.serve.engine import Call, Decide, Engine, Reward
+from linmed.serve.engine import Call, Counts, Decide, Engine, Reward
 from linmed.serve.errors import INPUT, Refused, refusing
 from linmed.serve.leaving import Shared
 from linmed.serve.memory import Memory
@@ -77,7 +77,7 @@ class Server:
             database, settings.snapshot_every, self._write_later, self.compiler.ready, self.loaders
         )
         self.bandits = Bandits(database, self.engine, self.compiler, self.memory, self.loaders, self.bandit)
-        self.engine.committed = self.metrics.committed
+        self.engine.committed = self._committed
         self.engine.fold = self.memory.fold
         self.engine.changed = self.memory.changed
         self.ready = False
@@ -142,6 +142,14 @@ class Server:
                 await asyncio.sleep(self.settings.staleness)
             else:
                 return
+
+    def _committed(self, decisions: Counts, rewards: Counts, seconds: float) -> None:
+        known = self.memory.by_number
+
+        def named(counts: Counts) -> dict[str, int]:
+            return {known[number].name if number in known else "": count for number, count in counts.items()}
+
+        self.metrics.committed(named(decisions), named(rewards), seconds)
 
     def _write_later(self, write: Callable[[], None]) -> bool:
         """Whether the engine takes it; at the end, when it does not, `Memory.save` writes."""
