@@ -53,7 +53,8 @@ def library() -> dict[str, Any]:
 
 def _schema(cls: type[Any], kind: str) -> dict[str, Any]:
     """An object with the parameters of a dataclass, and the field that names it."""
-    types, properties = typing.get_type_hints(cls), {kind: {"const": cls.__name__}}
+    types = typing.get_type_hints(cls)
+    properties: dict[str, Any] = {kind: {"const": cls.__name__}}
     fields = [field for field in dataclasses.fields(cls) if field.init]
     for field in fields:
         properties[field.name] = _of(types[field.name])
