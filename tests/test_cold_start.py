@@ -137,6 +137,38 @@ def test_a_folder_that_can_only_be_read_is_read(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.unix
+def test_a_folder_that_others_can_write_to_is_refused(tmp_path: Path, monkeypatch, caplog) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(shared))
+    compiled = numba.njit(_double)
+    cache.keep_on_disk(compiled)
+    compiled(2.0)
+    [own] = shared.iterdir()
+    for place, mode, says in (
+        (shared, 0o777, f"every user can write to {shared}"),
+        (own, 0o1777, f"every user can write to {own}"),
+        (shared, 0o1777, ""),  # as /tmp
+        (shared, 0o755, ""),
+    ):
+        place.chmod(mode)
+        cache._trusted.cache_clear()
+        store = KernelCache(_double)
+        caplog.clear()
+        assert found(store, compiled) == (not says)  # else it is looked for beside the source, and not there
+        assert (str(own) == store.cache_path) == (not says)
+        assert says in caplog.text if says else caplog.text == "", caplog.text
+        store.give_up()
+        place.chmod(0o755)
+    if os.getuid() == 0:
+        os.chown(own, 12345, -1)
+        assert cache._others(own) == f"{own} belongs to another user (number 12345)"
+        os.chown(own, 0, 12345)
+        own.chmod(0o775)
+        assert cache._others(own) == f"the group number 12345 can write to {own}"
+
+
+@pytest.mark.unix
 def test_a_long_compilation_is_announced_on_a_terminal_while_it_lasts(tmp_path: Path) -> None:
     call = "from linmed.kernels.sampling import take_logs\nimport numpy as np, sys\n"
     call += "take_logs(np.full((1, 2), 0.5), 0.0)\nprint('compiled', file=sys.stderr)"

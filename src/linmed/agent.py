@@ -18,7 +18,7 @@ from linmed import checks, streams
 from linmed.ahead import Ahead
 from linmed.arm_sets import checked, formed, stacks
 from linmed.checks import Floats
-from linmed.decision import Decision
+from linmed.decision import Decision, probabilities_of
 from linmed.drift import Drift, drift_of
 from linmed.explanation import TOP, Explanation, explain
 from linmed.features import Catalogue, Column, Features, Index
@@ -315,8 +315,7 @@ class Agent:
             return every
         matrix = self._matrix(arms, context, items)
         with self._lock:
-            result: Floats = np.exp(self.policy.log_probabilities(self.state, matrix[None])[0])
-        return result
+            return probabilities_of(self.policy.log_probabilities(self.state, matrix[None])[0])
 
     def probability_of(self, item: str | int, context: Any = None) -> float:
         """The probability with which one item of the catalogue would be played now.

@@ -25,6 +25,7 @@ import numpy as np
 
 from linmed import checks
 from linmed.checks import Bools, Floats, Ints
+from linmed.decision import probabilities_of, probability_of
 from linmed.features import Catalogue, Index, Items, Scan
 from linmed.kernels.design import approx_design
 from linmed.kernels.med import EQUAL, EXPLORE
@@ -95,7 +96,7 @@ class Routed(NamedTuple):
     @property
     def probability(self) -> float | None:
         """exp of `log_probability`."""
-        return None if self.log_probability is None else math.exp(self.log_probability)
+        return None if self.log_probability is None else probability_of(self.log_probability)
 
     @property
     def fallback(self) -> bool:
@@ -228,11 +229,11 @@ class Law:
 
     def probability_of(self, place: int) -> float:
         """The probability of playing this item by any route but the fallback."""
-        return math.exp(self.log_probabilities(np.array([place]))[0])
+        return probability_of(self.log_probabilities(np.array([place]))[0])
 
     def complete(self) -> Floats:
         """The probability of every place by all routes together (N,), by a pass over the whole catalogue."""
-        p: Floats = np.exp(self.log_probabilities(np.arange(len(self.items.live))))
+        p = probabilities_of(self.log_probabilities(np.arange(len(self.items.live))))
         p[self.best] += max(0.0, 1.0 - math.fsum(p))
         return p
 

@@ -139,10 +139,11 @@ class Running:
         self.log = folder / f"server-{time.time_ns()}.log"
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "linmed.serve", "--database", database, "--port", "0", *options],
+                [sys.executable, "-P", "-m", "linmed.serve", "--database", database, "--port", "0", *options],
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
+                cwd=folder,
             )
         assert self.process.stdout is not None
         line = self.process.stdout.readline()

@@ -1,10 +1,12 @@
 """What the API promises about bandits, decisions and rewards."""
 
 import math
+from typing import Any
 
 import httpx
 import numpy as np
 import pytest
+from jsonschema import Draft202012Validator
 
 from linmed.policies import ALL
 
@@ -199,7 +201,52 @@ def test_the_openapi_document_shows_examples(app: httpx.Client) -> None:
     document = app.get("/v1/openapi.json").json()
     for model in ("NewBandit", "DecideRequest", "RewardRequest", "EvaluateRequest"):
         assert document["components"]["schemas"][model]["examples"]
-    assert "/v1/bandits/{name}/decide" in document["paths"]
+    operations = [one for path in document["paths"].values() for one in path.values()]
+    assert document["paths"]["/v1/bandits/{name}/decide"]["post"]["operationId"] == "decide"
+    assert len({one["operationId"] for one in operations}) == len(operations)
+
+
+def test_a_bandit_can_be_made_from_the_openapi_document_alone(app: httpx.Client) -> None:
+    document = app.get("/v1/openapi.json").json()
+    schemas = document["components"]["schemas"]
+
+    def right(name: str, value: Any) -> bool:
+        return Draft202012Validator({"$ref": f"#/components/schemas/{name}", **document}).is_valid(value)
+
+    for policy in ALL:
+        assert right("Policy", policy().to_dict()), policy
+    for config in (
+        {"policy": "LinMED", "sigma": "unknown"},
+        {"policy": "Forgetful", "inside": {"policy": "LinTS"}},
+    ):
+        assert right("Policy", config)
+    for config in (
+        {},
+        {"policy": "LinMED", "sigmaa": 1},
+        {"policy": "No"},
+        {"policy": "LinMED", "sigma": "x"},
+    ):
+        assert not right("Policy", config)
+        assert not right("BanditChange", {"policy": config})
+    [features] = schemas["Features"]["examples"]
+    new = {"name": "shoes", "policy": {"policy": "LinMED", "sigma": 0.5}, "features": features,
+           "catalogue": {"ids": ["s-17"], "features": [{"price": 40}]}}  # fmt: skip
+    assert right("NewBandit", new)
+    assert not right("NewBandit", {**new, "features": {**features, "item": [{"column": "Number"}]}})
+    assert app.post("/v1/bandits", json=new).status_code == 201
+    assert decide(app, "shoes", context={"device": "phone"})["arm_id"] == "s-17"
+    for name, field in (("StoredDecision", "time"), ("Point", "time"), ("BanditLine", "created")):
+        assert "icroseconds since 1970" in schemas[name]["properties"][field]["description"]
+
+
+def test_an_archived_bandit_decides_again_when_it_is_no_longer_archived(app: httpx.Client) -> None:
+    create(app)
+    reward(app, decide(app), 1.0)
+    assert app.delete("/v1/bandits/b").json()["archived"]
+    assert app.post("/v1/bandits/b/decide", json={"arms": ARMS}).status_code == 409
+    assert not app.patch("/v1/bandits/b", json={"archived": False}).json()["archived"]
+    decide(app)
+    assert app.get("/v1/bandits/b/state").json()["count"] == 1
 
 
 def test_a_query_parameter_that_nothing_reads_is_refused_by_its_name(app: httpx.Client) -> None:

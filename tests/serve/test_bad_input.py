@@ -354,6 +354,8 @@ def test_no_generated_request_makes_the_server_fail(service: httpx.Client) -> No
         def check(case: Any) -> None:
             nonlocal tested
             tested += 1
+            if isinstance(case.body, dict) and isinstance(case.body.get("policy"), dict):
+                del case.body["policy"]  # each that is right would be compiled
             answer = case.call(base_url=url)
             assert answer.status_code < 500, f"{case.as_curl_command()} gave {answer.status_code}"
             declared = {str(code) for code in case.operation.definition.raw["responses"]} | {"405"}

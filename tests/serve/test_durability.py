@@ -2,8 +2,10 @@
 
 import json
 import signal
+import sqlite3
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +18,9 @@ from linmed.policies import LinMED, Policy
 from linmed.serve import database as db
 from linmed.serve import store
 from linmed.serve.engine import Decide, Engine, Reward
+from linmed.serve.errors import Refused
 
-from .serving import ARMS, SETTINGS, Running, application, create, decide, reward, row
+from .serving import ARMS, PATIENCE, SETTINGS, Running, application, create, decide, reward, row, until
 
 ROOT = Path(__file__).parents[2]
 
@@ -205,10 +208,34 @@ def test_a_commit_whose_confirmation_is_lost_is_answered_as_the_success_it_was(
         ]
         assert losing == 0
     finally:
-        engine.stop()
+        engine.stop(PATIENCE)
     with opened.reader.begin() as connection:
         stored = connection.execute(sa.select(db.decisions.c.id).order_by(db.decisions.c.number)).scalars()
         assert list(stored) == ["plain", "keyed", "one", "two"]
         assert connection.execute(sa.select(db.rewards.c.reward)).scalars().all() == [1.0, 0.5, 0.0]
     assert folded == [1, 2, 3]
+    opened.close()
+
+
+def test_an_engine_whose_database_is_held_by_another_refuses_what_it_cannot_write(sqlite: str) -> None:
+    opened = db.Database(sqlite)
+    opened.open()
+    with opened.writer.begin() as connection:
+        store.add_bandit(connection, "b", 2, SETTINGS, LinMED())
+    engine = Engine(opened)
+    engine.start()
+    jobs = [Decide([row("one")]), Decide([row("two")])]
+    with sqlite3.connect(sqlite.removeprefix("sqlite:///")) as other:
+        other.execute("BEGIN IMMEDIATE")
+        engine.submit(jobs[0])
+        until(lambda: engine._writing == jobs[:1])
+        engine.submit(jobs[1])
+        began = time.monotonic()
+        assert not engine.stop(0.2)
+        assert time.monotonic() - began < 5.0
+        for job in jobs:
+            with pytest.raises(Refused, match="shutting down: try again"):
+                job.answer.result(0)
+    other.close()
+    assert engine.stop(PATIENCE)
     opened.close()

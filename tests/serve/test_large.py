@@ -12,7 +12,7 @@ from linmed.serve.bodies import DecideBatch, DecideRequest
 from linmed.serve.large import LARGE, read_large
 from linmed.serve.threads import Pool
 
-from .serving import Running, create
+from .serving import PATIENCE, Running, create
 
 
 def complaint(answer: httpx.Response) -> Any:
@@ -77,4 +77,4 @@ def test_many_arms_are_read_exactly_and_into_one_array() -> None:
         assert await read_large(b"{}", DecideRequest, threads) is None  # small
 
     asyncio.run(walk())
-    threads.stop()
+    threads.stop(PATIENCE)

@@ -14,7 +14,7 @@ from linmed.serve.engine import Decide, Engine, Group, Reward
 from linmed.serve.reports import Reports
 from linmed.serve.store import add_bandit
 
-from .serving import ARMS, SETTINGS, application, create, decide, reward, row, until
+from .serving import ARMS, PATIENCE, SETTINGS, application, create, decide, reward, row, until
 
 
 @pytest.mark.identity
@@ -146,7 +146,7 @@ def test_an_engine_passes_every_reward_on_exactly_once_and_in_order(postgres: st
             later.answer.result(300)
     until(lambda: all(len(numbers) >= 60 for numbers in seen))
     for engine in engines:
-        engine.stop()
+        engine.stop(PATIENCE)
     assert seen == [list(range(1, 61))] * 3
     for database in databases:
         database.close()

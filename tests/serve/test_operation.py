@@ -5,10 +5,12 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
+import numpy as np
 import pytest
 import sqlalchemy as sa
 
@@ -22,12 +24,14 @@ from .serving import ARMS, Running, application, create, decide, reward
 
 def test_health_readiness_and_metrics(app: httpx.Client) -> None:
     create(app)
+    create(app, "other")
     reward(app, decide(app), 1.0)
     assert app.get("/healthz").json() == {"status": "ok"}
     assert app.get("/readyz").json() == {"status": "ready"}
     text = app.get("/metrics").text
-    assert "linmed_decisions_total 1.0" in text
-    assert "linmed_rewards_total 1.0" in text
+    for what in ("decisions", "rewards"):
+        assert f'linmed_{what}_total{{bandit="b"}} 1.0' in text
+        assert f'linmed_{what}_total{{bandit="other"}} 0.0' in text
     assert 'linmed_requests_total{route="/v1/bandits/{name}/decide",status="200"} 1.0' in text
 
 
@@ -58,15 +62,45 @@ def test_a_stopped_server_has_answered_what_it_accepted_and_logs_json(sqlite: st
             server.end(signal.SIGTERM)
             for future in futures:
                 future.result()
-        lines = [json.loads(line) for line in server.log.read_text().splitlines()]
+        text = server.log.read_text()
+        lines = [json.loads(line) for line in text.splitlines()]
     assert lines[-1]["message"] != "the engine failed"
     assert "stopped" in [line["message"] for line in lines]
     assert {"time", "level", "logger", "message"} <= set(lines[0])
+    assert "\\u001b" not in text
     opened = db.Database(sqlite)
     with opened.reader.begin() as connection:
         stored = set(connection.execute(sa.select(db.decisions.c.id)).scalars())
     opened.close()
     assert set(acknowledged) <= stored
+
+
+def test_sigterm_refuses_dear_decisions_in_time_and_loses_nothing(sqlite: str, tmp_path: Path) -> None:
+    items = np.random.default_rng(0).normal(size=(1000, 4)).round(2).tolist()
+    catalogue = {"ids": [f"i{i}" for i in range(1000)], "features": items}
+    batch = {"decisions": [{"key": f"k{i}"} for i in range(1000)]}  # takes half a minute or more
+    with Running(sqlite, tmp_path, "--stop-seconds", "2") as server, server.client() as client:
+        create(client, "dear", dim=4, policy={"policy": "LinTS"}, catalogue=catalogue)
+        create(client)
+        first = decide(client, "dear", key="first")["decision_id"]
+        with ThreadPoolExecutor(1) as pool:
+            dear = pool.submit(client.post, "/v1/bandits/dear/decide/batch", json=batch)
+            time.sleep(0.5)
+            acknowledged = {first, decide(client)["decision_id"]}
+            began = time.monotonic()
+            server.end(signal.SIGTERM)
+            took = time.monotonic() - began
+            refused = dear.result()
+    assert took < 6.0  # was 30; and a little more on a busy machine
+    assert refused.status_code == 503
+    assert refused.headers["retry-after"] == "1"
+    assert refused.json()["error"]["message"] == "the server is shutting down: try again"
+    assert "CancelledError" not in server.log.read_text()
+    opened = db.Database(sqlite)
+    with opened.reader.begin() as connection:
+        stored = set(connection.execute(sa.select(db.decisions.c.id)).scalars())
+    opened.close()
+    assert stored == acknowledged
 
 
 def test_too_much_waiting_is_refused_and_the_rest_is_served(sqlite: str) -> None:

@@ -4,6 +4,7 @@ import httpx
 import numpy as np
 import pytest
 
+from linmed.features import Category, Features, Number, Vector
 from linmed.policies import LinMED
 
 from .serving import create, decide, reward
@@ -58,6 +59,22 @@ def test_arms_that_depend_on_a_context_are_shown_at_the_mean_of_the_recent_ones(
         item = np.array(one["features"])
         vector = np.concatenate([item, mean]) if map == "plain" else np.outer(item, mean).ravel()
         assert one["estimate"] == pytest.approx(vector @ theta)
+
+
+def test_fields_have_their_names_and_units(app: httpx.Client) -> None:
+    kind, price = Category("kind", ["shoe", "hat"]), Number("price", scale=(50.0, 20.0))
+    made = Features(context=[Category("device", ["phone", "desk"])], item=[kind, price, Vector("look", 1)])
+    items = [{"kind": "hat", "price": 90.25, "look": [0.5]}, {"kind": "coat", "price": 40, "look": [0]}]
+    body = {"name": "b", "features": made.to_dict(), "catalogue": {"ids": ["x", "y"], "features": items}}
+    assert app.post("/v1/bandits", json=body).status_code == 201
+    for device in ("phone", "phone", "phone", "desk"):
+        decide(app, context={"device": device})
+    found = outlook(app)
+    assert {one["id"]: one["described"] for one in found["arms"]} == {
+        "x": ["kind=hat", "price 90.25", "look[0] 0.5"],
+        "y": ["price 40", "look[0] 0"],
+    }
+    assert found["context_described"] == ["device=phone 0.75", "device=desk 0.25"]
 
 
 def test_without_a_catalogue_there_is_nothing_to_believe(app: httpx.Client) -> None:

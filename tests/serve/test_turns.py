@@ -23,6 +23,7 @@ from linmed.serve.shelf import Catalogue
 from linmed.serve.threads import Pool
 from linmed.serve.turns import encoded
 
+from .serving import PATIENCE
 from .test_routes import with_server
 
 WORK = 4_000_000
@@ -123,7 +124,7 @@ def test_a_pool_refuses_what_exceeds_its_queue_and_never_begins_what_was_called_
         await asyncio.sleep(0)
         go.set()
         assert (await first, await fourth, begun) == (1, 4, [1, 4])
-        pool.stop()
+        pool.stop(PATIENCE)
 
     asyncio.run(walk())
 

@@ -158,8 +158,13 @@ def test_a_port_is_shared_with_nobody_else(shared: Running, tmp_path: Path) -> N
         assert "cannot listen" in other.stderr
 
 
-def test_workers_end_with_their_parent(sqlite: str, tmp_path: Path) -> None:
+def test_workers_end_with_their_parent_and_import_nothing_from_the_folder_it_is_started_in(
+    sqlite: str, tmp_path: Path
+) -> None:
+    for name in ("fastapi", "uvicorn", "numba"):
+        (tmp_path / f"{name}.py").write_text("open('ran', 'w').close()\nraise SystemExit(1)\n")
     with two_workers(sqlite, tmp_path) as server:
+        assert not (tmp_path / "ran").exists()
         started = workers(server)
         server.end(signal.SIGKILL)
         until(lambda: not any(alive(pid) for pid in started), PATIENCE)

@@ -11,6 +11,7 @@ import hashlib
 import inspect
 import os
 import pickle
+import stat
 import sys
 import tempfile
 import time
@@ -32,6 +33,7 @@ from numba.core.serialize import dumps
 from linmed.kernels.cold_start import (
     PATIENCE,
     announce_compilations,
+    logger,
     tell,
     title,
     without_checking_blas,
@@ -65,7 +67,8 @@ class KernelCache(FunctionCache):
         """Where to look, in this order; the last is the first that can be written to, if there is one.
 
         As numba has it: $NUMBA_CACHE_DIR, then beside the source, then the user's own folder of caches. But a
-        folder that can only be read, as in an image, is read.
+        folder that can only be read, as in an image, is read, and one that other users can write to is not:
+        what is kept there is run. Beside the source Python keeps its own code, whoever can write there.
         """
         file = inspect.getfile(self._py_func)
         if not os.path.exists(file):
@@ -75,9 +78,12 @@ class KernelCache(FunctionCache):
             locators.insert(0, UserProvidedCacheLocator)
         folders: list[Path] = []
         for locator in locators:
-            folders.append(Path(locator(self._py_func, file).get_cache_path()))
-            if _can_write(folders[-1]):
-                break
+            found = Path(locator(self._py_func, file).get_cache_path())
+            writes = _can_write(found)
+            if locator is InTreeCacheLocator or _trusted(found):
+                folders.append(found)
+                if writes:
+                    break
         return folders
 
     @property
@@ -161,11 +167,58 @@ class KernelCache(FunctionCache):
 def _can_write(folder: Path) -> bool:
     """Whether a file can be made there, tried out."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(0o755, parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
     except OSError:
         return False
     return True
+
+
+@functools.cache
+def _trusted(folder: Path) -> bool:
+    """Whether nobody but this user and root can put a file there; if somebody can, it is told once."""
+    others = _others(folder.absolute())
+    if others:
+        logger.warning(
+            "kernels are neither read from nor kept in %s, because %s: whoever can write there could have "
+            "code run by this program. Give NUMBA_CACHE_DIR a folder that only you can write to (chmod go-w)",
+            folder, others,
+        )  # fmt: skip
+    return not others
+
+
+def _others(folder: Path) -> str:
+    """Who else can write to a folder, or put another in its place; empty where nobody can."""
+    if sys.platform == "win32":  # which has other rights, and users' folders are their own
+        return ""
+    real = folder.resolve()
+    for place in dict.fromkeys((folder, *folder.parents, real, *real.parents)):
+        try:
+            found = place.lstat()
+        except OSError:  # it is not there yet
+            continue
+        if found.st_uid not in (0, os.getuid()):
+            return f"{place} belongs to another user (number {found.st_uid})"
+        inside = place not in (folder, real)
+        if stat.S_ISLNK(found.st_mode) or (inside and found.st_mode & stat.S_ISVTX):
+            continue  # a sticky folder, as /tmp: nobody can take away what is another's
+        if found.st_mode & stat.S_IWOTH:
+            return f"every user can write to {place}"
+        if found.st_mode & stat.S_IWGRP and not _own_group(found.st_gid):
+            return f"the group number {found.st_gid} can write to {place}"
+    return ""
+
+
+def _own_group(number: int) -> bool:
+    """Whether a group has no other member than this user, as where everybody has one of their own."""
+    import grp
+    import pwd
+
+    try:
+        user, group = pwd.getpwuid(os.getuid()).pw_name, grp.getgrgid(number)
+    except KeyError:
+        return number == 0
+    return number == 0 or (group.gr_name == user and set(group.gr_mem) <= {user})
 
 
 @functools.cache

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from linmed import checks
 from linmed.checks import Floats
+from linmed.decision import probabilities_of, probability_of
 from linmed.log.schema import ENTRY_ERROR, SUM_ERROR
 
 
@@ -57,7 +58,7 @@ def chance(
             "log_probability", f"log_probability must be finite and at most 0, got {number!r}"
         )
     number = min(number, 0.0)
-    return number, math.exp(number)
+    return number, probability_of(number)
 
 
 def _own(name: str, value: ArrayLike, axes: int) -> Floats:
@@ -79,7 +80,7 @@ def law(log_probabilities: ArrayLike, arm_count: int, arm: int, probability: flo
     """Every arm's probability, as a reader of the log will want them."""
     name = "log_probabilities"
     every = _own(name, log_probabilities, 1)
-    np.exp(np.minimum(every, 300.0, out=every), out=every)  # no overflow, and no warning of one
+    every = probabilities_of(np.minimum(every, 300.0))  # no overflow
     if every.size != arm_count:
         raise checks.BadValue(
             name, f"{name} must have one entry for each of the {arm_count} arms, got {every.size}"

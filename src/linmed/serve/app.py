@@ -27,6 +27,7 @@ from linmed.serve.large import read_large
 from linmed.serve.leaving import Left, unless_left
 from linmed.serve.quick import Quick
 from linmed.serve.routes import BANDITS, CATALOGUE, DECISIONS, PREFIX, REPORTS, Route, allow
+from linmed.serve.schemas import library, reference
 from linmed.serve.server import Server
 from linmed.serve.settings import Settings
 from linmed.serve.turns import encoded
@@ -53,6 +54,13 @@ PATH: dict[str, TypeAdapter[Any]] = {
     "version": TypeAdapter(bodies.CatalogueNumber),
 }
 """What may stand in a path."""
+TYPED = (
+    ("NewBandit", "policy", "Policy"),
+    ("NewBandit", "features", "Features"),
+    ("BanditChange", "policy", "Policy"),
+    ("TrainedTarget", "policy", "Policy"),
+)
+"""Fields of bodies that are described by a schema of the library's classes (`schemas.library`)."""
 TAGS = {"decisions": DECISIONS, "bandits": BANDITS, "catalogues": CATALOGUE, "reports": REPORTS}
 
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -155,6 +163,7 @@ def add(app: FastAPI, tag: str, route: Route, answer: Endpoint) -> None:
         answer,
         methods=[route.method],
         name=route.grant.__name__,
+        operation_id=route.grant.__name__,
         description=inspect.getdoc(route.grant),
         response_model=route.gives,
         response_class=Response if route.gives is None else JSONResponse,
@@ -212,10 +221,18 @@ def add_operation(app: FastAPI, server: Server) -> None:
         server.metrics.waiting.set(server.engine.waiting)
         server.metrics.reports.set(server.reporters.waiting)
         server.metrics.broken.set(len(server.memory.broken))
-        for bandit in server.memory.by_name.values():
+        for bandit in list(server.memory.by_name.values()):
+            server.metrics.known(bandit.name)
             if isinstance(bandit.policy, Forgetful):
                 server.metrics.drifted(bandit.name, drift_of(bandit.policy, bandit.state))
         return Response(server.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+def type_field(described: dict[str, Any], name: str) -> None:
+    """Have an object without fields, or none, be what `schemas.library` has under a name."""
+    for schema in (described, *described.get("anyOf", ())):
+        if schema.pop("additionalProperties", False) and schema.pop("type", None):
+            schema |= reference(name)
 
 
 def complete_document(app: FastAPI) -> None:
@@ -230,7 +247,10 @@ def complete_document(app: FastAPI) -> None:
         _, given = models_json_schema(
             [(model, "validation") for model in taken], ref_template="#/components/schemas/{model}"
         )
-        document["components"].setdefault("schemas", {}).update(given["$defs"])
+        schemas = document["components"].setdefault("schemas", {})
+        schemas.update(given["$defs"], **library())
+        for model, field, name in TYPED:
+            type_field(schemas[model]["properties"][field], name)
         document["security"] = [{"token": []}, {}]
         return document
 

@@ -27,6 +27,7 @@ Context = Annotated[list[Finite], WrapValidator(_object_or), WithJsonSchema(_EIT
 ItemRow = Annotated[list[Finite], WrapValidator(_object_or), WithJsonSchema(_EITHER)]
 Range = Annotated[list[Finite], Field(min_length=2, max_length=2)]
 
+MICROSECONDS = "Microseconds since 1970 (UTC)."
 LISTED = 1000
 """Items up to which a bandit's description lists its catalogue."""
 PAGE = 10_000
@@ -156,7 +157,7 @@ class BanditView(BaseModel):
     reward_range: list[float] | None
     log_arms: bool
     archived: bool
-    created: int = Field(description="Microseconds since 1970.")
+    created: int = Field(description=MICROSECONDS)
 
 
 class BanditLine(BaseModel):
@@ -167,7 +168,7 @@ class BanditLine(BaseModel):
     policy: str
     version: int
     archived: bool
-    created: int
+    created: int = Field(description=MICROSECONDS)
 
 
 class DecideRequest(BaseModel):
@@ -231,8 +232,8 @@ class StoredDecision(DecisionView):
     """A decision as the log has it."""
 
     reward: float | None
-    time: int
-    reward_time: int | None
+    time: int = Field(description=f"When it was taken. {MICROSECONDS}")
+    reward_time: int | None = Field(description=f"When its reward came. {MICROSECONDS}")
     arm_count: int
     absorbed: int = Field(description="Rewards in the state that took it.")
 

@@ -14,7 +14,7 @@ from typing import Any
 from linmed.serve.settings import Settings
 
 _DEFAULT = Settings()
-_STANDARD = frozenset(vars(logging.makeLogRecord({})))
+_STANDARD = frozenset({*vars(logging.makeLogRecord({})), "color_message"})  # which uvicorn adds for terminals
 _OPTIONS = {
     "database": "SQLAlchemy URL: sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME",
     "host": "address to listen on; any but a loopback address needs tokens",
@@ -32,6 +32,7 @@ _OPTIONS = {
     "head_seconds": "seconds for a request's line and headers to arrive",
     "body_seconds": "seconds for a request's body to arrive",
     "idle_seconds": "seconds for which a connection is kept between requests",
+    "stop_seconds": "seconds from SIGTERM to the end; what is under way after three fifths of them gets 503",
     "rate": "requests a second of one caller, 0 for no limit",
     "snapshot_every": "rewards between two snapshots of a state",
 }

@@ -10,7 +10,7 @@ from typing import Any
 from linmed.policies import Policy
 from linmed.policies.paths import walk_all
 from linmed.route_paths import walk_routes
-from linmed.serve.threads import giving_way
+from linmed.serve.threads import end, giving_way
 
 logger = logging.getLogger("linmed.serve")
 
@@ -49,10 +49,10 @@ class Compiler:
         names = [json.loads(key)["policy"] for key, begun in self._begun.items() if not begun.done()]
         return sorted(set(names))
 
-    def stop(self) -> None:
-        """Begin nothing more; what is being compiled is finished first, for it cannot be interrupted."""
+    def stop(self, seconds: float) -> None:
+        """Begin nothing more, and wait so long for what is being compiled."""
         self._stopping = True
-        self._thread.shutdown(cancel_futures=True)
+        end(self._thread, seconds)
 
     def _walk(self, policy: Policy) -> None:
         try:

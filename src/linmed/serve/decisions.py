@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import secrets
 import threading
 import time
@@ -13,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from linmed import streams
 from linmed.checks import Floats
+from linmed.decision import probabilities_of, probability_of
 from linmed.routes import UNIFORMS, Routed
 from linmed.serve.bandit import Bandit, Drawn
 from linmed.serve.catalogue import Offer, Whole
@@ -172,9 +174,9 @@ def log_probabilities(row: Any) -> Floats | None:
     every[played] = -np.inf
     # The others were rounded to single precision: they share what the arm played leaves them, 1 − p. Where
     # that is next to nothing, so is their error, and 1 − p is itself known to fewer digits than they are.
-    rest, total = -np.expm1(row["log_probability"]), np.exp(every).sum()
+    rest, total = -math.expm1(row["log_probability"]), math.fsum(probabilities_of(every))
     if rest > 1e-8 and total > 0.0:
-        every += np.log(rest / total)
+        every += math.log(rest / total)
     every[played] = row["log_probability"]
     return every
 
@@ -186,7 +188,8 @@ def digest(arms: ArrayLike | None, arm_ids: Sequence[str] | None, context: Any) 
         found.update(json.dumps(context, sort_keys=True).encode())
         context = None
     for numbers in (arms, context):
-        found.update(b"-" if numbers is None else np.asarray(numbers, dtype=np.float64).tobytes())
+        # + 0.0 makes 0 of −0, which readers of JSON do or do not.
+        found.update(b"-" if numbers is None else (np.asarray(numbers, dtype=np.float64) + 0.0).tobytes())
         found.update(b"|")
     if arm_ids is not None:
         found.update("\0".join(arm_ids).encode())
@@ -200,10 +203,10 @@ def view(row: Any) -> dict[str, Any]:
         "decision_id": row["id"],
         "arm": row["arm"],
         "arm_id": row["arm_id"],
-        "probability": None if fallback else float(np.exp(row["log_probability"])),
+        "probability": None if fallback else probability_of(row["log_probability"]),
         "log_probability": None if fallback else row["log_probability"],
         "fallback": fallback,
-        "probabilities": None if every is None else np.exp(every).tolist(),
+        "probabilities": None if every is None else probabilities_of(every).tolist(),
         "policy_version": row["version"],
         "catalogue_version": row["catalogue"],
         "repeated": row.get("repeated", False),

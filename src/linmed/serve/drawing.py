@@ -122,9 +122,9 @@ class Drawing:
         """It has been answered."""
         self.held -= work
 
-    def stop(self) -> None:
-        """End the threads."""
-        self.threads.stop()
+    def stop(self, seconds: float) -> None:
+        """End the threads, or leave them after so long."""
+        self.threads.stop(seconds)
 
     def _slices(
         self, bandit: Bandit, requests: Sequence[DecideRequest]

@@ -28,7 +28,7 @@ class AdoptionView(BaseModel):
     """A long memory forgot its past and went on from what a shorter one knew."""
 
     reward: int
-    time: float | None
+    time: float | None = Field(description="When its decision was taken, in seconds since 1970.")
     half_life: str
     source: str
 

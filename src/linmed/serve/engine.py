@@ -11,7 +11,7 @@ import logging
 import sqlite3
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ from sqlalchemy.engine import Connection, Row
 
 from linmed.serve import store
 from linmed.serve.database import Database, cause, now, trouble
-from linmed.serve.errors import Refused
+from linmed.serve.errors import Refused, stopping
 from linmed.serve.times import Times
 
 logger = logging.getLogger("linmed.serve")
@@ -75,6 +75,8 @@ class Call:
         return 0
 
 
+Counts = Mapping[int, int]
+"""How many of each bandit."""
 Job = Decide | Reward | Call
 Outcome = list[Any] | Refused
 
@@ -97,8 +99,8 @@ class Engine:
         """Called there with every reward of the log after `seq`, in order, before the answers."""
         self.changed: Callable[[dict[int, int]], None] = lambda revisions: None
         """Called there, about twice in `staleness`, with the revisions of all bandits."""
-        self.committed: Callable[[int, int, float], None] = lambda decisions, rewards, seconds: None
-        """Called after every transaction with its size and time."""
+        self.committed: Callable[[Counts, Counts, float], None] = lambda decisions, rewards, seconds: None
+        """Called after every transaction with its decisions and rewards of each bandit, and its time."""
         self.failed = False
         self.writes = True
         """Whether the last transaction was written; where the database is full or gone, it was not."""
@@ -110,6 +112,7 @@ class Engine:
         self._looked = 0.0
         self._written, self._rested = False, 0.0
         self._queue: deque[Job] = deque()
+        self._writing: list[Job] = []
         self._wake = threading.Condition()
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="linmed-engine")
@@ -122,12 +125,20 @@ class Engine:
         self._looked = time.monotonic()
         self._thread.start()
 
-    def stop(self) -> None:
-        """Finish what was accepted, and end."""
+    def stop(self, seconds: float) -> bool:
+        """Finish what was accepted, and end; after so long refuse what is left. Whether all was finished."""
         with self._wake:
             self._stopping = True
             self._wake.notify()
-        self._thread.join()
+        self._thread.join(seconds)
+        if not self._thread.is_alive():
+            return True
+        with self._wake:
+            left = [*self._writing, *self._queue]
+            self._queue.clear()
+        logger.error("the database does not answer: %d requests are refused", len(left))
+        self._answer(left, [stopping() for _ in left])
+        return False
 
     @property
     def alive(self) -> bool:
@@ -138,7 +149,7 @@ class Engine:
         """Queue jobs that were accepted."""
         with self._wake:
             if self._stopping:
-                raise Refused("unavailable", "the server is shutting down", retry_after=1)
+                raise stopping()
             self._queue.extend(jobs)
             self._wake.notify()
 
@@ -157,6 +168,7 @@ class Engine:
                 if not self._queue and not self._stopping:
                     self._wake.wait(self._pause)
                 jobs = [self._queue.popleft() for _ in range(min(GROUP, len(self._queue)))]
+                self._writing = jobs
                 if not jobs and self._stopping:
                     return
             if time.monotonic() - self._looked >= self._pause:
@@ -247,7 +259,8 @@ class Engine:
             else:
                 self.seq, self.writes, self._written = group.seq, True, True
                 self.times.last.update(group.moved)
-                self.committed(group.decided, len(group.taken), time.perf_counter() - started)
+                taken = Counter(one.bandit for one in group.taken)
+                self.committed(group.decided, taken, time.perf_counter() - started)
                 return group.outcomes, [*group.foreign, *group.taken]
         self.writes = False
         return [Refused("unavailable", "the database does not answer", retry_after=1) for _ in jobs], ()
@@ -284,7 +297,7 @@ class Group:
     ):
         self.database, self.seq, self.jobs, self.again, self.times = database, seq, jobs, again, times
         self.moved: dict[int, int] = {}  # what becomes of `times`
-        self.decided = 0
+        self.decided: Counts = {}  # of each bandit
         self.foreign: store.Rows = ()  # other servers' rewards, read under the lock
         self.taken: list[Any] = []  # our own
         self.outcomes: list[Outcome] = []
@@ -316,7 +329,7 @@ class Group:
             for row in written:
                 row["time"] = self._time(row["bandit"], row["time"])
             store.add_decisions(connection, written)
-        self.decided = len(written) + len(ours)
+        self.decided = Counter(row["bandit"] for row in [*written, *(r for r in rows if r["id"] in ours)])
 
     def _reward(self, connection: Connection, jobs: list[Reward], outcomes: dict[Job, Outcome]) -> None:
         self.database.lock(connection)

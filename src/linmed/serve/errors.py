@@ -31,6 +31,11 @@ class Refused(Exception):
         self.kind, self.message, self.field, self.retry_after = kind, message, field, retry_after
 
 
+def stopping() -> Refused:
+    """What is asked of a server that is about to end."""
+    return Refused("unavailable", "the server is shutting down: try again", retry_after=1)
+
+
 class refusing:
     """What the library cannot work with is the request's mistake; `where` leads to the part at hand."""
 

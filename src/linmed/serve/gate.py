@@ -1,5 +1,6 @@
 """What every request passes before its route: who asks, how much, how often; and what no answer may show."""
 
+import asyncio
 import functools
 import logging
 import re
@@ -10,7 +11,7 @@ from urllib.parse import unquote_to_bytes
 
 from linmed.serve.answers import in_trouble, refusal
 from linmed.serve.assets import PAGE
-from linmed.serve.errors import Refused
+from linmed.serve.errors import Refused, stopping
 from linmed.serve.metrics import Metrics
 from linmed.serve.settings import Settings
 from linmed.serve.tokens import Caller, Tokens
@@ -94,6 +95,9 @@ class Gate:
             await self.app(scope, receive, watched)
         except Refused as error:
             await refusal(error)(scope, receive, watched)
+        except asyncio.CancelledError:  # the server ends and has waited long enough
+            if not status:
+                await refusal(stopping())(scope, receive, watched)
         except Exception as error:
             told = in_trouble(error)
             if told is None:

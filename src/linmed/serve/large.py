@@ -5,6 +5,7 @@ requests as come keep everyone waiting so long. Arrow needs no lock and makes no
 it reads is taken only where there is no doubt about it; the model reads the rest, and says what is wrong.
 """
 
+from codecs import BOM_UTF8 as BOM
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
@@ -40,6 +41,8 @@ async def read_large(body: bytes, model: type[Body], threads: Pool) -> Body | No
 
 
 def _read(body: bytes, reader: "Callable[[bytes], BaseModel | None]") -> BaseModel | None:
+    if body.startswith(BOM):  # which Arrow passes over
+        return None
     try:
         return reader(body)
     except (pa.ArrowException, ValueError, TypeError):  # pydantic's errors among them

@@ -1,7 +1,6 @@
 """The service's log as a `DecisionLog`, and as Parquet: one reading transaction, in batches, never whole."""
 
 import functools
-import math
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from sqlalchemy.engine import Connection, Row
 
 from linmed.checks import Floats
+from linmed.decision import probabilities_of, probability_of
 from linmed.log import AT_ONCE, SCHEMA, Malformed, ragged, write_parquet
 from linmed.serve import store
 from linmed.serve.bandit import Bandit
@@ -137,7 +137,9 @@ class LiveSource:
         if name == "policy":
             return pa.array([f"{self._names[row.version]} v{row.version}" for row in rows], kind)
         if name == "probability":
-            return pa.array([None if row.fallback else math.exp(row.log_probability) for row in rows], kind)
+            return pa.array(
+                [None if row.fallback else probability_of(row.log_probability) for row in rows], kind
+            )
         if name == "log_probability":
             return pa.array([None if row.fallback else row.log_probability for row in rows], kind)
         if name == "features":
@@ -149,7 +151,7 @@ class LiveSource:
             return pa.array([None if row.fallback is None else row.best for row in rows], kind)
         if name == "probabilities":
             every = [log_probabilities(row._mapping) for row in rows]
-            return ragged([None if one is None else np.exp(one) for one in every], nested=False)
+            return ragged([None if one is None else probabilities_of(one) for one in every], nested=False)
         if name == "arms":
             return ragged([self._arms(row) for row in rows], nested=True)
         (stored,) = _STORED.get(name, (name,))

@@ -152,10 +152,13 @@ class Memory:
         if self.submit(write):
             bandit.since_snapshot = 0
 
-    def save(self) -> None:
-        """Write every state that has moved since its last snapshot (when nothing else writes any more)."""
+    def save(self, deadline: float) -> None:
+        """Write every state that has moved since its last snapshot (when nothing else writes any more).
+
+        Those whose turn comes after the deadline (`time.monotonic()`) are made again from the log.
+        """
         for bandit in self.by_number.values():
-            if bandit.since_snapshot:
+            if bandit.since_snapshot and time.monotonic() < deadline:
                 with contextlib.suppress(sa.exc.SQLAlchemyError), self.database.writer.begin() as connection:
                     store.add_snapshot(connection, bandit.id, bandit.version, bandit.seq, bandit.save())
 

@@ -5,6 +5,7 @@ that whichever of them is asked answers for all, the ones that have ended includ
 """
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -26,8 +27,8 @@ class Metrics:
         self.seconds = Histogram(
             "linmed_request_seconds", "Time to answer", ["route"], buckets=_BUCKETS, **own
         )
-        self.decisions = Counter("linmed_decisions", "Decisions committed", **own)
-        self.rewards = Counter("linmed_rewards", "Rewards committed", **own)
+        self.decisions = Counter("linmed_decisions", "Decisions committed", ["bandit"], **own)
+        self.rewards = Counter("linmed_rewards", "Rewards committed", ["bandit"], **own)
         self.commits = Counter("linmed_commits", "Transactions of decisions and rewards", **own)
         self.commit_seconds = Histogram(
             "linmed_commit_seconds", "Time of a transaction", buckets=_BUCKETS, **own
@@ -74,6 +75,11 @@ class Metrics:
         self.adoptions.labels(bandit).set(found.adoption_count)
         self.memory.labels(bandit).set(found.memory)
 
+    def known(self, bandit: str) -> None:
+        """Show its counters, be they 0."""
+        self.decisions.labels(bandit)
+        self.rewards.labels(bandit)
+
     def answered(self, route: str, status: int, seconds: float) -> None:
         """A request is done."""
         if (route, status) not in self._labelled:
@@ -82,10 +88,11 @@ class Metrics:
         requests.inc()
         times.observe(seconds)
 
-    def committed(self, decisions: int, rewards: int, seconds: float) -> None:
-        """A transaction is done."""
-        self.decisions.inc(decisions)
-        self.rewards.inc(rewards)
+    def committed(self, decisions: Mapping[str, int], rewards: Mapping[str, int], seconds: float) -> None:
+        """A transaction with so many of each bandit is done."""
+        for counter, counts in ((self.decisions, decisions), (self.rewards, rewards)):
+            for bandit, count in counts.items():
+                counter.labels(bandit).inc(count)
         self.commits.inc()
         self.commit_seconds.observe(seconds)
 

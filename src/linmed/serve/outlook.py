@@ -8,6 +8,8 @@ from sqlalchemy.engine import Connection
 
 from linmed import checks
 from linmed.checks import Floats, Ints
+from linmed.features import Category, Number
+from linmed.features.side import Side
 from linmed.policies import Forgetful
 from linmed.serve.bandit import Bandit
 from linmed.serve.database import decisions
@@ -71,6 +73,9 @@ def outlook(bandit: Bandit, state: Any, context: Floats | None, shares: dict[str
         "context_size": needed,
         "context_fields": None if fields is None else sorted(fields.context_side.fields),
         "context": None if context is None or not needed else context.tolist(),
+        "context_described": None
+        if context is None or not needed or fields is None
+        else described(fields.context_side, context),
         "reward_range": bandit.reward_range,
         "arms": [],
     }
@@ -94,12 +99,32 @@ def outlook(bandit: Bandit, state: Any, context: Floats | None, shares: dict[str
                 "id": name,
                 "place": int(catalogue.ranks[row]),
                 "features": catalogue.matrix[row].tolist(),
+                "described": None if fields is None else described(fields.item_side, catalogue.matrix[row]),
                 "estimate": None if estimates is None else float(estimates[rank]),
                 "lower": None if predicted is None else float(predicted.lower[rank]),
                 "upper": None if predicted is None else float(predicted.upper[rank]),
                 "share": shares.get(name, 0.0),
             }
         )
+    return found
+
+
+def described(side: Side, row: Floats) -> list[str]:
+    """The numbers of a row by the names of their fields, in the units in which they came.
+
+    Of categories only those that are not 0, with a number where that is not 1 (in a mean of several rows).
+    """
+    found, at = [], 0
+    for column in side.columns:
+        for label, value in zip(column.labels, row[at : at + column.width].tolist(), strict=True):
+            if isinstance(column, Number) and column.line is not None:
+                centre, width = column.line
+                found.append(f"{label} {centre + width * value:.4g}")
+            elif not isinstance(column, Category):
+                found.append(f"{label} {value:.4g}")
+            elif value:
+                found.append(label if value == 1.0 else f"{label} {value:.2g}")
+        at += column.width
     return found
 
 

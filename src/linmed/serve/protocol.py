@@ -20,6 +20,8 @@ from linmed.serve.settings import Settings
 
 MAX_HEAD = 32 * 2**10
 """Bytes of a request line and its headers."""
+ANSWERING = 0.6
+"""Share of the time to stop in which requests under way are answered."""
 FAREWELL = 5.0
 """Seconds for the other side to take the last bytes of a connection that is being closed."""
 
@@ -86,13 +88,13 @@ class Connection(HttpToolsProtocol):
         free = (self.cycle is None or self.cycle.response_complete) and not self.flow.write_paused
         if free and not upgrade:
             self._held = self.quick.take(self, self.parser.get_method(), self.url, self.headers)
-        if self._held is None:
-            self._to_application()
-        else:
+        if self._held is not None:
             self._held.keep_alive = (
                 self.parser.get_http_version() != "1.0" and self.parser.should_keep_alive()
             )
             self.cycle = self._answering = self._held  # type: ignore[assignment]
+        if self._held is None or not self._held.granted:
+            self._to_application()
         if upgrade:
             self.cycle.keep_alive = False
 
@@ -271,7 +273,7 @@ class WebServer(uvicorn.Server):
                 log_config=None,
                 server_header=False,
                 proxy_headers=False,
-                timeout_graceful_shutdown=30,
+                timeout_graceful_shutdown=ANSWERING * settings.stop_seconds,  # type: ignore[arg-type]
             )
         )
 

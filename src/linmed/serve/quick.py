@@ -43,7 +43,10 @@ class Quick:
     def take(
         self, connection: Any, method: bytes, url: bytes, headers: list[tuple[bytes, bytes]]
     ) -> Reply | None:
-        """Such a request, if its body will be short; before that has arrived."""
+        """Such a request of a bandit at hand, if its body will be short; before that has arrived.
+
+        One that the gate or its token refuses is not to wait for its body, as no other does (`granted`).
+        """
         kind = self._kinds.get(url[-7:])
         if kind is None or method != b"POST" or not url.startswith(_START) or not url.isascii():
             return None
@@ -51,8 +54,18 @@ class Quick:
         length = fields.get(b"content-length", b"")
         if not length.isdigit() or int(length) > LONGEST or b"expect" in fields:
             return None
-        scope = {"method": "POST", "path": url.decode(), "headers": headers, "client": connection.client}
-        return Reply(connection, self.gate.metrics, kind[0], scope, fields)
+        path = url.decode()
+        name = path[len(_START) : -7]
+        if name not in self.server.memory.by_name:
+            return None
+        scope = {"method": "POST", "path": path, "headers": headers, "client": connection.client}
+        reply = Reply(connection, self.gate.metrics, kind[0], scope)
+        try:
+            self.gate.check(scope, fields)
+            reply.granted = scope["caller"].may("decide", name)
+        except Refused as refused:
+            scope["refused"] = refused
+        return reply
 
     def grant(self, reply: Reply) -> bool:
         """Have it answered, now or by the engine; False where it must go the way of all requests."""
@@ -60,15 +73,10 @@ class Quick:
         bandit = self.server.memory.by_name.get(path[len(_START) : -7])
         if bandit is None:
             return False
-        try:
-            self.gate.check(reply.scope, reply.fields)
-        except Refused as refused:
-            reply.scope["refused"] = refused
-            return False
         reply.started = time.perf_counter()
         _, grant = self._kinds[path[-7:].encode()]
         try:
-            return reply.scope["caller"].may("decide", bandit.name) and grant(bandit, reply)
+            return grant(bandit, reply)
         except (Refused, ValidationError, *INPUT):
             return False
 

@@ -32,18 +32,17 @@ class Reply:
     """Answers what came on `connection`, which has the method `answer`."""
 
     __slots__ = (
-        "body", "connection", "disconnected", "fields", "keep_alive", "metrics", "more_body",
+        "body", "connection", "disconnected", "granted", "keep_alive", "metrics", "more_body",
         "response_complete", "route", "scope", "show", "started",
     )  # fmt: skip
     message_event = _Nobody()
     response_started = False  # it is sent whole
 
-    def __init__(
-        self, connection: Any, metrics: Metrics, route: str, scope: Scope, fields: dict[bytes, bytes]
-    ):
+    def __init__(self, connection: Any, metrics: Metrics, route: str, scope: Scope):
         self.connection, self.metrics, self.route = connection, metrics, route
-        self.scope, self.fields = scope, fields
+        self.scope = scope
         self.body, self.more_body = bytearray(), True
+        self.granted = False  # to this caller
         self.keep_alive = True
         self.response_complete = self.disconnected = False
         self.show: Callable[[Any], Any] = _itself

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 from pydantic_core import PydanticCustomError
 
-from linmed.serve.bodies import Finite, Range, example
+from linmed.serve.bodies import MICROSECONDS, Finite, Range, example
 from linmed.serve.messages import EXAMPLES, TOLD, explained, shown
 
 
@@ -224,6 +224,9 @@ class ArmOutlook(BaseModel):
     id: str
     place: int = Field(description="In the catalogue.")
     features: list[float]
+    described: list[str] | None = Field(
+        description="The same by the names of the item's fields, as they came, where the bandit has features."
+    )
     estimate: float | None
     lower: float | None = Field(description="Of the policy's confidence set, where it has one.")
     upper: float | None
@@ -242,6 +245,7 @@ class OutlookView(BaseModel):
     context: list[float] | None = Field(
         description="The mean of the recent contexts, for which the estimates are, where arms depend on one."
     )
+    context_described: list[str] | None = Field(description="The same by the names of its fields.")
     reward_range: list[float] | None
     arms: list[ArmOutlook]
 
@@ -249,7 +253,7 @@ class OutlookView(BaseModel):
 class Point(BaseModel):
     """One span of time."""
 
-    time: int
+    time: int = Field(description=f"When it begins. {MICROSECONDS}")
     decisions: int
     rewards: int
     mean_reward: float | None
@@ -268,7 +272,7 @@ class Version(BaseModel):
 
     version: int
     name: str
-    created: int
+    created: int = Field(description=MICROSECONDS)
 
 
 class StatisticsView(BaseModel):

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from linmed.serve.errors import Refused
+from linmed.serve.errors import Refused, stopping
 
 COMMAND = [sys.executable, "-P", "-m", "linmed.serve.reporter"]
 RETRY_AFTER = 5
@@ -125,7 +125,7 @@ class Reporter:
             self._bury(old)
         with self._lock:
             if not asked.wanted or self._stopped:
-                raise Refused("unavailable", "the server is shutting down", retry_after=1)
+                raise stopping()
             if self._process is None:
                 self._process = self._start()
             return self._process

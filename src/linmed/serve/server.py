@@ -29,7 +29,7 @@ from linmed.serve.compiling import Compiler
 from linmed.serve.database import Database, cause
 from linmed.serve.decisions import Drawer, digest, view
 from linmed.serve.drawing import Drawing
-from linmed.serve.engine import Call, Decide, Engine, Reward
+from linmed.serve.engine import Call, Counts, Decide, Engine, Reward
 from linmed.serve.errors import INPUT, Refused, refusing
 from linmed.serve.leaving import Shared
 from linmed.serve.memory import Memory
@@ -51,6 +51,8 @@ RENEWED = 5
 """The page's trends are made anew at most once in so many times as they took."""
 REMEMBERED = 64
 """Trends, of different bandits or differently asked for."""
+LAST = 0.3
+"""Share of the time to stop in which the rest is written, after the requests have had theirs."""
 WAITING = 256
 """Readings, or loads, that may wait for a thread."""
 
@@ -75,7 +77,7 @@ class Server:
             database, settings.snapshot_every, self._write_later, self.compiler.ready, self.loaders
         )
         self.bandits = Bandits(database, self.engine, self.compiler, self.memory, self.loaders, self.bandit)
-        self.engine.committed = self.metrics.committed
+        self.engine.committed = self._committed
         self.engine.fold = self.memory.fold
         self.engine.changed = self.memory.changed
         self.ready = False
@@ -105,13 +107,15 @@ class Server:
             for task in beside:
                 task.cancel()
         finally:
-            for stop in (self.compiler.stop, self.drawing.stop, self.engine.stop, self.memory.save):
-                await self.keeper.run(stop)
-            for part in (self.reporters, self.readers, self.loaders):
-                await self.keeper.run(part.stop)
+            deadline = time.monotonic() + LAST * self.settings.stop_seconds
+            if await self.keeper.run(self.engine.stop, LAST * self.settings.stop_seconds):
+                await self.keeper.run(self.memory.save, deadline)
+            await self.keeper.run(self.reporters.stop)
+            for part in (self.compiler, self.drawing, self.readers, self.loaders):
+                await self.keeper.run(part.stop, deadline - time.monotonic())
             with contextlib.suppress(sqlite3.Error):
                 await self.keeper.run(self.database.checkpoint, "TRUNCATE")
-            self.keeper.stop()
+            self.keeper.stop(deadline - time.monotonic())
             self.database.close()
             logger.info("stopped")
 
@@ -138,6 +142,14 @@ class Server:
                 await asyncio.sleep(self.settings.staleness)
             else:
                 return
+
+    def _committed(self, decisions: Counts, rewards: Counts, seconds: float) -> None:
+        known = self.memory.by_number
+
+        def named(counts: Counts) -> dict[str, int]:
+            return {known[number].name if number in known else "": count for number, count in counts.items()}
+
+        self.metrics.committed(named(decisions), named(rewards), seconds)
 
     def _write_later(self, write: Callable[[], None]) -> bool:
         """Whether the engine takes it; at the end, when it does not, `Memory.save` writes."""

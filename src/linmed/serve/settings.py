@@ -44,6 +44,8 @@ class Settings:
     """Within which a request's body must have arrived, and some of an answer been taken."""
     idle_seconds: float = 30.0
     """For which a connection is kept between two requests."""
+    stop_seconds: float = 10.0
+    """From SIGTERM to the end: requests under way have three fifths of them, then they are answered 503."""
     rate: float = 10_000.0
     """Requests a second of one caller (a token, or an address); 0 is no limit."""
     snapshot_every: int = 10_000
@@ -56,7 +58,7 @@ class Settings:
         for name in ("max_arms", "max_batch", "max_body", "max_work", "max_waiting"):
             checks.whole(name, getattr(self, name))
         checks.whole("max_reports", self.max_reports, at_least=0)
-        for name in ("head_seconds", "body_seconds", "idle_seconds"):
+        for name in ("head_seconds", "body_seconds", "idle_seconds", "stop_seconds"):
             checks.between(name, getattr(self, name), 0.01, 86_400.0)
         checks.between("staleness", self.staleness, 0.01, 3600.0)
         checks.between("rate", self.rate, 0.0, 1e9)

@@ -44,6 +44,13 @@ class GivingWay:
 giving_way = GivingWay()
 
 
+def end(executor: ThreadPoolExecutor, seconds: float) -> None:
+    """Begin nothing more, and wait so long for what has begun: a kernel at work cannot be interrupted."""
+    ending = threading.Thread(target=executor.shutdown, kwargs={"cancel_futures": True}, daemon=True)
+    ending.start()
+    ending.join(max(seconds, 0.0))
+
+
 class Pool:
     """So many threads for one kind of work, and a bounded queue before them.
 
@@ -76,6 +83,6 @@ class Pool:
         with self._lock:
             self._under_way -= 1
 
-    def stop(self) -> None:
-        """Begin nothing more, and wait for what has begun."""
-        self._executor.shutdown(cancel_futures=True)
+    def stop(self, seconds: float) -> None:
+        """Begin nothing more, and wait so long for what has begun."""
+        end(self._executor, seconds)

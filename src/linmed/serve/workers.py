@@ -26,8 +26,8 @@ logger = logging.getLogger("linmed.serve")
 
 PAUSE = 1.0
 """Seconds before a worker that has ended is started again."""
-PATIENCE = 60.0
-"""Seconds for a worker to finish what it has accepted."""
+PATIENCE = 5.0
+"""Seconds beyond `stop_seconds` after which a worker that has not ended is killed."""
 
 
 def supervise(settings: Settings, log_level: str) -> int:
@@ -54,7 +54,7 @@ def supervise(settings: Settings, log_level: str) -> int:
         running = [worker for worker in workers if worker is not None]
         for worker in running:
             worker.terminate()
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + settings.stop_seconds + PATIENCE
         for worker in running:
             try:
                 worker.wait(max(deadline - time.monotonic(), 0.0))
@@ -67,7 +67,7 @@ def supervise(settings: Settings, log_level: str) -> int:
 
 def _started(settings: Settings, log_level: str, metrics: str) -> "subprocess.Popen[str]":
     worker = subprocess.Popen(
-        [sys.executable, "-m", "linmed.serve.workers"],
+        [sys.executable, "-P", "-m", "linmed.serve.workers"],  # nothing from the current directory
         stdin=subprocess.PIPE,
         text=True,
         env={**os.environ, "PROMETHEUS_MULTIPROC_DIR": metrics},

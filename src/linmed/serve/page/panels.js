@@ -178,6 +178,7 @@ export function showArms(a, shares) {
   busy(ABOUT.arms, false);
   const body = find("arms").tBodies[0];
   const policy = make("strong", {}, a.policy);
+  contextNames = a.context_described;
   if (!a.count) {
     find("arms-note").replaceChildren(policy, ": arms come with each request, so these are places in them; of the recent decisions.");
     body.replaceChildren(...shares.map((one) => row({ id: one.arm, features: [], share: one.share }, [0, 1])));
@@ -186,7 +187,7 @@ export function showArms(a, shares) {
     return a;
   }
   const told = a.context_size === 0 ? "" : a.context
-    ? ` for the mean of the recent contexts, (${a.context.map((x) => number(x, 2)).join(", ")})`
+    ? ` for the mean of the recent contexts, (${written(a.context, a.context_described)})`
     : "; estimates need a context, and none has come yet";
   const how = known(a.arms[0].lower) ? "; intervals are the policy’s own confidence set, ± √β‖a‖" : "";
   find("arms-note").replaceChildren(policy, ` after ${whole(a.rewards)} rewards${told}${how}. Shares are of the recent decisions.`);
@@ -198,6 +199,8 @@ export function showArms(a, shares) {
   find("arms-more").textContent = `${whole(a.count)} in the catalogue` + (a.count > 25 ? ", of which the 25 with the largest estimates are shown." : ".");
   return a;
 }
+
+let contextNames = null; // of the bandit on show, whose estimates come before its verdict
 
 // Which arm is the best: `v` is null where arms come with each request, or `problem` says why nothing is known.
 
@@ -213,7 +216,7 @@ export function showBest(v, problem = "Arms come with each request: POST them to
   const state = v.decided ? `decided at ${sure}` : "not yet decided";
   find("best-headline").textContent = `Still possible: ${whole(v.possible)} of ${whole(v.count)}; best so far ${v.best}; ${state}.`;
   find("best-sentence").textContent = v.sentence;
-  const about = v.context ? ` For the mean of the recent contexts, (${v.context.map((x) => number(x, 2)).join(", ")}).` : "";
+  const about = v.context ? ` For the mean of the recent contexts, (${written(v.context, contextNames)}).` : "";
   find("best-note").textContent = v.proved ? `If ${v.assumes}. Look as often as you like.${about}` : `No proof: ${v.doubt}.${about}`;
 }
 
@@ -236,8 +239,10 @@ export function showDrift(d) {
   return d;
 }
 
+const written = (context, described) => (described ?? context.map((x) => number(x, 2))).join(", ");
+
 function row(one, axis) {
-  const features = one.features.map((x) => compact(x)).join(", ");
+  const features = one.described ? one.described.join(", ") : one.features.map((x) => compact(x)).join(", ");
   const name = make("th", { scope: "row" }, make("span", { class: "id" }, one.id));
   if (features) name.append(make("span", { class: "features", title: features }, features));
   const believed = make("td", { class: "drawn" });
