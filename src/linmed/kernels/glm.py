@@ -13,12 +13,12 @@ The intercept c has a coordinate and a prior of its own. All rewards share it, a
 others that are shrunk alike: at a click rate of 3 % it must reach −3.5. Rules compare arms, and in â − a it
 cancels: they see θ̂ and the block of H⁻¹ that belongs to the features.
 
-Several priors on θ, the weakest first, may stand beside each other. How likely they are is told by fixed
-shares (Herbster & Warmuth 1998): the weight of a prior is multiplied by the probability that it gave to the
-reward, and a share of all weights is then spread evenly. So no prior's lead outlasts its reasons: one that did
-well while a single arm was played loses it when others are. The weakest prior decides that is not refuted. A
-prior that is too strong hides what the features tell, and the arms that would show it are then not played; one
-that is too weak costs exploration only.
+Several priors on θ, the weakest first, may stand beside each other. Fixed shares (Herbster & Warmuth 1998) say
+how likely they are: a prior's weight is multiplied by the probability that it gave to the reward, and a share
+of all weights is then spread evenly. So no prior's lead outlasts its reasons: one that did well while a single
+arm was played, or while clicks alone were known, loses it soon after. The weakest prior that is not refuted
+decides. A prior that is too strong hides what the features tell, and arms that would show it are not played;
+one that is too weak costs exploration only.
 """
 
 import math
@@ -174,12 +174,12 @@ class Glm(NamedTuple):
 
 @inlined
 def take_unit(self, first, experts, features, i):
-    """Before the first reward: λ in units of ‖a‖², of row i of features; a power of two, so nothing is rounded."""
+    """Before the first reward: λ in units of ‖a‖² of row i of features, by a power of two: none is rounded."""
     d, length2 = features.shape[1], 0.0
     for k in range(d):
         length2 += features[i, k] * features[i, k]
     if length2 > 0.0:
-        unit = math.ldexp(1.0, UNIT * int(round(math.log2(length2) / UNIT)))
+        unit = math.ldexp(1.0, UNIT * round(math.log2(length2) / UNIT))
         for s in range(first, first + experts):
             for k in range(d):
                 self.gram[s, k + 1, k + 1] *= unit
@@ -188,7 +188,7 @@ def take_unit(self, first, experts, features, i):
 
 @inlined
 def share_evidence(surprise, first, experts):
-    """Fixed shares, given −log of the weights after a reward; returns the first expert that is not refuted."""
+    """Fixed shares, given −log of the weights after a reward; returns the first expert not refuted."""
     least = surprise[first]
     for s in range(first + 1, first + experts):
         least = min(least, surprise[s])

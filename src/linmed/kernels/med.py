@@ -337,10 +337,10 @@ def augmented_counts(arms, p, blocks, n, log_f, root, version, optimal, scale, c
 @inlined
 def all_tied(log_f, K):
     """Whether no arm is worse than â: every f is 1, whichever of them â is."""
-    for i in range(K):
-        if log_f[i] < 0.0:
-            return False
-    return True
+    i = 0
+    while i < K and log_f[i] == 0.0:
+        i += 1
+    return i == K
 
 
 @inlined

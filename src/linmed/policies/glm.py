@@ -323,7 +323,7 @@ class GLMMED(Shares, GLMPolicy):
     explore: bool = False
     """The half-step on the arm of largest leverage, here that of its features in H⁻¹."""
     ties: Literal["first", "even"] = field(default="even", kw_only=True)
-    """Who gets α_emp while all arms look equally good, as before the first reward: all evenly, or the first."""
+    """Who gets α_emp while all arms look equally good, as before any reward: all evenly, or the first."""
 
     designs: ClassVar[tuple[str, ...]] = ("approx", "optimal")
     properties: ClassVar[Properties] = Properties(
