@@ -13,8 +13,8 @@ than two thirds of what `LogisticMED(norm_bound=3)` earns there, in the same wor
 timeout of 0 or 500. `LogisticMED(norm_bound=1)` shows how often the rule speaks without a reason.
 
 intervals: the first example of docs/clicks.md (eight banners, three features) with other banners and clicks,
-at its base rate (log-odds −3) and at one of 2 % (−3.9). After 100, 600 and 3,000 rewards: the share of runs in
-which *some* banner's true rate is outside its `agent.mean` interval. The rule: at most 7 % of 200 runs each.
+at its base rate (log-odds −3) and at one of 2 % (−3.9). After 100, 600 and 3,000 rewards: the share of runs
+in which *some* banner's true rate is outside its `agent.mean` interval. The rule: at most 7 % of 200 runs.
 """
 
 import argparse

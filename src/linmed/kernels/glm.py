@@ -13,12 +13,12 @@ The intercept c has a coordinate and a prior of its own. All rewards share it, a
 others that are shrunk alike: at a click rate of 3 % it must reach −3.5. Rules compare arms, and in â − a it
 cancels: they see θ̂ and the block of H⁻¹ that belongs to the features.
 
-Several priors on θ, the weakest first, may stand beside each other. Fixed shares (Herbster & Warmuth 1998) say
-how likely they are: a prior's weight is multiplied by the probability that it gave to the reward, and a share
-of all weights is then spread evenly. So no prior's lead outlasts its reasons: one that did well while a single
-arm was played, or while clicks alone were known, loses it soon after. The weakest prior that is not refuted
-decides. A prior that is too strong hides what the features tell, and arms that would show it are not played;
-one that is too weak costs exploration only.
+Several priors on θ, the weakest first, may stand beside each other. Fixed shares (Herbster & Warmuth 1998)
+say how likely they are: a prior's weight is multiplied by the probability that it gave to the reward, and a
+share of all weights is then spread evenly. So no prior's lead outlasts its reasons: one that did well while a
+single arm was played, or while clicks alone were known, loses it soon after. The weakest prior that is not
+refuted decides. A prior that is too strong hides what the features tell, and arms that would show it are not
+played; one that is too weak costs exploration only.
 """
 
 import math
@@ -63,7 +63,8 @@ those before it."""
 SHARE = 1e-3  # of all weights, spread evenly over the priors with every reward
 SINGULAR = 1e-15  # pivots smaller than this part of the least diagonal entry are rounding
 REFUTED = math.log(20.0)  # how much less likely than the likeliest a prior is that no longer decides
-UNIT = 4  # priors are in units of ‖a‖² of the first arm learned from, rounded to a power of 2^UNIT
+UNIT = 4  # priors are in units of ‖a‖² of the first arm learned from, rounded to a power of 2^UNIT …
+FURTHEST = 800  # … within 2^±FURTHEST
 
 
 class Glm(NamedTuple):
@@ -174,12 +175,12 @@ class Glm(NamedTuple):
 
 @inlined
 def take_unit(self, first, experts, features, i):
-    """Before the first reward: λ in units of ‖a‖² of row i of features, by a power of two: none is rounded."""
+    """Before the first reward: λ in units of ‖a‖² of row i of features. Nothing is rounded."""
     d, length2 = features.shape[1], 0.0
     for k in range(d):
         length2 += features[i, k] * features[i, k]
     if length2 > 0.0:
-        unit = math.ldexp(1.0, UNIT * round(math.log2(length2) / UNIT))
+        unit = math.ldexp(1.0, min(max(UNIT * round(math.log2(length2) / UNIT), -FURTHEST), FURTHEST))
         for s in range(first, first + experts):
             for k in range(d):
                 self.gram[s, k + 1, k + 1] *= unit

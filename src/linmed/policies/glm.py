@@ -13,7 +13,7 @@ from linmed import checks
 from linmed.checks import Bools, Floats, Ints
 from linmed.kernels import confidence, links, thompson
 from linmed.kernels.bound import learning
-from linmed.kernels.glm import Glm, GlmSet, LaplaceRule, precisions
+from linmed.kernels.glm import SINGULAR, Glm, GlmSet, LaplaceRule, precisions
 from linmed.kernels.med import MedRule
 from linmed.kernels.optimism import OfulRule
 from linmed.kernels.rounds import observing
@@ -105,8 +105,8 @@ class GLMPolicy(CompiledPolicy):
     norm_bound: float | Literal["unknown"] = "unknown"
     """S: guessed bound on ‖θ*‖ in the units of z, for clicks log-odds."""
     ridge: float | Literal["learned"] | None = None
-    """λ, the precision of the prior on θ*; None means 1/S². Where S is unknown it is "learned": the likeliest
-    of five decides."""
+    """λ, the precision of the prior on θ*; None means 1/S². Where S is unknown it is "learned": of five, in
+    units of ‖a‖² of the first arm learned from, the weakest decides that recent rewards do not refute."""
     delta: float | None = field(default=None, kw_only=True)
     """δ of the confidence radius; None means 1/(t+1) after t rewards."""
     confidence: Literal["laplace", "certified"] = field(default="laplace", kw_only=True)
@@ -156,7 +156,7 @@ class GLMPolicy(CompiledPolicy):
 
     @property
     def priors(self) -> tuple[float, ...]:
-        """λ of every expert."""
+        """λ of every expert; where it is learned, in units of ‖a‖² (`kernels.glm.take_unit`)."""
         if self.learns_ridge:
             return LEARNED
         if self.ridge is not None:
@@ -310,8 +310,8 @@ class GLMMED(Shares, GLMPolicy):
     >>> GLMMED(norm_bound=3.0).name, GLMMED("poisson").name
     ('GLMMED-90 (norm_bound=3.0)', 'GLMMED-90 (family=poisson)')
 
-    `alpha_emp`, `alpha_opt`, `version`, `design` and `explore` are as of `LinMED`; the others are those of
-    `GLMPolicy`.
+    `alpha_emp`, `alpha_opt`, `version`, `design`, `explore` and `ties` are as of `LinMED`; the others are
+    those of `GLMPolicy`.
 
     >>> from linmed import Agent
     >>> agent = Agent(GLMMED("poisson"), dim=1)
@@ -423,6 +423,12 @@ class LogisticTS(Sampled, GLMPolicy):
     def rule(self) -> LaplaceRule:
         """Draw θ̃ and play its best arm; no probability is computed."""
         return LaplaceRule(thompson.NUMBER, 1.0, 0.0, -1.0, self.lam, self.floor)
+
+    def _smallest(self, model: Any) -> float:
+        """λ, or what rounding leaves of nothing where λ is in the unit of the features."""
+        if not self.learns_ridge:
+            return self.lam
+        return SINGULAR * float(np.einsum("rdd->rd", model.gram).min(initial=1.0 / SINGULAR))
 
     def spread(self, state: GlmState) -> Floats:
         """1: the curvature of the losses is in units of their noise."""
