@@ -313,7 +313,7 @@ def test_learned_priors_are_in_the_unit_of_the_features():
 
 @pytest.mark.parametrize("base", [-3.0, -3.9])
 def test_intervals_cover_though_the_prior_was_chosen(base):
-    """Some of eight rates is outside in at most 7 % of 200 runs; by the likeliest prior alone in 25 to 43 %."""
+    """Some of eight rates is outside in at most 7 % of 200 runs; by the likeliest prior in 25 to 43 %."""
     rng, rows, policy = np.random.default_rng(12), np.arange(200), LogisticMED()
     arms = rng.normal(size=(200, 8, 3)) / 2
     rates = 1 / (1 + np.exp(-base - 2.0 * arms[:, :, 0]))
@@ -457,6 +457,7 @@ def test_fractions_of_a_click_are_taken():
         ({"norm_bound": -1.0}, "norm_bound"),
         ({"ridge": "best"}, "ridge"),
         ({"ridge": "learned", "norm_bound": 2.0}, "norm_bound"),
+        ({"confidence": "certified", "norm_bound": 2.0, "delta": 1e-7}, "delta"),
         ({"confidence": "certified"}, "norm_bound"),
         ({"confidence": "paper"}, "confidence"),
         ({"sigma": 0.5}, "sigma"),

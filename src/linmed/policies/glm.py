@@ -28,6 +28,10 @@ FAMILIES = {"logistic": links.LOGISTIC, "poisson": links.POISSON, "gaussian": li
 INTERCEPT = 5.0
 """What the intercept is thought to be as large as: click rates from 0.7 % to 99.3 % are within it."""
 
+LEAST_DELTA = 1e-6
+"""The certified set takes the least curvature within the set of this δ, and is proved for no smaller one. Both
+rest on the same bets: where the set of a larger δ holds, this one does, so no part of δ is spent on it."""
+
 
 class GlmState(Glm, State):
     """Generalised linear models in every replica: all arrays but `leader` are (R, E, …), one for each prior.
@@ -144,6 +148,9 @@ class GLMPolicy(CompiledPolicy):
                 "norm_bound follows from the ridge where that is learned: leave it out, "
                 f"got {self.norm_bound!r}",
             )
+        if self.confidence == "certified" and self.delta is not None and self.delta < LEAST_DELTA:
+            least = f"at least {LEAST_DELTA:g} for confidence='certified'"
+            raise checks.BadValue("delta", f"delta must be {least}, got {self.delta!r}")
         if self.confidence == "certified" and isinstance(self.norm_bound, str):
             raise checks.BadValue("norm_bound", "norm_bound must be a number for confidence='certified'")
 
@@ -184,7 +191,7 @@ class GLMPolicy(CompiledPolicy):
         return Glm
 
     @cached_property
-    def confidence_set(self) -> NamedTuple:
+    def confidence_set(self) -> GlmSet:
         """β = prior + 2ℓ + what was seen."""
         log_inverse_delta = -1.0 if self.delta is None else -math.log(self.delta)
         norm = self.norm_bound
@@ -203,7 +210,8 @@ class GLMPolicy(CompiledPolicy):
         inverse[..., inside, inside] = 1.0 / priors[:, None]
         told = np.empty((*shape, 6))
         norm = 0.0 if isinstance(self.norm_bound, str) else self.norm_bound
-        told[:] = FAMILIES[self.family], self.sigma**-2, self.intercept, self.proved, norm, INTERCEPT
+        within = self.confidence_set.prior - 2.0 * math.log(LEAST_DELTA) if self.proved else 0.0
+        told[:] = FAMILIES[self.family], self.sigma**-2, self.intercept, within, norm, INTERCEPT
         return GlmState(
             theta=np.zeros((*shape, dim)), intercept=np.zeros(shape), count=np.zeros(shape, dtype=np.int64),
             gram=gram, gram_low=np.zeros_like(gram), inverse=inverse, cross=np.zeros((*shape, dim)),
