@@ -29,7 +29,7 @@ INTERCEPT = 5.0
 """What the intercept is thought to be as large as: click rates from 0.7 % to 99.3 % are within it."""
 
 LEAST_DELTA = 1e-6
-"""The certified set takes the least curvature within the set of this δ, and is proved for no smaller one. Both
+"""The certified set takes the least curvature within the set of this δ, and is proved for no smaller. Both
 rest on the same bets: where the set of a larger δ holds, this one does, so no part of δ is spent on it."""
 
 
