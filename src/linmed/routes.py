@@ -202,8 +202,11 @@ class Law:
         self.design = _design(
             policy, np.hstack([rows, np.ones((len(rows), 1))]) if np.any(sight.c) else rows, log_f
         )
-        self._parts = policy.alpha_emp, policy.design_share
-        spread = max(0.0, 1.0 - policy.alpha_emp - policy.design_share)
+        emp, opt = policy.alpha_emp, policy.design_share
+        spread = max(0.0, 1.0 - emp - opt)
+        if policy.ties == "even" and not np.any(sight.theta):  # all items look equally good
+            emp, spread = 0.0, spread + emp
+        self._parts = emp, opt
         self._even = spread / items.count if spread > 1e-12 else 0.0
         self.explored = self._most_levered(rows, distance2) if policy.explore else -1
         """w, −1 where no leverage exceeds 1."""

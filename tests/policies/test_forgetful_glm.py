@@ -81,11 +81,15 @@ def test_with_one_memory_that_never_forgets_it_is_the_policy_inside_to_the_last_
 def test_priors_are_weighed_by_what_they_foretold_and_the_likeliest_leads():
     rows, rewards = world(60)
     policy = Forgetful(LogisticMED(), half_lives=(math.inf,), share=1e-15)
-    apart, state = LogisticMED().start(1, 3), learned(policy, rows, rewards)
-    LogisticMED().learn(apart, rows, rewards, owners(60))
-    likely = np.exp(apart.surprise[0].min() - apart.surprise[0])
+    state, surprise = learned(policy, rows, rewards), []
+    for lam in LogisticMED().priors:
+        alone = LogisticMED(ridge=lam)
+        apart = alone.start(1, 3)
+        alone.learn(apart, rows, rewards, owners(60))
+        surprise.append(apart.surprise[0, 0])
+    likely = np.exp(min(surprise) - np.array(surprise))
     np.testing.assert_allclose(state.weight[0], likely / likely.sum(), rtol=1e-9)
-    assert state.leader[0] == apart.leader[0]
+    assert state.leader[0] == np.argmin(surprise)
 
 
 @pytest.mark.parametrize("half_lives", [(math.inf, 20, 5), ("inf", "2d", "3h")])

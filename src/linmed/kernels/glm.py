@@ -13,7 +13,12 @@ The intercept c has a coordinate and a prior of its own. All rewards share it, a
 others that are shrunk alike: at a click rate of 3 % it must reach −3.5. Rules compare arms, and in â − a it
 cancels: they see θ̂ and the block of H⁻¹ that belongs to the features.
 
-Several priors on θ may stand beside each other; the likeliest expert decides, as in `kernels.experts`.
+Several priors on θ, the weakest first, may stand beside each other. Fixed shares (Herbster & Warmuth 1998)
+say how likely they are: a prior's weight is multiplied by the probability that it gave to the reward, and a
+share of all weights is then spread evenly. So no prior's lead outlasts its reasons: one that did well while a
+single arm was played, or while clicks alone were known, loses it soon after. The weakest prior that is not
+refuted decides. A prior that is too strong hides what the features tell, and arms that would show it are not
+played; one that is too weak costs exploration only.
 """
 
 import math
@@ -55,6 +60,11 @@ FAMILY, PRECISION, CONSTANT, CERTIFIED, NORM, REACH = range(6)
 intercept. w is μ′(z′) by 0 and the certified one by 1. A larger number is ρ + 2 log 1/δ of the certified set
 itself, outside which z* is not looked for: all w are proved together, with probability 1 − δ, each set by
 those before it."""
+SHARE = 1e-3  # of all weights, spread evenly over the priors with every reward
+SINGULAR = 1e-15  # pivots smaller than this part of the least diagonal entry are rounding
+REFUTED = math.log(20.0)  # how much less likely than the likeliest a prior is that no longer decides
+UNIT = 4  # priors are in units of ‖a‖² of the first arm learned from, rounded to a power of 2^UNIT …
+FURTHEST = 800  # … within 2^±FURTHEST
 
 
 class Glm(NamedTuple):
@@ -70,7 +80,7 @@ class Glm(NamedTuple):
     corner: Floats  # (R·E,) … and its own entry
     logdet: Floats  # (R·E,) log(det H / det H₀)
     excess: Floats  # (R·E,) 2Σ(m − ℓ(z′)) − Σs²h: what the certified radius sums, m of `predictive_loss`
-    surprise: Floats  # (R·E,) Σm: how unlikely the rewards were, by predictions made before them
+    surprise: Floats  # (R·E,) −log of the prior's weight; where there is one prior alone Σm
     told: Floats  # (R·E,6)
     leader: Ints  # (R,) the expert that decides, the first among equals
 
@@ -78,12 +88,12 @@ class Glm(NamedTuple):
         """One observation of replica r: every expert learns, then they see who leads."""
         experts = self.count.shape[0] // self.leader.shape[0]
         first = r * experts
-        best = first
+        if experts > 1 and self.count[first] == 0:
+            take_unit(self, first, experts, features, i)
         for s in range(first, first + experts):
             learn_one(self, s, features, i, reward, u)
-            if self.surprise[s] < self.surprise[best]:
-                best = s
-        self.leader[r] = best - first
+        if experts > 1:
+            self.leader[r] = share_evidence(self.surprise, first, experts)
         return False
 
     def replicas(self):
@@ -120,6 +130,10 @@ class Glm(NamedTuple):
         """L Lᵀ is the inverse of the features' block of H⁻¹: H without what the intercept explains."""
         precision = np.empty((1, L.shape[0], L.shape[0]))
         features_precision(self.gram, s, precision, 0)
+        if self.count.shape[0] > self.leader.shape[0]:  # several λ, in units of the features
+            lam = math.inf
+            for k in range(L.shape[0]):
+                lam = min(lam, SINGULAR * precision[0, k, k])
         factor(precision, 0, lam, L)
 
     def fade(self, s, f):
@@ -157,6 +171,40 @@ class Glm(NamedTuple):
         add_to_diagonal(self.gram, self.gram_low, s, k + 1, c)
         subtract_outer(self, s, u, own, shrink)
         return h > STEEP
+
+
+@inlined
+def take_unit(self, first, experts, features, i):
+    """Before the first reward: λ in units of ‖a‖² of row i of features. Nothing is rounded."""
+    d, length2 = features.shape[1], 0.0
+    for k in range(d):
+        length2 += features[i, k] * features[i, k]
+    if length2 > 0.0:
+        unit = math.ldexp(1.0, min(max(UNIT * round(math.log2(length2) / UNIT), -FURTHEST), FURTHEST))
+        for s in range(first, first + experts):
+            for k in range(d):
+                self.gram[s, k + 1, k + 1] *= unit
+                self.inverse[s, k, k] /= unit
+
+
+@inlined
+def share_evidence(surprise, first, experts):
+    """Fixed shares, given −log of the weights after a reward; returns the first expert not refuted."""
+    least = surprise[first]
+    for s in range(first + 1, first + experts):
+        least = min(least, surprise[s])
+    total = 0.0
+    for s in range(first, first + experts):
+        total += math.exp(least - surprise[s])
+    top = math.inf
+    for s in range(first, first + experts):
+        likely = math.exp(least - surprise[s]) / total
+        surprise[s] = -math.log((1.0 - SHARE) * likely + SHARE / experts)
+        top = min(top, surprise[s])
+    leader = 0
+    while surprise[first + leader] > top + REFUTED:
+        leader += 1
+    return leader
 
 
 @inlined

@@ -65,6 +65,7 @@ class MedRule(NamedTuple):
     version: int
     optimal: bool
     explore: bool
+    even_ties: bool = False  # α_emp goes evenly to all arms while all look equally good; else to the first
 
     def workspace(self, K, d):
         """Scratch for sets of K arms in d dimensions."""
@@ -98,7 +99,7 @@ class MedRule(NamedTuple):
         share = 0.0
         if scratch.alpha_opt > 0.0:
             share = scratch.alpha_opt / counts(self, belief, s, arms, p, blocks, n, scratch)
-        unnormalised(best, self.alpha_emp, share, K, scratch)
+        unnormalised(best, self.alpha_emp, share, self.even_ties and all_tied(log_f, K), K, scratch)
         total = settle_mass(self, best, K, scratch)
         extra = -1
         if self.explore and largest > EXPLORE:
@@ -334,8 +335,20 @@ def augmented_counts(arms, p, blocks, n, log_f, root, version, optimal, scale, c
 
 
 @inlined
-def unnormalised(best, alpha_emp, share, K, scratch):
-    """Writes q_t = even + share·count + α_emp·1{best} and weight = q_t f_t, with sums of every eight."""
+def all_tied(log_f, K):
+    """Whether no arm is worse than â: every f is 1, whichever of them â is."""
+    i = 0
+    while i < K and log_f[i] == 0.0:
+        i += 1
+    return i == K
+
+
+@inlined
+def unnormalised(best, alpha_emp, share, tied, K, scratch):
+    """Writes q_t = even + share·count + α_emp·1{best} and weight = q_t f_t, with sums of every eight.
+
+    Where all arms are `tied`, every one gets α_emp/K: what it has in the mean over an â drawn among them.
+    """
     q, weight, sums = scratch.q, scratch.weight, scratch.sums
     for first in range(0, K, LANES):
         part = load(scratch.even, first)
@@ -346,9 +359,16 @@ def unnormalised(best, alpha_emp, share, K, scratch):
         product = multiply(part, multiply(root, root))
         store(weight, first, product)
         sums[first // LANES] = sum_lanes(product)
-    q[best] += alpha_emp
-    weight[best] = q[best] * (scratch.root[best] * scratch.root[best])
-    sums[best // LANES] = sum_lanes(load(weight, best // LANES * LANES))
+    if tied:
+        for i in range(K):
+            q[i] += alpha_emp / K
+            weight[i] = q[i]
+        for first in range(0, K, LANES):
+            sums[first // LANES] = sum_lanes(load(weight, first))
+    else:
+        q[best] += alpha_emp
+        weight[best] = q[best] * (scratch.root[best] * scratch.root[best])
+        sums[best // LANES] = sum_lanes(load(weight, best // LANES * LANES))
 
 
 @inlined

@@ -13,7 +13,7 @@ from linmed import checks
 from linmed.checks import Bools, Floats, Ints
 from linmed.kernels import confidence, links, thompson
 from linmed.kernels.bound import learning
-from linmed.kernels.glm import Glm, GlmSet, LaplaceRule, precisions
+from linmed.kernels.glm import SINGULAR, Glm, GlmSet, LaplaceRule, precisions
 from linmed.kernels.med import MedRule
 from linmed.kernels.optimism import OfulRule
 from linmed.kernels.rounds import observing
@@ -27,6 +27,10 @@ from linmed.policies.shares import Shares
 FAMILIES = {"logistic": links.LOGISTIC, "poisson": links.POISSON, "gaussian": links.GAUSSIAN}
 INTERCEPT = 5.0
 """What the intercept is thought to be as large as: click rates from 0.7 % to 99.3 % are within it."""
+
+LEAST_DELTA = 1e-6
+"""The certified set takes the least curvature within the set of this δ, and is proved for no smaller. Both
+rest on the same bets: where the set of a larger δ holds, this one does, so no part of δ is spent on it."""
 
 
 class GlmState(Glm, State):
@@ -105,8 +109,8 @@ class GLMPolicy(CompiledPolicy):
     norm_bound: float | Literal["unknown"] = "unknown"
     """S: guessed bound on ‖θ*‖ in the units of z, for clicks log-odds."""
     ridge: float | Literal["learned"] | None = None
-    """λ, the precision of the prior on θ*; None means 1/S². Where S is unknown it is "learned": the likeliest
-    of five decides."""
+    """λ, the precision of the prior on θ*; None means 1/S². Where S is unknown it is "learned": of five, in
+    units of ‖a‖² of the first arm learned from, the weakest decides that recent rewards do not refute."""
     delta: float | None = field(default=None, kw_only=True)
     """δ of the confidence radius; None means 1/(t+1) after t rewards."""
     confidence: Literal["laplace", "certified"] = field(default="laplace", kw_only=True)
@@ -144,6 +148,9 @@ class GLMPolicy(CompiledPolicy):
                 "norm_bound follows from the ridge where that is learned: leave it out, "
                 f"got {self.norm_bound!r}",
             )
+        if self.confidence == "certified" and self.delta is not None and self.delta < LEAST_DELTA:
+            least = f"at least {LEAST_DELTA:g} for confidence='certified'"
+            raise checks.BadValue("delta", f"delta must be {least}, got {self.delta!r}")
         if self.confidence == "certified" and isinstance(self.norm_bound, str):
             raise checks.BadValue("norm_bound", "norm_bound must be a number for confidence='certified'")
 
@@ -156,7 +163,7 @@ class GLMPolicy(CompiledPolicy):
 
     @property
     def priors(self) -> tuple[float, ...]:
-        """λ of every expert."""
+        """λ of every expert; where it is learned, in units of ‖a‖² (`kernels.glm.take_unit`)."""
         if self.learns_ridge:
             return LEARNED
         if self.ridge is not None:
@@ -184,7 +191,7 @@ class GLMPolicy(CompiledPolicy):
         return Glm
 
     @cached_property
-    def confidence_set(self) -> NamedTuple:
+    def confidence_set(self) -> GlmSet:
         """β = prior + 2ℓ + what was seen."""
         log_inverse_delta = -1.0 if self.delta is None else -math.log(self.delta)
         norm = self.norm_bound
@@ -203,7 +210,8 @@ class GLMPolicy(CompiledPolicy):
         inverse[..., inside, inside] = 1.0 / priors[:, None]
         told = np.empty((*shape, 6))
         norm = 0.0 if isinstance(self.norm_bound, str) else self.norm_bound
-        told[:] = FAMILIES[self.family], self.sigma**-2, self.intercept, self.proved, norm, INTERCEPT
+        within = self.confidence_set.prior - 2.0 * math.log(LEAST_DELTA) if self.proved else 0.0
+        told[:] = FAMILIES[self.family], self.sigma**-2, self.intercept, within, norm, INTERCEPT
         return GlmState(
             theta=np.zeros((*shape, dim)), intercept=np.zeros(shape), count=np.zeros(shape, dtype=np.int64),
             gram=gram, gram_low=np.zeros_like(gram), inverse=inverse, cross=np.zeros((*shape, dim)),
@@ -310,8 +318,8 @@ class GLMMED(Shares, GLMPolicy):
     >>> GLMMED(norm_bound=3.0).name, GLMMED("poisson").name
     ('GLMMED-90 (norm_bound=3.0)', 'GLMMED-90 (family=poisson)')
 
-    `alpha_emp`, `alpha_opt`, `version`, `design` and `explore` are as of `LinMED`; the others are those of
-    `GLMPolicy`.
+    `alpha_emp`, `alpha_opt`, `version`, `design`, `explore` and `ties` are as of `LinMED`; the others are
+    those of `GLMPolicy`.
 
     >>> from linmed import Agent
     >>> agent = Agent(GLMMED("poisson"), dim=1)
@@ -322,6 +330,8 @@ class GLMMED(Shares, GLMPolicy):
 
     explore: bool = False
     """The half-step on the arm of largest leverage, here that of its features in H⁻¹."""
+    ties: Literal["first", "even"] = field(default="even", kw_only=True)
+    """Who gets α_emp while all arms look equally good, as before any reward: all evenly, or the first."""
 
     designs: ClassVar[tuple[str, ...]] = ("approx", "optimal")
     properties: ClassVar[Properties] = Properties(
@@ -421,6 +431,12 @@ class LogisticTS(Sampled, GLMPolicy):
     def rule(self) -> LaplaceRule:
         """Draw θ̃ and play its best arm; no probability is computed."""
         return LaplaceRule(thompson.NUMBER, 1.0, 0.0, -1.0, self.lam, self.floor)
+
+    def _smallest(self, model: Any) -> float:
+        """λ, or what rounding leaves of nothing where λ is in the unit of the features."""
+        if not self.learns_ridge:
+            return self.lam
+        return SINGULAR * float(np.einsum("rdd->rd", model.gram).min(initial=1.0 / SINGULAR))
 
     def spread(self, state: GlmState) -> Floats:
         """1: the curvature of the losses is in units of their noise."""

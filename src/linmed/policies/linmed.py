@@ -55,8 +55,12 @@ class LinMED(Shares, MedPolicy):
     array([0.958, 0.016, 0.026])
 
     Its own parameters are `alpha_emp` and `alpha_opt`, the two shares; `version`, how arms that look bad are
-    kept out of the design; `design`, who makes it; and `explore`, the half of the mass in B_t. All others are
-    those of `RidgePolicy`.
+    kept out of the design; `design`, who makes it; `explore`, the half of the mass in B_t; and `ties`, who
+    gets α_emp while all arms look equally good: "first" is the paper's convention. All others are those of
+    `RidgePolicy`.
+
+    >>> Agent(LinMED(ties="even", explore=False), dim=2).probabilities(arms).round(3)
+    array([0.333, 0.333, 0.333])
     """
 
     properties: ClassVar[Properties] = Properties(

@@ -67,8 +67,13 @@ class Sampled(Floor):
         """Standard error of the probabilities: 0 for two arms, 1e-9 by the angular integral.  → (R,K)."""
         return self._law(state, arms)[1]
 
+    def _smallest(self, model: Any) -> float:
+        """What no pivot of the model's V falls below."""
+        return self.pivot
+
     def _law(self, state: Any, arms: Floats) -> tuple[Floats, Floats]:
-        log_p, error = log_best_arm_probabilities(self.estimate(state), arms, self.pivot, self.spread(state))
+        model = self.estimate(state)
+        log_p, error = log_best_arm_probabilities(model, arms, self._smallest(model), self.spread(state))
         if self.floor > 0.0:
             with np.errstate(divide="ignore"):
                 log_p = np.logaddexp(np.log1p(-self.floor) + log_p, np.log(self.floor / arms.shape[1]))
@@ -89,7 +94,7 @@ class Sampled(Floor):
         bits = np.ascontiguousarray(noise).view(np.uint64)
         model = self.estimate(state)
         thompson.count_repeats(
-            arms, model.theta, model.gram, self.pivot, self.spread(state), self.floor,
+            arms, model.theta, model.gram, self._smallest(model), self.spread(state), self.floor,
             bits, arm, self.propensity, repeats,
         )  # fmt: skip
         p = (repeats + 1.0) / (self.propensity + 1.0)

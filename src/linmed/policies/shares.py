@@ -1,6 +1,6 @@
 """The shares of which minimum empirical divergence makes its proposal q_t: of LinMED and its GLM version."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from linmed import checks
@@ -22,6 +22,9 @@ class Shares(Policy):
     starts from the last one: much faster where many arms stay the same (see `optimality`)."""
     explore: bool = True
     """The half-step on the arm of largest leverage."""
+    ties: Literal["first", "even"] = field(default="first", kw_only=True)
+    """Who gets α_emp while all arms look equally good, as before the first reward: the first of them, or all
+    evenly, as if â were drawn among them."""
 
     designs: ClassVar[tuple[str, ...]] = ("approx", "optimal", "warm")
 
@@ -40,6 +43,7 @@ class Shares(Policy):
         if self.design == "warm" and self.version == 1:
             raise checks.BadValue("design", "design must be 'approx' or 'optimal' with version=1, got 'warm'")
         self._set("explore", checks.flag("explore", self.explore))
+        self._set("ties", checks.option("ties", self.ties, ("first", "even")))
 
     @property
     def design_share(self) -> float:
@@ -49,7 +53,8 @@ class Shares(Policy):
     @property
     def _shares(self) -> tuple[Any, ...]:
         """As `kernels.med.MedRule` takes them."""
-        return self.alpha_emp, self.design_share, self.version, self.design == "optimal", self.explore
+        shares = self.alpha_emp, self.design_share, self.version
+        return *shares, self.design == "optimal", self.explore, self.ties == "even"
 
     def derived_name(self) -> str:
         """LinMED-90 and the like where alpha_opt = (1 − alpha_emp)/2."""
