@@ -23,10 +23,12 @@ from linmed.drift import Drift, drift_of
 from linmed.explanation import TOP, Explanation, explain
 from linmed.features import Catalogue, Column, Features, Index
 from linmed.files import read_arrays, write_arrays
+from linmed.kernels.confidence import PAPER
 from linmed.kernels.linear import all_within
 from linmed.offers import Offer, Offers, Seen, offers
 from linmed.policies import CatalogueMED, Forgetful, GLMPolicy, Policy, Prediction, RidgePolicy
 from linmed.policies.live import Live
+from linmed.policies.ridge import SUMS
 from linmed.routes import UNIFORMS, Coreset, Law, Routes
 from linmed.taken import Taken, chosen, routed
 from linmed.verdict import DELTA, Verdict, look, looker
@@ -621,6 +623,10 @@ class Agent:
                 # It knew the paper's confidence set alone, which needs neither sum.
                 arrays.update(state_rss=np.full(1, np.nan), state_leveraged=np.full(1, np.nan))
             agent.state.restore({name.removeprefix("state_"): array for name, array in arrays.items()})
+            if isinstance(agent.policy, RidgePolicy):
+                sure, own = agent.policy.confidence_set, agent.state.arrays()
+                if getattr(sure, "kind", None) != PAPER and not all(np.isfinite(own[n]).all() for n in SUMS):
+                    raise ValueError(f"{agent.policy.name} needs the sums {' and '.join(SUMS)}")
             agent.dropped, agent._run, agent._decisions = meta["dropped"], meta["run"], meta["decisions"]
             agent._ahead.restore(meta["stream"], meta["used"])
             agent._pending = dict(zip(meta["pending"], pending, strict=True))
@@ -673,6 +679,8 @@ class Agent:
         self._routes: Routes | None = None
         if isinstance(self.policy, CatalogueMED) and self._offers is not None:
             own = self._offers
+            if any(one.rows > len(own.catalogue.snapshot().matrix) for one in coresets):
+                raise ValueError("a coreset of more rows than the catalogue has")
             self._routes = Routes(self.policy, own.catalogue, index, own.lift, *coresets[-1:])
             self._routes.earlier = list(coresets[:-1])
         elif index is not None:

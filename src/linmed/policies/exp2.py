@@ -44,6 +44,10 @@ class Exp2State(kernels.Totals, State):
         """The arrays by name, not copied."""
         return self._asdict()
 
+    def limits(self) -> dict[str, tuple[float, float]]:
+        """As of every state; a fingerprint is any number."""
+        return {name: limit for name, limit in super().limits().items() if name != "arm_set"}
+
     def copy(self) -> Self:
         """An independent copy; the geometry is never changed, and dear to make."""
         other = super().copy()

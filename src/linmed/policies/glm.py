@@ -64,6 +64,10 @@ class GlmState(Glm, State):
         """The arrays by name, not copied."""
         return dict(zip(self._fields, self, strict=True))
 
+    def limits(self) -> dict[str, tuple[float, float]]:
+        """As of every state, and `leader` is one of the experts."""
+        return {**super().limits(), "leader": (0, self.surprise.shape[1] - 1)}
+
     def parts(self) -> tuple[NDArray[Any], ...]:
         """Experts one behind the other, as `Glm` has them."""
         return *(array.reshape(-1, *array.shape[2:]) for array in self[:-1]), self.leader

@@ -12,9 +12,9 @@ from linmed import checks
 from linmed.checks import Floats
 from linmed.kernels.med import MedRule
 from linmed.kernels.warm import ROOM, WarmRidge, WarmRule
-from linmed.policies.base import Properties, State
+from linmed.policies.base import MOST, Properties, State
 from linmed.policies.compiled import CompiledPolicy
-from linmed.policies.ridge import RidgePolicy
+from linmed.policies.ridge import SUMS, RidgePolicy
 from linmed.policies.shares import Shares
 
 
@@ -26,6 +26,11 @@ class WarmState(WarmRidge, State):
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays by name, not copied."""
         return self._asdict()
+
+    def limits(self) -> dict[str, tuple[float, float]]:
+        """As of every state; `support` has −1 where there is no arm."""
+        known = {name: limit for name, limit in super().limits().items() if name not in SUMS}
+        return {**known, "support": (-1, MOST)}
 
 
 @dataclass(frozen=True)

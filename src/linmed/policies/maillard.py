@@ -10,7 +10,7 @@ from linmed import checks
 from linmed.checks import Floats, Ints
 from linmed.kernels.maillard import MaillardRule, Pulls
 from linmed.kernels.rounds import observing
-from linmed.policies.base import Properties, State
+from linmed.policies.base import MOST, Properties, State
 from linmed.policies.compiled import CompiledPolicy
 
 
@@ -22,6 +22,10 @@ class PullState(Pulls, State):
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays by name, not copied."""
         return self._asdict()
+
+    def limits(self) -> dict[str, tuple[float, float]]:
+        """As of every state; pulls are counts."""
+        return {**super().limits(), "pulls": (0, MOST)}
 
 
 @dataclass(frozen=True)

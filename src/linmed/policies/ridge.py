@@ -41,11 +41,16 @@ class RidgeState(ridge.Ridge, State):
         """The arrays by name, not copied."""
         return self._asdict()
 
+    def limits(self) -> dict[str, tuple[float, float]]:
+        """As of every state; files of the first format tell neither of the last two sums, which are NaN then."""
+        return {name: limit for name, limit in super().limits().items() if name not in SUMS}
+
     def parts(self) -> tuple[NDArray[Any], ...]:
         """The arrays in order."""
         return tuple(self)
 
 
+SUMS = ("rss", "leveraged")
 RIDGE = len(RidgeState._fields)
 """A state may keep more arrays behind those of the ridge estimate."""
 
@@ -76,6 +81,10 @@ class ExpertState(RidgeExperts, State):
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays by name, not copied."""
         return dict(zip(self._fields, self, strict=True))
+
+    def limits(self) -> dict[str, tuple[float, float]]:
+        """As of every state, and `leader` is one of the experts."""
+        return {**super().limits(), "leader": (0, self.surprise.shape[1] - 1)}
 
     def parts(self) -> tuple[NDArray[Any], ...]:
         """Experts one behind the other, as `RidgeExperts` has them."""
