@@ -122,7 +122,7 @@ class State:
         return type(self)(**{name: array.copy() for name, array in self.arrays().items()})
 
     def limits(self) -> dict[str, tuple[float, float]]:
-        """Least and largest number that each array may hold, by its name; an array without limits is left out.
+        """Least and largest number that each array may hold, by its name; some have no limits.
 
         `restore` checks them, so that no kernel meets an index that points outside an array or a number from
         which it would make an infinite one. Whole numbers are counts, from 0 to 2⁵³, and all others finite,
@@ -257,6 +257,15 @@ class Policy(ABC):
         (True, False)
         """
         return True
+
+    without_floor: ClassVar[str] = "LinMED, LogisticMED, OFUL and LinTS are among those that do"
+    """What to do instead, for a policy without the parameter `floor`."""
+
+    def __new__(cls, *_: Any, **told: Any) -> Self:
+        """Say what to do where a floor is given to a policy that takes none."""
+        if "floor" in told and "floor" not in cls.__dataclass_fields__:
+            raise checks.BadType("floor", f"{cls.__name__} takes no floor: {cls.without_floor}")
+        return super().__new__(cls)
 
     def __post_init__(self) -> None:
         if self.label is not None:
@@ -563,6 +572,24 @@ class Policy(ABC):
 def decisions(state: State, arms: Floats) -> int:
     """How many decisions are asked for: one for each replica, or each set where one state serves all."""
     return max(len(state.count), len(arms))
+
+
+def absorbable(
+    state: State, features: Floats, rewards: Floats, replicas: Ints
+) -> tuple[Floats, Floats, Ints]:
+    """What `learn` is given, in the form that kernels take: features (m,d), rewards (m,), replicas (m,)."""
+    features, rewards = checks.for_kernels(features), checks.for_kernels(rewards)
+    owners = np.ascontiguousarray(replicas, dtype=np.int64)
+    rows, shape = len(state.count), (len(rewards), state.dim)
+    if rewards.ndim != 1 or features.shape != shape or owners.shape != rewards.shape:
+        raise checks.BadValue(
+            "features",
+            f"features must be (m, {state.dim}), and rewards and replicas (m,), got {features.shape}, "
+            f"{rewards.shape} and {owners.shape}",
+        )
+    if len(owners) and not (owners.min() >= 0 and owners.max() < rows):
+        raise checks.BadValue("replicas", f"replicas must be below {rows}, got {owners.max()}")
+    return features, rewards, owners
 
 
 def entries(matrix: Floats, columns: Ints) -> Floats:

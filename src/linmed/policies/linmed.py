@@ -15,6 +15,7 @@ from linmed.kernels.warm import ROOM, WarmRidge, WarmRule
 from linmed.policies.base import MOST, Properties, State
 from linmed.policies.compiled import CompiledPolicy
 from linmed.policies.ridge import SUMS, RidgePolicy
+from linmed.policies.rule import Mixed
 from linmed.policies.shares import Shares
 
 
@@ -34,7 +35,7 @@ class WarmState(WarmRidge, State):
 
 
 @dataclass(frozen=True)
-class MedPolicy(RidgePolicy, CompiledPolicy):
+class MedPolicy(Mixed, RidgePolicy, CompiledPolicy):
     """p_t(a) ∝ q_t(a) f_t(a) with f_t(a) = exp(−Δ̂² / (β ‖â − a‖²_{V⁻¹})); subclasses say what q_t is."""
 
     @property
@@ -60,8 +61,8 @@ class LinMED(Shares, MedPolicy):
     array([0.958, 0.016, 0.026])
 
     Its own parameters are `alpha_emp` and `alpha_opt`, the two shares; `version`, how arms that look bad are
-    kept out of the design; `design`, who makes it; and `explore`, the half of the mass in B_t. All others are
-    those of `RidgePolicy`.
+    kept out of the design; `design`, who makes it; and `explore`, the half of the mass in B_t. `floor` is a
+    share ε for all arms alike. All others are those of `RidgePolicy`.
     """
 
     properties: ClassVar[Properties] = Properties(
@@ -140,7 +141,7 @@ class LinMEDNoDesign(MedPolicy):
 
     Its regret grows with the number of arms; it is here for that comparison.
 
-    The parameters are those of `RidgePolicy`.
+    `floor` is a share ε for all arms alike; the other parameters are those of `RidgePolicy`.
 
     >>> from linmed import Agent, LinMEDNoDesign
     >>> agent, arms = Agent(LinMEDNoDesign(sigma=0.3), dim=2), [[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]]

@@ -10,7 +10,7 @@ from linmed import checks
 from linmed.checks import Floats, Ints
 from linmed.kernels.maillard import MaillardRule, Pulls
 from linmed.kernels.rounds import observing
-from linmed.policies.base import MOST, Properties, State
+from linmed.policies.base import MOST, Properties, State, absorbable
 from linmed.policies.compiled import CompiledPolicy
 
 
@@ -86,7 +86,7 @@ class MaillardSampling(CompiledPolicy):
     def learn(self, state: PullState, features: Floats, rewards: Floats, replicas: Ints) -> None:
         """Count the pull and its reward."""
         check_one_hot("features", features)
-        observing(Pulls)(tuple(state), features, rewards, replicas)
+        observing(Pulls)(tuple(state), *absorbable(state, features, rewards, replicas))
 
     def _rounds(self, state: PullState, arms: Floats, *others: Any) -> None:
         check_one_hot("arms", arms)

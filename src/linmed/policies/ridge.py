@@ -15,7 +15,7 @@ from linmed.kernels import confidence, ridge
 from linmed.kernels.bound import learning
 from linmed.kernels.experts import RidgeExperts
 from linmed.kernels.rounds import observing
-from linmed.policies.base import Policy, Prediction, State
+from linmed.policies.base import Policy, Prediction, State, absorbable
 
 UNTOLD = 0.01
 """λ where σ or S is unknown. It has the unit of ‖a‖², and arms are of size about one."""
@@ -42,7 +42,7 @@ class RidgeState(ridge.Ridge, State):
         return self._asdict()
 
     def limits(self) -> dict[str, tuple[float, float]]:
-        """As of every state; files of the first format tell neither of the last two sums, which are NaN then."""
+        """As of every state; the last two sums may be NaN, as files of the first format have none."""
         return {name: limit for name, limit in super().limits().items() if name not in SUMS}
 
     def parts(self) -> tuple[NDArray[Any], ...]:
@@ -263,7 +263,7 @@ class RidgePolicy(Policy):
 
     def learn(self, state: Any, features: Floats, rewards: Floats, replicas: Ints) -> None:
         """V += a aᵀ, b += a y."""
-        observing(self._learning)(self._learned(state), features, rewards, replicas)
+        observing(self._learning)(self._learned(state), *absorbable(state, features, rewards, replicas))
 
     def learner(self, state: Any) -> Callable[..., None] | None:
         """The kernel itself, unless a subclass learns in another way or the state may change its arrays."""

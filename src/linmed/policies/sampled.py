@@ -63,6 +63,7 @@ class Sampled(Floor):
         return self._law(state, arms)[1]
 
     def _law(self, state: Any, arms: Floats) -> tuple[Floats, Floats]:
+        arms = checks.for_kernels(arms)
         log_p, error = log_best_arm_probabilities(self.estimate(state), arms, self.lam, self.spread(state))
         if self.floor > 0.0:
             with np.errstate(divide="ignore"):
@@ -80,7 +81,7 @@ class Sampled(Floor):
             if self.floor == 0.0:  # with a floor every arm has a share that is known
                 with_played(log_p, error, arm)
             return Choice(arm, entries(log_p, arm), log_p, features, entries(error, arm))
-        repeats = np.empty(len(arm), dtype=np.int64)
+        arms, repeats = checks.for_kernels(arms), np.empty(len(arm), dtype=np.int64)
         bits = np.ascontiguousarray(noise).view(np.uint64)
         model = self.estimate(state)
         thompson.count_repeats(
