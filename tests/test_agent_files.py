@@ -1,12 +1,25 @@
 """The agent's files: saved ones that survive or are refused, and the log that it keeps."""
 
+import copy
 import json
 import zlib
 
 import numpy as np
 import pytest
 
-from linmed import EXP2, Agent, Forgetful, Hybrid, LinMED, LinTS, LogisticMED, MaillardSampling, SWLinUCB
+from linmed import (
+    EXP2,
+    Agent,
+    Forgetful,
+    Hybrid,
+    LinMED,
+    LinTS,
+    LogisticMED,
+    MaillardSampling,
+    SWLinUCB,
+    Uniform,
+)
+from linmed.agent import UnknownDecision
 from linmed.log import DecisionLog, LogWriter, writer
 from tests.policies.configurations import CONFIGURATIONS, acceptable, make_arms, short
 
@@ -287,3 +300,44 @@ def test_sums_that_are_unknown_are_refused_where_the_confidence_set_needs_them(t
                 Agent.load(changed)
         else:
             Agent.load(changed).decide(ARMS)
+
+
+def test_agents_of_one_file_never_share_an_id_and_draw_apart_by_their_seeds(tmp_path):
+    one, many = Agent(Uniform(), dim=2, seed=3), np.ones((64, 2))
+    waiting = one.decide(many)
+    one.learn(one.decide(many), 1.0)
+    one.save(tmp_path / "agent")
+    exact, again = Agent.load(tmp_path / "agent"), Agent.load(tmp_path / "agent")
+    seeded = [Agent.load(tmp_path / "agent", seed=seed) for seed in (0, 1, 1, 3)]
+    forked, copied = Agent.load(tmp_path / "agent"), copy.deepcopy(exact)
+    forked._process -= 1  # as a process sees an agent that its parent made
+    everybody = [one, exact, again, *seeded, forked, copied]
+    decisions = [[each.decide(many) for _ in range(20)] for each in everybody]
+    assert len({decision.id for made in decisions for decision in made}) == 20 * len(everybody)
+    arms = [[decision.arm for decision in made] for made in decisions]
+    assert arms[0] == arms[1] == arms[2] == arms[-1] == arms[-2]
+    assert arms[4] == arms[5]
+    # By chance two streams agree in all of 20 draws with a probability below 1e-9.
+    assert len({tuple(drawn) for drawn in arms}) == 4
+    fresh = Agent(Uniform(), dim=2, seed=3)  # whose numbers are not drawn again by a load with its seed
+    assert arms[6] != [fresh.decide(many).arm for _ in range(20)]
+    for each in everybody:
+        each.learn(waiting.id, 1.0)
+        with pytest.raises(UnknownDecision, match="has had its reward already"):
+            each.learn(waiting.id, 1.0)
+    with pytest.raises(UnknownDecision, match="is unknown to this agent"):
+        exact.learn(decisions[3][0].id, 1.0)
+    for seed, error in ((-1, ValueError), ("a", TypeError)):
+        with pytest.raises(error, match="seed must be"):
+            Agent.load(tmp_path / "agent", seed=seed)
+
+
+def test_a_worker_that_loads_a_newer_model_with_its_seed_draws_other_numbers(tmp_path):
+    trainer, drawn = agent(), []
+    for _ in range(2):
+        trainer.save(tmp_path / "model")
+        worker = Agent.load(tmp_path / "model", seed=1)
+        worker._ahead.draw(5)
+        drawn.append(worker._ahead.rows.copy())
+        trainer.observe([1.0, 0.0], 0.0)
+    assert not np.isin(drawn[0][:5], drawn[1]).any()
