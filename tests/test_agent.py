@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from numba.core.dispatcher import Dispatcher
 
-from linmed import EXP2, OFUL, Agent, LinMED, LinTS, MaillardSampling, Uniform, kernels
+from linmed import EXP2, OFUL, Agent, LinMED, LinTS, LogisticMED, MaillardSampling, Uniform, kernels
 from linmed.agent import UnknownDecision
 from linmed.log import DecisionLog
 from linmed.policies import ALL
@@ -446,3 +446,29 @@ def test_a_decision_cannot_be_changed():
         agent.dim = 40
     agent.learn(decision, 1.0)
     assert np.isfinite(agent.theta).all()
+
+
+def test_several_rewards_are_learned_at_once_or_not_at_all(tmp_path):
+    one, other = (Agent(LogisticMED(), 2, seed=3, log=tmp_path / name) for name in ("one", "other"))
+    made = [one.decide(np.eye(2)) for _ in range(4)]
+    others = [other.decide(np.eye(2)) for _ in range(4)]
+    before = {name: array.copy() for name, array in one.state.arrays().items()}
+    for decisions, rewards, error, message in (
+        (made, [1.0, 0.0], ValueError, "one number for each of 4 decisions, got 2"),
+        (made, 1.0, TypeError, "reward must be a list, with one for each of 4 decisions, got 1.0"),
+        (made[:2], [1.0, None], TypeError, r"reward\[1\] must be a number, got None"),
+        (made[:2], [1.0, 7.0], ValueError, "between 0 and 1"),
+        ([made[0], "b"], [1.0, 0.0], UnknownDecision, "'b' is unknown"),
+        ([made[0], made[0].id], [1.0, 0.0], ValueError, "is there twice"),
+    ):
+        with pytest.raises(error, match=message):
+            one.learn(decisions, rewards)
+        assert all(np.array_equal(array, before[name]) for name, array in one.state.arrays().items())
+        assert len(one.pending) == 4
+    one.learn([made[0], *(decision.id for decision in made[1:])], np.array([1, 0, 0, 1]))
+    for decision, reward in zip(others, [1, 0, 0, 1], strict=True):
+        other.learn(decision, reward)
+    one.learn([], [])
+    assert np.array_equal(one.theta, other.theta)
+    one.close()
+    assert DecisionLog.open(tmp_path / "one").table()["reward"].to_pylist() == [1.0, 0.0, 0.0, 1.0]

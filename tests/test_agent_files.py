@@ -1,12 +1,27 @@
 """The agent's files: saved ones that survive or are refused, and the log that it keeps."""
 
+import copy
 import json
+import zlib
 
 import numpy as np
 import pytest
 
-from linmed import EXP2, Agent, LinMED, LinTS
+from linmed import (
+    EXP2,
+    Agent,
+    Forgetful,
+    Hybrid,
+    LinMED,
+    LinTS,
+    LogisticMED,
+    MaillardSampling,
+    SWLinUCB,
+    Uniform,
+)
+from linmed.agent import UnknownDecision
 from linmed.log import DecisionLog, LogWriter, writer
+from tests.policies.configurations import CONFIGURATIONS, acceptable, make_arms, short
 
 ARMS = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
 
@@ -199,3 +214,130 @@ def test_pending_decisions_that_cannot_be_are_refused(tmp_path, pending):
     np.savez(tmp_path / "other.npz", **arrays)
     with pytest.raises(ValueError, match="is not a linmed agent, or it is damaged"):
         Agent.load(tmp_path / "other.npz")
+
+
+def rewritten(path, change):
+    """The file at `path` with its arrays, by name, changed by a function."""
+    with np.load(path) as file:
+        arrays = dict(file)
+    change(arrays)
+    with open(path.with_suffix(".changed"), "wb") as file:
+        np.savez(file, **arrays)
+    return path.with_suffix(".changed")
+
+
+def damaged(arrays, rng):
+    """Ways to damage the arrays of a state: of one that is drawn, its shape, its kind and a number in it."""
+    names = [name for name, array in arrays.items() if name.startswith("state_") and array.size]
+    whole = [name for name in names if arrays[name].dtype.kind == "i" and name != "state_arm_set"]
+    finite = [name for name in names if arrays[name].dtype.kind == "f"]
+    unknown = ("state_rss", "state_leveraged")  # NaN in files of the first format
+    finite = [name for name in finite if name not in unknown] or finite
+    name, count, number = rng.choice(names), rng.choice(whole), rng.choice(finite)
+    yield name, arrays[name][..., :-1]
+    yield name, np.concatenate([arrays[name]] * 2)
+    yield name, arrays[name].astype(np.float32 if name in finite else np.int32)
+    for place, value in ((count, -2), (count, 1 << 62), (number, np.nan), (number, -np.inf)):
+        array = arrays[place].copy()
+        array.flat[rng.integers(array.size)] = value
+        yield place, array
+    if "state_leader" in arrays:
+        experts = arrays["state_weight" if "state_weight" in arrays else "state_surprise"].shape[1]
+        yield "state_leader", np.full_like(arrays["state_leader"], experts)
+
+
+@pytest.mark.parametrize("policy", CONFIGURATIONS, ids=short)
+def test_a_file_with_an_array_that_cannot_be_is_refused(policy, tmp_path):
+    Agent(policy, dim=4).save(tmp_path / "agent")
+    with np.load(tmp_path / "agent") as file:
+        arrays = dict(file)
+    for name, array in damaged(arrays, np.random.default_rng(zlib.crc32(policy.name.encode()))):
+        changed = rewritten(tmp_path / "agent", lambda all, name=name, array=array: all.update({name: array}))
+        with pytest.raises(ValueError, match="state array"):
+            Agent.load(changed)
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [LinMED(ridge="learned"), LinMED(design="warm"), Forgetful(LinMED(sigma=0.3)), Forgetful(LogisticMED()),
+     LogisticMED(), Hybrid(LinMED(sigma=0.3), shared=1), MaillardSampling(), SWLinUCB(window=4)],
+    ids=short,
+)  # fmt: skip
+def test_a_file_with_one_number_changed_is_refused_or_decides_and_learns(policy, tmp_path):
+    rng = np.random.default_rng(1)
+    arms = make_arms(policy, rng)[0]
+    one = Agent(policy, arms.shape[1], seed=1)
+    for _ in range(4):
+        one.learn(one.decide(arms), float(acceptable(policy, 0.4)))
+    one.save(tmp_path / "agent")
+
+    def change(arrays):
+        names = [name for name, array in arrays.items() if name.startswith("state_") and array.size]
+        name = rng.choice(names)
+        arrays[name] = array = arrays[name].copy()
+        numbers = (-1.0, 0.0, 1e300, 1e150, -1e101, 5e18, 1e-300)
+        wholes = (-1, 1, 5, 1000, 1 << 31, 1 << 52, -(1 << 62))
+        array.flat[rng.integers(array.size)] = rng.choice(wholes if array.dtype.kind == "i" else numbers)
+
+    for _ in range(15):
+        try:
+            other = Agent.load(rewritten(tmp_path / "agent", change))
+        except ValueError:
+            continue
+        for _ in range(2):
+            other.learn(other.decide(arms), float(acceptable(policy, 0.4)))
+
+
+def test_sums_that_are_unknown_are_refused_where_the_confidence_set_needs_them(tmp_path):
+    def forget(arrays):
+        arrays["state_rss"] = np.full(1, np.nan)
+
+    for policy, needs in ((LinMED(), False), (LinMED(sigma="unknown"), True)):
+        Agent(policy, 2).save(tmp_path / "agent")
+        changed = rewritten(tmp_path / "agent", forget)
+        if needs:
+            with pytest.raises(ValueError, match="needs the sums rss and leveraged"):
+                Agent.load(changed)
+        else:
+            Agent.load(changed).decide(ARMS)
+
+
+def test_agents_of_one_file_never_share_an_id_and_draw_apart_by_their_seeds(tmp_path):
+    one, many = Agent(Uniform(), dim=2, seed=3), np.ones((64, 2))
+    waiting = one.decide(many)
+    one.learn(one.decide(many), 1.0)
+    one.save(tmp_path / "agent")
+    exact, again = Agent.load(tmp_path / "agent"), Agent.load(tmp_path / "agent")
+    seeded = [Agent.load(tmp_path / "agent", seed=seed) for seed in (0, 1, 1, 3)]
+    forked, copied = Agent.load(tmp_path / "agent"), copy.deepcopy(exact)
+    forked._process -= 1  # as a process sees an agent that its parent made
+    everybody = [one, exact, again, *seeded, forked, copied]
+    decisions = [[each.decide(many) for _ in range(20)] for each in everybody]
+    assert len({decision.id for made in decisions for decision in made}) == 20 * len(everybody)
+    arms = [[decision.arm for decision in made] for made in decisions]
+    assert arms[0] == arms[1] == arms[2] == arms[-1] == arms[-2]
+    assert arms[4] == arms[5]
+    # By chance two streams agree in all of 20 draws with a probability below 1e-9.
+    assert len({tuple(drawn) for drawn in arms}) == 4
+    fresh = Agent(Uniform(), dim=2, seed=3)  # whose numbers are not drawn again by a load with its seed
+    assert arms[6] != [fresh.decide(many).arm for _ in range(20)]
+    for each in everybody:
+        each.learn(waiting.id, 1.0)
+        with pytest.raises(UnknownDecision, match="has had its reward already"):
+            each.learn(waiting.id, 1.0)
+    with pytest.raises(UnknownDecision, match="is unknown to this agent"):
+        exact.learn(decisions[3][0].id, 1.0)
+    for seed, error in ((-1, ValueError), ("a", TypeError)):
+        with pytest.raises(error, match="seed must be"):
+            Agent.load(tmp_path / "agent", seed=seed)
+
+
+def test_a_worker_that_loads_a_newer_model_with_its_seed_draws_other_numbers(tmp_path):
+    trainer, drawn = agent(), []
+    for _ in range(2):
+        trainer.save(tmp_path / "model")
+        worker = Agent.load(tmp_path / "model", seed=1)
+        worker._ahead.draw(5)
+        drawn.append(worker._ahead.rows.copy())
+        trainer.observe([1.0, 0.0], 0.0)
+    assert not np.isin(drawn[0][:5], drawn[1]).any()

@@ -24,11 +24,13 @@ from linmed.explanation import TOP, Explanation, explain
 from linmed.features import Catalogue, Column, Features, Index
 from linmed.files import read_arrays, write_arrays
 from linmed.grounds import Repeats
+from linmed.kernels.confidence import PAPER
 from linmed.kernels.linear import all_within
 from linmed.offers import Offer, Offers, Seen, offers
 from linmed.policies import CatalogueMED, Forgetful, GLMPolicy, Policy, Prediction, RidgePolicy
 from linmed.policies.linmed import NOTHING_TOLD
 from linmed.policies.live import Live
+from linmed.policies.ridge import SUMS
 from linmed.routes import UNIFORMS, Coreset, Law, Routes
 from linmed.taken import Taken, chosen, routed
 from linmed.verdict import DELTA, Verdict, look, looker, watch
@@ -40,6 +42,8 @@ __all__ = ["Agent", "UnknownDecision"]
 
 FORMAT = 3
 """Version of the file that `Agent.save` writes."""
+REMEMBERED = 16
+"""Earlier beginnings of ids that are told from those of others."""
 
 
 class UnknownDecision(ValueError, KeyError):
@@ -132,8 +136,9 @@ class Agent:
         self.log_arms = checks.flag("log_arms", log_arms)
         self._lock = threading.RLock()
         self._begin(seed, index, ())
-        self._run = secrets.token_hex(4)
         self._decisions = 0
+        self._earlier: list[tuple[str, int]] = []
+        self._name_run()
         self._pending: dict[str, Floats] = {}  # what learn() needs, by decision, oldest first
         self._timed = policy.on_clock
         self._moments: dict[str, float] = {}  # when each was taken, where the policy wants to know
@@ -227,17 +232,26 @@ class Agent:
                 for (matrix, drawn), offer in zip(found, made, strict=False)
             ]
 
-    def learn(self, decision: Decision | str, reward: float) -> None:
+    def learn(
+        self, decision: Decision | str | Iterable[Decision | str], reward: float | Iterable[float]
+    ) -> None:
         """Absorb the reward of one decision (or its id), now or much later, in any order.
+
+        Or those of several, a list of decisions with a list of rewards, in its order: all of them, or none
+        where one is unknown, stands there twice or has no reward that the policy takes.
 
         >>> from linmed import Agent, LinMED
         >>> agent, arms = Agent(LinMED(), dim=2, seed=7), [[1.0, 0.0], [0.0, 1.0]]
-        >>> first, second = agent.decide(arms), agent.decide(arms)
+        >>> first, second, *others = [agent.decide(arms) for _ in range(5)]
         >>> agent.learn(second, reward=1.0)
         >>> agent.learn(first.id, reward=0.0)
+        >>> agent.learn(others, [0.5, 0.0, 1.0])
         >>> agent.count
-        2
+        5
         """
+        if not isinstance(decision, (str, Decision)) and isinstance(decision, Iterable):
+            self._learn_each(list(decision), reward)
+            return
         identifier = decision.id if isinstance(decision, Decision) else decision
         value = checks.reward("reward", reward)
         self.policy.check_rewards(value)
@@ -254,6 +268,29 @@ class Agent:
             self._moments.pop(identifier, None)
             if self._watch is not None and self._watch.see(features, value):
                 self._watch.warn(self.state)
+
+    def _learn_each(self, several: list[Decision | str], rewards: Any) -> None:
+        """One reward for each of several decisions, all of which are checked before the first is learned."""
+        if isinstance(rewards, (str, bytes)) or not isinstance(rewards, Iterable):
+            text = f"reward must be a list, with one for each of {len(several)} decisions, got {rewards!r}"
+            raise checks.BadType("reward", text)
+        values = [checks.reward(f"reward[{i}]", value) for i, value in enumerate(rewards)]
+        if len(values) != len(several):
+            text = f"reward must have one number for each of {len(several)} decisions, got {len(values)}"
+            raise checks.BadValue("reward", text)
+        for value in values:
+            self.policy.check_rewards(value)
+        with self._lock:
+            seen: set[str] = set()
+            for one in several:
+                identifier = one.id if isinstance(one, Decision) else one
+                if not isinstance(identifier, str) or identifier not in self._pending:
+                    raise UnknownDecision(self._explain_missing(identifier))
+                if identifier in seen:
+                    raise checks.BadValue("decision", f"decision {identifier!r} is there twice")
+                seen.add(identifier)
+            for one, value in zip(several, values, strict=True):
+                self.learn(one, value)
 
     def observe(self, features: ArrayLike, reward: ArrayLike, time: ArrayLike | None = None) -> None:
         """Absorb data from elsewhere (a warm start): features (d,) with one reward, or (n, d) with (n,).
@@ -573,6 +610,7 @@ class Agent:
                 "dropped": self.dropped,
                 **self._ahead.to_dict(),
                 "run": self._run,
+                "earlier": self._earlier,
                 "decisions": self._decisions,
                 "pending": list(self._pending),
                 "moments": list(self._moments.values()),
@@ -595,11 +633,16 @@ class Agent:
         cls,
         path: str | os.PathLike[str],
         *,
+        seed: int | None = None,
         index: Index | None = None,
         log: "str | os.PathLike[str] | Recorder | None" = None,
         log_arms: bool | None = None,
     ) -> "Agent":
         """The agent that `save` wrote; it continues exactly where that one stood.
+
+        So two that are loaded from one file decide alike, with the same random numbers. With a `seed` it
+        draws from a random stream of its own, a function of the seed and of how much the agent had decided
+        and learned: give each of several workers another one. Ids of decisions never meet, seed or not.
 
         An `index` other than the exact scan is saved by its owner, and given here as it was.
         `log` is where it logs from now on; `log_arms` is as it was saved unless given.
@@ -609,9 +652,15 @@ class Agent:
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     Agent(LinMED(sigma=0.3), dim=4).save(f"{folder}/agent.npz")
         ...     agent = Agent.load(f"{folder}/agent.npz")
+        ...     others = [Agent.load(f"{folder}/agent.npz", seed=worker) for worker in range(2)]
         >>> agent.policy.name, agent.dim
         ('LinMED-90 (sigma=0.3)', 4)
+        >>> arms = [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]]
+        >>> others[0].decide(arms).id == others[1].decide(arms).id
+        False
         """
+        if seed is not None:
+            seed = checks.whole("seed", seed, at_least=0)
         meta, arrays = read_arrays(Path(path), "is not a linmed agent")
         version = meta["format"]
         if version not in range(1, FORMAT + 1):
@@ -638,8 +687,19 @@ class Agent:
                 # It knew the paper's confidence set alone, which needs neither sum.
                 arrays.update(state_rss=np.full(1, np.nan), state_leveraged=np.full(1, np.nan))
             agent.state.restore({name.removeprefix("state_"): array for name, array in arrays.items()})
-            agent.dropped, agent._run, agent._decisions = meta["dropped"], meta["run"], meta["decisions"]
-            agent._ahead.restore(meta["stream"], meta["used"])
+            if isinstance(agent.policy, RidgePolicy):
+                sure, own = agent.policy.confidence_set, agent.state.arrays()
+                if getattr(sure, "kind", None) != PAPER and not all(np.isfinite(own[n]).all() for n in SUMS):
+                    raise ValueError(f"{agent.policy.name} needs the sums {' and '.join(SUMS)}")
+            agent.dropped = checks.whole("dropped", meta["dropped"], at_least=0)
+            agent._decisions = checks.whole("decisions", meta["decisions"], at_least=0)
+            runs = [*meta.get("earlier", ()), (meta["run"], agent._decisions)]
+            agent._earlier = [(checks.text("run", run), checks.whole("made", n, 0)) for run, n in runs]
+            agent._earlier = agent._earlier[-REMEMBERED:]
+            if seed is None:
+                agent._ahead.restore(meta["stream"], meta["used"])
+            else:
+                agent._draw_from(seed, agent._decisions, agent.count)
             agent._pending = dict(zip(meta["pending"], pending, strict=True))
             if agent._timed:
                 moments = map(float, meta["moments"])
@@ -690,12 +750,22 @@ class Agent:
         self._routes: Routes | None = None
         if isinstance(self.policy, CatalogueMED) and self._offers is not None:
             own = self._offers
+            if any(one.rows > len(own.catalogue.snapshot().matrix) for one in coresets):
+                raise ValueError("a coreset of more rows than the catalogue has")
             self._routes = Routes(self.policy, own.catalogue, index, own.lift, *coresets[-1:])
             self._routes.earlier = list(coresets[:-1])
         elif index is not None:
             raise checks.BadValue("index", "index goes with CatalogueMED and a catalogue: else leave it out")
+        self._draw_from(seed)
+
+    def _draw_from(self, seed: int | None, *key: int) -> None:
+        """Take random numbers from the stream of a seed and a key."""
         uniforms = None if self._routes is None else UNIFORMS
-        self._ahead = Ahead(streams.bits(seed, "agent"), self.policy, self.dim, uniforms)
+        self._ahead = Ahead(streams.bits(seed, "agent", *key), self.policy, self.dim, uniforms)
+
+    def _name_run(self) -> None:
+        """Draw what ids begin with: anew in every process and copy, so that no two of them ever meet."""
+        self._run, self._process = secrets.token_hex(8), os.getpid()
 
     def _law(self, context: Any) -> Law:
         """How probable every item of the catalogue is in a context, by route."""
@@ -743,6 +813,9 @@ class Agent:
 
     def _settle(self, taken: Taken, moment: float | None, seen: Seen | None) -> Decision:
         """The decision that was drawn; only when the log has taken it does anything change here."""
+        if self._process != os.getpid():  # a process that was forked
+            self._earlier.append((self._run, self._decisions))
+            self._name_run()
         identifier = f"{self._run}-{self._decisions}"
         chance, law, vector, item = taken.log_probability, taken.log_probabilities, taken.vector, taken.item
         decision = Decision(identifier, taken.arm, chance, vector, law, taken.error, item, taken.fallback)
@@ -829,10 +902,12 @@ class Agent:
 
     def __setstate__(self, kept: dict[str, Any]) -> None:
         self.__dict__.update(kept, _lock=threading.RLock(), _live=Live(*kept["_live"]))
+        self._earlier = [*self._earlier, (self._run, self._decisions)][-REMEMBERED:]
+        self._name_run()
 
     def _explain_missing(self, identifier: object) -> str:
         run, _, number = str(identifier).partition("-")
-        ours = run == self._run and number.isascii() and number.isdigit() and len(number) < 19
-        if ours and int(number) < self._decisions:
+        made = {**dict(self._earlier), self._run: self._decisions}.get(run, 0)
+        if number.isascii() and number.isdigit() and len(number) < 19 and int(number) < made:
             return f"decision {identifier!r} has had its reward already, or was dropped by max_pending"
         return f"decision {identifier!r} is unknown to this agent"

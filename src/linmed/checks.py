@@ -189,7 +189,11 @@ def real_array(name: str, value: ArrayLike) -> Floats:
         ) from None
     if raw.dtype.kind not in "biuf":
         raise BadType(name, f"{name} must hold real numbers, got dtype {raw.dtype}")
-    return for_kernels(raw)
+    try:
+        return for_kernels(raw)
+    except (MemoryError, ValueError):  # as of a view that is far larger than what it shows
+        size = f"{raw.size * 8 / (1 << 30):.3g} GiB as float64"
+        raise BadValue(name, f"{name} of shape {raw.shape} takes {size}, which cannot be had") from None
 
 
 def floats(name: str, value: ArrayLike) -> Floats:

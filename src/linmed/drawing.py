@@ -5,6 +5,7 @@ matplotlib is imported when something is drawn, and not before: it takes longer 
 
 import math
 import os
+import statistics
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -143,13 +144,19 @@ def name_lines(ax: "Axes", names: Sequence[object]) -> None:
 
 
 def intervals(ax: "Axes", rows: Sequence[Estimate], zero: bool = False) -> None:
-    """A line for each estimate: its interval, with an arrow where that has no end, and a mark on it.
+    """A line for each estimate: its interval, with an arrow where that goes on beyond the axis, and a mark.
 
-    With `zero`, a line where nothing differs.
+    An interval may be so wide that all others would be dots: the axis ends three usual widths from the
+    outermost estimates. With `zero`, a line where nothing differs.
     """
     finite = [x for row in rows for x in row[1:4] if math.isfinite(x)] or [0.0]
     finite += [0.0] if zero else []
     low, high = min(finite), max(finite)
+    marks = [row.value for row in rows if math.isfinite(row.value)] + ([0.0] if zero else [])
+    widths = [row.upper - row.lower for row in rows if math.isfinite(row.upper - row.lower)]
+    if marks and widths and statistics.median(widths) > 0.0:
+        reach = 3.0 * statistics.median(widths)
+        low, high = max(low, min(marks) - reach), min(high, max(marks) + reach)
     room = 0.06 * (high - low) or 0.1 * abs(high) or 0.5
     low, high = low - room, high + room
     if zero:
@@ -169,21 +176,20 @@ def intervals(ax: "Axes", rows: Sequence[Estimate], zero: bool = False) -> None:
 
 
 def shares(
-    ax: "Axes", values: Sequence[float], colours: Sequence[str], label: str, room: float = 2.2
+    ax: "Axes", values: Sequence[float], colours: Sequence[str], label: str, room: float = 1.8
 ) -> None:
-    """Shares of 1 as bars, one for each line, each with its number; `room` for that, in longest bars."""
-    largest = max([value for value in values if math.isfinite(value)], default=1.0) or 1.0
+    """Shares of 1 as bars, one for each line, on an axis to 100 %; `room` for their numbers behind that."""
     ax.barh(range(len(values)), list(values), 0.62, color=list(colours))
     for place, value in enumerate(values):
         ax.annotate(
             percent(value), (max(value, 0.0), place), (3, 0), textcoords="offset points", va="center",
             fontsize="small",
         )  # fmt: skip
-    ax.set_xlim(0.0, room * largest)
-    ax.set_xticks([])
+    ax.set_xlim(0.0, room)
+    ax.set_xticks([0.0, 1.0], ["0", "100 %"])
     ax.grid(visible=False)
-    ax.spines["bottom"].set_visible(False)
-    ax.set_xlabel(label, loc="left", labelpad=20)  # below the numbers of an axis at its left
+    ax.spines["bottom"].set_bounds(0.0, 1.0)
+    ax.set_xlabel(label, loc="left")
 
 
 def beside(ax: "Axes", label: str, share: float = 0.3) -> "Axes":

@@ -240,7 +240,7 @@ class Explanation:
             ax = axes(ax, height_of(len(order)))
             label = "probability"
             if self.outlook is None:
-                shares(ax, chances, colours, label, room=1.15)
+                shares(ax, chances, colours, label, room=1.2)
                 name_lines(ax, [self.names[i] for i in order])
             else:
                 seen = self.outlook

@@ -1,5 +1,6 @@
 """What an agent with a catalogue offers: its items, joined with a context by a map."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -15,6 +16,8 @@ from linmed.features.values import number
 from linmed.policies import Hybrid, Policy
 from linmed.policies.models import ModelPolicy
 
+MANY = 200
+"""A guessed map with more features than these is spoken of."""
 Seen = dict[str, float]
 """Numbers of one context that a scale is waiting for, by field."""
 
@@ -237,7 +240,15 @@ def offers(catalogue: Any, features: Any, context: Any, policy: Policy) -> Offer
         features = replace(features, item=_same(features.item, catalogue.features.item))
     if context is not None:
         features = replace(features, context=context)
-    return Offers(catalogue, features, policy)
+    made = Offers(catalogue, features, policy)
+    shared = not isinstance(policy, ModelPolicy) or isinstance(policy, Hybrid)
+    if shared and features.interactions == "shrunk" and features.dim > MANY:
+        warnings.warn(
+            f"the guessed map has {made.features}; regret grows with their number: name the pairs of columns "
+            "that matter, features=Features(context=…, item=…, interactions=[(…, …)])",
+            stacklevel=3,
+        )
+    return made
 
 
 def _same(given: Sequence[Column], known: Sequence[Column]) -> Sequence[Column]:

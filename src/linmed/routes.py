@@ -136,8 +136,12 @@ class Coreset:
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> "Coreset":
         """What `to_dict` wrote."""
-        places = np.array(saved["places"], dtype=np.int64)
-        return cls(places, saved["version"], saved["rows"], saved["count"])
+        places = np.array([checks.whole("places", place, at_least=0) for place in saved["places"]], np.int64)
+        numbers = {name: checks.whole(name, saved[name], at_least=0) for name in ("version", "rows", "count")}
+        if (np.diff(places) <= 0).any() or (places >= numbers["rows"]).any():
+            rows = numbers["rows"]
+            raise checks.BadValue("places", f"places of a coreset must ascend and be below its rows, {rows}")
+        return cls(places, **numbers)
 
 
 def rows_of(items: Items, places: Ints) -> Floats:

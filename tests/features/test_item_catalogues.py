@@ -9,6 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from linmed import Agent, Disjoint, LinMED
 from linmed.checks import BadType, BadValue
 from linmed.features import Catalogue, Category, Features, Number, Vector
 
@@ -48,8 +49,6 @@ def test_items_of_which_only_the_id_is_known_are_told_apart_by_it():
 
 
 def test_what_cannot_be_guessed_is_asked_for():
-    with pytest.raises(BadValue, match=r"items\['title'\] has 60 different texts; say what it is"):
-        Catalogue.from_table({"item_id": range(60), "title": [f"t{i}" for i in range(60)]})
     with pytest.raises(BadValue, match=r"items\['day'\] is neither"):
         Catalogue.from_table({"item_id": [1], "day": [pd.Timestamp("2020-01-01")]})
     with pytest.raises(BadValue, match="items has no column 'item_id'; it has 'sku', 'price'"):
@@ -282,3 +281,42 @@ def test_prices_of_a_database_are_numbers():
 def test_bytes_are_neither_text_nor_vectors():
     with pytest.raises(ValueError, match=r"items\['kind'\] is neither"):
         Catalogue.from_table([{"item_id": "a", "kind": b"x"}, {"item_id": "b", "kind": b"y"}])
+
+
+def test_text_that_is_no_category_is_left_out_of_a_guess_with_a_warning():
+    titles, kinds = [f"t{i}" for i in range(30)], ["a", "b", "c"] * 10
+    with pytest.warns(
+        UserWarning, match=r"items\['title'\] is left out: 30 different texts in 30 rows"
+    ) as caught:
+        made = Catalogue.from_table({"item_id": range(30), "title": titles, "kind": kinds})
+    assert [warning.filename for warning in caught] == [__file__]
+    assert made.features.names == ("kind=a", "kind=b", "kind=c", "1")
+    with pytest.warns(UserWarning, match="60 different texts in 120 rows"):
+        alone = Catalogue.from_table({"item_id": range(120), "title": [f"t{i % 60}" for i in range(120)]})
+    assert alone.features.item[0].name == "item_id"
+    few = Catalogue.from_table({"item_id": range(4), "title": list("abcd")})  # of few items
+    assert few.features.item_width == 4
+
+
+def test_a_guessed_map_expects_less_of_products_and_says_when_there_are_many():
+    items = [{"item_id": i, "price": float(i), "kind": "ab"[i % 2]} for i in range(6)]
+    context, catalogue = [Category("device", ["phone", "desk"])], Catalogue.from_table(items)
+    agent = Agent(LinMED(), catalogue=catalogue, context=context)
+    outer = Features(context, catalogue.features.item)
+    both = np.array(["×" in name for name in outer.names])
+    assert agent.features.names == outer.names
+    phone = {"device": "phone"}
+    expected = np.where(both, 0.1, 1.0) * outer.join(catalogue.matrix, outer.encode_context(phone))
+    np.testing.assert_array_equal(agent.arms(context=phone), expected)
+    B, c = agent.features.lift(outer.encode_context(phone))
+    np.testing.assert_allclose(catalogue.matrix @ B.T + c, expected, rtol=1e-15)
+    assert Features.from_dict(json.loads(json.dumps(agent.features.to_dict()))) == agent.features
+    assert str(agent.features).startswith("12 features: 3 of the item (price 1, kind 2), 2 of the context")
+    cities = [Category("city", [f"c{i}" for i in range(50)])]
+    with pytest.warns(
+        UserWarning, match=r"the guessed map has 204 features: 3 of the item .* 150 products"
+    ) as caught:
+        Agent(LinMED(), catalogue=catalogue, context=cities)
+    assert [warning.filename for warning in caught] == [__file__]
+    Agent(Disjoint(LinMED()), catalogue=catalogue, context=cities)  # which makes none
+    Agent(LinMED(), catalogue=catalogue, features=Features(cities, catalogue.features.item))  # which says so

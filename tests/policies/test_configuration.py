@@ -14,14 +14,17 @@ from linmed.checks import BadType, BadValue
 from linmed.kernels import centred
 from linmed.policies import (
     OFUL,
+    CatalogueMED,
     EpsilonGreedy,
     Forgetful,
     Greedy,
     LinMED,
     LinTS,
     LinUCB,
+    LogisticMED,
     MaillardSampling,
     Policy,
+    Uniform,
 )
 from linmed.policies.legends import policy_makers
 from linmed.registry import parse
@@ -139,3 +142,37 @@ def test_a_policy_inside_another_can_be_written():
     ):
         with pytest.raises(ValueError, match=why):
             parse("policy", wrong, makers)
+
+
+@pytest.mark.parametrize(
+    ("make", "advice"),
+    [
+        (lambda: Forgetful(LinMED(), floor=0.1), r"inside, as in Forgetful\(LinMED\(floor=0.1\)\)"),
+        (lambda: Greedy(floor=0.1), r"Greedy\(epsilon=0.1\)"),
+        (lambda: Uniform(floor=0.1), "LinMED, LogisticMED, OFUL and LinTS"),
+        (lambda: CatalogueMED(floor=0.1), "alpha_emp=0.5"),
+        (lambda: LinMED(floor=1.5), r"floor must lie in \[0, 1\]"),
+    ],
+)
+def test_where_no_floor_is_taken_the_error_says_what_to_do(make, advice):
+    with pytest.raises((TypeError, ValueError), match=advice) as caught:
+        make()
+    assert caught.value.field == "floor"
+
+
+def test_a_floor_is_mixed_in_exactly():
+    arms, rng = np.random.default_rng(0).standard_normal((1, 6, 3)), np.random.default_rng(1)
+    for make in (LinMED, LogisticMED, lambda **told: Forgetful(LogisticMED(**told))):
+        plain, floored, all_alike = make(), make(floor=0.3), make(floor=1.0)
+        state = plain.start(1, 3)
+        plain.learn(state, arms[0], np.array([1.0, 0, 0, 1, 0, 1]), np.zeros(6, np.int64))
+        own, mixed = (np.exp(policy.log_probabilities(state, arms)) for policy in (plain, floored))
+        assert np.allclose(mixed, 0.7 * own + 0.3 / 6, rtol=1e-14, atol=0)
+        assert np.allclose(all_alike.log_probabilities(state, arms), np.log(1 / 6), rtol=1e-14)
+        noise = rng.random((50, 1))
+        sets = np.repeat(arms, 50, axis=0)
+        drawn, rule = floored.choose(state, sets, noise), plain.choose(state, sets, (noise - 0.3) / 0.7)
+        evenly = noise[:, 0] < 0.3
+        assert np.array_equal(drawn[~evenly], rule[~evenly])
+        assert np.array_equal(drawn[evenly], (noise[evenly, 0] * 20).astype(int))
+        assert "floor" not in plain.to_dict()

@@ -182,7 +182,7 @@ def test_a_saved_agent_continues_identically(policy, tmp_path):
             one.learn(late.id, 1.0)
     for _ in range(50):
         a, b = agent.decide(arms), twin.decide(arms)
-        assert (a.id, a.arm) == (b.id, b.arm)
+        assert a.arm == b.arm
         np.testing.assert_array_equal(a.log_probability, b.log_probability)
         for one, decision in ((agent, a), (twin, b)):
             one.learn(decision, 1.0)
@@ -262,3 +262,30 @@ def test_awkward_arm_sets_have_an_answer(policy):
             assert abs(p.sum() - 1) <= 1e-12
             assert -np.inf < decision.log_probability <= 1e-12
             agent.learn(decision, float(acceptable(policy, 0.3)))
+
+
+@every_policy
+def test_views_of_larger_arrays_are_taken_as_what_they_show(policy):
+    rng = np.random.default_rng(4)
+    arms = make_arms(policy, rng).astype("f4").astype(np.float64)
+    dim = arms.shape[2]
+    wide = rng.standard_normal((3, 2 * arms.shape[1], 2 * dim))
+    wide[:1, ::2, :dim] = arms
+    noise = noise_for(policy, dim, rng, 1)
+    played = np.arange(arms.shape[1])
+    rewards = acceptable(policy, rng.standard_normal(len(played)))
+    state, other = policy.start(1, dim), policy.start(1, dim)
+    for view in (wide[:1, ::2, :dim], np.asfortranarray(arms), arms.astype(">f8"), arms.astype("f4")):
+        assert np.array_equal(policy.log_probabilities(state, view), policy.log_probabilities(other, arms))
+        assert np.array_equal(policy.choose(state, view, noise), policy.choose(other, arms, noise))
+        features = policy.features(other, arms, played[:1])
+        assert np.array_equal(policy.features(state, view, played[:1]), features)
+        lessons = np.broadcast_to(features, (len(played), dim)) if not policy.learns_from_arms else view[0]
+        policy.learn(state, lessons, np.repeat(rewards, 2)[::2], np.zeros(2 * len(played), np.int64)[::2])
+        policy.learn(other, lessons.astype(np.float64, order="C"), rewards, np.zeros(len(played), np.int64))
+        for name, array in state.arrays().items():
+            assert np.array_equal(array, other.arrays()[name])
+    with pytest.raises(ValueError, match="replicas"):
+        policy.learn(state, lessons, rewards, np.ones(len(played), np.int64))
+    with pytest.raises(ValueError, match=r"features must be \(m, "):
+        policy.learn(state, lessons[1:], rewards, np.zeros(len(played), np.int64))

@@ -378,3 +378,18 @@ def test_arrays_without_models_are_not_a_state():
         Disjoint().start(1, 3).restore(
             {name: arrays[name][:, :0] if arrays[name].ndim > 1 else arrays[name] for name in arrays}
         )
+
+
+def test_more_arms_than_there_is_memory_for_are_refused_by_name():
+    huge = np.lib.stride_tricks.as_strided(np.ones(3), shape=(1 << 44, 3), strides=(0, 8))
+    for policy in (Disjoint(LinMED()), LinMED()):
+        agent = Agent(policy, dim=3)
+        for call in (agent.decide, agent.probabilities, agent.mean):
+            with pytest.raises(ValueError, match=r"^arms of shape \(17592186044416, 3\) takes 3.93e\+05 GiB"):
+                call(huge)
+        with pytest.raises(ValueError, match=r"^features of shape .* which cannot be had"):
+            agent.observe(huge, np.broadcast_to(1.0, 1 << 44))
+        assert agent.pending == ()
+        assert agent.count == 0
+    with pytest.raises(ValueError, match="compares each of 30000 arms with each other"):
+        Agent(Disjoint(LinTS()), dim=2).decide(np.ones((30_000, 2)))

@@ -115,8 +115,9 @@ class Catalogue:
         """One item for each row of a table; the field `id` has their ids, `features` makes the rest numbers.
 
         What `features` lacks of its item columns (categories, scales) is learned from the table. Without
-        `features` every other field is one: numbers are scaled, texts are categories, lists are vectors.
-        Where there is no other, the id is a category.
+        `features` every other field is one: numbers are scaled, texts are categories, lists are vectors, and
+        a text that is another in nearly every row is left out, with a warning. Where there is no other, the
+        id is a category.
 
         >>> from linmed.features import Catalogue, Category, Features
         >>> teas = [{"sku": 1, "kind": "green", "note": "x"}, {"sku": 2, "kind": "black", "note": "y"}]
@@ -128,7 +129,7 @@ class Catalogue:
         found = table("items", items)
         names = _names(found, checks.text("id", id))
         if features is None:
-            features = Features(item=guessed(found, without=id) or (Category(id),))
+            features = Features(item=guessed(found, without=id) or (Category(id),), interactions="shrunk")
         fitted = features.fit(items=items)
         return cls(names, fitted.encode_items(items), fitted, id=id)
 

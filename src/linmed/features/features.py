@@ -17,7 +17,9 @@ from linmed.features.tables import table
 
 FORMAT = 1
 """Version of the JSON that `Features.to_dict` makes."""
-Interactions = Literal["plain", "outer"] | Sequence[tuple[str, str]]
+Interactions = Literal["plain", "outer", "shrunk"] | Sequence[tuple[str, str]]
+SHRINK = 0.1
+"""Size of a product in a map with interactions="shrunk", by the rule of benchmarks/guessed_maps.py."""
 
 
 @dataclass(frozen=True)
@@ -33,9 +35,10 @@ class Features:
 
     With e the numbers of the item's columns and x those of the context's, `interactions` says what is made of
     them. "outer" (the default): (e, 1) ⊗ (x, 1), so that every feature of an item has a line of its own in
-    the context. "plain": (e, x, 1): whatever the context, the ranking of the items is the same. Pairs
-    [("device", "price"), …] of a context's column and an item's: (e, x, 1) and the products of these.
-    `intercept=False` leaves the 1s out.
+    the context. "shrunk", the choice of a map that is guessed: the same with all products of e and x times
+    0.1, so that less is expected of them than of either alone. "plain": (e, x, 1): whatever the context, the
+    ranking of the items is the same. Pairs [("device", "price"), …] of a context's column and an item's:
+    (e, x, 1) and the products of these. `intercept=False` leaves the 1s out.
 
     What is unknown (a category that nobody listed) or missing has a defined answer: see each column.
     """
@@ -55,10 +58,10 @@ class Features:
 
     def _checked(self, given: Any) -> Interactions:
         if isinstance(given, str):
-            named: Interactions = checks.option("interactions", given, ("plain", "outer"))
+            named: Interactions = checks.option("interactions", given, ("plain", "outer", "shrunk"))
             return named
         if not isinstance(given, Sequence):
-            text = f"interactions must be 'plain', 'outer' or a list of pairs, got {given!r}"
+            text = f"interactions must be 'plain', 'outer', 'shrunk' or a list of pairs, got {given!r}"
             raise BadType("interactions", text)
         sides = {column.name for column in self.context}, {column.name for column in self.item}
         pairs = []
@@ -125,6 +128,26 @@ class Features:
         items, contexts = (*self.item_side.labels, ""), (*self.context_side.labels, "")
         pairs = zip(self.products.item.tolist(), self.products.context.tolist(), strict=True)
         return tuple("×".join(filter(None, (items[i], contexts[j]))) or "1" for i, j in pairs)
+
+    def __str__(self) -> str:
+        """d, and what it is made of.
+
+        >>> from linmed.features import Category, Features, Number
+        >>> print(Features([Category("device", ["phone", "desk"])], [Number("price", scale=None)]))
+        6 features: 1 of the item (price 1), 2 of the context (device 2), 2 products (outer), 1 constant
+        """
+        parts, made = [], self.products
+        of = made.item < self.item_width, made.context < self.context_width
+        for words, columns, count in (
+            ("of the item", self.item, of[0] & ~of[1]), ("of the context", self.context, ~of[0] & of[1])
+        ):  # fmt: skip
+            if count.any():
+                told = ", ".join(f"{column.name} {column.width}" for column in columns)
+                parts.append(f"{count.sum()} {words} ({told})")
+        how = self.interactions if isinstance(self.interactions, str) else f"{len(self.interactions)} pairs"
+        products, constant = (of[0] & of[1]).sum(), (~of[0] & ~of[1]).sum()
+        parts += [f"{products} products ({how})"] if products else []
+        return f"{self.dim} features: {', '.join([*parts, *(['1 constant'] if constant else [])])}"
 
     def encode_context(self, context: Any) -> Floats:
         """x (dx,): a dictionary, a row of any table, or, where all columns are numbers, an array.
@@ -215,9 +238,10 @@ class Features:
     def products(self) -> Products:
         """Which entries of item and context each feature is the product of."""
         widths = self.item_width, self.context_width
-        if self.interactions == "outer":
+        if self.interactions in ("outer", "shrunk"):
             _check_size((widths[0] + self.intercept) * (widths[1] + self.intercept))
             made = outer(*widths, self.intercept)
+            made = made.shrunk(SHRINK) if self.interactions == "shrunk" else made
         elif isinstance(self.interactions, str):
             made = plain(*widths, self.intercept)
         else:
@@ -230,7 +254,7 @@ class Features:
             _check_size(sum((c[1] - c[0]) * (i[1] - i[0]) for c, i in spans))
             made = chosen(*widths, spans, self.intercept)
         if made.dim == 0:
-            text = "interactions 'outer' without an intercept needs columns of context and of item"
+            text = f"interactions {self.interactions!r} without an intercept needs columns of both sides"
             raise BadValue("interactions", text)
         return made
 

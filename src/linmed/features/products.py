@@ -40,6 +40,8 @@ class Products(NamedTuple):
     """… and in x' = (x, 1)."""
     item_width: int
     context_width: int
+    sizes: Floats | None = None
+    """What each product is multiplied with, where that is not 1 everywhere."""
 
     @property
     def dim(self) -> int:
@@ -54,7 +56,19 @@ class Products(NamedTuple):
 
     def factors(self, extended: Floats) -> Floats:
         """What each of these is multiplied with: x' = (x, 1) (dx + 1,) → (d,)."""
-        return extended.take(self.context)
+        found = extended.take(self.context)
+        return found if self.sizes is None else found * self.sizes
+
+    def shrunk(self, size: float) -> "Products":
+        """These with products of two entries, neither of them the constant, times `size`.
+
+        >>> import numpy as np
+        >>> from linmed.features import outer
+        >>> outer(1, 1, intercept=True).shrunk(0.5).join(np.array([[5.0]]), np.array([2.0])).tolist()
+        [[5.0, 5.0, 2.0, 1.0]]
+        """
+        both = (self.item < self.item_width) & (self.context < self.context_width)
+        return self._replace(sizes=np.where(both, size, 1.0))
 
     def join(self, items: NDArray[np.floating], context: Floats) -> Floats:
         """Arms (K, d)."""

@@ -3,12 +3,12 @@
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from linmed import checks
-from linmed.checks import Floats, Ints
+from linmed.checks import Floats
 from linmed.policies.base import Noise, Policy
 from linmed.policies.compiled import CompiledPolicy
 from linmed.policies.linmed import LinMED
@@ -23,6 +23,8 @@ class Around(CompiledPolicy):
 
     inside: Policy = _DEFAULT
     """The policy whose rule, ridge and confidence set are used."""
+
+    without_floor: ClassVar[str] = "it goes to the policy inside, as in Forgetful(LinMED(floor=0.1))"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -64,6 +66,11 @@ class Around(CompiledPolicy):
         return self.inside.index_free
 
     @property
+    def _mixed(self) -> float:
+        """That of the policy inside, whose rule is used."""
+        return getattr(self.inside, "_mixed", 0.0)
+
+    @property
     def tells_probability(self) -> bool:
         """Whether the policy inside does."""
         return self.inside.tells_probability
@@ -80,25 +87,6 @@ class Around(CompiledPolicy):
     def draw_noise(self, rng: np.random.Generator, shape: tuple[int, ...], dim: int) -> Floats:
         """That of the policy inside."""
         return self.inside.draw_noise(rng, shape, dim)
-
-    def _one_by_one(
-        self,
-        state: Any,
-        arms: Floats,
-        rewards: Floats,
-        errors: Floats,
-        noise: Floats,
-        played: Ints,
-        _: Floats,
-    ) -> None:
-        """The rounds of `kernels.rounds`, for a rule that is not compiled into them."""
-        replicas = np.arange(played.shape[1])
-        for t in range(len(played)):
-            offered = arms[t] if len(arms) > 1 else arms[0]
-            played[t] = self.choose(state, offered, noise[t])
-            paid = rewards[t if len(rewards) > 1 else 0][replicas, played[t]]
-            paid = paid + errors[t] if len(errors) else paid
-            self.learn(state, self.features(state, offered, played[t]), paid, replicas)
 
     def derived_name(self) -> str:
         """The class, the name of the policy inside, and what is not as by default."""

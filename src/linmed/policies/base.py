@@ -79,6 +79,12 @@ class Prediction(NamedTuple):
     upper: Floats
 
 
+MOST = 1 << 53
+"""No count is larger."""
+_LARGEST = {"theta": 1e152, "intercept": 1e152, "own": 1e152, "inverse": 1e102, "own_inverse": 1e102}
+"""No number of an estimate or of V⁻¹ is larger, as λ ≥ 1e-100 and no feature or reward is beyond 1e100."""
+
+
 class State:
     """Named arrays with a leading replica axis. `count` is the number of rewards absorbed.
 
@@ -115,19 +121,53 @@ class State:
         """An independent copy."""
         return type(self)(**{name: array.copy() for name, array in self.arrays().items()})
 
+    def limits(self) -> dict[str, tuple[float, float]]:
+        """Least and largest number that each array may hold, by its name; some have no limits.
+
+        `restore` checks them, so that no kernel meets an index that points outside an array or a number from
+        which it would make an infinite one. Whole numbers are counts, from 0 to 2⁵³, and all others finite,
+        unless a class says otherwise.
+
+        >>> from linmed import LinMED
+        >>> LinMED(ridge="learned").start(replicas=1, dim=2).limits()["leader"]
+        (0, 4)
+        """
+        sizes = {name: _LARGEST.get(name, 1e300) for name in self.arrays()}
+        return {
+            name: (0, MOST) if array.dtype.kind in "iu" else (-sizes[name], sizes[name])
+            for name, array in self.arrays().items()
+            if array.dtype.kind in "iuf"
+        }
+
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Overwrite every array in place; the names and shapes must be this state's own."""
+        """Overwrite every array in place; names, shapes, dtypes and `limits` must be this state's own."""
         own = self.arrays()
-        if set(arrays) != set(own):
-            raise ValueError(f"state arrays must be {sorted(own)}, got {sorted(arrays)}")
-        for name, array in own.items():
-            if arrays[name].shape != array.shape or arrays[name].dtype != array.dtype:
-                raise ValueError(
-                    f"state array {name!r} must be {array.dtype} of shape {array.shape}, "
-                    f"got {arrays[name].dtype} of shape {arrays[name].shape}"
-                )
+        self._require(arrays, {name: array.shape for name, array in own.items()})
         for name, array in own.items():
             array[...] = arrays[name]
+
+    def _require(self, arrays: Mapping[str, NDArray[Any]], shapes: Mapping[str, tuple[int, ...]]) -> None:
+        """Raise what names the array that could not be one of this state, with these shapes."""
+        own, limits = self.arrays(), self.limits()
+        if set(arrays) != set(own):
+            raise ValueError(f"state arrays must be {sorted(own)}, got {sorted(arrays)}")
+        for name, array in arrays.items():
+            if array.shape != shapes[name] or array.dtype != own[name].dtype:
+                raise ValueError(
+                    f"state array {name!r} must be {own[name].dtype} of shape {shapes[name]}, "
+                    f"got {array.dtype} of shape {array.shape}"
+                )
+            if name in limits and array.size:
+                low, high = limits[name]
+                if not (array.min() >= low and array.max() <= high):
+                    wrong = array.ravel()[np.argmin((array >= low) & (array <= high))]
+                    raise ValueError(
+                        f"state array {name!r} must hold numbers from {low:g} to {high:g}, got {wrong}"
+                    )
+            if name in ("gram", "inverse", "own_gram", "own_inverse") and array.size:
+                diagonal = np.diagonal(array, axis1=-2, axis2=-1)
+                if not diagonal.min() >= 0.0:
+                    raise ValueError(f"state array {name!r} must have no negative number on its diagonal")
 
 
 Noise = Literal["uniform", "normal"]
@@ -217,6 +257,15 @@ class Policy(ABC):
         (True, False)
         """
         return True
+
+    without_floor: ClassVar[str] = "LinMED, LogisticMED, OFUL and LinTS are among those that do"
+    """What to do instead, for a policy without the parameter `floor`."""
+
+    def __new__(cls, *_: Any, **told: Any) -> Self:
+        """Say what to do where a floor is given to a policy that takes none."""
+        if "floor" in told and "floor" not in cls.__dataclass_fields__:
+            raise checks.BadType("floor", f"{cls.__name__} takes no floor: {cls.without_floor}")
+        return super().__new__(cls)
 
     def __post_init__(self) -> None:
         if self.label is not None:
@@ -523,6 +572,24 @@ class Policy(ABC):
 def decisions(state: State, arms: Floats) -> int:
     """How many decisions are asked for: one for each replica, or each set where one state serves all."""
     return max(len(state.count), len(arms))
+
+
+def absorbable(
+    state: State, features: Floats, rewards: Floats, replicas: Ints
+) -> tuple[Floats, Floats, Ints]:
+    """What `learn` is given, in the form that kernels take: features (m,d), rewards (m,), replicas (m,)."""
+    features, rewards = checks.for_kernels(features), checks.for_kernels(rewards)
+    owners = np.ascontiguousarray(replicas, dtype=np.int64)
+    rows, shape = len(state.count), (len(rewards), state.dim)
+    if rewards.ndim != 1 or features.shape != shape or owners.shape != rewards.shape:
+        raise checks.BadValue(
+            "features",
+            f"features must be (m, {state.dim}), and rewards and replicas (m,), got {features.shape}, "
+            f"{rewards.shape} and {owners.shape}",
+        )
+    if len(owners) and not (owners.min() >= 0 and owners.max() < rows):
+        raise checks.BadValue("replicas", f"replicas must be below {rows}, got {owners.max()}")
+    return features, rewards, owners
 
 
 def entries(matrix: Floats, columns: Ints) -> Floats:

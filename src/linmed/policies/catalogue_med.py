@@ -22,7 +22,7 @@ class CatalogueMED(Shares, MedPolicy):
     >>> CatalogueMED().name, CatalogueMED(alpha_emp=0.5, sigma=0.1).name
     ('CatalogueMED-90', 'CatalogueMED-50 (sigma=0.1)')
 
-    The parameters are those of `LinMED`, but for design="warm", and of `RidgePolicy`.
+    The parameters are those of `LinMED`, but for design="warm" and `floor`, and of `RidgePolicy`.
 
     >>> from linmed import Agent
     >>> from linmed.features import Catalogue
@@ -42,6 +42,14 @@ class CatalogueMED(Shares, MedPolicy):
     )
     designs: ClassVar[tuple[str, ...]] = ("approx", "optimal")
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.floor:
+            raise checks.BadValue(
+                "floor",
+                "floor must be 0: CatalogueMED proposes any item already, more often with alpha_emp=0.5; "
+                f"or use LinMED(floor=…), which looks at every item, got {self.floor:g}",
+            )
     def _refuse_intercept(self) -> None:
         raise checks.BadValue(
             "intercept",

@@ -1,5 +1,6 @@
 """Policies whose rule is compiled into the one loop over rounds."""
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from linmed import checks
 from linmed.checks import Floats, Ints
 from linmed.kernels.bound import deciding
 from linmed.kernels.confidence import FixedSet
@@ -16,6 +18,7 @@ from linmed.policies.base import Choice, Policy, decisions, entries
 
 _NO_REWARDS = _NO_LOGARITHMS = np.empty((0, 0, 0))
 _NO_ERRORS = np.empty((0, 0))
+_BELOW_ONE = math.nextafter(1.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,11 @@ class CompiledPolicy(Policy):
     @abstractmethod
     def rule(self) -> NamedTuple:
         """How the policy decides: a named tuple with methods `workspace` and `decide`, to be compiled."""
+
+    @property
+    def _mixed(self) -> float:
+        """ε that is mixed in here, because the rule knows of none."""
+        return 0.0
 
     @cached_property
     def confidence_set(self) -> NamedTuple:
@@ -60,7 +68,7 @@ class CompiledPolicy(Policy):
     def decider(self, state: Any) -> Callable[..., int] | None:
         """That kernel itself, unless a subclass decides in another way or the state may change its arrays."""
         own, ours, in_place = type(self), CompiledPolicy, isinstance(state, tuple)
-        if (own.decide, own._rounds) != (ours.decide, ours._rounds) or not in_place:
+        if (own.decide, own._rounds) != (ours.decide, ours._rounds) or not in_place or self._mixed:
             return None
         kernel, confidence, rule = self._parts
         return deciding(kernel, state.parts(), confidence, rule)
@@ -86,8 +94,44 @@ class CompiledPolicy(Policy):
 
     def _rounds(self, state: Any, arms: Floats, *others: Any) -> None:
         """others: rewards, errors, noise, played, log_p, as the kernel takes them."""
-        kernel, confidence, rule = self._parts
-        kernel(state.parts(), confidence, rule, arms, *others)
+        (kernel, *how), share = self._parts, self._mixed
+        arms, rewards, errors, noise = map(checks.for_kernels, (arms, *others[:3]))
+        played, log_p = others[3:]
+        if not share:
+            kernel(state.parts(), *how, arms, rewards, errors, noise, played, log_p)
+        elif len(rewards):
+            self._one_by_one(state, arms, rewards, errors, noise, played, log_p)
+        else:  # one uniform says whether all arms are alike, and draws among them or by the rule
+            uniform, count = noise[..., 0], arms.shape[2]
+            evenly = uniform < share
+            left = np.minimum((uniform - share) / (1.0 - share if share < 1.0 else 1.0), _BELOW_ONE)
+            kernel(
+                state.parts(), *how, arms, rewards, errors,
+                np.where(evenly, 0.0, left)[..., None], played, log_p,
+            )  # fmt: skip
+            even = np.minimum(uniform / share * count, count - 1).astype(np.int64)
+            played[...] = np.where(evenly, even, played)
+            rest = math.log1p(-share) if share < 1.0 else -math.inf
+            np.logaddexp(rest + log_p, math.log(share / count), out=log_p)
+
+    def _one_by_one(
+        self,
+        state: Any,
+        arms: Floats,
+        rewards: Floats,
+        errors: Floats,
+        noise: Floats,
+        played: Ints,
+        _: Floats,
+    ) -> None:
+        """The rounds of `kernels.rounds`, for a rule that is not compiled into them."""
+        replicas = np.arange(played.shape[1])
+        for t in range(len(played)):
+            offered = arms[t] if len(arms) > 1 else arms[0]
+            played[t] = self.choose(state, offered, noise[t])
+            paid = rewards[t if len(rewards) > 1 else 0][replicas, played[t]]
+            paid = paid + errors[t] if len(errors) else paid
+            self.learn(state, self.features(state, offered, played[t]), paid, replicas)
 
     @cached_property
     def _parts(self) -> tuple[Any, tuple[Any, ...], tuple[Any, ...]]:

@@ -107,6 +107,7 @@ class E2D(Floored, RulePolicy):
 
     def _solve(self, state: RidgeState, arms: Floats) -> tuple[Floats, Floats]:
         """p (R,K) and a bound (R,) on 4γ G(p)."""
+        arms = checks.for_kernels(arms)
         n, (K, d) = decisions(state, arms), arms.shape[1:]
         gamma, theta = self.exploration(state), state.theta
         p, bound = np.empty((n, K)), np.empty(n)

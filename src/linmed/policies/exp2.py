@@ -10,7 +10,7 @@ from linmed import checks
 from linmed.checks import Floats, Ints
 from linmed.kernels import exp2 as kernels
 from linmed.kernels.rounds import observing
-from linmed.policies.base import Properties, State
+from linmed.policies.base import Properties, State, absorbable
 from linmed.policies.compiled import CompiledPolicy
 
 
@@ -43,6 +43,10 @@ class Exp2State(kernels.Totals, State):
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays by name, not copied."""
         return self._asdict()
+
+    def limits(self) -> dict[str, tuple[float, float]]:
+        """As of every state; a fingerprint is any number."""
+        return {name: limit for name, limit in super().limits().items() if name != "arm_set"}
 
     def copy(self) -> Self:
         """An independent copy; the geometry is never changed, and dear to make."""
@@ -141,6 +145,7 @@ class EXP2(CompiledPolicy):
 
     def features(self, state: Exp2State, arms: Floats, arm: Ints) -> Floats:
         """Q⁻¹a of the arms just played; the arm set is remembered from here on.  arm (R,) → (R,d)."""
+        arms = checks.for_kernels(arms)
         geometry = self._geometry(state, arms)
         out = np.empty((len(arm), arms.shape[2]))
         kernels.estimators(tuple(state), tuple(self._rule(geometry)), arms, arm, out)
@@ -149,7 +154,7 @@ class EXP2(CompiledPolicy):
 
     def learn(self, state: Exp2State, features: Floats, rewards: Floats, replicas: Ints) -> None:
         """Θ += Q⁻¹a·y with the Q⁻¹a that `features` gave when the arm was played."""
-        observing(kernels.Totals)(tuple(state), features, rewards, replicas)
+        observing(kernels.Totals)(tuple(state), *absorbable(state, features, rewards, replicas))
 
     def observe(self, state: Exp2State, features: Floats, rewards: Floats, replicas: Ints) -> None:
         """Always an error: the estimate Q⁻¹a·y is unbiased only if EXP2 drew the arm itself."""
@@ -164,6 +169,7 @@ class EXP2(CompiledPolicy):
 
     def _rounds(self, state: Exp2State, arms: Floats, rewards: Floats, *others: Any) -> None:
         kernel, confidence, _ = self._parts
+        arms = checks.for_kernels(arms)
         if len(arms) > 1:
             keys = [fingerprints(offered) for offered in arms]
             require_same(bool((np.array(keys) == keys[0]).all()))

@@ -14,7 +14,7 @@ from linmed.kernels.bound import deciding, learning
 from linmed.kernels.memories import observing_at
 from linmed.kernels.rounds import observing
 from linmed.policies.around import Around
-from linmed.policies.base import Choice, Policy, Prediction, Properties, decisions, entries
+from linmed.policies.base import Choice, Policy, Prediction, Properties, absorbable, decisions, entries
 from linmed.policies.compiled import CompiledPolicy
 from linmed.policies.glm import GLMPolicy
 from linmed.policies.half_lives import HalfLife, half_lives, written
@@ -180,11 +180,13 @@ class Forgetful(Around):
         """Every estimate learns, and is weighed. Half-lives that are durations need `learn_at`."""
         self._require_no_clock()
         self.check_rewards(rewards)
-        observing(self.belief)(state.parts(), features, rewards, replicas)
+        observing(self.belief)(state.parts(), *absorbable(state, features, rewards, replicas))
 
     def learn_at(self, state: Any, features: Floats, rewards: Floats, replicas: Ints, times: Floats) -> None:
         """The same with the time of each decision (m,), which adoptions and alarms then have too."""
         self.check_rewards(rewards)
+        features, rewards, replicas = absorbable(state, features, rewards, replicas)
+        times = np.broadcast_to(checks.for_kernels(times), rewards.shape).copy()
         observing_at(self.belief)(state.parts(), features, rewards, times, replicas)
 
     def learner(self, state: Any) -> Callable[..., None] | None:
@@ -247,7 +249,7 @@ class Forgetful(Around):
 
     def decider(self, state: Any) -> Callable[..., int] | None:
         """The kernel itself, where it writes the probabilities."""
-        if not self._direct:
+        if not self._direct or self._mixed:
             return None
         kernel, sure, rule = self._parts
         return deciding(kernel, state.parts(), sure, rule)

@@ -17,10 +17,10 @@ from linmed.kernels.glm import SINGULAR, Glm, GlmSet, LaplaceRule, precisions
 from linmed.kernels.med import MedRule
 from linmed.kernels.optimism import OfulRule
 from linmed.kernels.rounds import observing
-from linmed.policies.base import Prediction, Properties, State
+from linmed.policies.base import Prediction, Properties, State, absorbable
 from linmed.policies.compiled import CompiledPolicy
 from linmed.policies.ridge import LEARNED
-from linmed.policies.rule import Floor
+from linmed.policies.rule import Floor, Mixed
 from linmed.policies.sampled import Sampled
 from linmed.policies.shares import Shares
 
@@ -67,6 +67,10 @@ class GlmState(Glm, State):
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays by name, not copied."""
         return dict(zip(self._fields, self, strict=True))
+
+    def limits(self) -> dict[str, tuple[float, float]]:
+        """As of every state, and `leader` is one of the experts."""
+        return {**super().limits(), "leader": (0, self.surprise.shape[1] - 1)}
 
     def parts(self) -> tuple[NDArray[Any], ...]:
         """Experts one behind the other, as `Glm` has them."""
@@ -246,7 +250,7 @@ class GLMPolicy(CompiledPolicy):
     def learn(self, state: GlmState, features: Floats, rewards: Floats, replicas: Ints) -> None:
         """One step for each reward, in their order."""
         self.check_rewards(rewards)
-        observing(Glm)(state.parts(), features, rewards, replicas)
+        observing(Glm)(state.parts(), *absorbable(state, features, rewards, replicas))
 
     def learner(self, state: GlmState) -> Callable[..., None] | None:
         """The kernel itself, for rewards that have been checked, unless a subclass learns in another way."""
@@ -308,7 +312,7 @@ class GLMPolicy(CompiledPolicy):
 
 
 @dataclass(frozen=True)
-class GLMMED(Shares, GLMPolicy):
+class GLMMED(Shares, Mixed, GLMPolicy):
     """LinMED's rule for clicks and counts: p_t ∝ q_t f_t, log f_t = −2 kl(z_a, z_â) / (β μ′(z_a) ‖â − a‖²).
 
     z = c + ⟨a,θ̂⟩ is an arm's natural parameter and kl the divergence between rewards of two of them: for
@@ -318,7 +322,7 @@ class GLMMED(Shares, GLMPolicy):
     >>> GLMMED(norm_bound=3.0).name, GLMMED("poisson").name
     ('GLMMED-90 (norm_bound=3.0)', 'GLMMED-90 (family=poisson)')
 
-    `alpha_emp`, `alpha_opt`, `version`, `design`, `explore` and `ties` are as of `LinMED`; the others are
+    `alpha_emp`, `alpha_opt`, `version`, `design`, `explore`, `ties` and `floor` are as of `LinMED`; the others are
     those of `GLMPolicy`.
 
     >>> from linmed import Agent

@@ -28,6 +28,7 @@ class Greedy(RidgePolicy, CompiledPolicy):
     epsilon: float = 0.0
     """ε: share of uniform exploration."""
 
+    without_floor: ClassVar[str] = "its epsilon is the share of uniform play, as in Greedy(epsilon=0.1)"
     properties: ClassVar[Properties] = Properties(
         reference="folklore",
         minimax="n",

@@ -12,9 +12,10 @@ from linmed import checks
 from linmed.checks import Floats
 from linmed.kernels.med import MedRule
 from linmed.kernels.warm import ROOM, WarmRidge, WarmRule
-from linmed.policies.base import Properties, State
+from linmed.policies.base import MOST, Properties, State
 from linmed.policies.compiled import CompiledPolicy
-from linmed.policies.ridge import RidgePolicy
+from linmed.policies.ridge import SUMS, RidgePolicy
+from linmed.policies.rule import Mixed
 from linmed.policies.shares import Shares
 
 
@@ -27,9 +28,14 @@ class WarmState(WarmRidge, State):
         """The arrays by name, not copied."""
         return self._asdict()
 
+    def limits(self) -> dict[str, tuple[float, float]]:
+        """As of every state; `support` has −1 where there is no arm."""
+        known = {name: limit for name, limit in super().limits().items() if name not in SUMS}
+        return {**known, "support": (-1, MOST)}
+
 
 @dataclass(frozen=True)
-class MedPolicy(RidgePolicy, CompiledPolicy):
+class MedPolicy(Mixed, RidgePolicy, CompiledPolicy):
     """p_t(a) ∝ q_t(a) f_t(a) with f_t(a) = exp(−Δ̂² / (β ‖â − a‖²_{V⁻¹})); subclasses say what q_t is."""
 
     @property
@@ -55,9 +61,9 @@ class LinMED(Shares, MedPolicy):
     array([0.958, 0.016, 0.026])
 
     Its own parameters are `alpha_emp` and `alpha_opt`, the two shares; `version`, how arms that look bad are
-    kept out of the design; `design`, who makes it; `explore`, the half of the mass in B_t; and `ties`, who
-    gets α_emp while all arms look equally good: "first" is the paper's convention. All others are those of
-    `RidgePolicy`.
+    kept out of the design; `design`, who makes it; `explore`, the half of the mass in B_t; `ties`, who
+    gets α_emp while all arms look equally good: "first" is the paper's convention; and `floor`, a share ε
+    for all arms alike. All others are those of `RidgePolicy`.
 
     >>> Agent(LinMED(ties="even", explore=False), dim=2).probabilities(arms).round(3)
     array([0.333, 0.333, 0.333])
@@ -150,7 +156,7 @@ class LinMEDNoDesign(MedPolicy):
 
     Its regret grows with the number of arms; it is here for that comparison.
 
-    The parameters are those of `RidgePolicy`.
+    `floor` is a share ε for all arms alike; the other parameters are those of `RidgePolicy`.
 
     >>> from linmed import Agent, LinMEDNoDesign
     >>> agent, arms = Agent(LinMEDNoDesign(sigma=0.3), dim=2), [[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]]

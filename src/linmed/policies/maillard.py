@@ -10,7 +10,7 @@ from linmed import checks
 from linmed.checks import Floats, Ints
 from linmed.kernels.maillard import MaillardRule, Pulls
 from linmed.kernels.rounds import observing
-from linmed.policies.base import Properties, State
+from linmed.policies.base import MOST, Properties, State, absorbable
 from linmed.policies.compiled import CompiledPolicy
 
 
@@ -22,6 +22,10 @@ class PullState(Pulls, State):
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays by name, not copied."""
         return self._asdict()
+
+    def limits(self) -> dict[str, tuple[float, float]]:
+        """As of every state; pulls are counts."""
+        return {**super().limits(), "pulls": (0, MOST)}
 
 
 @dataclass(frozen=True)
@@ -82,7 +86,7 @@ class MaillardSampling(CompiledPolicy):
     def learn(self, state: PullState, features: Floats, rewards: Floats, replicas: Ints) -> None:
         """Count the pull and its reward."""
         check_one_hot("features", features)
-        observing(Pulls)(tuple(state), features, rewards, replicas)
+        observing(Pulls)(tuple(state), *absorbable(state, features, rewards, replicas))
 
     def _rounds(self, state: PullState, arms: Floats, *others: Any) -> None:
         check_one_hot("arms", arms)

@@ -14,7 +14,7 @@ from linmed.kernels.forgetting import Forgetting
 from linmed.kernels.forgetting_glm import GlmForgetting
 from linmed.kernels.glm import CERTIFIED, Glm
 from linmed.kernels.memories import KEPT
-from linmed.policies.base import State
+from linmed.policies.base import MOST, State
 from linmed.policies.glm import INTERCEPT, GLMPolicy, GlmState
 from linmed.policies.half_lives import HalfLife, memory
 from linmed.policies.ridge import LEARNED, RIDGE, ExpertState, RidgePolicy, RidgeState
@@ -54,6 +54,12 @@ class _Remembered(State):
         """The arrays by name, not copied."""
         arrays: Any = self
         return dict(zip(arrays._fields, arrays, strict=True))
+
+    def limits(self) -> dict[str, tuple[float, float]]:
+        """As of every state; `leader` is one of the estimates that are weighed, and no count is negative."""
+        arrays: Any = self
+        ranges = {"leader": (0, arrays.weight.shape[1] - 1), "weight": (0, 1 + 1e-9), "count": (0, MOST)}
+        return {**super().limits(), **ranges}
 
     def parts(self) -> tuple[NDArray[Any], ...]:
         """Estimates one behind the other, as kernels have them."""

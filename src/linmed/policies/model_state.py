@@ -114,13 +114,10 @@ class ModelsState(State):
                 name: (*array.shape[:1], room, *array.shape[2:]) if name in _OF_MODELS else array.shape
                 for name, array in self._named.items()
             }
-            if all(
-                arrays[name].shape == shape and arrays[name].dtype == self._named[name].dtype
-                for name, shape in expected.items()
-            ):
-                self._hold({name: np.array(arrays[name], order="C") for name in self._named})
-                return
-        super().restore(arrays)  # which says what is wrong
+            self._require(arrays, expected)
+            self._hold({name: np.array(arrays[name], order="C") for name in self._named})
+        else:
+            super().restore(arrays)  # which says what is wrong
 
 
 def models_of(name: str, arms: Floats, state: ModelsState) -> int:

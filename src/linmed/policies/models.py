@@ -22,8 +22,8 @@ from linmed.kernels.randomised_ucb import RandomisedRule
 from linmed.kernels.rounds import observing
 from linmed.kernels.thompson import AGRAWAL_GOYAL, ThompsonRule, more_normals
 from linmed.policies.around import Around
-from linmed.policies.base import Choice, Noise, Policy, Prediction, Properties, decisions
-from linmed.policies.model_state import FIRST_ROOM, ModelsState, models_of
+from linmed.policies.base import Choice, Noise, Policy, Prediction, Properties, absorbable, decisions
+from linmed.policies.model_state import FIRST_ROOM, MOST_BYTES, ModelsState, models_of
 from linmed.policies.ridge import RidgePolicy, RidgeState
 
 CARRIED = (MedRule, OfulRule, ImedRule, GreedyRule, UniformRule, RandomisedRule, SquareRule)
@@ -129,7 +129,7 @@ class ModelPolicy(Around):
         models = models_of("features", features, state)
         if models > state.room:
             state.make_room(models)
-        observing(ItemModels)(state.parts(), features, rewards, replicas)
+        observing(ItemModels)(state.parts(), *absorbable(state, features, rewards, replicas))
 
     def learner(self, state: ModelsState) -> Callable[..., None]:
         """The kernel itself, which is bound again when the state has grown."""
@@ -137,7 +137,7 @@ class ModelPolicy(Around):
 
     def decider(self, state: ModelsState) -> Callable[..., int] | None:
         """The kernel itself, which is bound again when the state has grown."""
-        if not self.compiled_rounds:
+        if not self.compiled_rounds or self._mixed:
             return None
         kernel, sure, rule = self._parts
         return _Rebound("arms", state, lambda parts: deciding(kernel, parts, sure, rule))
@@ -156,6 +156,7 @@ class ModelPolicy(Around):
 
     def shown(self, state: ModelsState, arms: Floats) -> tuple[RidgeState, Floats]:
         """A ridge estimate for each decision, and arms (R,K,K), with the means and distances of these."""
+        arms = checks.for_kernels(arms)
         mean, gram = self.look(state, arms, distances=True)
         (decided, count), lam, own = mean.shape, self.ridge_policy.lam, state.arrays()
         theta, out = np.empty_like(mean), np.empty_like(gram)
@@ -215,8 +216,14 @@ class ModelPolicy(Around):
         """⟨θ̂, a⟩ (R,K), and ‖a‖² in V⁻¹ (R,K,1) or, with `distances`, every a·V⁻¹·a′ (R,K,K)."""
         models_of("arms", arms, state)
         decided, count = decisions(state, arms), arms.shape[1]
+        if distances and 8 * decided * count * count > MOST_BYTES:
+            raise checks.BadValue(
+                "arms",
+                f"arms: {self.name} compares each of {count} arms with each other, which takes more than "
+                f"{MOST_BYTES >> 30} GiB; offer fewer, or use {type(self).__name__}(LinMED(…))",
+            )
         mean, gram = np.empty((decided, count)), np.empty((decided, count, count if distances else 1))
-        look_at_models(state.parts(), arms, mean, gram)
+        look_at_models(state.parts(), checks.for_kernels(arms), mean, gram)
         return mean, gram
 
     def expected(self, state: ModelsState, arms: Floats) -> Floats:

@@ -16,7 +16,7 @@ from linmed.kernels.bound import learning
 from linmed.kernels.optimism import OfulRule
 from linmed.kernels.recent import Faded, FadedSet, Windowed, WindowedSet
 from linmed.kernels.rounds import observing
-from linmed.policies.base import Prediction, Properties, State
+from linmed.policies.base import Prediction, Properties, State, absorbable
 from linmed.policies.compiled import CompiledPolicy
 
 
@@ -91,7 +91,7 @@ class RecentUCB(CompiledPolicy):
 
     def learn(self, state: Any, features: Floats, rewards: Floats, replicas: Ints) -> None:
         """Absorb rewards, which forgets a little of those before."""
-        observing(self.belief)(tuple(state), features, rewards, replicas)
+        observing(self.belief)(tuple(state), *absorbable(state, features, rewards, replicas))
 
     def learner(self, state: Any) -> Callable[..., None] | None:
         """The kernel itself."""

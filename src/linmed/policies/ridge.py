@@ -16,7 +16,7 @@ from linmed.kernels.bound import learning
 from linmed.kernels.experts import RidgeExperts
 from linmed.kernels.intercept import CentredExperts, CentredRidge
 from linmed.kernels.rounds import observing
-from linmed.policies.base import Policy, Prediction, State
+from linmed.policies.base import Policy, Prediction, State, absorbable
 
 UNTOLD = 0.01
 """λ where σ or S is unknown. It has the unit of ‖a‖², and arms are of size about one."""
@@ -45,11 +45,16 @@ class RidgeState(ridge.Ridge, State):
         """The arrays by name, not copied."""
         return self._asdict()
 
+    def limits(self) -> dict[str, tuple[float, float]]:
+        """As of every state; the last two sums may be NaN, as files of the first format have none."""
+        return {name: limit for name, limit in super().limits().items() if name not in SUMS}
+
     def parts(self) -> tuple[NDArray[Any], ...]:
         """The arrays in order."""
         return tuple(self)
 
 
+SUMS = ("rss", "leveraged")
 RIDGE = len(RidgeState._fields)
 """A state may keep more arrays behind those of the ridge estimate."""
 
@@ -62,6 +67,7 @@ class _Led(State):
 
     __slots__ = ()
     leader: Ints
+    surprise: Floats
 
     @property
     def theta(self) -> Floats:  # type: ignore[override]
@@ -83,6 +89,10 @@ class _Led(State):
         """The arrays by name, not copied."""
         own: Any = self
         return dict(zip(own._fields, own, strict=True))
+
+    def limits(self) -> dict[str, tuple[float, float]]:
+        """As of every state, and `leader` is one of the experts."""
+        return {**super().limits(), "leader": (0, self.surprise.shape[1] - 1)}
 
     def parts(self) -> tuple[NDArray[Any], ...]:
         """Experts one behind the other, as `RidgeExperts` has them."""
@@ -343,7 +353,7 @@ class RidgePolicy(Policy):
 
     def learn(self, state: Any, features: Floats, rewards: Floats, replicas: Ints) -> None:
         """V += a aᵀ, b += a y."""
-        observing(self._learning)(self._learned(state), features, rewards, replicas)
+        observing(self._learning)(self._learned(state), *absorbable(state, features, rewards, replicas))
 
     def learner(self, state: Any) -> Callable[..., None] | None:
         """The kernel itself, unless a subclass learns in another way or the state may change its arrays."""

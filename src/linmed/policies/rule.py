@@ -6,6 +6,7 @@ A policy that never plays some arms leaves a log from which their rewards cannot
 
 from abc import abstractmethod
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -50,7 +51,7 @@ class RulePolicy(RidgePolicy):
 
 @dataclass(frozen=True)
 class Floor(Policy):
-    """A policy that gives some arms no probability at all, unless `floor` does."""
+    """A policy that gives some arms little probability or none, unless `floor` does."""
 
     floor: float = field(default=0.0, kw_only=True)
     """ε: share of the mass that is spread evenly over the arms."""
@@ -63,6 +64,19 @@ class Floor(Policy):
     def evenly(self) -> float:
         """ε."""
         return self.floor
+
+
+@dataclass(frozen=True)
+class Mixed(Floor):
+    """A compiled policy whose rule knows no floor: `CompiledPolicy` mixes in the uniform distribution."""
+
+    @property
+    def _mixed(self) -> float:
+        return self.floor
+
+    def to_dict(self) -> dict[str, Any]:
+        """The configuration; without a floor as it was before there was one, by which results are found."""
+        return {name: value for name, value in super().to_dict().items() if name != "floor" or value}
 
 
 @dataclass(frozen=True)

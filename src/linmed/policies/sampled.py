@@ -72,7 +72,7 @@ class Sampled(Floor):
         return self.pivot
 
     def _law(self, state: Any, arms: Floats) -> tuple[Floats, Floats]:
-        model = self.estimate(state)
+        arms, model = checks.for_kernels(arms), self.estimate(state)
         log_p, error = log_best_arm_probabilities(model, arms, self._smallest(model), self.spread(state))
         if self.floor > 0.0:
             with np.errstate(divide="ignore"):
@@ -90,7 +90,7 @@ class Sampled(Floor):
             if self.floor == 0.0:  # with a floor every arm has a share that is known
                 with_played(log_p, error, arm)
             return Choice(arm, entries(log_p, arm), log_p, features, entries(error, arm))
-        repeats = np.empty(len(arm), dtype=np.int64)
+        arms, repeats = checks.for_kernels(arms), np.empty(len(arm), dtype=np.int64)
         bits = np.ascontiguousarray(noise).view(np.uint64)
         model = self.estimate(state)
         thompson.count_repeats(

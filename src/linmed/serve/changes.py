@@ -117,7 +117,8 @@ def check_models(policy: Policy, joining: Joining) -> None:
     if not isinstance(policy, ModelPolicy) or features is None:
         return
     first = features.item[0] if features.item else None
-    if features.interactions == "outer" or not isinstance(first, Number) or first.scale is not None:
+    all_meet = features.interactions in ("outer", "shrunk")
+    if all_meet or not isinstance(first, Number) or first.scale is not None:
         wanted = "item must begin with Number('model', scale=None), and interactions must be 'plain' or pairs"
         text = f"features: {type(policy).__name__} reads the number of an item's model first: {wanted}"
         raise BadValue("features", text)
