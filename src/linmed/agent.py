@@ -84,9 +84,9 @@ class Agent:
     played out of it. `max_pending` bounds how many decisions wait for a reward: the oldest are forgotten,
     and counted in `dropped`. Threads may share an agent: its methods take turns.
 
-    `policy` is the rule; without one it is `LinMED(sigma="unknown", ridge="learned", intercept=True)`, which
-    needs no unit of rewards or features and no constant column. `dim` is d, the features of an arm. The same
-    `seed` gives the same decisions, and so the same draws to every agent with it; None draws a new one.
+    `policy` is the rule; without one it is `LinMED(sigma="unknown", ridge="learned", intercept=True,
+    ties="even")`, which needs no unit of rewards or features and no constant column. `dim` is d, the features
+    of an arm. The same `seed` gives the same decisions, and so the same draws to every agent with it; None draws a new one.
 
     Where the rewards refute what the policy was told (`sigma`, `norm_bound`) or that they are linear in the
     features, `learn` and `observe` warn once, with a `VerdictWarning`.

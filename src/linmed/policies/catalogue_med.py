@@ -50,6 +50,7 @@ class CatalogueMED(Shares, MedPolicy):
                 "floor must be 0: CatalogueMED proposes any item already, more often with alpha_emp=0.5; "
                 f"or use LinMED(floor=…), which looks at every item, got {self.floor:g}",
             )
+
     def _refuse_intercept(self) -> None:
         raise checks.BadValue(
             "intercept",

@@ -280,7 +280,7 @@ class GLMPolicy(CompiledPolicy):
     def radius(self, state: GlmState) -> Floats:
         """√β, one per replica (R,)."""
         out = np.empty(len(state.leader))
-        sure = self.confidence_set
+        sure: NamedTuple = self.confidence_set
         leaders = *(state.leading(name) for name in Glm._fields[:-1]), np.zeros_like(state.leader)
         confidence.radii(type(sure), Glm)(leaders, tuple(sure), out)
         return out
@@ -322,8 +322,8 @@ class GLMMED(Shares, Mixed, GLMPolicy):
     >>> GLMMED(norm_bound=3.0).name, GLMMED("poisson").name
     ('GLMMED-90 (norm_bound=3.0)', 'GLMMED-90 (family=poisson)')
 
-    `alpha_emp`, `alpha_opt`, `version`, `design`, `explore`, `ties` and `floor` are as of `LinMED`; the others are
-    those of `GLMPolicy`.
+    `alpha_emp`, `alpha_opt`, `version`, `design`, `explore`, `ties` and `floor` are as of `LinMED`; the
+    others are those of `GLMPolicy`.
 
     >>> from linmed import Agent
     >>> agent = Agent(GLMMED("poisson"), dim=1)

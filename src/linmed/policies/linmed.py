@@ -146,7 +146,7 @@ class LinMED(Shares, MedPolicy):
         return np.where(state.size > 0.0, state.size / unit, np.nan)
 
 
-NOTHING_TOLD = LinMED(sigma="unknown", ridge="learned", intercept=True)
+NOTHING_TOLD = LinMED(sigma="unknown", ridge="learned", intercept=True, ties="even")
 """The policy of an agent and of a service's bandit that are given none: benchmarks/units.py says why."""
 
 

@@ -33,7 +33,13 @@ LISTED = 1000
 PAGE = 10_000
 """Items of a catalogue in one answer."""
 
-UNTOLD: dict[str, Any] = {"policy": "LinMED", "sigma": "unknown", "ridge": "learned", "intercept": True}
+UNTOLD: dict[str, Any] = {
+    "policy": "LinMED",
+    "sigma": "unknown",
+    "ridge": "learned",
+    "intercept": True,
+    "ties": "even",
+}
 """The policy of a bandit that is given none, `policies.linmed.NOTHING_TOLD`: it needs no unit."""
 POLICY, CATALOGUE, ARMS = EXAMPLES["policy"], EXAMPLES["catalogue"], EXAMPLES["arms"]
 
