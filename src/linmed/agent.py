@@ -86,7 +86,8 @@ class Agent:
 
     `policy` is the rule; without one it is `LinMED(sigma="unknown", ridge="learned", intercept=True,
     ties="even")`, which needs no unit of rewards or features and no constant column. `dim` is d, the features
-    of an arm. The same `seed` gives the same decisions, and so the same draws to every agent with it; None draws a new one.
+    of an arm. The same `seed` gives the same decisions, and so the same draws to every agent with it; None
+    draws a new one.
 
     Where the rewards refute what the policy was told (`sigma`, `norm_bound`) or that they are linear in the
     features, `learn` and `observe` warn once, with a `VerdictWarning`.
