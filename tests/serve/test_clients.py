@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 from linmed.ope import DecisionLog
+from linmed.serve.bodies import UNTOLD
 from linmed.serve.client import AsyncClient, Client, ServiceError, _Attempts
 
 from .serving import ARMS, Running, create
@@ -26,8 +27,8 @@ from .serving import ARMS, Running, create
 def test_the_client_does_everything_the_api_does(app: httpx.Client, tmp_path: Path) -> None:
     with Client(str(app.base_url)) as client:
         items = {"ids": ["x", "y"], "features": [[1, 0], [0, 1]]}
-        client.create("b", 2, {"policy": "LinMED"}, catalogue=items, reward_range=(0, 1))
-        client.create("b", 2, catalogue={"x": [1, 0], "y": [0, 1]}, reward_range=(0, 1))  # says the same
+        client.create("b", 2, catalogue=items, reward_range=(0, 1))
+        client.create("b", 2, UNTOLD, catalogue={"x": [1, 0], "y": [0, 1]}, reward_range=(0, 1))  # the same
         one = client.decide("b", np.array(ARMS))
         two = client.decide("b", arm_ids=["y"])
         assert (two.arm_id, two.probability, two.probabilities) == ("y", 1.0, (1.0,))
