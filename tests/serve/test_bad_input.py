@@ -338,7 +338,9 @@ def test_an_error_about_the_policy_offers_only_policies_that_can_be_made(service
 
 def test_no_generated_request_makes_the_server_fail(service: httpx.Client) -> None:
     """schemathesis over the OpenAPI document, valid and invalid data alike."""
-    schema = schemathesis.openapi.from_url(f"{service.base_url}/v1/openapi.json".replace("//v1", "/v1"))
+    document = service.get("/v1/openapi.json").json()
+    document["components"]["schemas"]["Policy"] = {"type": "object"}  # each that is right would be compiled
+    schema = schemathesis.openapi.from_dict(document)
     url = str(service.base_url)
     tested = 0
     few = settings(
@@ -354,8 +356,6 @@ def test_no_generated_request_makes_the_server_fail(service: httpx.Client) -> No
         def check(case: Any) -> None:
             nonlocal tested
             tested += 1
-            if isinstance(case.body, dict) and isinstance(case.body.get("policy"), dict):
-                del case.body["policy"]  # each that is right would be compiled
             answer = case.call(base_url=url)
             assert answer.status_code < 500, f"{case.as_curl_command()} gave {answer.status_code}"
             declared = {str(code) for code in case.operation.definition.raw["responses"]} | {"405"}
