@@ -218,7 +218,7 @@ def resampled(
     """
     trials = min(len(sample) for sample in samples)
     samples = tuple(np.asarray(sample[:trials], dtype=np.float64) for sample in samples)
-    positive = statistic in RATIOS
+    positive = statistic in RATIOS and all((sample >= 0.0).all() for sample in samples)
     with np.errstate(divide="ignore", invalid="ignore"):
         if trials == 0:
             return Resampled(math.nan, 0, np.empty(0), positive=positive)
@@ -264,15 +264,14 @@ class _Missed:
 
     def __call__(self, level: float) -> tuple[float, float]:
         """Down and up, by the worst row for each group of samples, all at once."""
-        trials = len(self.samples[0])
-        share = 1.0 - (level / 2.0) ** (1.0 / trials)
-        weights = np.append(np.full(trials, (1.0 - share) / trials), share)[None, :]
+        share = 1.0 - (level / 2.0) ** (1.0 / len(self.samples[0]))
         usual = [sample.mean(axis=0) for sample in self.samples]
+        whole = np.ones((1, 1))  # a statistic is made of weighted means: the means are all it needs
 
         def value(rows: Mapping[int, Floats]) -> float:
-            longer = (np.concatenate([x, rows.get(i, usual[i])[None]]) for i, x in enumerate(self.samples))
+            means = ((1.0 - share) * mean + share * rows.get(i, mean) for i, mean in enumerate(usual))
             with np.errstate(divide="ignore", invalid="ignore"):
-                moved = float(self.statistic(weights, *longer)[0])
+                moved = float(self.statistic(whole, *(np.asarray(mean)[None] for mean in means))[0])
                 return float(np.log(moved)) if self.positive else moved
 
         start = value({})
