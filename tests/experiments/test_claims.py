@@ -365,11 +365,11 @@ def test_our_own_statements_and_a_second_reading_are_counted_apart():
 
 
 def test_the_trials_behind_each_number_and_the_origin_of_the_films_are_said():
-    found = dataclasses.replace(findings("delayed-rewards", delayed, trials=20), trials=10, most_looks=2)
+    found = dataclasses.replace(findings("delayed-rewards", delayed, trials=32), trials=16, most_looks=2)
     page = markdown(ledger([found]), [origin()], "x")
     assert "Generated features of the shape of MovieLens 100K" in page
     line = next(line for line in page.splitlines() if line.startswith("| OFUL significantly deteriorates"))
-    assert re.search(r"D=10: ×\S+ \(.*?\) \[20\]; OFUL, D=20: ×\S+ \(.*?\) \[10\]", line), line
+    assert re.search(r"D=10: ×\S+ \(.*?\) \[32\]; OFUL, D=20: ×\S+ \(.*?\) \[16\]", line), line
 
 
 def test_rules_that_were_changed_between_runs_are_told():
