@@ -127,9 +127,7 @@ def _values(ax: Any, ran: Sequence[Findings]) -> None:
     for label, (_, colour, _) in zip(ax.get_yticklabels(), kinds, strict=True):
         label.set_color(colour)
     ax.grid(visible=False)
-    marks = {"text": "hollow", "as-run": "filled"}
-    whose = {"text": "the paper's text", "as-run": "the paper's code"}
-    which = "; ".join(f"{marks[found.variant]}: settings of {whose[found.variant]}" for found in ran)
-    trials = ran[0].trials
-    ax.set_xlabel(f"another policy's value: mean of {trials:,} estimates, 95 % intervals\n{which}")
+    marks = {"text": "hollow: the paper's text", "as-run": "filled: its code"}
+    which = "; ".join(marks[found.variant] for found in ran)
+    ax.set_xlabel(f"another policy's value: mean of {ran[0].trials:,} estimates\n95 % intervals; {which}")
     ax.set_title("Its log answers “what if?” with no sampling", fontweight="bold", loc="left")
