@@ -205,7 +205,11 @@ class Resampled(Estimate):
 
 
 def resampled(
-    statistic: Statistic, *samples: Floats, worst: Sequence[float] = (), groups: Sequence[Hashable] = ()
+    statistic: Statistic,
+    *samples: Floats,
+    worst: Sequence[float] = (),
+    groups: Sequence[Hashable] = (),
+    beyond: float = BEYOND,
 ) -> Estimate:
     """The statistic with its bootstrap.
 
@@ -214,7 +218,8 @@ def resampled(
 
     worst: for each sample, a value that a trial which was not seen can have at least; BEYOND times the
         largest seen, if that is more. groups: samples with the same one are numbers of the same policy's
-        trials, so that what is missed of one is missed of all; without it each is by itself.
+        trials, so that what is missed of one is missed of all; without it each is by itself. beyond: 1 for
+        what has no heavy tail, as clicks collected.
     """
     trials = min(len(sample) for sample in samples)
     samples = tuple(np.asarray(sample[:trials], dtype=np.float64) for sample in samples)
@@ -227,7 +232,12 @@ def resampled(
             return Resampled(value, trials, np.empty(0), positive=positive)
         alone = range(len(samples))
         missed = _Missed(
-            statistic, samples, tuple(worst) or (0.0,) * len(samples), tuple(groups) or (*alone,), positive
+            statistic,
+            samples,
+            tuple(worst) or (0.0,) * len(samples),
+            tuple(groups) or (*alone,),
+            positive,
+            beyond,
         )
         samples = tuple(_blocks(sample) for sample in samples)
         trials = len(samples[0])
@@ -261,6 +271,7 @@ class _Missed:
     worst: tuple[float, ...]
     groups: tuple[Hashable, ...]
     positive: bool
+    beyond: float
 
     def __call__(self, level: float) -> tuple[float, float]:
         """Down and up, by the worst row for each group of samples, all at once."""
@@ -291,7 +302,7 @@ class _Missed:
         sample = self.samples[leader]
         ends = sample if sample.ndim == 1 else sample[:, -1]
         row, most = int(ends.argmax()), float(ends.max())
-        scale = max(BEYOND, self.worst[leader] / most) if most > 0.0 else BEYOND
+        scale = max(self.beyond, self.worst[leader] / most) if most > 0.0 else self.beyond
         return {place: np.asarray(self.samples[place][row] * scale) for place in places}
 
 
