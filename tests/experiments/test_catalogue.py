@@ -17,6 +17,7 @@ SIZES = {
     "arm-count": (20_000, 10),
     "large-gap": (10_000, 10),
     "end-of-optimism": (1_000_000, 20),
+    "end-of-optimism-appendix": (1_000_000, 20),
     "delayed-rewards": (5_000, 100),
     "unit-ball-dimension": (5_000, 50),
     "unit-ball-arms": (5_000, 50),
@@ -49,6 +50,10 @@ def test_noise_levels_of_the_text_are_variances_and_as_run_standard_deviations()
     assert text[0.01, UNDER].sigma == pytest.approx(1.0)
     assert run[0.01, OVER].sigma == pytest.approx(0.2)
     assert (run[0.01, UNDER].environment.sigma, run[0.01, UNDER].sigma) == (10.0, 1.0)
+    appendix = settings("end-of-optimism-appendix")
+    assert appendix[0.01, MATCHED].environment.sigma ** 2 == pytest.approx(0.1)
+    assert appendix[0.01, OVER].sigma ** 2 == pytest.approx(0.2)
+    assert appendix[0.01, UNDER] == text[0.01, UNDER]  # σ*² = 10 by either reading
 
 
 def test_the_arm_count_experiment_has_variance_three_in_the_text_and_sigma_three_as_run():

@@ -1,14 +1,16 @@
 """Each claim answers to the numbers it is about, and to nothing else."""
 
 import dataclasses
+import io
+import re
 
 import numpy as np
 import pytest
 
 from linmed.experiments.catalogue import EXPERIMENTS
-from linmed.experiments.claims import Between, Reproduces
+from linmed.experiments.claims import OURS, Between, Reproduces
 from linmed.experiments.common import MATCHED, OVER, UNDER
-from linmed.experiments.ledger import decided_first, ledger, markdown, records, side_by_side, tally
+from linmed.experiments.ledger import decided_first, finals, ledger, markdown, records, side_by_side, tally
 from linmed.experiments.lineup import LINMED
 from linmed.experiments.provenance import Origin
 from linmed.experiments.rules import claims
@@ -73,8 +75,20 @@ def test_claims_and_the_rules_that_decide_them_are_known_before_the_run(name, va
     assert stated[0].text == claims(plan)[0].text
 
 
-def test_all_seven_experiments_have_claims():
-    assert len(SEVEN) == 7
+def test_all_seven_experiments_have_claims_and_one_is_read_twice():
+    assert len(SEVEN) == 8
+    first, again = (
+        {c.text: c for c in claims(EXPERIMENTS[name].plan("quick", "text"))}
+        for name in ("end-of-optimism", "end-of-optimism-appendix")
+    )
+    assert set(first) - set(again) == {
+        "OFUL becomes nearly linear when the noise is under-specified",
+        "LinTS-Bayes becomes nearly linear when the noise is under-specified",
+        "LinTS-Freq performs well when the noise is under-specified",
+    }  # about σ*² = 10 alone, which both readings have
+    assert set(again) < set(first)
+    assert all("(σ* = 0.1)" in claim.place for claim in first.values() if claim.place != OURS)
+    assert all("(σ*² = 0.1)" in claim.place for claim in again.values() if claim.place != OURS)
 
 
 def test_arm_count_tells_growth_with_k_from_none():
@@ -127,7 +141,7 @@ def optimism(name, key, t, n):
         return 100.0
     eps, noise = key
     if noise == UNDER:
-        return {"OFUL": t, "LinTS-Bayes": t, "LinMED-99": 900.0, "LinIMED-3": 50.0}.get(name, 100.0)
+        return {"OFUL": t, "LinTS-Bayes": t, "LinMED-99": 60_000.0, "LinIMED-3": 50.0}.get(name, 2_000.0)
     late = t / n
     if name in ("OFUL", "LinIMED-1"):
         return 5 + late**2 * 400 * (0.02 / eps) * (2 if noise == OVER else 1)
@@ -196,7 +210,7 @@ def delayed(name, key, t, n):
 
 def test_delayed_rewards_compare_factors():
     assert set(verdicts(findings("delayed-rewards", delayed)).values()) == {"holds"}
-    alike = findings("delayed-rewards", lambda name, key, t, n: 50.0 + key[-1])
+    alike = findings("delayed-rewards", lambda name, key, t, n: 50.0 + key[-1], trials=800)
     assert verdict(alike, "OFUL significantly deteriorates") == "holds"
     assert verdict(alike, "in contrast to LinMED-99") == "fails"
     assert verdict(alike, "the one that is left out") == "fails"
@@ -257,14 +271,14 @@ def test_the_first_look_that_decides_counts_and_each_has_its_share_of_the_level(
     found = dataclasses.replace(found, trials=10, most_looks=4)
     assert [len(found.until(look).final("OFUL", 0)) for look in (1, 2, 3, 4)] == [10, 20, 40, 80]
     rows = {row.claim: row for row in ledger([found])}
-    assert rows["OFUL significantly deteriorates when rewards are delayed"].trials == 10
+    assert rows["OFUL significantly deteriorates when rewards are delayed"].trials == 20
     assert {row.trials for row in rows.values()} <= {10, 20, 40, 80}
     assert sum(spent(look, 9) for look in range(1, 10_000)) <= LEVEL
     assert spent(1, 1) == LEVEL
 
 
 def test_a_longer_run_decides_more_and_changes_no_verdict():
-    whole = findings("unit-ball-dimension", ball, trials=80, noise=2.0)
+    whole = findings("unit-ball-dimension", ball, trials=80, noise=0.3)
     seen = {}
     for trials in (10, 20, 40, 80):
         cut = {
@@ -338,6 +352,24 @@ def test_the_ledger_can_be_cited():
     assert "rules of commit def5678" in page
     assert "Figure 2" in page
     assert tally(rows) in page
+    assert "Judged on 2026-01-01 at commit abc1234" in page
+
+
+def test_our_own_statements_and_a_second_reading_are_counted_apart():
+    row = ledger([findings("arm-count", lambda *a: 1.0)])[0]._replace(verdict="holds")
+    again = row._replace(experiment="end-of-optimism-appendix", verdict="fails")
+    assert tally([row, again, row._replace(place=OURS)]) == (
+        "1 claims: 1 hold, 0 do not, 0 are undecided; 1 read with σ*² = 0.1: 0 hold, 1 do not, 0 are "
+        "undecided; 1 of our own: 1 hold, 0 do not, 0 are undecided"
+    )
+
+
+def test_the_trials_behind_each_number_and_the_origin_of_the_films_are_said():
+    found = dataclasses.replace(findings("delayed-rewards", delayed, trials=32), trials=16, most_looks=2)
+    page = markdown(ledger([found]), [origin()], "x")
+    assert "Generated features of the shape of MovieLens 100K" in page
+    line = next(line for line in page.splitlines() if line.startswith("| OFUL significantly deteriorates"))
+    assert re.search(r"D=10: ×\S+ \(.*?\) \[32\]; OFUL, D=20: ×\S+ \(.*?\) \[16\]", line), line
 
 
 def test_rules_that_were_changed_between_runs_are_told():
@@ -352,3 +384,10 @@ def test_both_variants_stand_side_by_side_and_what_is_decided_first():
     assert [len(group) for group in side_by_side(both)] == [2, 2]
     assert "as the public code runs it: verdict" in markdown(both, [origin()], "x")
     assert [row.verdict == "undecided" for row in decided_first(both)] == [False, False, True, True]
+
+
+def test_final_regrets_are_kept_trial_by_trial():
+    found = findings("arm-count", lambda name, key, t, n: key[0], trials=5)
+    kept = np.load(io.BytesIO(finals([found])))
+    np.testing.assert_allclose(kept["text|arm-count|64|LinMED-99"], found.final("LinMED-99", 64), rtol=1e-6)
+    assert len(kept.files) == 20

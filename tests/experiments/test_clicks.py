@@ -43,12 +43,12 @@ FEW = (0.1, 0.3)
 
 def played(regret, best=1000.0, counts=None):
     """Findings with mean final regret(policy, key); policies share their luck, so intervals are narrow."""
-    plan = ClickExperiment().plan("decisive", "text", trials=40)
+    plan = ClickExperiment().plan("decisive", "text", trials=400)
     results = {}
     for setting in plan.settings:
         marks, runs = checkpoints(setting.horizon), {}
         for policy in setting.policies:
-            trials = (counts or {}).get(policy.name, setting.most or 40)
+            trials = (counts or {}).get(policy.name, setting.most or 400)
             luck = 1.0 + 0.01 * np.random.default_rng(0).standard_normal(trials)
             curves = np.outer(luck * regret(policy.name, setting.key), marks / marks[-1])
             runs[policy.name] = Run(
@@ -56,7 +56,7 @@ def played(regret, best=1000.0, counts=None):
             )
         results[setting.key] = Results(setting.environment, setting.horizon, 0, marks, runs)
     own = {f.name: getattr(plan, f.name) for f in dataclasses.fields(plan) if f.init}
-    fair = {"expected": np.full((2, 11), 50.0), "variance": np.full((2, 11), 40.0)}
+    fair = {"expected": np.full((2, 11), 50.0), "variance": np.full((2, 11), 400.0)}
     watched = {name: {**fair, "played": np.full((2, 11), 52.0)} for name in WATCHED if "Wabbit" not in name}
     return ClickFindings(
         **{**own, "results": results},

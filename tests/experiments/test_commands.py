@@ -148,6 +148,6 @@ def test_ledgers_puts_reports_side_by_side(tmp_path, capsys):
 
 
 def test_ledgers_refuses_what_is_no_ledger(tmp_path):
-    (tmp_path / "ledger.json").write_text('{"format": 3}')
+    (tmp_path / "ledger.json").write_text('{"format": 4}')
     with pytest.raises(ValueError, match="not a ledger"):
         call(ledgers, "ledgers", str(tmp_path))

@@ -30,7 +30,7 @@ from linmed.simulation import Results, Run, checkpoints
 from linmed.simulation.jobs import Stage
 
 
-def played(regret, trials=50):
+def played(regret, trials=1_000):
     """Findings with mean final regret(policy, world); policies share their luck, so intervals are narrow."""
     plan = Drift().plan("paper", "text", trials=trials)
     luck = 1.0 + 0.01 * np.random.default_rng(0).standard_normal(trials)

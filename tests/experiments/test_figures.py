@@ -8,7 +8,9 @@ import pytest
 from linmed.experiments import EXPERIMENTS
 from linmed.experiments.common import MATCHED
 from linmed.experiments.drawing import drawings, interval
+from linmed.experiments.hero import hero
 from linmed.experiments.large_gap import FAR
+from linmed.experiments.offline import LINMED_EXACT, SAMPLES, expected, floor_column
 from linmed.palette import POLICY
 from linmed.simulation import Results, Run, checkpoints
 
@@ -75,3 +77,20 @@ def test_intervals_on_logarithmic_axes_stay_positive():
     assert (low[1:] > 0).all()
     assert (high >= low).all()
     assert low[0] == high[0] == 0.0
+
+
+def test_the_opening_figure_has_measured_means_and_says_which_settings():
+    rng = np.random.default_rng(0)
+    columns = [LINMED_EXACT, *(floor_column(M) for M in SAMPLES)]
+    ran = []
+    for variant, centre in (("text", 0.803), ("as-run", 0.89)):
+        scores = {name: centre + 0.1 * rng.standard_normal(400) for name in columns}
+        scores |= {expected(name): np.full(400, 0.8) for name in columns}
+        plan = EXPERIMENTS["offline-evaluation"].plan("paper", variant)
+        ran.append(dataclasses.replace(plan, scores=scores))
+    left, right = hero([heavy("large-gap"), *ran]).figure.axes
+    written = {text.get_text() for text in right.texts}
+    assert {f"{found.scores[name].mean():.3f}" for found in ran for name in columns} <= written
+    assert "hollow: the paper's text; filled: its code" in right.get_xlabel()
+    assert "as the paper's text has it\n10 trials" in left.get_xlabel()
+    assert all(bar.get_facecolor()[3] == 1.0 for bar in left.patches)  # no policy is greyed out

@@ -18,7 +18,7 @@ from linmed.simulation import Results, Run, checkpoints
 FEW = ("LinMED-90", "OFUL", "LinTS-Freq")
 
 
-def played(regret, trials=50):
+def played(regret, trials=1_000):
     """Findings with mean final regret(policy, key); policies share their luck, so intervals are narrow."""
     plan = Robustness().plan("paper", "text", trials=trials)
     luck = 1.0 + 0.01 * np.random.default_rng(0).standard_normal(trials)

@@ -28,7 +28,7 @@ class ArmCount(Experiment):
         "The best arm (1, 0) = θ* and K − 1 copies of (0, 1). Copies carry no information; does regret "
         "grow with them? Ties go to the arm listed first, the best one."
     )
-    paper, quick, decisive = Size(20_000, 10), Size(20_000, 10), Size(20_000, 50, 12)
+    paper, quick, decisive = Size(20_000, 10), Size(20_000, 10), Size(20_000, 100, 12)
     panel = "K"
     differences = (
         "σ = 3 with σ* = 1, where the text has σ² = σ*² = 3.",

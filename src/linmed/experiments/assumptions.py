@@ -21,6 +21,11 @@ LARGE_GAP, END_OF_OPTIMISM = "large gap", "end of optimism, ε = 0.01, σ² = σ
 DELTAS: dict[str, float | None] = {"0.001": 0.001, "0.01": DELTA, "0.1": 0.1, "1/t": None}
 DESIGN_CONSTANTS = {"1": 1.0, "4": 4.0}
 """C_opt: 4 in the public code, 1 in the proof of SpannerIGW's lower bound."""
+SCALES_OF_LINTS = {"√β": "frequentist", "Agrawal–Goyal": "agrawal-goyal", "β": "squared-radius"}
+"""The text names LinTS-Freq's source, not its scale: OFUL's radius, the one of that source, and the public
+code's."""
+REGRESSION_REGRETS = {"1": 1.0, "d log n": None, "100": 100.0}
+"""Reg_Sq of SpannerIGW, for which the text has no constant; d log n is 18.4 here."""
 WITH_DELTA = ("OFUL", "LinTS-Freq", "LinIMED-1", "LinIMED-3", *LINMED)
 SPANNERS = ("SpannerIGW", "SpannerIGW-AT")
 FEW = 10
@@ -61,6 +66,17 @@ SWEEPS = (
         "δ", "delta", DELTAS, "0.01", END_OF_OPTIMISM, EndOfOptimism(eps=0.01, sigma=0.1), 0.1, WITH_DELTA,
         100_000,
     ),
+    Sweep(
+        "scale", "scale", SCALES_OF_LINTS, "√β", LARGE_GAP, LargeGap(sigma=1.0), 1.0, ("LinTS-Freq",), 10_000
+    ),
+    Sweep(
+        "scale", "scale", SCALES_OF_LINTS, "√β", END_OF_OPTIMISM, EndOfOptimism(eps=0.01, sigma=0.1), 0.1,
+        ("LinTS-Freq",), 100_000,
+    ),
+    Sweep(
+        "Reg_Sq", "regression_regret", REGRESSION_REGRETS, "d log n", LARGE_GAP, LargeGap(sigma=1.0), 1.0,
+        SPANNERS, 10_000,
+    ),
     Sweep("C_opt", "C_opt", DESIGN_CONSTANTS, "4", LARGE_GAP, LargeGap(sigma=1.0), 1.0, SPANNERS, 10_000),
 )  # fmt: skip
 
@@ -72,8 +88,9 @@ class Assumptions(Experiment):
     title = "Where the text is silent"
     place = "our addition"
     about = (
-        "The text gives no δ for its experiments, no C_opt for SpannerIGW and no number of trials for "
-        "Figure 2. How much would other values than those taken here have changed?"
+        "The text gives no δ for its experiments, no scale for LinTS-Freq, no C_opt and no Reg_Sq for "
+        "SpannerIGW and no number of trials for Figure 2. How much would other values than those taken here "
+        "have changed?"
     )
     paper, quick, decisive = Size(100_000, 100), Size(10_000, 10), Size(100_000, 100)
     differences = (SCALES, ARM_ZERO, "σ = 3 with σ* = 1 in Figure 2.", NO_HALF_STEP, EVEN_START, LINMED_START)
@@ -93,7 +110,8 @@ class Assumptions(Experiment):
         """What is left out."""
         return (
             "Assumed too, and not varied here: the arms of delayed-rewards are scaled so that the largest "
-            "has norm 1 (the text's ‖a‖ ≤ 1; the public code divides by the smallest norm).",
+            "has norm 1 (the text's ‖a‖ ≤ 1; the public code divides by the smallest norm). The two noises "
+            "of end of optimism are experiments: end-of-optimism and end-of-optimism-appendix.",
         )
 
     def numbers(self, found: Findings) -> Iterator[Numbers]:

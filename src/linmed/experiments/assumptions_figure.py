@@ -11,13 +11,18 @@ from linmed.experiments.experiment import Findings
 from linmed.experiments.statistics import mean
 from linmed.palette import INK, POLICY
 
-MARKERS = {"δ": ("v", "o", "^", "D"), "C_opt": ("<", "s")}
+MARKERS = {
+    "δ": ("v", "o", "^", "D"),
+    "scale": ("P", "X", "*"),
+    "Reg_Sq": (">", "p", "h"),
+    "C_opt": ("<", "s"),
+}
 """By symbol and place among its values."""
 
 
 def dots(found: Findings) -> Drawing:
     """Final regret by policy, one panel for every problem; hollow: the value taken."""
-    figure = Figure(figsize=(10.5, 4.9), layout="constrained")
+    figure = Figure(figsize=(10.5, 5.4), layout="constrained")
     problems = list(dict.fromkeys(sweep.problem for sweep in SWEEPS))
     for ax, problem in zip(figure.subplots(1, len(problems)), problems, strict=True):
         here = [sweep for sweep in SWEEPS if sweep.problem == problem]
@@ -44,7 +49,7 @@ def dots(found: Findings) -> Drawing:
         ax.set_xlabel(f"regret after {found.setting(*here[0].key(here[0].default)).horizon:,} rounds")
     symbols = {sweep.symbol: sweep for sweep in SWEEPS}
     handles = [handle for sweep in symbols.values() for handle in _handles(sweep)]
-    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
+    figure.legend(handles=handles, loc="outside lower center", ncols=(len(handles) + 1) // 2)
     return Drawing(
         found.experiment.name,
         "Final regret by the value of what the text leaves open, with 95 % intervals; hollow: the value "

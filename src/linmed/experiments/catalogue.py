@@ -3,7 +3,7 @@
 from linmed.experiments.arm_count import ArmCount
 from linmed.experiments.assumptions import Assumptions
 from linmed.experiments.delayed_rewards import DelayedRewards
-from linmed.experiments.end_of_optimism import EndOfOptimism
+from linmed.experiments.end_of_optimism import EndOfOptimism, EndOfOptimismAppendix
 from linmed.experiments.experiment import Experiment
 from linmed.experiments.large_gap import LargeGap
 from linmed.experiments.lower_bounds import LowerBounds
@@ -17,6 +17,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         ArmCount(),
         LargeGap(),
         EndOfOptimism(),
+        EndOfOptimismAppendix(),
         DelayedRewards(),
         UnitBallDimension(),
         UnitBallArms(),

@@ -29,6 +29,8 @@ from linmed.experiments.statistics import (
     together,
 )
 
+OURS = "our addition"
+"""The place of a statement that the paper does not make."""
 RESOLUTION = 0.02
 """Means whose three standard errors exceed this cannot tell the largest published bias, 0.1, from little."""
 MARKS: dict[Verdict, str] = {"holds": "", "fails": " (✗)", "undecided": " (?)"}
@@ -60,6 +62,13 @@ class Row(NamedTuple):
     """Behind the verdict."""
     figure: str
     """The file, without its ending, of the figure that shows it."""
+    notes: str = ""
+    """What a reader should know about the run: whose data, and whether time was up."""
+
+    @property
+    def ours(self) -> bool:
+        """Whether it is a statement of our own, which the paper does not make."""
+        return self.place == OURS
 
 
 # ---- what is measured
@@ -112,7 +121,11 @@ class Quantity:
 
     def estimate(self, found: Findings) -> Estimate:
         """With its bootstrap."""
-        return resampled(self.statistic, *(sample.of(found) for sample in self.samples))
+        worst = [
+            0.0 if s.arm is not None else (s.round or 0.0) * found.stuck_regret(*s.key) for s in self.samples
+        ]
+        groups = [(s.key, s.policy) for s in self.samples]
+        return resampled(self.statistic, *(s.of(found) for s in self.samples), worst=worst, groups=groups)
 
 
 @dataclass(frozen=True)
@@ -312,11 +325,15 @@ class Claim(NamedTuple):
         verdict = together(judged.verdict for judged in settled)
         several = len({judged.verdict for judged in settled}) > 1
         said, rest = [], iter(settled)
+        counts = []
         for part in self.parts:
             judged = next(rest) if part.rule is not None else None
             seen = found.until(judged.look) if judged else found
             mark = MARKS[judged.verdict] if several and judged else ""
             said.append(part.label.format(part.measure.estimate(seen)) + mark)
+            counts.append(seen.smallest(part.measure.cells))
+        if len(set(counts)) > 1:
+            said = [f"{words} [{count:,}]" for words, count in zip(said, counts, strict=True)]
         measured = "; ".join(said)
         behind = [judged for judged in settled if judged.verdict == verdict] or settled
         trials = min(judged.trials for judged in behind)
@@ -326,7 +343,7 @@ class Claim(NamedTuple):
             verdict = "undecided"
         return Row(
             found.experiment.name, found.variant, self.place, self.text, self.predicate, self.threshold,
-            measured, verdict, trials, self.figure,
+            measured, verdict, trials, self.figure, " ".join(found.notes),
         )  # fmt: skip
 
 

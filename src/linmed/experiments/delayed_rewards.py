@@ -36,7 +36,7 @@ class DelayedRewards(Experiment):
         "Ten films, a random user every round, arm = film ⊗ user (d = 4), a random unit θ*, σ = σ* = 1. "
         "Rewards arrive D rounds late."
     )
-    paper, quick, decisive = Size(5_000, 100), Size(5_000, 30), Size(5_000, 50, 12)
+    paper, quick, decisive = Size(5_000, 100), Size(5_000, 30), Size(5_000, 200, 12)
     panel = "D"
     differences = (
         "Rewards wait until t mod D = 1 and then arrive together.",

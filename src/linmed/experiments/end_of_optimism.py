@@ -3,10 +3,10 @@
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from linmed.environments import EndOfOptimism as Problem
-from linmed.experiments.common import FACTOR, MATCHED, OVER, RIVALS, UNDER
+from linmed.experiments.common import FACTOR, RIVALS, UNDER
 from linmed.experiments.differences import (
     ARM_ZERO,
     DESIGN,
@@ -24,11 +24,8 @@ if TYPE_CHECKING:
     from linmed.experiments.drawing import Drawing
 
 EPSILONS = (0.005, 0.01, 0.02)
-SIGMA_STAR: dict[Variant, dict[str, float]] = {
-    "text": {MATCHED: 0.1, OVER: 0.1, UNDER: math.sqrt(10.0)},
-    "as-run": {MATCHED: 0.1, OVER: 0.1, UNDER: 10.0},
-}
-"""The text has σ*² = 10 for the under-specified case, the code σ* = 10."""
+UNDER_STAR: dict[Variant, float] = {"text": math.sqrt(10.0), "as-run": 10.0}
+"""σ* of the under-specified case: σ*² = 10 in the text, σ* = 10 in the code."""
 SCALE_ONE = "scale 1"
 """LinTS-Bayes as the public code has it, in settings of its own."""
 LONG: Key = ("long", 0.005)
@@ -36,16 +33,18 @@ LONG: Key = ("long", 0.005)
 
 
 class EndOfOptimism(Experiment):
-    """Figure 4 and its appendix."""
+    """Figure 4 and its appendix, with the main text's σ* = 0.1."""
 
     name = "end-of-optimism"
     title = "End of optimism"
     place = "Figure 4, Appendix"
     about = (
         "Arms (1, 0), (0, 1), (1 − ε, 2ε), θ* = (1, 0): only the bad arm (0, 1) tells the other two "
-        "apart. σ* = 0.1, and √10 where σ is under-specified. Ties go to the arm listed first, the "
-        "best one."
+        "apart. σ* = 0.1 as in the main text (the appendix has σ*² = 0.1: end-of-optimism-appendix), and √10 "
+        "where σ is under-specified. Ties go to the arm listed first, the best one."
     )
+    star: ClassVar[float] = 0.1
+    """σ* where σ is not under-specified."""
     paper, quick, decisive = Size(1_000_000, 20), Size(1_000_000, 4), Size(1_000_000, 10, 12)
     figure = "ε"
     differences = (
@@ -64,7 +63,7 @@ class EndOfOptimism(Experiment):
         grid = []
         for eps in EPSILONS:
             for noise, factor in FACTOR[variant].items():
-                star = SIGMA_STAR[variant][noise]
+                star = UNDER_STAR[variant] if noise == UNDER else self.star
                 problem, names = Problem(eps=eps, sigma=star), (*RIVALS, *LINMED)
                 grid.append(
                     Setting.of((eps, noise), problem, names, factor * star, horizon, variant, gap=eps)
@@ -74,7 +73,7 @@ class EndOfOptimism(Experiment):
             for s in grid
             if variant == "text" and s.key[1] != UNDER
         ]
-        return [*grid, *scaled, Setting.theory(Problem(eps=0.01, sigma=0.1), 0.1, horizon)]
+        return [*grid, *scaled, Setting.theory(Problem(eps=0.01, sigma=self.star), self.star, horizon)]
 
     def further(
         self, scale: Scale, variant: Variant, horizon: int, movielens: Path | None = None
@@ -82,9 +81,9 @@ class EndOfOptimism(Experiment):
         """Does LinIMED-1 turn up later?"""
         if scale != "decisive":
             return []
-        problem = Problem(eps=0.005, sigma=0.1)
+        problem = Problem(eps=0.005, sigma=self.star)
         names = ("LinIMED-1", "LinMED-99")
-        return [Setting.of(LONG, problem, names, 0.1, 10 * horizon, variant, False, most=5)]
+        return [Setting.of(LONG, problem, names, self.star, 10 * horizon, variant, False, most=5)]
 
     def drawings(self, found: Findings) -> "Iterator[Drawing]":
         """Figure 4 and why it is so; the appendix's panels, linear and logarithmic; and the bounds."""
@@ -95,6 +94,19 @@ class EndOfOptimism(Experiment):
         yield from regret_figures.grids(found)
         yield from regret_figures.grids(found, logarithmic=True)
         yield theory_figure.theory(found)
+
+
+class EndOfOptimismAppendix(EndOfOptimism):
+    """The same with the appendix's σ*² = 0.1, which contradicts the main text."""
+
+    name = "end-of-optimism-appendix"
+    title = "End of optimism, σ*² = 0.1"
+    about = (
+        "End of optimism with σ*² = 0.1, as the appendix has it, where the main text has σ* = 0.1. The "
+        "under-specified case has σ*² = 10 in both, and its trials are the same."
+    )
+    quick = Size(100_000, 4)
+    star = math.sqrt(0.1)
 
 
 def _scale_one(sigma: float) -> LinTS:

@@ -199,6 +199,16 @@ class Findings:
     def _nearest(self, round_: float, *key: str | float) -> int:
         return int(abs(self.rounds(*key) - round_).argmin())
 
+    def stuck_regret(self, *key: str | float) -> float:
+        """Of a trial that plays the second-best arm throughout, where such a trial must be reckoned with.
+
+        That is where the noise is under-specified, so that no policy's confidence set is right, and the
+        setting knows its gap. Elsewhere 0.
+        """
+        setting = self.setting(*key)
+        noise = getattr(setting.environment, "sigma", 0.0)
+        return setting.gap * setting.horizon if setting.gap and setting.sigma < noise else 0.0
+
     def stuck(self, name: str, *key: str | float) -> Bools:
         """Which trials are stuck (trials,).
 

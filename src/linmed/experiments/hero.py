@@ -1,7 +1,8 @@
 """The figure that opens the README: why one would use LinMED, from stored results.
 
-Left: regret on the large-gap problem, and who can say in closed form how probable each choice was. Right: the
-uniform policy's value as estimated from a log, where probabilities are exact and where they are sampled.
+Left: mean regret on the large-gap problem, and who can say in closed form how probable each choice was.
+Right: the uniform policy's value as estimated from logs, where probabilities are exact and where they are
+sampled: means of the scores that were measured, not of their expectations.
 """
 
 import math
@@ -15,24 +16,25 @@ from matplotlib.ticker import FuncFormatter
 from linmed.drawing import STYLE
 from linmed.experiments.drawing import Drawing
 from linmed.experiments.experiment import Findings, Setting
-from linmed.experiments.lineup import LINMED
-from linmed.experiments.offline import LINMED_EXACT, ORACLE, PUBLISHED, SAMPLES, expected, floor_column
-from linmed.experiments.statistics import mean
+from linmed.experiments.lineup import LINMED, Variant
+from linmed.experiments.offline import LINMED_EXACT, ORACLE, PUBLISHED, SAMPLES, floor_column
+from linmed.experiments.statistics import average, mean, resampled
 from linmed.palette import INK, POLICY
 
-OWN, OTHER, WITHOUT = POLICY["LinMED-99"].light, POLICY["LinTS-Freq"].light, "#9aa1a9"
+OWN, OTHER, WITHOUT = POLICY["LinMED-99"].light, POLICY["LinTS-Freq"].light, "#5f7a61"
 CLOSED = "closed form"
+NAMED: dict[Variant, str] = {"text": "as the paper's text has it", "as-run": "as the paper's code runs it"}
 
 
 def hero(findings: Sequence[Findings]) -> Drawing | None:
-    """Of a run that has both experiments; the offline one as the public code runs it, where it was run so."""
-    ran = {(found.experiment.name, found.variant): found for found in findings}
-    gap = ran.get(("large-gap", "text"))
-    offline = ran.get(("offline-evaluation", "as-run")) or ran.get(("offline-evaluation", "text"))
-    if gap is None or offline is None:
+    """Of a run that has both experiments; the offline one in every variant that was run."""
+    gaps = [found for found in findings if found.experiment.name == "large-gap"]
+    gap = next((found for found in gaps if found.variant == "text"), None)
+    offline = [found for found in findings if found.experiment.name == "offline-evaluation"]
+    if gap is None or not offline:
         return None
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(10.2, 4.3), layout="constrained")
+        figure = Figure(figsize=(10.8, 4.6), layout="constrained")
         left, right = figure.subplots(1, 2, width_ratios=[1.15, 1.0])
         _regret(left, gap, gap.setting("all"))
         _values(right, offline)
@@ -50,28 +52,35 @@ def exact(setting: Setting, name: str) -> bool:
 
 
 def _regret(ax: Any, found: Findings, setting: Setting) -> None:
-    estimates = {name: mean(found.final(name, *setting.key)) for name in found.names(*setting.key)}
-    names = sorted(estimates, key=lambda name: estimates[name].value)
+    """Means with the ledger's 95 % intervals."""
+    finals = {name: found.final(name, *setting.key) for name in found.names(*setting.key)}
+    names = sorted(finals, key=lambda name: float(finals[name].mean()))
+    far = 0.0
     for place, name in enumerate(names):
-        estimate, known = estimates[name], exact(setting, name)
-        colour = OWN if name in LINMED else INK.light if known else WITHOUT
-        ax.barh(
-            place, estimate.value, 0.62, facecolor=colour if known else "none", edgecolor=colour,
-            linewidth=1.2, linestyle="-" if known else (0, (2, 1.5)),
-        )  # fmt: skip
+        estimate = resampled(average, finals[name])
+        low, high = (end if math.isfinite(end) else estimate.value for end in estimate.interval())
+        colour, weight = _colour(setting, name), "bold" if name in LINMED else None
+        ax.barh(place, estimate.value, 0.62, color=colour)
+        ax.plot([low, high], [place, place], color=INK.light, linewidth=1.2)
         ax.annotate(
-            f"{estimate.value:,.0f}", (estimate.value, place), (5, 0), textcoords="offset points",
-            va="center", color=colour, fontweight="bold" if name in LINMED else None,
+            f"{estimate.value:,.0f}", (max(high, estimate.value), place), (5, 0), textcoords="offset points",
+            va="center", color=colour, fontweight=weight,
         )  # fmt: skip
+        far = max(far, high, estimate.value)
     ax.set_yticks(range(len(names)), names)
     for label, name in zip(ax.get_yticklabels(), names, strict=True):
-        label.set_color(OWN if name in LINMED else INK.light if exact(setting, name) else WITHOUT)
+        label.set_color(_colour(setting, name))
         label.set_fontweight("bold" if name in LINMED else "normal")
     ax.set_ylim(len(names) - 0.4, -0.6)
-    ax.set_xlim(0, 1.12 * max(estimate.value for estimate in estimates.values()) or 1.0)
+    ax.set_xlim(0, 1.14 * far or 1.0)
     ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.0f}"))
     ax.grid(visible=False)
-    ax.set_xlabel(f"mean regret after {setting.horizon:,} rounds, large-gap problem: less is better")
+    counts = sorted({len(final) for final in finals.values()})
+    trials = " to ".join(f"{count:,}" for count in dict.fromkeys((counts[0], counts[-1])))
+    ax.set_xlabel(
+        f"mean regret after {setting.horizon:,} rounds, large-gap problem {NAMED[found.variant]}\n"
+        f"{trials} trials, 95 % intervals; less is better"
+    )
     ax.set_title("Low regret, and every choice’s probability known", fontweight="bold", loc="left")
     keys = [
         (OWN, "LinMED: probabilities in closed form"),
@@ -82,34 +91,43 @@ def _regret(ax: Any, found: Findings, setting: Setting) -> None:
         ax.text(0.99, 0.86 - 0.075 * row, words, transform=ax.transAxes, ha="right", color=colour)
 
 
-def _values(ax: Any, found: Findings) -> None:
-    """The mean estimate, with every term's expectation, by how many samples a probability took."""
-    kinds = [(LINMED_EXACT, OWN, "LinMED,\nexact: no samples")]
+def _colour(setting: Setting, name: str) -> str:
+    return OWN if name in LINMED else INK.light if exact(setting, name) else WITHOUT
+
+
+def _values(ax: Any, ran: Sequence[Findings]) -> None:
+    """Means of the measured scores, by how many samples a probability took; hollow: the text's settings."""
+    kinds = [(LINMED_EXACT, OWN, "LinMED-50,\nexact: no samples")]
     kinds += [(floor_column(M), OTHER, f"LinTS-Freq,\n{M:,} samples") for M in reversed(SAMPLES)]
     ends = [ORACLE]
-    for place, (column, colour, _) in enumerate(kinds):
-        scores = found.scores[expected(column)]
-        estimate = mean(scores)
-        low, high = (end if math.isfinite(end) else estimate.value for end in estimate.interval())
-        ax.plot([low, high], [place, place], color=colour, linewidth=3.5, alpha=0.45, solid_capstyle="butt")
-        ax.plot([estimate.value], [place], color=colour, marker="o", markersize=9)
-        ax.annotate(
-            f"{estimate.value:.2f}", (estimate.value, place), (9, 0), textcoords="offset points",
-            va="center", color=colour, fontweight="bold",
-        )  # fmt: skip
-        ends += [low, high]
+    for row, found in enumerate(ran):
+        hollow, shift = found.variant == "text", 0.36 * (row - (len(ran) - 1) / 2)
+        for place, (column, colour, _) in enumerate(kinds):
+            estimate, height = mean(found.scores[column]), place + shift
+            low, high = (end if math.isfinite(end) else estimate.value for end in estimate.interval())
+            ax.plot([low, high], [height, height], color=colour, linewidth=1.6)
+            ax.plot(
+                [estimate.value], [height], color=colour, marker="o", markersize=7, markeredgewidth=1.6,
+                markerfacecolor="white" if hollow else colour,
+            )  # fmt: skip
+            ax.annotate(
+                f"{estimate.value:.3f}", (max(high, estimate.value), height), (6, 0),
+                textcoords="offset points", va="center", color=colour, fontweight="bold",
+            )  # fmt: skip
+            ends += [low, high]
     margin = 0.02  # beside the largest published bias, 0.106, which every variant's axis has room for
-    ax.axvline(ORACLE, color=INK.light, linewidth=1.2, linestyle=(0, (2, 2)))
+    ax.axvline(ORACLE, color=INK.light, linewidth=1.2, linestyle=(0, (2, 2)), zorder=0)
     ax.annotate(
         f"truth: {ORACLE:.2f}", (ORACLE, 1.0), (5, -2), xycoords=("data", "axes fraction"),
         textcoords="offset points", va="top", color=INK.light,
     )  # fmt: skip
     ax.set_xlim(min(ends) - margin, max(*ends, PUBLISHED[min(SAMPLES)][0]) + margin)
-    ax.set_ylim(len(kinds) - 0.5, -0.75)
+    ax.set_ylim(len(kinds) - 0.5, -0.9)
     ax.set_yticks(range(len(kinds)), [words for _, _, words in kinds])
     for label, (_, colour, _) in zip(ax.get_yticklabels(), kinds, strict=True):
         label.set_color(colour)
     ax.grid(visible=False)
-    settings = "\n(noise and LinTS's scale as in the paper's code)" if found.variant == "as-run" else ""
-    ax.set_xlabel(f"another policy's value, estimated from the log{settings}")
+    marks = {"text": "hollow: the paper's text", "as-run": "filled: its code"}
+    which = "; ".join(marks[found.variant] for found in ran)
+    ax.set_xlabel(f"another policy's value: mean of {ran[0].trials:,} estimates\n95 % intervals; {which}")
     ax.set_title("Its log answers “what if?” with no sampling", fontweight="bold", loc="left")

@@ -39,7 +39,7 @@ class LargeGap(Experiment):
         "Arms e₁ and e₂, θ* = e₁, σ = σ* = 1: one gap of 1, where regret of order √n is a "
         "waste. Ties go to the arm listed first, the best one."
     )
-    paper, quick, decisive = Size(10_000, 10), Size(10_000, 20, 3), Size(10_000, 50, 12)
+    paper, quick, decisive = Size(10_000, 10), Size(10_000, 20, 3), Size(10_000, 1_000, 12)
     differences = (
         SCALES,
         ARM_ZERO,
@@ -73,10 +73,10 @@ class LargeGap(Experiment):
         problem = Problem(sigma=1.0)
         return [
             *(
-                Setting.of(("horizon", n), problem, TUNED, 1.0, n, variant, False, most=100)
+                Setting.of(("horizon", n), problem, TUNED, 1.0, n, variant, False, most=30)
                 for n in (10 * horizon, 100 * horizon)
             ),
-            Setting.of(LONG_RUN, problem, LINMED, 1.0, 100 * horizon, variant, False, most=200),
+            Setting.of(LONG_RUN, problem, LINMED, 1.0, 100 * horizon, variant, False, most=60),
         ]
 
     def drawings(self, found: Findings) -> "Iterator[Drawing]":

@@ -1,16 +1,22 @@
 """The ledger: every claim judged, as records and as a table that can be read anywhere."""
 
+import io
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 
+import numpy as np
+
 from linmed.experiments.claims import Row
+from linmed.experiments.end_of_optimism import EndOfOptimismAppendix
 from linmed.experiments.experiment import Findings
 from linmed.experiments.provenance import Origin, words
 from linmed.experiments.rules import claims
 
-FORMAT = 3
+FORMAT = 4
+AGAIN = EndOfOptimismAppendix.name
+"""Claims that are made once and read twice."""
 
 
 def ledger(findings: Iterable[Findings]) -> list[Row]:
@@ -24,6 +30,24 @@ def ledger(findings: Iterable[Findings]) -> list[Row]:
     True
     """
     return [claim.judge(found) for found in findings for claim in claims(found)]
+
+
+def finals(findings: Iterable[Findings]) -> bytes:
+    """What the claims were judged by, as a compressed .npz: a number for each trial.
+
+    Arrays are named variant|experiment|setting|policy and hold final regrets, or variant|experiment|score. In
+    single precision, which keeps seven digits.
+    """
+    arrays = {}
+    for found in findings:
+        name = f"{found.variant}|{found.experiment.name}"
+        for key, results in found.results.items():
+            for policy in results.names:
+                arrays[f"{name}|{', '.join(map(str, key))}|{policy}"] = results.final(policy)
+        arrays |= {f"{name}|{column}": scores for column, scores in found.scores.items()}
+    file = io.BytesIO()
+    np.savez_compressed(file, **{name: array.astype(np.float32) for name, array in arrays.items()})  # type: ignore[arg-type]
+    return file.getvalue()
 
 
 def decided_first(rows: Iterable[Row]) -> list[Row]:
@@ -43,10 +67,20 @@ def records(rows: Sequence[Row], runs: Sequence[Origin], command: str) -> str:
 
 
 def tally(rows: Sequence[Row]) -> str:
-    """As in "77 claims: 40 hold, 33 do not, 4 are undecided"."""
+    """As in "77 claims: 40 hold, 33 do not, 4 are undecided"; a second reading and our own apart."""
+    own = [row for row in rows if row.ours]
+    again = [row for row in rows if row.experiment == AGAIN and not row.ours]
+    first = [row for row in rows if row.experiment != AGAIN and not row.ours]
+    said = [f"{len(first)} claims: {_counted(first)}"] if first or not rows else []
+    said += [f"{len(again)} read with σ*² = 0.1: {_counted(again)}"] if again else []
+    said += [f"{len(own)} of our own: {_counted(own)}"] if own else []
+    return "; ".join(said)
+
+
+def _counted(rows: Sequence[Row]) -> str:
     count = Counter(row.verdict for row in rows)
     held, failed, open_ = (count[verdict] for verdict in ("holds", "fails", "undecided"))
-    return f"{len(rows)} claims: {held} hold, {failed} do not, {open_} are undecided"
+    return f"{held} hold, {failed} do not, {open_} are undecided"
 
 
 def markdown(rows: Sequence[Row], runs: Sequence[Origin], command: str) -> str:
@@ -59,8 +93,10 @@ def markdown(rows: Sequence[Row], runs: Sequence[Origin], command: str) -> str:
     ]
     blocks.append(words(list(runs)))
     for name in dict.fromkeys(row.experiment for row in rows):
+        own = [row for row in rows if row.experiment == name]
         blocks.append(f"## {name}")
-        blocks.append(_table([row for row in rows if row.experiment == name], variants))
+        blocks += dict.fromkeys(row.notes for row in own if row.notes)
+        blocks.append(_table(own, variants))
     return "\n\n".join(blocks) + "\n"
 
 

@@ -47,15 +47,17 @@ PUBLISHED = {1_000: (0.906, 0.099), 10_000: (0.819, 0.069), 100_000: (0.799, 0.0
 """M → mean and "standard deviation" of the paper's table."""
 BATCH = 500
 
-Scaling = Literal["frequentist", "squared-radius", "agrawal-goyal"]
+Scaling = Literal["frequentist", "bayes", "squared-radius", "agrawal-goyal"]
 SIGMA_READINGS = {"σ² = 0.1": float(np.sqrt(0.1)), "σ = 0.1": 0.1}
 """The text's variance, and the public code's standard deviation."""
 LINTS_SCALES: dict[str, Scaling] = {
     "√β": "frequentist",
+    "σ": "bayes",
     "β": "squared-radius",
     "Agrawal–Goyal": "agrawal-goyal",
 }
-"""What θ̃'s deviation is multiplied with: the text's radius, the public code's, and the one with proof."""
+"""What θ̃'s deviation is multiplied with: the text's radius, LinTS-Bayes's σ, the public code's, and the one
+with proof."""
 GRID_TRIALS = 500
 """Expected scores vary so little that these suffice for a standard error below 0.002."""
 

@@ -68,7 +68,10 @@ def remember(output: Output, origin: Origin) -> list[Origin]:
 def words(runs: list[Origin]) -> str:
     """What a reader who wants to cite the ledger should know."""
     first, last = runs[0], runs[-1]
-    judged = f"Judged by the rules of {_named(last.rules_commit)} (sha256 {last.rules_digest}…)"
+    judged = (
+        f"Judged on {last.began[:10]} at {_named(last.commit)} by the rules of {_named(last.rules_commit)} "
+        f"(sha256 {last.rules_digest}…)"
+    )
     played = f"trials played since {first.began} at {_named(first.commit)}"
     if len({run.commit for run in runs}) > 1:
         played += f" to {_named(last.commit)}"

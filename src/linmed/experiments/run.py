@@ -13,7 +13,7 @@ from linmed.experiments.catalogue import EXPERIMENTS
 from linmed.experiments.claims import Row
 from linmed.experiments.experiment import Cell, Experiment, Findings, Scale
 from linmed.experiments.further_looks import look_again
-from linmed.experiments.ledger import ledger, markdown, records
+from linmed.experiments.ledger import finals, ledger, markdown, records
 from linmed.experiments.lineup import Variant
 from linmed.experiments.output import Output
 from linmed.experiments.pool import workers_of
@@ -134,5 +134,6 @@ def run(
     command = " ".join([*words, f"--seed {seed}"])
     output.write(output.ledger.name, records(rows, runs, command))
     output.write("ledger.md", markdown(rows, runs, command))
+    output.write("finals.npz", finals(findings))
     write_page(output, findings, rows, wall, command, runs)
     return Report(output.report, rows, findings, wall)

@@ -32,7 +32,7 @@ class _Ball(Experiment):
     """One of the two: a grid of noise levels and sizes."""
 
     place = "Appendix"
-    paper, quick, decisive = Size(5_000, 50), Size(5_000, 10), Size(5_000, 50, 12)
+    paper, quick, decisive = Size(5_000, 50), Size(5_000, 10), Size(5_000, 60, 12)
     differences = (
         SCALES,
         ARM_ZERO,

@@ -56,7 +56,8 @@ class ClickRatio:
         own = found.clicks(self.own, *self.key)
         others = [found.clicks(name, *self.key) for name in self.others]
         most = max(len(other) for other in others)
-        return resampled(over_highest, own, *(other for other in others if len(other) == most))
+        rivals = (other for other in others if len(other) == most)
+        return resampled(over_highest, own, *rivals, beyond=1.0)
 
 
 def over_highest(w: Floats, own: Floats, *others: Floats) -> Floats:

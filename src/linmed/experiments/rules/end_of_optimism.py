@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from linmed.experiments.claims import (
     ABOVE_ONE,
     BELOW_ONE,
+    OURS,
     Between,
     Claim,
     Exponent,
@@ -15,7 +16,7 @@ from linmed.experiments.claims import (
     of,
 )
 from linmed.experiments.common import MATCHED, OVER, UNDER
-from linmed.experiments.end_of_optimism import EPSILONS, LONG, SCALE_ONE
+from linmed.experiments.end_of_optimism import EPSILONS, LONG, SCALE_ONE, EndOfOptimismAppendix
 from linmed.experiments.experiment import Findings, Key
 from linmed.experiments.lineup import LINMED
 from linmed.experiments.rules.shared import (
@@ -42,6 +43,8 @@ from linmed.experiments.statistics import (
 
 EARLY = 0.01
 """Policies "start" within this share of the rounds."""
+MOST = 0.5
+"""What is more than this share of a policy's regret is most of it."""
 FEW = 0.05
 """A policy whose trials are stuck more often than this "becomes linear": one of the paper's 20 makes its mean
 curve so."""
@@ -50,7 +53,14 @@ curve so."""
 def end_of_optimism(found: Findings) -> Iterator[Claim]:
     """What the paper says of it."""
     main, appendix = "Section 7, end of optimism, Figure 4", "Appendix, end of optimism"
-    figure = "end-of-optimism"
+    figure = found.experiment.name
+    again = isinstance(found.experiment, EndOfOptimismAppendix)
+    star = "σ*² = 0.1" if again else "σ* = 0.1"
+    yield from _claims(found, f"{main} ({star})", f"{appendix} ({star})", figure, again)
+
+
+def _claims(found: Findings, main: str, appendix: str, figure: str, again: bool) -> Iterator[Claim]:
+    """With one reading of σ*; `again` without what is about σ*² = 10 alone."""
     shown: list[Key] = [(eps, noise) for noise in (MATCHED, OVER) for eps in (0.005, 0.01)]
     every: list[Key] = [(eps, noise) for noise in NOISES for eps in EPSILONS]
     for name in ("LinMED-99", "LinIMED-3"):
@@ -70,9 +80,9 @@ def end_of_optimism(found: Findings) -> Iterator[Claim]:
             for key in shown
         ]
         yield Claim(
-            main,
+            OURS,
             "LinMED-99 significantly outperforms LinTS-Bayes, if that draws with the public code's scale 1",
-            "the same, with scale 1 instead of σ = 0.1 (our addition)", "ours", parts, figure,
+            "the same, with scale 1 instead of σ", "ours", parts, figure,
         )  # fmt: skip
     for name in ("LinMED-90", "LinMED-50"):
         parts = [
@@ -117,6 +127,19 @@ def end_of_optimism(found: Findings) -> Iterator[Claim]:
             "a₂ less often and a₃ more often than LinMED-99 does", "ours", parts, figure,
         )  # fmt: skip
     parts = [
+        Part(f"{name}, {words(key)}{what} {{}}", of(ratio, part, Sample(name, key, 1.0)), Between(low=MOST))
+        for name in LINMED
+        for key in shown
+        for what, part in (
+            ("early", Sample(name, key, EARLY)), ("by a₂", Sample(name, key, arm=1)),
+        )
+    ]  # fmt: skip
+    yield Claim(
+        main, "LinMED initially incurs significant regret by choosing the highly sub-optimal arm",
+        f"more than half of its final regret falls in the first {100 * EARLY:g} % of the rounds, and more "
+        "than half is a₂'s (which costs 1)", "ours", parts, figure,
+    )  # fmt: skip
+    parts = [
         Part(
             f"{name}, {words(key)}{{}}",
             of(
@@ -132,20 +155,21 @@ def end_of_optimism(found: Findings) -> Iterator[Claim]:
         f"in the second half of its rounds it loses below {100 * FEW:g} % of what the second-best arm would",
         "ours", parts, figure,
     )  # fmt: skip
-    for name in ("OFUL", "LinTS-Bayes"):
+    for name in ("OFUL", "LinTS-Bayes") if not again else ():
         yield Claim(
             appendix, f"{name} becomes nearly linear when the noise is under-specified",
             f"share of stuck trials above {100 * FEW:g} % for every ε", "ours",
             [Part(f"{words((eps,))}{{}}", Stuck(name, (eps, UNDER)), Between(low=FEW)) for eps in EPSILONS],
             figure,
         )  # fmt: skip
-    yield Claim(
-        appendix, "LinTS-Freq performs well when the noise is under-specified",
-        f"share of stuck trials below {100 * FEW:g} % for every ε", "ours",
-        [Part(f"{words((eps,))}{{}}", Stuck("LinTS-Freq", (eps, UNDER)), Between(high=FEW))
-         for eps in EPSILONS],
-        figure,
-    )  # fmt: skip
+    if not again:
+        yield Claim(
+            appendix, "LinTS-Freq performs well when the noise is under-specified",
+            f"share of stuck trials below {100 * FEW:g} % for every ε", "ours",
+            [Part(f"{words((eps,))}{{}}", Stuck("LinTS-Freq", (eps, UNDER)), Between(high=FEW))
+             for eps in EPSILONS],
+            figure,
+        )  # fmt: skip
     for other in ("LinMED-90", "LinMED-50"):
         parts = [
             Part(

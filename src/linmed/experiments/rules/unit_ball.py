@@ -9,6 +9,7 @@ from linmed.experiments.lineup import LINMED
 from linmed.experiments.rules.shared import (
     BALL,
     CLOSE,
+    COUNTS,
     NOISES,
     SIGNIFICANT,
     against,
@@ -23,15 +24,16 @@ def unit_ball_dimension(found: Findings) -> Iterator[Claim]:
     """What the paper says of it."""
     place, figure = "Appendix, unit ball, different d", "unit-ball-dimension-1"
     low, middle, high = 2, 20, 50
-    parts = [
-        Part(f"{name} ×{{}}", of(ratio, final(name, MATCHED, high), final(name, MATCHED, low)), ABOVE_ONE)
-        for name in BALL
-    ]
-    yield Claim(
-        place, "Every algorithm deteriorates with the dimension",
-        f"regret at d = {high} over d = {low} above 1",
-        "the paper's", parts, figure,
-    )  # fmt: skip
+    for number, noise in enumerate(NOISES, start=1):
+        parts = [
+            Part(f"{name} ×{{}}", of(ratio, final(name, noise, high), final(name, noise, low)), ABOVE_ONE)
+            for name in BALL
+        ]
+        yield Claim(
+            place, f"Every algorithm deteriorates with the dimension ({noise})",
+            f"regret at d = {high} over d = {low} above 1",
+            "the paper's", parts, f"unit-ball-dimension-{number}",
+        )  # fmt: skip
     parts = [
         Part(
             f"than {name} ×{{}}",
@@ -69,9 +71,9 @@ def unit_ball_dimension(found: Findings) -> Iterator[Claim]:
 
 
 def unit_ball_arms(found: Findings) -> Iterator[Claim]:
-    """K = 10, d = 2 is a setting of the other experiment and is judged there."""
+    """What the paper says of it."""
     place, figure = "Appendix, unit ball, different K", "unit-ball-arms-1"
-    sizes = (100, 500)
+    sizes = COUNTS
     pairs: list[tuple[Key, Key]] = [((OVER, size), (MATCHED, size)) for size in sizes]
     yield Claim(
         place, "LinTS-Freq deteriorates when the noise is over-specified",
