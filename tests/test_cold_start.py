@@ -34,7 +34,7 @@ def logs():
     p = np.array([[0.5, 0.25, 0.25]])
     sampling.take_logs(p, 0.1)
     found.extend(p[0])
-paper = 0, 1.0, -1.0, 1.0, 0.5, 1.0
+paper = 0, 1.0, -1.0, 1.0, 0.5, 1.0, False
 jobs = [logs, lambda: radii(confidence.RidgeSet, *paper), lambda: radii(confidence.FixedSet, 0.75)]
 for job in jobs[::int(sys.argv[1])]:
     job()

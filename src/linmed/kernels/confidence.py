@@ -55,7 +55,7 @@ class RidgeSet(NamedTuple):
     lam: float
     norm: float  # S, or UNKNOWN
     scale: float  # of the rewards
-    centred: bool = False  # whether there is an intercept
+    centred: bool  # whether there is an intercept
 
     def squared_radius(self, belief, r):
         """β of replica r."""
