@@ -109,7 +109,7 @@ def drift(
     >>> played = {"arm": [0, 1] * 400, "probability": [0.5] * 800, "reward": paid}
     >>> log = DecisionLog.from_table(played | {"features": [[1.0, 0.0], [0.0, 1.0]] * 400})
     >>> [alarm.reward for alarm in drift(log).drift.alarms]
-    [405]
+    [411]
     """
     if not isinstance(policy, Forgetful):
         raise BadType("policy", f"policy must be Forgetful, which watches for changes, got {policy!r}")
