@@ -38,7 +38,9 @@ def library() -> dict[str, Any]:
     found: dict[str, Any] = {}
     for base, (kind, classes) in _BASES.items():
         found |= {cls.__name__: _schema(cls, kind) for cls in classes}
+        names = ", ".join(cls.__name__ for cls in classes)
         found[base.__name__] = {
+            "description": f"One of {names}: its field `{kind}` says which.",
             "oneOf": [reference(cls.__name__) for cls in classes],
             "discriminator": {
                 "propertyName": kind,
