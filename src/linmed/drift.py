@@ -125,8 +125,8 @@ class Drift:
         if self.adoptions:
             last = self.adoptions[-1]
             found += (
-                f" Memories began anew {self.adoption_count:,} times, last at {_at(last)}: "
-                f"{written(last.half_life)} from {written(last.source)}."
+                f" Memories took over another's estimate {self.adoption_count:,} times, last at {_at(last)}: "
+                f"the one of half-life {written(last.half_life)} that of {written(last.source)}."
             )
         return found + (f" But {self.doubt}." if self.doubt else "")
 
@@ -139,7 +139,7 @@ class Drift:
         return notebooks.paragraph(str(self)) + notebooks.paragraph(assumed, small=True)
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """When alarms were raised and memories began anew, and how much each is trusted. Returns the axes.
+        """When alarms were raised and memories restarted from another, and how much each is trusted. Returns the axes.
 
         Of alarms and of new beginnings the last sixteen are known.
 
@@ -166,7 +166,7 @@ class Drift:
             ax.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}")
             ax.set_ylabel("half-life")
             ax.set_title(self.title, loc="left")
-            side = beside(ax, keyed(ax, "rewards", "red line: an alarm · dot: the memory began anew"))
+            side = beside(ax, keyed(ax, "rewards", "red line: an alarm · dot: the memory restarted"))
             shares(side, list(self.weights.values()), colours, "weight")
         return ax
 

@@ -102,7 +102,7 @@ def test_a_clear_best_is_found_and_says_so():
     assert (choice.leader, choice.left, choice.refuted, choice.more) == ("arm 2", ["arm 2"], [], 0)
     assert choice.dropped == {"uniform": "arm 2", "arm 0": "arm 2", "arm 1": "arm 2"}
     assert str(choice) == "arm 2 is the best of 4 after 4,000 decisions (confidence 95 %)"
-    assert choice.table["left"].to_pylist() == [False, False, False, True]
+    assert choice.table["possible"].to_pylist() == [False, False, False, True]
     assert choice.gains["candidate"].to_pylist() == ["uniform", "arm 0", "arm 1"]
     assert all(lower > 0 for lower in choice.gains["lower"].to_pylist())
 
@@ -175,7 +175,7 @@ def test_refuted_candidates_neither_drop_nor_are_dropped():
     assert not choice.decided
     row, *_ = choice.table.to_pylist()
     assert math.isnan(row["lower"])
-    assert row["left"] is False
+    assert row["possible"] is False
     gain, *_ = choice.gains.to_pylist()
     assert gain["candidate"] == "odd"
     assert math.isnan(gain["lower"])
@@ -268,7 +268,7 @@ def test_one_candidate_is_the_only_one(one):
     choice = choose(log, one)
     assert choice.decided
     assert (choice.left, choice.dropped, choice.more, len(choice.gains)) == (["uniform"], {}, 0, 0)
-    assert choice.gains.column_names == ["candidate", "estimate", "lower", "upper", "left"]
+    assert choice.gains.column_names == ["candidate", "estimate", "lower", "upper", "possible"]
     assert str(choice) == "uniform is the only candidate"
     table = evaluate(log, "uniform", "ipw")
     assert choice.table["lower"].to_pylist() == table["lower"].to_pylist()

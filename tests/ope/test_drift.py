@@ -38,7 +38,7 @@ def test_a_log_tells_when_the_world_changed(tmp_path, capsys):
     assert main(["drift", str(tmp_path / "log"), "--half-lives", "inf,6h,1h", "--sigma", "0.3"]) == 0
     said = capsys.readouterr().out
     assert "The world has changed" in said
-    assert "began anew from 1h" in said
+    assert "restarted from memory 1h" in said
 
 
 def test_a_quiet_log_tells_that_too():

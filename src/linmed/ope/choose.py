@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 TRAIN = 0.5
-GAINS = ("candidate", "estimate", "lower", "upper", "left")
+GAINS = ("candidate", "estimate", "lower", "upper", "possible")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -258,7 +258,7 @@ def _choice(names: list[str], contest: Contest, trained: int, confidence: float,
     waits = [decisions_to_go(*gains[i], n) for i in left if i != leader]
     unknown = any(wait is None for wait in waits)
     apart = [(names[i], *gain, i in left) for i, gain in gains.items()]
-    columns = ("candidate", "estimate", "lower", "upper", "n", "effective_n", "left")
+    columns = ("candidate", "estimate", "lower", "upper", "n", "effective_n", "possible")
     return Choice(
         leader=names[leader],
         left=[names[i] for i in left],

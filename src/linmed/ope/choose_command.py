@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
         )  # fmt: skip
     tables = {"Value per decision": choice.table}
     if len(candidates) > 1:
-        gains = Table(choice.gains.to_arrow().drop_columns(["left"]))
+        gains = Table(choice.gains.to_arrow().drop_columns(["possible"]))
         tables[f"What {choice.leader} earns more than"] = gains
     rewards = args.reward_range or (0.0, 1.0)
     taught = {"trained on": f"the {choice.trained_on:,} decisions before them"} if choice.trained_on else {}
