@@ -139,7 +139,7 @@ class Drift:
         return notebooks.paragraph(str(self)) + notebooks.paragraph(assumed, small=True)
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """When alarms were raised and memories restarted from another, and how much each is trusted. Returns the axes.
+        """When alarms were raised and memories restarted, and how much each is trusted. Returns the axes.
 
         Of alarms and of new beginnings the last sixteen are known.
 

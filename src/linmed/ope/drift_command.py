@@ -105,7 +105,8 @@ def _events(alarms: tuple[Alarm, ...], adoptions: tuple[Adoption, ...]) -> Table
     """Alarms and adoptions, in their order; None if there were none."""
     happened: list[tuple[Alarm | Adoption, str]] = [(one, f"alarm (log E {one.log_e:.3g})") for one in alarms]
     happened += [
-        (one, f"memory {written(one.half_life)} restarted from memory {written(one.source)}") for one in adoptions
+        (one, f"memory {written(one.half_life)} restarted from memory {written(one.source)}")
+        for one in adoptions
     ]
     happened.sort(key=lambda pair: pair[0].reward)
     if not happened:

@@ -60,7 +60,10 @@ class Metrics:
         )
         self.alarms = Gauge("linmed_drift_alarms", "Alarms that a bandit has raised", ["bandit"], **last)
         self.adoptions = Gauge(
-            "linmed_drift_adoptions", "How often memories of a bandit restarted from another", ["bandit"], **last
+            "linmed_drift_adoptions",
+            "How often memories of a bandit restarted from another",
+            ["bandit"],
+            **last,
         )
         self.memory = Gauge(
             "linmed_drift_memory", "Rewards that a bandit has in mind when it decides", ["bandit"], **last
