@@ -369,7 +369,7 @@ def test_the_trials_behind_each_number_and_the_origin_of_the_films_are_said():
     page = markdown(ledger([found]), [origin()], "x")
     assert "Generated features of the shape of MovieLens 100K" in page
     line = next(line for line in page.splitlines() if line.startswith("| OFUL significantly deteriorates"))
-    assert re.search(r"D=10: ×\S+ \(.*?\) \[32\]; OFUL, D=20: ×\S+ \(.*?\) \[16\]", line), line
+    assert re.search(r"D=10: ×\S+ \(.*?\), 32 trials; OFUL, D=20: ×\S+ \(.*?\), 16 trials", line), line
 
 
 def test_rules_that_were_changed_between_runs_are_told():

@@ -56,7 +56,7 @@ def played(regret, best=1000.0, counts=None):
             )
         results[setting.key] = Results(setting.environment, setting.horizon, 0, marks, runs)
     own = {f.name: getattr(plan, f.name) for f in dataclasses.fields(plan) if f.init}
-    fair = {"expected": np.full((2, 11), 50.0), "variance": np.full((2, 11), 400.0)}
+    fair = {"expected": np.full((2, 11), 50.0), "variance": np.full((2, 11), 40.0)}
     watched = {name: {**fair, "played": np.full((2, 11), 52.0)} for name in WATCHED if "Wabbit" not in name}
     return ClickFindings(
         **{**own, "results": results},

@@ -333,7 +333,7 @@ class Claim(NamedTuple):
             said.append(part.label.format(part.measure.estimate(seen)) + mark)
             counts.append(seen.smallest(part.measure.cells))
         if len(set(counts)) > 1:
-            said = [f"{words} [{count:,}]" for words, count in zip(said, counts, strict=True)]
+            said = [f"{words}, {count:,} trials" for words, count in zip(said, counts, strict=True)]
         measured = "; ".join(said)
         behind = [judged for judged in settled if judged.verdict == verdict] or settled
         trials = min(judged.trials for judged in behind)
