@@ -308,3 +308,12 @@ def test_decisions_do_not_depend_on_the_instructions_of_blas():
         check=True,
     )
     assert other.stdout.strip() == fingerprint()
+
+
+def test_while_all_items_look_equally_good_they_share_what_the_best_has():
+    arms = np.random.default_rng(3).normal(size=(6, 3))
+    policy = CatalogueMED(alpha_opt=0.0, explore=False, ties="even")
+    law = Routes(policy, of_rows(arms)).law(policy.start(1, 3))
+    np.testing.assert_allclose(law.complete(), 1 / 6, rtol=1e-12)
+    place, _ = law.draw(np.random.default_rng(4).random((6000, 4)))
+    assert chisquare(np.bincount(place, minlength=6)).pvalue > FALSE_ALARM

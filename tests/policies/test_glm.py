@@ -363,6 +363,17 @@ def test_the_certified_set_is_left_as_seldom_as_promised(intercept):
     assert ever_outside(policy, theta, intercept, 300, 150, rng) <= 0.2 + 4.75 * math.sqrt(0.2 * 0.8 / 300)
 
 
+def test_the_certified_curvature_is_the_least_where_the_truth_can_be():
+    """Over all that S = 3 and an intercept of 5 allow, H was a third of the curvature of the losses."""
+    rng = np.random.default_rng(14)
+    rows = np.eye(3)[rng.integers(3, size=3000)]
+    clicks = (rng.random(3000) < 1 / (1 + np.exp(2.0 - rows @ [2.0, 0.0, -1.0]))) * 1.0
+    proved = observed(LogisticMED(norm_bound=3.0, confidence="certified"), rows, clicks).state.gram[0, 0]
+    plain = observed(LogisticMED(norm_bound=3.0), rows, clicks).state.gram[0, 0]
+    assert (0.45 * plain.diagonal() < proved.diagonal()).all()
+    assert proved[0, 0] < plain[0, 0]
+
+
 def test_a_verdict_on_clicks_is_proved_by_the_certified_set_alone():
     arms = np.eye(3)
     rng = np.random.default_rng(11)

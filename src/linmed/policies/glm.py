@@ -195,12 +195,16 @@ class GLMPolicy(CompiledPolicy):
         return Glm
 
     @cached_property
-    def confidence_set(self) -> GlmSet:
+    def confidence_set(self) -> NamedTuple:
         """β = prior + 2ℓ + what was seen."""
         log_inverse_delta = -1.0 if self.delta is None else -math.log(self.delta)
+        return GlmSet(self.confidence == "certified", log_inverse_delta, self._prior)
+
+    @property
+    def _prior(self) -> float:
+        """ρ: what the priors have in β."""
         norm = self.norm_bound
-        prior = 1.0 if isinstance(norm, str) else self.lam * norm**2
-        return GlmSet(self.confidence == "certified", log_inverse_delta, prior + float(self.intercept))
+        return (1.0 if isinstance(norm, str) else self.lam * norm**2) + float(self.intercept)
 
     def start(self, replicas: int, dim: int) -> GlmState:
         """H = λI and, for the intercept, 1/25, in every replica."""
@@ -214,7 +218,7 @@ class GLMPolicy(CompiledPolicy):
         inverse[..., inside, inside] = 1.0 / priors[:, None]
         told = np.empty((*shape, 6))
         norm = 0.0 if isinstance(self.norm_bound, str) else self.norm_bound
-        within = self.confidence_set.prior - 2.0 * math.log(LEAST_DELTA) if self.proved else 0.0
+        within = self._prior - 2.0 * math.log(LEAST_DELTA) if self.proved else 0.0
         told[:] = FAMILIES[self.family], self.sigma**-2, self.intercept, within, norm, INTERCEPT
         return GlmState(
             theta=np.zeros((*shape, dim)), intercept=np.zeros(shape), count=np.zeros(shape, dtype=np.int64),
