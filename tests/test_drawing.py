@@ -126,14 +126,14 @@ def test_drift_draws_alarms_and_what_a_log_came_to():
     played = {"arm": [0, 1] * 400, "probability": [0.5] * 800, "reward": paid}
     log = DecisionLog.from_table(played | {"features": [[1.0, 0.0], [0.0, 1.0]] * 400})
     found = drift(log)
-    assert [alarm.reward for alarm in found.drift.alarms] == [405]
+    assert [alarm.reward for alarm in found.drift.alarms] == [411]
     course = found.course.to_pylist()
     assert [row["reward"] for row in course] == sorted(row["reward"] for row in course)
     assert 100 <= len(course) <= 400
     assert course[-1]["reward"] == 800 == found.drift.count
     assert course[-1]["log_e"] == found.drift.log_e
     ax = found.plot()
-    assert any(line.get_xdata()[0] == 405 for line in ax.lines)
+    assert any(line.get_xdata()[0] == 411 for line in ax.lines)
     assert "alarm at reward 405" in ax.get_title(loc="left")
     ax = found.drift.plot()
     assert texts(ax)[0] == "never forgets"

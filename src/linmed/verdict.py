@@ -54,7 +54,7 @@ class VerdictWarning(UserWarning):
     ...     agent.observe(arms * 20, rewards * 20)
     ...     with warnings.catch_warnings(record=True) as said:
     ...         warnings.simplefilter("always", VerdictWarning)
-    ...         print(verdicts.look(agent).contradicted, len(said))
+    ...         print(verdicts.look(agent).refuted is not None, len(said))
     False 0
     True 1
     """

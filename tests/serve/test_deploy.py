@@ -36,6 +36,8 @@ def test_alerts_rest_on_metrics_and_labels_that_exist() -> None:
     metrics = Metrics()
     metrics.answered("/", 200, 0.1)
     metrics.refused.labels("load").inc()
+    metrics.decisions.labels("news").inc()
+    metrics.rewards.labels("news").inc()
     shown = metrics.text().decode()
     names = set(re.findall(r"^(linmed_\w+)", shown, flags=re.MULTILINE))
     labels = set(re.findall(r'[{,](\w+)="', shown)) | FOREIGN

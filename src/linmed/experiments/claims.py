@@ -43,8 +43,8 @@ class Row(NamedTuple):
     """A line of the ledger.
 
     >>> row = Row("mine", "text", "Section 1", "it is so", "p > 0", "ours", "p = 0.3", "holds", 10, "mine")
-    >>> row.claim, row.verdict
-    ('it is so', 'holds')
+    >>> row.claim, row.verdict, row.ours
+    ('it is so', 'holds', False)
     """
 
     experiment: str

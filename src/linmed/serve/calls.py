@@ -285,7 +285,7 @@ class Requests:
     def state(self, name: str) -> Call[dict[str, Any]]:
         """What the server has learned.
 
-        >>> bandit = client.create("learned", dim=1)
+        >>> bandit = client.create("learned", dim=1, policy={"policy": "LinMED"})
         >>> client.reward("learned", client.decide("learned", [[1.0]]), 1.0)
         >>> client.state("learned")["theta"]
         [0.5]
