@@ -134,7 +134,7 @@ def test_drift_draws_alarms_and_what_a_log_came_to():
     assert course[-1]["log_e"] == found.drift.log_e
     ax = found.plot()
     assert any(line.get_xdata()[0] == 411 for line in ax.lines)
-    assert "alarm at reward 405" in ax.get_title(loc="left")
+    assert "alarm at reward 411" in ax.get_title(loc="left")
     ax = found.drift.plot()
     assert texts(ax)[0] == "never forgets"
     assert "world has changed" in found._repr_html_()
