@@ -11,7 +11,7 @@ was given, r̄:
     MIXTURE    β = λr² + σ² (D + 2ℓ)            the same; never larger
     EMPIRICAL  β = λr² + 2σ²ℓ + G               the same, σ only an upper bound
     GAUSSIAN   β = λr² + max(0, R − RSS)        Gaussian noise of any σ
-    STRICT     β = λr² + σ̄² (D + 2 log(2/δ))    E η⁴ ≤ 3σ⁴, as strictly sub-Gaussian noise of any σ has
+    STRICT     β = λr² + σ̄² (D + 2 log(2/δ))    strictly sub-Gaussian noise of any σ (E η⁴ ≤ 3σ⁴ follows)
     LEARNED    β = σ² (d + D + 2ℓ)              no proof: empirical Bayes, λ the likeliest, σ̂ for an unknown σ
 
 The proofs are short. MIXTURE: the likelihood ratio of N(0, σ²/λ)-distributed θ to θ* is a supermartingale.
