@@ -1,54 +1,70 @@
-# Everything runs inside .venv, which is made on first use and again whenever pyproject.toml changes.
+# Everything runs inside .venv. What has changed is installed or built again, and nothing else.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+BUILT := $(VENV)/.built
 DEV := $(VENV)/.ready-dev
-PLAIN := $(VENV)/kernels-for-any-processor
+CORE := $(wildcard core/*)
 # Bytecode is written when a module is first imported, of which most of what is installed never is.
-INSTALL := $(BIN)/python -m pip install --prefer-binary --no-compile
+INSTALL := PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install --prefer-binary --no-compile --quiet
+EDITABLE := $(INSTALL) --no-build-isolation --editable
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test identity lint docs bench setup clean
+.PHONY: demo test identity sanitize lint docs bench setup wheels clean
 
-setup: $(DEV)
+setup: $(DEV) $(BUILT)
 
-$(READY): pyproject.toml
+$(READY): pyproject.toml tools/build_backend.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "linmed needs Python 3.11 or newer; try: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
 	@echo "making $(VENV) ..."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "installing linmed and what it needs, about 200 MB, into $(VENV) ..."
-	@$(INSTALL) --editable .
-	@touch $(READY)
+	@echo "installing what builds linmed into $(VENV) ..."
+	@$(BIN)/python tools/build_backend.py > $(VENV)/build-tools.txt
+	@grep -q ziglang $(VENV)/build-tools.txt && echo "there is no C++ compiler here: zig's is taken, from PyPI" || true
+	@$(INSTALL) -r $(VENV)/build-tools.txt
+	@echo "building the core (about a minute) and installing linmed with what it needs into $(VENV) ..."
+	@$(EDITABLE) '.[paper]'
+	@touch $(READY) $(BUILT)
+
+# The core, when its source has changed: only the files that did are compiled.
+$(BUILT): $(READY) $(CORE)
+	@echo "building what changed in the core ..."
+	@$(EDITABLE) . --no-deps
+	@touch $(BUILT)
 
 $(DEV): $(READY)
 	@echo "installing the tools for tests into $(VENV) ..."
-	@$(INSTALL) --quiet --editable '.[dev]'
-	@touch $(DEV)
+	@$(EDITABLE) '.[dev]'
+	@touch $(DEV) $(BUILT)
 
-demo: $(READY)
-	@echo "running the paper's experiments at a small scale; what they need is compiled first, once ..."
+demo: $(READY) $(BUILT)
+	@echo "running the paper's experiments at a small scale ..."
 	@$(BIN)/linmed reproduce --scale quick --out out/demo
 
-test: $(DEV)
-	@$(BIN)/linmed warm-up
+test: $(DEV) $(BUILT)
 	@$(BIN)/python -m pytest
 
-# What is promised to the last bit, as other processors would compute it: OpenBLAS with the instructions of
-# two older ones, numba with none but those that all have (its kernels are kept apart). Of the shapes of arms
-# two are enough: `make test` has all of them.
-SOME := -k "not test_shapes or few or BLAS"
-# Only the files that have such tests are collected.
+# What is promised to the last bit, as other processors compute it: the core at every level of instructions, OpenBLAS
+# with those of two older processors. Of the shapes of arms two are enough: `make test` has all of them. Only the files
+# that have such tests are collected.
 EXACT = $(shell grep -rl 'mark\.identity' tests --include='*.py')
-identity: $(DEV)
+SOME := -k "not test_shapes or few or BLAS"
+LEVELS := build/levels
+identity: $(DEV) $(BUILT)
+	@$(BIN)/python tools/levels.py $(LEVELS)
+	@echo "identity tests, other levels of instructions and compilers"
+	@LINMED_CORES=$(LEVELS) $(BIN)/python -m pytest -q tests/core/test_same_bits.py
 	@for core in Haswell Nehalem; do \
 	  echo "identity tests, OPENBLAS_CORETYPE=$$core"; \
 	  OPENBLAS_CORETYPE=$$core $(BIN)/python -m pytest -q -m identity $(SOME) $(EXACT) || exit 1; \
 	done
-	@echo "identity tests, NUMBA_CPU_NAME=generic"
-	@NUMBA_CPU_NAME=generic NUMBA_CACHE_DIR=$(CURDIR)/$(PLAIN) $(BIN)/python -m pytest -q -m identity $(SOME) $(EXACT)
+
+# The core's own tests, with a build that stops at undefined behaviour.
+sanitize: $(DEV) $(BUILT)
+	@$(BIN)/python tools/sanitize.py $(ARGS)
 
 lint: $(DEV)
 	@$(BIN)/ruff check .
@@ -58,12 +74,18 @@ lint: $(DEV)
 	@$(BIN)/python tests/typing/outside.py pyright
 
 # The manual, in out/site: open its index.html. (The variable silences an advertisement of the theme.)
-docs: $(DEV)
+docs: $(DEV) $(BUILT)
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 	@echo "the manual is in out/site: open out/site/index.html"
 
-bench: $(READY)
+bench: $(READY) $(BUILT)
 	@$(BIN)/linmed bench $(ARGS)
 
+# Wheels for Linux, macOS and Windows, in dist/, by zig's compiler.
+wheels: $(DEV)
+	@$(INSTALL) ziglang twine auditwheel abi3audit
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tools/wheels.py $(ARGS)
+
 clean:
-	@rm -rf $(VENV) out
+	@rm -rf $(VENV) out build dist
+	@rm -f src/linmed/_core*.so src/linmed/_level*.so

@@ -4,10 +4,8 @@ python benchmarks/growth.py [--quick]
 """
 
 import json
-import os
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -145,25 +143,20 @@ def memory() -> dict[str, int]:
 
 
 def start_up(repeats: int) -> dict[str, list[float]]:
-    """Import and first decision in a fresh process, with the kernels not yet compiled and compiled."""
+    """Import and first decision in a fresh process."""
     found = {}
     for arms in (4, 10):
-        with tempfile.TemporaryDirectory() as cache:
-            environment = {**os.environ, "NUMBA_CACHE_DIR": cache}
-            words = [sys.executable, "-c", START_UP, str(arms)]
-
-            def launch() -> list[float]:
-                done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)  # noqa: B023
-                return [float(word) for word in done.stdout.split()]
-
-            found[f"{arms} × 4, empty"] = launch()
-            warm = [launch() for _ in range(max(repeats, 3))]
-        found[f"{arms} × 4, filled"] = [median(column) for column in zip(*warm, strict=True)]
+        words = [sys.executable, "-c", START_UP, str(arms)]
+        runs = [
+            subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()
+            for _ in range(max(repeats, 3))
+        ]
+        found[f"{arms} × 4"] = [median(map(float, column)) for column in zip(*runs, strict=True)]
     rows = [
         [kind, f"{imported:.2f}", f"{decided:.2f}", f"{imported + decided:.2f}", f"{processor:.2f}"]
         for kind, (imported, decided, processor) in found.items()
     ]
-    header = ["arms, cache of kernels", "import", "first decision", "both", "processor time of the process"]
+    header = ["arms", "import", "first decision", "both", "processor time of the process"]
     show(table("Start-up, seconds (wall clock but for the last column)", header, rows))
     return found
 

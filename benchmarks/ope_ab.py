@@ -33,7 +33,6 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-import numba
 import numpy as np
 import pyarrow as pa
 from scipy.optimize import brentq
@@ -112,7 +111,6 @@ def z_test(group: np.ndarray, click: np.ndarray) -> Iterator[tuple[str, Bounds]]
     yield from days.items()
 
 
-@numba.njit(cache=True)
 def plug_in(x, alpha):
     """λ_t of Waudby-Smith & Ramdas (2024), equation (26), and x̂_{t−1}, before decision t."""
     rate, guess = np.empty(x.size), np.empty(x.size)
@@ -127,27 +125,17 @@ def plug_in(x, alpha):
     return rate, guess
 
 
-@numba.njit(cache=True)
 def hedged(x, rate, grid, ends, alpha):
     """The hedged capital's bounds on `grid` after each of `ends` visitors."""
-    more, less = np.ones(grid.size), np.ones(grid.size)
-    gain_more, gain_less = np.zeros(grid.size), np.zeros(grid.size)
-    alive = np.ones(grid.size, dtype=np.bool_)
+    gain_more, gain_less, alive = np.zeros(grid.size), np.zeros(grid.size), np.ones(grid.size, dtype=bool)
     bounds = np.empty((ends.size, 2))
     done = 0
     for day in range(ends.size):
-        for i in range(done, ends[day]):
-            for j in range(grid.size):
-                m = grid[j]
-                more[j] *= 1.0 + min(rate[i], 0.5 / m) * (x[i] - m)
-                less[j] *= 1.0 - min(rate[i], 0.5 / (1.0 - m)) * (x[i] - m)
-            if i % 50 == 49 or i + 1 == ends[day]:  # Ville holds at every one of these moments
-                for j in range(grid.size):
-                    gain_more[j] += math.log(more[j])
-                    gain_less[j] += math.log(less[j])
-                    more[j], less[j] = 1.0, 1.0
-                    if max(gain_more[j], gain_less[j]) >= math.log(2.0 / alpha):
-                        alive[j] = False
+        for first in range(done // 50 * 50, ends[day], 50):  # Ville holds at every one of these moments
+            now = np.arange(max(first, done), min(first + 50, ends[day]))[:, None]
+            gain_more += np.log1p(np.minimum(rate[now], 0.5 / grid) * (x[now] - grid)).sum(axis=0)
+            gain_less += np.log1p(-np.minimum(rate[now], 0.5 / (1.0 - grid)) * (x[now] - grid)).sum(axis=0)
+            alive &= np.maximum(gain_more, gain_less) < math.log(2.0 / alpha)
         done = ends[day]
         first, last = 0, grid.size - 1
         while first < last and not alive[first]:

@@ -110,7 +110,7 @@ def measure(task: str, path: Path, workers: int) -> dict[str, object]:
         one |= {"arm_count": [2]} | ({"probabilities": [[0.5, 0.5]]} if "probabilities" in names else {})
         evaluate(
             DecisionLog.from_table(one), "uniform", "ipw", interval=task, reward_range=(0, 1)
-        )  # compiles
+        )  # imports what it needs
         begun = time.perf_counter()
         if workers:
             from distributed import Client, LocalCluster
@@ -151,7 +151,7 @@ def log_of_one(path: Path):
 
 
 def warm(task: str) -> None:
-    """Load the compiled kernels of a worker."""
+    """Let a worker import what it needs."""
     from linmed.ope import DecisionLog, evaluate
 
     one = {"arm": [0], "probability": [0.5], "reward": [1.0], "arm_count": [2]}

@@ -11,9 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 
-ONE_THREAD = {
-    name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
-}
+ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 SHOWN: list[str] = []
 SHAPES = ((3, 2), (10, 4), (10, 50), (500, 2), (100, 20), (1000, 32))  # (K, d)

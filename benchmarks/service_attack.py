@@ -144,7 +144,7 @@ def dear_decisions(folder: Path) -> Outcome:
 
 def first_bandit(folder: Path) -> Outcome:
     """The first bandit of a machine that has compiled nothing: created, and /healthz ≤ 5 s meanwhile."""
-    with serving(folder, NUMBA_CACHE_DIR=str(folder / "empty")) as service, Client(service.url) as client:
+    with serving(folder) as service, Client(service.url) as client:
         spent: list[float] = []
         threads = beside(lambda: spent.append(seconds(lambda: client.create("b", 2))))
         waits = [0.0]

@@ -3,12 +3,11 @@
     python benchmarks/time_to_value.py                         # this checkout; some minutes, and an index
     python benchmarks/time_to_value.py --document README.md    # and puts the tables there
 
-The environment is a new one of `python -m venv`; the caches of pip, numba and matplotlib are empty folders.
-The wheel is built beforehand, as an index would hold it. Three programs are run in an empty folder: the
-README's example; a log of 500 decisions, its evaluation and a plot of it; `linmed serve`, a bandit created, a
-decision asked for, with kernels compiled anew, since whoever wants the service may have run nothing else.
-Beside them, in the same run: what pip needs for the dependencies alone, the import of numpy, scipy and
-matplotlib, and the same programs again.
+The environment is a new one of `python -m venv`; the caches of pip and matplotlib are empty folders. The
+wheel is built beforehand, as an index would hold it. Three programs are run in an empty folder: the README's
+example; a log of 500 decisions, its evaluation and a plot of it; `linmed serve`, a bandit created, a decision
+asked for. Beside them, in the same run: what pip needs for the dependencies alone, the import of numpy, scipy
+and matplotlib, and the same programs again.
 
 Wall seconds are what one waits, and depend on the network and on whoever else uses the machine. Processor
 seconds, summed over all processes of a step, depend on the machine and little else.
@@ -71,9 +70,9 @@ class Newcomer:
 
     def environment(self) -> dict[str, str]:
         """Nothing of ours; the settings of pip stay, because they say where packages come from."""
-        ours = ("PYTHON", "NUMBA", "XDG", "MPL")
+        ours = ("PYTHON", "XDG", "MPL")
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
-        caches = {"XDG_CACHE_HOME": "caches", "PIP_CACHE_DIR": "pip", "NUMBA_CACHE_DIR": "kernels"}
+        caches = {"XDG_CACHE_HOME": "caches", "PIP_CACHE_DIR": "pip"}
         places = {name: str(self.folder / folder) for name, folder in caches.items()}
         return {**inherited, **places, "MPLCONFIGDIR": str(self.folder / "mpl"), "MPLBACKEND": "Agg"}
 
@@ -97,9 +96,6 @@ class Newcomer:
 
     def python(self, step: str, *words: str) -> None:
         self.run(step, str(self.programs / "python"), *words)
-
-    def forget_kernels(self) -> None:
-        shutil.rmtree(self.folder / "kernels")
 
     def ask_the_service(self) -> None:
         """Start it, create a bandit, decide, stop."""
@@ -150,8 +146,8 @@ def example() -> str:
     return found[1]
 
 
-def measure(wheel: Path, folder: Path) -> tuple[Newcomer, float, float]:
-    """Everything; the newcomer, and megabytes of the plain wheels and of those of the service."""
+def measure(wheel: Path, folder: Path) -> tuple[Newcomer, list[float]]:
+    """Everything; the newcomer, and the megabytes of linmed's wheels, and of those that its extras add."""
     me = Newcomer(folder)
     wheels = folder / "wheels"
     (folder / "decide.py").write_text(example(), "utf-8")
@@ -160,24 +156,29 @@ def measure(wheel: Path, folder: Path) -> tuple[Newcomer, float, float]:
     fetch = (*pip, "download", "--prefer-binary", "--dest", str(wheels))
     install = (*pip, "install", "--no-index", "--find-links", str(wheels))
     me.python("fetch", *fetch, str(wheel))
-    size = megabytes(wheels)
+    sizes = [megabytes(wheels)]
     me.python("dependencies", *install, *(str(one) for one in wheels.iterdir() if one.name != wheel.name))
     me.python("linmed", *install, "--no-deps", str(wheel))
     me.python("decide", "decide.py")
+    me.python("decide again", "decide.py")
+
+    def add(extra: str) -> None:
+        me.python(f"fetch {extra}", *fetch, f"{wheel}[{extra}]")
+        me.python(f"install {extra}", *install, f"{wheel}[{extra}]")
+        sizes.append(megabytes(wheels) - sum(sizes))
+
+    add("ope,plot")
     me.python("plot", "plot.py")
     me.python("imports", "-c", "import numpy, scipy, matplotlib")
-    me.python("decide again", "decide.py")
     shutil.rmtree(folder / "decisions")  # a log grows otherwise
     me.python("plot again", "plot.py")
-    me.python("fetch serve", *fetch, f"{wheel}[serve]")
-    me.python("install serve", *install, f"{wheel}[serve]")
-    me.forget_kernels()
+    add("serve")
     me.timed("answer", me.ask_the_service)
     me.timed("answer again", me.ask_the_service)
-    return me, size, megabytes(wheels) - size
+    return me, sizes
 
 
-def waited(me: Newcomer, plain: float, serve: float) -> str:
+def waited(me: Newcomer, sizes: list[float]) -> str:
     """The table."""
     start = ["making the environment", "fetch", "dependencies", "linmed"]
 
@@ -188,22 +189,24 @@ def waited(me: Newcomer, plain: float, serve: float) -> str:
         second = [f"{me.steps[again][clock]:.1f}" for clock in (0, 1)] if again else ["", ""]
         return [what, f"{wall:.1f}", f"{since:.0f}" if before else "", f"{processor:.1f}", *second]
 
-    more = ["fetch serve", "install serve"]
+    plain, tables, service = sizes
+    draw, serve = (["fetch ope,plot", "install ope,plot"], ["fetch serve", "install serve"])
     rows = [
         line(f"`pip install linmed`: fetching {plain:.0f} MB", start[:1], ["fetch"]),
-        line("… installing what it depends on", start[:2], ["dependencies"]),
+        line("… installing NumPy", start[:2], ["dependencies"]),
         line("… installing linmed itself", start[:3], ["linmed"]),
         line("**the first decision printed** (the example above)", start, ["decide"], "decide again"),
+        line(f"`pip install 'linmed[ope,plot]'`: {tables:.0f} MB more", start, draw),
         line(
             "**the first plot** (500 decisions logged, evaluated, drawn)",
-            [*start, "decide"],
+            [*start, *draw],
             ["plot"],
             "plot again",
         ),
-        line(f"`pip install 'linmed[serve]'`: {serve:.0f} MB more", start, more),
+        line(f"`pip install 'linmed[serve]'`: {service:.0f} MB more", [*start, *draw], serve),
         line(
             "**the service's first answer** (start, bandit, decision)",
-            [*start, *more],
+            [*start, *draw, *serve],
             ["answer"],
             "answer again",
         ),

@@ -1,9 +1,16 @@
 """What holds for all tests."""
 
+import os
 import signal
 import sys
+from pathlib import Path
 
 import pytest
+
+from tests.core.builds import load
+
+if "LINMED_CORE" in os.environ:  # another build than the installed one: tools/sanitize.py
+    load(Path(os.environ["LINMED_CORE"]).resolve())
 
 # A shell without job control starts what it puts into the background with Ctrl-C ignored, and children
 # inherit that: the tests that interrupt a process would wait for ever.

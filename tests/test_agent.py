@@ -2,8 +2,6 @@
 
 import copy
 import dataclasses
-import importlib
-import pkgutil
 import subprocess
 import sys
 import threading
@@ -12,9 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pyarrow as pa
 import pytest
-from numba.core.dispatcher import Dispatcher
 
-from linmed import EXP2, OFUL, Agent, LinMED, LinTS, LogisticMED, MaillardSampling, Uniform, kernels
+from linmed import EXP2, OFUL, Agent, LinMED, LinTS, LogisticMED, MaillardSampling, Uniform
 from linmed.agent import UnknownDecision
 from linmed.log import DecisionLog
 from linmed.policies import ALL
@@ -143,15 +140,6 @@ def test_masked_entries_are_refused():
     assert (one.count, len(one.pending)) == (0, 1)
 
 
-def compiled_versions():
-    """How many argument types every kernel has been compiled for."""
-    modules = [
-        importlib.import_module(f"linmed.kernels.{m.name}") for m in pkgutil.iter_modules(kernels.__path__)
-    ]
-    found = {v for module in modules for v in vars(module).values() if isinstance(v, Dispatcher)}
-    return {kernel.py_func: len(kernel.signatures) for kernel in found}
-
-
 def foreign_arrays(array, folder):
     """`array` in other memory: read-only, another order, another alignment, another owner."""
     read_only = array.copy()
@@ -176,7 +164,7 @@ def foreign_arrays(array, folder):
 
 
 @pytest.mark.parametrize("policy", [LinMED(), OFUL(), LinTS()], ids=lambda policy: policy.name)
-def test_no_kernel_is_compiled_again_for_foreign_memory(policy, tmp_path):
+def test_foreign_memory_gives_the_same_numbers(policy, tmp_path):
     arms = np.array([[1.0, 0.0], [0.5, 0.0], [0.5, 0.75]])
 
     def use(array):
@@ -187,10 +175,8 @@ def test_no_kernel_is_compiled_again_for_foreign_memory(policy, tmp_path):
         return one.probabilities(array)
 
     expected = use(arms)
-    before = compiled_versions()
     for kind, array in foreign_arrays(arms, tmp_path):
         got = use(array)
-        assert compiled_versions() == before, kind
         if kind != "broadcast":
             np.testing.assert_array_equal(got, expected, err_msg=kind)
 
@@ -343,13 +329,13 @@ def test_a_policy_class_instead_of_a_policy_is_explained():
         Agent(LinMED, dim=2)
 
 
-def test_importing_compiles_nothing_and_loads_nothing_heavy():
+def test_importing_loads_nothing_heavy():
     code = (
-        "import sys, linmed; print('numba' in sys.modules, linmed.Agent.__name__);"
-        "print(any(name in sys.modules for name in ('pyarrow', 'matplotlib', 'scipy.optimize')))"
+        "import sys, linmed; print(linmed.Agent.__name__);"
+        "print(any(name in sys.modules for name in ('pyarrow', 'matplotlib', 'scipy', 'rich')))"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.split() == ["False", "Agent", "False"]
+    assert out.stdout.split() == ["Agent", "False"]
 
 
 def test_every_policy_that_is_exported_is_a_name_of_the_package(monkeypatch):

@@ -1,7 +1,6 @@
 """An agent with a catalogue: contexts go in, ids come out, and the arms are those of the map."""
 
 import copy
-import json
 import math
 import threading
 
@@ -174,20 +173,6 @@ def test_copies_go_their_own_ways():
     other = copy.deepcopy(agent)
     other.catalogue.remove("a")
     assert (agent.items, other.items) == (("a", "b", "c"), ("b", "c"))
-
-
-def test_agents_of_an_earlier_format_are_still_read(tmp_path):
-    agent = Agent(LinMED(), 2, seed=1)
-    agent.decide(np.eye(2))
-    agent.save(tmp_path / "agent")
-    with np.load(tmp_path / "agent") as file:
-        arrays = dict(file)
-    meta = json.loads(arrays["meta"].tobytes())
-    assert meta["format"] == 3
-    arrays["meta"] = np.frombuffer(json.dumps(meta | {"format": 2}).encode(), dtype=np.uint8)
-    with open(tmp_path / "agent", "wb") as file:
-        np.savez(file, **arrays)
-    assert Agent.load(tmp_path / "agent").decide(np.eye(2)).arm == agent.decide(np.eye(2)).arm
 
 
 def test_a_damaged_catalogue_is_noticed(tmp_path):

@@ -13,7 +13,7 @@ from linmed.policies import ALL
 
 def test_help_lists_every_command_and_loads_nothing_heavy():
     code = "import atexit, sys; from linmed.cli import main\n"
-    code += "atexit.register(lambda: print('numba' in sys.modules))\nmain(['--help'])"
+    code += "atexit.register(lambda: print('numpy' in sys.modules))\nmain(['--help'])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     lines = out.splitlines()
     assert all(

@@ -7,13 +7,18 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from linmed import cli
+from linmed import Agent, LinMED, cli
 from linmed.environments import Classification
+from linmed.environments.links import counts
 from linmed.experiments import pool
+from linmed.extras import PACKAGES
 from linmed.ope.arguments import executor
 from linmed.serve.database import Database
+from linmed.simulation import Store
+from linmed.tables import Table
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -27,6 +32,13 @@ FOR_CONTRIBUTORS = {"dev", "docs", "all"}
         ("psycopg", "postgres", lambda: Database("postgresql://user@127.0.0.1/name")),
         ("sklearn.datasets", "data", lambda: Classification("digits")),
         ("usearch", "catalogue", lambda: import_module("linmed.features.usearch")),
+        ("pyarrow", "log", lambda: Agent(LinMED(), dim=2, log="decisions")),
+        ("pyarrow", "log", lambda: Table({"n": [1]}).to_arrow()),
+        ("pyarrow", "log", lambda: Store("results")),
+        ("pyarrow", "ope", lambda: import_module("linmed.ope")),
+        ("pyarrow", "paper", lambda: import_module("linmed.experiments")),
+        ("matplotlib", "plot", lambda: Agent(LinMED(), dim=2).explain([[1.0, 0.0], [0.0, 1.0]]).plot()),
+        ("scipy", "paper", lambda: counts(np.ones(1), np.ones(1))),
         ("distributed", "cluster", lambda: executor("127.0.0.1:1").__enter__()),
         ("distributed", "cluster", lambda: next(pool._on_cluster("127.0.0.1:1"))),
     ],
@@ -34,7 +46,7 @@ FOR_CONTRIBUTORS = {"dev", "docs", "all"}
 def test_a_missing_package_is_asked_for_by_its_extra(
     monkeypatch: pytest.MonkeyPatch, package: str, extra: str, use: Callable[[], object]
 ) -> None:
-    parts = f"{package}.", "linmed.features.usearch"
+    parts = f"{package}.", "linmed.features.usearch", "linmed.log", "linmed.ope", "linmed.experiments"
     for loaded in [name for name in sys.modules if name.startswith(parts)]:
         monkeypatch.delitem(sys.modules, loaded)
     monkeypatch.setitem(sys.modules, package, None)
@@ -56,7 +68,19 @@ def test_every_extra_that_is_named_exists() -> None:
     texts = [file.read_text(encoding="utf-8") for file in [*pages, *(ROOT / "src").rglob("*.py")]]
     lists = [found for text in texts for found in re.findall(r"linmed\[([\w,]+)\]", text)]
     named = {name for names in lists for name in names.split(",")}
-    assert {"catalogue", "cluster", "data", "postgres", "serve"} <= named <= EXTRAS.keys()
+    assert EXTRAS.keys() - FOR_CONTRIBUTORS <= named <= EXTRAS.keys()
+
+
+def test_the_packages_of_an_error_are_those_of_the_extra() -> None:
+    def packages(extra: str) -> set[str]:
+        found: set[str] = set()
+        for text in EXTRAS[extra]:
+            inner = re.match(r"linmed\[(.*)\]", text)
+            parts = map(packages, inner[1].split(",")) if inner else [{re.split(r"[<>=]", text)[0]}]
+            found = found.union(*parts)
+        return found
+
+    assert {extra: packages(extra) for extra in PACKAGES} == {x: set(names) for x, names in PACKAGES.items()}
 
 
 def test_all_is_every_extra_for_users() -> None:

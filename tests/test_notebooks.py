@@ -27,10 +27,6 @@ with Bar(True, "rounds", "counting", total=50) as bar:
     "agent.explain([[1.0, 0.0], [0.0, 1.0]], names=['<b>', 'c'])",
     "ax = agent.explain([[1.0, 0.0], [0.0, 1.0]]).plot()",
     "agent",
-    """
-from linmed.kernels import cold_start
-cold_start.tell("compiling")
-""",
 ]
 
 
@@ -47,7 +43,7 @@ def cells(tmp_path_factory):
 
 
 def shown_in(outputs):
-    """What a cell shows, but for a line that kernels are compiled, where they have not been yet."""
+    """What a cell shows, without what it prints."""
     return [one for one in outputs if one.output_type != "stream"]
 
 
@@ -73,11 +69,6 @@ def test_a_plot_is_a_picture_below_its_cell(cells):
 def test_an_agent_is_one_line(cells):
     (agent,) = cells[4]
     assert agent.data == {"text/plain": "Agent(LinMED-90, dim=2, count=0)"}
-
-
-def test_compilation_is_one_line_where_nobody_has_a_terminal(cells):
-    (said,) = cells[5]
-    assert (said.name, said.text) == ("stderr", "linmed: compiling …\n")
 
 
 def test_elsewhere_there_is_no_notebook():

@@ -5,8 +5,6 @@ import json
 import math
 import warnings
 from dataclasses import dataclass
-from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -16,7 +14,7 @@ from scipy.stats import binom
 
 from linmed import EXP2, OFUL, Agent, LinMED, LinTS, LinUCB, Pinpoint, Uniform, Verdicts
 from linmed.checks import BadType, BadValue
-from linmed.policies import E2D
+from linmed.policies import E2D, RidgePolicy
 from linmed.verdict import Verdict, VerdictWarning, judge, look
 
 ARMS = [[0.9, 0.1], [0.6, 0.8], [0.0, 1.0]]
@@ -37,22 +35,12 @@ SETS = [
 ]
 
 
-class Tight(NamedTuple):
-    """A set of one's own: β is small."""
-
-    beta: float
-
-    def squared_radius(self, belief, r):
-        return self.beta
-
-
 @dataclass(frozen=True)
 class Mine(LinMED):
-    """LinMED with it."""
+    """LinMED with a set of one's own: β is 4."""
 
-    @cached_property
-    def confidence_set(self):
-        return Tight(0.01)
+    def squared_radius(self, state):
+        return np.full(len(state.count), 4.0)
 
 
 def toy(policy=None) -> Agent:
@@ -244,7 +232,7 @@ def test_directions_that_are_known_only_by_rounding_rule_nothing_out():
 def test_a_set_of_ones_own_is_no_proof_of_ours():
     verdict = toy(Mine(sigma=0.5, norm_bound=2.0, ridge=0.25)).verdict(ARMS)
     assert not verdict.proved
-    assert "Tight is a confidence set of one's own" in verdict.doubt
+    assert "squared_radius of Mine is a set of your own" in verdict.doubt
     assert "meant for 95 % confidence but not proved" in str(verdict)
 
 
@@ -364,7 +352,15 @@ def test_looks_taken_together_never_take_anything_back(epsilon):
     assert taken_back > 0  # what single looks did
 
 
-@pytest.mark.parametrize("policy", SETS, ids=lambda policy: policy.name)
+@dataclass(frozen=True)
+class Python(RidgePolicy):
+    """A rule that is not the core's."""
+
+    def log_probabilities(self, state, arms):
+        return np.full(arms.shape[:2], -math.log(arms.shape[1]))
+
+
+@pytest.mark.parametrize("policy", [*SETS, Mine(), Python()], ids=lambda policy: policy.name)
 def test_looking_after_every_reward_is_one_compiled_call(policy):
     for seed, epsilon in ((0, 0.0), (2, 0.1), (3, 0.02)):
         features, rewards = noisy([0.3, 0.6], 0.3, 400, seed)
@@ -409,6 +405,8 @@ def test_looks_must_be_at_the_same_data_by_the_same_set():
         verdicts.look(Agent(agent.policy, dim=2))
     with pytest.raises(BadValue, match="agent: earlier looks had the set"):
         verdicts.look(toy(LinMED(sigma=0.4, norm_bound=2.0, ridge=0.25)))
+    with pytest.raises(BadValue, match="this has squared_radius of Mine"):
+        verdicts.look(toy(Mine(sigma=0.5, norm_bound=2.0, ridge=0.25)))
     with pytest.raises(BadValue, match="dim=3"):
         verdicts.look(Agent(LinMED(), dim=3))
     with pytest.raises(BadType, match="agent must be an Agent"):

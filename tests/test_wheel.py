@@ -1,24 +1,39 @@
-"""What is uploaded: the wheel and the source archive hold what they should, and the wheel works by itself."""
+"""The wheel and the source archive hold what they should, and the wheel works with NumPy alone."""
 
 import os
 import subprocess
 import sys
 import tarfile
+import venv
 import zipfile
 from pathlib import Path, PurePosixPath
 
+import numpy as np
 import pytest
 
 from tests.test_docs import ROOT, python_blocks
 
-pytest.importorskip("hatchling", reason="it builds the wheel")
+pytest.importorskip("scikit_build_core", reason="it builds the wheel")
+pytest.importorskip("nanobind", reason="it binds the core")
 PACKAGE = ROOT / "src" / "linmed"
+COMPILED = (".so", ".pyd")
 
 
-def build(project: Path, kind: str, into: Path) -> Path:
-    words = [sys.executable, "-m", "hatchling", "build", "--target", kind, "--directory", str(into)]
-    subprocess.run(words, cwd=project, check=True, capture_output=True)
-    (made,) = into.glob("*.whl" if kind == "wheel" else "*.tar.gz")
+def run(*words: object, **options: object) -> "subprocess.CompletedProcess[str]":
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": "", "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
+        [str(word) for word in words], env=environment, capture_output=True, text=True, timeout=600, **options
+    )
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    into = tmp_path_factory.mktemp("wheel")
+    run(sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-w", into, ROOT)
+    (made,) = into.glob("*.whl")
     return made
 
 
@@ -28,42 +43,42 @@ def files(wheel: Path) -> set[str]:
         return {name for name in found.namelist() if not PurePosixPath(name).parts[0].endswith(".dist-info")}
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(ROOT, "wheel", tmp_path_factory.mktemp("wheel"))
-
-
-def test_the_wheel_is_the_package_with_its_pages_and_nothing_else(wheel: Path) -> None:
+def test_the_wheel_is_the_package_with_its_pages_and_its_core(wheel: Path) -> None:
     ours = [file for file in PACKAGE.rglob("*") if file.is_file() and "__pycache__" not in file.parts]
-    assert files(wheel) == {file.relative_to(PACKAGE.parent).as_posix() for file in ours}
-    assert {"linmed/py.typed", "linmed/serve/page/index.html", "linmed/ope/page.css"} <= files(wheel)
+    expected = {file.relative_to(PACKAGE.parent).as_posix() for file in ours if file.suffix not in COMPILED}
+    found = files(wheel)
+    assert {name for name in found if not name.endswith(COMPILED)} == expected
+    assert {"linmed/py.typed", "linmed/serve/page/index.html", "linmed/ope/page.css"} <= found
+    assert any(name.startswith("linmed/_core") for name in found)
 
 
-def test_the_source_archive_makes_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
-    with tarfile.open(build(ROOT, "sdist", tmp_path / "sdist")) as archive:
-        archive.extractall(tmp_path / "source", filter="data")
-    (project,) = (tmp_path / "source").iterdir()
-    assert {"tests", "docs", "examples", "benchmarks", "LICENSE"} <= {path.name for path in project.iterdir()}
-    assert files(build(project, "wheel", tmp_path / "again")) == files(wheel)
+def test_the_source_archive_has_what_builds_and_tests_it(tmp_path: Path) -> None:
+    code = "import sys; sys.path.insert(0, 'tools'); import build_backend as b; b.build_sdist(sys.argv[1])"
+    run(sys.executable, "-c", code, tmp_path, cwd=ROOT)
+    (made,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(made) as archive:
+        names = {PurePosixPath(*PurePosixPath(name).parts[1:]).as_posix() for name in archive.getnames()}
+    tracked = run("git", "ls-files", "src", "core", "tools", "tests", "examples", cwd=ROOT).stdout.split("\n")
+    assert {name for name in tracked if name} <= names
+    assert {"LICENSE", "README.md", "pyproject.toml", "Makefile"} <= names
 
 
-def test_the_wheel_alone_runs_the_readme(wheel: Path, tmp_path: Path) -> None:
+@pytest.mark.unix
+def test_the_wheel_alone_runs_the_readme_with_numpy_and_nothing_else(wheel: Path, tmp_path: Path) -> None:
+    home = tmp_path / "environment"
+    venv.create(home, with_pip=False, symlinks=True)
+    python = home / "bin" / "python"
+    (packages,) = (home / "lib").glob("python*/site-packages")
+    for folder in Path(np.__file__).parents[1].glob("numpy*"):
+        (packages / folder.name).symlink_to(folder)
     with zipfile.ZipFile(wheel) as found:
-        found.extractall(tmp_path / "packages")
-    if sys.platform != "win32":  # kernels are found by their source, so these need not be compiled again
-        (tmp_path / "packages/linmed/kernels/__pycache__").symlink_to(PACKAGE / "kernels" / "__pycache__")
+        found.extractall(packages)
     (tmp_path / "empty").mkdir()
     example = python_blocks(ROOT / "README.md")[0]
-    code = f"{example}\nimport linmed\nprint(linmed.__file__)"
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "packages"), "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=tmp_path / "empty",
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    assert Path(done.stdout.splitlines()[-1]).is_relative_to(tmp_path / "packages")
+    lacks = "try:\n    Agent(LinMED(), dim=2, log='log')\nexcept ImportError as error:\n    print(error)"
+    code = f"{example}\nimport linmed\nprint(linmed.__file__)\n{lacks}"
+    done = run(python, "-c", code, cwd=tmp_path / "empty")
+    *_, place, missing = done.stdout.splitlines()
+    assert Path(place).is_relative_to(packages)
+    assert missing == "linmed.log needs pyarrow: pip install 'linmed[log]'"
     assert [file.name for file in (tmp_path / "empty").iterdir()] == ["agent.npz"]

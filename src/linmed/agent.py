@@ -18,19 +18,17 @@ from linmed import checks, streams
 from linmed.ahead import Ahead
 from linmed.arm_sets import checked, formed, stacks
 from linmed.checks import Floats
+from linmed.core import core
 from linmed.decision import Decision, probabilities_of
 from linmed.drift import Drift, drift_of
 from linmed.explanation import TOP, Explanation, explain
 from linmed.features import Catalogue, Column, Features, Index
 from linmed.files import read_arrays, write_arrays
 from linmed.grounds import Repeats
-from linmed.kernels.confidence import PAPER
-from linmed.kernels.linear import all_within
 from linmed.offers import Offer, Offers, Seen, offers
 from linmed.policies import CatalogueMED, Forgetful, GLMPolicy, Policy, Prediction, RidgePolicy
 from linmed.policies.linmed import NOTHING_TOLD
 from linmed.policies.live import Live
-from linmed.policies.ridge import SUMS
 from linmed.routes import UNIFORMS, Coreset, Law, Routes
 from linmed.taken import Taken, chosen, routed
 from linmed.verdict import DELTA, Verdict, look, looker, watch
@@ -193,7 +191,7 @@ class Agent:
 
         With a catalogue: one for each of n `contexts`, a table or a list of rows.
 
-        They are those that n calls of `decide` would take, in one call of the kernels for each K. Where the
+        They are those that n calls of `decide` would take, in one call of the core for each K. Where the
         log refuses one of them, or a policy that remembers its decisions does, those before it stand, and
         wait in `pending`.
 
@@ -664,7 +662,7 @@ class Agent:
             seed = checks.whole("seed", seed, at_least=0)
         meta, arrays = read_arrays(Path(path), "is not a linmed agent")
         version = meta["format"]
-        if version not in range(1, FORMAT + 1):
+        if version != FORMAT:
             raise ValueError(f"{path} has format {version}; this release of linmed reads format {FORMAT}")
         keep = checks.flag("log_arms", meta.get("log_arms", True) if log_arms is None else log_arms)
         try:
@@ -679,19 +677,14 @@ class Agent:
             known = [*meta.get("coresets", ()), *([meta["coreset"]] if "coreset" in meta else ())]
             agent._begin(None, index, [Coreset.from_dict(one) for one in known])
             pending = checks.for_kernels(arrays.pop("pending"))
-            if pending.shape != (len(meta["pending"]), agent.dim) or not all_within(pending, checks.LARGEST):
+            if pending.shape != (len(meta["pending"]), agent.dim) or not core.all_within(
+                pending, checks.LARGEST
+            ):
                 raise ValueError(f"pending decisions of shape {pending.shape}")
             repeats = Repeats.from_dict(arrays, agent.dim)
             if agent._watch is not None:
                 agent._watch.repeats = repeats
-            if version == 1 and isinstance(agent.policy, RidgePolicy):
-                # It knew the paper's confidence set alone, which needs neither sum.
-                arrays.update(state_rss=np.full(1, np.nan), state_leveraged=np.full(1, np.nan))
             agent.state.restore({name.removeprefix("state_"): array for name, array in arrays.items()})
-            if isinstance(agent.policy, RidgePolicy):
-                sure, own = agent.policy.confidence_set, agent.state.arrays()
-                if getattr(sure, "kind", None) != PAPER and not all(np.isfinite(own[n]).all() for n in SUMS):
-                    raise ValueError(f"{agent.policy.name} needs the sums {' and '.join(SUMS)}")
             agent.dropped = checks.whole("dropped", meta["dropped"], at_least=0)
             agent._decisions = checks.whole("decisions", meta["decisions"], at_least=0)
             runs = [*meta.get("earlier", ()), (meta["run"], agent._decisions)]

@@ -8,11 +8,11 @@ from numpy.typing import ArrayLike
 
 from linmed import checks
 from linmed.checks import Floats
-from linmed.kernels.linear import all_within
+from linmed.core import core
 
 
 def formed(arms: ArrayLike, dim: int) -> Floats:
-    """`arms` as kernels take them (K,d); if they were so already, nobody has looked at their entries."""
+    """`arms` as the core takes them (K,d); if they were so already, nobody has looked at their entries."""
     if type(arms) is np.ndarray and arms.dtype is checks.FLOAT64 and arms.flags.carray and arms.ndim == 2:
         count, width = arms.shape
         if count > 0 and width == dim:
@@ -23,9 +23,9 @@ def formed(arms: ArrayLike, dim: int) -> Floats:
 
 
 def checked(arms: ArrayLike, dim: int) -> Floats:
-    """`arms` as kernels take them (K,d), every entry looked at."""
+    """`arms` as the core takes them (K,d), every entry looked at."""
     matrix = formed(arms, dim)
-    if not all_within(matrix, checks.LARGEST):
+    if not core.all_within(matrix, checks.LARGEST):
         raise checks.bad_entry("arms", matrix)
     return matrix
 
@@ -49,9 +49,9 @@ def stacks(sets: Any, dim: int) -> list[tuple[list[int], Floats]]:
             alike.setdefault(len(matrix), {})[i] = matrix
         found = [(list(some), np.array(list(some.values()))) for some in alike.values()]
     for places, stack in found:
-        if not all_within(stack.reshape(-1, dim), checks.LARGEST):
+        if not core.all_within(stack.reshape(-1, dim), checks.LARGEST):
             i, matrix = next(
-                p for p in zip(places, stack, strict=True) if not all_within(p[1], checks.LARGEST)
+                p for p in zip(places, stack, strict=True) if not core.all_within(p[1], checks.LARGEST)
             )
             raise checks.BadValue("sets", f"in sets[{i}]: {checks.bad_entry('arms', matrix)}")
     return found

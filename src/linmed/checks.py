@@ -1,4 +1,4 @@
-"""Checks of user input, and the one boundary through which arrays reach the kernels.
+"""Checks of user input, and the one boundary through which arrays reach the core.
 
 Every message names the argument, what it was and what would be right; every exception carries the argument's
 name as `field`, so that a service can say which part of a request was wrong without reading the sentence.
@@ -165,10 +165,10 @@ def option(name: str, value: Any, allowed: Sequence[Any]) -> Any:
 
 
 def for_kernels(array: NDArray[Any]) -> Floats:
-    """`array` in the one form that kernels are compiled for: float64, C-contiguous, aligned, writable.
+    """`array` in the one form that the core takes: float64, C-contiguous, aligned, writable.
 
-    Any other (read-only memory of Arrow or a broadcast, another layout or byte order) is copied: numba would
-    otherwise compile every kernel again for it, which takes longer than any copy. Nothing else decides this.
+    Any other (read-only memory of Arrow or a broadcast, another layout or byte order) is copied. Nothing else
+    decides this.
     """
     if type(array) is np.ndarray and array.dtype is FLOAT64 and array.flags.carray:
         return array

@@ -23,7 +23,6 @@ COMMANDS = {
     "verdict": ("linmed.ope.verdict_command", "which arm is the best by this log, and is that decided?"),
     "drift": ("linmed.ope.drift_command", "has the world changed while this log was written?"),
     "serve": ("linmed.serve.command", "the decision service"),
-    "warm-up": ("linmed.warm_up", "compile everything now, so that no first decision waits for it"),
     "data": ("linmed.environments.command", "fetch the data sets that may not be shipped"),
     "bench": ("linmed.cli", "measure the speed of linmed and of its peers (from a source checkout)"),
 }

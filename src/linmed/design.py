@@ -9,8 +9,7 @@ from numpy.typing import ArrayLike
 
 from linmed import checks
 from linmed.checks import Floats
-from linmed.kernels import design as kernels
-from linmed.kernels import optimal
+from linmed.core import core
 
 __all__ = ["approx_design", "certificate", "optimal_design"]
 
@@ -25,7 +24,7 @@ def approx_design(arms: ArrayLike) -> Floats:
     """
     matrix = checks.arm_matrix(arms)
     weights = np.empty(len(matrix))
-    kernels.approx_design(matrix, np.zeros(len(matrix)), weights)
+    core.approx_design(matrix, np.zeros(len(matrix)), weights)
     return weights
 
 
@@ -40,7 +39,7 @@ def optimal_design(arms: ArrayLike, tol: float = 1e-6) -> Floats:
     matrix = checks.arm_matrix(arms)
     checks.positive("tol", tol)
     weights = np.empty(len(matrix))
-    optimal.optimal_design_of(matrix, tol, weights)
+    core.optimal_design(matrix, np.zeros(len(matrix)), tol, weights)
     return weights
 
 
@@ -58,4 +57,4 @@ def certificate(arms: ArrayLike, weights: ArrayLike) -> float:
         raise ValueError(f"weights must have shape ({len(matrix)},), one per arm, got {pi.shape}")
     if pi.min() < 0 or abs(pi.sum() - 1) > 1e-6:
         raise ValueError(f"weights must be non-negative and sum to 1, got minimum {pi.min()}, sum {pi.sum()}")
-    return float(optimal.certificate(matrix, pi))
+    return float(core.certificate(matrix, pi))

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from linmed.checks import BadType
+from linmed.extras import require
 from linmed.palette import FAINT, INK, LEADING
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class Estimate(NamedTuple):
 @contextmanager
 def styled() -> Iterator[None]:
     """Our style, for what is drawn within."""
+    require("a plot", "plot")
     import matplotlib
 
     with matplotlib.rc_context(STYLE):

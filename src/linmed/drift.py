@@ -9,13 +9,12 @@ import numpy as np
 
 from linmed import checks, notebooks
 from linmed.drawing import axes, beside, height_of, keyed, name_lines, shares, styled
-from linmed.kernels.forgetting import CLIP, CLIPPED
 from linmed.palette import BOUND, LEADING, RULED_OUT
 from linmed.policies.base import Policy
 from linmed.policies.forgetful import Forgetful
 from linmed.policies.glm import INTERCEPT
 from linmed.policies.half_lives import HalfLife, written
-from linmed.policies.memories import GlmMemories, RidgeMemories
+from linmed.policies.memories import CLIP, CLIPPED, GlmMemories, RidgeMemories
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

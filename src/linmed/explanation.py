@@ -29,11 +29,10 @@ from linmed.grounds import Repeats
 from linmed.outlook import Assurance, Outlook, assurance, outlook, standard_errors
 from linmed.palette import LEADING, POSSIBLE, RULED_OUT
 from linmed.policies import Policy
+from linmed.tables import Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from linmed.tables import Table
 
 __all__ = ["Contribution", "Explanation"]
 
@@ -132,12 +131,10 @@ class Explanation:
             found.append(Contribution("base rate", 1.0, self.outlook.base, self.outlook.base))
         return sorted(found, key=lambda one: -abs(one.amount))[:most]
 
-    def table(self, top: int | None = None) -> "Table":
+    def table(self, top: int | None = None) -> Table:
         """One row per arm that is shown: arm, probability, and where there are estimates estimate, lower,
         upper and gain: how much better than the best-looking one it can be, at most.
         """
-        from linmed.tables import Table  # pyarrow is loaded only where a table is wanted
-
         return Table(self._row(i) for i in self.order[:top])
 
     def _row(self, i: int) -> dict[str, Any]:

@@ -21,8 +21,6 @@ from typing import Any
 import numpy as np
 
 from linmed.checks import Floats
-from linmed.kernels import confidence
-from linmed.kernels.glm import GlmSet
 from linmed.policies import GLMPolicy, RidgePolicy
 from linmed.policies.glm import INTERCEPT
 
@@ -32,13 +30,18 @@ UNITS = {"logistic": " in log-odds", "poisson": " in logarithms of the rate", "g
 """Of what is linear in the features."""
 
 
+def set_name(judge: Judge) -> str:
+    """Which set of the core its confidence set is, or that it has a formula of its own."""
+    return "squared_radius" if judge.own_set else str(judge.confidence_set.name)
+
+
 @lru_cache(maxsize=64)
 def grounds(judge: Judge) -> tuple[str | None, str]:
     """Why what this set says is no proof, or None; and what it assumes."""
     doubt, assumes = _of_glm(judge) if isinstance(judge, GLMPolicy) else _of_ridge(judge)
-    sure = type(judge.confidence_set)
-    if doubt is None and sure not in (confidence.RidgeSet, GlmSet):
-        doubt = f"{sure.__name__} is a confidence set of one's own, whose proof is not known here"
+    sure = set_name(judge)
+    if doubt is None and sure not in ("RidgeSet", "GlmSet"):
+        doubt = f"{sure} of {type(judge).__name__} is a set of your own, whose proof is not known here"
     return doubt, f"{', '.join(assumes[:-1])}, and {assumes[-1]}" if len(assumes) > 1 else assumes[0]
 
 
@@ -83,7 +86,7 @@ def refuted(judge: RidgePolicy, state: Any, delta: float) -> str | None:
 
     Of a state of one replica. Where they are right this is said with probability `delta` at most, ever.
     """
-    if type(judge.confidence_set) is not confidence.RidgeSet or not np.isfinite(state.count[0]):
+    if set_name(judge) != "RidgeSet" or not np.isfinite(state.count[0]):
         return None
     sigma, norm = judge.numbers
     if judge.ridge == "learned":

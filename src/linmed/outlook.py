@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from linmed.checks import Floats, Ints
-from linmed.grounds import UNITS, Repeats, contradiction, grounds
-from linmed.kernels.confidence import FixedSet
+from linmed.grounds import UNITS, Repeats, contradiction, grounds, set_name
 from linmed.policies import Forgetful, GLMPolicy, Policy, RidgePolicy
 from linmed.policies.models import ModelPolicy
 from linmed.policies.sampled import Sampled
@@ -134,7 +133,7 @@ def assurance(policy: Policy, state: Any, repeats: Repeats | None = None) -> Ass
             return Assurance(None, doubt, f"{doubt}: probabilities only.")
         doubt = "whether they are a confidence set is not known here"
         return Assurance(None, doubt, f"Intervals are those by which it decides; {doubt}.")
-    if isinstance(inside.confidence_set, FixedSet):
+    if set_name(inside) == "FixedSet":
         doubt = "its width is the same at every δ: no confidence set"
         return Assurance(None, doubt, f"Intervals are those by which it decides; {doubt}.")
     doubt, assumes = grounds(inside)

@@ -25,20 +25,9 @@ import numpy as np
 
 from linmed import checks
 from linmed.checks import Bools, Floats, Ints
+from linmed.core import core
 from linmed.decision import probabilities_of, probability_of
 from linmed.features import Catalogue, Index, Items, Scan
-from linmed.kernels.design import approx_design
-from linmed.kernels.med import EQUAL, EXPLORE
-from linmed.kernels.routes import (
-    kept,
-    lever_items,
-    log_routes,
-    optimal_of_scaled,
-    raise_item,
-    see,
-    take_out,
-    weigh_items,
-)
 from linmed.policies import CatalogueMED
 
 __all__ = ["Coreset", "Law", "Routed", "Routes"]
@@ -55,10 +44,11 @@ STALE = 0.01
 """Share of the catalogue that may change before the coreset is made anew."""
 _RUN = 1 << 12  # rows between places where the live ones before them are counted
 _WIDEST = 1e60  # what an infinite radius is taken for
+_TOLERANCE = 1e-6  # of the optimal design
 
 
 class Sight(NamedTuple):
-    """What a belief says of items in their own space, in one context: see `linmed.kernels.routes`."""
+    """What a belief says of items in their own space, in one context: see core/catalogue.hpp."""
 
     B: Floats  # (d,de)
     c: Floats  # (d,)
@@ -156,7 +146,7 @@ def find_coreset(items: Items, index: Index) -> Coreset:
     two extreme items. Where the index is exact these are the paper's BH set of the whole catalogue.
     """
     dim = items.matrix.shape[1]
-    P, line = np.eye(dim), np.empty(dim)
+    P = np.eye(dim)
     pool: set[int] = set()
     for axis in range(dim):
         direction = P[axis].copy()
@@ -168,11 +158,11 @@ def find_coreset(items: Items, index: Index) -> Coreset:
         pool.update(high[high >= 0].tolist(), low[low >= 0].tolist())
         ends = rows_of(items, np.array([high[0], low[0]]))
         apart = ends[0] - ends[1]
-        take_out(P, apart if np.abs(apart).max() > 1e-10 * np.abs(ends).max() else ends[0], line)
+        core.take_out(P, apart if np.abs(apart).max() > 1e-10 * np.abs(ends).max() else ends[0])
     places = np.array(sorted(pool), dtype=np.int64)
     if len(places):
         weights = np.empty(len(places))
-        approx_design(rows_of(items, places), np.zeros(len(places)), weights)
+        core.approx_design(rows_of(items, places), np.zeros(len(places)), weights)
         places = places[weights > 0.0]
     return Coreset(places, items.version, len(items.matrix), items.count)
 
@@ -202,7 +192,7 @@ class Law:
         self._best_row = rows_of(items, np.array([best]))[0]
         rows = rows_of(items, support)
         self._check(rows)
-        log_f, distance2 = self._weigh(rows)
+        log_f, leverage = self._weigh(rows)
         self.design = _design(
             policy, np.hstack([rows, np.ones((len(rows), 1))]) if np.any(sight.c) else rows, log_f
         )
@@ -212,7 +202,8 @@ class Law:
             emp, spread = 0.0, spread + emp
         self._parts = emp, opt
         self._even = spread / items.count if spread > 1e-12 else 0.0
-        self.explored = self._most_levered(rows, distance2) if policy.explore else -1
+        explored = core.most_levered(leverage) if policy.explore else -1
+        self.explored = int(support[explored]) if explored >= 0 else -1
         """w, −1 where no leverage exceeds 1."""
 
     def log_f(self, places: Ints) -> Floats:
@@ -229,7 +220,7 @@ class Law:
     def log_probabilities(self, places: Ints) -> Floats:
         """The logarithm of the probability of playing each by any route but the fallback (n,)."""
         out = np.empty(len(places))
-        log_routes(
+        core.log_of_routes(
             self.proposed(places), self.log_f(places), self.explored >= 0, places == self.explored, out
         )
         return out
@@ -248,7 +239,7 @@ class Law:
         """B e + c of an item (d,)."""
         row, arm = rows_of(self.items, np.array([place])), np.empty(len(self._sight.c))
         self._check(row)
-        raise_item(row[0], self._sight.B, self._sight.c, arm)
+        core.raise_item(row[0], self._sight.B, self._sight.c, arm)
         return arm
 
     def _check(self, rows: Floats) -> None:
@@ -268,7 +259,7 @@ class Law:
         place[evenly] = self._nth(np.floor(noise[evenly, 2] * self.items.count).astype(np.int64))
         proposed, where = np.unique(place, return_inverse=True)
         keep = np.empty(len(noise), dtype=np.bool_)
-        kept(np.ascontiguousarray(noise[:, 3]), self.log_f(proposed), where, keep)
+        core.kept(np.ascontiguousarray(noise[:, 3]), self.log_f(proposed), where, keep)
         place, route = np.where(keep, place, self.best), np.where(keep, 0, 2)
         if self.explored >= 0:
             half = noise[:, 0] < 0.5
@@ -276,16 +267,11 @@ class Law:
         return place, route
 
     def _weigh(self, rows: Floats) -> tuple[Floats, Floats]:
-        """log f and ‖â − a‖² of items (m, de)."""
-        log_f, distance2, seen = np.empty(len(rows)), np.empty(len(rows)), self._sight
-        weigh_items(rows, self._best_row, seen.theta, seen.inverse, seen.sharpness, log_f, distance2)
-        return log_f, distance2
-
-    def _most_levered(self, rows: Floats, distance2: Floats) -> int:
-        leverage, seen = np.empty(len(rows)), self._sight
-        lever_items(rows, self._best_row, seen.inverse, seen.cross, seen.constant, distance2, leverage)
-        largest = leverage.max()
-        return int(self.support[np.argmax(leverage * EQUAL >= largest)]) if largest > EXPLORE else -1
+        """log f and ‖a‖² in V⁻¹ of items (m, de)."""
+        log_f, leverage, seen = np.empty(len(rows)), np.empty(len(rows)), self._sight
+        seen_as = seen.theta, seen.inverse, seen.cross, seen.constant, seen.sharpness
+        core.weigh_items(rows, self._best_row, *seen_as, log_f, leverage)
+        return log_f, leverage
 
 
 def _design(policy: CatalogueMED, rows: Floats, log_f: Floats) -> Floats:
@@ -297,9 +283,9 @@ def _design(policy: CatalogueMED, rows: Floats, log_f: Floats) -> Floats:
     weights = np.empty(len(rows))
     log_scale = 0.5 * log_f if policy.version == 0 else np.where(log_f >= -1.0, 0.0, -np.inf)
     if policy.design == "optimal":
-        optimal_of_scaled(rows, log_scale, weights)
+        core.optimal_design(rows, log_scale, _TOLERANCE, weights)
     else:
-        approx_design(rows, log_scale, weights)
+        core.approx_design(rows, log_scale, weights)
     return weights
 
 
@@ -479,6 +465,6 @@ class Routes:
         model, dim = self.policy.estimate(state), B.shape[1]
         B, c = checks.for_kernels(B), checks.for_kernels(c)
         theta, inverse, cross = np.empty(dim), np.empty((dim, dim)), np.empty(dim)
-        constant = see(model.theta[0], model.inverse[0], B, c, theta, inverse, cross)
+        constant = core.see_items(model.theta[0], model.inverse[0], B, c, theta, inverse, cross)
         radius = min(float(self.policy.radius(state)[0]), _WIDEST)
         return Sight(B, c, theta, inverse, cross, constant, 1.0 / radius)

@@ -1,18 +1,22 @@
-"""Tables of results: Arrow inside, readable when printed."""
+"""Tables of results: readable when printed, and Arrow for whoever has pyarrow."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
+import numpy as np
 
 from linmed.checks import BadValue
 from linmed.drawing import Estimate, axes, height_of, intervals, styled
+from linmed.extras import Later
 from linmed.notebooks import table
 from linmed.palette import series
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from matplotlib.axes import Axes
+else:
+    pa = Later("pyarrow", "an Arrow table", "log")
 
 __all__ = ["Table"]
 
@@ -32,19 +36,31 @@ class Table:
     OFUL     4.500      10
     >>> table["trials"].to_pylist()
     [10, 10]
+    >>> table.column_names, table.to_pylist()[1]
+    (['policy', 'regret', 'trials'], {'policy': 'OFUL', 'regret': 4.5, 'trials': 10})
     """
 
-    __slots__ = ("_arrow",)
+    __slots__ = ("_content",)
 
     def __init__(self, content: "pa.Table | Mapping[str, Any] | Iterable[Mapping[str, Any]]") -> None:
-        if isinstance(content, pa.Table):
-            self._arrow = content
-        elif isinstance(content, Mapping):
-            self._arrow = pa.table(dict(content))
-        else:
-            self._arrow = pa.Table.from_pylist(list(content))
+        self._content: Any = (
+            content  # an Arrow table, or lists by the names of columns until one is asked for
+        )
+        if isinstance(content, Mapping):
+            plain = all(isinstance(values, list) for values in content.values())
+            self._content = _plain(content) if plain else pa.table(dict(content))
+        elif not hasattr(content, "column_names"):
+            rows = list(content)
+            names = list(rows[0]) if rows else []
+            self._content = _plain({name: [row.get(name) for row in rows] for name in names})
 
-    def to_arrow(self) -> pa.Table:
+    @property
+    def _arrow(self) -> "pa.Table":
+        if isinstance(self._content, dict):
+            self._content = pa.table(self._content)
+        return self._content
+
+    def to_arrow(self) -> "pa.Table":
         """The Arrow table inside.
 
         >>> Table({"n": [1, 2]}).to_arrow().num_rows
@@ -61,24 +77,41 @@ class Table:
         return self._arrow.to_pandas()
 
     def __getattr__(self, name: str) -> Any:
-        if name == "_arrow":  # asked for before it is there, as when unpickled
+        if name == "_content":  # asked for before it is there, as when unpickled
             raise AttributeError(name)
         return getattr(self._arrow, name)
+
+    @property
+    def column_names(self) -> list[str]:
+        """What the columns are called."""
+        return list(self._content if isinstance(self._content, dict) else self._content.column_names)
+
+    def to_pylist(self) -> list[dict[str, Any]]:
+        """The rows."""
+        if not isinstance(self._content, dict):
+            rows: list[dict[str, Any]] = self._content.to_pylist()
+            return rows
+        names = self.column_names
+        return [dict(zip(names, row, strict=True)) for row in zip(*self._content.values(), strict=True)]
 
     def __getitem__(self, key: Any) -> Any:
         return self._arrow[key]
 
     def __len__(self) -> int:
-        return int(self._arrow.num_rows)
+        if isinstance(self._content, dict):
+            return len(next(iter(self._content.values()), ()))
+        return int(self._content.num_rows)
 
     def __eq__(self, other: object) -> bool:
+        if isinstance(other, Table) and isinstance(self._content, dict) and isinstance(other._content, dict):
+            return repr(self._content) == repr(other._content)  # in which NaN is NaN
         inside = other._arrow if isinstance(other, Table) else other
         return isinstance(inside, pa.Table) and bool(self._arrow.equals(inside))
 
     __hash__ = None  # type: ignore[assignment]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Table, (self._arrow,)
+        return Table, (self._content,)
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """The estimates of a table of `linmed.ope`, a line for each row with its interval. Returns the axes.
@@ -117,17 +150,18 @@ class Table:
             ax.set_xlabel("reward per decision, with its interval")
         return ax
 
-    def _shown(self) -> tuple[pa.Table, int]:
-        """The first and the last rows, and how many are between them."""
+    def _shown(self) -> tuple[dict[str, list[Any]], int]:
+        """The columns of the first and the last rows, and how many are between them."""
         hidden = max(len(self) - ROWS, 0)
-        if not hidden:
-            return self._arrow, 0
-        ends = [self._arrow.slice(0, ROWS // 2), self._arrow.slice(len(self) - ROWS // 2)]
-        return pa.concat_tables(ends), hidden
+        half = ROWS // 2 if hidden else len(self)
+        last = len(self) - half if hidden else len(self)
+        if isinstance(self._content, dict):
+            return {name: values[:half] + values[last:] for name, values in self._content.items()}, hidden
+        ends = [self._content.slice(0, half).to_pydict(), self._content.slice(last).to_pydict()]
+        return {name: ends[0][name] + ends[1][name] for name in ends[0]}, hidden
 
     def _repr_html_(self) -> str:
-        shown, hidden = self._shown()
-        columns = {name: shown[name].to_pylist() for name in shown.column_names}
+        columns, hidden = self._shown()
         words = [i for i, values in enumerate(columns.values()) if not _numeric(values)]
         rows: list[Sequence[str]] = list(zip(*map(_cells, columns.values()), strict=True))
         if hidden:
@@ -136,9 +170,8 @@ class Table:
 
     def __repr__(self) -> str:
         shown, hidden = self._shown()
-        names, columns = shown.column_names, []
-        for name in names:
-            values = shown[name].to_pylist()
+        names, columns = list(shown), []
+        for name, values in shown.items():
             right = _numeric(values)
             cells = [name, *_cells(values)]
             width = max(map(len, cells))
@@ -153,6 +186,14 @@ class Table:
         if fitting < len(columns):
             lines.append(f"… and {len(columns) - fitting} more columns: {', '.join(names[fitting:])}")
         return "\n".join(lines) or "(an empty table)"
+
+
+def _plain(columns: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
+    """Columns with Python's own numbers."""
+    return {
+        name: [value.item() if isinstance(value, np.generic) else value for value in values]
+        for name, values in columns.items()
+    }
 
 
 def _numeric(values: list[Any]) -> bool:

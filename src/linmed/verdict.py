@@ -21,13 +21,13 @@ from numpy.typing import ArrayLike
 
 from linmed import checks, notebooks
 from linmed.checks import BadType, BadValue, Bools, Floats
+from linmed.core import core
 from linmed.drawing import Estimate, axes, height_of, intervals, keyed, shortened, styled
 from linmed.files import read_arrays, write_arrays
-from linmed.grounds import UNITS, Judge, Repeats, contradiction, grounds
-from linmed.kernels import confidence
-from linmed.kernels.verdict import CONTRADICTED, UNDECIDED, compare, estimate, following, look_once
+from linmed.grounds import UNITS, Judge, Repeats, contradiction, grounds, set_name
 from linmed.palette import LEADING, POSSIBLE, RULED_OUT
 from linmed.policies import Forgetful, GLMPolicy, Policy, RidgePolicy
+from linmed.policies.compiled import set_of
 from linmed.policies.models import ModelPolicy
 
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 __all__ = ["Difference", "Verdict", "VerdictWarning", "Verdicts"]
 
 DELTA = 0.05
+UNDECIDED, CONTRADICTED = -1, -2
+"""In place of a winner."""
 FORMAT = 1
 """Version of the file that `Verdicts.save` writes."""
 _LISTED = 8  # candidates that a sentence names
@@ -125,8 +127,8 @@ class Verdict:
     refuted: str | None = field(default=None, kw_only=True)
     """What the rewards have against what is assumed, where they refute it: then there is no verdict."""
     _judge: Judge = field(kw_only=True)
-    _theta: Floats = field(kw_only=True)  # (1,d), with V⁻¹ (1,d,d) and the arms (1,K,d) as they were …
-    # … or, with a model for each item, ⟨θ̂, a⟩ (1,K), a·V⁻¹·a′ (1,K,K) and unit vectors
+    _theta: Floats = field(kw_only=True)  # (d,), with V⁻¹ (d,d) and the arms (K,d) as they were …
+    # … or, with a model for each item, ⟨θ̂, a⟩ (K,), a·V⁻¹·a′ (K,K) and unit vectors
     _inverse: Floats = field(kw_only=True)
     _arms: Floats = field(kw_only=True)
     _base: float = field(default=0.0, kw_only=True)  # the intercept of a ridge estimate
@@ -154,20 +156,20 @@ class Verdict:
     @property
     def arms(self) -> int:
         """How many arms were asked about."""
-        return int(self._arms.shape[1])
+        return len(self._arms)
 
     @property
     def estimates(self) -> Floats:
         """⟨θ̂, a⟩ of every arm (K,); for clicks and counts without the intercept."""
         means = np.empty(self.arms)
-        estimate(self._theta, self._arms, means)
+        core.estimate_arms(self._theta, self._arms, means)
         means += self._base
         return means
 
     def difference(self, arm: int, other: int) -> Difference:
         """How much more `arm` pays than `other`: Δ̂ ± √β‖a − a′‖."""
         pair = [self._index("arm", arm), self._index("other", other)]
-        gaps, widths = self._against(0, self._arms[:, pair])
+        gaps, widths = self._against(0, self._arms[pair])
         gap, width = float(gaps[1]), float(widths[1])
         return Difference(gap, gap - width, gap + width)
 
@@ -278,9 +280,9 @@ class Verdict:
         return place
 
     def _against(self, first: int, arms: Floats) -> tuple[Floats, Floats]:
-        """Gaps and half-widths (K,) of arm `first` against all of arms (1,K,d)."""
-        gaps, widths = np.empty(arms.shape[1]), np.empty(arms.shape[1])
-        compare(self._theta, self._inverse, self.radius, checks.for_kernels(arms), first, gaps, widths)
+        """Gaps and half-widths (K,) of arm `first` against all of arms (K,d)."""
+        gaps, widths = np.empty(len(arms)), np.empty(len(arms))
+        core.compare_arms(self._theta, self._inverse, self.radius, arms, first, gaps, widths)
         return gaps, widths
 
     def __str__(self) -> str:
@@ -341,7 +343,7 @@ def _judge(policy: Policy, delta: float) -> Judge:
             f"policy: {name} keeps no ridge estimate, so it has no confidence set to judge arms by; "
             "LinMED(), Pinpoint() and every other ridge policy has one, and may observe these rewards",
         )
-    if isinstance(policy.confidence_set, confidence.FixedSet):
+    if set_name(policy) == "FixedSet":
         raise BadValue(
             "policy",
             f"policy: {policy.name} has a width that is the same at every δ, so it proves nothing; LinMED(), "
@@ -351,9 +353,8 @@ def _judge(policy: Policy, delta: float) -> Judge:
 
 
 def follower(judge: Judge, state: Any) -> Callable[..., None]:
-    """The kernel that absorbs rewards and looks after each: `kernels.verdict.following`, from arms on."""
-    sure = judge.confidence_set
-    return partial(following(judge.belief, type(sure)), state.parts(), tuple(sure))
+    """Absorbs rewards into the state and looks at the arms after each: `core.follow`, from arms on."""
+    return partial(core.follow, judge.belief(*state.parts()), set_of(judge, state))
 
 
 def look(
@@ -372,22 +373,22 @@ def look(
     radius = math.inf if math.isnan(radius) else radius
     if isinstance(by, ModelPolicy):
         # All that counts are means and distances, so every arm may be a direction of its own.
-        theta, inverse = by.look(state, arms[None], distances=True)
-        offered = np.eye(len(arms))[None]
+        means, products = by.look(state, arms[None], distances=True)
+        theta, inverse, offered = means[0], products[0], np.eye(len(arms))
     else:
         model = by.estimate(state)
-        theta, inverse, offered = model.theta.copy(), model.inverse.copy(), arms.copy()[None]
+        theta, inverse, offered = model.theta[0].copy(), model.inverse[0].copy(), arms.copy()
     judge: Judge = by.ridge_policy if isinstance(by, ModelPolicy) else by
     assert judge.delta is not None
-    possible = np.ones((1, len(arms)), dtype=np.bool_)
-    best, margin, left = look_once(theta, inverse, radius, offered, UNDECIDED, epsilon, possible)
+    possible = np.ones(len(arms), dtype=np.bool_)
+    best, margin, left = core.look_once(theta, inverse, radius, offered, UNDECIDED, epsilon, possible)
     against, base = None, 0.0
     if isinstance(by, RidgePolicy) and len(arms) > 1:
         against = contradiction(by, state, judge.delta, repeats)
     if isinstance(by, RidgePolicy) and by.intercept:
-        base = float(state.level[0] - np.vecdot(state.middle[0], theta[0]))
+        base = float(state.level[0] - np.vecdot(state.middle[0], theta))
     found = Verdict(
-        best, tuple(possible[0].nonzero()[0].tolist()), margin, left == 1 or margin <= epsilon, judge.delta,
+        best, tuple(possible.nonzero()[0].tolist()), margin, left == 1 or margin <= epsilon, judge.delta,
         epsilon, int(state.count[0]), radius=radius, _judge=judge, _theta=theta, _inverse=inverse,
         _arms=offered, _base=base,
     )  # fmt: skip
@@ -524,7 +525,8 @@ class Verdicts:
 
     def _same(self, by: Judge, count: int) -> None:
         """That a look by this set at so many rewards goes on from the earlier ones."""
-        own = f"{by.confidence_set} with ridge {by.lam}"
+        sure = by.confidence_set if not by.own_set else f"squared_radius of {type(by).__name__}"
+        own = f"{sure} with ridge {by.lam}"
         if self._set not in (None, own):
             raise BadValue(
                 "agent", f"agent: earlier looks had the set {self._set}, this has {own}: begin anew"
@@ -541,8 +543,8 @@ class Verdicts:
         """What is known after one more look."""
         self._same(seen._judge, seen.count)
         winner = int(self._winner[0])
-        best, margin, left = look_once(
-            seen._theta, seen._inverse, seen.radius, seen._arms, winner, self.epsilon, self._possible
+        best, margin, left = core.look_once(
+            seen._theta, seen._inverse, seen.radius, seen._arms, winner, self.epsilon, self._possible[0]
         )
         if left == 0:
             verdict = dataclasses.replace(seen, candidates=(), decided=False, contradicted=True)
@@ -597,7 +599,7 @@ class Verdicts:
             verdicts, possible = cls(arrays["arms"], meta["delta"], meta["epsilon"]), arrays["possible"]
             if possible.shape != verdicts._possible.shape or possible.dtype != np.bool_:
                 raise ValueError(f"possible of shape {possible.shape} for {len(verdicts.arms)} arms")
-            verdicts._possible = possible
+            verdicts._possible = possible.copy()
             verdicts._winner[0] = checks.whole("winner", meta["winner"], at_least=CONTRADICTED)
             verdicts._decided[0] = checks.whole("decided", meta["decided"], at_least=0)
             verdicts._margin, verdicts._count = float(meta["margin"]), int(meta["count"])

@@ -5,6 +5,7 @@ import os
 import numpy as np
 import pytest
 
+from linmed.core import core
 from linmed.environments import Delayed, Environment, FixedArms
 from linmed.environments.base import Block
 from linmed.experiments.as_run.exp2 import Exp2AsRun
@@ -19,7 +20,6 @@ from linmed.experiments.catalogue import EXPERIMENTS
 from linmed.experiments.lineup import AS_RUN, LINMED, policies
 from linmed.experiments.offline import SAMPLES, Logs
 from linmed.experiments.offline_figures import kept
-from linmed.kernels.centred import centred_design
 from linmed.policies import EXP2, OFUL, LinIMED, LinTS, Policy, SpannerIGW
 from linmed.simulation import simulate
 
@@ -39,7 +39,7 @@ def law(policy, state, arms):
 def design(arms):
     sets = np.array(arms, dtype=float)[None]
     weights = np.empty(sets.shape[:2])
-    centred_design(sets, weights)
+    core.centred_design(sets, weights)
     return weights[0]
 
 

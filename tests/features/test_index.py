@@ -118,7 +118,7 @@ def test_to_a_query_of_zeros_all_items_are_alike_and_the_first_ones_are_best(gon
     expected = [*range(gone, min(gone + 3, 500)), -1, -1][:3]
     assert found[:2].tolist() == [expected, expected]
     assert (found[2:] == best(items, queries[2:], 3)).all()
-    monkeypatch.setattr("linmed.features.index.settle", None)
+    monkeypatch.setattr("linmed.features.index.core", None)
     assert scan.top(np.zeros((1, 6)), 3).tolist() == [expected]
 
 

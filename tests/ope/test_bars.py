@@ -5,9 +5,8 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.cells import cell_len
 
-from linmed.ope.bars import ASCII, UNICODE, Scale, bar, ends, render
+from linmed.ope.bars import ASCII, UNICODE, Scale, bar, cell_len, ends, render
 from linmed.tables import Table
 
 NAN = math.nan

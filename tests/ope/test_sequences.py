@@ -10,9 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
 
-from linmed.kernels import sequences as kernels
+from linmed.core import core
 from linmed.ope import DecisionLog, difference, evaluate, sequence
-from linmed.ope.sequences import BernsteinLower, BettingLower, ValueSequence, log_mixture, lower_sequence
+from linmed.ope.sequences import (
+    CENTRE,
+    PENALTY,
+    BernsteinLower,
+    BettingLower,
+    ValueSequence,
+    log_mixture,
+    lower_sequence,
+)
 from linmed.ope.sides import CONSTANTS, SHARES, Arms, Side, difference_sides, unpaired_sides, value_sides
 
 KINDS = ["betting", "bernstein", "mixture"]
@@ -60,7 +68,7 @@ def test_a_model_is_cut_so_that_no_bet_loses_more_than_it_may_and_the_mean_stays
     q, means = rng.random(n * arms), rng.random(n * arms)
     guard = p * rng.uniform(0.5, 1.0, size=p.size)
     for bet in (0.05, 0.9, 14.0):
-        k = kernels.CUT / bet
+        k = core.CUT / bet
         kept = np.minimum(pi * q, k * guard)
         total, lowest = np.zeros(n), np.inf
         for a in range(arms):
@@ -70,7 +78,7 @@ def test_a_model_is_cut_so_that_no_bet_loses_more_than_it_may_and_the_mean_stays
                 y = w * reward - kept[place] / p[place] + kept.reshape(n, arms).sum(axis=1)
                 lowest = min(lowest, y.min())
                 total += p[place] * chance * y
-        assert 1 + bet * lowest >= 1 - kernels.CUT - 1e-12
+        assert 1 + bet * lowest >= 1 - core.CUT - 1e-12
         np.testing.assert_allclose(total, (pi * means).reshape(n, arms).sum(axis=1), atol=1e-12)
 
 
@@ -86,10 +94,10 @@ def test_the_kernel_of_cut_models_equals_the_terms_written_out(shifted):
     lower = BettingLower(0.05)
     lower.add(Side(x, shift, (mass,), Arms(guard, p[chosen], offsets, chosen)))
     for j, bet in enumerate(BettingLower.BETS):
-        if shifted and bet * shift.max() >= kernels.CUT / 2:
+        if shifted and bet * shift.max() >= core.CUT / 2:
             assert lower._gains[0, j] == -math.inf
             continue
-        kept = np.minimum(mass, np.repeat(kernels.CUT / bet - shift, arms) * guard)
+        kept = np.minimum(mass, np.repeat(core.CUT / bet - shift, arms) * guard)
         y = x - shift - kept[chosen] / p[chosen] + kept.reshape(n, arms).sum(axis=1)
         assert lower._gains[0, j] == pytest.approx(np.log1p(bet * y).sum(), abs=1e-9)
 
@@ -132,8 +140,8 @@ def test_bernstein_equals_its_formula_written_out():
     lower = BernsteinLower(level, difference=False)
     lower.add(plain(x))
     assert lower.lower == pytest.approx(max((top - math.log(1 / level) - penalty) / bottom, 0), abs=1e-10)
-    assert lower._state[kernels.CENTRE] == pytest.approx(top, abs=1e-12)
-    assert lower._state[kernels.PENALTY] == pytest.approx(penalty, abs=1e-12)
+    assert lower._state[CENTRE] == pytest.approx(top, abs=1e-12)
+    assert lower._state[PENALTY] == pytest.approx(penalty, abs=1e-12)
 
 
 @pytest.mark.parametrize(("s", "v"), [(0.0, 1.0), (3.0, 2.0), (10.0, 40.0)])

@@ -318,29 +318,6 @@ def test_what_one_replica_learns_is_none_of_the_others_business():
             np.testing.assert_array_equal(together.arrays()[name][r], array[0], err_msg=name)
 
 
-def test_an_agent_of_the_first_format_is_read(tmp_path):
-    import io
-    import json
-
-    agent = Agent(LinMED(), dim=2, seed=1)
-    agent.observe(TOY_ARMS, TOY_REWARDS)
-    agent.save(tmp_path / "agent.npz")
-    with np.load(tmp_path / "agent.npz") as file:
-        arrays = {name: file[name] for name in file.files if name not in ("state_rss", "state_leveraged")}
-    meta = json.loads(arrays["meta"].tobytes()) | {"format": 1}
-    for name in ("confidence", "tails", "reward_scale"):
-        del meta["policy"][name]
-    arrays["meta"] = np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8)
-    old = io.BytesIO()
-    np.savez(old, **arrays)
-    (tmp_path / "old.npz").write_bytes(old.getvalue())
-    read = Agent.load(tmp_path / "old.npz")
-    assert read.decide(np.eye(2)).probability == agent.decide(np.eye(2)).probability
-    read.observe([1.0, 0.0], 1.0)
-    read.save(tmp_path / "again.npz")
-    assert Agent.load(tmp_path / "again.npz").count == 5
-
-
 @pytest.mark.parametrize(
     ("kind", "told", "name", "words"),
     [

@@ -230,7 +230,7 @@ def test_a_saved_agent_and_a_bandit_of_the_service_continue_to_the_last_bit(shar
     bandits[1].fold(features[:20], rewards[:20], times[:20])
     third = Bandit(id=0, name="b", dim=dim, policy=policy)
     third.load(bandits[1].save(), 20)
-    third.warm_up()
+    third.make_ready()
     third.fold(features[20:], rewards[20:], times[20:])
     for name, array in bandits[0].state.arrays().items():
         np.testing.assert_array_equal(third.state.arrays()[name], array, err_msg=name)

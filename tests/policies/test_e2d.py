@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from linmed.core import core
 from linmed.policies import E2D
-from tests import probes
 from tests.policies.toy import ARMS, probabilities, random_state, sphere, state_of
 
 THETA = np.array([1.6 / 3, 0.1])
@@ -76,7 +76,7 @@ def test_the_objective_at_the_exact_minimisers_of_the_toy_state():
 def test_the_toy_state():
     p = probabilities(E2D(gamma=10))
     np.testing.assert_allclose(p, [0.79451349, 0.05378668, 0.15169983], atol=5e-9)
-    assert probes.normaliser(np.ones(3), 40 * np.array([0.0, 1.3 / 3, 0.4 / 3])) == pytest.approx(
+    assert core.simplex.normaliser(np.ones(3), 40 * np.array([0.0, 1.3 / 3, 0.4 / 3])) == pytest.approx(
         1.25863186, abs=5e-9
     )
     assert objective(p, ARMS[0], THETA, 10).max() == pytest.approx(0.0498335, abs=5e-8)
@@ -89,7 +89,7 @@ def test_orthogonal_arms_are_inverse_gap_weighting_with_four_gamma_and_optimal()
     policy = E2D(gamma=gamma)
     state = random_state(policy, arms)
     gaps = (arms[0] @ state.theta[0]).max() - arms[0] @ state.theta[0]
-    expected = 1 / (probes.normaliser(np.ones(K), 4 * gamma * gaps) + 4 * gamma * gaps)
+    expected = 1 / (core.simplex.normaliser(np.ones(K), 4 * gamma * gaps) + 4 * gamma * gaps)
     p = probabilities(policy, arms, state)
     np.testing.assert_allclose(p, expected, atol=1e-10)
     assert objective(p, arms[0], state.theta[0], gamma).max() == pytest.approx(
@@ -250,7 +250,7 @@ def test_the_design_is_the_one_that_majorise_minimise_steps_approach(K, d, gamma
     p = np.full(K, 1 / K)
     for _ in range(3000):
         w = np.einsum("ij,ij->i", lifted @ np.linalg.inv((lifted.T * p) @ lifted), lifted)
-        p = p * w / (probes.normaliser(p * w, c) + c)
+        p = p * w / (core.simplex.normaliser(p * w, c) + c)
     found = probabilities(policy, arms, state)
     assert value(p) <= value(found) + 1e-12
     assert value(p) == pytest.approx(value(found), abs=1e-3)

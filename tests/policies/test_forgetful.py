@@ -10,8 +10,8 @@ from scipy.stats import binom, norm
 
 from linmed import Agent
 from linmed.drift import drift_of
-from linmed.kernels.forgetting import CLIPPED
 from linmed.policies import EXP2, OFUL, Forgetful, LinMED, LinTS, Policy
+from linmed.policies.memories import CLIPPED
 from linmed.policies.ridge import RIDGE, UNSEEN
 
 ROWS = np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0], [1.0, 0.0]])

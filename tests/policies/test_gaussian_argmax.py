@@ -1,31 +1,50 @@
 """The integrals behind LinTS's probabilities: the methods agree, and the error they tell is honest."""
 
-import numba
 import numpy as np
 import pytest
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
+from scipy.stats import qmc
 
-from linmed.kernels.normal import upper_tail
-from linmed.kernels.simd import LANES, load, store
+from linmed.core import core
 from linmed.policies import LinTS, gaussian_argmax
 from tests.policies.toy import probabilities, random_state, sphere, with_more_points
-
-
-@numba.njit(error_model="numpy")
-def tails(x, out):
-    for i in range(0, x.shape[0], LANES):
-        store(out, i, upper_tail(load(x, i)))
 
 
 def test_eight_tails_of_the_normal_distribution_at_once():
     x = np.linspace(-40.0, 37.0, 80_000)
     out = np.empty_like(x)
-    tails(x, out)
+    core.normal.upper_tails(x, out)
     np.testing.assert_allclose(out, ndtr(-x), rtol=3e-8)
     ends = np.array([np.inf, 1e300, 38.0, 0.0, -0.0, -38.0, -1e300, -np.inf])
-    out = np.empty(LANES)
-    tails(ends, out)
+    out = np.empty(8)
+    core.normal.upper_tails(ends, out)
     np.testing.assert_allclose(out, [0, 0, 0, 0.5, 0.5, 1, 1, 1], rtol=2e-8, atol=1e-299)
+
+
+def test_quantiles_of_the_normal_distribution():
+    u = np.concatenate([np.linspace(1e-9, 1.0 - 1e-9, 2001), 2.0 ** -np.arange(2.0, 45.0)])
+    x = [core.normal.quantile(one) for one in u]
+    np.testing.assert_allclose(x, ndtri(u), rtol=1e-15, atol=1e-15)
+
+
+@pytest.mark.parametrize(("dim", "points"), [(1, 64), (3, 8192), (40, 512), (1111, 16)])
+def test_sobol_points_are_those_of_scipy(dim, points):
+    ours = np.empty((dim, points))
+    core.normal.sobol_normals(ours)
+    uniforms = qmc.Sobol(dim, seed=np.random.default_rng(0)).random(points)
+    np.testing.assert_allclose(ours, ndtri(uniforms + 2.0**-31).T, rtol=1e-15, atol=1e-15)
+
+
+def test_dimensions_past_the_table_of_directions_have_independent_normals():
+    points = np.empty((1500, 256))
+    core.normal.sobol_normals(points)
+    within = np.empty((1111, 256))
+    core.normal.sobol_normals(within)
+    np.testing.assert_array_equal(points[:1111], within)
+    further = points[1111:]
+    assert abs(further.mean()) < 5 / np.sqrt(further.size)
+    assert abs((further**2).mean() - 1.0) < 5 * np.sqrt(2 / further.size)
+    assert np.abs(np.corrcoef(further) - np.eye(len(further))).max() < 7 / np.sqrt(256)
 
 
 def learned(policy, K, d, rounds, seed=0):

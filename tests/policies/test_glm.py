@@ -8,25 +8,14 @@ import pytest
 
 from linmed import GLMMED, Agent, LinMED, LogisticMED, LogisticTS, LogisticUCB
 from linmed.checks import BadValue
-from linmed.kernels import links
-from linmed.kernels.compile import kernel
+from linmed.core import core
 from linmed.policies import CatalogueMED, Disjoint
+from linmed.policies.glm import FAMILIES
 
 ROWS = np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0], [1.0, 0.0]])
 CLICKS = np.array([1.0, 0.0, 0.0, 1.0])
 TOY = {"norm_bound": 2.0, "ridge": 0.25, "delta": 0.05, "alpha_opt": 0.0, "intercept": False}
-
-
-@kernel
-def roots(family, z, h, y, out):
-    for i in range(out.shape[0]):
-        out[i] = links.settle(family, 1.0, z[i], h[i], y[i])
-
-
-@kernel
-def bends(family, z, gap, out):
-    for i in range(out.shape[0]):
-        out[i] = links.bend(family, z[i], gap[i])
+LOGISTIC, POISSON = FAMILIES["logistic"], FAMILIES["poisson"]
 
 
 def observed(policy, rows=ROWS, rewards=CLICKS):
@@ -98,20 +87,16 @@ def test_the_certified_radius_of_gaussian_rewards_is_the_mixture_set():
 # The pieces
 
 
-@pytest.mark.parametrize("family", [links.LOGISTIC, links.POISSON])
+@pytest.mark.parametrize("family", [LOGISTIC, POISSON])
 def test_where_one_reward_takes_z_is_the_root(family):
     rng = np.random.default_rng(3)
     n = 4000
     z, h = rng.uniform(-40, 40, n), 10.0 ** rng.uniform(-12, 12, n)
-    y = (
-        rng.random(n).round(1)
-        if family == links.LOGISTIC
-        else rng.poisson(10.0 ** rng.uniform(0, 4, n)) * 1.0
-    )
+    y = rng.random(n).round(1) if family == LOGISTIC else rng.poisson(10.0 ** rng.uniform(0, 4, n)) * 1.0
     out = np.empty(n)
-    roots(family, z, h, y, out)
-    mean = 1.0 / (1.0 + np.exp(-out)) if family == links.LOGISTIC else np.exp(out)
-    slope = mean * (1.0 - mean) if family == links.LOGISTIC else mean
+    core.link_settle(family, z, h, y, out)
+    mean = 1.0 / (1.0 + np.exp(-out)) if family == LOGISTIC else np.exp(out)
+    slope = mean * (1.0 - mean) if family == LOGISTIC else mean
     left = out - z + h * (mean - y)
     # as near as neighbouring numbers are, on either side of the root: 1e-14 of every term of the sum
     size = np.abs(out) + np.abs(z) + h * (mean + y) + (1.0 + h * slope) * np.maximum(1.0, np.abs(z))
@@ -125,20 +110,20 @@ def exact_bend(family, z, gap):
     with localcontext() as context:
         context.prec = 60
         z, gap = Decimal(float(z)), Decimal(float(gap))
-        if family == links.POISSON:
+        if family == POISSON:
             return float(2 * (gap.exp() - 1 - gap) / gap**2)
         log = lambda x: (1 + x.exp()).ln()  # noqa: E731
         mean = 1 / (1 + (-z).exp())
         return float(2 * (log(z + gap) - log(z) - mean * gap) / (mean * (1 - mean) * gap**2))
 
 
-@pytest.mark.parametrize("family", [links.LOGISTIC, links.POISSON])
+@pytest.mark.parametrize("family", [LOGISTIC, POISSON])
 def test_the_divergence_is_exact_at_all_sizes(family):
     rng = np.random.default_rng(4)
     z = np.concatenate([rng.uniform(-45, 45, 300), rng.uniform(-3, 3, 300)])
     gap = 10.0 ** rng.uniform(-8, 1.9, 600) * rng.choice([-1.0, 1.0], 600)
     out = np.empty(600)
-    bends(family, z, gap, out)
+    core.link_bend(family, z, gap, out)
     exact = np.array([exact_bend(family, *pair) for pair in zip(z, gap, strict=True)])
     np.testing.assert_allclose(out, exact, rtol=3e-12)
 
@@ -146,12 +131,12 @@ def test_the_divergence_is_exact_at_all_sizes(family):
 def test_the_smallest_curvature_lies_at_an_end():
     """What the certified radius rests on: b(z, ·) is smallest at −B or B, wherever z is."""
     ends = np.linspace(-1.0, 1.0, 401)
-    for family in (links.LOGISTIC, links.POISSON):
+    for family in (LOGISTIC, POISSON):
         for z in np.linspace(-12, 12, 49):
             for bound in (0.1, 1.0, 5.0, 12.0):
                 gap = bound * ends - z
                 out = np.empty(401)
-                bends(family, np.full(401, z), np.where(gap == 0.0, 1e-9, gap), out)
+                core.link_bend(family, np.full(401, z), np.where(gap == 0.0, 1e-9, gap), out)
                 assert out.min() >= min(out[0], out[-1]) * (1.0 - 1e-12)
 
 
@@ -524,12 +509,12 @@ def test_a_click_on_a_large_arm_teaches_as_much_as_none():
         assert (row @ click.theta)[0] > 20.0
 
 
-@pytest.mark.parametrize("family", [links.LOGISTIC, links.POISSON])
+@pytest.mark.parametrize("family", [LOGISTIC, POISSON])
 def test_the_root_is_found_where_the_old_prediction_is_absurd(family):
     """z = 1e18 against h = 1e30: the root is −log(h/z) or so, wherever it is sought from."""
     z, h = np.array([1e18, 1e18, 1e12]), np.array([1e30, 1e25, 1e40])
     out = np.empty(3)
-    roots(family, z, h, np.zeros(3), out)
+    core.link_settle(family, z, h, np.zeros(3), out)
     np.testing.assert_allclose(out, np.log(z) - np.log(h), rtol=1e-5)
 
 

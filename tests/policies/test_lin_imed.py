@@ -6,16 +6,14 @@ import numpy as np
 import pytest
 
 from linmed.policies import LinIMED
-from tests import probes
 from tests.policies.toy import ARMS, chosen, probabilities, random_state, sphere, state_of
+from tests.reference.rules import imed_indices
 
 MEAN, LEVERAGE, RADIUS = np.array([1.6 / 3, 0.1, 0.4]), np.array([1 / 3, 1 / 2, 0.44]), 3.52921522
 
 
 def indices(version, mean=MEAN, leverage=LEVERAGE, radius=RADIUS, C=30.0, log_horizon=6.907755278982137):
-    index = np.empty(len(mean))
-    probes.imed_indices(mean, leverage, radius, version, C, log_horizon, index)
-    return index
+    return imed_indices(mean, np.sqrt(leverage), radius, version, C, log_horizon)
 
 
 @pytest.mark.parametrize(

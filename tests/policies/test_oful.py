@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from linmed.policies import OFUL, Greedy, Uniform
-from tests import probes
+from linmed.policies import OFUL, Greedy, SquareCB, Uniform
 from tests.policies.toy import ARMS, ONE, chosen, probabilities, random_state, sphere, state_of
 
 
@@ -13,28 +12,26 @@ def test_upper_confidence_bounds_of_the_toy_state():
     state = state_of(policy)
     radius = policy.radius(state)
     assert radius[0] == pytest.approx(3.5292152, abs=5e-8)
-    mean, leverage, ucb = np.empty(3), np.empty(3), np.empty(3)
-    probes.means_and_leverages(ARMS, state.theta, state.inverse, mean, leverage)
+    mean, lower, upper = policy.predict(state, ARMS[0])
     np.testing.assert_allclose(mean, [0.5333333, 0.1, 0.4], atol=5e-8)
-    np.testing.assert_allclose(leverage, [1 / 3, 1 / 2, 0.44], atol=1e-12)
-    assert probes.upper_bounds(mean, leverage, radius[0], ucb) == 2
-    np.testing.assert_allclose(ucb, [2.5709267, 2.5955320, 2.7410165], atol=5e-8)
+    np.testing.assert_allclose(((upper - lower) / (2.0 * radius)) ** 2, [1 / 3, 1 / 2, 0.44], atol=1e-12)
+    np.testing.assert_allclose(upper, [2.5709267, 2.5955320, 2.7410165], atol=5e-8)
     np.testing.assert_array_equal(probabilities(policy), [0, 0, 1])
 
 
-@pytest.mark.parametrize(("K", "d"), [(3, 2), (8, 5), (50, 31)])
-def test_arms_read_where_they_stand_give_the_same_means_and_lengths(K, d):
-    """Very many arms are not held in blocks."""
-    policy = OFUL()
-    arms = sphere(K, d)
-    state = random_state(policy, arms, 40)
-    mean, leverage, room = np.empty(K), np.empty(K), -(-K // 8) * 8
-    probes.means_and_leverages(arms, state.theta, state.inverse, mean, leverage)
-    means, leverages = np.empty(room), np.empty(room)
-    rows = probes.means_and_leverages_of_many(arms, state.theta, state.inverse, means, leverages)
-    np.testing.assert_array_equal(means[:K], mean)
-    np.testing.assert_array_equal(leverages[:K], leverage)
-    np.testing.assert_allclose(rows, mean, rtol=1e-12, atol=1e-14)
+@pytest.mark.parametrize("d", [2, 17, 31])
+def test_very_many_arms_have_the_means_and_lengths_that_the_definition_gives(d):
+    """More than 2^18 numbers are not held in blocks of eight arms: each block is filled when it is needed."""
+    arms = sphere((1 << 18) // d + 5, d)
+    state = random_state(OFUL(), arms, 40)
+    mean = arms[0] @ state.theta[0]
+    leverage = np.einsum("ij,jk,ik->i", arms[0], state.inverse[0], arms[0], optimize=True)
+    assert chosen(OFUL(), state, arms)[0] == (mean + OFUL().radius(state)[0] * np.sqrt(leverage)).argmax()
+    for oracle, seen in (("ridge", mean), ("vaw", mean / (1.0 + leverage))):
+        p = 1.0 / (len(mean) + 1e5 * (seen.max() - seen))
+        found = probabilities(SquareCB(oracle=oracle, gamma=1e5), arms, state)
+        others = np.arange(len(p)) != seen.argmax()
+        np.testing.assert_allclose(found[others], p[others], rtol=1e-9)
 
 
 def test_many_dimensions_give_the_bounds_that_the_definition_gives():

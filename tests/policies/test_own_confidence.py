@@ -1,12 +1,15 @@
-"""The example of a confidence set of one's own: it runs, and LinMED's and OFUL's compiled rules use it."""
+"""A confidence set written in Python: LinMED's and OFUL's rules use it, and the example runs."""
 
 import math
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+from linmed import OFUL, Forgetful, LinMED
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -61,22 +64,57 @@ def test_linmed_with_the_set_is_linmed_with_its_beta(example):
 
 
 def test_a_set_that_knows_nothing_leaves_q_alone():
-    from linmed.kernels.confidence import FixedSet
-    from linmed.kernels.med import MedRule
-    from linmed.kernels.ridge import Ridge
-    from linmed.kernels.rounds import rounds
-    from linmed.policies import LinUCB
+    @dataclass(frozen=True)
+    class Ignorant(LinMED):
+        def squared_radius(self, state):
+            return np.full(len(state.count), np.inf)
 
-    policy = LinUCB()
+    policy = Ignorant(alpha_emp=0.7, alpha_opt=0.0, explore=False)
     state = learned(policy)
-    arms = np.random.default_rng(2).standard_normal((1, 1, 6, 4)) / 4
-    log_p, played = np.empty((1, 3, 6)), np.empty((1, 3), dtype=np.int64)
-    play = rounds(Ridge, FixedSet, MedRule)
-    rule = tuple(MedRule(0.7, 0.0, 0, False, False))
-    nothing, none = np.empty((0, 0, 0)), np.empty((0, 0))
-    play(tuple(state), (math.inf,), rule, arms, nothing, none, np.zeros((1, 3, 1)), played, log_p)
-    np.testing.assert_allclose(np.sort(np.exp(log_p[0]), axis=1)[:, :5], 0.05, rtol=1e-12)
+    log_p = policy.log_probabilities(state, np.random.default_rng(2).standard_normal((1, 6, 4)) / 4)
+    np.testing.assert_allclose(np.sort(np.exp(log_p), axis=1)[:, :5], 0.05, rtol=1e-12)
     assert np.isfinite(log_p).all()
+
+
+def test_the_set_is_asked_once_a_round_for_all_replicas():
+    asked = []
+
+    @dataclass(frozen=True)
+    class Watched(OFUL):
+        def squared_radius(self, state):
+            asked.append(state.count.copy())
+            return np.ones(len(state.count))
+
+    policy, rng, played = Watched(), np.random.default_rng(0), np.empty((20, 3), dtype=np.int64)
+    policy.play(
+        policy.start(3, 2),
+        rng.normal(size=(1, 1, 4, 2)),
+        rng.normal(size=(20, 3, 4)),
+        np.zeros((20, 3, 1)),
+        played,
+    )
+    np.testing.assert_array_equal(asked, np.repeat(np.arange(20)[:, None], 3, axis=1))
+
+
+@pytest.mark.parametrize(
+    ("beta", "message"), [([1.0], "every replica"), ([-1.0] * 3, "not negative"), ("no", "could")]
+)
+def test_a_set_that_answers_nonsense_is_told_so(beta, message):
+    @dataclass(frozen=True)
+    class Wrong(LinMED):
+        def squared_radius(self, state):
+            return beta
+
+    policy = Wrong()
+    with pytest.raises((ValueError, TypeError, IndexError), match=message):
+        policy.log_probabilities(policy.start(3, 2), np.eye(2)[None])
+
+
+def test_a_set_of_your_own_needs_a_ridge_that_is_a_number(example):
+    with pytest.raises(ValueError, match="squared_radius"):
+        example.MixtureLinMED(ridge="learned")
+    with pytest.raises(ValueError, match="squared_radius"):
+        Forgetful(example.MixtureLinMED())
 
 
 def test_the_example_runs_as_a_script():
@@ -90,27 +128,3 @@ def test_the_example_runs_as_a_script():
     assert done.returncode == 0, done.stderr
     assert "OFUL, mixture" in done.stdout
     assert not done.stderr
-
-
-def test_a_set_whose_formula_has_changed_is_compiled_again(tmp_path):
-    """numba's cache knows the kernel's file, not that of the set: it must not answer with the old formula."""
-    module = tmp_path / "my_set.py"
-    program = (
-        "import numpy as np, my_set\n"
-        "from linmed.kernels import confidence, ridge\n"
-        "out = np.empty(1)\n"
-        "confidence.radii(my_set.Mine)(tuple(ridge.start(1, 2, 1.0)), (9.0,), out)\n"
-        "print(out[0])"
-    )
-    seen = []
-    for formula in ("self.beta", "4.0 * self.beta", "self.beta"):
-        module.write_text(
-            "from typing import NamedTuple\n\n\nclass Mine(NamedTuple):\n    beta: float\n\n"
-            f"    def squared_radius(self, belief, r):\n        return {formula}\n"
-        )
-        done = subprocess.run(
-            [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr
-        seen.append(float(done.stdout))
-    assert seen == [3.0, 6.0, 3.0]

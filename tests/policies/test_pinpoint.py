@@ -7,7 +7,7 @@ import pytest
 
 from linmed import Agent, Pinpoint
 from linmed.checks import BadValue
-from linmed.kernels.confidence import FixedSet
+from linmed.core import core
 from tests.policies.configurations import warmed_up
 from tests.policies.toy import ARMS, ONE, probabilities, state_of
 
@@ -57,7 +57,7 @@ def test_an_infinite_radius_is_a_very_large_one():
     arms = rng.standard_normal((1, 9, 3))
     policies = [Pinpoint(floor=0.0, label=str(beta)) for beta in (math.inf, 1e100, 1e12)]
     for policy, beta in zip(policies, (math.inf, 1e100, 1e12), strict=True):
-        vars(policy)["confidence_set"] = FixedSet(beta)
+        vars(policy)["confidence_set"] = core.FixedSet(beta)
     state = warmed_up(Pinpoint(), arms, rng)
     played = [int(policy.choose(state, arms, ONE)[0]) for policy in policies]
     assert played == [formula(state.theta[0], state.inverse[0], math.inf, arms[0])] * 3

@@ -1,7 +1,7 @@
 """What a policy computes depends neither on the threads of BLAS nor on the instructions that it uses.
 
 A cluster's workers have one thread of BLAS where a laptop has many, and another processor's OpenBLAS sums in
-another order. numba's own instructions stay as they are here.
+another order. The core has one order for all: tests/core/test_same_bits.py.
 """
 
 import hashlib

@@ -5,10 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from linmed.kernels.confidence import FixedSet
-from linmed.kernels.randomised_ucb import RandomisedRule
-from linmed.kernels.ridge import Ridge
-from linmed.kernels.rounds import rounds
+from linmed.core import core
 from linmed.policies import OFUL, RandUCB
 from tests.policies.toy import ARMS, ONE, probabilities, random_state, sphere, state_of
 
@@ -31,20 +28,11 @@ def test_probabilities_of_the_toy_state():
 @pytest.mark.parametrize(("coupled", "expected"), [(True, [0.6, 0, 0.4]), (False, [0.459, 0.198, 0.343])])
 def test_probabilities_of_a_law_of_three_points(coupled, expected):
     state = state_of(RandUCB())
-    rule = RandomisedRule(np.array([0, 0.5, 1]), np.array([0.6, 0.3, 0.1]), coupled, 0.0)
-    play = rounds(Ridge, FixedSet, RandomisedRule)
+    rule = core.RandomisedRule(np.array([0, 0.5, 1]), np.array([0.6, 0.3, 0.1]), coupled, 0.0)
     beta, log_p, played = RandUCB(delta=0.1).radius(state)[0] ** 2, np.empty((1, 1, 3)), np.zeros((1, 1), int)
-    play(
-        tuple(state),
-        (beta,),
-        tuple(rule),
-        ARMS[None],
-        np.empty((0, 0, 0)),
-        np.empty((0, 0)),
-        ONE[None],
-        played,
-        log_p,
-    )
+    nothing, none = np.empty((0, 0, 0)), np.empty((0, 0))
+    belief, sure = core.Ridge(*state), core.FixedSet(beta)
+    core.play(belief, sure, rule, ARMS[None], nothing, none, ONE[None], played, log_p)
     np.testing.assert_allclose(np.exp(log_p[0, 0]), expected, atol=1e-12)
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from linmed import Agent, LinMED
+from linmed.core import core
 from linmed.design import certificate
-from tests import probes
 from tests.policies.toy import random_state, sphere
 
 
@@ -30,9 +30,8 @@ def test_the_design_of_every_round_is_an_approximate_design(K, d):
     assert d <= size <= 4 * d
     before = state.copy()
     beta = policy.radius(state)[0] ** 2
-    width = -(-K // 8) * 8
-    log_f, root = np.empty(width), np.empty(width)
-    probes.weights_of_many(arms, state.theta, state.inverse, beta, log_f, root)
+    log_f, root = np.empty((2, K))
+    core.designs.weigh(arms[0], state.theta[0], state.inverse[0], beta, True, log_f, root)
     policy.decide(state, arms, np.array([[0.5]]))
     q = np.exp(policy.log_probabilities(before, arms)[0])
     assert q.sum() == pytest.approx(1.0, abs=1e-12)
@@ -40,7 +39,7 @@ def test_the_design_of_every_round_is_an_approximate_design(K, d):
     assert len(set(support.tolist())) == len(support) >= d
     weights = np.zeros(K)
     weights[support] = 1.0 / len(support)
-    scaled = arms[0] * root[:K, None]
+    scaled = arms[0] * root[:, None]
     assert certificate(scaled, weights) * d <= 4 * d * (1 + 1e-6)
 
 

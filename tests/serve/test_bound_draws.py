@@ -18,7 +18,7 @@ NOISE = RNG.random((20, 1, 1))
 def ready(policy: Policy) -> Bandit:
     """A bandit as it is served, after some rewards."""
     bandit = Bandit(id=1, name="b", dim=4, policy=policy)
-    bandit.warm_up()
+    bandit.make_ready()
     bandit.fold(SETS[:, 0].copy(), np.linspace(-1.0, 1.0, len(SETS)), np.zeros(len(SETS)))
     return bandit
 

@@ -2,7 +2,6 @@
 
 import os
 import re
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ import pytest
 import sqlalchemy as sa
 
 from linmed.serve.client import Client
-from linmed.serve.compiling import Compiler
 from linmed.serve.database import Database, bandits, decisions
 from linmed.serve.tokens import create
 
@@ -337,26 +335,6 @@ def test_names_made_to_break_the_page_do_not(browser: Any, running: Running, wid
     assert page.evaluate("window.hit") is None
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert problems == []
-
-
-def test_the_page_says_what_is_being_compiled(
-    browser: Any, sqlite: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    go, walk = threading.Event(), Compiler._walk
-    monkeypatch.setattr(Compiler, "_walk", lambda self, policy: go.wait(300) and walk(self, policy))
-    with application(sqlite) as app:
-        url = str(app.base_url).rstrip("/")
-        page = browser.new_page()
-        page.goto(url)
-        page.get_by_role("heading", name="There is no bandit yet").wait_for()
-        body = {"name": "soon", "dim": 2, "policy": {"policy": "Uniform"}}
-        made = threading.Thread(target=app.post, args=("/v1/bandits",), kwargs={"json": body})
-        made.start()
-        page.get_by_role("list", name="Alerts").get_by_text("Being compiled").wait_for()
-        page.get_by_role("status").get_by_text("compiling").wait_for()
-        page.close()
-        go.set()
-        made.join()
 
 
 @pytest.fixture

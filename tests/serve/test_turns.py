@@ -229,7 +229,7 @@ def test_nothing_shares_a_pool_with_everything_else(sqlite: str) -> None:
 
     async def walk(server: Server) -> None:
         asyncio.get_running_loop().set_default_executor(Nobodys(1))
-        assert await server.status() in ("ready", "compiling")
+        assert await server.status() in ("ready", "loading")
         await routes.statistics(server, "b")
         await routes.read_bandit(server, "b")
         await routes.change_bandit(server, "b", bodies.BanditChange(policy={"policy": "Uniform"}))

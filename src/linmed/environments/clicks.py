@@ -5,13 +5,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import expit, logit, roots_gegenbauer
 
 from linmed import checks
 from linmed.checks import Floats
 from linmed.environments.base import Block, on_sphere
 from linmed.environments.click_rewards import ClickEnvironment
+from linmed.environments.logistic import expit, gegenbauer_nodes, logit, root
 
 NODES = 200
 """Of the quadrature for the mean rate: enough for any `norm` below."""
@@ -79,7 +78,7 @@ class Clicks(ClickEnvironment):
         def excess(c: float) -> float:
             return float(weights @ expit(c + scores)) - self.rate
 
-        return float(brentq(excess, centre - self.norm, centre + self.norm, xtol=1e-13))
+        return root(excess, centre - self.norm, centre + self.norm)
 
     @property
     def theta_norm(self) -> float:
@@ -94,7 +93,7 @@ class Clicks(ClickEnvironment):
         if self.dim == 2:  # the arcsine law: Chebyshev's nodes, which have equal weights
             nodes, weights = np.cos((np.arange(NODES) + 0.5) * np.pi / NODES), np.ones(NODES)
         else:
-            nodes, weights = roots_gegenbauer(NODES, (self.dim - 2) / 2.0)
+            nodes, weights = gegenbauer_nodes(NODES, (self.dim - 2) / 2.0)
         return self.norm * nodes, weights / weights.sum()
 
     def blocks(self, rng: np.random.Generator) -> Iterator[Block]:

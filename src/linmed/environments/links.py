@@ -4,11 +4,14 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from scipy.special import expit, pdtr, pdtrik
 
 from linmed import checks
 from linmed.checks import BadValue, Floats
+from linmed.environments.logistic import expit
 from linmed.environments.noise import NoisyEnvironment
+from linmed.extras import Later
+
+special = Later("scipy.special", "link='poisson'", "paper")
 
 LinkName = Literal["identity", "logistic", "poisson"]
 LINKS = ("identity", "logistic", "poisson")
@@ -89,9 +92,9 @@ class LinkedEnvironment(NoisyEnvironment):
 def counts(means: Floats, uniforms: Floats) -> Floats:
     """The smallest k with P(Poisson(mean) ≤ k) > u; the two broadcast. It grows with the mean and with u."""
     above = np.maximum(uniforms, 2.0**-53)  # at 0 the inverse is not defined
-    near = np.ceil(pdtrik(above, means))
+    near = np.ceil(special.pdtrik(above, means))
     # The inverse is searched for, and its last digits may be off: the law itself settles it.
-    near = np.where(pdtr(near, means) > above, near, near + 1.0)
+    near = np.where(special.pdtr(near, means) > above, near, near + 1.0)
     lower = np.maximum(near - 1.0, 0.0)
-    found: Floats = np.where(pdtr(lower, means) > above, lower, near)
+    found: Floats = np.where(special.pdtr(lower, means) > above, lower, near)
     return found

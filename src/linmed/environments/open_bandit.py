@@ -12,16 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.csv as pv
-from scipy.optimize import brentq
-from scipy.special import expit, logit
 
 from linmed import checks
 from linmed.checks import Floats, Ints
 from linmed.environments.base import Block
 from linmed.environments.click_rewards import ClickEnvironment
+from linmed.environments.logistic import expit, logit, root
 from linmed.environments.reduction import digest
+from linmed.extras import require
 
 LOGS = ("random", "bts")
 """The dataset's folders, one for each policy that logged."""
@@ -135,8 +133,7 @@ class OpenBanditClicks(ClickEnvironment):
         if self.rate is None:
             return scores
         wanted = self.rate
-        shift: float = brentq(lambda c: float(expit(scores + c).mean()) - wanted, -100.0, 100.0, xtol=1e-13)
-        return scores + shift
+        return scores + root(lambda c: float(expit(scores + c).mean()) - wanted, -100.0, 100.0)
 
     def _arms(self, users: Ints, share: float) -> Floats:
         """(rounds, items, d).  users (rounds, attributes)."""
@@ -196,6 +193,10 @@ def _read(folder: Path, campaign: str) -> tuple[Floats, Floats, Ints]:
 
 
 def _columns(file: Path, names: list[str]) -> dict[str, list[Any]]:
+    require("OpenBanditClicks", "log")
+    import pyarrow as pa
+    import pyarrow.csv as pv
+
     try:
         table = pv.read_csv(
             file,

@@ -1,5 +1,9 @@
 """The paper's experiments declared as data, the claims ledger and the report."""
 
+from linmed.extras import require
+
+require("linmed.experiments", "paper")
+
 from linmed.experiments.catalogue import EXPERIMENTS
 from linmed.experiments.claims import Claim, Row
 from linmed.experiments.experiment import Experiment, Findings, Setting

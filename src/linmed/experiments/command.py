@@ -5,8 +5,6 @@ import os
 import sys
 from typing import Any
 
-from rich.console import Console
-
 from linmed.experiments import clicks, drift, robustness
 from linmed.experiments.catalogue import EXPERIMENTS
 from linmed.experiments.ledger import decided_first, tally
@@ -92,7 +90,6 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> int:
     """Carry out the command; 0 if the report was written, 2 for a wrong request, 130 after Ctrl-C."""
-    console = Console(stderr=True)
     try:
         if any(name in OWN for name in args.experiments):
             _print(_our_own(args))
@@ -104,12 +101,11 @@ def run(args: argparse.Namespace) -> int:
             minutes=args.minutes,
         )  # fmt: skip
     except KeyboardInterrupt:
-        console.print(
-            f"Interrupted. Finished trials are kept in {args.out}; the same command continues.", markup=False
-        )
+        kept = f"Interrupted. Finished trials are kept in {args.out}; the same command continues."
+        print(kept, file=sys.stderr)
         return 130
     except (OutputError, StoreError, ConnectionError, ImportError, OSError, TypeError, ValueError) as error:
-        console.print(f"linmed reproduce: {error}", style="red", markup=False, highlight=False)
+        print(f"linmed reproduce: {error}", file=sys.stderr)
         return 2
     _print(report)
     return 0

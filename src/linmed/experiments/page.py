@@ -58,9 +58,7 @@ def _colophon(
         f"<td>{duration(f.seconds)}</td><td>{duration(wall[f.experiment.name])}</td></tr>"
         for f in findings
     )
-    packages = ", ".join(
-        f"{name} {metadata.version(name)}" for name in ("numpy", "numba", "scipy", "pyarrow")
-    )
+    packages = ", ".join(f"{name} {metadata.version(name)}" for name in ("numpy", "pyarrow"))
     verdicts = link(records(rows, runs, command), "ledger.json", "application/json", "the ledger as JSON")
     return (
         '<section id="made"><h2>How this was made</h2>'

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from linmed import checks
 from linmed.checks import Floats, Ints
+from linmed.core import core
 from linmed.features.catalogue import Items
-from linmed.kernels.scan import doubt, longest, settle
 
 BLOCK = 1 << 22
 """Numbers of a block that is looked at together: 16 MiB of single precision."""
@@ -95,7 +95,7 @@ class Scan:
             self._copy_from(matrix)
         for first in range(self._rows, len(matrix), self._step(matrix)):
             rows = self._block(matrix, first, self._step(matrix))[1]
-            self._reach = max(self._reach, float(longest(read_only(rows))))
+            self._reach = max(self._reach, core.longest_row(rows))
         if self._reach > LONGEST:
             raise checks.BadValue(
                 "matrix",
@@ -120,7 +120,6 @@ class Scan:
             return found
         units = in_powers_of_two(given)
         norms = np.sqrt((units * units).sum(axis=1))
-        slack = np.array([doubt(matrix.shape[1], 1.001 * self._reach * norm) for norm in norms.tolist()])
         exact, single = units / self._unit, units.astype(np.float32)
         places = np.full((len(units), k), -1, dtype=np.int64)
         values = np.full((len(units), k), -np.inf)
@@ -130,8 +129,8 @@ class Scan:
             rows, block = self._block(matrix, first, step)
             scores = room[: len(units) * len(rows)].reshape(len(units), len(rows))
             np.matmul(single, block.T, out=scores)
-            there = read_only(live[first : first + step])
-            settle(scores, read_only(rows), there, first, exact, slack, places, values)
+            there = live[first : first + step]
+            core.scan_block(scores, rows, there, first, exact, 1.001 * self._reach * norms, places, values)
         return places
 
     def __copy__(self) -> "Scan":
@@ -149,7 +148,7 @@ class Scan:
         return max(1024, BLOCK // max(queries, int(matrix.shape[1])))
 
     def _block(self, matrix: NDArray[Any], first: int, step: int) -> tuple[NDArray[Any], NDArray[np.float32]]:
-        """Some rows in a precision that kernels know, and in single precision."""
+        """Some rows in a precision that the core reads, and in single precision."""
         rows = np.ascontiguousarray(matrix[first : first + step])
         if rows.dtype == np.float64:
             return rows, self._copy[first : first + len(rows)]
@@ -187,13 +186,6 @@ def first_live(live: NDArray[np.bool_], k: int) -> Ints:
     """The lowest k places that are live, or all of them."""
     found: Ints = np.flatnonzero(live[: 2 * k])[:k]
     return found if len(found) == k else np.flatnonzero(live)[:k]
-
-
-def read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """The same numbers, as kernels take all of them: what can be written to would be another type to them."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
 
 
 def in_powers_of_two(queries: Floats) -> Floats:

@@ -3,6 +3,10 @@
 Nothing here knows a policy: a log is rows of what was decided, how probable it was and what it earned.
 """
 
+from linmed.extras import require
+
+require("linmed.log", "log")
+
 from linmed.log.decisions import DecisionLog
 from linmed.log.duplicates import Duplicates, Repeated
 from linmed.log.mapping import parse_columns

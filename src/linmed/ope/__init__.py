@@ -1,5 +1,9 @@
 """Off-policy evaluation on logs of policies that learn: what would another policy have earned?"""
 
+from linmed.extras import require
+
+require("linmed.ope", "ope")
+
 from linmed.log import DecisionLog
 from linmed.ope.choose import Choice, choose
 from linmed.ope.compare import compare

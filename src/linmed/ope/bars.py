@@ -11,8 +11,7 @@ from copy import copy
 from itertools import chain
 from textwrap import wrap
 from typing import Any, NamedTuple, Self
-
-from rich.cells import cell_len
+from unicodedata import combining, east_asian_width
 
 from linmed.tables import Table
 
@@ -103,6 +102,11 @@ class Scale(NamedTuple):
     def crosses_zero(self) -> bool:
         """Whether zero lies inside, as in differences, where it is what one looks for."""
         return self.low < 0.0 < self.high
+
+
+def cell_len(text: str) -> int:
+    """Characters that a text takes on a terminal: two for those of Chinese, Japanese and Korean."""
+    return sum(0 if combining(letter) else 2 if east_asian_width(letter) in "WF" else 1 for letter in text)
 
 
 def has_interval(row: dict[str, Any]) -> bool:

@@ -7,7 +7,7 @@ from statistics import NormalDist
 import numpy as np
 
 from linmed.checks import Floats
-from linmed.kernels import online
+from linmed.core import core
 from linmed.ope.sums import Moments
 from linmed.streams import stream
 
@@ -147,7 +147,7 @@ class StableVariance:
 
     def add(self, score: Floats, proxy: Floats) -> None:
         """Absorb n decisions in order.  score Γ (n,), proxy (n,)."""
-        online.stable_sums(self._state, self._sums, score, proxy)
+        core.stable_sums(self._state, self._sums, score, proxy)
 
     @property
     def growth(self) -> float:

@@ -9,9 +9,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from linmed import checks
-from linmed.checks import BadType, BadValue, Floats
-from linmed.kernels import online, ridge
+from linmed.checks import BadType, BadValue, Floats, Ints
+from linmed.core import core
 from linmed.ope.rounds import Rounds
+from linmed.policies import ridge
 from linmed.policies.glm import GlmState, LogisticMED
 
 FIRST_FIT = 32
@@ -45,26 +46,27 @@ class Ridge:
         self._counts = np.zeros(0)
 
     def predict_learn(self, rounds: Rounds) -> Floats:
-        """One pass of the kernel."""
+        """One pass of the core."""
         offsets = rounds.offsets
         out = np.empty(offsets[-1])
         if rounds.arms is None:
-            self._grow(int(np.max(np.diff(offsets))))
-            online.means_predict_learn(
-                self._sums, self._counts, self.penalty, offsets, rounds.arm, rounds.reward, out
-            )
+            self._by_arm(False, rounds, offsets, out)
             return out
         if self._state is None:
-            self._state = ridge.start(1, rounds.arms.shape[1] + 1, self.penalty)
+            self._state = ridge.start_ridge(1, rounds.arms.shape[1] + 1, self.penalty)
         rows = np.concatenate([rounds.arms, np.ones((rounds.arms.shape[0], 1))], axis=1)
-        online.ridge_predict_learn(tuple(self._state), rows, offsets, rounds.chosen, rounds.reward, out)
+        core.predict_learn(core.Ridge(*self._state), rows, offsets, rounds.chosen, rounds.reward, out)
         return out
 
-    def _grow(self, arms: int) -> None:
-        extra = arms - self._sums.size
+    def _by_arm(self, drawn: bool, rounds: Rounds, offsets: Ints, out: Floats) -> None:
+        """Means of every arm so far, shrunk towards 0 or drawn towards that of all arms."""
+        extra = int(np.max(np.diff(offsets))) - self._sums.size
         if extra > 0:
             self._sums = np.concatenate([self._sums, np.zeros(extra)])
             self._counts = np.concatenate([self._counts, np.zeros(extra)])
+        core.means_predict_learn(
+            self._sums, self._counts, self.penalty, drawn, offsets, rounds.arm, rounds.reward, out
+        )
 
 
 class Logistic(Ridge):
@@ -86,7 +88,7 @@ class Logistic(Ridge):
         self._model: GlmState | None = None
 
     def predict_learn(self, rounds: Rounds) -> Floats:
-        """One pass of the kernel."""
+        """One pass of the core."""
         if not self._policy.accepts(rounds.reward).all():
             wrong = rounds.reward[~self._policy.accepts(rounds.reward)][0]
             said = f"regressor='logistic' is for rewards between 0 and 1, as clicks are, got {wrong:g}"
@@ -94,15 +96,12 @@ class Logistic(Ridge):
         offsets = rounds.offsets
         out = np.empty(offsets[-1])
         if rounds.arms is None:
-            self._grow(int(np.max(np.diff(offsets))))
-            online.rates_predict_learn(
-                self._sums, self._counts, self.penalty, offsets, rounds.arm, rounds.reward, out
-            )
+            self._by_arm(True, rounds, offsets, out)
             return out
         if self._model is None:
             self._model = self._policy.start(1, rounds.arms.shape[1])
-        arms = checks.for_kernels(rounds.arms)
-        online.glm_predict_learn(self._model.parts(), arms, offsets, rounds.chosen, rounds.reward, out)
+        belief = core.Glm(*self._model.parts())
+        core.predict_learn(belief, rounds.arms, offsets, rounds.chosen, rounds.reward, out)
         return out
 
 

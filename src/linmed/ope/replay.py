@@ -172,9 +172,9 @@ class _Player:
         self.policy, self.bound = policy, bound
         self.state = policy.start(1, dim)
         self._live = Live(policy, self.state)
-        self._decide = None if policy.remembers else policy.decider(self.state)
+        decides = policy.law_in_core and policy.learns_from_arms and not policy.remembers
+        self._core = policy.live(self.state) if decides else None
         self._noise = np.zeros((1, 1, policy.noise_size(dim)))
-        self._vector = np.empty(dim)
         self._asked: tuple[Any, bytes] | None = None
         self._answer = np.empty(0)
 
@@ -226,13 +226,17 @@ class _Player:
         raise BadValue("bound", f"bound={self.bound:g} is too small: row {row} needs at least {needed:g}")
 
     def _law(self, arms: Floats, row: int) -> Floats:
-        """The log-probability of every arm (K,)."""
-        if self._decide is None:  # what may take milliseconds is asked once until something changes
-            if (same := (arms.shape, arms.tobytes())) != self._asked:
-                self._asked, self._answer = same, log_law(self.policy, self.state, arms[None], "policy")[0]
-            return self._answer
+        """The log-probability of every arm (K,). It may take milliseconds: asked once until it changes."""
+        if (same := (arms.shape, arms.tobytes())) != self._asked:
+            self._asked, self._answer = same, self._ask(arms, row)
+        return self._answer
+
+    def _ask(self, arms: Floats, row: int) -> Floats:
+        if self._core is None:
+            answer: Floats = log_law(self.policy, self.state, arms[None], "policy")[0]
+            return answer
         law = np.empty(len(arms))
-        if self._decide(arms, self._noise, 0, law, self._vector) < 0:
+        if self._core.decide(arms, self._noise, 0, law) < 0:
             raise BadValue(
                 "log", f"arms must be at most {checks.LARGEST:g} in size, row {row} has larger ones"
             )

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from linmed import checks
 from linmed.checks import Floats, Ints
-from linmed.kernels import sums
+from linmed.core import core
 from linmed.log import ENTRY_ERROR, SUM_ERROR
 from linmed.ope.reading import Reading, RewardRange
 from linmed.ope.rounds import Mask, Rounds, given
@@ -89,7 +89,7 @@ class Check:
             return
         if not reward.size:
             return
-        lowest, highest = sums.ends(reward)
+        lowest, highest = core.ends(reward)
         if math.isnan(lowest):
             self.problems.add("reward must be finite", row, ~np.isfinite(reward), reward.item)
         elif self.possible is not None:
@@ -152,15 +152,15 @@ class Check:
 def within(values: Floats | Ints, low: float, high: float) -> bool:
     """Whether all values lie between, by their extremes: no temporary array is needed, and NaN is neither."""
     smallest, largest = (
-        sums.ends(values)
-        if values.dtype == np.float64 and values.flags.carray
+        core.ends(values)
+        if values.dtype == np.float64 and values.flags.c_contiguous
         else (values.min(), values.max())
     )
     return bool(smallest >= low and largest <= high)
 
 
 def _floats(column: pa.Array) -> Floats:
-    """A copy where Arrow gave a read-only view: kernels see one layout only."""
+    """A copy where Arrow gave a read-only view: the core takes one layout only."""
     return checks.for_kernels(column.to_numpy(zero_copy_only=False))
 
 

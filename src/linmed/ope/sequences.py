@@ -33,7 +33,7 @@ from scipy.special import gammainc, gammaln
 
 from linmed import checks
 from linmed.checks import BadValue, Floats
-from linmed.kernels import sequences as kernels
+from linmed.core import core
 from linmed.ope.sides import Side
 from linmed.tables import Table
 
@@ -41,6 +41,9 @@ KINDS = ("betting", "bernstein", "mixture")
 LARGEST_RATE = 0.5
 TRACE_GROWTH = 1.1
 """Bounds are noted whenever n has grown by this factor."""
+COUNT, SUM, SPREAD, WEIGHT, CENTRE, PENALTY, SQUARES = range(7)
+FIELDS = 7
+"""Places of the sums that the Bernstein and the mixture sequence keep, see `SequenceSums` in core/ope.hpp."""
 
 
 class LowerSequence(ABC):
@@ -103,11 +106,11 @@ class BettingLower(LowerSequence):
         """Σ log(1 + γ y) of every gambler and bet."""
         for gains, mass in zip(into, side.masses, strict=True):
             if mass is None:
-                kernels.betting(gains, self.BETS, side.x, side.shift)
+                core.betting(gains, self.BETS, side.x, side.shift)
             else:
                 assert side.arms is not None
                 guard, probability, offsets, chosen = side.arms
-                kernels.cut_betting(
+                core.cut_betting(
                     gains, self.BETS, side.x, side.shift, mass, guard, probability, offsets, chosen
                 )
 
@@ -125,13 +128,13 @@ class BettingLower(LowerSequence):
 
     def log_wealth(self, mean: float) -> float:
         """log K_t(mean)."""
-        return float(kernels.log_wealth(self._gains.ravel(), self._bets, self._prior, self.mass, mean)[0])
+        return float(core.log_wealth(self._gains.ravel(), self._bets, self._prior, self.mass, mean))
 
     @property
     def lower(self) -> float:
         """Where the wealth is 1/α."""
         past = self._gains.ravel(), self._bets, self._prior, self.mass
-        return float(kernels.betting_lower(*past, self.log_level, self._lowest))
+        return float(core.betting_lower(*past, self.log_level, self._lowest))
 
 
 class UnitLower(LowerSequence):
@@ -140,7 +143,7 @@ class UnitLower(LowerSequence):
     def __init__(self, level: float, difference: bool):
         super().__init__(level)
         self._difference = difference
-        self._state = np.zeros(kernels.FIELDS)
+        self._state = np.zeros(FIELDS)
         self._shift = 0.0
 
     def add(self, side: Side, weight: float = 1.0) -> None:
@@ -175,11 +178,11 @@ class BernsteinLower(UnitLower):
 
     def _add(self, x: Floats, weight: float) -> None:
         assert weight == 1.0
-        kernels.bernstein(self._state, x, self.log_level, LARGEST_RATE)
+        core.bernstein(self._state, x, self.log_level, LARGEST_RATE)
 
     def _unit_lower(self) -> float:
         s = self._state
-        bound = (s[kernels.CENTRE] - self.log_level - s[kernels.PENALTY]) / s[kernels.WEIGHT]
+        bound = (s[CENTRE] - self.log_level - s[PENALTY]) / s[WEIGHT]
         return max(float(bound), 0.0)
 
 
@@ -195,13 +198,13 @@ class MixtureLower(UnitLower):
 
     def _add(self, x: Floats, weight: float) -> None:
         before = self._state.copy()
-        kernels.mixture(self._state, x)
+        core.mixture(self._state, x)
         if weight != 1.0:
-            gained = (self._state - before)[[kernels.SUM, kernels.SQUARES]]
+            gained = (self._state - before)[[SUM, SQUARES]]
             self._faded += gained * (1.0 - weight, 1.0 - weight * weight)
 
     def _unit_lower(self) -> float:
-        total, squares = map(float, self._state[[kernels.SUM, kernels.SQUARES]] - self._faded)
+        total, squares = map(float, self._state[[SUM, SQUARES]] - self._faded)
 
         def excess(mean: float) -> float:
             return log_mixture(total - self.mass * mean, squares) - self.log_level

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from linmed.checks import Floats, Ints, for_kernels
-from linmed.kernels import sums
+from linmed.checks import Floats, Ints
+from linmed.core import core
 
 Terms = tuple[Floats | None, Floats | None, Floats | None]
 """(x, y, z) of n decisions, each (n,), None for zero."""
@@ -25,7 +25,7 @@ class Moments:
         if x is not None and y is None and z is None:
             other = Moments()
             other.n = x.size
-            other.mean[0], other.scatter[0, 0] = sums.moments(for_kernels(x))
+            other.mean[0], other.scatter[0, 0] = core.moments(x)
             self.merge(other)
             return
         columns = [column for column in (x, y, z) if column is not None]
@@ -134,7 +134,7 @@ class Weights:
     def add(self, weight: Floats, reward: Floats) -> None:
         """Absorb n decisions."""
         self.moments.add(weight)
-        largest, *rewards = sums.extremes(for_kernels(weight), for_kernels(reward))
+        largest, *rewards = core.ends_of_rewards(weight, reward)
         self.largest = max(self.largest, largest)
         self.rewards.merge(Extremes(*rewards))
 

@@ -40,6 +40,11 @@ class Around(CompiledPolicy):
                 f"features instead, got {inside.name}",
             )
         self._refuse(inside)
+        if inside.own_set:
+            raise checks.BadValue(
+                "inside",
+                f"inside must have a confidence set of the library's, got {inside.name} with squared_radius",
+            )
         if inside.remembers:
             raise checks.BadValue(
                 "inside", f"inside must not remember its last design: use design='approx', got {inside.name}"

@@ -6,7 +6,7 @@ Arms are (R, K, d), or (1, K, d) when all replicas see the same set.
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from linmed import checks
 from linmed.checks import Bools, Floats, Ints
-from linmed.kernels.sampling import sample
+from linmed.core import core
 from linmed.registry import described
 
 
@@ -114,7 +114,7 @@ class State:
         """The arrays by name, not copied."""
 
     def parts(self) -> tuple[NDArray[Any], ...]:
-        """The arrays as kernels take them, not copied."""
+        """The arrays as the core takes them, not copied."""
         return tuple(self.arrays().values())
 
     def copy(self) -> Self:
@@ -275,7 +275,7 @@ class Policy(ABC):
         object.__setattr__(self, name, value)
 
     def __getstate__(self) -> dict[str, Any]:
-        """The parameters alone: what was made from them, kernels among it, is made again elsewhere."""
+        """The parameters alone: what was made from them is made again elsewhere."""
         return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
 
     def noise_size(self, dim: int) -> int:
@@ -444,23 +444,39 @@ class Policy(ABC):
         arm = self._draw(log_p, arms, noise)
         return Choice(arm, entries(log_p, arm), log_p, self.features(state, arms, arm))
 
-    def decider(self, state: Any) -> Callable[..., int] | None:
-        """What an agent calls instead of `decide`: compiled rounds bound to a state of one replica.
+    own_set: ClassVar[bool] = False
+    """The policy has a confidence set written in Python: its class defines `squared_radius`."""
 
-        `linmed.kernels.bound.deciding` makes it, for rounds that write the probabilities of all arms and
-        states whose arrays stay where they are. None, as for a rule written in Python, means `decide`.
+    def __init_subclass__(cls, **options: Any) -> None:
+        """See whether the class has a confidence set of its own."""
+        super().__init_subclass__(**options)
+        cls.own_set = not cls.squared_radius.__module__.startswith("linmed.")
 
-        >>> from linmed import E2D, LinMED
-        >>> LinMED().decider(LinMED().start(1, 2)) is None, E2D().decider(E2D().start(1, 2)) is None
-        (False, True)
+    def squared_radius(self, state: Any) -> Floats:
+        """β of every replica (R,), by a class of yours: it takes the place of the policy's confidence set.
+
+        >>> import numpy as np
+        >>> from linmed import OFUL
+        >>> class Wide(OFUL):
+        ...     def squared_radius(self, state):
+        ...         return np.full(len(state.count), 4.0)
+        >>> Wide().radius(Wide().start(replicas=2, dim=3))
+        array([2., 2.])
         """
-        return None
+        raise AttributeError(f"{type(self).__name__} has a confidence set of the core: see radius")
 
-    def learner(self, state: Any) -> Callable[..., None] | None:
-        """What an agent calls instead of `learn`, made by `linmed.kernels.bound.learning`, or None.
+    law_in_core: ClassVar[bool] = True
+    """A policy with a `live` agent decides by it: the core's rule writes the probabilities of all arms."""
+    learns_in_core: ClassVar[bool] = True
+    """A policy with a `live` agent learns by it."""
+
+    def live(self, state: Any) -> Any:
+        """The core's agent, which decides and learns on the arrays of a state of one replica.
+
+        None, as for a rule written in Python, means that an agent calls `decide` and `learn`.
 
         >>> from linmed import LinMED
-        >>> LinMED().learner(LinMED().start(1, 2)) is None
+        >>> LinMED().live(LinMED().start(1, 2)) is None
         False
         """
         return None
@@ -475,7 +491,7 @@ class Policy(ABC):
                 f"{type(log_p).__name__} of shape {np.shape(log_p)}"
             )
         arm = np.empty(len(noise), dtype=np.int64)
-        total = sample(checks.for_kernels(log_p), noise, arm)
+        total = core.sample(checks.for_kernels(log_p), checks.for_kernels(noise), arm)
         if total != 1.0:
             raise ValueError(
                 f"{stated} logarithms of probabilities that sum to 1, but a row sums to {total:g}"
@@ -577,7 +593,7 @@ def decisions(state: State, arms: Floats) -> int:
 def absorbable(
     state: State, features: Floats, rewards: Floats, replicas: Ints
 ) -> tuple[Floats, Floats, Ints]:
-    """What `learn` is given, in the form that kernels take: features (m,d), rewards (m,), replicas (m,)."""
+    """What `learn` is given, in the form that the core takes: features (m,d), rewards (m,), replicas (m,)."""
     features, rewards = checks.for_kernels(features), checks.for_kernels(rewards)
     owners = np.ascontiguousarray(replicas, dtype=np.int64)
     rows, shape = len(state.count), (len(rewards), state.dim)

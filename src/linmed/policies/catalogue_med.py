@@ -1,10 +1,10 @@
 """CatalogueMED: minimum empirical divergence by one trial of its rejection, for any number of arms."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from linmed import checks
-from linmed.kernels.med import OneTrialRule
+from linmed.core import core
 from linmed.policies.base import Properties
 from linmed.policies.linmed import MedPolicy
 from linmed.policies.shares import Shares
@@ -59,6 +59,6 @@ class CatalogueMED(Shares, MedPolicy):
         )
 
     @property
-    def rule(self) -> OneTrialRule:
+    def rule(self) -> Any:
         """q_t f_t, and the rest to â."""
-        return OneTrialRule(*self._shares)
+        return core.OneTrialRule(*self._shares)

@@ -3,9 +3,7 @@
 import argparse
 from typing import Any
 
-from rich.console import Console
-
-from linmed.policies.table import table
+from linmed.policies.table import text
 
 
 def add_parser(subparsers: Any) -> None:
@@ -15,5 +13,5 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the table."""
-    Console().print(table())
+    print(text())
     return 0

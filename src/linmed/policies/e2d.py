@@ -1,20 +1,21 @@
 """E2D: estimation to decisions (Foster, Kakade, Qian and Rakhlin 2021; Foster, Golowich and Han 2023)."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from linmed import checks
 from linmed.checks import Floats
-from linmed.kernels import e2d as kernels
+from linmed.core import core
 from linmed.policies.base import Properties, decisions
+from linmed.policies.compiled import CompiledPolicy
 from linmed.policies.ridge import RidgeState
-from linmed.policies.rule import Floored, RulePolicy
+from linmed.policies.rule import Floored
 
 
 @dataclass(frozen=True)
-class E2D(Floored, RulePolicy):
+class E2D(Floored, CompiledPolicy):
     """Play p with max_{θ, a*} E_{a~p}[⟨θ, a* − a⟩ − γ⟨θ − θ̂, a⟩²] = G(p) at most (1 + tol)·d/(4γ).
 
     G(p) = max_a ⟨θ̂, a − ā⟩ + ‖a − ā‖²/(4γ) in V(p)⁻¹ with ā = E_p a, V(p) = E_p a aᵀ. The solver maximises
@@ -61,6 +62,25 @@ class E2D(Floored, RulePolicy):
             self._set("horizon", checks.whole("horizon", self.horizon))
         self._set("tol", checks.between("tol", self.tol, 1e-12, 1.0))
 
+    def _refuse_intercept(self) -> None:
+        raise checks.BadValue(
+            "intercept", "intercept must be False for E2D: add a constant column to the features"
+        )
+
+    @property
+    def rule(self) -> Any:
+        """The solution of the program, or a draw from it."""
+        sigma, norm = self.numbers
+        return core.E2dRule(
+            gamma=self.gamma or 0.0,
+            horizon=float(self.horizon or 0),
+            tol=self.tol,
+            lam=self.lam,
+            bias=self.lam * norm**2,
+            unit=sigma**2 + norm**2,
+            floor=self.floor,
+        )
+
     def exploration(self, state: RidgeState) -> Floats:
         """γ in every replica (R,).
 
@@ -69,17 +89,12 @@ class E2D(Floored, RulePolicy):
         >>> policy.exploration(policy.start(replicas=1, dim=2)).round(2)
         array([4.4])
         """
-        replicas, dim = state.theta.shape
-        if self.gamma is not None:
-            return np.full(replicas, self.gamma)
-        n = state.count + 1.0 if self.horizon is None else np.full(replicas, float(self.horizon))
-        information = state.logdet if self.horizon is None else dim * np.log1p(n / (dim * self.lam))
-        sigma, norm = self.numbers
-        gamma: Floats = np.sqrt(dim * n / (4.0 * (self.lam * norm**2 + (sigma**2 + norm**2) * information)))
+        gamma = np.empty(len(state.count))
+        core.exploration(self.bind(state), self._deciding, 0, gamma)
         return gamma
 
     def probabilities(self, state: RidgeState, arms: Floats) -> Floats:
-        """The solution of the program.  arms → (R,K).
+        """The solution of the program, before any floor.  arms (R,K,d) or (1,K,d) → (R,K).
 
         >>> import numpy as np
         >>> from linmed import E2D
@@ -107,14 +122,7 @@ class E2D(Floored, RulePolicy):
 
     def _solve(self, state: RidgeState, arms: Floats) -> tuple[Floats, Floats]:
         """p (R,K) and a bound (R,) on 4γ G(p)."""
-        arms = checks.for_kernels(arms)
-        n, (K, d) = decisions(state, arms), arms.shape[1:]
-        gamma, theta = self.exploration(state), state.theta
-        p, bound = np.empty((n, K)), np.empty(n)
-        lifted, everything, c, g = np.empty((K, d + 1)), np.empty((K, d + 1)), np.empty(K), np.empty(K)
-        for r in range(n):  # two kernels that do not contain each other: the larger one is compiled once
-            A, s = arms[r if len(arms) > 1 else 0], r if len(gamma) > 1 else 0
-            B, lost = kernels.program(A, theta[s], gamma[s], lifted, everything, c, g)
-            over = kernels.penalised_design(B, g, c, self.tol * d, p[r])
-            bound[r] = B.shape[1] - 1 + max(over, 0.0) + 2.0 * lost
+        n = decisions(state, arms)
+        p, bound = np.empty((n, arms.shape[1])), np.empty(n)
+        core.e2d_program(self.bind(state), self._deciding, checks.for_kernels(arms), p, bound)
         return p, bound

@@ -1,5 +1,6 @@
 """EXP2 with Kiefer–Wolfowitz exploration (Bubeck, Cesa-Bianchi and Kakade 2012), in terms of rewards."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -8,9 +9,8 @@ from numpy.typing import NDArray
 
 from linmed import checks
 from linmed.checks import Floats, Ints
-from linmed.kernels import exp2 as kernels
-from linmed.kernels.rounds import observing
-from linmed.policies.base import Properties, State, absorbable
+from linmed.core import core
+from linmed.policies.base import Properties, State
 from linmed.policies.compiled import CompiledPolicy
 
 
@@ -34,7 +34,16 @@ NOWHERE = Geometry(
 """Before there are arms."""
 
 
-class Exp2State(kernels.Totals, State):
+class Totals(NamedTuple):
+    """The arrays in the order in which the core takes them."""
+
+    theta: Floats  # (R,d) the mean of the estimates
+    count: Ints  # type: ignore[assignment]  # (R,)
+    total: Floats  # (R,d) Θ
+    arm_set: Ints  # (R,) fingerprint of the arms, 0 before the first decision
+
+
+class Exp2State(Totals, State):
     """The sum of the estimates Q⁻¹a·y; theta is their mean. The arm set is remembered by a fingerprint."""
 
     geometry: Geometry | None = None
@@ -98,9 +107,10 @@ class EXP2(CompiledPolicy):
     learns_from_arms: ClassVar[bool] = False
 
     @property
-    def belief(self) -> type:
+    def belief(self) -> Callable[..., Any]:
         """Θ and the arms it is about."""
-        return kernels.Totals
+        made: Callable[..., Any] = core.Totals
+        return made
 
     @property
     def scale_free(self) -> bool:
@@ -126,7 +136,7 @@ class EXP2(CompiledPolicy):
         )
 
     @property
-    def rule(self) -> kernels.Exp2Rule:
+    def rule(self) -> Any:
         """Exponential weights and a design, of arms yet to be given."""
         return self._rule(NOWHERE)
 
@@ -139,7 +149,8 @@ class EXP2(CompiledPolicy):
         >>> eta.round(4), gamma.round(4)
         (array([0.0196]), array([0.0392]))
         """
-        pairs = [kernels.rates(self.rule, count, rank, arms) for count in state.count]
+        rule = self.rule
+        pairs = [core.exp2_rates(rule, float(count), rank, arms) for count in state.count]
         eta, gamma = np.array(pairs).T
         return eta, gamma
 
@@ -148,13 +159,9 @@ class EXP2(CompiledPolicy):
         arms = checks.for_kernels(arms)
         geometry = self._geometry(state, arms)
         out = np.empty((len(arm), arms.shape[2]))
-        kernels.estimators(tuple(state), tuple(self._rule(geometry)), arms, arm, out)
+        core.estimators(self.bind(state), self._rule(geometry), arms, arm, out)
         geometry.remember(state.arm_set)
         return out
-
-    def learn(self, state: Exp2State, features: Floats, rewards: Floats, replicas: Ints) -> None:
-        """Θ += Q⁻¹a·y with the Q⁻¹a that `features` gave when the arm was played."""
-        observing(kernels.Totals)(tuple(state), *absorbable(state, features, rewards, replicas))
 
     def observe(self, state: Exp2State, features: Floats, rewards: Floats, replicas: Ints) -> None:
         """Always an error: the estimate Q⁻¹a·y is unbiased only if EXP2 drew the arm itself."""
@@ -168,19 +175,18 @@ class EXP2(CompiledPolicy):
         return ("EXP2-AT" if self.horizon is None else "EXP2") + self.describe("horizon")
 
     def _rounds(self, state: Exp2State, arms: Floats, rewards: Floats, *others: Any) -> None:
-        kernel, confidence, _ = self._parts
-        arms = checks.for_kernels(arms)
+        arms, rewards, errors, noise = map(checks.for_kernels, (arms, rewards, *others[:2]))
         if len(arms) > 1:
             keys = [fingerprints(offered) for offered in arms]
             require_same(bool((np.array(keys) == keys[0]).all()))
         geometry = self._geometry(state, arms[0])
-        rule = tuple(self._rule(geometry))
-        kernel(tuple(state), confidence, rule, arms[:1], rewards, *others)
+        belief, rule = self.bind(state), self._rule(geometry)
+        core.play(belief, self.confidence_set, rule, arms[:1], rewards, errors, noise, *others[2:])
         if len(rewards):
             geometry.remember(state.arm_set)
 
-    def _rule(self, geometry: Geometry) -> kernels.Exp2Rule:
-        return kernels.Exp2Rule(float(self.horizon or 0), self.eta or 0.0, self.gamma or 0.0, *geometry[1:])
+    def _rule(self, geometry: Geometry) -> Any:
+        return core.Exp2Rule(float(self.horizon or 0), self.eta or 0.0, self.gamma or 0.0, *geometry[1:])
 
     def _geometry(self, state: Exp2State, arms: Floats) -> Geometry:
         """The geometry of the arms, remembered by the state; an error if they are not those it knows."""
@@ -195,7 +201,7 @@ class EXP2(CompiledPolicy):
 def fingerprints(arms: Floats) -> Ints:
     """One for each set.  arms (n,K,d) → (n,)."""
     key = np.empty(len(arms), dtype=np.int64)
-    kernels.fingerprint((arms + 0.0).view(np.uint64), key)  # + 0.0: −0 is 0
+    core.fingerprint(arms + 0.0, key)  # + 0.0: −0 is 0
     return key
 
 
@@ -214,5 +220,5 @@ def geometry_of(arms: Floats, key: Ints) -> Geometry:
     if not arms.any(axis=(1, 2)).all():
         raise ValueError("arms are all zero: EXP2 needs at least one arm with a direction")
     made = Geometry(key, np.empty((n, K)), np.empty((n, K, d)), np.empty(n, np.int64), np.empty((n, d, d)))
-    kernels.geometries(arms, *made[1:])
+    core.geometries(arms, *made[1:])
     return made

@@ -4,15 +4,13 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from linmed import checks
 from linmed.checks import Bools, Floats, Ints
-from linmed.kernels.bound import deciding, learning
-from linmed.kernels.memories import observing_at
-from linmed.kernels.rounds import observing
+from linmed.core import core
 from linmed.policies.around import Around
 from linmed.policies.base import Choice, Policy, Prediction, Properties, absorbable, decisions, entries
 from linmed.policies.compiled import CompiledPolicy
@@ -149,20 +147,19 @@ class Forgetful(Around):
         return self.kept.asked
 
     @property
-    def belief(self) -> type:
-        """Estimates with their weights."""
-        return self.kept.belief
+    def belief(self) -> Callable[..., Any]:
+        """Makes the core's belief, estimates with their weights, from the arrays of a state."""
+        return self.kept.belief  # type: ignore[no-any-return]
 
     @cached_property
-    def confidence_set(self) -> NamedTuple:
+    def confidence_set(self) -> Any:
         """β as above, or the policy's own set where it was told another."""
         return self.asked.confidence_set
 
     @property
-    def rule(self) -> NamedTuple:
+    def rule(self) -> Any:
         """The rule of the policy inside."""
-        rule: NamedTuple = self.asked.rule  # type: ignore[union-attr]
-        return rule
+        return self.asked.rule  # type: ignore[union-attr]
 
     def start(self, replicas: int, dim: int) -> Any:
         """The priors alone in every estimate, all of one weight."""
@@ -180,18 +177,14 @@ class Forgetful(Around):
         """Every estimate learns, and is weighed. Half-lives that are durations need `learn_at`."""
         self._require_no_clock()
         self.check_rewards(rewards)
-        observing(self.belief)(state.parts(), *absorbable(state, features, rewards, replicas))
+        core.observe(self.bind(state), *absorbable(state, features, rewards, replicas))
 
     def learn_at(self, state: Any, features: Floats, rewards: Floats, replicas: Ints, times: Floats) -> None:
         """The same with the time of each decision (m,), which adoptions and alarms then have too."""
         self.check_rewards(rewards)
         features, rewards, replicas = absorbable(state, features, rewards, replicas)
         times = np.broadcast_to(checks.for_kernels(times), rewards.shape).copy()
-        observing_at(self.belief)(state.parts(), features, rewards, times, replicas)
-
-    def learner(self, state: Any) -> Callable[..., None] | None:
-        """The kernel itself, where it need not be told the time."""
-        return None if self.on_clock else learning(observing(self.belief), state.parts())
+        core.observe(self.bind(state), features, rewards, replicas, times)
 
     def _require_no_clock(self) -> None:
         if self.on_clock:
@@ -204,9 +197,14 @@ class Forgetful(Around):
     # ---- deciding
 
     @property
+    def law_in_core(self) -> bool:  # type: ignore[override]
+        """Whether the core's rule writes the probabilities of all arms."""
+        return self.compiled_rounds and self._direct
+
+    @property
     def _direct(self) -> bool:
-        """Whether the kernel of the loop over rounds writes the probabilities itself."""
-        return self.compiled_rounds and type(self.inside).decide is CompiledPolicy.decide
+        """Whether the core's rule writes the probabilities where one estimate decides."""
+        return type(self.inside).decide is CompiledPolicy.decide
 
     def estimate(self, state: Any) -> Any:
         """The estimate that decides, copied; its `count` is what is left of the number of rewards."""
@@ -218,50 +216,69 @@ class Forgetful(Around):
 
     def log_probabilities(self, state: Any, arms: Floats) -> Floats:
         """log p(a) of every arm.  arms (R,K,d) or (1,K,d) → (R,K)."""
-        if self._direct:
-            return super().log_probabilities(state, arms)
         if self.combine == "heaviest":
-            return self.asked.log_probabilities(self.of_one(state, state.leader), arms)
+            return self._law(state, arms)
         every: Floats = np.full((decisions(state, arms), arms.shape[1]), -np.inf)
         for expert in range(state.weight.shape[1]):
-            own = self.asked.log_probabilities(self.of_one(state, np.full(len(state.leader), expert)), arms)
+            own = self._law(state._replace(leader=np.full(len(state.leader), expert)), arms)
             np.logaddexp(every, np.log(state.weight[:, expert])[:, None] + own, out=every)
         return every
 
+    def _law(self, state: Any, arms: Floats) -> Floats:
+        """log p(a) of every arm by the leaders alone."""
+        if self._direct:
+            return super().log_probabilities(state, arms)
+        return self.asked.log_probabilities(self.of_one(state, state.leader), arms)
+
     def choose(self, state: Any, arms: Floats, noise: Floats) -> Ints:
         """Draw one arm per replica, where all decide by an estimate that is drawn first."""
-        if self.compiled_rounds:
-            return super().choose(state, arms, noise)
         if self.combine == "heaviest":
-            return self.asked.choose(self.of_one(state, state.leader), arms, noise)
+            return self._choice(state, arms, noise)
         below = np.cumsum(state.weight, axis=1)[:, :-1]
         drawn = (noise[:, -1:] * state.weight.sum(axis=1, keepdims=True) >= below).sum(axis=1)
-        return self.asked.choose(self.of_one(state, drawn), arms, checks.for_kernels(noise[:, :-1]))
+        noise = checks.for_kernels(noise[:, :-1])
+        if len(drawn) == len(state.leader):
+            return self._choice(state._replace(leader=drawn), arms, noise)
+        arm = np.empty(len(drawn), dtype=np.int64)  # one state decides for many sets
+        for expert in np.unique(drawn):
+            own = drawn == expert
+            arm[own] = self._choice(state._replace(leader=np.full(1, expert)), arms[own], noise[own])
+        return arm
+
+    def _choice(self, state: Any, arms: Floats, noise: Floats) -> Ints:
+        """One arm per replica by the leaders alone."""
+        if isinstance(self.inside, CompiledPolicy):
+            return super().choose(state, arms, noise)
+        return self.asked.choose(self.of_one(state, state.leader), arms, noise)
 
     def decide(self, state: Any, arms: Floats, noise: Floats) -> Choice:
         """Draw one arm per replica and say how probable it was."""
-        if self._direct:
+        if self.combine == "mixture":
+            arm, log_p = self.choose(state, arms, noise), self.log_probabilities(state, arms)
+            return Choice(arm, entries(log_p, arm), log_p, self.features(state, arms, arm))
+        if self.law_in_core:
             return super().decide(state, arms, noise)
-        if self.combine == "heaviest":
-            return self.asked.decide(self.of_one(state, state.leader), arms, noise)
-        arm, log_p = self.choose(state, arms, noise), self.log_probabilities(state, arms)
-        return Choice(arm, entries(log_p, arm), log_p, self.features(state, arms, arm))
+        return self.asked.decide(self.of_one(state, state.leader), arms, noise)
 
-    def decider(self, state: Any) -> Callable[..., int] | None:
-        """The kernel itself, where it writes the probabilities."""
-        if not self._direct or self._mixed:
-            return None
-        kernel, sure, rule = self._parts
-        return deciding(kernel, state.parts(), sure, rule)
+    def live(self, state: Any) -> Any:
+        """The core's agent, where the heaviest estimate decides."""
+        return super().live(state) if self.compiled_rounds else None
 
     def _rounds(self, state: Any, arms: Floats, *others: Any) -> None:
-        if len(others[0]):
+        rewards, errors, noise, played, _ = others
+        if len(rewards):
             self._require_no_clock()
-            self.check_rewards(others[0])
-        if self.compiled_rounds:
+            self.check_rewards(rewards)
+        if self.compiled_rounds or not len(rewards):
             super()._rounds(state, arms, *others)
             return
-        self._one_by_one(state, arms, *others)
+        replicas = np.arange(played.shape[1])
+        for t in range(len(played)):
+            offered = arms[t] if len(arms) > 1 else arms[0]
+            played[t] = self.choose(state, offered, noise[t])
+            paid = rewards[t if len(rewards) > 1 else 0][replicas, played[t]]
+            paid = paid + errors[t] if len(errors) else paid
+            self.learn(state, self.features(state, offered, played[t]), paid, replicas)
 
     def play_with_errors(
         self, state: Any, arms: Floats, means: Floats, errors: Floats, noise: Floats, played: Ints

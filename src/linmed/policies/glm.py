@@ -11,12 +11,7 @@ from numpy.typing import NDArray
 
 from linmed import checks
 from linmed.checks import Bools, Floats, Ints
-from linmed.kernels import confidence, links, thompson
-from linmed.kernels.bound import learning
-from linmed.kernels.glm import SINGULAR, Glm, GlmSet, LaplaceRule, precisions
-from linmed.kernels.med import MedRule
-from linmed.kernels.optimism import OfulRule
-from linmed.kernels.rounds import observing
+from linmed.core import core
 from linmed.policies.base import Prediction, Properties, State, absorbable
 from linmed.policies.compiled import CompiledPolicy
 from linmed.policies.ridge import LEARNED
@@ -24,13 +19,44 @@ from linmed.policies.rule import Floor, Mixed
 from linmed.policies.sampled import Sampled
 from linmed.policies.shares import Shares
 
-FAMILIES = {"logistic": links.LOGISTIC, "poisson": links.POISSON, "gaussian": links.GAUSSIAN}
+FAMILIES = {"logistic": 0, "poisson": 1, "gaussian": 2}
+"""The numbers that stand for them in states and in core/links.hpp."""
 INTERCEPT = 5.0
 """What the intercept is thought to be as large as: click rates from 0.7 % to 99.3 % are within it."""
 
 LEAST_DELTA = 1e-6
 """The certified set takes the least curvature within the set of this δ, and is proved for no smaller. Both
 rest on the same bets: where the set of a larger δ holds, this one does, so no part of δ is spent on it."""
+
+SINGULAR = 1e-15
+"""Pivots smaller than this part of the least diagonal entry are rounding."""
+_NUMBER = 2
+"""The scale of Thompson sampling that is a number: see core/thompson.hpp."""
+
+
+class Glm(NamedTuple):
+    """The arrays of generalised linear models, in the order in which the core takes them (core/glm.hpp).
+
+    E experts in every replica: row r·E + e is expert e of replica r.
+    """
+
+    theta: Floats  # (R·E,d) θ̂
+    intercept: Floats  # (R·E,) c
+    count: Ints  # type: ignore[assignment]  # (R·E,) rewards absorbed
+    gram: Floats  # (R·E,d+1,d+1) H, lower triangle, the intercept first …
+    gram_low: Floats  # … and what it has lost to rounding
+    inverse: Floats  # (R·E,d,d) the features' block of H⁻¹
+    cross: Floats  # (R·E,d) the intercept's row of it …
+    corner: Floats  # (R·E,) … and its own entry
+    logdet: Floats  # (R·E,) log(det H / det H₀)
+    excess: Floats  # (R·E,) what the certified radius sums
+    surprise: Floats  # (R·E,) −log of the prior's weight
+    told: Floats  # (R·E,6) family, τ, 1 with an intercept, which curvature, S, a bound on the intercept
+    leader: Ints  # (R,) the expert that decides, the first among equals
+
+
+CERTIFIED = 3
+"""Of `told`: which curvature."""
 
 
 class GlmState(Glm, State):
@@ -73,7 +99,7 @@ class GlmState(Glm, State):
         return {**super().limits(), "leader": (0, self.surprise.shape[1] - 1)}
 
     def parts(self) -> tuple[NDArray[Any], ...]:
-        """Experts one behind the other, as `Glm` has them."""
+        """Experts one behind the other, as the core has them."""
         return *(array.reshape(-1, *array.shape[2:]) for array in self[:-1]), self.leader
 
 
@@ -90,7 +116,7 @@ class Laplace(NamedTuple):
 class GLMPolicy(CompiledPolicy):
     """A policy that believes in a generalised linear model: rewards of mean μ(c + ⟨a,θ*⟩).
 
-    One pass, O(d²) a reward, no data kept: see `kernels.glm`. The rule is what subclasses add.
+    One pass, O(d²) a reward, no data kept: see core/glm.hpp. The rule is what subclasses add.
 
     What it is told: the `family` of rewards; `norm_bound` is S, a bound on ‖θ*‖, `ridge` is λ and `delta` the
     δ of the radius; `confidence` says which set, `intercept` whether there is a base rate, and `sigma` how
@@ -167,7 +193,7 @@ class GLMPolicy(CompiledPolicy):
 
     @property
     def priors(self) -> tuple[float, ...]:
-        """λ of every expert; where it is learned, in units of ‖a‖² (`kernels.glm.take_unit`)."""
+        """λ of every expert; where it is learned, in units of ‖a‖² of the first arm learned from."""
         if self.learns_ridge:
             return LEARNED
         if self.ridge is not None:
@@ -190,15 +216,15 @@ class GLMPolicy(CompiledPolicy):
         return False
 
     @property
-    def belief(self) -> type:
-        """The class that kernels know the state by."""
-        return Glm
+    def belief(self) -> Callable[..., Any]:
+        """Makes the core's belief from the arrays of a state."""
+        return core.Glm  # type: ignore[no-any-return]
 
     @cached_property
-    def confidence_set(self) -> NamedTuple:
+    def confidence_set(self) -> Any:
         """β = prior + 2ℓ + what was seen."""
         log_inverse_delta = -1.0 if self.delta is None else -math.log(self.delta)
-        return GlmSet(self.confidence == "certified", log_inverse_delta, self._prior)
+        return core.GlmSet(self.confidence == "certified", log_inverse_delta, self._prior)
 
     @property
     def _prior(self) -> float:
@@ -254,14 +280,10 @@ class GLMPolicy(CompiledPolicy):
     def learn(self, state: GlmState, features: Floats, rewards: Floats, replicas: Ints) -> None:
         """One step for each reward, in their order."""
         self.check_rewards(rewards)
-        observing(Glm)(state.parts(), *absorbable(state, features, rewards, replicas))
-
-    def learner(self, state: GlmState) -> Callable[..., None] | None:
-        """The kernel itself, for rewards that have been checked, unless a subclass learns in another way."""
-        return learning(observing(Glm), state.parts()) if type(self).learn is GLMPolicy.learn else None
+        core.observe(self.bind(state), *absorbable(state, features, rewards, replicas))
 
     def play(self, state: Any, arms: Floats, rewards: Floats, noise: Floats, played: Ints) -> None:
-        """All rounds in one call of a kernel, if all rewards are of the family."""
+        """All rounds in one call of the core, if all rewards are of the family."""
         self.check_rewards(rewards)
         super().play(state, arms, rewards, noise, played)
 
@@ -278,15 +300,14 @@ class GLMPolicy(CompiledPolicy):
         """What the experts that decide believe of θ*, copied."""
         gram, inverse = state.leading("gram"), state.leading("inverse")
         precision = np.empty_like(inverse)
-        precisions(gram, precision)
+        core.precisions(gram, precision)
         return Laplace(state.theta, state.count.copy(), precision, inverse)
 
     def radius(self, state: GlmState) -> Floats:
         """√β, one per replica (R,)."""
         out = np.empty(len(state.leader))
-        sure: NamedTuple = self.confidence_set
         leaders = *(state.leading(name) for name in Glm._fields[:-1]), np.zeros_like(state.leader)
-        confidence.radii(type(sure), Glm)(leaders, tuple(sure), out)
+        core.radii(core.Glm(*leaders), self.confidence_set, out)
         return out
 
     def predict(self, state: GlmState, arms: Floats) -> Prediction:
@@ -352,9 +373,9 @@ class GLMMED(Shares, Mixed, GLMPolicy):
     )
 
     @property
-    def rule(self) -> MedRule:
+    def rule(self) -> Any:
         """q_t as of LinMED."""
-        return MedRule(*self._shares)
+        return core.MedRule(*self._shares)
 
 
 @dataclass(frozen=True)
@@ -402,9 +423,9 @@ class LogisticUCB(Floor, GLMPolicy):
     )
 
     @property
-    def rule(self) -> OfulRule:
+    def rule(self) -> Any:
         """The arm of the largest upper confidence bound."""
-        return OfulRule(self.floor)
+        return core.OfulRule(self.floor)
 
 
 @dataclass(frozen=True)
@@ -436,9 +457,9 @@ class LogisticTS(Sampled, GLMPolicy):
     )
 
     @property
-    def rule(self) -> LaplaceRule:
+    def rule(self) -> Any:
         """Draw θ̃ and play its best arm; no probability is computed."""
-        return LaplaceRule(thompson.NUMBER, 1.0, 0.0, -1.0, self.lam, self.floor)
+        return core.ThompsonRule(_NUMBER, 1.0, 0.0, -1.0, self.lam, self.floor)
 
     def _smallest(self, model: Any) -> float:
         """λ, or what rounding leaves of nothing where λ is in the unit of the features."""

@@ -1,10 +1,10 @@
 """ε-greedy: the empirically best arm, and a share ε of exploration."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from linmed import checks
-from linmed.kernels.optimism import GreedyRule
+from linmed.core import core
 from linmed.policies.base import Properties
 from linmed.policies.compiled import CompiledPolicy
 from linmed.policies.ridge import RidgePolicy
@@ -43,9 +43,9 @@ class Greedy(RidgePolicy, CompiledPolicy):
         self._set("epsilon", checks.between("epsilon", self.epsilon, 0.0, 1.0))
 
     @property
-    def rule(self) -> GreedyRule:
+    def rule(self) -> Any:
         """The empirically best arm, and a share ε for all."""
-        return GreedyRule(self.epsilon)
+        return core.GreedyRule(self.epsilon)
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,10 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from linmed import checks
-from linmed.kernels.optimism import ImedRule
+from linmed.core import core
 from linmed.policies.base import Properties
 from linmed.policies.compiled import CompiledPolicy
 from linmed.policies.rule import Floored
@@ -60,10 +60,10 @@ class LinIMED(Floored, CompiledPolicy):
             self._set("horizon", checks.whole("horizon", self.horizon))
 
     @property
-    def rule(self) -> ImedRule:
+    def rule(self) -> Any:
         """The arm of the smallest index."""
         log_horizon = -1.0 if self.horizon is None else math.log(self.horizon)
-        return ImedRule(self.version, self.C, log_horizon, self.floor)
+        return core.ImedRule(self.version, self.C, log_horizon, self.floor)
 
     def derived_name(self) -> str:
         """LinIMED-1 and the like."""

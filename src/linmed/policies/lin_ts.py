@@ -2,13 +2,14 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from functools import cached_property
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from linmed import checks
 from linmed.checks import Floats
-from linmed.kernels import thompson
+from linmed.core import core
 from linmed.policies.base import Properties
 from linmed.policies.compiled import CompiledPolicy
 from linmed.policies.ridge import RidgeState
@@ -21,6 +22,9 @@ SHORT = {
     "agrawal-goyal": "LinTS-AG",
     "squared-radius": "LinTS-Squared",
 }
+NUMBER = 2
+KINDS = {"frequentist": 0, "squared-radius": 1, "agrawal-goyal": 3}
+"""Which scale of core/thompson.hpp; else NUMBER."""
 
 
 @dataclass(frozen=True)
@@ -83,15 +87,14 @@ class LinTS(Sampled, Floored, CompiledPolicy):
             self._set("horizon", checks.whole("horizon", self.horizon, at_least=3))
 
     @property
-    def rule(self) -> thompson.ThompsonRule:
+    def rule(self) -> Any:
         """Draw θ̃ and play its best arm; no probability is computed."""
-        kinds = {
-            "frequentist": thompson.FREQUENTIST,
-            "squared-radius": thompson.SQUARED_RADIUS,
-            "agrawal-goyal": thompson.AGRAWAL_GOYAL,
-        }
-        return thompson.ThompsonRule(
-            kind=kinds.get(str(self.scale), thompson.NUMBER),
+        return self._thompson
+
+    @cached_property
+    def _thompson(self) -> Any:
+        return core.ThompsonRule(
+            kind=KINDS.get(str(self.scale), NUMBER),
             size=self._size,
             horizon=float(self.horizon or 0),
             log_inverse_delta=-1.0 if self.delta is None else -math.log(self.delta),
@@ -118,10 +121,8 @@ class LinTS(Sampled, Floored, CompiledPolicy):
         >>> policy.spread(policy.start(replicas=1, dim=2))
         array([0.5])
         """
-        _, confidence, rule = self._parts
         out = np.empty(len(state.count))
-        belief, parts = self.leaders(state)
-        thompson.spreads(type(self.confidence_set), belief)(parts, confidence, rule, out)
+        core.spreads(self.bind_leaders(state), self.confidence_set, self._thompson, out)
         return out
 
     def derived_name(self) -> str:

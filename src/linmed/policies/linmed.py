@@ -3,20 +3,39 @@
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from linmed import checks
-from linmed.checks import Floats
-from linmed.kernels.med import MedRule
-from linmed.kernels.warm import ROOM, WarmRidge, WarmRule
+from linmed.checks import Floats, Ints
+from linmed.core import core
 from linmed.policies.base import MOST, Properties, State
 from linmed.policies.compiled import CompiledPolicy
-from linmed.policies.ridge import SUMS, RidgePolicy
+from linmed.policies.ridge import RidgePolicy
 from linmed.policies.rule import Mixed
 from linmed.policies.shares import Shares
+
+ROOM = 4
+"""Arms of the last design to remember for each dimension."""
+
+
+class WarmRidge(NamedTuple):
+    """A ridge estimate and the arms of the last design, in the order in which the core takes them."""
+
+    theta: Floats
+    count: Ints  # type: ignore[assignment]
+    gram: Floats
+    gram_low: Floats
+    inverse: Floats
+    moment: Floats
+    moment_low: Floats
+    logdet: Floats
+    rss: Floats
+    leveraged: Floats
+    support: Ints  # (R,4d), −1 where there is none
+    size: Floats  # (R,) τ: counts of the last design, 0 before the first
 
 
 class WarmState(WarmRidge, State):
@@ -30,8 +49,7 @@ class WarmState(WarmRidge, State):
 
     def limits(self) -> dict[str, tuple[float, float]]:
         """As of every state; `support` has −1 where there is no arm."""
-        known = {name: limit for name, limit in super().limits().items() if name not in SUMS}
-        return {**known, "support": (-1, MOST)}
+        return {**super().limits(), "support": (-1, MOST)}
 
 
 @dataclass(frozen=True)
@@ -40,7 +58,7 @@ class MedPolicy(Mixed, RidgePolicy, CompiledPolicy):
 
     @property
     @abstractmethod
-    def rule(self) -> MedRule:
+    def rule(self) -> Any:
         """q_t."""
 
 
@@ -95,14 +113,14 @@ class LinMED(Shares, MedPolicy):
             )
 
     @property
-    def rule(self) -> MedRule:
+    def rule(self) -> Any:
         """q_t as above."""
-        return WarmRule(*self._shares) if self.design == "warm" else MedRule(*self._shares)
+        return (core.WarmRule if self.design == "warm" else core.MedRule)(*self._shares)
 
     @property
-    def belief(self) -> type:
+    def belief(self) -> Any:
         """A ridge estimate, with the arms of the last design where the next one starts from them."""
-        return WarmRidge if self.design == "warm" else super().belief
+        return core.WarmRidge if self.design == "warm" else super().belief
 
     @property
     def remembers(self) -> bool:
@@ -175,6 +193,6 @@ class LinMEDNoDesign(MedPolicy):
     )
 
     @property
-    def rule(self) -> MedRule:
+    def rule(self) -> Any:
         """q_t uniform."""
-        return MedRule(0.0, 0.0, 0, False, False)
+        return core.MedRule(0.0, 0.0, 0, False, False)

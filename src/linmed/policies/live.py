@@ -1,7 +1,6 @@
 """A policy and its state as a live user meets them: decisions and rewards one at a time."""
 
-from collections.abc import Callable, Iterator
-from functools import cached_property
+from collections.abc import Iterator
 from itertools import repeat
 from typing import Any
 
@@ -9,7 +8,7 @@ import numpy as np
 
 from linmed import checks
 from linmed.checks import Floats
-from linmed.kernels.linear import all_within
+from linmed.core import core
 from linmed.policies.base import Policy
 
 Drawn = tuple[int, float, Floats | None, float, Floats, Floats]
@@ -18,25 +17,28 @@ the arm's vector (d,), and what its reward will be learned with (d,)."""
 
 
 class Live:
-    """A state of one replica, and the kernels bound to it where its policy has them: see `Policy.decider`.
+    """A state of one replica, and the core's agent that works on it where its policy has one.
 
     All arrays must be in the form of `checks.for_kernels`, and only one thread may call at a time.
     """
 
     def __init__(self, policy: Policy, state: Any) -> None:
         self.policy, self.state = policy, state
+        live = policy.live(state) if policy.learns_from_arms else None
+        self._decides = live if policy.law_in_core else None
+        self._learns = live if policy.learns_in_core else None
 
     def decide(self, arms: Floats, noise: Floats, t: int) -> Drawn:
         """Choose one of arms (K,d), whose entries are looked at here, with noise[t].  noise (T,1,size)."""
-        decide = self._decider
-        if decide is None:
-            if not all_within(arms, checks.LARGEST):
+        if self._decides is None:
+            if not core.all_within(arms, checks.LARGEST):
                 raise checks.bad_entry("arms", arms)
             return next(self.decide_each(arms[None], noise[t : t + 1]))
-        law, vector = np.empty(len(arms)), np.empty(arms.shape[1])
-        arm = decide(arms, noise, t, law, vector)
+        law = np.empty(len(arms))
+        arm = self._decides.decide(arms, noise, t, law)
         if arm < 0:
             raise checks.bad_entry("arms", arms)
+        vector = arms[arm].copy()
         return arm, law.item(arm), law, 0.0, vector, vector
 
     def decide_each(self, sets: Floats, noise: Floats) -> Iterator[Drawn]:
@@ -51,21 +53,11 @@ class Live:
 
     def learn(self, features: Floats, reward: float, time: float | None = None) -> None:
         """Absorb the reward of one decision, taken at `time`.  features (d,)."""
-        learn = self._learner
-        if learn is None:
-            one = features[None], np.array([reward]), np.zeros(1, dtype=np.int64)
-            if time is None:
-                self.policy.learn(self.state, *one)
-            else:
-                self.policy.learn_at(self.state, *one, np.array([time]))
+        if self._learns is not None:
+            self._learns.learn(features, reward, time)
+            return
+        one = features[None], np.array([reward]), np.zeros(1, dtype=np.int64)
+        if time is None:
+            self.policy.learn(self.state, *one)
         else:
-            learn(features, reward)
-
-    # Bound when they are first needed: that is when a kernel is compiled. They know of nothing but the arm.
-    @cached_property
-    def _decider(self) -> Callable[..., int] | None:
-        return self.policy.decider(self.state) if self.policy.learns_from_arms else None
-
-    @cached_property
-    def _learner(self) -> Callable[..., None] | None:
-        return self.policy.learner(self.state) if self.policy.learns_from_arms else None
+            self.policy.learn_at(self.state, *one, np.array([time]))

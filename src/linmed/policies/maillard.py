@@ -1,17 +1,26 @@
 """Maillard sampling, the K-armed rule that LinMED extends (the paper's section 3)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from linmed import checks
 from linmed.checks import Floats, Ints
-from linmed.kernels.maillard import MaillardRule, Pulls
-from linmed.kernels.rounds import observing
-from linmed.policies.base import MOST, Properties, State, absorbable
+from linmed.core import core
+from linmed.policies.base import MOST, Properties, State
 from linmed.policies.compiled import CompiledPolicy
+
+
+class Pulls(NamedTuple):
+    """The arrays in the order in which the core takes them."""
+
+    theta: Floats  # (R,d) means
+    count: Ints  # type: ignore[assignment]  # (R,) rewards absorbed
+    pulls: Floats  # (R,d)
+    totals: Floats  # (R,d)
 
 
 class PullState(Pulls, State):
@@ -57,9 +66,10 @@ class MaillardSampling(CompiledPolicy):
     )
 
     @property
-    def belief(self) -> type:
+    def belief(self) -> Callable[..., Any]:
         """Pulls and totals of every arm."""
-        return Pulls
+        made: Callable[..., Any] = core.Pulls
+        return made
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -79,14 +89,18 @@ class MaillardSampling(CompiledPolicy):
         return np.eye(len(arms), arms.shape[1])[: arms.shape[1]]
 
     @property
-    def rule(self) -> MaillardRule:
+    def rule(self) -> Any:
         """The weights of the arms."""
-        return MaillardRule(self.sigma)
+        return core.MaillardRule(self.sigma)
+
+    def live(self, state: PullState) -> None:
+        """None: an agent's arms are looked at before each decision and reward, too."""
+        return None
 
     def learn(self, state: PullState, features: Floats, rewards: Floats, replicas: Ints) -> None:
         """Count the pull and its reward."""
         check_one_hot("features", features)
-        observing(Pulls)(tuple(state), *absorbable(state, features, rewards, replicas))
+        super().learn(state, features, rewards, replicas)
 
     def _rounds(self, state: PullState, arms: Floats, *others: Any) -> None:
         check_one_hot("arms", arms)

@@ -3,32 +3,106 @@
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from linmed.checks import Floats, Ints
-from linmed.kernels import confidence, ridge
-from linmed.kernels.forgetting import Forgetting
-from linmed.kernels.forgetting_glm import GlmForgetting
-from linmed.kernels.glm import CERTIFIED, Glm
-from linmed.kernels.memories import KEPT
+from linmed.core import core
 from linmed.policies.base import MOST, State
-from linmed.policies.glm import INTERCEPT, GLMPolicy, GlmState
+from linmed.policies.glm import CERTIFIED, INTERCEPT, Glm, GLMPolicy, GlmState
 from linmed.policies.half_lives import HalfLife, memory
-from linmed.policies.ridge import LEARNED, RIDGE, ExpertState, RidgePolicy, RidgeState
+from linmed.policies.ridge import (
+    LEARNED,
+    RIDGE,
+    UNBOUNDED,
+    ExpertState,
+    RidgePolicy,
+    RidgeState,
+    start_ridge,
+)
 
 GLM = len(Glm._fields) - 1
 """Arrays of a generalised linear model, without `leader`, of which the last is `told`."""
 UNPROVED = 0.1
 """The share of an alarm's level for the case that θ* is outside the sets by which the monitor learns."""
 
+KEPT = 16
+"""Adoptions and alarms that are remembered."""
+CLIP = 4.0
+"""So many times the size of the noise is far from what was predicted."""
+CLIPPED = 3
+"""Of `spread`: how many rewards were as far."""
+
+
+class Forgetting(NamedTuple):
+    """The arrays of ridge estimates that forget, in the order in which the core takes them.
+
+    N experts and a monitor in every replica: row r·(N+1) + e. Experts are in order of memory, the longest
+    first, those of one memory in order of λ. See core/forgetting.hpp.
+    """
+
+    theta: Floats
+    count: Floats  # type: ignore[assignment]  # n, what is left of the number of rewards
+    gram: Floats
+    gram_low: Floats
+    inverse: Floats
+    moment: Floats
+    moment_low: Floats
+    logdet: Floats
+    rss: Floats
+    leveraged: Floats
+    told: Floats  # (R·(N+1),6) λ; σ or 0; the rewards' scale; γ and log γ; the half-life on a clock
+    weight: Floats  # (R,N)
+    score: Floats  # (R,N+1) log-likelihood of the last reward
+    rules: Floats  # (R,3) what all have in common: s; log 1/α; S or −1
+    leader: Ints  # (R,) the expert that decides, the first among equals
+    rewards: Ints  # (R,) absorbed so far
+    clock: Floats  # (R,) time of the newest decision that was rewarded, 0 where nobody told
+    trust: Floats  # (R,) of the bettor in the monitor
+    loss: Floats  # (R,) M since the test began
+    evidence: Floats  # (R,) log E
+    happened: Ints  # (R,2) adoptions and alarms so far
+    adoptions: Floats  # (R,KEPT,4) of the last ones: number of the reward, time, who took over, from whom
+    alarms: Floats  # (R,KEPT,3) number of the reward, time, log E
+    spread: Floats  # (R,5) how large the test takes the noise to be, and how often it was larger
+
+
+class GlmForgetting(NamedTuple):
+    """The arrays of generalised linear models that forget, likewise."""
+
+    theta: Floats
+    intercept: Floats
+    count: Floats  # type: ignore[assignment]  # n, what is left of the number of rewards
+    gram: Floats
+    gram_low: Floats
+    inverse: Floats
+    cross: Floats
+    corner: Floats
+    logdet: Floats
+    excess: Floats
+    surprise: Floats
+    told: Floats  # as of `Glm`
+    memory: Floats  # (R·(N+1),4) λ; the intercept's own, or 0; γ; the half-life on a clock, or 0
+    weight: Floats  # (R,N)
+    score: Floats  # (R,N+1) log-likelihood of the last reward
+    rules: Floats  # (R,3) what all have in common: s; log 1/α; λS² + λ₀·5² − 2 log 9/10
+    leader: Ints  # (R,) the expert that decides, the first among equals
+    rewards: Ints  # (R,) absorbed so far
+    clock: Floats  # (R,) time of the newest decision that was rewarded, 0 where nobody told
+    trust: Floats  # (R,) of the bettor in the monitor
+    loss: Floats  # (R,) M since the test began
+    evidence: Floats  # (R,) log E
+    happened: Ints  # (R,2) adoptions and alarms so far
+    adoptions: Floats  # (R,KEPT,4) of the last ones: number of the reward, time, who took over, from whom
+    alarms: Floats  # (R,KEPT,3) number of the reward, time, log E
+
 
 class _Remembered(State):
     """Estimates with different memories in every replica, and last a monitor that forgets nothing.
 
-    The kernels' class says what each array is; the first ones, of estimates, are (R, N+1, …) here. `theta`
+    The class beside it says what each array is; the first ones, of estimates, are (R, N+1, …) here. `theta`
     and `count` are as of any other state: the estimate that decides, and the number of rewards.
     """
 
@@ -62,7 +136,7 @@ class _Remembered(State):
         return {**super().limits(), **ranges}
 
     def parts(self) -> tuple[NDArray[Any], ...]:
-        """Estimates one behind the other, as kernels have them."""
+        """Estimates one behind the other, as the core has them."""
         arrays: Any = self
         n = self._estimates
         return *(array.reshape(-1, *array.shape[2:]) for array in arrays[:n]), *arrays[n:]
@@ -115,11 +189,11 @@ def _rows(state: Any, experts: Ints, arrays: int) -> list[NDArray[Any]]:
 class RidgeMemories:
     """Ridge estimates."""
 
-    belief = Forgetting
+    belief = core.Forgetting
 
     def __init__(self, inside: RidgePolicy) -> None:
-        sure = inside.confidence_set
-        paper = isinstance(sure, confidence.RidgeSet) and sure.kind == confidence.PAPER
+        told = inside.sigma, inside.norm_bound, inside.ridge
+        paper = inside.confidence == "paper" and not any(isinstance(one, str) for one in told)
         self.asked: RidgePolicy = dataclasses.replace(inside, confidence="mixture") if paper else inside
 
     def start(
@@ -130,7 +204,7 @@ class RidgeMemories:
         lams = LEARNED if inside.ridge == "learned" else (inside.lam,)
         told = [(lam, *span) for span in map(memory, half_lives) for lam in lams]
         experts, told = len(told), [*told, (lams[0], 1.0, 0.0)]  # and the monitor
-        models = [ridge.start(replicas, dim, row[0]) for row in told]
+        models = [start_ridge(replicas, dim, row[0]) for row in told]
         stacked = [np.ascontiguousarray(np.stack(arrays, axis=1)) for arrays in zip(*models, strict=True)]
         stacked[1] = stacked[1].astype(np.float64)  # n, of which a part is forgotten
         each, sigma = np.empty((replicas, experts + 1, 6)), inside.numbers[0]
@@ -138,7 +212,7 @@ class RidgeMemories:
             (lam, sigma, inside.reward_scale, factor, math.log(factor), seconds)
             for lam, factor, seconds in told
         ]
-        norm = inside.numbers[1] if self.bounded else confidence.UNKNOWN
+        norm = inside.numbers[1] if self.bounded else UNBOUNDED
         common = _in_common(replicas, experts, share, level, norm)
         return ForgetfulState._make([*stacked, each, *common, np.zeros((replicas, 5))])
 
@@ -166,7 +240,7 @@ class RidgeMemories:
 class GlmMemories:
     """Generalised linear models; their own confidence set is asked, with what is left of H and n."""
 
-    belief = GlmForgetting
+    belief = core.GlmForgetting
 
     def __init__(self, inside: GLMPolicy) -> None:
         self.asked = inside

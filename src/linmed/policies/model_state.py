@@ -1,14 +1,14 @@
 """What is known of items that have a model each: arrays that grow as models are learned from."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from linmed import checks
 from linmed.checks import Floats, Ints
-from linmed.kernels.models import ItemModels, highest_model
+from linmed.core import core
 from linmed.policies.base import State
 from linmed.policies.ridge import RIDGE
 
@@ -18,6 +18,36 @@ MOST_BYTES = 4 << 30
 """What a state may take: a wrong number in column 0 must not take the machine down."""
 FIRST_ROOM = 16
 """Models that a state has room for to begin with; then for twice as many, as numbers need it."""
+
+
+class ItemModels(NamedTuple):
+    """The arrays in the order in which the core takes them (core/item_models.hpp).
+
+    The shared part as a `Ridge` of m features, then n models of c features in each of R replicas.
+
+    Row r·n is the prior, which every model has that was never learned from; model i is row r·n + 1 + i, if
+    there is one.
+    """
+
+    theta: Floats  # (R,m) θ₀
+    count: Ints  # type: ignore[assignment]  # (R,) rewards absorbed, of all models
+    gram: Floats  # (R,m,m) S, lower triangle
+    gram_low: Floats
+    inverse: Floats  # (R,m,m) S⁻¹
+    moment: Floats  # (R,m)
+    moment_low: Floats
+    logdet: Floats  # (R,) log(det V / det V₀), of all models
+    rss: Floats  # (R,) as those of `Ridge`, of all models
+    leveraged: Floats
+    pulls: Ints  # (R·n,) rewards absorbed
+    own: Floats  # (R·n,1+m,c) φ, then the rows of W
+    own_gram: Floats  # (R·n,c,c) A, lower triangle
+    own_gram_low: Floats
+    own_inverse: Floats  # (R·n,c,c) A⁻¹
+    own_moment: Floats  # (R·n,1+m,c) Σ x y, then the rows of C
+    own_moment_low: Floats
+
+
 _OF_MODELS = ItemModels._fields[RIDGE:]
 
 
@@ -125,7 +155,7 @@ def models_of(name: str, arms: Floats, state: ModelsState) -> int:
     if arms.shape[-1] != state.dim:
         raise checks.BadValue(name, f"{name} must have {state.dim} columns, got shape {arms.shape}")
     rows = checks.for_kernels(arms).reshape(-1, state.dim)
-    highest = int(highest_model(rows, MOST_MODELS))
+    highest: int = core.highest_model(rows, float(MOST_MODELS))
     if highest < 0:
         place = -1 - highest
         raise checks.BadValue(

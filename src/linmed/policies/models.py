@@ -1,35 +1,27 @@
 """Models per item: `Disjoint`, one θ for each, and `Hybrid`, with a part that all share (Li et al. 2010)."""
 
 from abc import abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
 from linmed import checks
 from linmed.checks import Floats, Ints
-from linmed.kernels import confidence, ridge
-from linmed.kernels.blind import UniformRule
-from linmed.kernels.bound import Bound, deciding, learning
-from linmed.kernels.igw import SquareRule
-from linmed.kernels.med import MedRule
-from linmed.kernels.models import ItemModels, coordinates, look_at_models
-from linmed.kernels.optimism import GreedyRule, ImedRule, OfulRule
-from linmed.kernels.pinpoint import PinpointRule
-from linmed.kernels.randomised_ucb import RandomisedRule
-from linmed.kernels.rounds import observing
-from linmed.kernels.thompson import AGRAWAL_GOYAL, ThompsonRule, more_normals
+from linmed.core import core
 from linmed.policies.around import Around
 from linmed.policies.base import Choice, Noise, Policy, Prediction, Properties, absorbable, decisions
-from linmed.policies.model_state import FIRST_ROOM, MOST_BYTES, ModelsState, models_of
-from linmed.policies.ridge import RidgePolicy, RidgeState
+from linmed.policies.catalogue_med import CatalogueMED
+from linmed.policies.lin_ts import LinTS
+from linmed.policies.model_state import FIRST_ROOM, MOST_BYTES, ItemModels, ModelsState, models_of
+from linmed.policies.pinpoint import Pinpoint
+from linmed.policies.ridge import RidgePolicy, RidgeState, start_ridge
+from linmed.policies.square_cb import SquareCB
 
-CARRIED = (MedRule, OfulRule, ImedRule, GreedyRule, UniformRule, RandomisedRule, SquareRule)
-"""Rules that ask a belief for what they look at, so that they decide by `ItemModels` as by any other."""
-SHOWN = (ThompsonRule, PinpointRule)
-"""Rules that are shown a ridge estimate with the same means and distances: K dimensions for K arms."""
+SHOWN = (LinTS, Pinpoint)
+"""Policies whose rules multiply a θ̂ with arms: they are shown a ridge estimate with the same means and
+distances, of K dimensions for K arms. Other rules ask the belief for what they look at (`asks`)."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +36,8 @@ class ModelPolicy(Around):
     def __post_init__(self) -> None:
         super().__post_init__()
         inside: Any = self.inside
-        rule = getattr(inside, "rule", None)
-        if type(rule) not in (*CARRIED, *SHOWN):
+        asks = getattr(getattr(inside, "rule", None), "asks", False) and not isinstance(inside, CatalogueMED)
+        if not asks and not isinstance(inside, SHOWN):
             raise checks.BadValue(
                 "inside",
                 "inside must be LinMED, OFUL, LinUCB, LinIMED, RandUCB, LinTS, Pinpoint, SquareCB, Greedy or "
@@ -58,8 +50,8 @@ class ModelPolicy(Around):
                     f"inside: {name} must be a number, for there may always be another item of which "
                     f"nothing is known, got {inside.name}",
                 )
-        counting = isinstance(rule, SquareRule) and rule.horizon > 0.0 and rule.gamma == 0.0
-        if counting or (isinstance(rule, ThompsonRule) and rule.kind == AGRAWAL_GOYAL):
+        counting = isinstance(inside, SquareCB) and inside.horizon is not None and inside.gamma is None
+        if counting or (isinstance(inside, LinTS) and inside.scale == "agrawal-goyal"):
             raise checks.BadValue(
                 "inside",
                 "inside must not compute its exploration from the number of features, which grows with the "
@@ -72,10 +64,15 @@ class ModelPolicy(Around):
         assert isinstance(self.inside, RidgePolicy)
         return self.inside
 
-    @property
+    @cached_property
     def compiled_rounds(self) -> bool:  # type: ignore[override]
         """Whether the rule asks for what it looks at."""
-        return type(self.rule) in CARRIED
+        return bool(self.rule.asks)
+
+    @property
+    def law_in_core(self) -> bool:  # type: ignore[override]
+        """Where it does."""
+        return self.compiled_rounds
 
     @property
     def noise(self) -> Noise:  # type: ignore[override]
@@ -91,20 +88,19 @@ class ModelPolicy(Around):
         return Policy.draw_noise(self, rng, shape, dim)
 
     @property
-    def belief(self) -> type:
+    def belief(self) -> Any:
         """Models of items."""
-        return ItemModels
+        return core.ItemModels
 
     @cached_property
-    def confidence_set(self) -> NamedTuple:
+    def confidence_set(self) -> Any:
         """That of the policy inside, of all models together."""
         return self.ridge_policy.confidence_set
 
     @property
-    def rule(self) -> NamedTuple:
+    def rule(self) -> Any:
         """The rule of the policy inside."""
-        rule: NamedTuple = self.inside.rule  # type: ignore[attr-defined]
-        return rule
+        return self.inside.rule  # type: ignore[attr-defined]
 
     def start(self, replicas: int, dim: int) -> ModelsState:
         """V = λI in every replica: no model has been learned from."""
@@ -116,7 +112,7 @@ class ModelPolicy(Around):
                 f"dim must be at least {m + 2} for {self.name}: the number of the model"
                 f"{f', {m} shared' if m else ''} and one or more features of its own, got {dim}",
             )
-        shared, rows = ridge.start(replicas, m, lam), (replicas, 1 + FIRST_ROOM)
+        shared, rows = start_ridge(replicas, m, lam), (replicas, 1 + FIRST_ROOM)
         identity = np.broadcast_to(np.eye(c), (*rows, c, c))
         models = (
             np.zeros(rows, dtype=np.int64), np.zeros((*rows, 1 + m, c)), lam * identity,
@@ -129,18 +125,11 @@ class ModelPolicy(Around):
         models = models_of("features", features, state)
         if models > state.room:
             state.make_room(models)
-        observing(ItemModels)(state.parts(), *absorbable(state, features, rewards, replicas))
+        core.observe(self.bind(state), *absorbable(state, features, rewards, replicas))
 
-    def learner(self, state: ModelsState) -> Callable[..., None]:
-        """The kernel itself, which is bound again when the state has grown."""
-        return _Rebound("features", state, lambda parts: learning(observing(ItemModels), parts))
-
-    def decider(self, state: ModelsState) -> Callable[..., int] | None:
-        """The kernel itself, which is bound again when the state has grown."""
-        if not self.compiled_rounds or self._mixed:
-            return None
-        kernel, sure, rule = self._parts
-        return _Rebound("arms", state, lambda parts: deciding(kernel, parts, sure, rule))
+    def live(self, state: ModelsState) -> "_Live":
+        """The core's agent, which is made again when the state has grown."""
+        return _Live(self, state)
 
     def _rounds(self, state: ModelsState, arms: Floats, *others: Any) -> None:
         if not self.compiled_rounds:
@@ -154,13 +143,32 @@ class ModelPolicy(Around):
         if grows:  # for all that might have been learned from
             state.make_room(state.learned)
 
+    def _one_by_one(
+        self,
+        state: Any,
+        arms: Floats,
+        rewards: Floats,
+        errors: Floats,
+        noise: Floats,
+        played: Ints,
+        _: Floats,
+    ) -> None:
+        """The rounds of the core, for a rule that is shown something else than this belief."""
+        replicas = np.arange(played.shape[1])
+        for t in range(len(played)):
+            offered = arms[t] if len(arms) > 1 else arms[0]
+            played[t] = self.choose(state, offered, noise[t])
+            paid = rewards[t if len(rewards) > 1 else 0][replicas, played[t]]
+            paid = paid + errors[t] if len(errors) else paid
+            self.learn(state, self.features(state, offered, played[t]), paid, replicas)
+
     def shown(self, state: ModelsState, arms: Floats) -> tuple[RidgeState, Floats]:
         """A ridge estimate for each decision, and arms (R,K,K), with the means and distances of these."""
         arms = checks.for_kernels(arms)
         mean, gram = self.look(state, arms, distances=True)
         (decided, count), lam, own = mean.shape, self.ridge_policy.lam, state.arrays()
         theta, out = np.empty_like(mean), np.empty_like(gram)
-        coordinates(arms, mean, gram, lam, out, theta)
+        core.coordinates(arms, mean, gram, lam, out, theta)
         identity, nothing = np.broadcast_to(np.eye(count), gram.shape), np.zeros_like(mean)
         sums = {name: np.resize(own[name], decided) for name in ("count", "logdet", "rss", "leveraged")}
         estimate = RidgeState(
@@ -174,7 +182,7 @@ class ModelPolicy(Around):
         if self.inside.noise == "uniform":
             return noise
         normals = np.empty((len(noise), self.inside.noise_size(count)))
-        more_normals(np.ascontiguousarray(noise).view(np.uint64), normals)
+        core.more_normals(np.ascontiguousarray(noise).view(np.uint64), normals)
         return normals
 
     def log_probabilities(self, state: ModelsState, arms: Floats) -> Floats:
@@ -203,13 +211,13 @@ class ModelPolicy(Around):
             return np.full(len(state.count), inside.sigma)
         out = np.empty(len(state.count))
         scale = np.full(len(out), inside.reward_scale)
-        confidence.likely_variances(state.count, state.arrays()["rss"], scale, out)
+        core.likely_variances(state.count.astype(np.float64), state.arrays()["rss"], scale, out)
         return np.sqrt(out)
 
     def radius(self, state: ModelsState) -> Floats:
         """√β of all models together, one per replica (R,)."""
-        out, sure = np.empty(len(state.count)), self.confidence_set
-        confidence.radii(type(sure), ItemModels)(state.parts(), tuple(sure), out)
+        out = np.empty(len(state.count))
+        core.radii(self.bind(state), self.confidence_set, out)
         return out
 
     def look(self, state: ModelsState, arms: Floats, distances: bool = False) -> tuple[Floats, Floats]:
@@ -223,7 +231,7 @@ class ModelPolicy(Around):
                 f"{MOST_BYTES >> 30} GiB; offer fewer, or use {type(self).__name__}(LinMED(…))",
             )
         mean, gram = np.empty((decided, count)), np.empty((decided, count, count if distances else 1))
-        look_at_models(state.parts(), checks.for_kernels(arms), mean, gram)
+        core.look_at_models(self.bind(state), checks.for_kernels(arms), mean, gram)
         return mean, gram
 
     def expected(self, state: ModelsState, arms: Floats) -> Floats:
@@ -319,20 +327,30 @@ class Hybrid(ModelPolicy):
         return self.shared
 
 
-class _Rebound:
-    """A kernel bound to the arrays of a state (`kernels.bound`), and again whenever it has others."""
+class _Live:
+    """The core's agent on the arrays of a state, and another whenever the state has others."""
 
-    def __init__(self, name: str, state: ModelsState, bind: Callable[[tuple[Any, ...]], Bound]) -> None:
-        self.name, self.state, self.bind = name, state, bind
-        self.parts = state.parts()
-        self.bound = bind(self.parts)
+    def __init__(self, policy: ModelPolicy, state: ModelsState) -> None:
+        self.policy, self.state = policy, state
+        self._bind()
 
-    def __call__(self, arms: Floats, *others: Any) -> Any:
-        """Decide among arms (K,d), or learn from one (d,)."""
-        models = models_of(self.name, arms if arms.ndim == 2 else arms[None], self.state)
-        if self.name == "features" and models > self.state.room:
+    def _bind(self) -> None:
+        policy, self.parts = self.policy, self.state.parts()
+        self.core = core.Live(policy.bind(self.state), policy.confidence_set, policy._deciding)
+
+    def decide(self, arms: Floats, noise: Floats, t: int, law: Floats) -> int:
+        """Decide among arms (K,d) by noise[t], and write log p to law (K,)."""
+        models_of("arms", arms, self.state)
+        if self.parts is not self.state.parts():
+            self._bind()
+        arm: int = self.core.decide(arms, noise, t, law)
+        return arm
+
+    def learn(self, features: Floats, reward: float, time: float | None = None) -> None:
+        """Absorb the reward of one arm (d,)."""
+        models = models_of("features", features[None], self.state)
+        if models > self.state.room:
             self.state.make_room(models)
         if self.parts is not self.state.parts():
-            self.parts = self.state.parts()
-            self.bound = self.bind(self.parts)
-        return self.bound(arms, *others)
+            self._bind()
+        self.core.learn(features, reward, time)

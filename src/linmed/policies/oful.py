@@ -2,11 +2,10 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from linmed import checks
-from linmed.kernels.confidence import FixedSet
-from linmed.kernels.optimism import OfulRule
+from linmed.core import core
 from linmed.policies.base import Properties
 from linmed.policies.compiled import CompiledPolicy
 from linmed.policies.rule import Floored
@@ -40,9 +39,9 @@ class OFUL(Floored, CompiledPolicy):
     )
 
     @property
-    def rule(self) -> OfulRule:
+    def rule(self) -> Any:
         """The arm of the largest upper confidence bound."""
-        return OfulRule(self.floor)
+        return core.OfulRule(self.floor)
 
 
 @dataclass(frozen=True)
@@ -72,9 +71,9 @@ class LinUCB(OFUL):
             self._set("alpha", checks.positive("alpha", self.alpha))
 
     @cached_property
-    def confidence_set(self) -> NamedTuple:
+    def confidence_set(self) -> Any:
         """OFUL's, or β = α²."""
-        return super().confidence_set if self.alpha is None else FixedSet(self.alpha**2)
+        return super().confidence_set if self.alpha is None else core.FixedSet(self.alpha**2)
 
     @property
     def scale_free(self) -> bool:

@@ -1,9 +1,9 @@
 """Pinpoint: find the best arm with as few rewards as possible (randomised LinGapE)."""
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from linmed.kernels.pinpoint import PinpointRule
+from linmed.core import core
 from linmed.policies.base import Properties
 from linmed.policies.compiled import CompiledPolicy
 from linmed.policies.rule import Floored
@@ -44,6 +44,6 @@ class Pinpoint(Floored, CompiledPolicy):
     )
 
     @property
-    def rule(self) -> PinpointRule:
+    def rule(self) -> Any:
         """The most telling arm, and a share ε for all."""
-        return PinpointRule(self.floor)
+        return core.PinpointRule(self.floor)

@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from linmed import checks
 from linmed.checks import Floats
-from linmed.kernels.randomised_ucb import RandomisedRule
+from linmed.core import core
 from linmed.policies.base import Properties
 from linmed.policies.compiled import CompiledPolicy
 from linmed.policies.rule import Floored
@@ -75,9 +75,9 @@ class RandUCB(Floored, CompiledPolicy):
         return half_gaussian(self.points, self.low, self.spread, self.top)
 
     @property
-    def rule(self) -> RandomisedRule:
+    def rule(self) -> Any:
         """The sum over the grid."""
-        return RandomisedRule(*self.law(), self.coupled, self.floor)
+        return core.RandomisedRule(*self.law(), self.coupled, self.floor)
 
 
 @lru_cache(maxsize=64)

@@ -12,12 +12,34 @@ from numpy.typing import NDArray
 
 from linmed import checks
 from linmed.checks import Floats, Ints
-from linmed.kernels.bound import learning
-from linmed.kernels.optimism import OfulRule
-from linmed.kernels.recent import Faded, FadedSet, Windowed, WindowedSet
-from linmed.kernels.rounds import observing
-from linmed.policies.base import Prediction, Properties, State, absorbable
+from linmed.core import core
+from linmed.policies.base import Prediction, Properties, State
 from linmed.policies.compiled import CompiledPolicy
+
+
+class Faded(NamedTuple):
+    """V = λI + Σγ^{t−s} a aᵀ, b = Σγ^{t−s} a y, Ṽ = λI + Σγ^{2(t−s)} a aᵀ after t rewards."""
+
+    theta: Floats  # (R,d) θ̂ = V⁻¹b
+    count: Ints  # type: ignore[assignment]  # (R,) rewards absorbed
+    inverse: Floats  # (R,d,d) V⁻¹ṼV⁻¹, the covariance of θ̂ over σ²: what widths are measured in
+    gram: Floats  # (R,d,d) V
+    gram_squared: Floats  # (R,d,d) Ṽ
+    moment: Floats  # (R,d) b
+    told: Floats  # (R,2) γ and λ
+
+
+class Windowed(NamedTuple):
+    """V = λI + Σ a aᵀ and b = Σ a y over the last w rewards, in every replica."""
+
+    theta: Floats  # (R,d) θ̂ = V⁻¹b
+    count: Ints  # type: ignore[assignment]  # (R,) rewards absorbed, those forgotten among them
+    inverse: Floats  # (R,d,d) V⁻¹
+    gram: Floats  # (R,d,d) V
+    moment: Floats  # (R,d) b
+    lam: Floats  # (R,) λ
+    vectors: Floats  # (R,w,d) the arms of the last w rewards; the next one goes to count mod w
+    rewards: Floats  # (R,w)
 
 
 class FadedState(Faded, State):
@@ -74,9 +96,9 @@ class RecentUCB(CompiledPolicy):
         return (self.sigma / self.norm_bound) ** 2 if self.ridge is None else self.ridge
 
     @property
-    def rule(self) -> OfulRule:
+    def rule(self) -> Any:
         """The arm of the largest upper confidence bound."""
-        return OfulRule(self.floor)
+        return core.OfulRule(self.floor)
 
     @property
     def _told(self) -> tuple[float, float, float, float, float]:
@@ -89,18 +111,11 @@ class RecentUCB(CompiledPolicy):
     def confidence_set(self) -> Any:
         """The published radius."""
 
-    def learn(self, state: Any, features: Floats, rewards: Floats, replicas: Ints) -> None:
-        """Absorb rewards, which forgets a little of those before."""
-        observing(self.belief)(tuple(state), *absorbable(state, features, rewards, replicas))
-
-    def learner(self, state: Any) -> Callable[..., None] | None:
-        """The kernel itself."""
-        return learning(observing(self.belief), state.parts())
-
     def radius(self, state: Any) -> Floats:
         """√β, one per replica (R,)."""
-        sure, belief = self.confidence_set, self.belief(*state)
-        return np.sqrt([sure.squared_radius(belief, r) for r in range(len(state.count))])
+        out = np.empty(len(state.count))
+        core.radii(self.bind(state), self.confidence_set, out)
+        return out
 
     def predict(self, state: Any, arms: Floats) -> Prediction:
         """⟨θ̂, a⟩ ± √β‖a‖, by which it is optimistic."""
@@ -153,14 +168,15 @@ class DLinUCB(RecentUCB):
         return float(0.5 ** (1.0 / self.half_life))
 
     @property
-    def belief(self) -> type:
+    def belief(self) -> Callable[..., Any]:
         """Sums that fade."""
-        return Faded
+        made: Callable[..., Any] = core.Faded
+        return made
 
     @cached_property
-    def confidence_set(self) -> NamedTuple:
+    def confidence_set(self) -> Any:
         """Theirs."""
-        return FadedSet(*self._told, -math.log(2.0) / self.half_life)
+        return core.FadedSet(*self._told, -math.log(2.0) / self.half_life)
 
     def start(self, replicas: int, dim: int) -> FadedState:
         """V = Ṽ = λI in every replica."""
@@ -203,14 +219,15 @@ class SWLinUCB(RecentUCB):
         self._set("window", checks.whole("window", self.window))
 
     @property
-    def belief(self) -> type:
+    def belief(self) -> Callable[..., Any]:
         """Sums over a window."""
-        return Windowed
+        made: Callable[..., Any] = core.Windowed
+        return made
 
     @cached_property
-    def confidence_set(self) -> NamedTuple:
+    def confidence_set(self) -> Any:
         """Theirs."""
-        return WindowedSet(*self._told, float(self.window))
+        return core.WindowedSet(*self._told, float(self.window))
 
     def start(self, replicas: int, dim: int) -> WindowedState:
         """V = λI in every replica, and an empty window."""

@@ -11,11 +11,7 @@ from numpy.typing import NDArray
 
 from linmed import checks
 from linmed.checks import Floats, Ints
-from linmed.kernels import confidence, ridge
-from linmed.kernels.bound import learning
-from linmed.kernels.experts import RidgeExperts
-from linmed.kernels.intercept import CentredExperts, CentredRidge
-from linmed.kernels.rounds import observing
+from linmed.core import core
 from linmed.policies.base import Policy, Prediction, State, absorbable
 
 UNTOLD = 0.01
@@ -25,11 +21,106 @@ LEARNED = (0.01, 0.1, 1.0, 10.0, 100.0)
 of the first features' ‖a‖²."""
 UNSEEN = 2.0**-60
 """Of λ, as long as that unit is not known: then every arm has a leverage above 1, whatever its unit."""
-_KINDS = {"paper": confidence.PAPER, "mixture": confidence.MIXTURE, "empirical": confidence.EMPIRICAL}
-_TAILS = {"gaussian": confidence.GAUSSIAN, "strict": confidence.STRICT}
+PAPER = 0
+_KINDS = {"paper": PAPER, "mixture": 1, "empirical": 2}
+_TAILS = {"gaussian": 3, "strict": 4}
+_LEARNED = 5
+"""Which set of core/confidence.hpp."""
+UNBOUNDED = -1.0
+"""Stands for S where no bound on ‖θ*‖ was given."""
 
 
-class RidgeState(ridge.Ridge, State):
+class Ridge(NamedTuple):
+    """The arrays of a ridge estimate, in the order in which the core takes them."""
+
+    theta: Floats  # (R,d) θ̂
+    count: Ints  # type: ignore[assignment]  # (R,) rewards absorbed
+    gram: Floats  # (R,d,d) V, lower triangle
+    gram_low: Floats  # (R,d,d) what V has lost to rounding, lower triangle
+    inverse: Floats  # (R,d,d) V⁻¹
+    moment: Floats  # (R,d) b
+    moment_low: Floats  # (R,d) what b has lost to rounding
+    logdet: Floats  # (R,) log(det V / det V₀)
+    rss: Floats  # (R,) min over θ of Σ(y − ⟨a,θ⟩)² + λ‖θ‖², which is Σ e²/(1 + h) …
+    leveraged: Floats  # (R,) … and Σ e² h/(1 + h), with h = ‖a‖² in V⁻¹ and e = y − ⟨a,θ̂⟩ before each reward
+
+
+def start_ridge(replicas: int, dim: int, lam: float) -> Ridge:
+    """V = λI in every replica."""
+    identity = np.broadcast_to(np.eye(dim), (replicas, dim, dim))
+    return Ridge(
+        theta=np.zeros((replicas, dim)),
+        count=np.zeros(replicas, dtype=np.int64),
+        gram=lam * identity,
+        gram_low=np.zeros((replicas, dim, dim)),
+        inverse=identity / lam,
+        moment=np.zeros((replicas, dim)),
+        moment_low=np.zeros((replicas, dim)),
+        logdet=np.zeros(replicas),
+        rss=np.zeros(replicas),
+        leveraged=np.zeros(replicas),
+    )
+
+
+class RidgeExperts(NamedTuple):
+    """E estimates in every replica, which differ in λ: row r·E + e is expert e of replica r."""
+
+    theta: Floats
+    count: Ints  # type: ignore[assignment]
+    gram: Floats
+    gram_low: Floats
+    inverse: Floats
+    moment: Floats
+    moment_low: Floats
+    logdet: Floats
+    rss: Floats
+    leveraged: Floats
+    told: Floats  # (R·E,3) λ, σ or 0, and the rewards' scale. Minus λ is in units of ‖a‖² not known yet,
+    # minus the scale stands for one that is not.
+    surprise: Floats  # (R·E,) −log of the density of the rewards so far, up to what all have in common
+    leader: Ints  # (R,) the expert that decides, the first among equals
+
+
+class CentredRidge(NamedTuple):
+    """A ridge estimate from contrasts, of which there is one fewer than rewards."""
+
+    theta: Floats
+    count: Ints  # type: ignore[assignment]  # (R,) contrasts absorbed
+    gram: Floats
+    gram_low: Floats
+    inverse: Floats
+    moment: Floats
+    moment_low: Floats
+    logdet: Floats
+    rss: Floats
+    leveraged: Floats
+    middle: Floats  # (R,d) ā
+    level: Floats  # (R,) ȳ
+    seen: Ints  # (R,) rewards
+
+
+class CentredExperts(NamedTuple):
+    """`RidgeExperts` from contrasts."""
+
+    theta: Floats
+    count: Ints  # type: ignore[assignment]
+    gram: Floats
+    gram_low: Floats
+    inverse: Floats
+    moment: Floats
+    moment_low: Floats
+    logdet: Floats
+    rss: Floats
+    leveraged: Floats
+    told: Floats
+    surprise: Floats
+    leader: Ints
+    middle: Floats
+    level: Floats
+    seen: Ints
+
+
+class RidgeState(Ridge, State):
     """Ridge regression in every replica: V = λI + Σ a aᵀ, b = Σ a y, θ̂ = V⁻¹ b.
 
     >>> from linmed import LinMED
@@ -45,16 +136,11 @@ class RidgeState(ridge.Ridge, State):
         """The arrays by name, not copied."""
         return self._asdict()
 
-    def limits(self) -> dict[str, tuple[float, float]]:
-        """As of every state; the last two sums may be NaN, as files of the first format have none."""
-        return {name: limit for name, limit in super().limits().items() if name not in SUMS}
-
     def parts(self) -> tuple[NDArray[Any], ...]:
         """The arrays in order."""
         return tuple(self)
 
 
-SUMS = ("rss", "leveraged")
 RIDGE = len(RidgeState._fields)
 """A state may keep more arrays behind those of the ridge estimate."""
 
@@ -145,7 +231,8 @@ class CentredExpertState(_Centred, _Led, CentredExperts):  # type: ignore[misc]
 class RidgePolicy(Policy):
     """A policy that believes in a ridge estimate of θ*, is as sure as its confidence set, and has a rule.
 
-    The rule is what subclasses add. The set may be exchanged by overriding `confidence_set`.
+    The rule is what subclasses add. A method `squared_radius(state)`, which returns β of every replica (R,),
+    takes the place of the set.
 
     What it is told: `sigma` is σ, the size of the noise, `norm_bound` is S, a bound on ‖θ*‖, `ridge` is λ and
     `delta` the δ of the radius; `confidence` says which set, and of a noise of unknown size `tails` and
@@ -156,11 +243,12 @@ class RidgePolicy(Policy):
     >>> policy = LinMED(sigma=0.5, norm_bound=2.0)
     >>> isinstance(policy, RidgePolicy), policy.lam, policy.numbers, policy.proved
     (True, 0.0625, (0.5, 2.0), True)
-    >>> policy.radius(policy.start(replicas=1, dim=3))
+    >>> state = policy.start(replicas=1, dim=3)
+    >>> policy.radius(state)
     array([0.5])
 
-    >>> policy.belief.__name__
-    'Ridge'
+    >>> type(policy.belief(*state.parts())).__name__, type(policy.bind_leaders(state)).__name__  # of the core
+    ('Belief', 'Belief')
     """
 
     sigma: float | Literal["unknown"] = 1.0
@@ -202,6 +290,10 @@ class RidgePolicy(Policy):
         self._set("reward_scale", checks.positive("reward_scale", self.reward_scale))
         self._set("intercept", checks.flag("intercept", self.intercept))
         self._refuse_what_says_nothing()
+        if self.own_set and self.ridge == "learned":
+            raise checks.BadValue(
+                "ridge", "ridge must be a number, or None, with a squared_radius of your own"
+            )
         if self.intercept:
             self._refuse_intercept()
 
@@ -267,19 +359,19 @@ class RidgePolicy(Policy):
         return (self.sigma / self.norm_bound) ** 2
 
     @cached_property
-    def confidence_set(self) -> NamedTuple:
-        """How sure the policy is: a named tuple whose method `squared_radius(belief, r)` can be compiled."""
+    def confidence_set(self) -> Any:
+        """How sure the policy is: a confidence set of the core."""
         sigma = self.numbers[0]
-        norm = confidence.UNKNOWN if isinstance(self.norm_bound, str) else self.norm_bound
+        norm = UNBOUNDED if isinstance(self.norm_bound, str) else self.norm_bound
         kind = _KINDS[self.confidence]
         if self.ridge == "learned":
-            kind = confidence.LEARNED
+            kind = _LEARNED
         elif self.sigma == "unknown":
             kind = _TAILS[self.tails]
-        elif norm == confidence.UNKNOWN and kind == confidence.PAPER:  # whose root would have S in it
-            kind = confidence.MIXTURE
+        elif norm == UNBOUNDED and kind == _KINDS["paper"]:  # whose root would have S in it
+            kind = _KINDS["mixture"]
         log_inverse_delta = -1.0 if self.delta is None else -math.log(self.delta)
-        return confidence.RidgeSet(
+        return core.RidgeSet(
             kind, sigma, log_inverse_delta, self.lam, norm, self.reward_scale, self.intercept
         )
 
@@ -289,18 +381,21 @@ class RidgePolicy(Policy):
         return self.ridge != "learned"
 
     @property
-    def belief(self) -> type:
-        """The class that kernels know the state by."""
-        belief: type = self._learning
-        return belief
+    def belief(self) -> Callable[..., Any]:
+        """Makes the core's belief from the arrays of a state."""
+        if self.intercept:
+            made = core.CentredExperts if self.ridge == "learned" else core.CentredRidge
+        else:
+            made = core.RidgeExperts if self.ridge == "learned" else core.Ridge
+        return made  # type: ignore[no-any-return]
 
     def start(self, replicas: int, dim: int) -> Any:
         """V = λI in every replica."""
         centred = np.zeros((replicas, dim)), np.zeros(replicas), np.zeros(replicas, dtype=np.int64)
         if self.ridge != "learned":
-            own = ridge.start(replicas, dim, self.lam)
+            own = start_ridge(replicas, dim, self.lam)
             return CentredState(*own, *centred) if self.intercept else RidgeState(*own)
-        experts = [ridge.start(replicas, dim, lam * UNSEEN) for lam in LEARNED]
+        experts = [start_ridge(replicas, dim, lam * UNSEEN) for lam in LEARNED]
         stacked = [np.ascontiguousarray(np.stack(arrays, axis=1)) for arrays in zip(*experts, strict=True)]
         told, sigma = np.empty((replicas, len(LEARNED), 3)), self.numbers[0]
         scale = self.reward_scale if sigma > 0.0 else -self.reward_scale
@@ -317,19 +412,24 @@ class RidgePolicy(Policy):
         >>> policy.estimate(policy.start(replicas=1, dim=2)).theta
         array([[0., 0.]])
         """
-        return RidgeState(*self.leaders(state)[1][:RIDGE])
+        return RidgeState(*self.leaders(state)[:RIDGE])
 
-    def leaders(self, state: Any) -> tuple[type, tuple[NDArray[Any], ...]]:
-        """The estimates that decide, one in every replica, as a belief and its arrays: of experts copied.
+    def leaders(self, state: Any) -> tuple[NDArray[Any], ...]:
+        """The arrays of the estimates that decide, one in every replica: `Ridge`, or `RidgeExperts`, copied.
 
         >>> from linmed import LinMED
         >>> policy = LinMED(ridge="learned")
-        >>> policy.leaders(policy.start(replicas=3, dim=2))[0].__name__
-        'RidgeExperts'
+        >>> len(policy.leaders(policy.start(replicas=3, dim=2)))
+        13
         """
         if not isinstance(state, _Led):
-            return ridge.Ridge, tuple(state[:RIDGE])
-        return RidgeExperts, (*(state.leading(place) for place in range(LED)), np.zeros_like(state.leader))
+            return tuple(state[:RIDGE])
+        return *(state.leading(place) for place in range(LED)), np.zeros_like(state.leader)
+
+    def bind_leaders(self, state: Any) -> Any:
+        """The core's belief that consists of the estimates that decide."""
+        parts = self.leaders(state)
+        return core.Ridge(*parts) if len(parts) == RIDGE else core.RidgeExperts(*parts)
 
     def noise_level(self, state: Any) -> Floats:
         """σ as it was told, or an estimate of it (R,).
@@ -348,29 +448,12 @@ class RidgePolicy(Policy):
         scale = np.full(len(out), self.reward_scale)
         if isinstance(state, _Led):
             scale = np.abs(state.leading(TOLD)[:, 2])
-        confidence.likely_variances(model.count, model.rss, scale, out)
+        core.likely_variances(model.count.astype(np.float64), model.rss, scale, out)
         return np.sqrt(out)
 
     def learn(self, state: Any, features: Floats, rewards: Floats, replicas: Ints) -> None:
         """V += a aᵀ, b += a y."""
-        observing(self._learning)(self._learned(state), *absorbable(state, features, rewards, replicas))
-
-    def learner(self, state: Any) -> Callable[..., None] | None:
-        """The kernel itself, unless a subclass learns in another way or the state may change its arrays."""
-        if type(self).learn is not RidgePolicy.learn or not isinstance(state, tuple):
-            return None
-        return learning(observing(self._learning), self._learned(state))
-
-    @property
-    def _learning(self) -> Any:
-        """The belief without what a rule may keep beside it."""
-        if self.intercept:
-            return CentredExperts if self.ridge == "learned" else CentredRidge
-        return RidgeExperts if self.ridge == "learned" else ridge.Ridge
-
-    def _learned(self, state: Any) -> tuple[NDArray[Any], ...]:
-        parts: tuple[NDArray[Any], ...] = state.parts()[: len(self._learning._fields)]
-        return parts
+        core.observe(self.belief(*state.parts()), *absorbable(state, features, rewards, replicas))
 
     def predict(self, state: Any, arms: Floats) -> Prediction:
         """⟨θ̂, a⟩ ± √β‖a‖ in V⁻¹; with an intercept ȳ + ⟨θ̂, a − ā⟩ ± √β √(‖a − ā‖² + 1/n)."""
@@ -388,9 +471,9 @@ class RidgePolicy(Policy):
     def radius(self, state: Any) -> Floats:
         """√β, one per replica (R,); infinite as long as nothing is known."""
         out = np.empty(len(state.count))
-        sure = self.confidence_set
-        belief, parts = self.leaders(state)
-        confidence.radii(type(sure), belief)(parts, tuple(sure), out)
+        if self.own_set:
+            return np.sqrt(self.squared_radius(state))
+        core.radii(self.bind_leaders(state), self.confidence_set, out)
         if isinstance(state, _Led):
-            out[parts[TOLD][:, 0] < 0.0] = np.inf  # in what unit λ is, nobody knows yet
+            out[state.leading(TOLD)[:, 0] < 0.0] = np.inf  # in what unit λ is, nobody knows yet
         return out

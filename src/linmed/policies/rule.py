@@ -12,7 +12,7 @@ import numpy as np
 
 from linmed import checks
 from linmed.checks import Floats, Ints
-from linmed.kernels import sampling
+from linmed.core import core
 from linmed.policies.base import Policy
 from linmed.policies.ridge import RidgePolicy, RidgeState
 
@@ -39,13 +39,13 @@ class RulePolicy(RidgePolicy):
     def log_probabilities(self, state: RidgeState, arms: Floats) -> Floats:
         """log of the probability of every arm; −inf where it is zero.  arms → (R,K)."""
         p = self.probabilities(state, arms)
-        sampling.take_logs(p, self.evenly)
+        core.take_logs(p, self.evenly)
         return p
 
     def choose(self, state: RidgeState, arms: Floats, noise: Floats) -> Ints:
         """Draw without taking logarithms."""
         out = np.empty(len(noise), dtype=np.int64)
-        sampling.draw(self.probabilities(state, arms), self.evenly, noise, out)
+        core.draw(self.probabilities(state, arms), self.evenly, checks.for_kernels(noise), out)
         return out
 
 

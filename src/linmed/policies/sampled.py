@@ -7,9 +7,9 @@ import numpy as np
 
 from linmed import checks
 from linmed.checks import Floats
-from linmed.kernels import thompson
+from linmed.core import core
 from linmed.policies.base import Choice, Noise, entries
-from linmed.policies.gaussian_argmax import log_best_arm_probabilities, with_played
+from linmed.policies.gaussian_argmax import log_best_arm_probabilities
 from linmed.policies.rule import Floor
 
 
@@ -25,6 +25,7 @@ class Sampled(Floor):
     (X + 1)/(M + 1) where X of M fresh draws play the same arm."""
 
     noise: ClassVar[Noise] = "normal"
+    law_in_core: ClassVar[bool] = False
 
     if TYPE_CHECKING:  # what the belief that a subclass adds has
 
@@ -74,9 +75,10 @@ class Sampled(Floor):
     def _law(self, state: Any, arms: Floats) -> tuple[Floats, Floats]:
         arms, model = checks.for_kernels(arms), self.estimate(state)
         log_p, error = log_best_arm_probabilities(model, arms, self._smallest(model), self.spread(state))
-        if self.floor > 0.0:
-            with np.errstate(divide="ignore"):
-                log_p = np.logaddexp(np.log1p(-self.floor) + log_p, np.log(self.floor / arms.shape[1]))
+        if self.floor == 0.0:
+            return log_p, error
+        with np.errstate(divide="ignore"):
+            log_p = np.logaddexp(np.log1p(-self.floor) + log_p, np.log(self.floor / arms.shape[1]))
         return log_p, (1.0 - self.floor) * error
 
     def decide(self, state: Any, arms: Floats, noise: Floats) -> Choice:
@@ -88,14 +90,12 @@ class Sampled(Floor):
         if self.propensity == "exact":
             log_p, error = self._law(state, arms)
             if self.floor == 0.0:  # with a floor every arm has a share that is known
-                with_played(log_p, error, arm)
+                core.report_played(log_p, error, arm)
             return Choice(arm, entries(log_p, arm), log_p, features, entries(error, arm))
-        arms, repeats = checks.for_kernels(arms), np.empty(len(arm), dtype=np.int64)
-        bits = np.ascontiguousarray(noise).view(np.uint64)
-        model = self.estimate(state)
-        thompson.count_repeats(
-            arms, model.theta, model.gram, self._smallest(model), self.spread(state), self.floor,
-            bits, arm, self.propensity, repeats,
+        model, repeats = self.estimate(state), np.empty(len(arm), dtype=np.int64)
+        core.count_repeats(
+            model.theta, model.gram, self._smallest(model), self.spread(state), checks.for_kernels(arms),
+            self.floor, np.ascontiguousarray(noise).view(np.uint64), arm, self.propensity, repeats,
         )  # fmt: skip
         p = (repeats + 1.0) / (self.propensity + 1.0)
         return Choice(arm, np.log(p), None, features, np.sqrt(p * (1.0 - p) / self.propensity))

@@ -52,7 +52,7 @@ class Shares(Policy):
 
     @property
     def _shares(self) -> tuple[Any, ...]:
-        """As `kernels.med.MedRule` takes them."""
+        """As the core's `MedRule` takes them."""
         shares = self.alpha_emp, self.design_share, self.version
         return *shares, self.design == "optimal", self.explore, self.ties == "even"
 

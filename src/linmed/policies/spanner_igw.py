@@ -2,13 +2,13 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from linmed import checks
 from linmed.checks import Floats
-from linmed.kernels.igw import SpannerRule, exploration
+from linmed.core import core
 from linmed.policies.base import Properties
 from linmed.policies.compiled import CompiledPolicy
 from linmed.policies.ridge import RidgeState
@@ -74,17 +74,22 @@ class SpannerIGW(Floored, CompiledPolicy):
         self._set("design", checks.option("design", self.design, ("approx", "optimal")))
 
     @property
-    def rule(self) -> SpannerRule:
+    def rule(self) -> Any:
         """q(a) / (λ + η gap(a))."""
-        return SpannerRule(
-            C_opt=self.C_opt,
-            gamma=self.gamma or 0.0,
-            horizon=float(self.horizon or 0),
-            log_rate=-1.0 if self.delta is None else math.log(2.0 / self.delta),
-            regression_regret=self.regression_regret or 0.0,
-            optimal=self.design == "optimal",
-            floor=self.floor,
-        )
+        return core.SpannerRule(**self._numbers)
+
+    @property
+    def _numbers(self) -> dict[str, Any]:
+        """What the rule is made of."""
+        return {
+            "C_opt": self.C_opt,
+            "gamma": self.gamma or 0.0,
+            "horizon": float(self.horizon or 0),
+            "log_rate": -1.0 if self.delta is None else math.log(2.0 / self.delta),
+            "regression_regret": self.regression_regret or 0.0,
+            "optimal": self.design == "optimal",
+            "floor": self.floor,
+        }
 
     def exploration(self, state: RidgeState) -> Floats:
         """γ in every replica (R,).
@@ -94,8 +99,9 @@ class SpannerIGW(Floored, CompiledPolicy):
         >>> policy.exploration(policy.start(replicas=1, dim=2)).round(2)
         array([5.58])
         """
-        replicas, dim = state.theta.shape
-        return np.array([exploration(self.rule, state, r, 0, dim) for r in range(replicas)])
+        out = np.empty(len(state.count))
+        core.exploration(self.bind(state), self.rule, 0, out)
+        return out
 
     def derived_name(self) -> str:
         """SpannerIGW, or SpannerIGW-AT for the anytime version."""

@@ -2,13 +2,13 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from linmed import checks
 from linmed.checks import Floats
-from linmed.kernels.igw import SquareRule, exploration
+from linmed.core import core
 from linmed.policies.base import Properties
 from linmed.policies.compiled import CompiledPolicy
 from linmed.policies.ridge import RidgePolicy, RidgeState
@@ -69,10 +69,10 @@ class SquareCB(RidgePolicy, CompiledPolicy):
         self._set("form", checks.option("form", self.form, ("rest", "normalised")))
 
     @property
-    def rule(self) -> SquareRule:
+    def rule(self) -> Any:
         """Inverse gap weights."""
         sigma, norm = self.numbers
-        return SquareRule(
+        return core.SquareRule(
             vaw=self.oracle == "vaw",
             normalised=self.form == "normalised",
             gamma=self.gamma or 0.0,
@@ -92,5 +92,6 @@ class SquareCB(RidgePolicy, CompiledPolicy):
         >>> policy.exploration(policy.start(replicas=1, dim=2), arms=10).round(2)
         array([22.34])
         """
-        replicas, dim = state.theta.shape
-        return np.array([exploration(self.rule, state, r, arms, dim) for r in range(replicas)])
+        out = np.empty(len(state.count))
+        core.exploration(self.bind(state), self.rule, arms, out)
+        return out

@@ -1,7 +1,7 @@
 """The table of policies and their properties: the paper's Table 1 with our column beside it."""
 
-from rich import box
-from rich.table import Table
+from itertools import zip_longest
+from textwrap import wrap
 
 from linmed.policies import ALL
 
@@ -16,6 +16,8 @@ COLUMNS = (
     "paper says",
     "randomised",
 )
+WIDTHS = (22, 15, 16, 13, 6)
+"""Of the columns on a terminal."""
 NOTES = (
     "Regret up to logarithmic factors and constants. no*: can be modified to give every arm a probability. "
     "N/A: the rule is deterministic. —: not in the paper's table."
@@ -41,21 +43,22 @@ def rows() -> list[tuple[str, ...]]:
     ]
 
 
-def table() -> Table:
+def text() -> str:
     """The table for a terminal of 80 columns; what the paper says stands below what we say."""
-    drawn = Table(caption=NOTES, caption_justify="left", box=box.SIMPLE_HEAD, show_lines=True, pad_edge=False)
-    headings = ("policy\n[dim]reference", "regret: worst\nand instance", "probability")
-    for heading in (*headings, "every arm", "random"):
-        drawn.add_column(heading, min_width=6)
+    ruled = tuple("─" * width for width in WIDTHS)
+    lines = [*_lines("policy", "regret: worst", "probability", "every arm", "random"),
+             *_lines("reference", "and instance", "", "", ""), "──".join(ruled)]  # fmt: skip
     for name, reference, minimax, instance, ours, papers, all_arms, papers_all, randomised in rows():
-        drawn.add_row(
-            f"[bold]{name}[/bold]\n[dim]{reference}[/dim]",
-            f"{minimax}\n{instance}",
-            f"{ours}\n[dim]paper: {papers}[/dim]",
-            f"{all_arms}\n[dim]paper: {papers_all}[/dim]",
-            randomised,
-        )
-    return drawn
+        lines += _lines(name, minimax, ours, all_arms, randomised)
+        lines += [*_lines(reference, instance, f"paper: {papers}", f"paper: {papers_all}", ""), ""]
+    return "\n".join([*lines, *wrap(NOTES, 80)])
+
+
+def _lines(*cells: str) -> list[str]:
+    """One row, of as many lines as its longest cell takes."""
+    wrapped = [wrap(cell, width) for cell, width in zip(cells, WIDTHS, strict=True)]
+    lines = zip_longest(*wrapped, fillvalue="")
+    return ["  ".join(map(str.ljust, line, WIDTHS)).rstrip() for line in lines]
 
 
 def markdown() -> str:

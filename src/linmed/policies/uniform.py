@@ -1,9 +1,9 @@
 """Uniform exploration."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from linmed.kernels.blind import UniformRule
+from linmed.core import core
 from linmed.policies.base import Properties
 from linmed.policies.compiled import CompiledPolicy
 from linmed.policies.ridge import RidgePolicy
@@ -31,6 +31,6 @@ class Uniform(RidgePolicy, CompiledPolicy):
     )
 
     @property
-    def rule(self) -> UniformRule:
+    def rule(self) -> Any:
         """1/K."""
-        return UniformRule()
+        return core.UniformRule()

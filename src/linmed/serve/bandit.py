@@ -6,7 +6,7 @@ Errors name the field of the request, as `linmed.checks` does.
 import copy
 import io
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -14,8 +14,8 @@ import numpy as np
 
 from linmed import checks
 from linmed.checks import BadValue, Floats
+from linmed.core import core
 from linmed.features import Features
-from linmed.kernels.linear import all_within
 from linmed.policies import CatalogueMED
 from linmed.policies.base import Policy
 from linmed.serve.catalogue import Offer, Whole, from_catalogue
@@ -60,8 +60,8 @@ class Bandit:
     pace: float = 6e-8
     """Seconds that a decision takes for each number of its arms, as measured (`drawing`)."""
     state: Any = field(default=None, repr=False)
-    decider: Callable[..., int] | None = field(default=None, repr=False)
-    """`policy.decide` bound to `state` (`Policy.decider`), once it is made ready and where there is one."""
+    decider: Any = field(default=None, repr=False)
+    """The core's agent on `state` (`Policy.live`), once it is made ready and where it says probabilities."""
     router: Router | None = field(default=None, repr=False)
     """Decides among the whole catalogue, where the policy can do so without making all arms."""
 
@@ -131,7 +131,7 @@ class Bandit:
             and vectors.shape[1:] == (self.dim,)
             and checks.for_kernels(vectors) is vectors
             and len(vectors)
-            and all_within(vectors, LARGEST)
+            and core.all_within(vectors, LARGEST)
         ):
             return vectors
         return bounded("arms", checks.arm_matrix(vectors, self.dim))
@@ -148,7 +148,7 @@ class Bandit:
                 kept = choice.features[0]
         else:
             every = np.empty(len(arms))
-            arm = self.decider(arms, noise[None], 0, every, np.empty(self.dim))
+            arm = self.decider.decide(arms, noise[None], 0, every)
             if arm < 0:
                 raise checks.bad_entry("arms", arms)
             log_p = every.item(arm)
@@ -192,8 +192,8 @@ class Bandit:
             if not np.array_equal(array, then[name], equal_nan=array.dtype.kind == "f"):
                 own[name][...] = array
 
-    def warm_up(self) -> None:
-        """Compile what a decision and a reward need, on a state of no consequence, and bind the former."""
+    def make_ready(self) -> None:
+        """Try a decision and a reward on a state of no consequence, and bind the policy to its own state."""
         state, policy = self.policy.start(1, self.dim), self.policy
         two = np.eye(max(2, self.dim))[:2, : self.dim]
         arms = self._matrix(checks.for_kernels(two))
@@ -201,7 +201,8 @@ class Bandit:
             arms = self.catalogue.features
         choice = policy.decide(state, arms[None], np.full((1, policy.noise_size(self.dim)), 0.5))
         policy.learn_at(state, choice.features, np.zeros(1), np.zeros(1, dtype=np.int64), np.zeros(1))
-        self.decider = policy.decider(self.state) if policy.learns_from_arms else None
+        decides = policy.law_in_core and policy.learns_from_arms
+        self.decider = policy.live(self.state) if decides else None
         if self.router is not None:
             self.router.routes()
 

@@ -24,7 +24,6 @@ from linmed.serve.changes import (
     settings_of,
     try_bandit,
 )
-from linmed.serve.compiling import Compiler
 from linmed.serve.database import Database
 from linmed.serve.differences import differences
 from linmed.serve.engine import Call, Engine
@@ -44,12 +43,11 @@ class Bandits:
         self,
         database: Database,
         engine: Engine,
-        compiler: Compiler,
         memory: Memory,
         threads: Pool,
         find: Callable[[str], Awaitable[Bandit]],
     ):
-        self.database, self.engine, self.compiler = database, engine, compiler
+        self.database, self.engine = database, engine
         self.memory, self.threads, self.find = memory, threads, find
 
     async def create(self, new: NewBandit) -> tuple[bool, dict[str, Any]]:
@@ -162,8 +160,7 @@ class Bandits:
         return {"catalogue_version": written.catalogue, "items": written.item_count}
 
     async def _try(self, dim: int, policy: Policy, catalogue: Catalogue | None) -> None:
-        """Refuse what could not serve, once the policy is compiled; other bandits are served meanwhile."""
-        await self.compiler.ready(policy)
+        """Refuse what could not serve; other bandits are served meanwhile."""
         await self.threads.run(try_bandit, dim, policy, catalogue)
 
     async def _writing(self, write: Callable[[Connection], T]) -> T:

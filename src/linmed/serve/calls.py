@@ -20,7 +20,7 @@ Catalogue = Mapping[str, Any]
 REPORTING = 3600.0
 """Seconds to wait for a report: it may take long, and one whose caller leaves is called off."""
 PREPARING = 300.0
-"""Seconds to wait for a bandit whose policy the service may have to compile first."""
+"""Seconds to wait for a bandit that the service may have to load from a long log first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,7 +86,7 @@ def new_catalogue(
 def try_bandit(dim: int, policy: Policy, catalogue: Catalogue | None) -> None:
     """Refuse what could not serve: one decision and one reward are tried on a state of no consequence."""
     try:
-        Bandit(id=0, name="", dim=dim, policy=policy, catalogue=catalogue).warm_up()
+        Bandit(id=0, name="", dim=dim, policy=policy, catalogue=catalogue).make_ready()
     except INPUT as error:
         field = "catalogue" if field_of(error) in ("catalogue", "arms") else "policy"
         raise BadValue(field, f"policy: {str(error).removeprefix('policy: ')}") from None

@@ -9,13 +9,12 @@ import functools
 import logging
 import math
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
-from linmed.policies import Policy
 from linmed.serve import store
 from linmed.serve.bandit import Bandit
 from linmed.serve.database import Database, cause, trouble
@@ -38,12 +37,9 @@ class Memory:
         database: Database,
         snapshot_every: int,
         submit: Callable[[Callable[[], None]], bool],
-        prepare: Callable[[Policy], Awaitable[None]],
         threads: Pool,
     ):
-        self.database, self.snapshot_every, self.submit, self.prepare = (
-            database, snapshot_every, submit, prepare,
-        )  # fmt: skip
+        self.database, self.snapshot_every, self.submit = database, snapshot_every, submit
         self.threads = threads
         self.by_name: dict[str, Bandit] = {}
         self.by_number: dict[int, Bandit] = {}
@@ -54,7 +50,7 @@ class Memory:
         """Bandits that cannot be loaded, whatever the reason, and when each may be tried again."""
 
     async def load(self, name: str, revision: int = 0) -> Bandit:
-        """The bandit called `name` from the log, at least at `revision`, its policy compiled.
+        """The bandit called `name` from the log, at least at `revision`.
 
         One that cannot be loaded is refused without another attempt for a while: the others are served.
         """
@@ -72,7 +68,6 @@ class Memory:
         return bandit
 
     async def _load(self, name: str, revision: int) -> Bandit:
-        await self.prepare(await self.threads.run(self._policy, name))  # while others are loaded
         async with self._one_load:
             known = self.by_name.get(name)
             if known is not None and known.revision >= max(revision, 1):
@@ -90,10 +85,6 @@ class Memory:
             finally:
                 self._missed = None
 
-    def _policy(self, name: str) -> Policy:
-        with self.database.reader.begin() as connection:
-            return store.policy_of(store.the_bandit(connection, name))
-
     def _described(self, known: Bandit) -> Bandit:
         with self.database.reader.begin() as connection:
             row = store.the_bandit(connection, known.name)
@@ -109,7 +100,7 @@ class Memory:
             bandit, unsound = recovered(connection, row, catalogue)
         if known is not None and bandit.router is not None:
             bandit.router.after(known.router)
-        bandit.warm_up()
+        bandit.make_ready()
         return bandit, unsound
 
     def _forget(self, unsound: store.Rows) -> None:

@@ -1,11 +1,10 @@
 """One server: its parts and their life, and what it does for a request.
 
 The event loop's thread reads requests, draws decisions and folds rewards (`Memory.fold`): short work on the
-bandits in memory, which no other thread touches. The engine's alone writes (`Engine.submit`), the compiler's
-makes policies ready before a bandit is served (`Compiler.ready`). Whatever else takes time has threads or
-processes for its kind, so that nothing waits behind what a caller can ask for at will: dear decisions
-(`drawing`), short readings of the log (`readers`), long ones (`reporters`), bandits that are loaded
-(`loaders`), and what must always go on, tokens and readiness (`keeper`).
+bandits in memory, which no other thread touches. The engine's alone writes (`Engine.submit`).
+Whatever else takes time has threads or processes for its kind, so that nothing waits behind what a caller can
+ask for at will: dear decisions (`drawing`), short readings of the log (`readers`), long ones (`reporters`),
+bandits that are loaded (`loaders`), and what must always go on, tokens and readiness (`keeper`).
 """
 
 import asyncio
@@ -25,7 +24,6 @@ from linmed.serve import store
 from linmed.serve.bandit import Bandit
 from linmed.serve.bandits import Bandits
 from linmed.serve.bodies import DecideRequest
-from linmed.serve.compiling import Compiler
 from linmed.serve.database import Database, cause
 from linmed.serve.decisions import Drawer, digest, view
 from linmed.serve.drawing import Drawing
@@ -72,11 +70,8 @@ class Server:
         self.drawer = Drawer()
         self.drawing = Drawing(self.draw, settings.max_work)
         self.engine = Engine(database, staleness=settings.staleness, max_waiting=settings.max_waiting)
-        self.compiler = Compiler()
-        self.memory = Memory(
-            database, settings.snapshot_every, self._write_later, self.compiler.ready, self.loaders
-        )
-        self.bandits = Bandits(database, self.engine, self.compiler, self.memory, self.loaders, self.bandit)
+        self.memory = Memory(database, settings.snapshot_every, self._write_later, self.loaders)
+        self.bandits = Bandits(database, self.engine, self.memory, self.loaders, self.bandit)
         self.engine.committed = self._committed
         self.engine.fold = self.memory.fold
         self.engine.changed = self.memory.changed
@@ -111,7 +106,7 @@ class Server:
             if await self.keeper.run(self.engine.stop, LAST * self.settings.stop_seconds):
                 await self.keeper.run(self.memory.save, deadline)
             await self.keeper.run(self.reporters.stop)
-            for part in (self.compiler, self.drawing, self.readers, self.loaders):
+            for part in (self.drawing, self.readers, self.loaders):
                 await self.keeper.run(part.stop, deadline - time.monotonic())
             with contextlib.suppress(sqlite3.Error):
                 await self.keeper.run(self.database.checkpoint, "TRUNCATE")
@@ -120,7 +115,7 @@ class Server:
             logger.info("stopped")
 
     async def _load_all(self, names: list[str]) -> None:
-        """Bandits whose policies were compiled on this machine before take a moment."""
+        """Load every bandit from the log; each is served as soon as it is there."""
         self._loading = True
         for name in names:
             await self._load_first(name)
@@ -196,7 +191,7 @@ class Server:
     async def status(self) -> str:
         """`ready` where bandits are loaded, the engine runs and the database takes writes; else `not ready`.
 
-        `compiling` while all is well but for bandits that are still being loaded.
+        `loading` while all is well but for bandits that are still being loaded.
         """
         try:
             await self._asking.get("", self._database_answers)  # once, however many ask
@@ -206,7 +201,7 @@ class Server:
             return "not ready"
         if not self.engine.alive or (self.memory.broken and not self.memory.by_name):
             return "not ready"
-        return "ready" if self.ready else "compiling" if self._loading else "not ready"
+        return "ready" if self.ready else "loading" if self._loading else "not ready"
 
     async def _database_answers(self) -> None:
         await self.keeper.run(self._read, lambda connection: connection.execute(sa.select(1)).scalar_one())
@@ -235,7 +230,7 @@ class Server:
             load.add_done_callback(functools.partial(self._loaded, name))
         done, _ = await asyncio.wait({load}, timeout=PATIENCE)
         if not done:
-            text = f"the policy of bandit {name!r} is being compiled for this machine: try again"
+            text = f"bandit {name!r} is being loaded from the log: try again"
             raise Refused("unavailable", text, retry_after=2)
         return load.result()
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from linmed import checks
 from linmed.checks import Ints
@@ -48,12 +47,12 @@ class Task(Job):
         ends = {} if self.until is None else {"until": self.until.to_dict()}
         return {"policy": self.policy.to_dict(), "checkpoints": self.checkpoints.tolist(), **ends}
 
-    def columns(self) -> dict[str, tuple[pa.DataType, Any]]:
+    def columns(self) -> dict[str, tuple[str, Any]]:
         """The policy's name, every parameter, and the rounds of the curve."""
         return {
-            "policy": (pa.string(), self.policy.name),
+            "policy": ("string", self.policy.name),
             **parameter_columns(self.policy, self.environment),
-            "round": (pa.list_(pa.int64()), self.checkpoints.tolist()),
+            "round": ("list<int64>", self.checkpoints.tolist()),
         }
 
     def run(self, tick: Tick = lambda replica_rounds: None) -> Outcome:

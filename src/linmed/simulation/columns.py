@@ -4,23 +4,33 @@ import dataclasses
 import json
 import types
 import typing
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from numpy.typing import ArrayLike
 
 import linmed.policies  # noqa: F401  (its classes give the columns)
 from linmed.environments import Environment
+from linmed.extras import Later
 from linmed.policies.base import Policy
 from linmed.registry import concrete_subclasses
 
-KINDS = (("text", {str}, pa.string()), ("real", {float}, pa.float64()), ("whole", {int}, pa.int64()),
-         ("flag", {bool}, pa.bool_()))  # fmt: skip
-"""Parameter types in the order in which they win where classes disagree about a name."""
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = Later("pyarrow", "a store of results", "log")
+
+KINDS = {"string": str, "float64": float, "int64": int, "bool": bool}
+"""Arrow's names of parameter types in the order in which they win where classes disagree about a name."""
 
 
-Columns = dict[str, tuple[pa.DataType, Any]]
-"""Type, and value or None."""
+Columns = dict[str, tuple[str, Any]]
+"""Arrow's name of a type, and value or None."""
+
+
+def arrow_type(kind: str) -> "pa.DataType":
+    """By its name; `list<int64>` is one of lists."""
+    inside = kind.removeprefix("list<").removesuffix(">")
+    return pa.type_for_alias(kind) if kind == inside else pa.list_(pa.type_for_alias(inside))
 
 
 def parameter_columns(policy: Policy, environment: Environment) -> Columns:
@@ -35,8 +45,8 @@ def parameter_columns(policy: Policy, environment: Environment) -> Columns:
         outer = configuration["environment"]
         configuration = {**inner, **configuration, "environment": f"{outer}({inner['environment']})"}
     columns: Columns = {
-        "policy.class": (pa.string(), type(policy).__name__),
-        "environment.class": (pa.string(), configuration["environment"]),
+        "policy.class": ("string", type(policy).__name__),
+        "environment.class": ("string", configuration["environment"]),
     }
     columns |= {f"policy.{name}": column for name, column in policy_columns(policy).items()}
     columns |= {
@@ -52,11 +62,11 @@ def policy_columns(policy: Policy) -> Columns:
 
 
 def _columns(base: type, config: dict[str, Any]) -> Columns:
-    types = _types(concrete_subclasses(base))
-    return {name: (type_, _fit(config.get(name), type_)) for name, type_ in types.items()}
+    kinds = _kinds(concrete_subclasses(base))
+    return {name: (kind, _fit(config.get(name), kind)) for name, kind in kinds.items()}
 
 
-def _types(classes: list[Any]) -> dict[str, pa.DataType]:
+def _kinds(classes: list[Any]) -> dict[str, str]:
     """Column types of all plain parameters, by name in alphabetical order."""
     allowed: dict[str, set[type]] = {}
     for cls in classes:
@@ -70,12 +80,11 @@ def _types(classes: list[Any]) -> dict[str, pa.DataType]:
                 if len(plain) > 1 and not isinstance(field.default, str):
                     plain.discard(str)  # a number that may be "unknown": the word is in `configuration`
                 allowed.setdefault(field.name, set()).update(plain)
-    chosen: dict[str, pa.DataType] = {}
+    chosen: dict[str, str] = {}
     for name in sorted(allowed):
-        for _, members, type_ in KINDS:
-            if allowed[name] & members:
-                chosen[name] = type_
-                break
+        fitting = [kind for kind, member in KINDS.items() if member in allowed[name]]
+        if fitting:
+            chosen[name] = fitting[0]
     return chosen
 
 
@@ -91,15 +100,15 @@ def _plain(hint: Any) -> set[type]:
     return {plain for plain in (str, float, int, bool) if hint is plain}
 
 
-def _fit(value: Any, type_: pa.DataType) -> Any:
-    """`value` for a column of this type, or None where it does not fit."""
+def _fit(value: Any, kind: str) -> Any:
+    """`value` for a column of this kind, or None where it does not fit: then it is in `configuration`."""
     if value is None:
         return None
-    if pa.types.is_string(type_) and not isinstance(value, str):
-        value = json.dumps(value)
-    if isinstance(value, bool) != pa.types.is_boolean(type_):
-        return None
-    try:
-        return value if pa.scalar(value, type_).as_py() == value else None
-    except (ValueError, TypeError, OverflowError):  # 2**70, or text for a number; it is in `configuration`
-        return None
+    if kind == "string":
+        return value if isinstance(value, str) else json.dumps(value)
+    if isinstance(value, bool) or kind == "bool":
+        return value if isinstance(value, bool) and kind == "bool" else None
+    if kind == "int64":
+        return value if isinstance(value, int) and -(2**63) <= value < 2**63 else None
+    exact = isinstance(value, int) and abs(value) <= 2**53
+    return value if exact or isinstance(value, float) else None

@@ -9,11 +9,10 @@ from linmed import checks
 from linmed.checks import BadType, BadValue, Bools, Floats, Ints
 from linmed.environments.base import LAST_ROUND
 from linmed.grounds import Judge
-from linmed.kernels.verdict import UNDECIDED
 from linmed.policies import Policy
 from linmed.simulation.pending import Observation, Pending
 from linmed.simulation.worlds import Worlds
-from linmed.verdict import DELTA, follower, judge
+from linmed.verdict import DELTA, UNDECIDED, follower, judge
 
 ROUNDING = 1e-12
 """Means this close, relative to the largest, are equal."""
@@ -91,7 +90,7 @@ class Court:
         if (worlds.means != means).any():
             raise BadValue("until", "until=Decided(...) needs a θ* that stays the same; this one moves")
         if self._arms is None:
-            self._arms, self._means = worlds.arms(0), means
+            self._arms, self._means = checks.for_kernels(worlds.arms(0)), means
             count, dim = self._arms.shape[1:]
             self._state = self._judge.start(len(self._replicas), dim)
             self._possible = np.ones((len(self._replicas), count), dtype=np.bool_)

@@ -84,7 +84,7 @@ def _execute(
 ) -> Iterator[tuple[Job, int, Outcome]]:
     """Every job with its number and outcome, in the order they finish.
 
-    Without an executor, threads: the kernels run outside the interpreter lock. On Ctrl-C the threads
+    Without an executor, threads: the core runs outside the interpreter lock. On Ctrl-C the threads
     stop at the next block, what has finished is still handed out, and the interrupt goes on.
     """
     stop = threading.Event()

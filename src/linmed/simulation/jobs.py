@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from linmed.checks import Floats
@@ -60,8 +59,8 @@ class Job(ABC):
         """What the numbers depend on besides environment, horizon, seed, trial and version; JSON-ready."""
 
     @abstractmethod
-    def columns(self) -> dict[str, tuple[pa.DataType, Any]]:
-        """Columns that tell stored trials of this job from others': type and value, the same for all."""
+    def columns(self) -> dict[str, tuple[str, Any]]:
+        """Columns that tell stored trials of this job from others': Arrow's name of a type, and a value."""
 
 
 class Stage:

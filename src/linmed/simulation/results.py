@@ -7,18 +7,21 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from linmed import notebooks
 from linmed.checks import Bools, Floats, Ints
 from linmed.environments import Environment
+from linmed.extras import Later
 from linmed.policies.base import Policy
-from linmed.simulation.columns import policy_columns
+from linmed.simulation.columns import arrow_type, policy_columns
 from linmed.simulation.plot import plot
 from linmed.tables import Table
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from matplotlib.axes import Axes
+else:
+    pa = Later("pyarrow", "a table of all curves", "log")
 
 
 class Ends(NamedTuple):
@@ -188,9 +191,9 @@ class Results:
                 "round": np.tile(self.checkpoints, len(run.trials)),
                 "regret": run.regret.ravel(),
             }
-            for key, (type_, value) in policy_columns(run.policy).items():
+            for key, (kind, value) in policy_columns(run.policy).items():
                 if key in shown:
-                    columns[f"policy.{key}"] = pa.array([value] * size, type_)
+                    columns[f"policy.{key}"] = pa.array([value] * size, arrow_type(kind))
             parts.append(pa.table(columns))
         return Table(pa.concat_tables(parts))
 
@@ -224,7 +227,9 @@ class Results:
 
     @property
     def _best_first(self) -> Table:
-        return Table(self.summary().sort_by([("mean_regret", "ascending"), ("policy", "ascending")]))
+        rows = self.summary().to_pylist()
+        rows.sort(key=lambda row: (np.isnan(row["mean_regret"]), row["mean_regret"], row["policy"]))
+        return Table(rows)
 
 
 def _verdicts(ends: Ends | None) -> dict[str, float]:

@@ -13,19 +13,27 @@ import time
 import warnings
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from linmed import __version__
 from linmed.checks import Ints
+from linmed.extras import Later, require
 from linmed.files import PARTIAL, write_atomically
+from linmed.simulation.columns import arrow_type
 from linmed.simulation.jobs import Job, Outcome
 from linmed.tables import Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+else:
+    pa, pc, pq = (
+        Later(name, "a store of results", "log") for name in ("pyarrow", "pyarrow.compute", "pyarrow.parquet")
+    )
 
 FORMAT = 2
 MARKER = "_linmed-store.json"  # readers of Parquet directories pass over names that begin with _ or .
@@ -95,6 +103,7 @@ class Store:
     """
 
     def __init__(self, path: str | Path) -> None:
+        require("a store of results", "log")
         self.path = Path(path)
         marker = self.path / MARKER
         if marker.exists():
@@ -147,7 +156,7 @@ class Store:
         """The hash of all that the numbers depend on, the trials aside."""
         return _digest(_configuration(job).encode())
 
-    def _read(self, file: Path) -> pa.Table | None:
+    def _read(self, file: Path) -> "pa.Table | None":
         """The file's table; None, and the file set aside, if its name is not that of what it holds."""
         content = file.read_bytes()
         if _digest(content) == file.stem.rsplit("-", 1)[-1]:
@@ -215,20 +224,20 @@ def _configuration(job: Job) -> str:
     return json.dumps(everything, sort_keys=True)
 
 
-def _table(job: Job, outcome: Outcome, key: str) -> pa.Table:
+def _table(job: Job, outcome: Outcome, key: str) -> "pa.Table":
     """One row per trial: what was run, its parameters as columns, and what was computed; curves as lists."""
     rows = len(job.trials)
     same = {
-        "environment": (pa.string(), job.environment.name),
-        "horizon": (pa.int64(), job.horizon),
-        "seed": (pa.string(), str(job.seed)),  # text: a seed may exceed 64 bits
+        "environment": ("string", job.environment.name),
+        "horizon": ("int64", job.horizon),
+        "seed": ("string", str(job.seed)),  # text: a seed may exceed 64 bits
         **job.columns(),
-        "linmed": (pa.string(), __version__),
-        "configuration": (pa.string(), _configuration(job)),
-        "key": (pa.string(), key),
+        "linmed": ("string", __version__),
+        "configuration": ("string", _configuration(job)),
+        "key": ("string", key),
     }
     columns: dict[str, Any] = {"trial": pa.array(job.trials, pa.int64())}
-    columns |= {name: pa.array([value] * rows, type_) for name, (type_, value) in same.items()}
+    columns |= {name: pa.array([value] * rows, arrow_type(kind)) for name, (kind, value) in same.items()}
     for name, array in outcome.items():
         values = pa.array(array.ravel())
         ends = pa.array(np.arange(rows + 1, dtype=np.int32) * (array.size // rows))
@@ -236,7 +245,7 @@ def _table(job: Job, outcome: Outcome, key: str) -> pa.Table:
     return pa.table(columns).replace_schema_metadata({ARRAYS: json.dumps(list(outcome))})
 
 
-def _rows(column: pa.ChunkedArray) -> NDArray[Any]:
+def _rows(column: "pa.ChunkedArray") -> NDArray[Any]:
     """A column as it was before `_table`: numbers (R,), lists of equal length (R, m)."""
     if not pa.types.is_list(column.type):
         return np.asarray(column.to_numpy())

@@ -1,12 +1,13 @@
 """EXP2 of the authors' public code, whose estimates of θ* are at most half as long as unbiased ones."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from linmed import checks
 from linmed.checks import Floats, Ints
-from linmed.kernels.centred import centred_design
+from linmed.core import core
 from linmed.policies import EXP2, Policy
 from linmed.policies.exp2 import Exp2State, fingerprints, require_same
 
@@ -39,7 +40,7 @@ class Exp2AsRun(EXP2):
         self._checked(state, arms)
         _, K, d = arms.shape
         design = np.empty(arms.shape[:2])
-        centred_design(arms, design)
+        core.centred_design(checks.for_kernels(arms), design)
         eta = np.minimum(np.sqrt(np.log(K) / (3.0 * d * (state.count + 2.0))), 1.0 / d)[:, None]
         score = eta * (arms @ state.total[:, :, None])[:, :, 0]
         weight = np.exp(score - score.max(axis=1, keepdims=True))
@@ -56,7 +57,3 @@ class Exp2AsRun(EXP2):
     decide = Policy.decide
     choose = Policy.choose
     play = Policy.play
-
-    def decider(self, state: Any) -> None:
-        """None: rounds are not compiled."""
-        return None

@@ -1,28 +1,19 @@
 """The policies of the authors' public code where it differs from the text.
 
 None of them plays the first round by its own rule: OFUL, LinTS and LinIMED draw an arm evenly, LinMED leaves
-α_emp to the even share, SpannerIGW and EXP2 draw from their design. `Opening` puts such a rule before the
-other one.
+α_emp to the even share, SpannerIGW and EXP2 draw from their design. `OpeningRule` puts such a rule before
+the other one.
 """
 
 import math
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 
 from linmed.checks import Floats
-from linmed.kernels import thompson
-from linmed.kernels.as_run import (
-    ArmZeroRule,
-    CentredDesignRule,
-    CentredMedRule,
-    EvenByNormalRule,
-    LaggingSpannerRule,
-)
-from linmed.kernels.blind import UniformRule
-from linmed.kernels.igw import exploration
-from linmed.kernels.opening import Opening
+from linmed.core import core
 from linmed.policies import OFUL, LinIMED, LinMED, LinTS, RidgePolicy, SpannerIGW
 from linmed.policies.base import Properties
 from linmed.policies.compiled import CompiledPolicy
@@ -39,7 +30,7 @@ class OfulAsRun(OFUL):
     @property
     def rule(self) -> Any:
         """1/K, then the arm of the largest upper confidence bound."""
-        return Opening(UniformRule(), super().rule)
+        return core.OpeningRule(core.UniformRule(), super().rule)
 
 
 @dataclass(frozen=True)
@@ -49,7 +40,7 @@ class LinImedAsRun(LinIMED):
     @property
     def rule(self) -> Any:
         """1/K, then the arm of the smallest index."""
-        return Opening(UniformRule(), super().rule)
+        return core.OpeningRule(core.UniformRule(), super().rule)
 
 
 @dataclass(frozen=True)
@@ -67,9 +58,9 @@ class ArmZero(RidgePolicy, CompiledPolicy):
     index_free: ClassVar[bool] = False
 
     @property
-    def rule(self) -> NamedTuple:
+    def rule(self) -> Any:
         """1/K before any reward, then 1 on arm 0."""
-        return Opening(UniformRule(), ArmZeroRule())
+        return core.OpeningRule(core.UniformRule(), core.ArmZeroRule())
 
 
 @dataclass(frozen=True)
@@ -82,13 +73,16 @@ class LinTsAsRun(LinTS):
     @property
     def rule(self) -> Any:
         """⌊Φ(z)K⌋, then the best arm of θ̃."""
-        return Opening(EvenByNormalRule(), super().rule)
+        return core.OpeningRule(core.EvenByNormalRule(), super().rule)
 
     def spread(self, state: RidgeState) -> Floats:
         """s in every replica (R,)."""
-        sure, out = self.confidence_set, np.empty(len(state.count))
-        thompson.spreads(type(sure))(state.parts(), tuple(sure), tuple(super().rule), out)
-        return out
+        return self._public.spread(state)
+
+    @cached_property
+    def _public(self) -> LinTS:
+        """The policy whose draws follow the first round."""
+        return LinTS(**{one.name: getattr(self, one.name) for one in fields(LinTS) if one.init})
 
     def _law(self, state: RidgeState, arms: Floats) -> tuple[Floats, Floats]:
         log_p, error = super()._law(state, arms)
@@ -106,11 +100,8 @@ class LinMedAsRun(LinMED):
     @property
     def rule(self) -> Any:
         """Before any reward f = 1: q without α_emp is the first round's law."""
-        design, then = self.design_share, CentredMedRule
-        return Opening(
-            then(0.0, design, 0, optimal=True, explore=False),
-            then(self.alpha_emp, design, 0, optimal=True, explore=False),
-        )
+        design = self.design_share
+        return core.OpeningRule(core.CentredMedRule(0.0, design), core.CentredMedRule(self.alpha_emp, design))
 
 
 @dataclass(frozen=True)
@@ -124,13 +115,14 @@ class SpannerIgwAsRun(SpannerIGW):
     @property
     def rule(self) -> Any:
         """The design, then q(a) / (λ + η gap(a))."""
-        return Opening(CentredDesignRule(), self._then)
+        return core.OpeningRule(core.CentredDesignRule(), self._then)
 
     @property
-    def _then(self) -> LaggingSpannerRule:
-        return LaggingSpannerRule(*super().rule)
+    def _then(self) -> Any:
+        return core.LaggingSpannerRule(**self._numbers)
 
     def exploration(self, state: RidgeState) -> Floats:
         """γ in every replica (R,)."""
-        replicas, dim = state.theta.shape
-        return np.array([exploration(self._then, state, r, 0, dim) for r in range(replicas)])
+        out = np.empty(len(state.count))
+        core.exploration(self.bind(state), self._then, 0, out)
+        return out

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from scipy.special import ndtri
 
 from linmed.checks import Floats, Ints
@@ -39,7 +38,7 @@ class Attainable(Job):
         """Nothing but what it is."""
         return {"job": "attainable"}
 
-    def columns(self) -> dict[str, tuple[pa.DataType, Any]]:
+    def columns(self) -> dict[str, tuple[str, Any]]:
         """None."""
         return {}
 
@@ -67,9 +66,9 @@ class Watched(Job):
         """The policy and the bins."""
         return {"job": "watched", "policy": self.policy.to_dict(), "edges": EDGES}
 
-    def columns(self) -> dict[str, tuple[pa.DataType, Any]]:
+    def columns(self) -> dict[str, tuple[str, Any]]:
         """The policy's name."""
-        return {"policy": (pa.string(), self.policy.name)}
+        return {"policy": ("string", self.policy.name)}
 
     def run(self, tick: Tick = lambda replica_rounds: None) -> Outcome:
         """Decision by decision, as a live user is served: every probability is asked for before the draw."""

@@ -71,7 +71,7 @@ export function prepareCreation(created, read) {
     const problem = find("new-problem");
     try {
       const body = described();
-      problem.textContent = "Creating … the first bandit of a policy is compiled for this machine, up to a minute, once.";
+      problem.textContent = "Creating …";
       const made = await ask("/v1/bandits", { body });
       problem.textContent = "";
       dialog.close();

@@ -38,7 +38,7 @@ async function follow(mine, what, request, show) {
         delete facts.problems[what];
         show(answer);
         find("access").hidden = true;
-        say(paused ? "paused" : facts.status?.compiling.length ? "compiling" : "live", paused ? "wait" : "good");
+        say(paused ? "paused" : facts.status?.status === "loading" ? "loading" : "live", paused ? "wait" : "good");
         showAlerts(facts);
       } catch (error) {
         if (mine.signal.aborted) return;

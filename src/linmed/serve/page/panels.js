@@ -260,7 +260,7 @@ function row(one, axis) {
 
 export function showAlerts({ status, statistics, trend, problems }) {
   const found = Object.entries(problems).map(([what, text]) => ["warn", `${what}: ${text}`]);
-  if (status?.compiling.length) found.push(["wait", `Being compiled for this machine, which takes up to a minute, once: ${status.compiling.join(", ")}.`]);
+  if (status?.status === "loading") found.push(["wait", "Some bandits are still being loaded from the log."]);
   if (status?.status === "not ready") found.push(["bad", "The service is not ready: its database does not answer, or it is stopping."]);
   if (statistics?.archived) found.push(["wait", "This bandit is archived: it takes no more decisions."]);
   if (statistics && statistics.decisions >= FEWEST && statistics.pending > LATE * statistics.decisions) {

@@ -1,0 +1,90 @@
+// The three seams: what a policy believes, how sure it is, and how it decides.
+//
+//   Belief   learns from rewards; rules look at its θ̂ and V⁻¹ and ask a few questions
+//   Set      a confidence set |θ* − θ̂|² ≤ β in V, of which rules see β alone
+//   Rule     draws an arm and says how probable each was
+//
+// Arrays belong to the caller. A *replica* is one bandit of R; a *row* is where an estimate stands, which is the
+// replica's own number unless it has several experts, of which one decides.
+#pragma once
+
+#include <memory>
+
+#include "arms.hpp"
+
+namespace linmed {
+
+struct MedScratch;
+
+class Belief {
+  public:
+    Index d = 0;                                                 // dimensions of θ̂
+    double *theta = nullptr, *inverse = nullptr;                 // (rows,d) θ̂, (rows,d,d) V⁻¹
+    double *gram = nullptr;                                      // (rows,d,d) V, lower triangle, where there is one
+    double *logdet = nullptr, *rss = nullptr, *leveraged = nullptr;  // (rows,) what confidence sets read, see `Ridge`
+    double *excess = nullptr;                                    // (rows,) the same of generalised linear models, see glm.hpp
+    bool plain = true;  // all that rules ask follows from θ̂ and V⁻¹: no question below has an answer of its own
+
+    Belief() = default;
+    Belief(const Belief &) = delete;
+    Belief &operator=(const Belief &) = delete;
+    virtual ~Belief() = default;
+
+    const double *estimate(Index s) const { return theta + s * d; }
+    const double *covariance(Index s) const { return inverse + s * d * d; }
+
+    virtual Index replicas() const = 0;
+    virtual Index row(Index r) const { return r; }      // of the estimate that decides in replica r
+    virtual double count(Index s) const = 0;            // rewards absorbed by row s
+    virtual Index width() const { return d; }           // numbers of an arm …
+    virtual Index features() const { return width(); }  // … of which so many are features
+    // One observation of replica r: an arm (width,) and its reward; `absorb_at` where it is known when it was decided.
+    virtual void absorb(Index r, const double *a, double reward) = 0;
+    virtual void absorb_at(Index r, const double *a, double reward, double) { absorb(r, a, reward); }
+
+    // Where rules see arms from elsewhere than where they stand: writes them to out (K,d).
+    virtual bool moves() const { return false; }
+    virtual void move(Index, const double * /* rows (K,d) */, Index /* K */, double * /* out */) const {}
+
+    // Questions of rules, answered for row s. What is written for every arm is padded to whole blocks.
+    virtual void expect(Index s, const Arms &arms, double *mean) const;  // <θ̂, a>
+    virtual void look_at(Index s, const Arms &arms, double *mean, double *leverage, double *scratch) const;  // and |a|²
+    struct Weighed { Index best; double largest; };
+    virtual Weighed weigh_all(Index s, const Arms &arms, double sharpness, MedScratch &scratch) const;      // see med.hpp
+    virtual void by_divergence(Index, const Arms &, Index /* best */, MedScratch &) const {}                // see glm.hpp
+    virtual double design_counts(Index s, const Arms &arms, int version, bool optimal, MedScratch &scratch) const;
+    virtual void factor_precision(Index s, double smallest, double *U) const;  // U'U = V, (d,padded(d)); see thompson.hpp
+    virtual double reward_scale(Index, double told) const { return told; }     // what rewards are about as large as
+};
+
+class Set {
+  public:
+    static constexpr double LARGEST = 1e120;  // what rules are told where β is infinite: what they compute stays finite
+
+    virtual ~Set() = default;
+    virtual void before_round() const {}  // of all replicas: a set written in Python computes its radii here
+    virtual double squared_radius(const Belief &belief, Index s) const = 0;  // β of row s
+};
+
+class Rule {
+  public:
+    // What a decision writes on its way, made once for sets of K arms in d dimensions.
+    struct Scratch {
+        virtual ~Scratch() = default;
+    };
+
+    virtual ~Rule() = default;
+    // Whether it looks at arms by the questions of a belief alone: then it needs no θ̂ that all arms share.
+    virtual bool asks() const { return false; }
+    virtual std::unique_ptr<Scratch> workspace(Index K, Index d) const = 0;
+    // The arm that `noise` draws from the p-th set for row s; writes log p (K,) unless log_p is null.
+    virtual Index decide(const Belief &belief, Index s, double beta, const Arms &arms, Index p, const double *noise,
+                         Scratch &scratch, double *log_p) const = 0;
+    // What is learned from the arm just decided for, (width,): its features, or what is then written to `room`.
+    virtual const double *lesson(const double *features, Index /* p */, Index /* arm */, Scratch &, double * /* room */) const {
+        return features;
+    }
+    virtual Index noise_size(Index /* d */) const { return 1; }  // draws that one decision takes
+};
+
+}  // namespace linmed

@@ -1,0 +1,146 @@
+#include "bind.hpp"
+
+#include "confidence.hpp"
+#include "med.hpp"
+#include "few_arms.hpp"
+#include "ridge.hpp"
+#include "rounds.hpp"
+#include "sampling.hpp"
+
+namespace linmed {
+
+constexpr double LARGEST_ENTRY = 1e100;  // of a feature or a reward: its square is still far from overflow
+
+static bool all_within(const double *x, Index n, double bound) {
+    int outside = 0;
+    for (Index i = 0; i < n; ++i) outside |= !(fabs(x[i]) <= bound);
+    return !outside;
+}
+
+// A belief whose arms are more than their features has no θ̂ for a rule to multiply with them.
+static bool suits(const Rule &rule, const Belief &belief) { return rule.asks() || belief.features() == belief.width(); }
+
+static void play_arrays(const Held<Belief> &belief, const Held<Set> &set, const Held<Rule> &rule, In<4> arms, In<3> means,
+                        In<2> errors, In<3> noise, OutInts<2> played, Out<3> log_p) {
+    const Index T = played.shape(0), R = played.shape(1), K = arms.shape(2), width = arms.shape(3);
+    const auto fits = [](Index n, Index whole) { return n == whole || n == 1; };
+    demand(width == belief->width(), "arms and state differ in dimension");
+    demand(suits(*rule, *belief), "this rule cannot decide by models of items");
+    demand(belief->replicas() == R || belief->replicas() == 1, "state and decisions differ in replicas");
+    demand(fits(arms.shape(0), T) && fits(arms.shape(1), R) && K > 0, "arms must be (T or 1, R or 1, K, d)");
+    demand(means.shape(0) == 0 || (fits(means.shape(0), T) && Index(means.shape(1)) == R && Index(means.shape(2)) == K),
+           "rewards must be (T or 1, R, K), or T = 0");
+    demand(errors.shape(0) == 0 || (Index(errors.shape(0)) == T && Index(errors.shape(1)) == R), "errors must be (T, R), or T = 0");
+    demand(Index(noise.shape(0)) == T && Index(noise.shape(1)) == R && Index(noise.shape(2)) >= rule->noise_size(belief->d),
+           "noise must be (T, R, noise_size)");
+    demand(log_p.shape(0) == 0 || (Index(log_p.shape(0)) == T && Index(log_p.shape(1)) == R && Index(log_p.shape(2)) == K),
+           "log_p must be (T, R, K), or T = 0");
+    const World world{T, R, K, width, arms.shape(0) > 1, arms.shape(1) > 1, means.shape(0) > 1, arms.data(),
+                      means.shape(0) ? means.data() : nullptr, errors.shape(0) ? errors.data() : nullptr, noise.data(),
+                      Index(noise.shape(2))};
+    double *laws = log_p.shape(0) ? log_p.data() : nullptr;
+    Unlocked unlocked(T * R * K * width);
+    auto *ridge = dynamic_cast<Ridge *>(belief.object.get());
+    auto *radius = dynamic_cast<const RidgeSet *>(set.object.get());
+    auto *med = dynamic_cast<const MedRule *>(rule.object.get());
+    if (ridge && radius && med && !laws && few_arms(*ridge, *radius, *med, world))
+        play_few(*ridge, *radius, *med, world, played.data());
+    else if (ridge && radius && med)  // the commonest combination by far, compiled as one
+        play(*ridge, *radius, *med, world, played.data(), laws);
+    else
+        play<Belief, Set, Rule>(*belief, *set, *rule, world, played.data(), laws);
+}
+
+static void observe_arrays(const Held<Belief> &belief, In<2> features, In<1> rewards, InInts<1> owners,
+                           std::optional<In<1>> times) {
+    const Index n = features.shape(0), width = features.shape(1), R = belief->replicas();
+    demand(width == belief->width() && Index(rewards.shape(0)) == n && Index(owners.shape(0)) == n &&
+               (!times || Index(times->shape(0)) == n), "features must be (m, d), rewards, replicas and times (m,)");
+    for (Index i = 0; i < n; ++i) demand(owners.data()[i] >= 0 && owners.data()[i] < R, "replicas must be those of the state");
+    Unlocked unlocked(n * width * width);
+    for (Index i = 0; i < n; ++i) {
+        between_rounds();
+        const double *a = features.data() + i * width;
+        if (times) belief->absorb_at(owners.data()[i], a, rewards.data()[i], times->data()[i]);
+        else belief->absorb(owners.data()[i], a, rewards.data()[i]);
+    }
+}
+
+// A live agent, and what it works on.
+struct Bound {
+    Held<Belief> belief;
+    Held<Set> set;
+    Held<Rule> rule;
+    Live live;
+    Bound(Held<Belief> b, Held<Set> s, Held<Rule> r) : belief(b), set(s), rule(r), live(*belief, *set, *rule) {
+        demand(belief->replicas() > 0, "the state must have a replica");
+    }
+};
+
+void bind_rounds(nb::module_ &m) {
+    m.def("play", &play_arrays, "belief"_a, "set"_a, "rule"_a, "arms"_a.noconvert(), "rewards"_a.noconvert(),
+          "errors"_a.noconvert(), "noise"_a.noconvert(), "played"_a.noconvert(), "log_p"_a.noconvert());
+    m.def("observe", &observe_arrays, "belief"_a, "features"_a.noconvert(), "rewards"_a.noconvert(), "replicas"_a.noconvert(),
+          "times"_a.noconvert() = nb::none());
+    m.def("radii", [](const Held<Belief> &belief, const Held<Set> &set, Out<1> out) {
+        const Index R = belief->replicas();
+        demand(Index(out.shape(0)) == R, "out must be (R,)");
+        set->before_round();
+        for (Index r = 0; r < R; ++r) out.data()[r] = sqrt(set->squared_radius(*belief, belief->row(r)));
+    }, "belief"_a, "set"_a, "out"_a.noconvert());
+    nb::class_<Bound>(m, "Live")
+        .def(nb::init<Held<Belief>, Held<Set>, Held<Rule>>())
+        // The arm, or −1 where some entry of the arms is not acceptable; writes log_p (K,).
+        .def("decide", [](Bound &bound, In<2> arms, In<3> noise, Index t, Out<1> log_p) {
+            const Index K = arms.shape(0), width = arms.shape(1);
+            demand(width == bound.live.width() && K > 0 && Index(log_p.shape(0)) == K, "arms must be (K, d), log_p (K,)");
+            demand(t >= 0 && t < Index(noise.shape(0)) && Index(noise.shape(2)) >= bound.live.noise_size(), "noise must be (T, 1, size)");
+            demand(suits(*bound.rule, *bound.belief), "this rule cannot decide by models of items");
+            if (!all_within(arms.data(), K * width, LARGEST_ENTRY)) return Index(-1);
+            Unlocked unlocked(K * width);
+            return bound.live.decide(arms.data(), K, noise.data() + t * noise.shape(2), log_p.data());
+        }, "arms"_a.noconvert(), "noise"_a.noconvert(), "t"_a, "log_p"_a.noconvert())
+        .def("learn", [](Bound &bound, In<1> features, double reward, std::optional<double> time) {
+            demand(Index(features.shape(0)) == bound.live.width(), "features must be (d,)");
+            if (time) bound.live.learn_at(features.data(), reward, *time);
+            else bound.live.learn(features.data(), reward);
+        }, "features"_a.noconvert(), "reward"_a, "time"_a = nb::none());
+    m.def("all_within", [](In<2> array, double bound) { return all_within(array.data(), Index(array.size()), bound); },
+          "array"_a.noconvert(), "bound"_a);
+    // One arm per row by the uniforms in noise (R,1); the sum of the first row that is no law, else 1.
+    m.def("sample", [](In<2> log_probabilities, In<2> noise, OutInts<1> out) {
+        const Index R = log_probabilities.shape(0), K = log_probabilities.shape(1);
+        demand(Index(noise.shape(0)) == R && noise.shape(1) > 0 && Index(out.shape(0)) == R, "noise must be (R, 1), out (R,)");
+        Buffer weights(K);
+        for (Index r = 0; r < R; ++r) {
+            double total = 0.0;
+            for (Index i = 0; i < K; ++i) {
+                weights[i] = exp(log_probabilities.data()[r * K + i]);
+                total += weights[i];
+            }
+            if (!(fabs(total - 1.0) <= 1e-6)) return total;  // an integral's error; a rule that forgot to normalise is further off
+            out.data()[r] = invert_cdf(weights, K, noise.data()[r * noise.shape(1)] * total);
+        }
+        return 1.0;
+    }, "log_probabilities"_a.noconvert(), "noise"_a.noconvert(), "out"_a.noconvert());
+    // One arm per row from the floored probabilities (R,K) by the uniforms in noise (R,1).
+    m.def("draw", [](In<2> probabilities, double floor, In<2> noise, OutInts<1> out) {
+        const Index R = probabilities.shape(0), K = probabilities.shape(1);
+        demand(Index(noise.shape(0)) == R && noise.shape(1) > 0 && Index(out.shape(0)) == R, "noise must be (R, 1), out (R,)");
+        Buffer weights(K);
+        for (Index r = 0; r < R; ++r) {
+            for (Index i = 0; i < K; ++i) weights[i] = floored(probabilities.data()[r * K + i], floor, K);
+            out.data()[r] = invert_cdf(weights, K, noise.data()[r * noise.shape(1)]);
+        }
+    }, "probabilities"_a.noconvert(), "floor"_a, "noise"_a.noconvert(), "out"_a.noconvert());
+    // p becomes its floored logarithm.
+    m.def("take_logs", [](Out<2> probabilities, double floor) {
+        const Index R = probabilities.shape(0), K = probabilities.shape(1);
+        for (Index i = 0; i < R * K; ++i) {
+            const double p = floored(probabilities.data()[i], floor, K);
+            probabilities.data()[i] = p > 0.0 ? log(p) : -INF;
+        }
+    }, "probabilities"_a.noconvert(), "floor"_a);
+}
+
+}  // namespace linmed

@@ -1,0 +1,54 @@
+// The arrays of estimates, with which the states of many beliefs begin.
+#pragma once
+
+#include "bind.hpp"
+#include "glm.hpp"
+#include "ridge.hpp"
+
+namespace linmed {
+
+// Whether the counts, the array at `place`, are what is left of numbers of rewards, where the past fades.
+inline bool fades(const Arrays &arrays, std::size_t place) {
+    Array<double, 1> count;
+    return place < arrays.owned.size() && nb::try_cast(arrays.owned[place], count, false);
+}
+
+// The first ten arrays of every belief that is made of ridge estimates.
+template <class Count> RidgeRows<Count> ridge_rows(Arrays &arrays) {
+    const Index rows = arrays.length<double, 2>("theta", 0, 0), d = arrays.length<double, 2>("theta", 0, 1);
+    RidgeRows<Count> model{};
+    model.rows = rows, model.d = d;
+    model.theta = arrays.floats("theta", {rows, d});
+    model.counts = arrays.take<Count, 1>("count", {rows});
+    model.gram = arrays.floats("gram", {rows, d, d});
+    model.gram_low = arrays.floats("gram_low", {rows, d, d});
+    model.inverse = arrays.floats("inverse", {rows, d, d});
+    model.moment = arrays.floats("moment", {rows, d});
+    model.moment_low = arrays.floats("moment_low", {rows, d});
+    model.logdet = arrays.floats("logdet", {rows});
+    model.rss = arrays.floats("rss", {rows});
+    model.leveraged = arrays.floats("leveraged", {rows});
+    return model;
+}
+
+// The first twelve arrays of every belief that is made of generalised linear models.
+template <class Count> GlmRows<Count> glm_rows(Arrays &arrays) {
+    const Index rows = arrays.length<double, 2>("theta", 0, 0), d = arrays.length<double, 2>("theta", 0, 1);
+    GlmRows<Count> model{};
+    model.rows = rows, model.d = d;
+    model.theta = arrays.floats("theta", {rows, d});
+    model.intercept = arrays.floats("intercept", {rows});
+    model.counts = arrays.take<Count, 1>("count", {rows});
+    model.gram = arrays.floats("gram", {rows, d + 1, d + 1});
+    model.gram_low = arrays.floats("gram_low", {rows, d + 1, d + 1});
+    model.inverse = arrays.floats("inverse", {rows, d, d});
+    model.cross = arrays.floats("cross", {rows, d});
+    model.corner = arrays.floats("corner", {rows});
+    model.logdet = arrays.floats("logdet", {rows});
+    model.excess = arrays.floats("excess", {rows});
+    model.surprise = arrays.floats("surprise", {rows});
+    model.told = arrays.floats("told", {rows, Index(GlmRows<Count>::TOLD)});
+    return model;
+}
+
+}  // namespace linmed

@@ -1,0 +1,362 @@
+// Generalised linear models, one reward at a time: an online Newton step that keeps no data.
+//
+// With the loss ℓ of a family (links.hpp) and z = c + <a,θ̂>, the reward y of arm a moves (c, θ̂) to where
+// ½|· − (c, θ̂)|² in H plus ℓ is smallest. With h = |(1, a)|² in H⁻¹ that is where z′ − z + h(μ(z′) − y) = 0, and
+//
+//     (c, θ̂) −= s u,   s = μ(z′) − y,   u = H⁻¹(1, a),      H += w (1, a)(1, a)'.
+//
+// The curvature w is μ′(z′), or the smaller one for which the radius has a proof: 2·min b(z′, ±B) with
+// b(z, z*) = kl(z, z*)/(z* − z)² and B ≥ |z*|, z* being the truth's. For Gaussian rewards all of this is ridge regression.
+//
+// The intercept c has a coordinate and a prior of its own. All rewards share it, and it is no feature among others that
+// are shrunk alike: at a click rate of 3 % it must reach −3.5. Rules compare arms, and in â − a it cancels: they see θ̂ and
+// the block of H⁻¹ that belongs to the features.
+//
+// Several priors on θ, the weakest first, may stand beside each other. Fixed shares (Herbster & Warmuth 1998) say how
+// likely they are: a prior's weight is multiplied by the probability that it gave to the reward, and a share of all
+// weights is then spread evenly. So no prior's lead outlasts its reasons: one that did well while a single arm was
+// played, or while clicks alone were known, loses it soon after. The weakest prior that is not refuted decides. A prior
+// that is too strong hides what the features tell, and arms that would show it are not played; one that is too weak costs
+// exploration only.
+#pragma once
+
+#include <stdexcept>
+#include <vector>
+
+#include "experts.hpp"
+#include "links.hpp"
+#include "med.hpp"
+#include "ridge.hpp"
+#include "thompson.hpp"
+
+namespace linmed {
+
+// Models in `rows` rows, H = (1 + d, 1 + d) with the intercept first. Where the past fades, Count is double: what is left
+// of the number of rewards.
+template <class Count> struct GlmRows {
+    // What a model was told: its family, τ, 1 with an intercept and else 0, which w, S, and a bound on the intercept. w is
+    // μ′(z′) by 0 and the certified one by 1. A larger number is ρ + 2 log 1/δ of the certified set itself, outside which
+    // z* is not looked for: all w are proved together, with probability 1 − δ, each set by those before it.
+    enum Told { FAMILY, PRECISION, CONSTANT, CERTIFIED, NORM, REACH, TOLD };
+
+    Index rows, d;
+    double *theta, *intercept;        // (rows,d) θ̂, (rows,) c
+    Count *counts;                    // (rows,) rewards absorbed
+    double *gram, *gram_low;          // (rows,d+1,d+1) H, lower triangle, the intercept first, and what it lost to rounding
+    double *inverse;                  // (rows,d,d) the features' block of H⁻¹
+    double *cross, *corner;           // (rows,d) the intercept's row of it, and (rows,) its own entry
+    double *logdet;                   // (rows,) log(det H / det H₀)
+    double *excess;                   // (rows,) 2Σ(m − ℓ(z′)) − Σs²h: what the certified radius sums, m of `predictive_loss`
+    double *surprise;                 // (rows,) −log of the prior's weight; where there is one prior alone Σm
+    double *told;                     // (rows,TOLD)
+
+    Family family(Index s) const { return {Family::of(told[s * TOLD + FAMILY]), told[s * TOLD + PRECISION]}; }
+    double constant(Index s) const { return told[s * TOLD + CONSTANT]; }
+
+    // μ(z): what arm a is expected to pay by row s.
+    double predict(Index s, const double *a) const {
+        double z = constant(s) * intercept[s];
+        for (Index k = 0; k < d; ++k) z += a[k] * theta[s * d + k];
+        return family(s).mean(z);
+    }
+
+    // What is known of a reward in one row while it is learned.
+    struct Looked { double z, h, own; };
+    struct Step : Root {
+        Looked looked;
+        double predicted;  // the loss with which the reward was foreseen
+    };
+
+    // One observation of `several` rows from `first` on; u (several,padded(d)) and `steps` are scratch.
+    void absorb(Index first, Index several, const double *a, double reward, Step *steps, double *u) {
+        with_dimension(d, [&](auto n) LINMED_ALWAYS { absorb_in(n, first, several, a, reward, steps, u); });
+    }
+    void absorb(Index s, const double *a, double reward, double *u) {
+        Step step;
+        absorb(s, 1, a, reward, &step, u);
+    }
+
+    // z and h of arm a, and the intercept's entry of u = H⁻¹(1, a), of which the others are written to u (padded(d),).
+    //
+    // Where h is nothing but rounding, h and u are 0: this direction is known already.
+    template <class Dim> LINMED_INLINE Looked look(Dim n, Index s, const double *a, double *u) const {
+        const double *M = inverse + s * n * n, *beside = cross + s * n, *estimate = theta + s * n;
+        const double one = constant(s);
+        combine_rows(a, M, n, u);
+        double z = one * intercept[s], own = one * corner[s], h = 0.0, rounding = 0.0;
+        for (Index k = 0; k < n; ++k) {
+            own += beside[k] * a[k];
+            u[k] += one * beside[k];
+            z += a[k] * estimate[k];
+            h += a[k] * u[k];
+            rounding += a[k] * a[k] * fabs(M[k * n + k]);
+        }
+        own *= one;
+        h += own;
+        rounding += one * fabs(corner[s]);
+        if (h > NOTHING_NEW * double(n) * rounding) return {z, h, own};
+        for (Index k = 0; k < n; ++k) u[k] = 0.0;
+        return {z, 0.0, 0.0};
+    }
+
+    // Before the step above, for a reward that counts `times`.
+    LINMED_INLINE Step prepare(Index s, const Looked &looked, double reward, double times, double predicted) const {
+        return {Root(family(s), looked.z, times * looked.h, reward), looked, predicted};
+    }
+
+    // The step, once its root is found; all but n follows. Returns whether H⁻¹ has become too steep to be followed.
+    template <class Dim>
+    LINMED_INLINE bool take(Dim n, Index s, const double *a, double reward, double times, const Step &step,
+                            const double *u) {
+        const Family rewards = family(s);
+        const auto [z, h, own] = step.looked;
+        const double after = step.value();
+        const auto [error, variance, loss] = rewards.there(z, times * h, reward, after);
+        move(n, s, u, own, times * error);
+        const bool proved = told[s * TOLD + CERTIFIED] > 0.0;
+        const double weight = times * (proved ? certified(s, rewards, a, z, h, after) : variance);
+        surprise[s] += step.predicted;
+        excess[s] += 2.0 * (step.predicted - loss) - error * error * h;
+        logdet[s] += log1p(weight * h);
+        const Index D = n + 1;
+        const bool level = constant(s) > 0.0;
+        double *H = gram + s * D * D, *H_low = gram_low + s * D * D;
+        if (level) add_product(H[0], H_low[0], weight, 1.0);
+        for (Index j = 0; j < n; ++j) {
+            const double part = weight * a[j];
+            const Index row = (j + 1) * D;
+            if (level) add_product(H[row], H_low[row], part, 1.0);
+            add_products(H + row + 1, H_low + row + 1, j + 1, a, part);
+        }
+        subtract_outer(n, s, u, own, weight / (1.0 + weight * h));
+        return weight * h > STEEP;
+    }
+
+    // (c, θ̂) −= by·(own, u).
+    template <class Dim> LINMED_INLINE void move(Dim n, Index s, const double *u, double own, double by) {
+        for (Index k = 0; k < n; ++k) theta[s * n + k] -= by * u[k];
+        intercept[s] -= by * own;
+    }
+
+    // H⁻¹ −= shrink·(own, u)(own, u)'.
+    template <class Dim> LINMED_INLINE void subtract_outer(Dim n, Index s, const double *u, double own, double shrink) {
+        corner[s] -= own * own * shrink;
+        for (Index j = 0; j < n; ++j) {
+            cross[s * n + j] -= own * u[j] * shrink;
+            subtract_outer_row(inverse + (s * n + j) * n, n, u, u[j], shrink);
+        }
+    }
+
+    // Remove what rounding has left in H⁻¹ of row s.
+    //
+    // `polish` looks at I − H H⁻¹ as a whole. The intercept's 1 may stand beside features of any size, so rows are brought
+    // to one size first, by powers of two: nothing is rounded.
+    [[gnu::noinline]] void refresh(Index s) {
+        const Index D = d + 1;
+        const double *from = gram + s * D * D, *from_low = gram_low + s * D * D;
+        double *M = inverse + s * d * d, *beside = cross + s * d;
+        Buffer H(D * D), low(D * D), X(D * D), size(D);
+        for (Index j = 0; j < D; ++j) {
+            int exponent;
+            std::frexp(from[j * D + j], &exponent);
+            size[j] = ldexp(1.0, exponent >> 1);
+            for (Index k = 0; k <= j; ++k) {
+                H[j * D + k] = from[j * D + k] / size[j] / size[k];
+                low[j * D + k] = from_low[j * D + k] / size[j] / size[k];
+                const double entry = k > 0 ? M[(j - 1) * d + k - 1] : j > 0 ? beside[j - 1] : corner[s];
+                X[j * D + k] = X[k * D + j] = entry * size[j] * size[k];
+            }
+        }
+        if (polish(H, low, D, X) == Polished::NOT) return;
+        corner[s] = X[0] / size[0] / size[0];
+        for (Index j = 1; j < D; ++j) {
+            beside[j - 1] = X[j * D] / size[j] / size[0];
+            for (Index k = 1; k < D; ++k) M[(j - 1) * d + k - 1] = X[j * D + k] / size[j] / size[k];
+        }
+    }
+
+    // ---- what rules ask, see belief.hpp ----
+
+    // log f = −Δ²/(β|â − a|²) becomes −2 kl(z_a, z_â)/(β μ′(z_a) |â − a|²), and root its √f.
+    void by_divergence(Index s, const Arms &arms, Index best, MedScratch &scratch) const {
+        const Family rewards = family(s);
+        if (rewards.kind == Family::GAUSSIAN) return;
+        double *z = scratch.q, *log_f = scratch.log_f;
+        products(arms, theta + s * d, z);
+        const double level = constant(s) * intercept[s], top = z[best];
+        for (Index first = 0; first < arms.K; first += LANES) {
+            const Lanes before = load(log_f + first), own = load(z + first), gap = larger(splat(top) - own, splat(0.0));
+            double factor[LANES];
+            store(factor, rewards.bend(splat(level) + own, gap));
+            for (Index i = first; i < std::min(first + LANES, arms.K); ++i) {
+                const double at = level + z[i], below = std::max(top - z[i], 0.0);
+                if (log_f[i] < 0.0 && !rewards.ordinary(at, below)) factor[i - first] = rewards.bend(at, below);
+            }
+            Lanes value = larger(before * load(factor), splat(LOWEST));
+            value = where_greater(splat(0.0), before, value, before);
+            // Nothing is known past the last arm.
+            value = where_greater(splat(double(arms.K - first)), steps(), value, before);
+            store(log_f + first, value);
+            store(scratch.root + first, exp(value * splat(0.5)));
+        }
+    }
+
+    // c + <θ̂, a> and |(1, a)|² in H⁻¹ of every arm.
+    void look_at(Index s, const Arms &arms, double *mean, double *leverage, double *apart) const {
+        const double one = constant(s);
+        products(arms, cross + s * d, leverage);
+        for (Index i = 0; i < arms.K; ++i) mean[i] = one * (2.0 * leverage[i] + one * corner[s]);
+        products_and_lengths(arms, theta + s * d, inverse + s * d * d, apart, leverage);
+        for (Index i = 0; i < arms.K; ++i) {
+            leverage[i] = std::max(leverage[i] + mean[i], 0.0);
+            mean[i] = one * intercept[s] + apart[i];
+        }
+    }
+
+    // L L' is the inverse of the features' block of H⁻¹; where λ is `learned`, it is in units of the features, and pivots
+    // smaller than SINGULAR of the least diagonal entry are rounding.
+    void factor_precision(Index s, double lam, bool learned, double *L) const {
+        constexpr double SINGULAR = 1e-15;
+        Buffer precision(d * d);
+        features_precision(gram + s * (d + 1) * (d + 1), d, precision);
+        if (learned) {
+            lam = INF;
+            for (Index k = 0; k < d; ++k) lam = std::min(lam, SINGULAR * precision[k * d + k]);
+        }
+        factor(precision, d, lam, L);
+    }
+
+    // What rules and sets see of the belief.
+    void show(Belief &belief) const {
+        belief.d = d;
+        belief.theta = theta, belief.inverse = inverse;
+        belief.logdet = logdet, belief.excess = excess;
+        belief.plain = false;
+    }
+
+    // out = H_xx − h h'/H₀₀, lower triangle: H without what the intercept explains.  H (d+1,d+1), out (d,d).
+    static void features_precision(const double *H, Index d, double *out) {
+        const Index D = d + 1;
+        for (Index j = 0; j < d; ++j) {
+            const double share = H[(j + 1) * D] / H[0];
+            for (Index k = 0; k <= j; ++k) out[j * d + k] = H[(j + 1) * D + k + 1] - share * H[(k + 1) * D];
+        }
+    }
+
+  private:
+    template <class Dim>
+    LINMED_INLINE void absorb_in(Dim n, Index first, Index several, const double *a, double reward, Step *steps, double *u) {
+        const Index stride = padded(n);
+        for (Index e = 0; e < several; ++e) {
+            const Looked looked = look(n, first + e, a, u + e * stride);
+            const double predicted = family(first + e).predictive_loss(looked.z, looked.h, reward);
+            steps[e] = prepare(first + e, looked, reward, 1.0, predicted);
+        }
+        settle(steps, several);
+        for (Index e = 0; e < several; ++e) {
+            const Index s = first + e;
+            const bool steep = take(n, s, a, reward, 1.0, steps[e], u + e * stride);
+            counts[s] += 1;
+            if (int64_t(counts[s]) % REFRESH == 0 || steep) refresh(s);
+        }
+    }
+
+    // The least curvature at z′ = `after` over where z* may be.
+    [[gnu::noinline]] double certified(Index s, const Family &rewards, const double *a, double z, double h,
+                                       double after) const {
+        double length2 = 0.0;
+        for (Index k = 0; k < d; ++k) length2 += a[k] * a[k];
+        const double bound = told[s * TOLD + NORM] * sqrt(length2) + constant(s) * told[s * TOLD + REACH];
+        double low = -bound, high = bound;
+        if (told[s * TOLD + CERTIFIED] > 1.0) {
+            const double reach = sqrt(std::max(told[s * TOLD + CERTIFIED] + excess[s], 0.0) * h);
+            low = std::min(std::max(z - reach, -bound), bound), high = std::max(std::min(z + reach, bound), -bound);
+        }
+        return rewards.least_curvature(after, low, high);
+    }
+};
+
+// Models with different priors; see `Experts`.
+template <class Count> struct GlmPriors : GlmRows<Count> {
+    using GlmRows<Count>::d, GlmRows<Count>::counts, GlmRows<Count>::gram, GlmRows<Count>::inverse, GlmRows<Count>::surprise;
+    static constexpr double SHARE = 1e-3;                 // of all weights, spread evenly over the priors with every reward
+    static constexpr double REFUTED = 2.995732273553991;  // log 20: a refuted prior is less likely than the likeliest by this
+    static constexpr double UNIT = 4.0, FURTHEST = 800.0;  // units are powers of 2^UNIT within 2^±FURTHEST
+
+    std::vector<typename GlmRows<Count>::Step> steps;
+
+    // Before the first reward: λ of several priors in units of |a|² of the first arm learned from. Nothing is rounded.
+    void take_units(Index first, Index E, const double *a, double) {
+        if (E == 1 || counts[first] != 0) return;
+        double length2 = 0.0;
+        for (Index k = 0; k < d; ++k) length2 += a[k] * a[k];
+        if (!(length2 > 0.0)) return;
+        const double power = UNIT * std::nearbyint(log2(length2) / UNIT);
+        const double unit = ldexp(1.0, int(std::clamp(power, -FURTHEST, FURTHEST)));
+        for (Index s = first; s < first + E; ++s)
+            for (Index k = 0; k < d; ++k) {
+                gram[(s * (d + 1) + k + 1) * (d + 1) + k + 1] *= unit;
+                inverse[(s * d + k) * d + k] /= unit;
+            }
+    }
+
+    void learn(Index first, Index E, const double *a, double reward, double *u) {
+        steps.resize(std::size_t(E));
+        GlmRows<Count>::absorb(first, E, a, reward, steps.data(), u);
+    }
+
+    // Fixed shares, where there are several; the first that is not refuted.
+    Index lead(Index first, Index E) const {
+        if (E == 1) return 0;
+        double *own = surprise + first, least = own[0], total = 0.0, top = INF;
+        for (Index e = 1; e < E; ++e) least = std::min(least, own[e]);
+        for (Index e = 0; e < E; ++e) {
+            own[e] = exp(least - own[e]);
+            total += own[e];
+        }
+        for (Index e = 0; e < E; ++e) {
+            own[e] = -log((1.0 - SHARE) * (own[e] / total) + SHARE / double(E));
+            top = std::min(top, own[e]);
+        }
+        Index leader = 0;
+        while (leader < E - 1 && own[leader] > top + REFUTED) ++leader;
+        return leader;
+    }
+};
+
+template <class Count> class GlmBelief final : public Experts<GlmPriors<Count>> {
+  public:
+    using Experts<GlmPriors<Count>>::Experts, Experts<GlmPriors<Count>>::model;
+
+    void by_divergence(Index s, const Arms &arms, Index best, MedScratch &scratch) const override {
+        model.by_divergence(s, arms, best, scratch);
+    }
+    void look_at(Index s, const Arms &arms, double *mean, double *leverage, double *apart) const override {
+        model.look_at(s, arms, mean, leverage, apart);
+    }
+    void factor_precision(Index s, double lam, double *L) const override { model.factor_precision(s, lam, this->E > 1, L); }
+};
+using Glm = GlmBelief<int64_t>;
+
+// How sure a generalised linear model is: β = ρ + 2ℓ + log(det H/det H₀), or with its own sum in the place of the last.
+//
+// ρ is the prior's part: λS², and as much for the intercept where there is one. The first is the quadratic model of a
+// likelihood ratio's set and has no proof; the second has one (docs/clicks.md).
+class GlmSet final : public Set {
+  public:
+    bool certified;
+    double log_inverse_delta;  // negative stands for δ = 1/(t+1) after t rewards
+    double prior;
+
+    GlmSet(bool certified, double log_inverse_delta, double prior)
+        : certified(certified), log_inverse_delta(log_inverse_delta), prior(prior) {}
+
+    double squared_radius(const Belief &belief, Index s) const override {
+        if (!belief.excess) throw std::invalid_argument("belief must be a generalised linear model for this confidence set");
+        const double l = log_inverse_delta < 0.0 ? log(belief.count(s) + 1.0) : log_inverse_delta;
+        const double seen = certified ? belief.excess[s] : std::max(belief.logdet[s], 0.0);
+        return std::max(prior + 2.0 * l + seen, 0.0);
+    }
+};
+
+}  // namespace linmed

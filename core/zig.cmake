@@ -1,0 +1,28 @@
+# Zig as the compiler, from the package ziglang: where a machine has no other, and for wheels for other machines.
+# ZIG is the program. ZIG_TARGET, such as x86_64-linux-gnu.2.17, must be given: by default zig compiles for the very processor
+# that it runs on.
+set(CMAKE_TRY_COMPILE_PLATFORM_VARIABLES ZIG ZIG_TARGET)
+# Nothing is linked to try the compiler: zig would build a C++ library for that, and another one with optimisation later.
+set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)
+set(CMAKE_C_COMPILER_ID_FLAGS_ALWAYS -c)
+set(CMAKE_CXX_COMPILER_ID_FLAGS_ALWAYS -c)
+string(REGEX MATCH "^([^-]+)-([^-.]+)" _ "${ZIG_TARGET}")
+set(processor ${CMAKE_MATCH_1})
+if(CMAKE_MATCH_2 STREQUAL "macos")
+  set(system Darwin)
+elseif(CMAKE_MATCH_2 STREQUAL "windows")
+  set(system Windows)
+else()
+  set(system Linux)
+endif()
+if(NOT system STREQUAL CMAKE_HOST_SYSTEM_NAME OR NOT processor STREQUAL CMAKE_HOST_SYSTEM_PROCESSOR)
+  set(CMAKE_SYSTEM_NAME ${system})
+  set(CMAKE_SYSTEM_PROCESSOR ${processor})
+endif()
+set(CMAKE_C_COMPILER "${ZIG}" cc -target ${ZIG_TARGET})
+set(CMAKE_CXX_COMPILER "${ZIG}" c++ -target ${ZIG_TARGET})
+foreach(language C CXX)
+  set(CMAKE_${language}_ARCHIVE_CREATE "\"${ZIG}\" ar qc <TARGET> <OBJECTS>")
+  set(CMAKE_${language}_ARCHIVE_FINISH "")
+endforeach()
+set(LINMED_MARCH "-march=x86_64_v" CACHE STRING "")
