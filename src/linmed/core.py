@@ -6,9 +6,8 @@ built is imported; all give the same bits. $LINMED_LEVEL (2, 3 or 4) asks for a 
 
 import importlib
 import os
+from pathlib import Path
 from typing import Any
-
-import linmed
 
 
 def _load() -> Any:
@@ -26,7 +25,7 @@ def _load() -> Any:
             continue
     raise ImportError(
         f"linmed was built without a core for this processor ({' or '.join(names)} in "
-        f"{', '.join(linmed.__path__)}): build it here, `pip install --no-binary linmed linmed`, "
+        f"{Path(__file__).parent}): build it here, `pip install --no-binary linmed linmed`, "
         "or `pip install --editable .` in a source checkout"
     )
 
