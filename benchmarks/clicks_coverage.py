@@ -19,9 +19,9 @@ from pathlib import Path
 
 import numpy as np
 
-from linmed.checks import Floats
 from linmed.policies import LogisticMED
 from linmed.policies.glm import GlmState
+from linmed.validation import Floats
 
 ARMS, DIM, DELTA, BASE = 6, 3, 0.05, -2.0
 NORMS = (1.0, 3.0, 6.0)

@@ -24,8 +24,8 @@ from collections import deque
 
 import numpy as np
 
-from linmed.checks import Floats, Ints
 from linmed.policies import LogisticMED
+from linmed.validation import Floats, Ints
 
 ITEMS, LIVE, SWAP, KINDS, TOPICS = 80, 40, 200, 4, 6
 BASE, SPREAD = -3.2, 0.8

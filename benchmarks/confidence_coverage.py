@@ -24,7 +24,7 @@ import numpy as np
 
 from linmed.environments import UnitBall
 from linmed.policies import LinMED
-from linmed.simulation.worlds import Worlds
+from linmed.simulation.environment_batch import EnvironmentBatch
 from linmed.streams import stream
 
 ARMS, DIM, DELTA, MOST = 5, 3, 0.05, 0.05
@@ -81,7 +81,7 @@ def play(cell: Cell, seed: int, logs: int) -> Cell:
     policy = LinMED(delta=DELTA, **SETS[cell.confidence])
     generators = [stream(seed, "environment", log) for log in range(logs)]
     drawing = stream(seed, "policy")
-    worlds = Worlds(environment, generators)
+    worlds = EnvironmentBatch(environment, generators)
     worlds.advance()
     arms = worlds.arms(0)  # (logs, K, d)
     means = worlds.means.reshape(1, logs, ARMS)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from linmed import LinMED, Verdicts
-from linmed.checks import Floats
+from linmed.validation import Floats
 
 EVERY = 50
 

@@ -10,10 +10,10 @@ import polars as pl
 import pytest
 
 from linmed import Agent, Disjoint, Hybrid, LinMED, LinTS
-from linmed.checks import BadType, BadValue
 from linmed.features import Catalogue, Category, Features, Number
 from linmed.log import DecisionLog, LogWriter
 from linmed.ope import evaluate
+from linmed.validation import BadType, BadValue
 
 SHOES = [
     {"item_id": "a", "price": 1.0, "kind": "x"},

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from linmed import checks, streams
+from linmed import streams, validation
 from linmed.ahead import Ahead
 from linmed.arm_sets import checked, formed, stacks
-from linmed.checks import Floats
 from linmed.core import core
 from linmed.decision import Decision, probabilities_of
 from linmed.drift import Drift, drift_of
@@ -31,6 +30,7 @@ from linmed.policies.linmed import NOTHING_TOLD
 from linmed.policies.live import Live
 from linmed.routes import UNIFORMS, Coreset, Law, Routes
 from linmed.taken import Taken, chosen, routed
+from linmed.validation import Floats
 from linmed.verdict import DELTA, Verdict, look, looker, watch
 
 if TYPE_CHECKING:
@@ -119,20 +119,22 @@ class Agent:
         self._offers = offers(catalogue, features, context, policy)
         if self._offers is None:
             if dim is None:
-                raise checks.BadType("dim", "dim must be given: how many features an arm has; or a catalogue")
-            self._dim = checks.whole("dim", dim)
+                raise validation.BadType(
+                    "dim", "dim must be given: how many features an arm has; or a catalogue"
+                )
+            self._dim = validation.whole("dim", dim)
         else:
             self._dim = self._offers.dim
             if dim not in (None, self._dim):
-                raise checks.BadValue(
+                raise validation.BadValue(
                     "dim", f"dim must be that of the map, {self._dim}, or None, got {dim!r}"
                 )
-        self.max_pending = None if max_pending is None else checks.whole("max_pending", max_pending)
+        self.max_pending = None if max_pending is None else validation.whole("max_pending", max_pending)
         if seed is not None:
-            seed = checks.whole("seed", seed, at_least=0)
+            seed = validation.whole("seed", seed, at_least=0)
         self._live = Live(policy, policy.start(1, self.dim))
         self.dropped = 0
-        self.log_arms = checks.flag("log_arms", log_arms)
+        self.log_arms = validation.flag("log_arms", log_arms)
         self._lock = threading.RLock()
         self._begin(seed, index, ())
         self._decisions = 0
@@ -252,7 +254,7 @@ class Agent:
             self._learn_each(list(decision), reward)
             return
         identifier = decision.id if isinstance(decision, Decision) else decision
-        value = checks.reward("reward", reward)
+        value = validation.reward("reward", reward)
         self.policy.check_rewards(value)
         with self._lock:
             features = self._pending.get(identifier) if isinstance(identifier, str) else None
@@ -272,11 +274,11 @@ class Agent:
         """One reward for each of several decisions, all of which are checked before the first is learned."""
         if isinstance(rewards, (str, bytes)) or not isinstance(rewards, Iterable):
             text = f"reward must be a list, with one for each of {len(several)} decisions, got {rewards!r}"
-            raise checks.BadType("reward", text)
-        values = [checks.reward(f"reward[{i}]", value) for i, value in enumerate(rewards)]
+            raise validation.BadType("reward", text)
+        values = [validation.reward(f"reward[{i}]", value) for i, value in enumerate(rewards)]
         if len(values) != len(several):
             text = f"reward must have one number for each of {len(several)} decisions, got {len(values)}"
-            raise checks.BadValue("reward", text)
+            raise validation.BadValue("reward", text)
         for value in values:
             self.policy.check_rewards(value)
         with self._lock:
@@ -286,7 +288,7 @@ class Agent:
                 if not isinstance(identifier, str) or identifier not in self._pending:
                     raise UnknownDecision(self._explain_missing(identifier))
                 if identifier in seen:
-                    raise checks.BadValue("decision", f"decision {identifier!r} is there twice")
+                    raise validation.BadValue("decision", f"decision {identifier!r} is there twice")
                 seen.add(identifier)
             for one, value in zip(several, values, strict=True):
                 self.learn(one, value)
@@ -302,16 +304,16 @@ class Agent:
         >>> agent.count, agent.theta.round(6)
         (2, array([0.25, 0.5 ]))
         """
-        rows = np.atleast_2d(checks.floats("features", features))
-        rewards = np.atleast_1d(checks.floats("reward", reward))
+        rows = np.atleast_2d(validation.floats("features", features))
+        rewards = np.atleast_1d(validation.floats("reward", reward))
         if rows.ndim != 2 or rows.shape[1] != self.dim:
             raise ValueError(f"features must have shape ({self.dim},) or (n, {self.dim}), got {rows.shape}")
         if rewards.shape != (rows.shape[0],):
             raise ValueError(f"reward must have shape ({rows.shape[0]},), one per row, got {rewards.shape}")
         self.policy.check_rewards(rewards)
-        times = None if time is None else np.atleast_1d(checks.floats("time", time))
+        times = None if time is None else np.atleast_1d(validation.floats("time", time))
         if times is not None and times.shape not in ((1,), rewards.shape):
-            raise checks.BadValue("time", f"time must be one, or one per row, got shape {times.shape}")
+            raise validation.BadValue("time", f"time must be one, or one per row, got shape {times.shape}")
         with self._lock:
             seen = self.state, rows, rewards, np.zeros(len(rows), dtype=np.int64)
             if times is None:
@@ -372,7 +374,7 @@ class Agent:
         offer = self._offer(None, context, None)
         names = [str(name) for name in offer.ids]
         if str(item) not in names:
-            raise checks.BadValue("item", f"item {item!r} is not in the catalogue")
+            raise validation.BadValue("item", f"item {item!r} is not in the catalogue")
         return float(self.probabilities(offer.arms)[names.index(str(item))])
 
     def mean(
@@ -659,12 +661,12 @@ class Agent:
         False
         """
         if seed is not None:
-            seed = checks.whole("seed", seed, at_least=0)
+            seed = validation.whole("seed", seed, at_least=0)
         meta, arrays = read_arrays(Path(path), "is not a linmed agent")
         version = meta["format"]
         if version != FORMAT:
             raise ValueError(f"{path} has format {version}; this release of linmed reads format {FORMAT}")
-        keep = checks.flag("log_arms", meta.get("log_arms", True) if log_arms is None else log_arms)
+        keep = validation.flag("log_arms", meta.get("log_arms", True) if log_arms is None else log_arms)
         try:
             agent = cls(
                 Policy.from_dict(meta["policy"]), meta["dim"], max_pending=meta["max_pending"], log_arms=keep
@@ -676,19 +678,21 @@ class Agent:
                     raise ValueError(f"a map of {agent._offers.dim} features for dim={agent.dim}")
             known = [*meta.get("coresets", ()), *([meta["coreset"]] if "coreset" in meta else ())]
             agent._begin(None, index, [Coreset.from_dict(one) for one in known])
-            pending = checks.for_kernels(arrays.pop("pending"))
+            pending = validation.for_kernels(arrays.pop("pending"))
             if pending.shape != (len(meta["pending"]), agent.dim) or not core.all_within(
-                pending, checks.LARGEST
+                pending, validation.LARGEST
             ):
                 raise ValueError(f"pending decisions of shape {pending.shape}")
             repeats = Repeats.from_dict(arrays, agent.dim)
             if agent._watch is not None:
                 agent._watch.repeats = repeats
             agent.state.restore({name.removeprefix("state_"): array for name, array in arrays.items()})
-            agent.dropped = checks.whole("dropped", meta["dropped"], at_least=0)
-            agent._decisions = checks.whole("decisions", meta["decisions"], at_least=0)
+            agent.dropped = validation.whole("dropped", meta["dropped"], at_least=0)
+            agent._decisions = validation.whole("decisions", meta["decisions"], at_least=0)
             runs = [*meta.get("earlier", ()), (meta["run"], agent._decisions)]
-            agent._earlier = [(checks.text("run", run), checks.whole("made", n, 0)) for run, n in runs]
+            agent._earlier = [
+                (validation.text("run", run), validation.whole("made", n, 0)) for run, n in runs
+            ]
             agent._earlier = agent._earlier[-REMEMBERED:]
             if seed is None:
                 agent._ahead.restore(meta["stream"], meta["used"])
@@ -749,7 +753,9 @@ class Agent:
             self._routes = Routes(self.policy, own.catalogue, index, own.lift, *coresets[-1:])
             self._routes.earlier = list(coresets[:-1])
         elif index is not None:
-            raise checks.BadValue("index", "index goes with CatalogueMED and a catalogue: else leave it out")
+            raise validation.BadValue(
+                "index", "index goes with CatalogueMED and a catalogue: else leave it out"
+            )
         self._draw_from(seed)
 
     def _draw_from(self, seed: int | None, *key: int) -> None:
@@ -788,9 +794,11 @@ class Agent:
         """What it offers, if it has a catalogue and nobody gave arms beside it."""
         if self._offers is None:
             wanted = "arms must be given" if name == "arms" else f"{name} needs a catalogue"
-            raise checks.BadType(name, f"{wanted}: this agent was made without one (Agent(…, catalogue=…))")
+            raise validation.BadType(
+                name, f"{wanted}: this agent was made without one (Agent(…, catalogue=…))"
+            )
         if arms is not None:
-            raise checks.BadValue(name, f"{name} must be None where arms are given as vectors")
+            raise validation.BadValue(name, f"{name} must be None where arms are given as vectors")
         return self._offers
 
     def _matrix(self, arms: ArrayLike | None, context: Any = None, items: Any = None) -> Floats:
@@ -803,7 +811,7 @@ class Agent:
         """When a decision is taken: now, unless told; in whole microseconds, as a log has it."""
         if time is None:
             return clock.time_ns() // 1000 / 1e6
-        return round(checks.between("time", time, -6e10, 2.5e11) * 1e6) / 1e6  # the years 68 to 9892
+        return round(validation.between("time", time, -6e10, 2.5e11) * 1e6) / 1e6  # the years 68 to 9892
 
     def _settle(self, taken: Taken, moment: float | None, seen: Seen | None) -> Decision:
         """The decision that was drawn; only when the log has taken it does anything change here."""
@@ -862,9 +870,9 @@ class Agent:
     def _open(self, log: "str | os.PathLike[str] | Recorder | None") -> None:
         """Log to `log` from now on."""
         if not (log is None or isinstance(log, (str, os.PathLike)) or hasattr(log, "record")):
-            raise checks.BadType("log", f"log must be a directory or a linmed.log.Recorder, got {log!r}")
+            raise validation.BadType("log", f"log must be a directory or a linmed.log.Recorder, got {log!r}")
         if log is not None and not self.policy.tells_probability:
-            raise checks.BadValue(
+            raise validation.BadValue(
                 "log",
                 f"log must be None: decisions of {self.policy.name} carry no probability, and a log "
                 "without it cannot be evaluated; use a policy that tells it, as all do by default",

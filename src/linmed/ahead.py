@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from linmed import checks
+from linmed import validation
 from linmed.policies import Policy
 
 BLOCK = 256
@@ -37,7 +37,7 @@ class Ahead:
                     blocks.append(self._policy.draw_noise(stream, (BLOCK, 1), self._dim))
                 else:
                     blocks.append(stream.random((BLOCK, 1, self._uniforms)))
-            self.rows = checks.for_kernels(np.concatenate(blocks))
+            self.rows = validation.for_kernels(np.concatenate(blocks))
             self.used -= done * BLOCK
 
     def to_dict(self) -> dict[str, Any]:
@@ -47,7 +47,7 @@ class Ahead:
 
     def restore(self, stream: Any, used: Any) -> None:
         """Go on where `to_dict` was asked."""
-        if checks.whole("used", used, at_least=0) > BLOCK:
+        if validation.whole("used", used, at_least=0) > BLOCK:
             raise ValueError(f"{used} random numbers used of a block of {BLOCK}")
         self._bits.state = stream
         self._starts, self.rows, self.used = [], self.rows[:0], 0

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from linmed.checks import Floats
 from linmed.notebooks import paragraph
+from linmed.validation import Floats
 
 __all__ = ["Decision"]
 

@@ -7,9 +7,9 @@ small. Kiefer and Wolfowitz: the largest leverage is at least the rank, with equ
 import numpy as np
 from numpy.typing import ArrayLike
 
-from linmed import checks
-from linmed.checks import Floats
+from linmed import validation
 from linmed.core import core
+from linmed.validation import Floats
 
 __all__ = ["approx_design", "certificate", "optimal_design"]
 
@@ -22,7 +22,7 @@ def approx_design(arms: ArrayLike) -> Floats:
     >>> approx_design([[1, 0], [0, 1], [0.6, 0.8]])
     array([0.33333333, 0.33333333, 0.33333333])
     """
-    matrix = checks.arm_matrix(arms)
+    matrix = validation.arm_matrix(arms)
     weights = np.empty(len(matrix))
     core.approx_design(matrix, np.zeros(len(matrix)), weights)
     return weights
@@ -36,8 +36,8 @@ def optimal_design(arms: ArrayLike, tol: float = 1e-6) -> Floats:
     >>> optimal_design([[1, 0], [0, 1], [0.6, 0.8]])
     array([0.5, 0.5, 0. ])
     """
-    matrix = checks.arm_matrix(arms)
-    checks.positive("tol", tol)
+    matrix = validation.arm_matrix(arms)
+    validation.positive("tol", tol)
     weights = np.empty(len(matrix))
     core.optimal_design(matrix, np.zeros(len(matrix)), tol, weights)
     return weights
@@ -51,8 +51,8 @@ def certificate(arms: ArrayLike, weights: ArrayLike) -> float:
     >>> round(certificate([[1, 0], [0, 1], [0.6, 0.8]], [1 / 3, 1 / 3, 1 / 3]), 12)
     1.23
     """
-    matrix = checks.arm_matrix(arms)
-    pi = checks.floats("weights", weights)
+    matrix = validation.arm_matrix(arms)
+    pi = validation.floats("weights", weights)
     if pi.shape != (len(matrix),):
         raise ValueError(f"weights must have shape ({len(matrix)},), one per arm, got {pi.shape}")
     if pi.min() < 0 or abs(pi.sum() - 1) > 1e-6:

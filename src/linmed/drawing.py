@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from linmed.checks import BadType
 from linmed.extras import require
 from linmed.palette import FAINT, INK, LEADING
+from linmed.validation import BadType
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

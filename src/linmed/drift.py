@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from linmed import checks, notebooks
+from linmed import notebooks, validation
 from linmed.drawing import axes, beside, height_of, keyed, name_lines, shares, styled
 from linmed.palette import BOUND, LEADING, RULED_OUT
 from linmed.policies.base import Policy
@@ -208,7 +208,7 @@ class Drift:
 def drift_of(policy: Policy, state: Any, replica: int = 0) -> Drift:
     """What a state of this policy knows of changes."""
     if not isinstance(policy, Forgetful):
-        raise checks.BadValue(
+        raise validation.BadValue(
             "policy",
             f"policy must be Forgetful for this: Forgetful({policy.name}) watches for changes, {policy.name} "
             "does not",

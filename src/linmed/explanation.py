@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from linmed import checks, notebooks
-from linmed.checks import Floats
+from linmed import notebooks, validation
 from linmed.decision import Decision
 from linmed.drawing import (
     Estimate,
@@ -30,6 +29,7 @@ from linmed.outlook import Assurance, Outlook, assurance, outlook, standard_erro
 from linmed.palette import LEADING, POSSIBLE, RULED_OUT
 from linmed.policies import Policy
 from linmed.tables import Table
+from linmed.validation import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -325,8 +325,8 @@ def explain(
     kept.flags.writeable = False
     return Explanation(
         policy.name, int(state.count[0]), place, called, probabilities, standard_errors(policy, state, arms),
-        outlook(policy, state, arms), assurance(policy, state, repeats), checks.whole("top", top), _arms=kept,
-        _features=own, _named=names is not None,
+        outlook(policy, state, arms), assurance(policy, state, repeats), validation.whole("top", top),
+        _arms=kept, _features=own, _named=names is not None,
     )  # fmt: skip
 
 
@@ -334,9 +334,9 @@ def _called(name: str, given: Sequence[object] | None, count: int, otherwise: st
     if given is None:
         return tuple(otherwise.format(i) for i in range(count))
     if isinstance(given, str) or not hasattr(given, "__len__"):
-        raise checks.BadType(name, f"{name} must be a list of {count} names, got {given!r}")
+        raise validation.BadType(name, f"{name} must be a list of {count} names, got {given!r}")
     if len(given) != count:
-        raise checks.BadValue(name, f"{name} must be {count}, got {len(given)}")
+        raise validation.BadValue(name, f"{name} must be {count}, got {len(given)}")
     return tuple(map(str, given))
 
 
@@ -347,8 +347,8 @@ def _asked(arm: Any, names: tuple[str, ...], named: bool) -> int:
     if named and str(arm) in names:
         return names.index(str(arm))
     if isinstance(arm, str):
-        raise checks.BadValue("arm", f"arm {arm!r} is none of those that are explained")
-    place = checks.whole("arm", arm, at_least=0)
+        raise validation.BadValue("arm", f"arm {arm!r} is none of those that are explained")
+    place = validation.whole("arm", arm, at_least=0)
     if place >= len(names):
-        raise checks.BadValue("arm", f"arm must be below {len(names)}, the number of arms, got {arm!r}")
+        raise validation.BadValue("arm", f"arm must be below {len(names)}, the number of arms, got {arm!r}")
     return place

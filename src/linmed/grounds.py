@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from linmed.checks import Floats
 from linmed.policies import GLMPolicy, RidgePolicy
 from linmed.policies.glm import INTERCEPT
+from linmed.validation import Floats
 
 Judge = RidgePolicy | GLMPolicy
 """Policies that have a confidence set to judge arms by."""

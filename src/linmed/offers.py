@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from linmed.checks import BadType, BadValue, Floats
 from linmed.features import Catalogue, Column, Features, Items
 from linmed.features.catalogue import Id
 from linmed.features.tables import row, table
 from linmed.features.values import number
 from linmed.policies import Hybrid, Policy
 from linmed.policies.models import ModelPolicy
+from linmed.validation import BadType, BadValue, Floats
 
 MANY = 200
 """A guessed map with more features than these is spoken of."""

@@ -5,11 +5,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from linmed.checks import Floats, Ints
 from linmed.grounds import UNITS, Repeats, contradiction, grounds, set_name
 from linmed.policies import Forgetful, GLMPolicy, Policy, RidgePolicy
 from linmed.policies.models import ModelPolicy
 from linmed.policies.sampled import Sampled
+from linmed.validation import Floats, Ints
 
 REFUTED = 0.001
 """How often it may be said that the rewards refute what is right."""

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from linmed.checks import BadValue
+from linmed.validation import BadValue
 
 T = TypeVar("T")
 Makers = dict[str, tuple[type[T], dict[str, Any]]]

@@ -23,12 +23,12 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from linmed import checks
-from linmed.checks import Bools, Floats, Ints
+from linmed import validation
 from linmed.core import core
 from linmed.decision import probabilities_of, probability_of
 from linmed.features import Catalogue, Index, Items, Scan
 from linmed.policies import CatalogueMED
+from linmed.validation import Bools, Floats, Ints
 
 __all__ = ["Coreset", "Law", "Routed", "Routes"]
 
@@ -126,17 +126,23 @@ class Coreset:
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> "Coreset":
         """What `to_dict` wrote."""
-        places = np.array([checks.whole("places", place, at_least=0) for place in saved["places"]], np.int64)
-        numbers = {name: checks.whole(name, saved[name], at_least=0) for name in ("version", "rows", "count")}
+        places = np.array(
+            [validation.whole("places", place, at_least=0) for place in saved["places"]], np.int64
+        )
+        numbers = {
+            name: validation.whole(name, saved[name], at_least=0) for name in ("version", "rows", "count")
+        }
         if (np.diff(places) <= 0).any() or (places >= numbers["rows"]).any():
             rows = numbers["rows"]
-            raise checks.BadValue("places", f"places of a coreset must ascend and be below its rows, {rows}")
+            raise validation.BadValue(
+                "places", f"places of a coreset must ascend and be below its rows, {rows}"
+            )
         return cls(places, **numbers)
 
 
 def rows_of(items: Items, places: Ints) -> Floats:
     """The encoded items at these places, in double precision."""
-    return checks.for_kernels(np.asarray(items.matrix[places], dtype=np.float64))
+    return validation.for_kernels(np.asarray(items.matrix[places], dtype=np.float64))
 
 
 def find_coreset(items: Items, index: Index) -> Coreset:
@@ -245,9 +251,9 @@ class Law:
     def _check(self, rows: Floats) -> None:
         """Refuse arms so large that sums of their squares would mean nothing."""
         largest = float(np.abs(rows).max(initial=0.0)) * float(np.abs(self._sight.B).max(initial=0.0))
-        if not largest <= checks.LARGEST:
-            text = f"its products with items may be {largest:g}; at most {checks.LARGEST:g} is accepted"
-            raise checks.BadValue("context", f"context: {text}")
+        if not largest <= validation.LARGEST:
+            text = f"its products with items may be {largest:g}; at most {validation.LARGEST:g} is accepted"
+            raise validation.BadValue("context", f"context: {text}")
 
     def draw(self, noise: Floats) -> tuple[Ints, Ints]:
         """What is played, and by which of ROUTES.  noise (n, 4) → two (n,)."""
@@ -351,13 +357,13 @@ class Routes:
         coreset: Coreset | None = None,
     ) -> None:
         if not isinstance(policy, CatalogueMED):
-            raise checks.BadType("policy", f"policy must be a CatalogueMED, got {policy!r}")
+            raise validation.BadType("policy", f"policy must be a CatalogueMED, got {policy!r}")
         self.policy, self.catalogue, self._lift = policy, catalogue, lift
         self.index: Index = Scan() if index is None else index
         for name in ("follow", "top"):
             if isinstance(self.index, type) or not callable(getattr(self.index, name, None)):
                 text = f"index must be an index such as linmed.features.Scan(), got {index!r}"
-                raise checks.BadType("index", text)
+                raise validation.BadType("index", text)
         self._coreset = coreset
         self.earlier: list[Coreset] = []  # in use before, in order
         self._nth: NthLive | None = None
@@ -369,7 +375,7 @@ class Routes:
         items = self.catalogue.snapshot()
         if items is not self._items:
             if items.count == 0:
-                raise checks.BadValue("catalogue", "catalogue is empty: at least one item is needed")
+                raise validation.BadValue("catalogue", "catalogue is empty: at least one item is needed")
             self.index.follow(items)
             if self._coreset is None or self._coreset.stale(items):
                 if self._coreset is not None:
@@ -435,7 +441,7 @@ class Routes:
             self._past = items, NthLive(items.live, items.count)
         items, nth = self._past
         if not (0 <= best < len(items.live) and items.live[best]):
-            raise checks.BadValue("best", f"best must be an item of version {version}, got place {best}")
+            raise validation.BadValue("best", f"best must be an item of version {version}, got place {best}")
         places = np.union1d(core.places[items.live[core.places]], [best])
         return Law(self.policy, self._see(state, *self._lifted(context)), items, best, places, nth)
 
@@ -463,7 +469,7 @@ class Routes:
 
     def _see(self, state: Any, B: Floats, c: Floats) -> Sight:
         model, dim = self.policy.estimate(state), B.shape[1]
-        B, c = checks.for_kernels(B), checks.for_kernels(c)
+        B, c = validation.for_kernels(B), validation.for_kernels(c)
         theta, inverse, cross = np.empty(dim), np.empty((dim, dim)), np.empty(dim)
         constant = core.see_items(model.theta[0], model.inverse[0], B, c, theta, inverse, cross)
         radius = min(float(self.policy.radius(state)[0]), _WIDEST)

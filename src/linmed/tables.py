@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from linmed.checks import BadValue
 from linmed.drawing import Estimate, axes, height_of, intervals, styled
 from linmed.extras import Later
 from linmed.notebooks import table
 from linmed.palette import series
+from linmed.validation import BadValue
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from linmed.checks import Floats
 from linmed.features.catalogue import Id
 from linmed.offers import Offer
 from linmed.policies.live import Drawn
 from linmed.routes import Routed
+from linmed.validation import Floats
 
 
 @dataclass(slots=True)

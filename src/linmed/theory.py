@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from linmed import checks
-from linmed.checks import BadValue, Floats
+from linmed import validation
 from linmed.design import approx_design, certificate, optimal_design
+from linmed.validation import BadValue, Floats
 
 __all__ = [
     "Problem",
@@ -54,7 +54,7 @@ def _of_rounds(bound: "Callable[[Problem, Floats], Floats]") -> "Callable[[Probl
 
 def _whole_rounds(n: ArrayLike) -> Floats:
     """A number of rounds, or several, as a vector."""
-    rounds = np.atleast_1d(checks.floats("n", n))
+    rounds = np.atleast_1d(validation.floats("n", n))
     if rounds.ndim != 1 or rounds.size == 0 or rounds.min() < 1 or (rounds != np.floor(rounds)).any():
         raise BadValue("n", f"n must be whole numbers of rounds, each at least 1, got {n!r}")
     return rounds
@@ -102,26 +102,28 @@ class Problem:
     """Of LinMED; 1 needs σ ≥ σ* and S ≥ S*."""
 
     def __post_init__(self) -> None:
-        checks.between("d", checks.whole("d", self.d), 1, 1 << 53)
-        checks.between("sigma_star", self.sigma_star, 0.0, checks.LARGEST)
+        validation.between("d", validation.whole("d", self.d), 1, 1 << 53)
+        validation.between("sigma_star", self.sigma_star, 0.0, validation.LARGEST)
         for name in ("sigma", "norm_bound", "norm_star", "ridge", "max_gap", "gap", "leverage"):
             if getattr(self, name) is not None:
-                checks.positive(name, getattr(self, name))
+                validation.positive(name, getattr(self, name))
         ratio = self.sigma / self.norm_bound
-        if self.ridge is None and not math.sqrt(1 / checks.LARGEST) <= ratio <= math.sqrt(checks.LARGEST):
+        if self.ridge is None and not math.sqrt(1 / validation.LARGEST) <= ratio <= math.sqrt(
+            validation.LARGEST
+        ):
             raise BadValue(
                 "ridge",
                 f"sigma={self.sigma!r} and norm_bound={self.norm_bound!r} give a ridge σ²/S² that is not "
-                f"between {1 / checks.LARGEST:g} and {checks.LARGEST:g}; give another ridge",
+                f"between {1 / validation.LARGEST:g} and {validation.LARGEST:g}; give another ridge",
             )
         for name in ("alpha_emp", "alpha_opt"):
-            checks.positive(name, checks.between(name, getattr(self, name), 0.0, 1.0))
+            validation.positive(name, validation.between(name, getattr(self, name), 0.0, 1.0))
         if self.alpha_emp + self.alpha_opt > 1:
             shares = f"{self.alpha_emp} + {self.alpha_opt}"
             raise BadValue("alpha_emp", f"alpha_emp + alpha_opt must be at most 1, got {shares}")
         if self.gap is not None and self.gap > self.B:
             raise BadValue("gap", f"gap must be at most max_gap={self.B:g}, got {self.gap!r}")
-        checks.option("version", self.version, (0, 1))
+        validation.option("version", self.version, (0, 1))
         if self.version == 1 and (self.sigma < self.sigma_star or self.S_star > self.norm_bound):
             raise BadValue(
                 "version", "version 1 has a bound only where sigma ≥ sigma_star and norm_bound ≥ norm_star"
@@ -284,8 +286,8 @@ def design_leverage(arms: ArrayLike, design: str = "approx") -> float:
     >>> round(design_leverage([[1, 0], [0, 1], [0.6, 0.8]]), 12)
     2.46
     """
-    matrix = checks.arm_matrix(arms)
-    checks.option("design", design, ("approx", "optimal"))
+    matrix = validation.arm_matrix(arms)
+    validation.option("design", design, ("approx", "optimal"))
     weights = approx_design(matrix) if design == "approx" else optimal_design(matrix)
     return certificate(matrix, weights) * int(np.linalg.matrix_rank(matrix, rtol=1e-10))
 
@@ -296,8 +298,8 @@ def c_opt(leverage: float, d: int) -> float:
     >>> round(c_opt(design_leverage([[1, 0], [0, 1], [0.6, 0.8]]), d=2), 3)
     1.775
     """
-    checks.positive("leverage", leverage)
-    return leverage / (d * math.log(d)) if checks.whole("d", d) > 1 else math.inf
+    validation.positive("leverage", leverage)
+    return leverage / (d * math.log(d)) if validation.whole("d", d) > 1 else math.inf
 
 
 def exp2_exploration_bound(n: ArrayLike, arms: ArrayLike, theta: ArrayLike) -> Any:
@@ -311,8 +313,8 @@ def exp2_exploration_bound(n: ArrayLike, arms: ArrayLike, theta: ArrayLike) -> A
     >>> round(exp2_exploration_bound(600, [[1, 0], [0, 1]], theta=[1, 0]), 2)
     8.33
     """
-    rounds, matrix = _whole_rounds(n), checks.arm_matrix(arms)
-    vector = checks.floats("theta", theta)
+    rounds, matrix = _whole_rounds(n), validation.arm_matrix(arms)
+    vector = validation.floats("theta", theta)
     if vector.shape != matrix.shape[1:]:
         raise BadValue("theta", f"theta has shape {vector.shape}, but arms {matrix.shape}")
     means, weights = matrix @ vector, optimal_design(matrix)
@@ -335,7 +337,7 @@ def exp2_lower_bound(n: ArrayLike, gap: float = 1.0, dim: int = 2) -> Any:
     >>> round(exp2_lower_bound(600), 2)
     56.88
     """
-    rounds, gap, dim = _whole_rounds(n), checks.positive("gap", gap), _several("dim", dim)
+    rounds, gap, dim = _whole_rounds(n), validation.positive("gap", gap), _several("dim", dim)
     eta, gamma = _exp2_rates(rounds, dim, dim)
     learning = -2 / eta * np.log1p(np.expm1(-eta * gap * rounds) / 2)  # exact for small gaps too
     return _like(n, (dim - 1) / dim * (gap * gamma * rounds + (1 - gamma) * learning))
@@ -364,10 +366,10 @@ def spanner_igw_lower_bound(
     >>> round(spanner_igw_lower_bound(600, delta=0.01), 2)
     97.59
     """
-    rounds, gap, dim = _whole_rounds(n), checks.positive("gap", gap), _several("dim", dim)
-    rate = 1 / (rounds + 1) if delta is None else np.float64(checks.failure_rate("delta", delta))
+    rounds, gap, dim = _whole_rounds(n), validation.positive("gap", gap), _several("dim", dim)
+    rate = 1 / (rounds + 1) if delta is None else np.float64(validation.failure_rate("delta", delta))
     regression = dim * np.log(rounds) + 32 * np.log(2 / rate)
-    scaled = gap * np.sqrt(rounds / (checks.positive("C_opt", C_opt) * dim * regression))  # ηΔ
+    scaled = gap * np.sqrt(rounds / (validation.positive("C_opt", C_opt) * dim * regression))  # ηΔ
     others = (dim - 1) / (2 * dim)
     # λ solves (1−q)/λ + q/(λ + ηΔ) = 1, a quadratic equation; this is λ + ηΔ.
     denominator = (1 + scaled + np.sqrt((1 - scaled) ** 2 + 4 * (1 - others) * scaled)) / 2
@@ -382,4 +384,4 @@ def _exp2_rates(n: Floats, arms: int, rank: int) -> tuple[Floats, Floats]:
 
 def _several(name: str, dim: int) -> int:
     """A dimension in which there is more than one arm."""
-    return int(checks.between(name, checks.whole(name, dim, at_least=2), 2, 1 << 53))
+    return int(validation.between(name, validation.whole(name, dim, at_least=2), 2, 1 << 53))

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from linmed import checks, notebooks
-from linmed.checks import BadType, BadValue, Bools, Floats
+from linmed import notebooks, validation
 from linmed.core import core
 from linmed.drawing import Estimate, axes, height_of, intervals, keyed, shortened, styled
 from linmed.files import read_arrays, write_arrays
@@ -29,6 +28,7 @@ from linmed.palette import LEADING, POSSIBLE, RULED_OUT
 from linmed.policies import Forgetful, GLMPolicy, Policy, RidgePolicy
 from linmed.policies.compiled import set_of
 from linmed.policies.models import ModelPolicy
+from linmed.validation import BadType, BadValue, Bools, Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -274,7 +274,7 @@ class Verdict:
         return f"{amount:.3g}{self.unit}"
 
     def _index(self, name: str, value: int) -> int:
-        place = checks.whole(name, value, at_least=0)
+        place = validation.whole(name, value, at_least=0)
         if place >= self.arms:
             raise BadValue(name, f"{name} must be below {self.arms}, the number of arms, got {value!r}")
         return place
@@ -312,7 +312,7 @@ class Verdict:
 
 def judge(policy: Policy, delta: float) -> Judge:
     """The policy whose confidence set has the fixed δ that a verdict needs."""
-    return _judge(policy, checks.strictly_between("delta", delta, 0.0, 1.0))
+    return _judge(policy, validation.strictly_between("delta", delta, 0.0, 1.0))
 
 
 def looker(policy: Policy, delta: float) -> Judge | ModelPolicy:
@@ -368,7 +368,7 @@ def look(
 
     `repeats`, where somebody kept them, tell whether rewards are linear in the features.
     """
-    epsilon = checks.between("epsilon", epsilon, 0.0, checks.LARGEST)
+    epsilon = validation.between("epsilon", epsilon, 0.0, validation.LARGEST)
     radius = float(by.radius(state)[0])
     radius = math.inf if math.isnan(radius) else radius
     if isinstance(by, ModelPolicy):
@@ -471,9 +471,9 @@ class Verdicts:
     """
 
     def __init__(self, arms: ArrayLike, delta: float = DELTA, epsilon: float = 0.0) -> None:
-        self.arms = checks.arm_matrix(arms).copy()
-        self.delta = checks.strictly_between("delta", delta, 0.0, 1.0)
-        self.epsilon = checks.between("epsilon", epsilon, 0.0, checks.LARGEST)
+        self.arms = validation.arm_matrix(arms).copy()
+        self.delta = validation.strictly_between("delta", delta, 0.0, 1.0)
+        self.epsilon = validation.between("epsilon", epsilon, 0.0, validation.LARGEST)
         self._possible: Bools = np.ones((1, len(self.arms)), dtype=np.bool_)
         self._winner = np.full(1, UNDECIDED)
         self._decided = np.zeros(1, dtype=np.int64)
@@ -497,7 +497,7 @@ class Verdicts:
     def learn(self, policy: Policy, state: Any, features: Floats, rewards: Floats) -> Verdict:
         """Absorb rewards into a policy's state of one replica and look after each; the verdict at the end.
 
-        features (n,d) and rewards (n,), in the form of `checks.for_kernels`.
+        features (n,d) and rewards (n,), in the form of `validation.for_kernels`.
 
         >>> import numpy as np
         >>> from linmed import LinMED, Verdicts
@@ -600,8 +600,8 @@ class Verdicts:
             if possible.shape != verdicts._possible.shape or possible.dtype != np.bool_:
                 raise ValueError(f"possible of shape {possible.shape} for {len(verdicts.arms)} arms")
             verdicts._possible = possible.copy()
-            verdicts._winner[0] = checks.whole("winner", meta["winner"], at_least=CONTRADICTED)
-            verdicts._decided[0] = checks.whole("decided", meta["decided"], at_least=0)
+            verdicts._winner[0] = validation.whole("winner", meta["winner"], at_least=CONTRADICTED)
+            verdicts._decided[0] = validation.whole("decided", meta["decided"], at_least=0)
             verdicts._margin, verdicts._count = float(meta["margin"]), int(meta["count"])
             verdicts._set, verdicts._refuted = meta["set"], meta.get("refuted")
             verdicts._repeats = Repeats.from_dict(arrays, verdicts.arms.shape[1])

@@ -27,7 +27,7 @@ from linmed.experiments.drift.rules import claims
 from linmed.experiments.rules import claims as papers_claims
 from linmed.policies import Forgetful, LinMED
 from linmed.simulation import Results, Run, checkpoints
-from linmed.simulation.jobs import Stage
+from linmed.simulation.jobs import TrialBatch
 
 
 def played(regret, trials=1_000):
@@ -119,12 +119,12 @@ def test_weights_are_traced_in_the_trials_that_are_simulated():
     np.testing.assert_allclose(weights[0], 0.25)
     assert len(rounds) == figures.STEPS + 1
     # The same trials played at once, as the simulation does, end with the same weights.
-    stage = Stage(policy, setting.environment, 1200, 3, (0, 1, 2, 3))
-    for _, size, noise in stage.blocks():
-        arms, means, errors = stage.worlds.between(0, size)
+    batch = TrialBatch(policy, setting.environment, 1200, 3, (0, 1, 2, 3))
+    for _, size, noise in batch.blocks():
+        arms, means, errors = batch.environments.between(0, size)
         played = np.empty((size, 4), dtype=np.int64)
-        policy.play_with_errors(stage.state, arms, means, errors, noise[:size], played)
-    np.testing.assert_array_equal(stage.state.weight.mean(axis=0), weights[-1])
+        policy.play_with_errors(batch.state, arms, means, errors, noise[:size], played)
+    np.testing.assert_array_equal(batch.state.weight.mean(axis=0), weights[-1])
 
 
 @pytest.fixture(scope="module")

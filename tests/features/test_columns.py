@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from linmed.checks import BadType, BadValue
 from linmed.features import Category, Column, Features, Fourier, Number, Vector
 from linmed.features.fourier import cosine
+from linmed.validation import BadType, BadValue
 
 MISSING = [None, math.nan, np.nan, pd.NA, pd.NaT, np.ma.masked, Decimal("nan"), Decimal("snan")]
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from linmed import Agent, Disjoint, LinMED
-from linmed.checks import BadType, BadValue
 from linmed.features import Catalogue, Category, Features, Number, Vector
+from linmed.validation import BadType, BadValue
 
 TABLE = pd.DataFrame(
     {

@@ -6,9 +6,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from linmed.checks import BadType, BadValue
 from linmed.log import SCHEMA, DecisionLog, LogWriter
 from linmed.log.schema import LATER
+from linmed.validation import BadType, BadValue
 
 
 def catalogue_log(place, rows=6):

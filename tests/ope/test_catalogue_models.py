@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from linmed import Agent, CatalogueMED, cli
-from linmed.checks import BadType, BadValue
 from linmed.features import Catalogue, Number
 from linmed.log import LogWriter
 from linmed.ope import DR, DecisionLog, Ridge, complete, evaluate
+from linmed.validation import BadType, BadValue
 from tests.features.items import add, of_rows, on_sphere
 
 pytestmark = pytest.mark.filterwarnings("ignore::linmed.ope.OPEWarning")

@@ -11,8 +11,8 @@ import pytest
 from scipy.stats import binom
 
 from linmed import EXP2, Agent, Greedy, LinMED
-from linmed.checks import BadType, BadValue
 from linmed.ope import DecisionLog, OPEWarning, Target, choose, evaluate, learn_from
+from linmed.validation import BadType, BadValue
 
 FALSE_ALARM = 1e-3
 """How often a test that counts errors fails though as many happen as are promised."""

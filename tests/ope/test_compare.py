@@ -10,9 +10,9 @@ import pytest
 from scipy.stats import binom
 
 from linmed import Agent, LinMED, LinTS
-from linmed.checks import BadType, BadValue
 from linmed.ope import DecisionLog, OPEWarning, compare
 from linmed.ope.groups import MISMATCH, log_evidence
+from linmed.validation import BadType, BadValue
 
 FALSE_ALARM = 1e-3
 """How often a test that counts errors fails though as many happen as are promised."""

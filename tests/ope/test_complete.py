@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 
-from linmed.checks import BadType, BadValue
 from linmed.log import LogWriter
 from linmed.ope import DecisionLog, OPEWarning, Relearned, by_routes, complete, diagnose, evaluate
 from linmed.policies import CatalogueMED
 from linmed.routes import Routes
+from linmed.validation import BadType, BadValue
 from tests.features.items import of_rows, on_sphere
 from tests.ope.catalogues import columns, load_study, routed
 

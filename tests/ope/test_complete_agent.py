@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from linmed import Agent, CatalogueMED, LinMED, cli
-from linmed.checks import BadValue
 from linmed.features import Number
 from linmed.features.usearch import USearch
 from linmed.ope import DecisionLog, complete, diagnose, evaluate
+from linmed.validation import BadValue
 from tests.features.items import add, of_rows, on_sphere
 
 pytestmark = pytest.mark.filterwarnings("ignore::linmed.ope.OPEWarning")

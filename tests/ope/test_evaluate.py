@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from linmed.checks import BadValue
 from linmed.ope import (
     DecisionLog,
     Frozen,
@@ -20,6 +19,7 @@ from linmed.ope import (
     sequence,
 )
 from linmed.policies.linmed import LinMED
+from linmed.validation import BadValue
 from tests.ope.conftest import synthetic
 
 

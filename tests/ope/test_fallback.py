@@ -10,7 +10,6 @@ import pytest
 from scipy.stats import binom
 
 from linmed import Greedy, LinMED, Uniform
-from linmed.checks import BadValue
 from linmed.log import LogWriter
 from linmed.ope import (
     DR,
@@ -29,6 +28,7 @@ from linmed.ope import (
 )  # fmt: skip
 from linmed.ope.known import fixed_shares, has_some, of_catalogue
 from linmed.ope.sums import Played
+from linmed.validation import BadValue
 from tests.ope.catalogues import columns, load_study, routed
 
 pytestmark = pytest.mark.filterwarnings("ignore::linmed.ope.OPEWarning")

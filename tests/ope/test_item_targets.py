@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from linmed import Agent, LinMED
-from linmed.checks import BadType, BadValue
 from linmed.cli import main
 from linmed.features import Catalogue
 from linmed.log import LogWriter
 from linmed.ope import DecisionLog, OPEWarning, diagnose, difference, evaluate, sequence
 from linmed.ope.naming import as_target, as_targets
+from linmed.validation import BadType, BadValue
 from tests.ope.catalogues import columns, routed
 
 pytestmark = pytest.mark.filterwarnings("ignore::linmed.ope.OPEWarning")

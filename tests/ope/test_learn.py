@@ -6,10 +6,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from linmed import Agent
-from linmed.checks import BadType, BadValue
 from linmed.log import LogWriter
 from linmed.ope import DecisionLog, evaluate, learn_from
 from linmed.policies import EXP2, OFUL, LinMED, LinTS, MaillardSampling
+from linmed.validation import BadType, BadValue
 from tests.ope.conftest import synthetic
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from linmed import Agent, LogisticMED
-from linmed.checks import BadValue
 from linmed.cli import main
 from linmed.ope import DR, DecisionLog, Logistic, Ridge, evaluate
+from linmed.validation import BadValue
 
 pytestmark = pytest.mark.filterwarnings("ignore::linmed.ope.OPEWarning")
 K, D = 4, 3

@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from linmed.checks import BadValue
 from linmed.ope import DecisionLog, OPEWarning, Replay, choose, diagnose, difference, evaluate, sequence
 from linmed.ope.intervals import asymptotic_quantile
 from linmed.ope.sums import Weights
 from linmed.policies import Uniform
+from linmed.validation import BadValue
 
 # Each test asks for the warning it is about; others may come with it.
 pytestmark = pytest.mark.filterwarnings("ignore::linmed.ope.OPEWarning")

@@ -6,7 +6,6 @@ import math
 import numpy as np
 import pytest
 
-from linmed.checks import BadType, BadValue
 from linmed.cli import main
 from linmed.ope import (
     SNIPW,
@@ -24,6 +23,7 @@ from linmed.ope import (
     sequence,
 )
 from linmed.policies.linmed import LinMED
+from linmed.validation import BadType, BadValue
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:target 'uniform'. the mean weight is 0.6667:linmed.ope.OPEWarning"

@@ -6,11 +6,11 @@ import pytest
 from scipy.stats import binom
 
 from linmed import Agent
-from linmed.checks import BadValue
 from linmed.ope import DecisionLog, OPEWarning, Replay, evaluate
 from linmed.ope import replay as module
 from linmed.ope.replay import log_evidence
 from linmed.policies import EXP2, OFUL, Greedy, LinMED, LinTS, MaillardSampling, Uniform
+from linmed.validation import BadValue
 from tests.ope.conftest import synthetic
 
 

@@ -5,12 +5,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from linmed.checks import BadValue
 from linmed.ope import DecisionLog, OPEWarning, as_target, diagnose, difference, evaluate, sequence
 from linmed.ope import targets as module
 from linmed.ope.rounds import Problems, Rounds
 from linmed.ope.targets import distinct
 from linmed.policies import EXP2, LinMED, LinTS
+from linmed.validation import BadValue
 
 
 def rounds_of(sets: list[np.ndarray]) -> Rounds:

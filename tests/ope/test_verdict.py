@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from linmed import EXP2, Agent, LinMED, Pinpoint, Uniform, Verdicts
-from linmed.checks import BadValue
 from linmed.cli import main
 from linmed.ope import Arms, DecisionLog, verdict
+from linmed.validation import BadValue
 
 E1, E2 = [1.0, 0.0], [0.0, 1.0]
 ARMS = [E1, E2, [0.6, 0.8]]

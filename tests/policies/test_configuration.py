@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from linmed import policies
-from linmed.checks import BadType, BadValue
 from linmed.policies import (
     OFUL,
     CatalogueMED,
@@ -24,6 +23,7 @@ from linmed.policies import (
 )
 from linmed.policies.legends import policy_makers
 from linmed.registry import parse
+from linmed.validation import BadType, BadValue
 from tests.policies.toy import chosen
 
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from linmed import GLMMED, Agent, LinMED, LogisticMED, LogisticTS, LogisticUCB
-from linmed.checks import BadValue
 from linmed.core import core
 from linmed.policies import CatalogueMED, Disjoint
 from linmed.policies.glm import FAMILIES
+from linmed.validation import BadValue
 
 ROWS = np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0], [1.0, 0.0]])
 CLICKS = np.array([1.0, 0.0, 0.0, 1.0])

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from linmed import Agent, Pinpoint
-from linmed.checks import BadValue
 from linmed.core import core
+from linmed.validation import BadValue
 from tests.policies.configurations import warmed_up
 from tests.policies.toy import ARMS, ONE, probabilities, state_of
 

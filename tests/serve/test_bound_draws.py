@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from linmed.checks import BadValue
 from linmed.policies import LinMED, LinTS, Policy
 from linmed.serve.bandit import Bandit
 from linmed.serve.bodies import DecideRequest
 from linmed.serve.decisions import BLOCK, Drawer
 from linmed.serve.quick import Arms, decide_request
+from linmed.validation import BadValue
 
 RNG = np.random.default_rng(3)
 SETS = RNG.normal(size=(20, 6, 4))

@@ -54,20 +54,20 @@ class Changing(Environment):
 @pytest.mark.parametrize("epsilon", [0.0, 0.1])
 def test_a_trial_ends_at_the_first_reward_whose_verdict_is_decided(environment, epsilon):
     """Exactly: the rounds played one by one through an agent and `Verdicts` give the same round and arm."""
-    from linmed.simulation.jobs import Stage
+    from linmed.simulation.jobs import TrialBatch
 
     policy, trials, horizon = Pinpoint(sigma=0.3, delta=0.1), 6, 3000
     until = Decided(0.1, epsilon)
     results = played(policy, environment, horizon, trials, until)
-    stage = Stage(policy, environment, horizon, 3, tuple(range(trials)))
+    batch = TrialBatch(policy, environment, horizon, 3, tuple(range(trials)))
     asked = [None] * trials
     ended = np.zeros(trials, dtype=int)
-    for done, size, noise in stage.blocks():
+    for done, size, noise in batch.blocks():
         for t in range(size):
-            arms = stage.worlds.arms(t)
-            arm = policy.choose(stage.state, arms, noise[t])
-            rewards = stage.worlds.rewards(t, stage.offset + arm)
-            policy.learn(stage.state, policy.features(stage.state, arms, arm), rewards, stage.replicas)
+            arms = batch.environments.arms(t)
+            arm = policy.choose(batch.state, arms, noise[t])
+            rewards = batch.environments.rewards(t, batch.offset + arm)
+            policy.learn(batch.state, policy.features(batch.state, arms, arm), rewards, batch.replicas)
             for r in np.flatnonzero(ended == 0):
                 own = arms[r if len(arms) > 1 else 0]
                 if asked[r] is None:

@@ -14,8 +14,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from linmed.checks import Floats, Ints
 from linmed.registry import described
+from linmed.validation import Floats, Ints
 
 LAST_ROUND = 1 << 53
 """Rounds and delays are counted up to here, where floats still hold every whole number."""

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from linmed import checks
-from linmed.checks import Floats
+from linmed import validation
 from linmed.environments.base import LAST_ROUND, Block, on_sphere
 from linmed.environments.unit_ball import UnitBall
+from linmed.validation import Floats
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class _MovingBall(UnitBall):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        checks.whole("dim", self.dim, at_least=2)  # a sphere on which to move
+        validation.whole("dim", self.dim, at_least=2)  # a sphere on which to move
 
     @abstractmethod
     def _paths(self, theta: Floats, rng: np.random.Generator) -> Iterator[Floats]:
@@ -97,7 +97,7 @@ class OneChange(_Jumping):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._set("at", checks.whole("at", self.at))
+        self._set("at", validation.whole("at", self.at))
         if self.distance is not None:
             self._set("distance", _distance(self.distance))
 
@@ -121,7 +121,7 @@ class ChangeEvery(_Jumping):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._set("every", checks.whole("every", self.every))
+        self._set("every", validation.whole("every", self.every))
         if self.distance is not None:
             self._set("distance", _distance(self.distance))
 
@@ -143,7 +143,7 @@ class RandomWalk(_MovingBall):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._set("step", checks.positive("step", self.step))
+        self._set("step", validation.positive("step", self.step))
 
     def _paths(self, theta: Floats, rng: np.random.Generator) -> Iterator[Floats]:
         theta, first = theta.copy(), True
@@ -176,7 +176,7 @@ class Season(_MovingBall):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._set("period", checks.whole("period", self.period, at_least=2))
+        self._set("period", validation.whole("period", self.period, at_least=2))
         self._set("distance", _distance(self.distance))
 
     def _paths(self, theta: Floats, rng: np.random.Generator) -> Iterator[Floats]:
@@ -190,8 +190,8 @@ class Season(_MovingBall):
 
 def _distance(value: float) -> float:
     """A checked ‖Δθ*‖ on the unit sphere."""
-    if checks.between("distance", value, 0.0, 2.0) == 0.0:
-        raise checks.BadValue(
+    if validation.between("distance", value, 0.0, 2.0) == 0.0:
+        raise validation.BadValue(
             "distance", "distance must be above 0, or nothing changes, and at most 2, got 0"
         )
     return float(value)

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from linmed import checks
-from linmed.checks import Floats, Ints
+from linmed import validation
 from linmed.environments.base import Block, Environment
 from linmed.environments.reduction import digest, principal_components
+from linmed.validation import Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -43,13 +43,13 @@ class Classification(Environment):
 
     def __post_init__(self) -> None:
         if isinstance(self.data, str):
-            checks.option("data", self.data, ("digits",))
+            validation.option("data", self.data, ("digits",))
         X, y, label = _digits() if isinstance(self.data, str) else _given(self.data)
         classes, labels = np.unique(y, return_inverse=True)
         # Of the data as they came: the components' last digits depend on the processor.
         self._set("digest", digest(X, labels))
         if self.components is not None:
-            self._set("components", min(checks.whole("components", self.components), X.shape[1]))
+            self._set("components", min(validation.whole("components", self.components), X.shape[1]))
             X = principal_components(X, self.components)
         rows = np.hstack([np.ones((len(X), 1)), X / max(np.abs(X).max(), 1e-300)])
         rows /= np.linalg.norm(rows, axis=1).max()
@@ -99,7 +99,7 @@ class Classification(Environment):
 def _given(data: Any) -> tuple[Floats, Any, str]:
     if not isinstance(data, (tuple, list)) or len(data) != 2:
         raise TypeError(f"data must be 'digits' or a pair (X, y), got {type(data).__name__}")
-    X = checks.floats("X", data[0])
+    X = validation.floats("X", data[0])
     y = np.asarray(data[1])
     if X.ndim != 2 or X.size == 0:
         raise ValueError(f"X must have shape (rows, features) with at least one of each, got {X.shape}")
@@ -118,4 +118,4 @@ def _digits() -> tuple[Floats, Any, str]:
             "Classification('digits') reads the data from scikit-learn: pip install 'linmed[data]'"
         ) from None
     X, y = load_digits(return_X_y=True)
-    return checks.floats("X", X), y, "digits"
+    return validation.floats("X", X), y, "digits"

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from linmed import checks
-from linmed.checks import Floats, Ints
+from linmed import validation
 from linmed.environments.base import LAST_ROUND, Environment
+from linmed.validation import Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,9 @@ class ClickEnvironment(Environment):
         """Rounds after which no click is a non-click, and clicks are known at the latest; 0: all at once."""
 
     def __post_init__(self) -> None:
-        self._set("clicks_after", checks.whole("clicks_after", self.clicks_after))
-        self._set("timeout", checks.whole("timeout", self.timeout, at_least=0))
-        checks.between("timeout", self.timeout, 0, LAST_ROUND)
+        self._set("clicks_after", validation.whole("clicks_after", self.clicks_after))
+        self._set("timeout", validation.whole("timeout", self.timeout, at_least=0))
+        validation.between("timeout", self.timeout, 0, LAST_ROUND)
 
     def rewards(self, means: Floats, noise: Floats) -> Floats:
         """1 for a click, 0 for none."""

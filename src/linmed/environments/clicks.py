@@ -6,11 +6,11 @@ from functools import cached_property
 
 import numpy as np
 
-from linmed import checks
-from linmed.checks import Floats
+from linmed import validation
 from linmed.environments.base import Block, on_sphere
 from linmed.environments.click_rewards import ClickEnvironment
 from linmed.environments.logistic import expit, gegenbauer_nodes, logit, root
+from linmed.validation import Floats
 
 NODES = 200
 """Of the quadrature for the mean rate: enough for any `norm` below."""
@@ -55,12 +55,12 @@ class Clicks(ClickEnvironment):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._set("rate", checks.strictly_between("rate", self.rate, 0.0, 1.0))
-        self._set("norm", checks.between("norm", self.norm, 0.0, STEEPEST))
+        self._set("rate", validation.strictly_between("rate", self.rate, 0.0, 1.0))
+        self._set("norm", validation.between("norm", self.norm, 0.0, STEEPEST))
         for name in ("arms", "dim"):
-            self._set(name, checks.whole(name, getattr(self, name)))
+            self._set(name, validation.whole(name, getattr(self, name)))
         for name in ("changing", "constant"):
-            self._set(name, checks.flag(name, getattr(self, name)))
+            self._set(name, validation.flag(name, getattr(self, name)))
 
     @property
     def block_rounds(self) -> int:  # type: ignore[override]
@@ -133,9 +133,9 @@ class ClicksChange(Clicks):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._set("at", checks.whole("at", self.at))
+        self._set("at", validation.whole("at", self.at))
         if self.changing:
-            raise checks.BadValue(
+            raise validation.BadValue(
                 "changing", "changing must be False here: the arms stay, what is liked moves"
             )
 

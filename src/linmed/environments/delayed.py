@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from linmed import checks
-from linmed.checks import Floats, Ints
+from linmed import validation
 from linmed.environments.base import LAST_ROUND, Block, Environment
+from linmed.validation import Floats, Ints
 
 DelayRule = Callable[[np.random.Generator, Ints, int], Any]
 """(generator, round numbers from 1 (m,), `rounds`) → delays (m,), whole numbers ≥ 0."""
@@ -42,10 +42,10 @@ class Delayed(Environment):
         if isinstance(self.env, Delayed):
             raise ValueError("env is already delayed; give one Delayed the whole delay")
         smallest = 1 if self.mode == "batch" else 0
-        self._set("rounds", checks.whole("rounds", self.rounds, at_least=smallest))
-        checks.between("rounds", self.rounds, smallest, LAST_ROUND)
+        self._set("rounds", validation.whole("rounds", self.rounds, at_least=smallest))
+        validation.between("rounds", self.rounds, smallest, LAST_ROUND)
         if not callable(self.mode):
-            checks.option("mode", self.mode, ("constant", "batch"))
+            validation.option("mode", self.mode, ("constant", "batch"))
 
     @property
     def block_rounds(self) -> int:  # type: ignore[override]

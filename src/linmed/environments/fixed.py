@@ -8,11 +8,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from linmed import checks
-from linmed.checks import Floats
+from linmed import validation
 from linmed.environments.base import Block
 from linmed.environments.links import LinkedEnvironment
 from linmed.environments.noise import NoisyEnvironment
+from linmed.validation import Floats
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,8 @@ class FixedArms(LinkedEnvironment, _Given):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        arms = checks.arm_matrix(self.arms)
-        theta = checks.floats("theta", self.theta)
+        arms = validation.arm_matrix(self.arms)
+        theta = validation.floats("theta", self.theta)
         if theta.shape != arms.shape[1:]:
             raise ValueError(
                 f"theta has shape {theta.shape} but arms of shape {arms.shape} need {arms.shape[1:]}"
@@ -120,7 +120,7 @@ class EndOfOptimism(_Given):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        eps = checks.real("eps", self.eps)
+        eps = validation.real("eps", self.eps)
         if not 0.0 < eps <= 0.4:  # beyond 0.4 the third arm is longer than 1
             raise ValueError(
                 f"eps must lie in (0, 0.4], so that every arm has norm at most 1, got {self.eps!r}"
@@ -149,7 +149,7 @@ class RepeatedArms(_Given):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._set("arms", checks.whole("arms", self.arms, at_least=2))
+        self._set("arms", validation.whole("arms", self.arms, at_least=2))
         self._check_means(0.0, 1.0)
 
     def _problem(self) -> tuple[Floats, Floats]:

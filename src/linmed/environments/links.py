@@ -5,11 +5,11 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from linmed import checks
-from linmed.checks import BadValue, Floats
+from linmed import validation
 from linmed.environments.logistic import expit
 from linmed.environments.noise import NoisyEnvironment
 from linmed.extras import Later
+from linmed.validation import BadValue, Floats
 
 special = Later("scipy.special", "link='poisson'", "paper")
 
@@ -35,8 +35,8 @@ class LinkedEnvironment(NoisyEnvironment):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        checks.option("link", self.link, LINKS)
-        self._set("intercept", checks.real("intercept", self.intercept))
+        validation.option("link", self.link, LINKS)
+        self._set("intercept", validation.real("intercept", self.intercept))
         if self.link == "identity":
             return
         for name in ("noise", "degrees", "sigma"):

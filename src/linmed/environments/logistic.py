@@ -5,8 +5,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from linmed.checks import Floats
 from linmed.core import core
+from linmed.validation import Floats
 
 
 def expit(scores: ArrayLike) -> Floats:

@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from linmed import checks
-from linmed.checks import Floats
+from linmed import validation
 from linmed.environments.base import Block, on_sphere
 from linmed.environments.noise import NoisyEnvironment
 from linmed.environments.reduction import digest, principal_components, unit_interval
 from linmed.streams import stream
+from linmed.validation import Floats
 
 URL = "https://files.grouplens.org/datasets/movielens/ml-100k.zip"
 MOVIES, USERS, GENRES, OCCUPATIONS = 1682, 943, 19, 21
@@ -57,7 +57,7 @@ class MovieLens(NoisyEnvironment):
         super().__post_init__()
         self._check_means(-1.0, 1.0)  # θ* is a random unit vector
         films, users = generated() if self.path is None else _read(Path(self.path))
-        self._set("arms", checks.whole("arms", self.arms))
+        self._set("arms", validation.whole("arms", self.arms))
         if self.arms > len(films):
             raise ValueError(f"arms must be at most {len(films)}, the number of films, got {self.arms}")
         if self.path is not None:

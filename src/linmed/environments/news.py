@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from linmed import checks
-from linmed.checks import Floats, Ints
+from linmed import validation
 from linmed.environments.base import Block
 from linmed.environments.click_rewards import ClickEnvironment
+from linmed.validation import Floats, Ints
 
 KINDS, TOPICS = 9, 8
 """Of readers, and of articles: d = 72 without ids."""
@@ -55,7 +55,7 @@ class News(ClickEnvironment):
         if not isinstance(self.ids, bool):
             raise TypeError(f"ids must be True or False, got {self.ids!r}")
         for name in ("live", "articles", "swap_every"):
-            self._set(name, checks.whole(name, getattr(self, name)))
+            self._set(name, validation.whole(name, getattr(self, name)))
         super().__post_init__()
         if self.live > self.articles:
             raise ValueError(

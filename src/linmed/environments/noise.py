@@ -7,9 +7,9 @@ from typing import Literal
 
 import numpy as np
 
-from linmed import checks
-from linmed.checks import Floats
+from linmed import validation
 from linmed.environments.base import Environment
+from linmed.validation import Floats
 
 NoiseName = Literal["gaussian", "student-t", "bernoulli", "uniform", "signs", "coins"]
 NAMES = ("gaussian", "student-t", "bernoulli", "uniform", "signs", "coins")
@@ -35,9 +35,9 @@ class NoisyEnvironment(Environment):
         """σ*: the true noise level. Subclasses make it a field, in the place that suits them."""
 
     def __post_init__(self) -> None:
-        self._set("sigma", checks.between("sigma", self.sigma, 0.0, checks.LARGEST))
-        checks.option("noise", self.noise, NAMES)
-        self._set("degrees", checks.between("degrees", self.degrees, 2.0, checks.LARGEST))
+        self._set("sigma", validation.between("sigma", self.sigma, 0.0, validation.LARGEST))
+        validation.option("noise", self.noise, NAMES)
+        self._set("degrees", validation.between("degrees", self.degrees, 2.0, validation.LARGEST))
         if self.degrees <= 2.0:
             raise ValueError(f"degrees must be above 2 for the noise to have a variance, got {self.degrees}")
 

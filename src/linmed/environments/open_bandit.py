@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from linmed import checks
-from linmed.checks import Floats, Ints
+from linmed import validation
 from linmed.environments.base import Block
 from linmed.environments.click_rewards import ClickEnvironment
 from linmed.environments.logistic import expit, logit, root
 from linmed.environments.reduction import digest
 from linmed.extras import require
+from linmed.validation import Floats, Ints
 
 LOGS = ("random", "bts")
 """The dataset's folders, one for each policy that logged."""
@@ -74,11 +74,11 @@ class OpenBanditClicks(ClickEnvironment):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        checks.text("campaign", self.campaign)
+        validation.text("campaign", self.campaign)
         if self.rate is not None:
-            self._set("rate", checks.strictly_between("rate", self.rate, 0.0, 1.0))
-        self._set("shrink", checks.positive("shrink", self.shrink))
-        self._set("taste", checks.between("taste", self.taste, 0.0, 10.0))
+            self._set("rate", validation.strictly_between("rate", self.rate, 0.0, 1.0))
+        self._set("shrink", validation.positive("shrink", self.shrink))
+        self._set("taste", validation.between("taste", self.taste, 0.0, 10.0))
         self._set("path", str(self.path))
         counts, kinds, users = _read(Path(self.path), self.campaign)
         self._set("_counts", counts)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from linmed import checks
+from linmed import validation
 from linmed.environments.base import Block
 from linmed.environments.noise import NoisyEnvironment
 
@@ -33,8 +33,8 @@ class Pricing(NoisyEnvironment):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._set("prices", checks.whole("prices", self.prices, at_least=2))
-        self._set("at", checks.whole("at", self.at))
+        self._set("prices", validation.whole("prices", self.prices, at_least=2))
+        self._set("at", validation.whole("at", self.at))
         self._check_means(0.0, 0.5)
 
     def blocks(self, rng: np.random.Generator) -> Iterator[Block]:

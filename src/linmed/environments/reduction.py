@@ -5,7 +5,7 @@ import hashlib
 import numpy as np
 from numpy.typing import NDArray
 
-from linmed.checks import Floats
+from linmed.validation import Floats
 
 
 def standardised(table: Floats) -> Floats:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from linmed import checks
+from linmed import validation
 from linmed.environments.base import Block, on_sphere
 from linmed.environments.links import LinkedEnvironment
 
@@ -28,8 +28,8 @@ class UnitBall(LinkedEnvironment):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._set("arms", checks.whole("arms", self.arms))
-        self._set("dim", checks.whole("dim", self.dim))
+        self._set("arms", validation.whole("arms", self.arms))
+        self._set("dim", validation.whole("dim", self.dim))
         self._valid(self._means(np.array([-1.0, 1.0])))
 
     def blocks(self, rng: np.random.Generator) -> Iterator[Block]:

@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import brentq
 
-from linmed.checks import Floats, Ints
 from linmed.experiments.experiment import THEORY, Findings
 from linmed.experiments.lineup import DELTA
 from linmed.experiments.mean_field import MeanField, mean_field
@@ -15,6 +14,7 @@ from linmed.experiments.statistics import Estimate, resampled, slope
 from linmed.policies import LinMED
 from linmed.streams import stream
 from linmed.theory import Problem, exp2_exploration_bound, spanner_igw_lower_bound
+from linmed.validation import Floats, Ints
 
 FAR = 1e12
 """How far the bounds are followed: to where all of them say something."""

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
-from linmed.checks import Floats
 from linmed.experiments.experiment import Cell, Findings, Key
 from linmed.experiments.statistics import (
     LEVEL,
@@ -28,6 +27,7 @@ from linmed.experiments.statistics import (
     spent,
     together,
 )
+from linmed.validation import Floats
 
 OURS = "our addition"
 """The place of a statement that the paper does not make."""

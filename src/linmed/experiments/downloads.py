@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from linmed.checks import Floats
 from linmed.experiments.experiment import Findings
 from linmed.experiments.statistics import deviation, mean
+from linmed.validation import Floats
 
 POINTS = 25
 """Rounds of a curve at most, the last among them; the complete curves are in the report's directory."""

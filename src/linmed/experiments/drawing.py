@@ -13,12 +13,12 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from scipy.stats import t as student
 
-from linmed.checks import Floats
 from linmed.drawing import STYLE
 from linmed.experiments.experiment import Findings
 from linmed.experiments.lineup import Variant
 from linmed.experiments.statistics import LEVEL
 from linmed.palette import INK, THEMED, variable
+from linmed.validation import Floats
 
 NARROW = 7.0
 """Figures up to this width, in inches, are fitted into the width of a phone; wider ones are scrolled."""

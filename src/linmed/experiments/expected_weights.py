@@ -10,7 +10,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.interpolate import CubicSpline
 
-from linmed.checks import Floats
+from linmed.validation import Floats
 
 STEP = 0.01
 """Of the table, in log p: its relative error is below 1e-9."""

@@ -7,7 +7,6 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
-from linmed.checks import Bools, Floats, Ints
 from linmed.environments import Environment
 from linmed.experiments.lineup import Variant, policies
 from linmed.experiments.output import Output
@@ -16,6 +15,7 @@ from linmed.policies import LinMED, Policy
 from linmed.progress import Bar
 from linmed.simulation import Results, Store, checkpoints, simulate
 from linmed.simulation.batch import Task
+from linmed.validation import Bools, Floats, Ints
 
 if TYPE_CHECKING:
     from linmed.experiments.drawing import Drawing

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from linmed.checks import Floats
 from linmed.environments import LargeGap as Problem
 from linmed.experiments.differences import LINMED_START, NO_HALF_STEP
 from linmed.experiments.experiment import Experiment, Findings, Numbers, Setting, Size, with_error
 from linmed.experiments.lineup import DELTA, TUNED, Variant
 from linmed.experiments.statistics import Normal, mean
 from linmed.theory import exp2_exploration_bound, exp2_lower_bound, spanner_igw_lower_bound
+from linmed.validation import Floats
 
 if TYPE_CHECKING:
     from linmed.experiments.drawing import Drawing

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from linmed.checks import Floats
 from linmed.policies import LinMED
+from linmed.validation import Floats
 
 STEP = 0.01
 """Rounds taken at once, relative to those before."""

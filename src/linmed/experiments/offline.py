@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from linmed.checks import Floats
 from linmed.environments import FixedArms
 from linmed.experiments.as_run.policies import LinTsAsRun
 from linmed.experiments.expected_weights import floor_factor, plus_one_factor, zero_chance
@@ -33,8 +32,9 @@ from linmed.policies import LinMED, LinTS, Policy
 from linmed.progress import Bar
 from linmed.simulation import Store
 from linmed.simulation.engine import compute
-from linmed.simulation.jobs import Job, Outcome, Stage, Tick
+from linmed.simulation.jobs import Job, Outcome, Tick, TrialBatch
 from linmed.streams import stream
+from linmed.validation import Floats
 
 if TYPE_CHECKING:
     from linmed.experiments.drawing import Drawing
@@ -118,15 +118,15 @@ class Logging(Job):
 
     def log(self, policy: Policy, tick: Tick = lambda replica_rounds: None) -> Log:
         """Rewards and exact probabilities."""
-        stage = Stage(policy, self.environment, self.horizon, self.seed, self.trials)
+        batch = TrialBatch(policy, self.environment, self.horizon, self.seed, self.trials)
         shape = len(self.trials), self.horizon
         reward, log_probability = np.empty(shape), np.empty(shape)
         log_probabilities = np.empty((*shape, len(self._means)))
-        for done, size, noise in stage.blocks():
+        for done, size, noise in batch.blocks():
             for t in range(size):
-                choice = policy.decide(stage.state, stage.worlds.arms(t), noise[t])
-                rewards = stage.worlds.rewards(t, stage.offset + choice.arm)
-                policy.learn(stage.state, choice.features, rewards, stage.replicas)
+                choice = policy.decide(batch.state, batch.environments.arms(t), noise[t])
+                rewards = batch.environments.rewards(t, batch.offset + choice.arm)
+                policy.learn(batch.state, choice.features, rewards, batch.replicas)
                 reward[:, done + t] = rewards
                 log_probability[:, done + t] = choice.log_probability
                 log_probabilities[:, done + t] = choice.log_probabilities

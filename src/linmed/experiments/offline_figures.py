@@ -6,7 +6,6 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from linmed.checks import Floats
 from linmed.experiments.drawing import Drawing, interval, legend
 from linmed.experiments.experiment import Findings
 from linmed.experiments.lineup import Variant
@@ -22,6 +21,7 @@ from linmed.experiments.offline import (
 )
 from linmed.experiments.statistics import mean
 from linmed.palette import INK, POLICY
+from linmed.validation import Floats
 
 AXIS = (0.78, 0.92)
 """Of mean scores: 0.8 and the largest published bias, 0.106, side by side."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
-from linmed import __version__, checks
+from linmed import __version__, validation
 from linmed.experiments.claims import Row
 from linmed.experiments.downloads import link, numbers_csv
 from linmed.experiments.experiment import Experiment, Findings, Scale, duration
@@ -42,11 +42,11 @@ def reproduce(
     The arguments are those of `linmed.experiments.run`; `given` are further words of the command. All trials
     are looked at once; what is claimed of settings that a scale does without is not judged.
     """
-    checks.option("scale", scale, ("quick", "paper", "decisive"))
-    seed = checks.whole("seed", seed, at_least=0)
+    validation.option("scale", scale, ("quick", "paper", "decisive"))
+    seed = validation.whole("seed", seed, at_least=0)
     for name, value in (("trials", trials), ("horizon", horizon), ("workers", workers)):
         if value is not None:
-            checks.whole(name, value)
+            validation.whole(name, value)
     plan = experiment.plan(scale, "text", horizon, trials, seed)
     output = Output(f"linmed-{experiment.name}" if out is None else out)
     began = time.perf_counter()

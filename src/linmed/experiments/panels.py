@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from linmed.checks import Floats
 from linmed.experiments.drawing import THIN, interval
 from linmed.experiments.experiment import Findings, Setting
 from linmed.experiments.lineup import LINMED
 from linmed.experiments.statistics import mean
 from linmed.palette import INK, POLICY
+from linmed.validation import Floats
 
 HEAVY = 0.75
 """Medians below this share of the mean are drawn."""

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from linmed.checks import Floats
 from linmed.experiments.experiment import Findings, Numbers, Setting, duration, with_error
 from linmed.experiments.statistics import Share, mean
+from linmed.validation import Floats
 
 
 def tables(found: Findings) -> Iterator[Numbers]:

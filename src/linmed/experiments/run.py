@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from linmed import checks
+from linmed import validation
 from linmed.experiments.catalogue import EXPERIMENTS
 from linmed.experiments.claims import Row
 from linmed.experiments.experiment import Cell, Experiment, Findings, Scale
@@ -86,15 +86,15 @@ def run(
     """
     names = [names] if isinstance(names, str) else names
     experiments = chosen(names)
-    checks.option("scale", scale, ("quick", "paper", "decisive"))
-    checks.option("variant", variant, ("text", "as-run", "both"))
-    seed = checks.whole("seed", seed, at_least=0)
+    validation.option("scale", scale, ("quick", "paper", "decisive"))
+    validation.option("variant", variant, ("text", "as-run", "both"))
+    seed = validation.whole("seed", seed, at_least=0)
     for name, value in (("trials", trials), ("horizon", horizon), ("workers", workers)):
         if value is not None:
-            checks.whole(name, value)
+            validation.whole(name, value)
     if minutes is None and scale == "decisive":
         minutes = DECISIVE_MINUTES
-    deadline = None if minutes is None else time.monotonic() + 60.0 * checks.positive("minutes", minutes)
+    deadline = None if minutes is None else time.monotonic() + 60.0 * validation.positive("minutes", minutes)
     films = None if movielens is None else Path(movielens)
     variants: tuple[Variant, ...] = ("text", "as-run") if variant == "both" else (variant,)
     plans = [e.plan(scale, v, horizon, trials, seed, films) for e in experiments for v in variants]

@@ -27,8 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv, ndtr, ndtri, stdtrit
 
-from linmed.checks import Floats, Ints
 from linmed.streams import stream
+from linmed.validation import Floats, Ints
 
 Verdict = Literal["holds", "fails", "undecided"]
 LEVEL = 0.05

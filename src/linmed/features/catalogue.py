@@ -12,14 +12,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from linmed import checks
-from linmed.checks import LARGEST, BadType, BadValue, Bools
+from linmed import validation
 from linmed.features.columns import Category, Vector
 from linmed.features.features import Features
 from linmed.features.guess import guessed
 from linmed.features.history import History
 from linmed.features.tables import Table, table
 from linmed.files import write_atomically
+from linmed.validation import LARGEST, BadType, BadValue, Bools
 
 FORMAT = 1
 """Version of the directory that `Catalogue.save` writes."""
@@ -95,7 +95,7 @@ class Catalogue:
             text = f"matrix must have the {features.item_width} columns of features.item, got {own.shape}"
             raise BadValue("matrix", text)
         _check_entries("matrix", own)
-        self._features, self.id = features, checks.text("id", id)
+        self._features, self.id = features, validation.text("id", id)
         counted = isinstance(ids, range) and ids == range(len(ids))
         self._names: Sequence[Id] = ids if counted else [_id("ids", name) for name in ids]  # type: ignore[assignment]
         if len(self._names) != len(own):
@@ -127,7 +127,7 @@ class Catalogue:
         """
         items = list(items) if hasattr(items, "__next__") else items
         found = table("items", items)
-        names = _names(found, checks.text("id", id))
+        names = _names(found, validation.text("id", id))
         if features is None:
             features = Features(item=guessed(found, without=id) or (Category(id),), interactions="shrunk")
         fitted = features.fit(items=items)
@@ -199,7 +199,7 @@ class Catalogue:
         """
         with self._lock:
             items = self._items
-            if not self.since <= checks.whole("version", version, at_least=0) <= items.version:
+            if not self.since <= validation.whole("version", version, at_least=0) <= items.version:
                 text = f"version must lie in {self.since}..{items.version}, got {version!r}"
                 raise BadValue("version", text)
             if version == items.version:
@@ -357,7 +357,7 @@ class Catalogue:
             if sum(live[row] for row in made._rows.values()) != live.sum():
                 raise BadValue("ids", "ids has a live item twice")
         live.flags.writeable = False
-        version = checks.whole("version", meta["version"], at_least=0)
+        version = validation.whole("version", meta["version"], at_least=0)
         made._items = Items(made._names, made._buffer, live, int(live.sum()), version, made._origin)
         made._history = History.from_dict(meta.get("history"), live, version)
         return made
@@ -395,7 +395,7 @@ class Catalogue:
         try:
             meta = json.loads((folder / "catalogue.json").read_bytes())
             files = {name: folder / meta["files"][name] for name in ("matrix", "live")}
-            mode: Literal["r"] | None = "r" if checks.flag("mapped", mapped) else None
+            mode: Literal["r"] | None = "r" if validation.flag("mapped", mapped) else None
             matrix = np.load(files["matrix"], mmap_mode=mode, allow_pickle=False)
             live = np.load(files["live"], allow_pickle=False)
             return cls.from_arrays(meta, {"matrix": matrix, "live": live})
@@ -427,7 +427,7 @@ def _check_entries(name: str, matrix: Matrix) -> None:
     for start in range(0, len(matrix), _BLOCK):
         block = matrix[start : start + _BLOCK]
         if block.size and not (float(block.min()) >= -LARGEST and float(block.max()) <= LARGEST):
-            raise checks.bad_entry(name, np.asarray(block, dtype=np.float64))
+            raise validation.bad_entry(name, np.asarray(block, dtype=np.float64))
 
 
 def _names(items: Table, id: str) -> Any:

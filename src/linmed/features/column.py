@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from linmed import checks
-from linmed.checks import Floats
+from linmed import validation
 from linmed.registry import described
+from linmed.validation import Floats
 
 Fetch = Callable[[str], Any]
 """From the name of a field to its value in one row (None where it has none), or to its values in a table."""
@@ -48,8 +48,8 @@ class Column(ABC):
     name: str
 
     def __post_init__(self) -> None:
-        if not checks.text("name", self.name):
-            raise checks.BadValue("name", "name must not be empty: it is the field of a row that is read")
+        if not validation.text("name", self.name):
+            raise validation.BadValue("name", "name must not be empty: it is the field of a row that is read")
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -101,7 +101,9 @@ class Column(ABC):
     def from_dict(cls, config: Mapping[str, Any]) -> "Column":
         """The column that `to_dict` described."""
         if not isinstance(config, Mapping):
-            raise checks.BadType("column", f"column must be a dictionary from Column.to_dict, got {config!r}")
+            raise validation.BadType(
+                "column", f"column must be a dictionary from Column.to_dict, got {config!r}"
+            )
         kind, parameters = described(Column, "column", config)
         made: Column = kind(**parameters)
         return made

@@ -9,10 +9,10 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from linmed import checks
-from linmed.checks import LARGEST, BadType, BadValue, Floats
+from linmed import validation
 from linmed.features.column import MOST_NUMBERS, Column, Fetch
 from linmed.features.values import key, number, vector
+from linmed.validation import LARGEST, BadType, BadValue, Floats
 
 MOST_VALUES = 10_000
 """More categories than these are refused by `fit`: use `hashed`."""
@@ -41,7 +41,7 @@ class Number(Column):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        checks.whole("settle_after", self.settle_after, at_least=2)
+        validation.whole("settle_after", self.settle_after, at_least=2)
         if self.scale is None or (isinstance(self.scale, str) and self.scale == "learned"):
             return
         try:
@@ -49,7 +49,9 @@ class Number(Column):
         except (TypeError, ValueError):
             text = f"scale must be 'learned', None or (centre, width), got {self.scale!r}"
             raise BadType("scale", text) from None
-        object.__setattr__(self, "scale", (checks.real("scale", centre), checks.positive("scale", width)))
+        object.__setattr__(
+            self, "scale", (validation.real("scale", centre), validation.positive("scale", width))
+        )
 
     @property
     def unknown(self) -> str | None:
@@ -153,9 +155,9 @@ class Category(Column):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        checks.flag("other", self.other)
+        validation.flag("other", self.other)
         if self.hashed is not None:
-            checks.whole("hashed", self.hashed, at_most=MOST_NUMBERS)
+            validation.whole("hashed", self.hashed, at_most=MOST_NUMBERS)
             if self.values is not None or self.other:
                 raise BadValue("hashed", "hashed must be None where values or other are given: it needs none")
         if self.values is None:
@@ -243,7 +245,7 @@ class Vector(Column):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        checks.whole("size", self.size, at_most=MOST_NUMBERS)
+        validation.whole("size", self.size, at_most=MOST_NUMBERS)
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
@@ -261,7 +263,7 @@ class Vector(Column):
         if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
             if values.shape != (rows, self.size):
                 raise BadValue(name, f"{name} must have shape ({rows}, {self.size}), got {values.shape}")
-            return checks.floats(name, values)
+            return validation.floats(name, values)
         result = np.zeros((rows, self.size))
         for i, value in enumerate(values):
             found = vector(f"{name}[{i}]", value, self.size)

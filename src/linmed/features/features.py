@@ -8,12 +8,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from linmed import checks
-from linmed.checks import BadType, BadValue, Floats
+from linmed import validation
 from linmed.features.column import MOST_NUMBERS, Column
 from linmed.features.products import Products, Span, chosen, outer, plain
 from linmed.features.side import Side, matrix_sizes
 from linmed.features.tables import table
+from linmed.validation import BadType, BadValue, Floats
 
 FORMAT = 1
 """Version of the JSON that `Features.to_dict` makes."""
@@ -51,14 +51,14 @@ class Features:
     def __post_init__(self) -> None:
         for side in ("context", "item"):
             object.__setattr__(self, side, _columns(side, getattr(self, side)))
-        checks.flag("intercept", self.intercept)
+        validation.flag("intercept", self.intercept)
         object.__setattr__(self, "interactions", self._checked(self.interactions))
         if not self.item and not self.context:
             raise BadValue("item", "item and context are both empty: there is nothing to make features of")
 
     def _checked(self, given: Any) -> Interactions:
         if isinstance(given, str):
-            named: Interactions = checks.option("interactions", given, ("plain", "outer", "shrunk"))
+            named: Interactions = validation.option("interactions", given, ("plain", "outer", "shrunk"))
             return named
         if not isinstance(given, Sequence):
             text = f"interactions must be 'plain', 'outer', 'shrunk' or a list of pairs, got {given!r}"
@@ -209,7 +209,7 @@ class Features:
         return self.products.join(self.encode_items(items), self.encode_context(context))
 
     def _shaped(self, items: Any, context: Any) -> tuple[NDArray[np.floating], Floats]:
-        matrix, vector = np.asarray(items), checks.floats("context", context)
+        matrix, vector = np.asarray(items), validation.floats("context", context)
         if matrix.ndim != 2 or matrix.shape[1] != self.item_width:
             text = f"items must have shape (K, {self.item_width}) as from encode_items, got {matrix.shape}"
             raise BadValue("items", text)

@@ -10,10 +10,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from linmed import checks
-from linmed.checks import BadType, BadValue, Floats
+from linmed import validation
 from linmed.features.column import MOST_NUMBERS, Column, Fetch
 from linmed.features.columns import Number, Vector
+from linmed.validation import BadType, BadValue, Floats
 
 # cos 2πu = Σ_k (−1)ᵏ (2πu)²ᵏ / (2k)!, of which |u| ≤ ¼ needs eleven terms for the last bit.
 _TERMS = [(-1) ** k * (2 * math.pi) ** (2 * k) / math.factorial(2 * k) for k in range(11)]
@@ -60,9 +60,9 @@ class Fourier(Column):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        checks.whole("count", self.count, at_most=MOST_NUMBERS)
-        checks.whole("seed", self.seed, at_least=0)
-        object.__setattr__(self, "length_scale", checks.positive("length_scale", self.length_scale))
+        validation.whole("count", self.count, at_most=MOST_NUMBERS)
+        validation.whole("seed", self.seed, at_least=0)
+        object.__setattr__(self, "length_scale", validation.positive("length_scale", self.length_scale))
         given: Any = (Number(self.name),) if self.of is None else self.of
         if isinstance(given, (str, Column, Mapping)) or not hasattr(given, "__iter__"):
             given = (given,)

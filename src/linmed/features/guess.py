@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from linmed.checks import BadValue
 from linmed.features.column import Column
 from linmed.features.columns import Category, Number, Vector
 from linmed.features.tables import Table
 from linmed.features.values import plain
+from linmed.validation import BadValue
 
 MOST_TEXTS = 50
 """More different texts than these are no category that anybody would have meant."""

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from linmed import checks
-from linmed.checks import BadValue, Bools
+from linmed import validation
+from linmed.validation import BadValue, Bools
 
 Step = tuple[int, int]
 """From this version on: so many rows, or this row gone."""
@@ -64,7 +64,7 @@ class History:
 
 def _steps(saved: Any, last: int) -> list[Step]:
     def whole(number: Any) -> int:
-        return checks.whole("history", number, at_least=0)
+        return validation.whole("history", number, at_least=0)
 
     steps = [(whole(version), whole(row)) for version, row in saved]
     versions = [version for version, _ in steps]

@@ -9,10 +9,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from linmed import checks
-from linmed.checks import Floats, Ints
+from linmed import validation
 from linmed.core import core
 from linmed.features.catalogue import Items
+from linmed.validation import Floats, Ints
 
 BLOCK = 1 << 22
 """Numbers of a block that is looked at together: 16 MiB of single precision."""
@@ -97,7 +97,7 @@ class Scan:
             rows = self._block(matrix, first, self._step(matrix))[1]
             self._reach = max(self._reach, core.longest_row(rows))
         if self._reach > LONGEST:
-            raise checks.BadValue(
+            raise validation.BadValue(
                 "matrix",
                 f"items in single precision must have norms of at most {LONGEST:g}, got {self._reach:g}; "
                 "give them as float64",
@@ -177,7 +177,7 @@ class Scan:
 def same_origin(before: Items | None, items: Items) -> None:
     """Refuse items of another catalogue: an index takes rows that it has read for known."""
     if before is not None and before.origin is not items.origin:
-        raise checks.BadValue(
+        raise validation.BadValue(
             "index", "index follows another catalogue; each needs one of its own, which its agents may share"
         )
 
@@ -197,7 +197,7 @@ def in_powers_of_two(queries: Floats) -> Floats:
 
 def checked_queries(queries: Floats, dim: int) -> Floats:
     """`queries` (B, de), checked."""
-    array = checks.floats("queries", queries)
+    array = validation.floats("queries", queries)
     if array.ndim != 2 or array.shape[1] != dim:
-        raise checks.BadValue("queries", f"queries must have shape (B, {dim}), got {array.shape}")
+        raise validation.BadValue("queries", f"queries must have shape (B, {dim}), got {array.shape}")
     return array

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from linmed.checks import Floats, Ints
+from linmed.validation import Floats, Ints
 
 Span = tuple[int, int]
 """First place, and the place after the last."""

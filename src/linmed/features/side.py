@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from linmed.checks import LARGEST, BadValue, Floats
 from linmed.features.column import Column
 from linmed.features.columns import Category, Number, Vector
 from linmed.features.products import Span
 from linmed.features.tables import row, table
 from linmed.features.values import key
+from linmed.validation import LARGEST, BadValue, Floats
 
 
 class Side:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from linmed.checks import BadType, BadValue
+from linmed.validation import BadType, BadValue
 
 KINDS = "a pandas, polars or pyarrow table, a list of dictionaries, a dictionary of columns, or an array"
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from linmed import checks
-from linmed.checks import Floats, Ints
+from linmed import validation
 from linmed.features.catalogue import Items
 from linmed.features.index import checked_queries, in_powers_of_two, same_origin
 from linmed.files import write_atomically
+from linmed.validation import Floats, Ints
 
 try:
     from usearch.index import Index as Graph
@@ -51,7 +51,7 @@ class USearch:
         find the best item more often, and take longer.
         """
         numbers = {"connectivity": connectivity, "construction": construction, "search": search}
-        self._numbers = {name: checks.whole(name, number) for name, number in numbers.items()}
+        self._numbers = {name: validation.whole(name, number) for name, number in numbers.items()}
         self._graph: Any = None
         self._held = np.zeros(0, dtype=np.bool_)  # which places are in the graph
         self._items: Items | None = None
@@ -67,16 +67,16 @@ class USearch:
             self._graph = _graph(items.matrix.shape[1], **self._numbers)
         elif self._graph.ndim != items.matrix.shape[1]:
             text = f"this index has items of {self._graph.ndim} numbers, got {items.matrix.shape[1]}"
-            raise checks.BadValue("items", text)
+            raise validation.BadValue("items", text)
         elif self._items is None and not self._knows(items):
             text = "index holds other items than the catalogue: open the one that was saved with it"
-            raise checks.BadValue("index", text)
+            raise validation.BadValue("index", text)
         held = np.zeros(len(items.live), dtype=np.bool_)
         held[: len(self._held)] = self._held
         gone, new = np.flatnonzero(held & ~items.live), np.flatnonzero(items.live & ~held)
         if self._mapped and (len(gone) or len(new)):
             text = "index is mapped, and cannot follow changes of the catalogue: open it with mapped=False"
-            raise checks.BadValue("index", text)
+            raise validation.BadValue("index", text)
         if len(gone):
             self._graph.remove(gone)
         for first in range(0, len(new), 1 << 16):
@@ -117,11 +117,11 @@ class USearch:
         head = json.loads((Path(directory) / HEAD).read_text(encoding="utf-8"))
         stamp, dim = head.pop("stamp"), head.pop("dim")
         if search is not None:
-            head["search"] = checks.whole("search", search)
+            head["search"] = validation.whole("search", search)
         index, path = cls(**head), Path(directory) / f"{stamp}.usearch"
         graph = _graph(dim, **head)
         try:
-            (graph.view if checks.flag("mapped", mapped) else graph.load)(str(path))
+            (graph.view if validation.flag("mapped", mapped) else graph.load)(str(path))
         except RuntimeError as error:
             raise ValueError(f"{path} is not an index of usearch, or it is damaged ({error})") from None
         places = np.asarray(graph.keys, dtype=np.int64)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from linmed.checks import LARGEST, BadType, BadValue, Floats
+from linmed.validation import LARGEST, BadType, BadValue, Floats
 
 _NOTHING = ("NAType", "NaTType")  # pandas' own, which need not be installed
 _WORDS = {True: "True", False: "False"}

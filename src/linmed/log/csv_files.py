@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pv
 
-from linmed import checks
-from linmed.checks import Ints
+from linmed import validation
 from linmed.log.mapped import Mapped, Numbered
 from linmed.log.mapping import Columns, plan
 from linmed.log.source import Malformed
+from linmed.validation import Ints
 
 BLOCK = 4 << 20
 """Bytes of the file that are parsed at once."""
@@ -127,9 +127,9 @@ def csv_schema(path: Path, delimiter: str = ",") -> pa.Schema:
 
 def csv_source(path: Path, columns: Columns, errors: str, delimiter: str) -> CsvSource:
     """The log that `columns` makes of the file."""
-    checks.option("errors", errors, ("raise", "skip"))
-    if len(checks.text("delimiter", delimiter)) != 1:
-        raise checks.BadValue("delimiter", f"delimiter must be one character, got {delimiter!r}")
+    validation.option("errors", errors, ("raise", "skip"))
+    if len(validation.text("delimiter", delimiter)) != 1:
+        raise validation.BadValue("delimiter", f"delimiter must be one character, got {delimiter!r}")
     schema = csv_schema(path, delimiter)
     made = plan(columns, schema, str(path), infer=True)
     return CsvSource(made, str(path), path, errors, delimiter)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from linmed import checks
+from linmed import validation
 from linmed.files import write_atomically
 from linmed.log import dsjson, obp, open_bandit, text, views
 from linmed.log.csv_files import csv_source
@@ -140,7 +140,7 @@ class DecisionLog:
         wanted = self.columns if columns is None else list(columns)
         self.require(wanted, "reading")
         malformed = Malformed()
-        yield from self.source.read(wanted, checks.whole("rows", rows), malformed)
+        yield from self.source.read(wanted, validation.whole("rows", rows), malformed)
         self._malformed = malformed
 
     def table(self, columns: Sequence[str] | None = None) -> pa.Table:
@@ -195,12 +195,14 @@ class DecisionLog:
     def __getitem__(self, index: slice) -> "DecisionLog":
         """Decisions `start:stop`, counted from the end where negative."""
         if not isinstance(index, slice):
-            raise checks.BadType("index", f"index must be a slice like log[100:200], got {index!r}")
+            raise validation.BadType("index", f"index must be a slice like log[100:200], got {index!r}")
         if index.step not in (None, 1):
-            raise checks.BadValue("index", f"index must be a slice of step 1, got a step of {index.step!r}")
+            raise validation.BadValue(
+                "index", f"index must be a slice of step 1, got a step of {index.step!r}"
+            )
         ends = []
         for end in (index.start, index.stop):
-            whole = None if end is None else checks.whole("index", end, at_least=-(2**62))
+            whole = None if end is None else validation.whole("index", end, at_least=-(2**62))
             ends.append(whole if whole is None or whole >= 0 else max(whole + len(self), 0))
         start, stop = ends[0] or 0, ends[1]
         named = f"{self.name}[{start}:{'' if stop is None else stop}]"
@@ -235,7 +237,7 @@ class DecisionLog:
         """
         low, high = views.moment("start", start), views.moment("end", end)
         if low > high:
-            raise checks.BadValue("end", f"end must not be before start, got {start!r} and {end!r}")
+            raise validation.BadValue("end", f"end must not be before start, got {start!r} and {end!r}")
         return self._within(low, high, f"{self.name} from {start} to {end}")
 
     def _within(self, start: int | None, end: int | None, name: str) -> "DecisionLog":
@@ -255,11 +257,11 @@ class DecisionLog:
         >>> len(first), len(rest)
         (30, 70)
         """
-        fraction = checks.strictly_between("fraction", fraction, 0.0, 1.0)
+        fraction = validation.strictly_between("fraction", fraction, 0.0, 1.0)
         if seed is None:
             cut = round(fraction * len(self))
             return self[:cut], self[cut : len(self)]
-        seed = checks.whole("seed", seed, at_least=0)
+        seed = validation.whole("seed", seed, at_least=0)
         first, second = (views.Dealt(self.source, seed, fraction, side) for side in (True, False))
         share = f"{fraction:g} of {self.name}"
         return DecisionLog(first, f"{share} (seed {seed})"), DecisionLog(
@@ -332,7 +334,7 @@ class DecisionLog:
         folder = Path(path)
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             state = "not empty" if folder.is_dir() else "a file"
-            raise checks.BadValue("path", f"path must be a new or empty directory, {folder} is {state}")
+            raise validation.BadValue("path", f"path must be a new or empty directory, {folder} is {state}")
         batches = self.batches()
         first = next(batches, None)
         if first is None:

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from linmed.checks import Ints
 from linmed.log.source import BATCH, Malformed, Source, vouched
+from linmed.validation import Ints
 
 KEPT = 1 << 20
 """Identifiers in memory at most, apart from as many that wait to be compared."""

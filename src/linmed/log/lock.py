@@ -5,7 +5,7 @@ import sys
 import weakref
 from pathlib import Path
 
-from linmed.checks import BadValue
+from linmed.validation import BadValue
 
 if sys.platform != "win32":
     import fcntl

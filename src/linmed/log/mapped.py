@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from linmed.checks import Ints
 from linmed.log.mapping import Columns, Part, Plan, Same, Value, plan, unreadable
 from linmed.log.parquet import ParquetSource
 from linmed.log.source import BATCH, Malformed, Source, TableSource
+from linmed.validation import Ints
 
 Numbered = tuple[Ints, pa.RecordBatch]
 """Rows as they are in the file, each with its number there."""

@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from linmed import checks
-from linmed.checks import Floats
+from linmed import validation
 from linmed.log.schema import OF_CATALOGUE, SCHEMA, lists
 from linmed.log.source import brief, quoted
 from linmed.log.values import expected, is_named, read_as
+from linmed.validation import Floats
 
 CONSTANT = ("arm_count", "probability")
 """Columns that may be one number for the whole log."""
@@ -253,7 +253,7 @@ def _listed(kind: pa.DataType) -> bool:
 def _check(columns: Any, have: Sequence[str], whose: str) -> None:
     """Raise unless `columns` maps the log's names to columns there are, or to numbers where they may be."""
     if not isinstance(columns, Mapping):
-        raise checks.BadType(
+        raise validation.BadType(
             "columns", f"columns must be a mapping like {{'reward': 'click'}}, got {brief(columns)}"
         )
     for name, given in columns.items():
@@ -274,16 +274,18 @@ def _check(columns: Any, have: Sequence[str], whose: str) -> None:
 
 def _constant(name: str, number: Any) -> None:
     if name == "arm_count":
-        if checks.whole("arm_count", number) > MOST_ARMS:
-            raise checks.BadValue("arm_count", f"arm_count must be at most {MOST_ARMS}, got {number!r:.20}")
+        if validation.whole("arm_count", number) > MOST_ARMS:
+            raise validation.BadValue(
+                "arm_count", f"arm_count must be at most {MOST_ARMS}, got {number!r:.20}"
+            )
     elif name != "probability":
         raise _bad(f"columns maps {name!r} to a number; only {' and '.join(CONSTANT)} may be one")
-    elif not 0.0 < checks.real("probability", number) <= 1.0:
-        raise checks.BadValue("probability", f"probability must lie in (0, 1], got {number!r}")
+    elif not 0.0 < validation.real("probability", number) <= 1.0:
+        raise validation.BadValue("probability", f"probability must lie in (0, 1], got {number!r}")
 
 
-def _bad(message: str) -> checks.BadValue:
-    return checks.BadValue("columns", message)
+def _bad(message: str) -> validation.BadValue:
+    return validation.BadValue("columns", message)
 
 
 def parse_columns(text: str) -> dict[str, Any]:
@@ -295,7 +297,7 @@ def parse_columns(text: str) -> dict[str, Any]:
     {'reward': 'click', 'arm': 'item', 'features': ['age', 'price'], 'probability': 0.25}
     """
     found: dict[str, Any] = {}
-    for entry in checks.text("columns", text).split(","):
+    for entry in validation.text("columns", text).split(","):
         name, equals, given = (part.strip() for part in entry.partition("="))
         if not (name and equals and given):
             raise _bad(
@@ -321,7 +323,7 @@ def _given(name: str, text: str) -> Any:
         if not math.isfinite(number):
             if text.strip("+-").isalpha():  # a column may be called nan or inf
                 return text
-            raise checks.BadValue(name, f"{name} must be a finite number, got {text!r:.20}")
+            raise validation.BadValue(name, f"{name} must be a finite number, got {text!r:.20}")
         constant = int(number) if name == "arm_count" and number.is_integer() else number
         _constant(name, constant)
         return constant

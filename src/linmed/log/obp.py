@@ -7,9 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from linmed.checks import Floats
 from linmed.log.schema import SCHEMA
 from linmed.log.tables import canonical
+from linmed.validation import Floats
 
 if TYPE_CHECKING:
     from linmed.log.decisions import DecisionLog

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pv
 
-from linmed import checks
-from linmed.checks import Floats
+from linmed import validation
 from linmed.log.csv_files import CsvSource, csv_schema
 from linmed.log.mapping import Constant, Extra, Joined, Part, Plan, Value, matrix
 from linmed.log.schema import SCHEMA
+from linmed.validation import Floats
 
 AFFINITY = "user-item_affinity_{}"
 USER = "user_feature_"
@@ -64,7 +64,7 @@ class Played(Part):
 
 def source(path: Path, arm_count: int | None, errors: str) -> CsvSource:
     """Look at the header, and at `item_context.csv` for the arms."""
-    checks.option("errors", errors, ("raise", "skip"))
+    validation.option("errors", errors, ("raise", "skip"))
     names = csv_schema(path).names
     probability = next((name for name in ("propensity_score", "action_prob") if name in names), None)
     missing = [name for name in ("timestamp", "item_id", "position", "click") if name not in names]
@@ -74,7 +74,7 @@ def source(path: Path, arm_count: int | None, errors: str) -> CsvSource:
     known, item = _items(path.parent / "item_context.csv")
     if arm_count is None and known is None:
         raise ValueError(f"arm_count is needed: there is no item_context.csv beside {path}")
-    count = checks.whole("arm_count", known if arm_count is None else arm_count)
+    count = validation.whole("arm_count", known if arm_count is None else arm_count)
     where = {"time": "timestamp", "arm": "item_id", "probability": probability, "reward": "click"}
     own = {name: Value((column,), name, SCHEMA.field(name).type) for name, column in where.items()}
     parts: dict[str, Part] = {

@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from linmed.checks import Floats
 from linmed.log.schema import LATER, SCHEMA
 from linmed.log.source import Malformed
+from linmed.validation import Floats
 
 NAMED = 5
 """Files that a message names."""

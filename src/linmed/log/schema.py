@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from linmed import checks
-from linmed.checks import Floats
+from linmed import validation
+from linmed.validation import Floats
 
 TIME = pa.timestamp("us", tz="UTC")
 
@@ -108,9 +108,11 @@ def microseconds(time: datetime | float | None) -> int:
     """Seconds since 1970 or a datetime with a zone (none means UTC), as whole microseconds; None is now."""
     if time is None:
         return clock.time_ns() // 1000
-    moment = pa.scalar(time, TIME).value if isinstance(time, datetime) else checks.real("time", time) * 1e6
+    moment = (
+        pa.scalar(time, TIME).value if isinstance(time, datetime) else validation.real("time", time) * 1e6
+    )
     if moment is None or not FIRST <= moment <= LAST:
-        raise checks.BadValue(
+        raise validation.BadValue(
             "time",
             f"time must be in the years 1 to 9999 (in seconds since 1970, or a datetime), got {time!r}",
         )

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from linmed import checks
+from linmed import validation
 from linmed.log.schema import SCHEMA
 from linmed.log.source import Malformed
 
@@ -36,7 +36,7 @@ class TextSource:
     """Whether the parser makes the identifiers up, one for each row."""
 
     def __post_init__(self) -> None:
-        checks.option("errors", self.errors, ("raise", "skip"))
+        validation.option("errors", self.errors, ("raise", "skip"))
         if not self.path.is_file():
             raise FileNotFoundError(f"there is no log at {self.path}")
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from linmed import checks, streams
+from linmed import streams, validation
 from linmed.log.schema import TIME, microseconds
 from linmed.log.source import Counted, Malformed, Sliceable, Source, divided, vouched
 
@@ -100,7 +100,7 @@ def _mask(answer: Any, rows: int) -> pa.Array:
     if isinstance(mask, pa.ChunkedArray):
         mask = mask.combine_chunks()
     if not pa.types.is_boolean(mask.type) or len(mask) != rows:
-        raise checks.BadValue(
+        raise validation.BadValue(
             "test",
             f"test must answer a batch of {rows} rows with {rows} booleans, got {len(mask)} of {mask.type}",
         )
@@ -123,7 +123,7 @@ class AnyOf:
             return pc.is_in(column, value_set=pa.array(self.values).cast(column.type))
         except (pa.ArrowException, TypeError, ValueError):
             shown = ", ".join(map(repr, self.values[:3]))
-            raise checks.BadValue(
+            raise validation.BadValue(
                 self.column,
                 f"{self.column} holds {column.type}, of which {shown} is none: give values of that kind, or "
                 "a function of a batch",
@@ -168,16 +168,18 @@ def where(source: Source, test: Any, columns: Sequence[str] | None, values: Mapp
     if isinstance(test, Mapping):
         test, values = None, {**test, **values}
     if test is None and not values:
-        raise checks.BadValue("test", "test must be given: a function of a batch, or values of columns")
+        raise validation.BadValue("test", "test must be given: a function of a batch, or values of columns")
     if test is not None and (values or not callable(test)):
         advice = "for both, filter twice" if values else "or values of columns"
-        raise checks.BadType("test", f"test must be a function of a batch, {advice}, got {test!r}")
+        raise validation.BadType("test", f"test must be a function of a batch, {advice}, got {test!r}")
     if columns is not None and test is None:
-        raise checks.BadValue("columns", "columns are those that a function needs; values name their own")
+        raise validation.BadValue("columns", "columns are those that a function needs; values name their own")
     needs = have if test is not None and columns is None else list(columns or values)
     for name in needs:
         if name not in have:
-            raise checks.BadValue(str(name), f"{name!r} is no column of the log, which has {', '.join(have)}")
+            raise validation.BadValue(
+                str(name), f"{name!r} is no column of the log, which has {', '.join(have)}"
+            )
     tests = tuple(AnyOf(name, _several(value)) for name, value in values.items())
     return Where(source, test or AllOf(tests), tuple(needs))
 
@@ -193,17 +195,17 @@ def _several(value: Any) -> tuple[Any, ...]:
 def moment(name: str, time: datetime | float | str) -> int:
     """A time as a datetime, seconds since 1970 or ISO 8601 text, in microseconds."""
     if time is None:
-        raise checks.BadType(name, f"{name} must be a time, got None")
+        raise validation.BadType(name, f"{name} must be a time, got None")
     if isinstance(time, str):
         try:
             time = datetime.fromisoformat(time)
         except ValueError:
-            raise checks.BadValue(
+            raise validation.BadValue(
                 name, f"{name} must be a time like 2024-05-01T12:00:00+00:00, got {time!r}"
             ) from None
     try:
         return microseconds(time)
-    except (checks.BadValue, checks.BadType) as error:
+    except (validation.BadValue, validation.BadType) as error:
         raise type(error)(name, str(error).replace("time must", f"{name} must", 1)) from None
 
 

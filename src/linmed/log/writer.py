@@ -25,13 +25,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from linmed import checks
-from linmed.checks import Floats
+from linmed import validation
 from linmed.files import write_atomically
 from linmed.log.fields import chance, finite, int64, law, text
 from linmed.log.lock import DirectoryLock
 from linmed.log.parquet import decision_files, late_rewards, reading
 from linmed.log.schema import FEATURES, LATER, MOST_NUMBERS, REWARDS, SCHEMA, microseconds, ragged
+from linmed.validation import Floats
 
 ROW_BYTES = 1000  # what a row in the buffer weighs beside its arrays, about
 
@@ -111,9 +111,9 @@ class LogWriter:
         flush_bytes: int = 64 << 20,
     ):
         self.path = Path(path).absolute()  # the log stays where it is if the program goes elsewhere
-        self.flush_rows = checks.whole("flush_rows", flush_rows)
-        self.flush_bytes = min(checks.whole("flush_bytes", flush_bytes), 8 * MOST_NUMBERS)
-        self.flush_seconds = checks.between("flush_seconds", flush_seconds, 0.0, 1e9)
+        self.flush_rows = validation.whole("flush_rows", flush_rows)
+        self.flush_bytes = min(validation.whole("flush_bytes", flush_bytes), 8 * MOST_NUMBERS)
+        self.flush_seconds = validation.between("flush_seconds", flush_seconds, 0.0, 1e9)
         if self.path.exists() and not self.path.is_dir():
             raise ValueError(f"path must be a directory of Parquet files, {self.path} is a file")
         self.path.mkdir(parents=True, exist_ok=True)
@@ -167,12 +167,12 @@ class LogWriter:
         """
         identifier = text("decision_id", decision_id)
         if fallback is not None and type(fallback) is not bool:
-            fallback = checks.flag("fallback", fallback)
+            fallback = validation.flag("fallback", fallback)
         log_probability, probability = chance(log_probability, log_probabilities, fallback is True)
         arm_count, arm = int64("arm_count", arm_count, 1), int64("arm", arm, -(2**63))
         listed = fallback is None or arms is not None or log_probabilities is not None
         if arm < 0 or (arm >= arm_count and listed):
-            raise checks.BadValue(
+            raise validation.BadValue(
                 "arm",
                 f"arm must lie in 0..{arm_count - 1} (arm_count={arm_count}), got {arm!r}"
                 + ("; only an item's place in a catalogue, where fallback is given, may be larger" * listed),
@@ -181,7 +181,7 @@ class LogWriter:
         seen = None if context is None else finite("context", context, 1)
         sets = None if arms is None else finite("arms", arms, 2)
         if sets is not None and (len(sets) != arm_count or not sets.size):
-            raise checks.BadValue(
+            raise validation.BadValue(
                 "arms", f"arms must have shape ({arm_count}, dim), a row for each arm, got {sets.shape}"
             )
         every = None
@@ -191,7 +191,7 @@ class LogWriter:
         row = {
             "decision_id": identifier,
             "time": microseconds(time),
-            "policy": None if policy is None else text("policy", checks.text("policy", policy)),
+            "policy": None if policy is None else text("policy", validation.text("policy", policy)),
             "version": None if version is None else int64("version", version, -(2**63)),
             "arm": arm,
             "arm_id": None if arm_id is None else text("arm_id", arm_id),
@@ -235,7 +235,7 @@ class LogWriter:
     def reward(self, decision_id: object, reward: float, time: datetime | float | None = None) -> None:
         """Append the reward of one decision: once for each, in any order, however late."""
         identifier = str(decision_id)
-        value, moment = checks.reward("reward", reward), microseconds(time)
+        value, moment = validation.reward("reward", reward), microseconds(time)
         with self._lock:
             self._check_open()
             if identifier not in self._pending:

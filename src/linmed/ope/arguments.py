@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from linmed import checks
+from linmed import validation
 from linmed.agent import Agent
 from linmed.log import DecisionLog, parse_columns
 from linmed.log.csv_files import csv_schema, csv_source
@@ -36,7 +36,7 @@ COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
 """What the name of a CSV file may end with besides."""
 OPEN_BANDIT = {"timestamp", "item_id", "position", "click"}
 """Columns by which a CSV file is known as one of the Open Bandit Dataset."""
-UNITS = {"": 1.0, **checks.UNITS}
+UNITS = {"": 1.0, **validation.UNITS}
 PICTURES = (".png", ".svg", ".pdf")
 COMPLETED = 256
 """Decisions that are completed before the bar moves."""

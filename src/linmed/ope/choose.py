@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from linmed import checks, notebooks
-from linmed.checks import BadType, BadValue
+from linmed import notebooks, validation
 from linmed.log import DecisionLog
 from linmed.ope.contest import Contest, brief, decisions_to_go, hold
 from linmed.ope.evaluate import Progress, doubts, one_estimator
@@ -23,6 +22,7 @@ from linmed.ope.request import CONFIDENCE, MISSING, Log, as_log
 from linmed.ope.targets import Target
 from linmed.policies.base import Policy, State
 from linmed.tables import Table
+from linmed.validation import BadType, BadValue
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -143,7 +143,7 @@ def choose(
     arm 1 is the best of 2 after 200 decisions (confidence 95 %)
     """
     log = as_log(log)
-    checks.strictly_between("confidence", confidence, 0.0, 1.0)
+    validation.strictly_between("confidence", confidence, 0.0, 1.0)
     with _blaming_candidates():
         judging, found, trained = _taught(log, _named(candidates), _share(train), missing, mature)
         size = len(found)
@@ -202,8 +202,8 @@ def _named(candidates: Any) -> dict[str, Policy | Target]:
 def _share(train: Any) -> float | int:
     """A share of the log as a float, a number of decisions as an int."""
     if isinstance(train, numbers.Integral):
-        return checks.whole("train", train)
-    return checks.strictly_between("train", train, 0.0, 1.0)
+        return validation.whole("train", train)
+    return validation.strictly_between("train", train, 0.0, 1.0)
 
 
 def _taught(

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from linmed import checks
-from linmed.checks import BadType, BadValue
+from linmed import validation
 from linmed.log import SCHEMA, DecisionLog, ParquetSource
 from linmed.ope.contest import hold
 from linmed.ope.doubts import no_value, of_waiting
@@ -28,6 +27,7 @@ from linmed.ope.sequences import KINDS
 from linmed.ope.tally import Tally
 from linmed.ope.targets import ArmTarget
 from linmed.tables import Table
+from linmed.validation import BadType, BadValue
 
 MEAN = "mean"
 OTHER = "column "
@@ -83,11 +83,11 @@ def compare(
     >>> compare({"variant": variant, "click": click}, "variant", reward="click")["target"].to_pylist()
     ['a', 'b', 'b − a']
     """
-    interval = checks.option("interval", interval, COMPARABLE)
-    checks.strictly_between("confidence", confidence, 0.0, 1.0)
-    checks.text("groups", groups)
-    checks.text("reward", reward)
-    if unit is not None and checks.text("unit", unit) in (groups, reward):
+    interval = validation.option("interval", interval, COMPARABLE)
+    validation.strictly_between("confidence", confidence, 0.0, 1.0)
+    validation.text("groups", groups)
+    validation.text("reward", reward)
+    if unit is not None and validation.text("unit", unit) in (groups, reward):
         raise BadValue("unit", f"unit must be another column than groups and reward, got {unit!r}")
     whole, column, maybe = _visitors(log, groups, reward, unit, timed=mature is not None)
     found = assignment(whole, column)

@@ -24,12 +24,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from linmed.agent import Agent
-from linmed.checks import BadType, BadValue, Floats
 from linmed.log import SUM_ERROR, DecisionLog, Malformed
 from linmed.log.views import View
 from linmed.ope.relearned import Whole, relearned
 from linmed.ope.request import Log, as_log
 from linmed.ope.rounds import require
+from linmed.validation import BadType, BadValue, Floats
 
 SAME = 1e-6
 """Share of itself by which a probability that was computed again may differ from the one that was logged."""

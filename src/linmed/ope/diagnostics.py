@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from linmed import checks
-from linmed.checks import Floats
+from linmed import validation
 from linmed.log import DecisionLog
 from linmed.ope.doubts import of_log, of_waiting, of_weights
 from linmed.ope.known import begins_with, holds
@@ -21,6 +20,7 @@ from linmed.ope.request import MISSING, Log, Scan, as_log
 from linmed.ope.rounds import Problems, given, require
 from linmed.ope.sums import Weights
 from linmed.tables import Table
+from linmed.validation import Floats
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def calibration(log: Log, bins: int = 10) -> Table:
     >>> [(row["count"], round(row["frequency"], 3)) for row in found.to_pylist()]
     [(50, 1.0), (150, 1.0)]
     """
-    log, bins = as_log(log), checks.whole("bins", bins)
+    log, bins = as_log(log), validation.whole("bins", bins)
     return _by_probability(log, bins) if begins_with(log, "probabilities") else _by_arm(log)
 
 

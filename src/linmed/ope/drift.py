@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from linmed import checks
-from linmed.checks import BadType, Floats
+from linmed import validation
 from linmed.drawing import axes, styled
 from linmed.drift import Drift, drift_of
 from linmed.log import BATCH
@@ -19,6 +18,7 @@ from linmed.ope.rounds import require
 from linmed.palette import BOUND, INK, LEADING
 from linmed.policies import Forgetful, LinMED
 from linmed.tables import Table
+from linmed.validation import BadType, Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -122,7 +122,7 @@ def drift(
     ):
         if state is None:
             state = policy.start(1, vectors.shape[1])
-        played, paid = checks.for_kernels(vectors), checks.for_kernels(rewards)
+        played, paid = validation.for_kernels(vectors), validation.for_kernels(rewards)
         for part in course.parts(len(paid)):
             lesson = played[part], paid[part], np.zeros(part.stop - part.start, dtype=np.int64)
             if times is None:

@@ -7,7 +7,6 @@ import sys
 from datetime import UTC, datetime
 from typing import Any
 
-from linmed.checks import BadValue
 from linmed.drift import Adoption, Alarm
 from linmed.ope.arguments import add_log, duration, given_log, missing
 from linmed.ope.bars import folded, told
@@ -18,6 +17,7 @@ from linmed.policies import GLMMED, Forgetful, LinMED, Policy
 from linmed.policies.half_lives import written
 from linmed.progress import Bar
 from linmed.tables import Table
+from linmed.validation import BadValue
 
 CAUTION = "Neither sigma nor norm_bound may have been chosen by looking at these rewards."
 DEFAULT = "inf,1000,200,50"

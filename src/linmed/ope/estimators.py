@@ -16,9 +16,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from linmed import checks
-from linmed.checks import BadValue, Floats
+from linmed import validation
 from linmed.ope.sums import Moments, Terms
+from linmed.validation import BadValue, Floats
 
 
 def importance_weights(probability: ArrayLike, target: ArrayLike) -> Floats:
@@ -148,7 +148,7 @@ class ClippedIPW(Estimator):
     limit: float = 10.0
 
     def __post_init__(self) -> None:
-        checks.positive("limit", self.limit)
+        validation.positive("limit", self.limit)
 
     def terms(self, sample: Sample) -> Terms:
         """x = min(w, M) r."""
@@ -268,7 +268,7 @@ class SwitchDR(ModelEstimator):
     threshold: float = 10.0
 
     def __post_init__(self) -> None:
-        checks.positive("threshold", self.threshold)
+        validation.positive("threshold", self.threshold)
 
     def terms(self, sample: Sample) -> Terms:
         """x = q̂(π) + w 1{w ≤ τ} (r − q̂(a))."""
@@ -295,7 +295,7 @@ class DRos(ModelEstimator):
     shrinkage: float = 100.0
 
     def __post_init__(self) -> None:
-        checks.positive("shrinkage", self.shrinkage)
+        validation.positive("shrinkage", self.shrinkage)
 
     def terms(self, sample: Sample) -> Terms:
         """x = q̂(π) + λw/(w² + λ) (r − q̂(a))."""

@@ -14,8 +14,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from linmed import checks
-from linmed.checks import BadValue, Floats
+from linmed import validation
 from linmed.log import BATCH, DecisionLog, ParquetSource
 from linmed.ope.doubts import no_value, no_variation, of_request, of_result
 from linmed.ope.intervals import warn
@@ -31,6 +30,7 @@ from linmed.ope.sequences import KINDS
 from linmed.ope.tally import Answer, Contrast, Tally
 from linmed.ope.targets import Target
 from linmed.tables import Table
+from linmed.validation import BadValue, Floats
 
 _TEXT, _NUMBER = pa.string(), pa.float64()
 RESULT = pa.schema(
@@ -177,7 +177,7 @@ def sequence(
     """
     log = as_log(log)
     request = one_estimator(
-        log, target, estimator, checks.option("interval", interval, KINDS),
+        log, target, estimator, validation.option("interval", interval, KINDS),
         confidence=confidence, reward_range=reward_range, regressor=regressor, missing=missing, mature=mature,
         drift=drift, smallest_probability=smallest_probability,
     )  # fmt: skip
@@ -227,7 +227,7 @@ def difference(
         other = as_target(other, f"{other.name} (baseline)")
     part, reading = recent(log, since), Reading()
     request = one_estimator(
-        log, (one, other), estimator, checks.option("interval", interval, COMPARABLE), paired=True,
+        log, (one, other), estimator, validation.option("interval", interval, COMPARABLE), paired=True,
         judged=part.judged, half_life=half_life,
         confidence=confidence, reward_range=reward_range, regressor=regressor, adaptive=adaptive,
         missing=missing, mature=mature, drift=drift, smallest_probability=smallest_probability, batch=batch,
@@ -433,7 +433,7 @@ def one_estimator(log: DecisionLog, targets: Any, estimator: Any, interval: str,
     if len(request.estimators) > 1:
         raise BadValue("estimator", "estimator must be one, 'ipw' or 'dr': `evaluate` takes several")
     (asked,) = request.estimators
-    checks.option("estimator", asked.estimator.name, ("ipw", "dr"))
+    validation.option("estimator", asked.estimator.name, ("ipw", "dr"))
     if asked.form != asked.source and interval in KINDS:
         if interval == "betting":
             require(log, ["probabilities"], "a doubly robust sequence", "estimator")

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from scipy.special import gammaln
 
-from linmed import checks
-from linmed.checks import BadType, BadValue, Floats
+from linmed import validation
 from linmed.log import DecisionLog, Malformed, Source
 from linmed.log.source import divided
 from linmed.ope.rounds import Rounds, require
+from linmed.validation import BadType, BadValue, Floats
 
 MOST = 100
 MISMATCH = 1e-3
@@ -92,7 +92,7 @@ class Assignment:
         if not isinstance(given, Mapping):
             raise BadType("shares", f"shares must be a mapping like {{'a': 0.5, 'b': 0.5}}, got {given!r}")
         found = {
-            self.named("shares", name): checks.positive("shares", share) for name, share in given.items()
+            self.named("shares", name): validation.positive("shares", share) for name, share in given.items()
         }
         if len(found) < size or len(found) < len(given):
             asked = f"shares must name the groups {list(self.names)}, each once"

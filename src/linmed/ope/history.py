@@ -7,8 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from linmed import checks, notebooks
-from linmed.checks import BadValue, Floats, Ints
+from linmed import notebooks, validation
 from linmed.drawing import panels, percent, shortened, styled
 from linmed.grounds import grounds
 from linmed.log import BATCH, DecisionLog
@@ -18,6 +17,7 @@ from linmed.ope.request import Log, as_log
 from linmed.palette import INK, LEADING, RULED_OUT, SERIES
 from linmed.policies import Policy, RidgePolicy
 from linmed.tables import Table
+from linmed.validation import BadValue, Floats, Ints
 from linmed.verdict import DELTA, judge
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def history(
     >>> found.shares[:, found.arms.index("arm 1")]
     array([0.5, 0.5, 1. , 1. ])
     """
-    log, points = as_log(log), checks.whole("points", points)
+    log, points = as_log(log), validation.whole("points", points)
     size = len(log)
     if not size:
         raise BadValue("log", f"{log.name} is empty: there is no history of it")
@@ -236,7 +236,7 @@ class _Regret:
     def __init__(self, log: DecisionLog, policy: Policy, delta: float) -> None:
         by = judge(policy, delta)
         if not isinstance(by, RidgePolicy):
-            raise checks.BadType(
+            raise validation.BadType(
                 "policy", f"policy must be a ridge policy, whose estimates are rewards, got {policy.name}"
             )
         state = learn_from(log, by).state

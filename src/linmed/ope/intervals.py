@@ -6,10 +6,10 @@ from statistics import NormalDist
 
 import numpy as np
 
-from linmed.checks import Floats
 from linmed.core import core
 from linmed.ope.sums import Moments
 from linmed.streams import stream
+from linmed.validation import Floats
 
 
 class OPEWarning(UserWarning):

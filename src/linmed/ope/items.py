@@ -15,12 +15,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from linmed.checks import BadType, BadValue, Floats, Ints
 from linmed.log import SUM_ERROR, DecisionLog
 from linmed.ope.known import holds, of_catalogue
 from linmed.ope.rounds import Mask, Problems, Rounds, require
 from linmed.ope.targets import Frozen, Target
 from linmed.policies.base import Policy, State
+from linmed.validation import BadType, BadValue, Floats, Ints
 
 NAMED = 5
 """Ids that a message names."""

@@ -9,11 +9,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from linmed.checks import BadValue
 from linmed.log import SUM_ERROR, DecisionLog, ParquetSource, TableSource
 from linmed.log.source import Dated
 from linmed.log.views import View
 from linmed.ope.sums import Weights
+from linmed.validation import BadValue
 
 CERTAIN = 14.0
 """e^−14 is about one in a million."""

@@ -7,9 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from linmed import checks
+from linmed import validation
 from linmed.agent import Agent
-from linmed.checks import BadType, BadValue, Floats
 from linmed.log import BATCH, DecisionLog
 from linmed.log.schema import TIME
 from linmed.ope.known import begins_with, holds
@@ -19,6 +18,7 @@ from linmed.ope.request import Log, as_log
 from linmed.ope.rounds import Problems, Rounds, require
 from linmed.ope.targets import is_list
 from linmed.policies.base import Policy
+from linmed.validation import BadType, BadValue, Floats
 
 
 def learn_from(
@@ -60,7 +60,7 @@ def learn_from(
             "policy's decisions, only from its own, at their moment (Replay lets it take them)",
         )
     if seed is not None:
-        checks.whole("seed", seed, at_least=0)
+        validation.whole("seed", seed, at_least=0)
     log = as_log(log)
     agent: Agent | None = None
     if policy.on_clock:
@@ -91,7 +91,7 @@ def lessons(
     Times are in seconds since 1970, and None where the log has none.
     """
     if dim is not None:
-        dim = checks.whole("dim", dim)
+        dim = validation.whole("dim", dim)
     own = holds(log, "features") or ("features" in log.columns and not holds(log, "arms"))
     if not own:
         require(log, ["arms"], "learning without the column 'features'", "log")
@@ -127,7 +127,7 @@ def _features(rounds: Rounds, dim: int | None, problems: Problems) -> Floats:
     )
     if (length != size).any():
         return np.empty((0, size))
-    return checks.for_kernels(column.flatten().to_numpy(zero_copy_only=False)).reshape(-1, size)
+    return validation.for_kernels(column.flatten().to_numpy(zero_copy_only=False)).reshape(-1, size)
 
 
 def _played(rounds: Rounds, dim: int | None, problems: Problems) -> Floats:
@@ -151,7 +151,7 @@ def _times(rounds: Rounds, problems: Problems) -> Floats:
 
 def _require_small(name: str, rounds: Rounds, values: Floats, problems: Problems) -> None:
     """A problem where a row of values (n, m) has an entry that is not finite, or too large."""
-    if values.size and not (values.min() >= -checks.LARGEST and values.max() <= checks.LARGEST):
+    if values.size and not (values.min() >= -validation.LARGEST and values.max() <= validation.LARGEST):
         largest = np.abs(values).max(axis=1)  # NaN where one is
-        rule = f"{name} must be finite and at most {checks.LARGEST:g} in size"
-        problems.add(rule, rounds.row, ~(largest <= checks.LARGEST), largest.item)
+        rule = f"{name} must be finite and at most {validation.LARGEST:g} in size"
+        problems.add(rule, rounds.row, ~(largest <= validation.LARGEST), largest.item)

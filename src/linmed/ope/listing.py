@@ -17,13 +17,13 @@ import numpy as np
 
 from linmed import streams
 from linmed.agent import Agent
-from linmed.checks import BadType, BadValue, Floats, Ints
 from linmed.features import Catalogue, Features, Items
 from linmed.log import DecisionLog
 from linmed.ope.items import ItemsTarget
 from linmed.ope.rounds import Rounds, require
 from linmed.ope.targets import Target, UniformTarget
 from linmed.routes import NthLive
+from linmed.validation import BadType, BadValue, Floats, Ints
 
 SAMPLED = 256
 """Items that are drawn for a decision where a target plays all of them."""

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from linmed.checks import BadValue
 from linmed.ope.items import AskedTarget, ItemsTarget
 from linmed.ope.targets import (
     ArmTarget,
@@ -20,6 +19,7 @@ from linmed.ope.targets import (
 )
 from linmed.policies import CatalogueMED
 from linmed.policies.base import Policy, State
+from linmed.validation import BadValue
 
 
 def as_target(target: Any, name: str | None = None) -> Target:

@@ -12,14 +12,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from linmed import checks
-from linmed.checks import BadValue, Ints
+from linmed import validation
 from linmed.log import BATCH, DecisionLog
 from linmed.ope.known import begins_with, ended, holds
 from linmed.ope.reading import Reading, RewardRange
 from linmed.ope.recent import Fading
 from linmed.ope.rounds import Rounds, given, require
 from linmed.ope.rows import MANY, Check
+from linmed.validation import BadValue, Ints
 
 AGES = 1e12
 """Seconds beyond which nothing ripens."""
@@ -55,9 +55,9 @@ class Reader:
 
     def __post_init__(self) -> None:
         if isinstance(self.missing, str):
-            checks.option("missing", self.missing, ("stop", "skip"))
+            validation.option("missing", self.missing, ("stop", "skip"))
         else:
-            object.__setattr__(self, "missing", checks.real("missing", self.missing))
+            object.__setattr__(self, "missing", validation.real("missing", self.missing))
             if self.mature is None:
                 raise BadValue(
                     "mature",
@@ -66,15 +66,15 @@ class Reader:
                 )
         if self.mature is not None:
             length = self.mature.total_seconds() if isinstance(self.mature, timedelta) else self.mature
-            seconds = checks.real("mature", length)
+            seconds = validation.real("mature", length)
             if not 0 <= seconds <= AGES:
                 raise BadValue("mature", f"mature must be 0 to {AGES:g} seconds, got {seconds:g}")
             object.__setattr__(self, "mature", seconds)
         if self.smallest_probability is not None:
-            p = checks.positive("smallest_probability", self.smallest_probability)
+            p = validation.positive("smallest_probability", self.smallest_probability)
             if p > 1.0:
                 raise BadValue("smallest_probability", f"smallest_probability must be at most 1, got {p:g}")
-        checks.whole("batch", self.batch)
+        validation.whole("batch", self.batch)
 
     def settled(self, log: DecisionLog) -> "Reader":
         """This reader for `log`, whose end tells how old its decisions are."""

@@ -7,11 +7,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from linmed import checks
-from linmed.checks import BadValue
+from linmed import validation
 from linmed.log import DecisionLog
 from linmed.ope.rounds import Problems
 from linmed.ope.sums import Played
+from linmed.validation import BadValue
 
 
 class RewardRange(NamedTuple):
@@ -30,7 +30,7 @@ class RewardRange(NamedTuple):
 def possible_rewards(reward_range: Any, needed: bool) -> RewardRange | None:
     """The range as it was given; where it is needed and was not, [0, 1]; otherwise None for any reward."""
     if reward_range is not None:
-        return RewardRange(*checks.interval("reward_range", reward_range))
+        return RewardRange(*validation.interval("reward_range", reward_range))
     return RewardRange(0.0, 1.0, given=False) if needed else None
 
 

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from linmed import checks
-from linmed.checks import BadType, BadValue, Floats, Ints
+from linmed import validation
 from linmed.log import DecisionLog
 from linmed.log.views import moment
 from linmed.ope.known import ended
 from linmed.ope.rounds import require
+from linmed.validation import BadType, BadValue, Floats, Ints
 
 HalfLife = float | str | timedelta
 """A number of decisions, or a length of time."""
@@ -55,8 +55,8 @@ def as_half_life(half_life: Any) -> tuple[float, bool]:
     if isinstance(half_life, timedelta):
         half_life = f"{half_life.total_seconds():f}s"
     if isinstance(half_life, str):
-        return checks.seconds("half_life", half_life), True
-    number = checks.positive("half_life", half_life)
+        return validation.seconds("half_life", half_life), True
+    number = validation.positive("half_life", half_life)
     if number < 1.0:
         raise BadValue(
             "half_life", f"half_life must be at least one decision, or a time such as '7d', got {half_life!r}"
@@ -96,7 +96,7 @@ def as_since(since: Any) -> int | datetime | timedelta:
         if re.fullmatch(r"\s*[+-]?\d+\s*", since):
             return int(since)
         if re.fullmatch(r"\s*[\d.]+\s*[smhd]\s*", since):
-            return timedelta(seconds=checks.seconds("since", since))
+            return timedelta(seconds=validation.seconds("since", since))
         return EPOCH + timedelta(microseconds=moment("since", since.strip()))
     if isinstance(since, datetime):
         return EPOCH + timedelta(microseconds=moment("since", since))

@@ -8,12 +8,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from linmed import checks
-from linmed.checks import BadType, BadValue, Floats, Ints
+from linmed import validation
 from linmed.core import core
 from linmed.ope.rounds import Rounds
 from linmed.policies import ridge
 from linmed.policies.glm import GlmState, LogisticMED
+from linmed.validation import BadType, BadValue, Floats, Ints
 
 FIRST_FIT = 32
 GROWTH = 1.5
@@ -40,7 +40,7 @@ class Ridge:
     """
 
     def __init__(self, penalty: float = 1.0):
-        self.penalty = checks.positive("penalty", penalty)
+        self.penalty = validation.positive("penalty", penalty)
         self._state: ridge.Ridge | None = None
         self._sums = np.zeros(0)
         self._counts = np.zeros(0)
@@ -176,7 +176,7 @@ def as_model(regressor: Any) -> RewardModel:
     if regressor is None:
         return Ridge()
     if isinstance(regressor, str):
-        return NAMED[checks.option("regressor", regressor, tuple(NAMED))]()
+        return NAMED[validation.option("regressor", regressor, tuple(NAMED))]()
     if isinstance(regressor, (Ridge, Refitted)):
         return copy.deepcopy(regressor)
     return Refitted(regressor)

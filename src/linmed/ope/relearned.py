@@ -7,14 +7,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from linmed import checks
+from linmed import validation
 from linmed.agent import Agent
-from linmed.checks import BadValue, Floats, Ints
 from linmed.log.schema import OF_CATALOGUE
 from linmed.ope.request import Log, as_log
 from linmed.ope.rounds import require
 from linmed.policies.base import Policy, State
 from linmed.routes import Routes
+from linmed.validation import BadValue, Floats, Ints
 
 
 class Whole(NamedTuple):
@@ -88,7 +88,7 @@ class Relearned:
             order = np.argsort(table["reward_time"].cast(pa.int64()).to_numpy(), kind="stable")
         self.columns = tuple(columns)
         self._policy, self._law = policy, law
-        self._features = checks.floats("features", table["features"].to_pylist())[order]
+        self._features = validation.floats("features", table["features"].to_pylist())[order]
         self._rewards: Floats = table["reward"].to_numpy()[order]
         self.rewards = len(self._rewards)
         """How many there are to be learned."""
@@ -109,7 +109,7 @@ class Relearned:
             self._state, self._done = self._start.copy(), 0
         if number > self._done:
             some = slice(self._done, number)
-            vectors, rewards = (checks.for_kernels(one[some]) for one in (self._features, self._rewards))
+            vectors, rewards = (validation.for_kernels(one[some]) for one in (self._features, self._rewards))
             self._policy.learn(self._state, vectors, rewards, np.zeros(len(rewards), dtype=np.int64))
             self._done = number
         return self._law(self._state, **columns)

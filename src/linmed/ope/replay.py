@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import betaln, xlog1py
 
-from linmed import checks
-from linmed.checks import BadType, BadValue, Floats, Ints
+from linmed import validation
 from linmed.log import DecisionLog
 from linmed.ope.doubts import of_log, of_waiting
 from linmed.ope.intervals import VALID, warn
@@ -25,6 +24,7 @@ from linmed.ope.targets import log_law
 from linmed.policies.base import Policy, State
 from linmed.policies.live import Live
 from linmed.streams import stream
+from linmed.validation import BadType, BadValue, Floats, Ints
 
 ROUNDING = 1e-9
 """Probabilities that differ by no more than this may be the same."""
@@ -89,12 +89,12 @@ class Replay:
         if not isinstance(policy, Policy):
             raise BadType("policy", f"policy must be a Policy such as LinMED(), got {policy!r}")
         self.policy = policy
-        self.bound = None if bound is None else checks.positive("bound", bound)
+        self.bound = None if bound is None else validation.positive("bound", bound)
         if self.bound is not None and self.bound < 1.0:
             raise BadValue(
                 "bound", f"bound must be at least 1: some arm has q ≥ p, whatever the policy; got {bound!r}"
             )
-        self.seed = checks.whole("seed", seed, at_least=0)
+        self.seed = validation.whole("seed", seed, at_least=0)
 
     def run(
         self,
@@ -112,8 +112,8 @@ class Replay:
         probabilities were logged, that largest value depends a little on the draws: give the bound where it
         is known (K for a uniform log).
         """
-        checks.option("interval", interval, ("betting", "mixture"))
-        checks.strictly_between("confidence", confidence, 0.0, 1.0)
+        validation.option("interval", interval, ("betting", "mixture"))
+        validation.strictly_between("confidence", confidence, 0.0, 1.0)
         possible = possible_rewards(reward_range, needed=True)
         assert possible is not None
         low, high, _ = possible
@@ -238,7 +238,7 @@ class _Player:
         law = np.empty(len(arms))
         if self._core.decide(arms, self._noise, 0, law) < 0:
             raise BadValue(
-                "log", f"arms must be at most {checks.LARGEST:g} in size, row {row} has larger ones"
+                "log", f"arms must be at most {validation.LARGEST:g} in size, row {row} has larger ones"
             )
         return law
 

@@ -7,8 +7,7 @@ from dataclasses import InitVar, dataclass, field
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-from linmed import checks
-from linmed.checks import BadType, BadValue, Floats
+from linmed import validation
 from linmed.log import BATCH, DecisionLog
 from linmed.ope.estimators import Estimator, MarginalIPW, as_estimators
 from linmed.ope.intervals import VALID
@@ -22,6 +21,7 @@ from linmed.ope.rounds import Rounds, require
 from linmed.ope.sequences import KINDS
 from linmed.ope.sides import SHARES
 from linmed.ope.targets import Target
+from linmed.validation import BadType, BadValue, Floats
 
 USUAL = ("ipw", "snipw", "dr")
 """Estimators where none is named; `dr` only where the log and the targets tell of every arm."""
@@ -154,25 +154,25 @@ class Request:
 
     def __post_init__(self, log: DecisionLog, judged: DecisionLog | None, catalogue: Any) -> None:
         self._set("targets", tuple(target.settled(log) for target in as_targets(self.targets)))
-        self._set("interval", checks.option("interval", self.interval, tuple(VALID)))
-        self._set("confidence", checks.strictly_between("confidence", self.confidence, 0.0, 1.0))
+        self._set("interval", validation.option("interval", self.interval, tuple(VALID)))
+        self._set("confidence", validation.strictly_between("confidence", self.confidence, 0.0, 1.0))
         self._set("possible", possible_rewards(self.reward_range, needed=self.interval in KINDS))
         if self.drift is None:
             self._set("drift", self.interval != "bernstein")
-        checks.flag("drift", self.drift)
+        validation.flag("drift", self.drift)
         if self.half_life is not None:
             self._refuse_what_cannot_fade()
         if self.reward_range is not None and not isinstance(self.missing, str):
             assert self.possible is not None
             low, high, _ = self.possible
-            if not low <= checks.real("missing", self.missing) <= high:
+            if not low <= validation.real("missing", self.missing) <= high:
                 raise BadValue(
                     "missing", f"missing must lie in reward_range [{low:g}, {high:g}], got {self.missing!r}"
                 )
-        checks.whole("samples", self.samples, at_least=2)
-        checks.whole("seed", self.seed, at_least=0)
+        validation.whole("samples", self.samples, at_least=2)
+        validation.whole("seed", self.seed, at_least=0)
         if self.adaptive is not None:
-            checks.flag("adaptive", self.adaptive)
+            validation.flag("adaptive", self.adaptive)
         unlisted = of_catalogue(log)
         self._set("listing", None)
         if catalogue is not None:

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from linmed.checks import BadValue, Floats, Ints
 from linmed.log import SUM_ERROR, DecisionLog
+from linmed.validation import BadValue, Floats, Ints
 
 SUM_ROUNDING = 1e-9
 """Sums closer to one than this are float64's own, and left as they are."""

@@ -7,12 +7,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from linmed import checks
-from linmed.checks import Floats, Ints
+from linmed import validation
 from linmed.core import core
 from linmed.log import ENTRY_ERROR, SUM_ERROR
 from linmed.ope.reading import Reading, RewardRange
 from linmed.ope.rounds import Mask, Rounds, given
+from linmed.validation import Floats, Ints
 
 SMALLEST = np.finfo(np.float64).smallest_subnormal
 MANY = np.iinfo(np.int64).max
@@ -161,7 +161,7 @@ def within(values: Floats | Ints, low: float, high: float) -> bool:
 
 def _floats(column: pa.Array) -> Floats:
     """A copy where Arrow gave a read-only view: the core takes one layout only."""
-    return checks.for_kernels(column.to_numpy(zero_copy_only=False))
+    return validation.for_kernels(column.to_numpy(zero_copy_only=False))
 
 
 def _ints(column: pa.Array, missing: int, copy: bool = True) -> Ints:

@@ -31,11 +31,11 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import gammainc, gammaln
 
-from linmed import checks
-from linmed.checks import BadValue, Floats
+from linmed import validation
 from linmed.core import core
 from linmed.ope.sides import Side
 from linmed.tables import Table
+from linmed.validation import BadValue, Floats
 
 KINDS = ("betting", "bernstein", "mixture")
 LARGEST_RATE = 0.5
@@ -254,7 +254,7 @@ def lower_sequence(
     kind: str, level: float, shares: Sequence[float] = (1.0,), *, difference: bool = False
 ) -> LowerSequence:
     """The sequence of that name with error probability `level`."""
-    checks.option("interval", kind, KINDS)
+    validation.option("interval", kind, KINDS)
     if kind == "betting":
         return BettingLower(level, shares)
     return (MixtureLower if kind == "mixture" else BernsteinLower)(level, difference)

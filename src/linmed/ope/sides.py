@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from linmed.checks import Floats, Ints
+from linmed.validation import Floats, Ints
 
 CONSTANTS = (0.0, 0.5, 1.0)
 """Reward models that need no data: good for rare rewards, for middling ones and for frequent ones."""

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from linmed.checks import Floats, Ints
 from linmed.core import core
+from linmed.validation import Floats, Ints
 
 Terms = tuple[Floats | None, Floats | None, Floats | None]
 """(x, y, z) of n decisions, each (n,), None for zero."""

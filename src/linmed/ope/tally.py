@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from linmed.checks import Floats
 from linmed.ope.estimators import DR, IPW, Estimator, MarginalIPW, Sample
 from linmed.ope.intervals import Bootstrap, StableVariance, asymptotic, honest, normal
 from linmed.ope.listing import Listed
@@ -16,6 +15,7 @@ from linmed.ope.rounds import Rounds
 from linmed.ope.sequences import KINDS, ValueSequence
 from linmed.ope.sides import CONSTANTS, Arms, Model, Side, difference_sides, unpaired_sides, value_sides
 from linmed.ope.sums import Faded, Moments, Weights
+from linmed.validation import Floats
 
 UNBIASED: dict[str, Estimator] = {"ipw": IPW(), "dr": DR(), "mips": MarginalIPW()}
 

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from linmed.checks import BadType, BadValue, Floats, Ints
 from linmed.log import DecisionLog
 from linmed.ope.known import holds
 from linmed.ope.rounds import Problems, Rounds, given, require
 from linmed.policies.base import Policy, State
+from linmed.validation import BadType, BadValue, Floats, Ints
 
 CHUNK = 1 << 21
 """Features handed to a policy at once: bounds the memory of the arms, not of the policy's state."""

@@ -13,14 +13,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from linmed import checks
-from linmed.checks import BadValue, Floats
+from linmed import validation
 from linmed.log import BATCH, DecisionLog
 from linmed.ope.known import holds
 from linmed.ope.learn import lessons
 from linmed.ope.request import Log, as_log
 from linmed.policies.base import Policy
 from linmed.tables import Table
+from linmed.validation import BadValue, Floats
 from linmed.verdict import DELTA, Verdict, Verdicts, judge
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Arms:
     """Whether these are names of their own."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "features", checks.arm_matrix(self.features))
+        object.__setattr__(self, "features", validation.arm_matrix(self.features))
         if len(self.names) != len(self.features):
             raise BadValue("arms", f"arms: {len(self.features)} arms have {len(self.names)} names")
         for i, name in enumerate(self.names):
@@ -74,7 +74,7 @@ class Arms:
             except ValueError as error:
                 raise BadValue("arms", f"{path} is not JSON: {error}") from None
             if isinstance(given, dict) and given:
-                return Arms(checks.arm_matrix(list(given.values())), tuple(map(str, given)))
+                return Arms(validation.arm_matrix(list(given.values())), tuple(map(str, given)))
             return Arms.of(given)
         with open(place, newline="", encoding="utf-8-sig") as file:
             lines = [line for line in csv.reader(file, skipinitialspace=True) if any(map(str.strip, line))]
@@ -87,7 +87,7 @@ class Arms:
         for number, row in enumerate(rows, 1):
             if wrong := next((cell for cell in row if not _is_number(cell)), None):
                 raise BadValue("arms", f"{path}: {wrong!r} in arm {number} is not a number")
-        matrix = checks.arm_matrix([[float(cell) for cell in row] for row in rows])
+        matrix = validation.arm_matrix([[float(cell) for cell in row] for row in rows])
         return Arms(matrix, tuple(line[0].strip() for line in lines)) if named else Arms.of(matrix)
 
     @staticmethod
@@ -97,7 +97,7 @@ class Arms:
         """Arms (K,d), called "arm 0", "arm 1", … unless they have names."""
         if isinstance(features, Arms):
             return features
-        matrix = checks.arm_matrix(features)
+        matrix = validation.arm_matrix(features)
         if names is not None:
             return Arms(matrix, tuple(names))
         return Arms(matrix, tuple(f"arm {i}" for i in range(len(matrix))), named=False)
@@ -203,7 +203,7 @@ def verdict(
     for vectors, rewards, _ in lessons(
         log, dim, missing=missing, mature=mature, batch=batch, progress=progress
     ):
-        found = verdicts.learn(by, state, checks.for_kernels(vectors), checks.for_kernels(rewards))
+        found = verdicts.learn(by, state, validation.for_kernels(vectors), validation.for_kernels(rewards))
     assert found is not None
     return LogVerdict(found, chosen, verdicts.decided_after)
 
@@ -230,7 +230,7 @@ def _same_arms(log: DecisionLog) -> Floats:
     for batch in log.batches(["arms"]):
         column = batch.column(0)
         if first is None:
-            first = checks.arm_matrix(column[0].as_py())
+            first = validation.arm_matrix(column[0].as_py())
         same = pc.list_value_length(column).to_numpy() == len(first)
         if same.all():
             rows = column.flatten()
@@ -259,7 +259,7 @@ def _played_arms(log: DecisionLog) -> Floats:
         if "arm_count" in batch.schema.names:
             count = max(count, pc.max(batch.column("arm_count")).as_py() or 0)
         numbers = batch.column(0).to_numpy()
-        vectors = checks.floats("features", batch.column(1).to_pylist())
+        vectors = validation.floats("features", batch.column(1).to_pylist())
         for arm in np.unique(numbers).tolist():
             own = vectors[numbers == arm]
             known = found.setdefault(arm, own[0])
@@ -272,7 +272,7 @@ def _played_arms(log: DecisionLog) -> Floats:
         raise BadValue(
             "arms", f"{log.name} does not tell the features of arm {missing[0]}, never played: {GIVE}"
         )
-    return checks.arm_matrix([found[arm] for arm in sorted(found)])
+    return validation.arm_matrix([found[arm] for arm in sorted(found)])
 
 
 def _names(log: DecisionLog, count: int) -> tuple[str, ...] | None:

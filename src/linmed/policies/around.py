@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from linmed import checks
-from linmed.checks import Floats
+from linmed import validation
 from linmed.policies.base import Noise, Policy
 from linmed.policies.compiled import CompiledPolicy
 from linmed.policies.linmed import LinMED
 from linmed.policies.ridge import RidgePolicy
+from linmed.validation import Floats
 
 _DEFAULT = LinMED()
 
@@ -32,21 +32,21 @@ class Around(CompiledPolicy):
         if isinstance(inside, Mapping):  # from_dict
             inside = _described(inside)
         if not isinstance(inside, Policy):
-            raise checks.BadType("inside", f"inside must be a Policy such as LinMED(), got {inside!r}")
+            raise validation.BadType("inside", f"inside must be a Policy such as LinMED(), got {inside!r}")
         if isinstance(inside, RidgePolicy) and inside.intercept:
-            raise checks.BadValue(
+            raise validation.BadValue(
                 "inside",
                 f"inside: intercept must be False in {type(self).__name__}; add a constant column to the "
                 f"features instead, got {inside.name}",
             )
         self._refuse(inside)
         if inside.own_set:
-            raise checks.BadValue(
+            raise validation.BadValue(
                 "inside",
                 f"inside must have a confidence set of the library's, got {inside.name} with squared_radius",
             )
         if inside.remembers:
-            raise checks.BadValue(
+            raise validation.BadValue(
                 "inside", f"inside must not remember its last design: use design='approx', got {inside.name}"
             )
         self._set("inside", inside)
@@ -54,7 +54,7 @@ class Around(CompiledPolicy):
     def _refuse(self, inside: Policy) -> None:
         """Raise where this policy's belief cannot take the place of the one inside."""
         if type(inside).learn is not RidgePolicy.learn:
-            raise checks.BadValue(
+            raise validation.BadValue(
                 "inside",
                 "inside must be a policy with a ridge estimate, as LinMED, OFUL or LinTS (for clicks LinMED "
                 f"with sigma=0.5), got {inside.name}",
@@ -106,10 +106,10 @@ class Around(CompiledPolicy):
 def _described(config: Mapping[str, Any]) -> Policy:
     """The policy inside, from its description."""
     if "inside" in config:
-        raise checks.BadValue(
+        raise validation.BadValue(
             "inside", f"inside must be a policy without another inside, got {config.get('policy')}"
         )
     try:
         return Policy.from_dict(config)
     except (ValueError, TypeError) as error:
-        raise checks.BadValue("inside", f"inside: {error}") from None
+        raise validation.BadValue("inside", f"inside: {error}") from None

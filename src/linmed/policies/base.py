@@ -13,10 +13,10 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from linmed import checks
-from linmed.checks import Bools, Floats, Ints
+from linmed import validation
 from linmed.core import core
 from linmed.registry import described
+from linmed.validation import Bools, Floats, Ints
 
 
 class Properties(NamedTuple):
@@ -264,12 +264,12 @@ class Policy(ABC):
     def __new__(cls, *_: Any, **told: Any) -> Self:
         """Say what to do where a floor is given to a policy that takes none."""
         if "floor" in told and "floor" not in cls.__dataclass_fields__:
-            raise checks.BadType("floor", f"{cls.__name__} takes no floor: {cls.without_floor}")
+            raise validation.BadType("floor", f"{cls.__name__} takes no floor: {cls.without_floor}")
         return super().__new__(cls)
 
     def __post_init__(self) -> None:
         if self.label is not None:
-            checks.text("label", self.label)
+            validation.text("label", self.label)
 
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
@@ -491,7 +491,7 @@ class Policy(ABC):
                 f"{type(log_p).__name__} of shape {np.shape(log_p)}"
             )
         arm = np.empty(len(noise), dtype=np.int64)
-        total = core.sample(checks.for_kernels(log_p), checks.for_kernels(noise), arm)
+        total = core.sample(validation.for_kernels(log_p), validation.for_kernels(noise), arm)
         if total != 1.0:
             raise ValueError(
                 f"{stated} logarithms of probabilities that sum to 1, but a row sums to {total:g}"
@@ -594,17 +594,17 @@ def absorbable(
     state: State, features: Floats, rewards: Floats, replicas: Ints
 ) -> tuple[Floats, Floats, Ints]:
     """What `learn` is given, in the form that the core takes: features (m,d), rewards (m,), replicas (m,)."""
-    features, rewards = checks.for_kernels(features), checks.for_kernels(rewards)
+    features, rewards = validation.for_kernels(features), validation.for_kernels(rewards)
     owners = np.ascontiguousarray(replicas, dtype=np.int64)
     rows, shape = len(state.count), (len(rewards), state.dim)
     if rewards.ndim != 1 or features.shape != shape or owners.shape != rewards.shape:
-        raise checks.BadValue(
+        raise validation.BadValue(
             "features",
             f"features must be (m, {state.dim}), and rewards and replicas (m,), got {features.shape}, "
             f"{rewards.shape} and {owners.shape}",
         )
     if len(owners) and not (owners.min() >= 0 and owners.max() < rows):
-        raise checks.BadValue("replicas", f"replicas must be below {rows}, got {owners.max()}")
+        raise validation.BadValue("replicas", f"replicas must be below {rows}, got {owners.max()}")
     return features, rewards, owners
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from linmed import checks
+from linmed import validation
 from linmed.core import core
 from linmed.policies.base import Properties
 from linmed.policies.linmed import MedPolicy
@@ -45,14 +45,14 @@ class CatalogueMED(Shares, MedPolicy):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.floor:
-            raise checks.BadValue(
+            raise validation.BadValue(
                 "floor",
                 "floor must be 0: CatalogueMED proposes any item already, more often with alpha_emp=0.5; "
                 f"or use LinMED(floor=…), which looks at every item, got {self.floor:g}",
             )
 
     def _refuse_intercept(self) -> None:
-        raise checks.BadValue(
+        raise validation.BadValue(
             "intercept",
             "intercept must be False for CatalogueMED, whose routes know no mean of the arms played: add a "
             "constant column to the features instead",

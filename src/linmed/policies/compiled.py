@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from linmed import checks
-from linmed.checks import Floats, Ints
+from linmed import validation
 from linmed.core import core
 from linmed.policies.base import Choice, Policy, absorbable, decisions, entries
+from linmed.validation import Floats, Ints
 
 _NO_REWARDS = _NO_LOGARITHMS = np.empty((0, 0, 0))
 _NO_ERRORS = np.empty((0, 0))
@@ -22,7 +22,7 @@ def set_of(policy: Any, state: Any) -> Any:
     """The set that is asked while a state decides: `confidence_set`, or `squared_radius` of the state."""
     if not policy.own_set:
         return policy.confidence_set
-    return core.OwnSet(lambda: checks.for_kernels(policy.squared_radius(state)))
+    return core.OwnSet(lambda: validation.for_kernels(policy.squared_radius(state)))
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class CompiledPolicy(Policy):
 
     def _rounds(self, state: Any, arms: Floats, *others: Any) -> None:
         """others: rewards, errors, noise, played, log_p, as the core takes them."""
-        arms, rewards, errors, noise = map(checks.for_kernels, (arms, *others[:3]))
+        arms, rewards, errors, noise = map(validation.for_kernels, (arms, *others[:3]))
         belief, sure = self.bind(state), set_of(self, state)
         core.play(belief, sure, self._deciding, arms, rewards, errors, noise, *others[3:])
 

@@ -5,13 +5,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from linmed import checks
-from linmed.checks import Floats
+from linmed import validation
 from linmed.core import core
 from linmed.policies.base import Properties, decisions
 from linmed.policies.compiled import CompiledPolicy
 from linmed.policies.ridge import RidgeState
 from linmed.policies.rule import Floored
+from linmed.validation import Floats
 
 
 @dataclass(frozen=True)
@@ -55,15 +55,15 @@ class E2D(Floored, CompiledPolicy):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.gamma is not None:
-            self._set("gamma", checks.positive("gamma", self.gamma))
+            self._set("gamma", validation.positive("gamma", self.gamma))
         else:
             self._require_numbers("gamma")
         if self.horizon is not None:
-            self._set("horizon", checks.whole("horizon", self.horizon))
-        self._set("tol", checks.between("tol", self.tol, 1e-12, 1.0))
+            self._set("horizon", validation.whole("horizon", self.horizon))
+        self._set("tol", validation.between("tol", self.tol, 1e-12, 1.0))
 
     def _refuse_intercept(self) -> None:
-        raise checks.BadValue(
+        raise validation.BadValue(
             "intercept", "intercept must be False for E2D: add a constant column to the features"
         )
 
@@ -124,5 +124,5 @@ class E2D(Floored, CompiledPolicy):
         """p (R,K) and a bound (R,) on 4γ G(p)."""
         n = decisions(state, arms)
         p, bound = np.empty((n, arms.shape[1])), np.empty(n)
-        core.e2d_program(self.bind(state), self._deciding, checks.for_kernels(arms), p, bound)
+        core.e2d_program(self.bind(state), self._deciding, validation.for_kernels(arms), p, bound)
         return p, bound

@@ -7,11 +7,11 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from linmed import checks
-from linmed.checks import Floats, Ints
+from linmed import validation
 from linmed.core import core
 from linmed.policies.base import Properties, State
 from linmed.policies.compiled import CompiledPolicy
+from linmed.validation import Floats, Ints
 
 
 class Geometry(NamedTuple):
@@ -120,11 +120,11 @@ class EXP2(CompiledPolicy):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.horizon is not None:
-            self._set("horizon", checks.whole("horizon", self.horizon))
+            self._set("horizon", validation.whole("horizon", self.horizon))
         if self.eta is not None:
-            self._set("eta", checks.positive("eta", self.eta))
+            self._set("eta", validation.positive("eta", self.eta))
         if self.gamma is not None:
-            self._set("gamma", checks.strictly_between("gamma", self.gamma, 0.0, 1.0))
+            self._set("gamma", validation.strictly_between("gamma", self.gamma, 0.0, 1.0))
 
     def start(self, replicas: int, dim: int) -> Exp2State:
         """Θ = 0, and no arm set yet."""
@@ -156,7 +156,7 @@ class EXP2(CompiledPolicy):
 
     def features(self, state: Exp2State, arms: Floats, arm: Ints) -> Floats:
         """Q⁻¹a of the arms just played; the arm set is remembered from here on.  arm (R,) → (R,d)."""
-        arms = checks.for_kernels(arms)
+        arms = validation.for_kernels(arms)
         geometry = self._geometry(state, arms)
         out = np.empty((len(arm), arms.shape[2]))
         core.estimators(self.bind(state), self._rule(geometry), arms, arm, out)
@@ -175,7 +175,7 @@ class EXP2(CompiledPolicy):
         return ("EXP2-AT" if self.horizon is None else "EXP2") + self.describe("horizon")
 
     def _rounds(self, state: Exp2State, arms: Floats, rewards: Floats, *others: Any) -> None:
-        arms, rewards, errors, noise = map(checks.for_kernels, (arms, rewards, *others[:2]))
+        arms, rewards, errors, noise = map(validation.for_kernels, (arms, rewards, *others[:2]))
         if len(arms) > 1:
             keys = [fingerprints(offered) for offered in arms]
             require_same(bool((np.array(keys) == keys[0]).all()))

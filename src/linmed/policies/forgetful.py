@@ -8,8 +8,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from linmed import checks
-from linmed.checks import Bools, Floats, Ints
+from linmed import validation
 from linmed.core import core
 from linmed.policies.around import Around
 from linmed.policies.base import Choice, Policy, Prediction, Properties, absorbable, decisions, entries
@@ -18,6 +17,7 @@ from linmed.policies.glm import GLMPolicy
 from linmed.policies.half_lives import HalfLife, half_lives, written
 from linmed.policies.memories import GlmMemories, RidgeMemories
 from linmed.policies.ridge import RidgePolicy
+from linmed.validation import Bools, Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -73,12 +73,12 @@ class Forgetful(Around):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._set("half_lives", half_lives(self.half_lives))
-        self._set("share", checks.strictly_between("share", self.share, 0.0, 1.0))
-        self._set("combine", checks.option("combine", self.combine, ("heaviest", "mixture")))
-        self._set("alarm", checks.strictly_between("alarm", self.alarm, 0.0, 1.0))
+        self._set("share", validation.strictly_between("share", self.share, 0.0, 1.0))
+        self._set("combine", validation.option("combine", self.combine, ("heaviest", "mixture")))
+        self._set("alarm", validation.strictly_between("alarm", self.alarm, 0.0, 1.0))
         tells = type(self.inside).decide in (CompiledPolicy.decide, Policy.decide)
         if self.combine == "mixture" and not tells:
-            raise checks.BadValue(
+            raise validation.BadValue(
                 "combine",
                 f"combine must be 'heaviest' around {self.inside.name}, whose probabilities have an error; "
                 "'mixture' is for those that are computed exactly",
@@ -87,13 +87,13 @@ class Forgetful(Around):
     def _refuse(self, inside: Policy) -> None:
         """What has no estimate that could fade, and a certificate that would not hold."""
         if type(inside).learn not in (RidgePolicy.learn, GLMPolicy.learn):
-            raise checks.BadValue(
+            raise validation.BadValue(
                 "inside",
                 "inside must be a policy with a ridge estimate, as LinMED, OFUL or LinTS, or one for clicks "
                 f"or counts, as LogisticMED, got {inside.name}",
             )
         if isinstance(inside, GLMPolicy) and inside.confidence == "certified":
-            raise checks.BadValue(
+            raise validation.BadValue(
                 "inside",
                 "inside must have confidence='laplace': in a world that changes no radius is certified, "
                 f"got {inside.name}",
@@ -183,12 +183,12 @@ class Forgetful(Around):
         """The same with the time of each decision (m,), which adoptions and alarms then have too."""
         self.check_rewards(rewards)
         features, rewards, replicas = absorbable(state, features, rewards, replicas)
-        times = np.broadcast_to(checks.for_kernels(times), rewards.shape).copy()
+        times = np.broadcast_to(validation.for_kernels(times), rewards.shape).copy()
         core.observe(self.bind(state), features, rewards, replicas, times)
 
     def _require_no_clock(self) -> None:
         if self.on_clock:
-            raise checks.BadValue(
+            raise validation.BadValue(
                 "half_lives",
                 "half_lives are durations, so the time of every decision must be told (learn_at, or time= of "
                 "an agent). Where there is no clock, as in a simulation, give them in rewards",
@@ -236,7 +236,7 @@ class Forgetful(Around):
             return self._choice(state, arms, noise)
         below = np.cumsum(state.weight, axis=1)[:, :-1]
         drawn = (noise[:, -1:] * state.weight.sum(axis=1, keepdims=True) >= below).sum(axis=1)
-        noise = checks.for_kernels(noise[:, :-1])
+        noise = validation.for_kernels(noise[:, :-1])
         if len(drawn) == len(state.leader):
             return self._choice(state._replace(leader=drawn), arms, noise)
         arm = np.empty(len(drawn), dtype=np.int64)  # one state decides for many sets

@@ -11,8 +11,8 @@ from typing import Protocol
 
 import numpy as np
 
-from linmed.checks import Floats
 from linmed.core import core
+from linmed.validation import Floats
 
 ENOUGH = 1e-4  # an error that asks for no more points
 WORK = 100_000  # points are doubled up to so many times the arms …
@@ -39,8 +39,8 @@ def log_best_arm_probabilities(
 ) -> tuple[Floats, Floats]:
     """log P(arm is best) and the probability's standard error.  → (R,K) twice.
 
-    arms (R,K,d) or (1,K,d), all arrays in the form of `checks.for_kernels`; a state of one replica, with its
-    scale, serves R sets.
+    arms (R,K,d) or (1,K,d), all arrays in the form of `validation.for_kernels`; a state of one replica, with
+    its scale, serves R sets.
     """
     law = np.empty((2, max(len(state.theta), len(arms)), arms.shape[1]))
     core.best_arm_probabilities(

@@ -9,8 +9,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from linmed import checks
-from linmed.checks import Bools, Floats, Ints
+from linmed import validation
 from linmed.core import core
 from linmed.policies.base import Prediction, Properties, State, absorbable
 from linmed.policies.compiled import CompiledPolicy
@@ -18,6 +17,7 @@ from linmed.policies.ridge import LEARNED
 from linmed.policies.rule import Floor, Mixed
 from linmed.policies.sampled import Sampled
 from linmed.policies.shares import Shares
+from linmed.validation import Bools, Floats, Ints
 
 FAMILIES = {"logistic": 0, "poisson": 1, "gaussian": 2}
 """The numbers that stand for them in states and in core/links.hpp."""
@@ -153,36 +153,36 @@ class GLMPolicy(CompiledPolicy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._set("family", checks.option("family", self.family, self.families))
+        self._set("family", validation.option("family", self.family, self.families))
         for name, word in (("norm_bound", "unknown"), ("ridge", "learned")):
             value = getattr(self, name)
             if isinstance(value, str):
                 if value != word:
-                    raise checks.BadValue(name, f"{name} must be a number or {word!r}, got {value!r}")
+                    raise validation.BadValue(name, f"{name} must be a number or {word!r}, got {value!r}")
             elif value is not None or name == "norm_bound":
-                self._set(name, checks.positive(name, value))
-        checks.positive("ridge (1 / norm_bound²)", self.lam)
+                self._set(name, validation.positive(name, value))
+        validation.positive("ridge (1 / norm_bound²)", self.lam)
         if self.delta is not None:
-            self._set("delta", checks.failure_rate("delta", self.delta))
-        self._set("confidence", checks.option("confidence", self.confidence, ("laplace", "certified")))
-        self._set("intercept", checks.flag("intercept", self.intercept))
-        self._set("sigma", checks.positive("sigma", self.sigma))
+            self._set("delta", validation.failure_rate("delta", self.delta))
+        self._set("confidence", validation.option("confidence", self.confidence, ("laplace", "certified")))
+        self._set("intercept", validation.flag("intercept", self.intercept))
+        self._set("sigma", validation.positive("sigma", self.sigma))
         if self.sigma != 1.0 and self.family != "gaussian":
-            raise checks.BadValue(
+            raise validation.BadValue(
                 "sigma",
                 f"sigma goes with family='gaussian': the mean of {self.family} rewards tells their spread",
             )
         if self.ridge == "learned" and self.norm_bound != "unknown":
-            raise checks.BadValue(
+            raise validation.BadValue(
                 "norm_bound",
                 "norm_bound follows from the ridge where that is learned: leave it out, "
                 f"got {self.norm_bound!r}",
             )
         if self.confidence == "certified" and self.delta is not None and self.delta < LEAST_DELTA:
             least = f"at least {LEAST_DELTA:g} for confidence='certified'"
-            raise checks.BadValue("delta", f"delta must be {least}, got {self.delta!r}")
+            raise validation.BadValue("delta", f"delta must be {least}, got {self.delta!r}")
         if self.confidence == "certified" and isinstance(self.norm_bound, str):
-            raise checks.BadValue("norm_bound", "norm_bound must be a number for confidence='certified'")
+            raise validation.BadValue("norm_bound", "norm_bound must be a number for confidence='certified'")
 
     families: ClassVar[tuple[str, ...]] = tuple(FAMILIES)
 
@@ -275,7 +275,7 @@ class GLMPolicy(CompiledPolicy):
             if self.family == "poisson":
                 right = "0, 1, 2, …, as counts are"
             message = f"reward must be {right}: {self.name} takes no others, got {float(wrong)!r}"
-            raise checks.BadValue("reward", message)
+            raise validation.BadValue("reward", message)
 
     def learn(self, state: GlmState, features: Floats, rewards: Floats, replicas: Ints) -> None:
         """One step for each reward, in their order."""

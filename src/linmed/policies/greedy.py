@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from linmed import checks
+from linmed import validation
 from linmed.core import core
 from linmed.policies.base import Properties
 from linmed.policies.compiled import CompiledPolicy
@@ -40,7 +40,7 @@ class Greedy(RidgePolicy, CompiledPolicy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._set("epsilon", checks.between("epsilon", self.epsilon, 0.0, 1.0))
+        self._set("epsilon", validation.between("epsilon", self.epsilon, 0.0, 1.0))
 
     @property
     def rule(self) -> Any:

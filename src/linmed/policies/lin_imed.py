@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from linmed import checks
+from linmed import validation
 from linmed.core import core
 from linmed.policies.base import Properties
 from linmed.policies.compiled import CompiledPolicy
@@ -54,10 +54,10 @@ class LinIMED(Floored, CompiledPolicy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._set("version", checks.option("version", self.version, (1, 2, 3)))
-        self._set("C", checks.positive("C", self.C))
+        self._set("version", validation.option("version", self.version, (1, 2, 3)))
+        self._set("C", validation.positive("C", self.C))
         if self.horizon is not None:
-            self._set("horizon", checks.whole("horizon", self.horizon))
+            self._set("horizon", validation.whole("horizon", self.horizon))
 
     @property
     def rule(self) -> Any:

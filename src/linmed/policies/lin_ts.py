@@ -7,14 +7,14 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from linmed import checks
-from linmed.checks import Floats
+from linmed import validation
 from linmed.core import core
 from linmed.policies.base import Properties
 from linmed.policies.compiled import CompiledPolicy
 from linmed.policies.ridge import RidgeState
 from linmed.policies.rule import Floored
 from linmed.policies.sampled import Sampled
+from linmed.validation import Floats
 
 SHORT = {
     "frequentist": "LinTS-Freq",
@@ -80,11 +80,11 @@ class LinTS(Sampled, Floored, CompiledPolicy):
     def __post_init__(self) -> None:
         super().__post_init__()
         if isinstance(self.scale, str):
-            self._set("scale", checks.option("scale", self.scale, tuple(SHORT)))
+            self._set("scale", validation.option("scale", self.scale, tuple(SHORT)))
         else:
-            self._set("scale", checks.positive("scale", self.scale))
+            self._set("scale", validation.positive("scale", self.scale))
         if self.horizon is not None:
-            self._set("horizon", checks.whole("horizon", self.horizon, at_least=3))
+            self._set("horizon", validation.whole("horizon", self.horizon, at_least=3))
 
     @property
     def rule(self) -> Any:

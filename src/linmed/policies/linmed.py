@@ -8,14 +8,14 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from linmed import checks
-from linmed.checks import Floats, Ints
+from linmed import validation
 from linmed.core import core
 from linmed.policies.base import MOST, Properties, State
 from linmed.policies.compiled import CompiledPolicy
 from linmed.policies.ridge import RidgePolicy
 from linmed.policies.rule import Mixed
 from linmed.policies.shares import Shares
+from linmed.validation import Floats, Ints
 
 ROOM = 4
 """Arms of the last design to remember for each dimension."""
@@ -101,14 +101,14 @@ class LinMED(Shares, MedPolicy):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.design == "warm" and self.ridge == "learned":
-            raise checks.BadValue(
+            raise validation.BadValue(
                 "design", "design must be 'approx' or 'optimal' with ridge='learned', got 'warm'"
             )
 
     def _refuse_intercept(self) -> None:
         super()._refuse_intercept()
         if self.design == "warm":
-            raise checks.BadValue(
+            raise validation.BadValue(
                 "design", "design must be 'approx' or 'optimal' with an intercept, got 'warm'"
             )
 
@@ -158,7 +158,7 @@ class LinMED(Shares, MedPolicy):
         True
         """
         if self.design != "warm":
-            raise checks.BadValue("design", f"design must be 'warm' for this, got {self.design!r}")
+            raise validation.BadValue("design", f"design must be 'warm' for this, got {self.design!r}")
         dim = state.theta.shape[1]
         unit = dim * math.log(dim) if dim > 1 else 1.0
         return np.where(state.size > 0.0, state.size / unit, np.nan)

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from linmed import checks
-from linmed.checks import Floats
+from linmed import validation
 from linmed.core import core
 from linmed.policies.base import Policy
+from linmed.validation import Floats
 
 Drawn = tuple[int, float, Floats | None, float, Floats, Floats]
 """A decision: arm, log-probability, those of all arms (K,) where known, the probability's standard error,
@@ -19,7 +19,7 @@ the arm's vector (d,), and what its reward will be learned with (d,)."""
 class Live:
     """A state of one replica, and the core's agent that works on it where its policy has one.
 
-    All arrays must be in the form of `checks.for_kernels`, and only one thread may call at a time.
+    All arrays must be in the form of `validation.for_kernels`, and only one thread may call at a time.
     """
 
     def __init__(self, policy: Policy, state: Any) -> None:
@@ -31,13 +31,13 @@ class Live:
     def decide(self, arms: Floats, noise: Floats, t: int) -> Drawn:
         """Choose one of arms (K,d), whose entries are looked at here, with noise[t].  noise (T,1,size)."""
         if self._decides is None:
-            if not core.all_within(arms, checks.LARGEST):
-                raise checks.bad_entry("arms", arms)
+            if not core.all_within(arms, validation.LARGEST):
+                raise validation.bad_entry("arms", arms)
             return next(self.decide_each(arms[None], noise[t : t + 1]))
         law = np.empty(len(arms))
         arm = self._decides.decide(arms, noise, t, law)
         if arm < 0:
-            raise checks.bad_entry("arms", arms)
+            raise validation.bad_entry("arms", arms)
         vector = arms[arm].copy()
         return arm, law.item(arm), law, 0.0, vector, vector
 

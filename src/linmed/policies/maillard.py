@@ -7,11 +7,11 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from linmed import checks
-from linmed.checks import Floats, Ints
+from linmed import validation
 from linmed.core import core
 from linmed.policies.base import MOST, Properties, State
 from linmed.policies.compiled import CompiledPolicy
+from linmed.validation import Floats, Ints
 
 
 class Pulls(NamedTuple):
@@ -73,7 +73,7 @@ class MaillardSampling(CompiledPolicy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._set("sigma", checks.positive("sigma", self.sigma))
+        self._set("sigma", validation.positive("sigma", self.sigma))
 
     def start(self, replicas: int, dim: int) -> PullState:
         """No pulls."""

@@ -8,7 +8,6 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from linmed.checks import Floats, Ints
 from linmed.core import core
 from linmed.policies.base import MOST, State
 from linmed.policies.glm import CERTIFIED, INTERCEPT, Glm, GLMPolicy, GlmState
@@ -22,6 +21,7 @@ from linmed.policies.ridge import (
     RidgeState,
     start_ridge,
 )
+from linmed.validation import Floats, Ints
 
 GLM = len(Glm._fields) - 1
 """Arrays of a generalised linear model, without `leader`, of which the last is `told`."""

@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from linmed import checks
-from linmed.checks import Floats, Ints
+from linmed import validation
 from linmed.core import core
 from linmed.policies.base import State
 from linmed.policies.ridge import RIDGE
+from linmed.validation import Floats, Ints
 
 MOST_MODELS = 1_000_000
 """Numbers of models are smaller."""
@@ -119,7 +119,7 @@ class ModelsState(State):
         arrays = self.arrays()
         size = sum(arrays[name].nbytes for name in _OF_MODELS)
         if size // (self.room + 1) * (room + 1) > MOST_BYTES:
-            raise checks.BadValue(
+            raise validation.BadValue(
                 "features",
                 f"features: models up to number {models - 1} of {self.dim} features take more than "
                 f"{MOST_BYTES >> 30} GiB; number them 0, 1, 2, … without gaps, or use fewer features",
@@ -153,12 +153,12 @@ class ModelsState(State):
 def models_of(name: str, arms: Floats, state: ModelsState) -> int:
     """How many models arms (…,d) can be of: 1 + the largest number in column 0, which is checked."""
     if arms.shape[-1] != state.dim:
-        raise checks.BadValue(name, f"{name} must have {state.dim} columns, got shape {arms.shape}")
-    rows = checks.for_kernels(arms).reshape(-1, state.dim)
+        raise validation.BadValue(name, f"{name} must have {state.dim} columns, got shape {arms.shape}")
+    rows = validation.for_kernels(arms).reshape(-1, state.dim)
     highest: int = core.highest_model(rows, float(MOST_MODELS))
     if highest < 0:
         place = -1 - highest
-        raise checks.BadValue(
+        raise validation.BadValue(
             name,
             f"{name}: column 0 must be the number of each item's model, a whole number from 0 to "
             f"{MOST_MODELS - 1}, got {rows[place, 0]} in row {place % arms.shape[-2]}",

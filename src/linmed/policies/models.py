@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from linmed import checks
-from linmed.checks import Floats, Ints
+from linmed import validation
 from linmed.core import core
 from linmed.policies.around import Around
 from linmed.policies.base import Choice, Noise, Policy, Prediction, Properties, absorbable, decisions
@@ -18,6 +17,7 @@ from linmed.policies.model_state import FIRST_ROOM, MOST_BYTES, ItemModels, Mode
 from linmed.policies.pinpoint import Pinpoint
 from linmed.policies.ridge import RidgePolicy, RidgeState, start_ridge
 from linmed.policies.square_cb import SquareCB
+from linmed.validation import Floats, Ints
 
 SHOWN = (LinTS, Pinpoint)
 """Policies whose rules multiply a θ̂ with arms: they are shown a ridge estimate with the same means and
@@ -38,21 +38,21 @@ class ModelPolicy(Around):
         inside: Any = self.inside
         asks = getattr(getattr(inside, "rule", None), "asks", False) and not isinstance(inside, CatalogueMED)
         if not asks and not isinstance(inside, SHOWN):
-            raise checks.BadValue(
+            raise validation.BadValue(
                 "inside",
                 "inside must be LinMED, OFUL, LinUCB, LinIMED, RandUCB, LinTS, Pinpoint, SquareCB, Greedy or "
                 f"Uniform, whose rules need no more of items than means and distances, got {inside.name}",
             )
         for name, value in (("norm_bound", inside.norm_bound), ("ridge", inside.ridge)):
             if isinstance(value, str):
-                raise checks.BadValue(
+                raise validation.BadValue(
                     "inside",
                     f"inside: {name} must be a number, for there may always be another item of which "
                     f"nothing is known, got {inside.name}",
                 )
         counting = isinstance(inside, SquareCB) and inside.horizon is not None and inside.gamma is None
         if counting or (isinstance(inside, LinTS) and inside.scale == "agrawal-goyal"):
-            raise checks.BadValue(
+            raise validation.BadValue(
                 "inside",
                 "inside must not compute its exploration from the number of features, which grows with the "
                 f"items (scale='agrawal-goyal' of LinTS, horizon of SquareCB), got {inside.name}",
@@ -107,7 +107,7 @@ class ModelPolicy(Around):
         m, lam = self.shared_features, self.ridge_policy.lam
         c = dim - 1 - m
         if c < 1:
-            raise checks.BadValue(
+            raise validation.BadValue(
                 "dim",
                 f"dim must be at least {m + 2} for {self.name}: the number of the model"
                 f"{f', {m} shared' if m else ''} and one or more features of its own, got {dim}",
@@ -164,7 +164,7 @@ class ModelPolicy(Around):
 
     def shown(self, state: ModelsState, arms: Floats) -> tuple[RidgeState, Floats]:
         """A ridge estimate for each decision, and arms (R,K,K), with the means and distances of these."""
-        arms = checks.for_kernels(arms)
+        arms = validation.for_kernels(arms)
         mean, gram = self.look(state, arms, distances=True)
         (decided, count), lam, own = mean.shape, self.ridge_policy.lam, state.arrays()
         theta, out = np.empty_like(mean), np.empty_like(gram)
@@ -225,13 +225,13 @@ class ModelPolicy(Around):
         models_of("arms", arms, state)
         decided, count = decisions(state, arms), arms.shape[1]
         if distances and 8 * decided * count * count > MOST_BYTES:
-            raise checks.BadValue(
+            raise validation.BadValue(
                 "arms",
                 f"arms: {self.name} compares each of {count} arms with each other, which takes more than "
                 f"{MOST_BYTES >> 30} GiB; offer fewer, or use {type(self).__name__}(LinMED(…))",
             )
         mean, gram = np.empty((decided, count)), np.empty((decided, count, count if distances else 1))
-        core.look_at_models(self.bind(state), checks.for_kernels(arms), mean, gram)
+        core.look_at_models(self.bind(state), validation.for_kernels(arms), mean, gram)
         return mean, gram
 
     def expected(self, state: ModelsState, arms: Floats) -> Floats:
@@ -319,7 +319,7 @@ class Hybrid(ModelPolicy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._set("shared", checks.whole("shared", self.shared))
+        self._set("shared", validation.whole("shared", self.shared))
 
     @property
     def shared_features(self) -> int:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
-from linmed import checks
+from linmed import validation
 from linmed.core import core
 from linmed.policies.base import Properties
 from linmed.policies.compiled import CompiledPolicy
@@ -68,7 +68,7 @@ class LinUCB(OFUL):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.alpha is not None:
-            self._set("alpha", checks.positive("alpha", self.alpha))
+            self._set("alpha", validation.positive("alpha", self.alpha))
 
     @cached_property
     def confidence_set(self) -> Any:

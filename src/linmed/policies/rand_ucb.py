@@ -6,12 +6,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from linmed import checks
-from linmed.checks import Floats
+from linmed import validation
 from linmed.core import core
 from linmed.policies.base import Properties
 from linmed.policies.compiled import CompiledPolicy
 from linmed.policies.rule import Floored
+from linmed.validation import Floats
 
 
 @dataclass(frozen=True)
@@ -56,13 +56,13 @@ class RandUCB(Floored, CompiledPolicy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._set("coupled", checks.flag("coupled", self.coupled))
-        self._set("points", checks.whole("points", self.points))
-        self._set("low", checks.between("low", self.low, -1.0, 1.0))
+        self._set("coupled", validation.flag("coupled", self.coupled))
+        self._set("points", validation.whole("points", self.points))
+        self._set("low", validation.between("low", self.low, -1.0, 1.0))
         if self.points > 1 and self.low == 1.0:
             raise ValueError(f"low must be below 1 when there are {self.points} points, got {self.low!r}")
-        self._set("spread", checks.positive("spread", self.spread))
-        self._set("top", checks.between("top", self.top, 0.0, 1.0))
+        self._set("spread", validation.positive("spread", self.spread))
+        self._set("top", validation.between("top", self.top, 0.0, 1.0))
 
     def law(self) -> tuple[Floats, Floats]:
         """The values of Z/U, increasing, and their probabilities, (M,) each.

@@ -10,11 +10,11 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from linmed import checks
-from linmed.checks import Floats, Ints
+from linmed import validation
 from linmed.core import core
 from linmed.policies.base import Prediction, Properties, State
 from linmed.policies.compiled import CompiledPolicy
+from linmed.validation import Floats, Ints
 
 
 class Faded(NamedTuple):
@@ -82,13 +82,13 @@ class RecentUCB(CompiledPolicy):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("sigma", "norm_bound", "arm_bound"):
-            self._set(name, checks.positive(name, getattr(self, name)))
+            self._set(name, validation.positive(name, getattr(self, name)))
         if self.ridge is not None:
-            self._set("ridge", checks.positive("ridge", self.ridge))
-        checks.positive("ridge (sigma² / norm_bound²)", self.lam)
+            self._set("ridge", validation.positive("ridge", self.ridge))
+        validation.positive("ridge (sigma² / norm_bound²)", self.lam)
         if self.delta is not None:
-            self._set("delta", checks.failure_rate("delta", self.delta))
-        self._set("floor", checks.between("floor", self.floor, 0.0, 1.0))
+            self._set("delta", validation.failure_rate("delta", self.delta))
+        self._set("floor", validation.between("floor", self.floor, 0.0, 1.0))
 
     @property
     def lam(self) -> float:
@@ -160,7 +160,7 @@ class DLinUCB(RecentUCB):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._set("half_life", checks.positive("half_life", self.half_life))
+        self._set("half_life", validation.positive("half_life", self.half_life))
 
     @property
     def gamma(self) -> float:
@@ -216,7 +216,7 @@ class SWLinUCB(RecentUCB):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._set("window", checks.whole("window", self.window))
+        self._set("window", validation.whole("window", self.window))
 
     @property
     def belief(self) -> Callable[..., Any]:

@@ -9,10 +9,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from linmed import checks
-from linmed.checks import Floats, Ints
+from linmed import validation
 from linmed.core import core
 from linmed.policies.base import Policy, Prediction, State, absorbable
+from linmed.validation import Floats, Ints
 
 UNTOLD = 0.01
 """λ where σ or S is unknown. It has the unit of ‖a‖², and arms are of size about one."""
@@ -279,19 +279,19 @@ class RidgePolicy(Policy):
             value = getattr(self, name)
             if isinstance(value, str):
                 if value != word:
-                    raise checks.BadValue(name, f"{name} must be a number or {word!r}, got {value!r}")
+                    raise validation.BadValue(name, f"{name} must be a number or {word!r}, got {value!r}")
             elif not (name == "ridge" and value is None):
-                self._set(name, checks.positive(name, value))
-        checks.positive("ridge (sigma² / norm_bound²)", self.lam)
+                self._set(name, validation.positive(name, value))
+        validation.positive("ridge (sigma² / norm_bound²)", self.lam)
         if self.delta is not None:
-            self._set("delta", checks.failure_rate("delta", self.delta))
-        self._set("confidence", checks.option("confidence", self.confidence, tuple(_KINDS)))
-        self._set("tails", checks.option("tails", self.tails, tuple(_TAILS)))
-        self._set("reward_scale", checks.positive("reward_scale", self.reward_scale))
-        self._set("intercept", checks.flag("intercept", self.intercept))
+            self._set("delta", validation.failure_rate("delta", self.delta))
+        self._set("confidence", validation.option("confidence", self.confidence, tuple(_KINDS)))
+        self._set("tails", validation.option("tails", self.tails, tuple(_TAILS)))
+        self._set("reward_scale", validation.positive("reward_scale", self.reward_scale))
+        self._set("intercept", validation.flag("intercept", self.intercept))
         self._refuse_what_says_nothing()
         if self.own_set and self.ridge == "learned":
-            raise checks.BadValue(
+            raise validation.BadValue(
                 "ridge", "ridge must be a number, or None, with a squared_radius of your own"
             )
         if self.intercept:
@@ -301,7 +301,7 @@ class RidgePolicy(Policy):
         """Raise where a rule or a set has no intercept; rules that look at arms elsewhere say so too."""
         if self.confidence == "empirical" or self.tails == "strict":
             name = "confidence" if self.confidence == "empirical" else "tails"
-            raise checks.BadValue(
+            raise validation.BadValue(
                 name,
                 f"{name}={getattr(self, name)!r} has no proof with intercept=True: leave one of them out, or "
                 "add a constant column to the features instead of the intercept",
@@ -309,22 +309,22 @@ class RidgePolicy(Policy):
 
     def _refuse_what_says_nothing(self) -> None:
         if (self.sigma == "unknown" or self.ridge == "learned") and self.confidence != "paper":
-            raise checks.BadValue(
+            raise validation.BadValue(
                 "confidence",
                 f"confidence={self.confidence!r} needs numbers for sigma and ridge; where one is unknown or "
                 "learned, leave it out",
             )
         if self.tails != "gaussian" and (self.sigma != "unknown" or self.ridge == "learned"):
-            raise checks.BadValue(
+            raise validation.BadValue(
                 "tails",
                 "tails='strict' needs sigma='unknown' and a ridge that is not learned; else leave it out",
             )
         if self.reward_scale != 1.0 and self.sigma != "unknown":
-            raise checks.BadValue(
+            raise validation.BadValue(
                 "reward_scale", "reward_scale goes with sigma='unknown': sigma says how large rewards are"
             )
         if self.ridge == "learned" and self.norm_bound not in (1.0, "unknown"):
-            raise checks.BadValue(
+            raise validation.BadValue(
                 "norm_bound",
                 "norm_bound follows from the ridge where that is learned: leave it out, "
                 f"got {self.norm_bound!r}",
@@ -335,7 +335,7 @@ class RidgePolicy(Policy):
         for name in ("sigma", "norm_bound", "ridge"):
             value = getattr(self, name)
             if isinstance(value, str):
-                raise checks.BadValue(
+                raise validation.BadValue(
                     name,
                     f"{name} must be a number for {type(self).__name__}, which computes {instead} from it, "
                     f"got {value!r}; or give {instead}",

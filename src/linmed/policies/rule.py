@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from linmed import checks
-from linmed.checks import Floats, Ints
+from linmed import validation
 from linmed.core import core
 from linmed.policies.base import Policy
 from linmed.policies.ridge import RidgePolicy, RidgeState
+from linmed.validation import Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class RulePolicy(RidgePolicy):
     """A ridge policy that computes the probability of every arm and draws from it."""
 
     def _refuse_intercept(self) -> None:
-        raise checks.BadValue(
+        raise validation.BadValue(
             "intercept",
             f"intercept must be False for {type(self).__name__}: add a constant column to the features",
         )
@@ -45,7 +45,7 @@ class RulePolicy(RidgePolicy):
     def choose(self, state: RidgeState, arms: Floats, noise: Floats) -> Ints:
         """Draw without taking logarithms."""
         out = np.empty(len(noise), dtype=np.int64)
-        core.draw(self.probabilities(state, arms), self.evenly, checks.for_kernels(noise), out)
+        core.draw(self.probabilities(state, arms), self.evenly, validation.for_kernels(noise), out)
         return out
 
 
@@ -58,7 +58,7 @@ class Floor(Policy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._set("floor", checks.between("floor", self.floor, 0.0, 1.0))
+        self._set("floor", validation.between("floor", self.floor, 0.0, 1.0))
 
     @property
     def evenly(self) -> float:

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from linmed import checks
-from linmed.checks import Floats
+from linmed import validation
 from linmed.core import core
 from linmed.policies.base import Choice, Noise, entries
 from linmed.policies.gaussian_argmax import log_best_arm_probabilities
 from linmed.policies.rule import Floor
+from linmed.validation import Floats
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,9 @@ class Sampled(Floor):
     def __post_init__(self) -> None:
         super().__post_init__()
         if isinstance(self.propensity, str):
-            self._set("propensity", checks.option("propensity", self.propensity, ("exact", "none")))
+            self._set("propensity", validation.option("propensity", self.propensity, ("exact", "none")))
         else:
-            self._set("propensity", checks.whole("propensity", self.propensity))
+            self._set("propensity", validation.whole("propensity", self.propensity))
 
     @property
     def tells_probability(self) -> bool:
@@ -73,7 +73,7 @@ class Sampled(Floor):
         return self.pivot
 
     def _law(self, state: Any, arms: Floats) -> tuple[Floats, Floats]:
-        arms, model = checks.for_kernels(arms), self.estimate(state)
+        arms, model = validation.for_kernels(arms), self.estimate(state)
         log_p, error = log_best_arm_probabilities(model, arms, self._smallest(model), self.spread(state))
         if self.floor == 0.0:
             return log_p, error
@@ -94,7 +94,7 @@ class Sampled(Floor):
             return Choice(arm, entries(log_p, arm), log_p, features, entries(error, arm))
         model, repeats = self.estimate(state), np.empty(len(arm), dtype=np.int64)
         core.count_repeats(
-            model.theta, model.gram, self._smallest(model), self.spread(state), checks.for_kernels(arms),
+            model.theta, model.gram, self._smallest(model), self.spread(state), validation.for_kernels(arms),
             self.floor, np.ascontiguousarray(noise).view(np.uint64), arm, self.propensity, repeats,
         )  # fmt: skip
         p = (repeats + 1.0) / (self.propensity + 1.0)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-from linmed import checks
+from linmed import validation
 from linmed.policies.base import Policy
 
 
@@ -30,20 +30,22 @@ class Shares(Policy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._set("alpha_emp", checks.between("alpha_emp", self.alpha_emp, 0.0, 1.0))
+        self._set("alpha_emp", validation.between("alpha_emp", self.alpha_emp, 0.0, 1.0))
         if self.alpha_opt is not None:
-            self._set("alpha_opt", checks.between("alpha_opt", self.alpha_opt, 0.0, 1.0))
+            self._set("alpha_opt", validation.between("alpha_opt", self.alpha_opt, 0.0, 1.0))
             if self.alpha_emp + self.alpha_opt > 1.0 + 1e-12:
-                raise checks.BadValue(
+                raise validation.BadValue(
                     "alpha_opt",
                     f"alpha_emp + alpha_opt must be at most 1, got {self.alpha_emp!r} + {self.alpha_opt!r}",
                 )
-        self._set("version", checks.option("version", self.version, (0, 1)))
-        self._set("design", checks.option("design", self.design, self.designs))
+        self._set("version", validation.option("version", self.version, (0, 1)))
+        self._set("design", validation.option("design", self.design, self.designs))
         if self.design == "warm" and self.version == 1:
-            raise checks.BadValue("design", "design must be 'approx' or 'optimal' with version=1, got 'warm'")
-        self._set("explore", checks.flag("explore", self.explore))
-        self._set("ties", checks.option("ties", self.ties, ("first", "even")))
+            raise validation.BadValue(
+                "design", "design must be 'approx' or 'optimal' with version=1, got 'warm'"
+            )
+        self._set("explore", validation.flag("explore", self.explore))
+        self._set("ties", validation.option("ties", self.ties, ("first", "even")))
 
     @property
     def design_share(self) -> float:

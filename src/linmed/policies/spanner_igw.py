@@ -6,13 +6,13 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from linmed import checks
-from linmed.checks import Floats
+from linmed import validation
 from linmed.core import core
 from linmed.policies.base import Properties
 from linmed.policies.compiled import CompiledPolicy
 from linmed.policies.ridge import RidgeState
 from linmed.policies.rule import Floored
+from linmed.validation import Floats
 
 
 @dataclass(frozen=True)
@@ -65,13 +65,13 @@ class SpannerIGW(Floored, CompiledPolicy):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.horizon is not None:
-            self._set("horizon", checks.whole("horizon", self.horizon))
-        self._set("C_opt", checks.positive("C_opt", self.C_opt))
+            self._set("horizon", validation.whole("horizon", self.horizon))
+        self._set("C_opt", validation.positive("C_opt", self.C_opt))
         if self.gamma is not None:
-            self._set("gamma", checks.positive("gamma", self.gamma))
+            self._set("gamma", validation.positive("gamma", self.gamma))
         if self.regression_regret is not None:
-            self._set("regression_regret", checks.positive("regression_regret", self.regression_regret))
-        self._set("design", checks.option("design", self.design, ("approx", "optimal")))
+            self._set("regression_regret", validation.positive("regression_regret", self.regression_regret))
+        self._set("design", validation.option("design", self.design, ("approx", "optimal")))
 
     @property
     def rule(self) -> Any:

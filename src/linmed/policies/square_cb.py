@@ -6,12 +6,12 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from linmed import checks
-from linmed.checks import Floats
+from linmed import validation
 from linmed.core import core
 from linmed.policies.base import Properties
 from linmed.policies.compiled import CompiledPolicy
 from linmed.policies.ridge import RidgePolicy, RidgeState
+from linmed.validation import Floats
 
 
 @dataclass(frozen=True)
@@ -59,14 +59,14 @@ class SquareCB(RidgePolicy, CompiledPolicy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._set("oracle", checks.option("oracle", self.oracle, ("ridge", "vaw")))
+        self._set("oracle", validation.option("oracle", self.oracle, ("ridge", "vaw")))
         if self.gamma is not None:
-            self._set("gamma", checks.positive("gamma", self.gamma))
+            self._set("gamma", validation.positive("gamma", self.gamma))
         else:
             self._require_numbers("gamma")
         if self.horizon is not None:
-            self._set("horizon", checks.whole("horizon", self.horizon))
-        self._set("form", checks.option("form", self.form, ("rest", "normalised")))
+            self._set("horizon", validation.whole("horizon", self.horizon))
+        self._set("form", validation.option("form", self.form, ("rest", "normalised")))
 
     @property
     def rule(self) -> Any:

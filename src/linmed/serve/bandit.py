@@ -1,6 +1,6 @@
 """One bandit in memory: its policy, its state, and how a request becomes arms. Knows no database.
 
-Errors name the field of the request, as `linmed.checks` does.
+Errors name the field of the request, as `linmed.validation` does.
 """
 
 import copy
@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from linmed import checks
-from linmed.checks import BadValue, Floats
+from linmed import validation
 from linmed.core import core
 from linmed.features import Features
 from linmed.policies import CatalogueMED
@@ -24,6 +23,7 @@ from linmed.serve.joining import Joining, MapName, bounded
 from linmed.serve.routing import Router
 from linmed.serve.settings import LARGEST
 from linmed.serve.shelf import Catalogue
+from linmed.validation import BadValue, Floats
 
 
 class Drawn(NamedTuple):
@@ -129,12 +129,12 @@ class Bandit:
         if (
             isinstance(vectors, np.ndarray)
             and vectors.shape[1:] == (self.dim,)
-            and checks.for_kernels(vectors) is vectors
+            and validation.for_kernels(vectors) is vectors
             and len(vectors)
             and core.all_within(vectors, LARGEST)
         ):
             return vectors
-        return bounded("arms", checks.arm_matrix(vectors, self.dim))
+        return bounded("arms", validation.arm_matrix(vectors, self.dim))
 
     def draw(self, arms: Floats, noise: Floats) -> Drawn:
         """Decide among `arms` (K, d) with `noise` (1, noise_size)."""
@@ -150,7 +150,7 @@ class Bandit:
             every = np.empty(len(arms))
             arm = self.decider.decide(arms, noise[None], 0, every)
             if arm < 0:
-                raise checks.bad_entry("arms", arms)
+                raise validation.bad_entry("arms", arms)
             log_p = every.item(arm)
         if not math.isfinite(log_p):
             text = "arms: the policy finds no probability for them; are they of very different size?"
@@ -196,7 +196,7 @@ class Bandit:
         """Try a decision and a reward on a state of no consequence, and bind the policy to its own state."""
         state, policy = self.policy.start(1, self.dim), self.policy
         two = np.eye(max(2, self.dim))[:2, : self.dim]
-        arms = self._matrix(checks.for_kernels(two))
+        arms = self._matrix(validation.for_kernels(two))
         if self.keeps and self.catalogue:
             arms = self.catalogue.features
         choice = policy.decide(state, arms[None], np.full((1, policy.noise_size(self.dim)), 0.5))

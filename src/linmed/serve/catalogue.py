@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from linmed import checks
-from linmed.checks import BadValue, Floats
+from linmed import validation
 from linmed.serve.joining import Joining, bounded
 from linmed.serve.shelf import Catalogue
+from linmed.validation import BadValue, Floats
 
 MOST_ITEMS = 1_000_000
 MOST_AT_ONCE = 100_000
@@ -48,7 +48,7 @@ def from_catalogue(
     user = joining.context(context, catalogue.width)
     places = None if wanted is None else catalogue.places(wanted)
     features = catalogue.features if places is None else catalogue.features[places]
-    vectors = checks.for_kernels(joining.join(features, user))
+    vectors = validation.for_kernels(joining.join(features, user))
     if joining.map != "plain":  # products may be larger than their factors
         bounded("arms", vectors)
     return Offer(vectors, catalogue.ids if wanted is None else tuple(wanted), catalogue, places, user)

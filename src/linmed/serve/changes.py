@@ -5,7 +5,6 @@ from typing import Any
 
 from sqlalchemy.engine import Connection, Row
 
-from linmed.checks import BadValue
 from linmed.features import Number
 from linmed.policies import Policy
 from linmed.policies.models import ModelPolicy
@@ -18,6 +17,7 @@ from linmed.serve.items import Version, page
 from linmed.serve.joining import Joining, as_features
 from linmed.serve.settings import LARGEST
 from linmed.serve.shelf import Catalogue
+from linmed.validation import BadValue
 
 
 def bandit_view(connection: Connection, name: str) -> dict[str, Any]:

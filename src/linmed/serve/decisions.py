@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from linmed import streams
-from linmed.checks import Floats
 from linmed.decision import probabilities_of, probability_of
 from linmed.routes import UNIFORMS, Routed
 from linmed.serve.bandit import Bandit, Drawn
 from linmed.serve.catalogue import Offer, Whole
 from linmed.serve.database import now
 from linmed.serve.numbers import blob, pack, pack_places, vector
+from linmed.validation import Floats
 
 BLOCK = 256
 EVERY = 128

@@ -20,8 +20,8 @@ from typing import Any
 import httpx
 import numpy as np
 
-from linmed.checks import Floats
 from linmed.serve.settings import Settings
+from linmed.validation import Floats
 
 AT_FIRST, TOGETHER, PAUSE = 1000, 25, 0.2
 """Visits that come quickly, so that there are curves to look at; how many at once, and seconds in between."""

@@ -20,7 +20,7 @@ Kind = Literal[
 ]
 
 INPUT = (ValueError, TypeError, ArithmeticError)
-"""What the library raises for a value that it cannot work with; `linmed.checks` adds the `field`."""
+"""What the library raises for a value that it cannot work with; `linmed.validation` adds the `field`."""
 
 
 class Refused(Exception):

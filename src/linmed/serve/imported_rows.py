@@ -13,13 +13,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from linmed.checks import Floats, Ints
 from linmed.log import ENTRY_ERROR, SCHEMA, SUM_ERROR, DecisionLog
 from linmed.log.schema import TIME
 from linmed.ope.known import begins_with
 from linmed.serve.database import decisions, now
 from linmed.serve.numbers import blob
 from linmed.serve.settings import LARGEST
+from linmed.validation import Floats, Ints
 
 ROWS = 500
 """Decisions that are converted at once."""

@@ -11,12 +11,12 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
-from linmed.checks import Floats
 from linmed.serve.catalogue import MOST_AT_ONCE, MOST_ITEMS
 from linmed.serve.database import items
 from linmed.serve.errors import Refused
 from linmed.serve.numbers import blob, parts, vector
 from linmed.serve.shelf import Catalogue, Rows, Shelf
+from linmed.validation import Floats
 
 READ = 10_000
 """Items that are read at once."""

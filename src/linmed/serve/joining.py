@@ -11,12 +11,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from linmed import checks
-from linmed.checks import BadType, BadValue, Floats
+from linmed import validation
 from linmed.features import Features, Products, outer, plain
 from linmed.features.side import Side
 from linmed.serve.errors import INPUT, field_of
 from linmed.serve.settings import LARGEST
+from linmed.validation import BadType, BadValue, Floats
 
 MapName = Literal["plain", "outer"]
 
@@ -62,7 +62,7 @@ class Joining:
         if isinstance(given, Mapping):
             text = "context must be a list of numbers: this bandit has no features to make them of an object"
             raise BadType("context", text)
-        user = bounded("context", checks.floats("context", [] if given is None else given).reshape(-1))
+        user = bounded("context", validation.floats("context", [] if given is None else given).reshape(-1))
         needed, how = (
             (self.dim // width, "dim / features")
             if self.map == "outer"
@@ -81,7 +81,7 @@ class Joining:
                 for i, row in enumerate(rows)
             ]
         try:
-            matrix = checks.arm_matrix(rows)
+            matrix = validation.arm_matrix(rows)
         except INPUT as error:
             raise BadValue(where, f"{where}: {error}") from None
         bounded(where, matrix)

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.json
 from pydantic import BaseModel
 
-from linmed.checks import Floats
 from linmed.serve.bodies import CatalogueBody, DecideBatch, DecideRequest
 from linmed.serve.threads import Pool
+from linmed.validation import Floats
 
 LARGE = 64 * 1024
 """Bytes: smaller bodies are read faster than a thread wakes up."""

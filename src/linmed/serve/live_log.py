@@ -13,7 +13,6 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 from sqlalchemy.engine import Connection, Row
 
-from linmed.checks import Floats
 from linmed.decision import probabilities_of, probability_of
 from linmed.log import AT_ONCE, SCHEMA, Malformed, ragged, write_parquet
 from linmed.serve import store
@@ -22,6 +21,7 @@ from linmed.serve.database import decisions, items, now, rewards
 from linmed.serve.decisions import log_probabilities
 from linmed.serve.items import catalogue_at
 from linmed.serve.numbers import unpack, unpack_places, vector
+from linmed.validation import Floats
 
 EXPORT_ROWS = 8192
 

@@ -6,7 +6,7 @@ from typing import TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from linmed.checks import Floats
+from linmed.validation import Floats
 
 CHUNK = 1000
 """Values in one IN (...): both databases take more."""

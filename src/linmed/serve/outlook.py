@@ -6,8 +6,7 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from linmed import checks
-from linmed.checks import Floats, Ints
+from linmed import validation
 from linmed.features import Category, Number
 from linmed.features.side import Side
 from linmed.policies import Forgetful
@@ -15,6 +14,7 @@ from linmed.serve.bandit import Bandit
 from linmed.serve.database import decisions
 from linmed.serve.numbers import unpack
 from linmed.serve.shelf import Catalogue
+from linmed.validation import Floats, Ints
 
 RECENT = 2000
 """Decisions behind the shares."""
@@ -136,7 +136,7 @@ def largest(catalogue: Catalogue, bandit: Bandit, state: Any, context: Floats) -
     scores = np.full(catalogue.used, -np.inf)
     for start in range(0, catalogue.used, PART):
         part = slice(start, start + PART)
-        vectors = checks.for_kernels(bandit.joining.join(catalogue.matrix[part], context))
+        vectors = validation.for_kernels(bandit.joining.join(catalogue.matrix[part], context))
         scores[part] = np.where(catalogue.live[part], bandit.policy.expected(state, vectors), -np.inf)
     if catalogue.count > SHOWN:
         least = np.partition(scores, -SHOWN)[-SHOWN]

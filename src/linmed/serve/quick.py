@@ -14,7 +14,6 @@ import numpy as np
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from linmed.checks import Floats
 from linmed.serve.bandit import Bandit
 from linmed.serve.bodies import DecideRequest, RewardRequest
 from linmed.serve.decisions import view
@@ -24,6 +23,7 @@ from linmed.serve.gate import Gate
 from linmed.serve.reply import Reply
 from linmed.serve.routes import PREFIX
 from linmed.serve.server import Server
+from linmed.validation import Floats
 
 LONGEST = 2**16
 """Bytes of a body that is worth waiting for here; uvicorn reads no more before somebody takes it."""

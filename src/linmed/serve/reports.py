@@ -12,13 +12,13 @@ import pyarrow as pa
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
-from linmed.checks import BadValue
 from linmed.policies import Policy
 from linmed.serve import store, trends
 from linmed.serve.bandit import Bandit, as_policy
 from linmed.serve.database import Database, bandits, decisions, now, policies, rewards
 from linmed.serve.errors import INPUT, Refused, field_of, place
 from linmed.serve.live_log import LiveSource, export
+from linmed.validation import BadValue
 
 RECENT = 2000
 """Decisions behind the shares and the exploration rate."""

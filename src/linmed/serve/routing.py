@@ -7,13 +7,13 @@ from typing import Any, cast
 
 import numpy as np
 
-from linmed.checks import BadValue, Floats
 from linmed.features import Scan
 from linmed.policies import CatalogueMED
 from linmed.routes import Routed, Routes
 from linmed.serve.joining import Joining
 from linmed.serve.settings import LARGEST
 from linmed.serve.shelf import Catalogue
+from linmed.validation import BadValue, Floats
 
 SCANNED = 200
 """Numbers that an index goes through in the time that a policy takes for one."""

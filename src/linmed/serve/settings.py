@@ -4,7 +4,7 @@ import ipaddress
 from dataclasses import dataclass
 from functools import cached_property
 
-from linmed import checks
+from linmed import validation
 
 LARGEST = 1e12
 """Largest magnitude of a feature or a reward that the service accepts."""
@@ -52,16 +52,16 @@ class Settings:
     """Rewards between snapshots of a bandit's state."""
 
     def __post_init__(self) -> None:
-        checks.whole("port", self.port, at_least=0)
+        validation.whole("port", self.port, at_least=0)
         for name in ("workers", "reporters", "max_connections", "snapshot_every"):
-            checks.whole(name, getattr(self, name))
+            validation.whole(name, getattr(self, name))
         for name in ("max_arms", "max_batch", "max_body", "max_work", "max_waiting"):
-            checks.whole(name, getattr(self, name))
-        checks.whole("max_reports", self.max_reports, at_least=0)
+            validation.whole(name, getattr(self, name))
+        validation.whole("max_reports", self.max_reports, at_least=0)
         for name in ("head_seconds", "body_seconds", "idle_seconds", "stop_seconds"):
-            checks.between(name, getattr(self, name), 0.01, 86_400.0)
-        checks.between("staleness", self.staleness, 0.01, 3600.0)
-        checks.between("rate", self.rate, 0.0, 1e9)
+            validation.between(name, getattr(self, name), 0.01, 86_400.0)
+        validation.between("staleness", self.staleness, 0.01, 3600.0)
+        validation.between("rate", self.rate, 0.0, 1e9)
 
     @cached_property
     def loopback(self) -> bool:

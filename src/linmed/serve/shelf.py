@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from linmed.checks import BadValue, Floats, Ints
 from linmed.features import Items
+from linmed.validation import BadValue, Floats, Ints
 
 NEVER = 2**31 - 1
 """The version until which a row is there that is still there."""

@@ -12,7 +12,6 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
-from linmed.checks import Floats
 from linmed.features import Features
 from linmed.policies import Policy
 from linmed.serve.bandit import Bandit
@@ -22,6 +21,7 @@ from linmed.serve.items import present_catalogue, replace_catalogue
 from linmed.serve.joining import Joining
 from linmed.serve.numbers import blob, parts, unpack, vector
 from linmed.serve.shelf import Catalogue
+from linmed.validation import Floats
 
 FOLD_ROWS = 10_000
 KEPT_SNAPSHOTS = 2

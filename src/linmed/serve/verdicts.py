@@ -6,7 +6,6 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy.engine import Connection
 
-from linmed.checks import BadValue, Floats
 from linmed.policies.models import ModelPolicy
 from linmed.serve.bandit import Bandit, few
 from linmed.serve.bodies import ARMS, ArmId, Context, Finite, example
@@ -14,6 +13,7 @@ from linmed.serve.catalogue import MOST_AT_ONCE, Whole, from_catalogue
 from linmed.serve.errors import Refused, refusing
 from linmed.serve.outlook import SHOWN, context_size, mean_context
 from linmed.serve.server import Server
+from linmed.validation import BadValue, Floats
 from linmed.verdict import DELTA, look, looker
 
 MOST_WORK = 1e10

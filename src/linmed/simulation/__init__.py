@@ -2,10 +2,10 @@
 
 from linmed.simulation.attainable import attainable
 from linmed.simulation.batch import checkpoints
-from linmed.simulation.deciding import Decided
 from linmed.simulation.engine import processes
 from linmed.simulation.results import Results, Run
 from linmed.simulation.run import SimulationInterrupted, simulate
+from linmed.simulation.stopping import Decided
 from linmed.simulation.store import Store, StoreError, StoreWarning
 
 __all__ = [

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from linmed import checks
-from linmed.checks import Floats
+from linmed import validation
 from linmed.environments import Environment
-from linmed.simulation.worlds import Worlds
+from linmed.simulation.environment_batch import EnvironmentBatch
 from linmed.streams import stream
+from linmed.validation import Floats
 
 
 def attainable(environment: Environment, horizon: int, trials: int, seed: int = 0) -> Floats:
@@ -24,18 +24,18 @@ def attainable(environment: Environment, horizon: int, trials: int, seed: int = 
     """
     if not isinstance(environment, Environment):
         raise TypeError(f"environment must be an Environment, got {environment!r}")
-    horizon, trials = checks.whole("horizon", horizon), checks.whole("trials", trials)
-    seed = checks.whole("seed", seed, at_least=0)
+    horizon, trials = validation.whole("horizon", horizon), validation.whole("trials", trials)
+    seed = validation.whole("seed", seed, at_least=0)
     return np.array([best_of_trial(environment, horizon, seed, trial) for trial in range(trials)])
 
 
 def best_of_trial(environment: Environment, horizon: int, seed: int, trial: int) -> float:
     """The same of one trial."""
-    worlds = Worlds(environment, [stream(seed, "environment", trial)])
+    environments = EnvironmentBatch(environment, [stream(seed, "environment", trial)])
     total, done = 0.0, 0
     while done < horizon:
-        rounds = min(worlds.advance(), horizon - done)
-        best = worlds.best[:rounds, 0]  # one for all rounds where the arms stay the same
+        rounds = min(environments.advance(), horizon - done)
+        best = environments.best[:rounds, 0]  # one for all rounds where the arms stay the same
         total += float(best.sum()) if len(best) == rounds else rounds * float(best[0])
         done += rounds
     return total

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from linmed import checks
-from linmed.checks import Ints
+from linmed import validation
 from linmed.environments.base import LAST_ROUND
 from linmed.policies.base import Policy
 from linmed.policies.compiled import CompiledPolicy
 from linmed.simulation.columns import parameter_columns
-from linmed.simulation.deciding import Court, Decided
-from linmed.simulation.jobs import Job, Outcome, Stage, Tick
+from linmed.simulation.jobs import Job, Outcome, Tick, TrialBatch
 from linmed.simulation.pending import Observation, Pending
+from linmed.simulation.stopping import Decided, StoppingRule
+from linmed.validation import Ints
 
 REWARDS_AT_ONCE = 1 << 16
 """Rewards, one for every arm of every replica and round, that a policy is handed at once (512 KiB)."""
@@ -59,47 +59,47 @@ class Task(Job):
         """Play every round of every trial."""
         began = time.perf_counter()
         R, policy = len(self.trials), self.policy
-        stage = Stage(policy, self.environment, self.horizon, self.seed, self.trials)
-        worlds = stage.worlds
+        batch = TrialBatch(policy, self.environment, self.horizon, self.seed, self.trials)
+        environments = batch.environments
         add_errors = self._adding()
         pending = Pending()
-        court = None if self.until is None else Court(self.until, policy, R)
+        stopping = None if self.until is None else StoppingRule(self.until, policy, R)
         total = np.zeros(R)  # regret so far
         regret = np.empty((R, len(self.checkpoints)))
-        for done, size, noise in stage.blocks():
+        for done, size, noise in batch.blocks():
             if done == 0:
-                pulls = np.zeros(R * worlds.count, dtype=np.int64)
+                pulls = np.zeros(R * environments.count, dtype=np.int64)
             played = np.empty((size, R), dtype=np.int64)
-            if worlds.delays is None:
+            if environments.delays is None:
                 few = max(1, (REWARDS_AT_ONCE if add_errors is None else SUMS_AT_ONCE) // len(pulls))
                 for first in range(0, size, few):
                     last = min(first + few, size)
-                    arms, means, errors = worlds.between(first, last)
+                    arms, means, errors = environments.between(first, last)
                     drawn, out = noise[first:last], played[first:last]
                     if add_errors is None:
-                        policy.play(stage.state, arms, worlds.payments(means, errors), drawn, out)
+                        policy.play(batch.state, arms, environments.payments(means, errors), drawn, out)
                     else:
-                        add_errors(stage.state, arms, means, errors, drawn, out)
+                        add_errors(batch.state, arms, means, errors, drawn, out)
                     tick((last - first) * R)
-                played += stage.offset  # as flat indices r·K + arm
+                played += batch.offset  # as flat indices r·K + arm
             else:
                 for t in range(size):
-                    arms = worlds.arms(t)
-                    arm = policy.choose(stage.state, arms, noise[t])
-                    played[t] = stage.offset + arm
-                    kept = arms if policy.keeps_copies else worlds.recalled(t)
-                    features = policy.features(stage.state, kept, arm)
-                    paid = worlds.rewards(t, played[t])
-                    seen = Observation(features, paid, stage.replicas)
-                    pending.add(done + t, worlds.lateness(t, paid), seen)
+                    arms = environments.arms(t)
+                    arm = policy.choose(batch.state, arms, noise[t])
+                    played[t] = batch.offset + arm
+                    kept = arms if policy.keeps_copies else environments.recalled(t)
+                    features = policy.features(batch.state, kept, arm)
+                    paid = environments.rewards(t, played[t])
+                    seen = Observation(features, paid, batch.replicas)
+                    pending.add(done + t, environments.lateness(t, paid), seen)
                     for known in pending.arrive(done + t):
-                        policy.learn(stage.state, *known)
+                        policy.learn(batch.state, *known)
                 tick(size * R)
             # ---- regret and pulls need no rewards: they follow from the arms played
-            gaps = worlds.gaps(played)
-            if court is not None:
-                court.hear(worlds, done, played)
-                on = court.going_on(done, size)
+            gaps = environments.gaps(played)
+            if stopping is not None:
+                stopping.hear(environments, done, played)
+                on = stopping.going_on(done, size)
                 gaps[~on] = 0.0
                 played = played[on]
             gaps[0] += total
@@ -108,14 +108,14 @@ class Task(Job):
             inside = (self.checkpoints > done) & (self.checkpoints <= done + size)
             regret[:, inside] = curve[self.checkpoints[inside] - done - 1].T
             pulls += np.bincount(played.ravel(), minlength=len(pulls))
-            if court is not None and court.over:
+            if stopping is not None and stopping.over:
                 tick((self.horizon - done - size) * R)
                 regret[:, self.checkpoints > done + size] = total[:, None]
                 break
         seconds = np.full(R, (time.perf_counter() - began) / R)
         pulled = pulls.reshape(R, -1)
         found = {"final_regret": regret[:, -1], "seconds": seconds, "regret": regret, "pulls": pulled}
-        return found if court is None else {**found, **court.findings(worlds)}
+        return found if stopping is None else {**found, **stopping.findings(environments)}
 
     def _adding(self) -> Callable[..., None] | None:
         """How the policy plays where errors are added for the arm played alone; None if it cannot."""
@@ -131,8 +131,8 @@ def checkpoints(horizon: int, count: int = 200) -> Ints:
     >>> checkpoints(1_000_000)[[0, 1, 2, -2, -1]]
     array([      1,       2,       3,  990000, 1000000])
     """
-    checks.between("horizon", checks.whole("horizon", horizon), 1, LAST_ROUND)
-    half = max(checks.whole("count", count) // 2, 1)
+    validation.between("horizon", validation.whole("horizon", horizon), 1, LAST_ROUND)
+    half = max(validation.whole("count", count) // 2, 1)
     even = np.linspace(horizon / half, horizon, half)
     logarithmic = np.geomspace(1, horizon, half)
     return np.unique(np.round(np.concatenate([even, logarithmic])).astype(np.int64).clip(1, horizon))

@@ -8,9 +8,9 @@ from typing import Any
 from linmed.environments import Delayed, Environment
 from linmed.policies.legends import policy_makers
 from linmed.registry import Makers, concrete_subclasses, parse
-from linmed.simulation.deciding import Decided
 from linmed.simulation.results import Results
 from linmed.simulation.run import SimulationInterrupted, simulate
+from linmed.simulation.stopping import Decided
 from linmed.simulation.store import StoreError
 
 

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from linmed.checks import Floats
 from linmed.environments import Environment
 from linmed.policies.base import Policy
-from linmed.simulation.worlds import Worlds
+from linmed.simulation.environment_batch import EnvironmentBatch
 from linmed.streams import stream
+from linmed.validation import Floats
 
 _DRAWING = threading.Lock()
 """One thread at a time draws the noise of its trials: each of the many short calls would hand the interpreter
@@ -63,14 +63,16 @@ class Job(ABC):
         """Columns that tell stored trials of this job from others': Arrow's name of a type, and a value."""
 
 
-class Stage:
-    """A policy and the worlds of a batch of trials; trial i has the streams keyed (seed, i) and no others."""
+class TrialBatch:
+    """A policy and the environments of a batch of trials; trial i has only the streams keyed (seed, i)."""
 
     def __init__(
         self, policy: Policy, environment: Environment, horizon: int, seed: int, trials: tuple[int, ...]
     ) -> None:
         self.policy, self.horizon = policy, horizon
-        self.worlds = Worlds(environment, [stream(seed, "environment", trial) for trial in trials])
+        self.environments = EnvironmentBatch(
+            environment, [stream(seed, "environment", trial) for trial in trials]
+        )
         self._generators = [stream(seed, "policy", trial) for trial in trials]
         self.replicas = np.arange(len(trials))
 
@@ -81,15 +83,15 @@ class Stage:
         """
         done = 0
         while done < self.horizon:
-            with nullcontext() if self.worlds.changing else _DRAWING:
-                drawn = self.worlds.advance()
-                dim = self.worlds.arms(0).shape[-1]
+            with nullcontext() if self.environments.changing else _DRAWING:
+                drawn = self.environments.advance()
+                dim = self.environments.arms(0).shape[-1]
                 noise = np.empty((drawn, len(self.replicas), self.policy.noise_size(dim)))
                 for r, rng in enumerate(self._generators):
                     noise[:, r] = self.policy.draw_noise(rng, (drawn,), dim)
             if done == 0:
                 self.state = self.policy.start(len(self.replicas), dim)
-                self.offset = self.replicas * self.worlds.count
+                self.offset = self.replicas * self.environments.count
             size = min(drawn, self.horizon - done)
             yield done, size, noise
             done += size

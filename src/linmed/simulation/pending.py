@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from linmed.checks import Floats, Ints
+from linmed.validation import Floats, Ints
 
 
 class Observation(NamedTuple):

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from linmed import notebooks
-from linmed.checks import Bools, Floats, Ints
 from linmed.environments import Environment
 from linmed.extras import Later
 from linmed.policies.base import Policy
 from linmed.simulation.columns import arrow_type, policy_columns
 from linmed.simulation.plot import plot
 from linmed.tables import Table
+from linmed.validation import Bools, Floats, Ints
 
 if TYPE_CHECKING:
     import pyarrow as pa

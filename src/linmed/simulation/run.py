@@ -8,16 +8,16 @@ from typing import Literal
 
 import numpy as np
 
-from linmed import checks
+from linmed import validation
 from linmed.environments import Environment
 from linmed.policies.base import Policy
 from linmed.progress import Bar
 from linmed.simulation.batch import Task, checkpoints
-from linmed.simulation.deciding import Decided, as_until
 from linmed.simulation.engine import Interrupted, compute, default_workers
+from linmed.simulation.environment_batch import EnvironmentBatch
 from linmed.simulation.results import Ends, Results, Run
+from linmed.simulation.stopping import Decided, as_until
 from linmed.simulation.store import Finished, Store
-from linmed.simulation.worlds import Worlds
 from linmed.streams import stream
 
 LARGEST_BATCH = 256
@@ -93,10 +93,10 @@ def simulate(
     policies = _named(policies)
     if not isinstance(environment, Environment):
         raise TypeError(f"environment must be an Environment, got {environment!r}")
-    horizon = checks.whole("horizon", horizon)
-    trials = int(checks.between("trials", checks.whole("trials", trials), 1, MOST_TRIALS))
-    seed = checks.whole("seed", seed, at_least=0)
-    points = checks.whole("points", points, at_least=2)
+    horizon = validation.whole("horizon", horizon)
+    trials = int(validation.between("trials", validation.whole("trials", trials), 1, MOST_TRIALS))
+    seed = validation.whole("seed", seed, at_least=0)
+    points = validation.whole("points", points, at_least=2)
     until = as_until(until)
     if until is not None:
         for policy in policies:
@@ -106,9 +106,9 @@ def simulate(
     if executor is not None and workers is not None:
         raise ValueError("give workers or an executor, not both: an executor has its own number of workers")
     if workers is not None:
-        workers = checks.whole("workers", workers)
+        workers = validation.whole("workers", workers)
     if batch is not None:
-        batch = checks.whole("batch", batch)
+        batch = validation.whole("batch", batch)
     if store is not None and not isinstance(store, Store):
         store = Store(store)
 
@@ -167,7 +167,7 @@ def _worthwhile_threads(environment: Environment, seed: int, trials: int, polici
     workers = default_workers()
     if all(policy.compiled_rounds for policy in policies):
         return workers  # the interpreter lock is seldom asked for
-    worlds = Worlds(environment, [stream(seed, "environment", 0)])
-    worlds.advance()
+    environments = EnvironmentBatch(environment, [stream(seed, "environment", 0)])
+    environments.advance()
     replicas = _batch_size(workers, trials, len(policies))
-    return workers if replicas * math.prod(worlds.shape) >= SMALLEST_ROUND else 1
+    return workers if replicas * math.prod(environments.shape) >= SMALLEST_ROUND else 1

@@ -19,12 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linmed import __version__
-from linmed.checks import Ints
 from linmed.extras import Later, require
 from linmed.files import PARTIAL, write_atomically
 from linmed.simulation.columns import arrow_type
 from linmed.simulation.jobs import Job, Outcome
 from linmed.tables import Table
+from linmed.validation import Ints
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -5,11 +5,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from linmed import checks
-from linmed.checks import Floats, Ints
+from linmed import validation
 from linmed.core import core
 from linmed.policies import EXP2, Policy
 from linmed.policies.exp2 import Exp2State, fingerprints, require_same
+from linmed.validation import Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Exp2AsRun(EXP2):
         self._checked(state, arms)
         _, K, d = arms.shape
         design = np.empty(arms.shape[:2])
-        core.centred_design(checks.for_kernels(arms), design)
+        core.centred_design(validation.for_kernels(arms), design)
         eta = np.minimum(np.sqrt(np.log(K) / (3.0 * d * (state.count + 2.0))), 1.0 / d)[:, None]
         score = eta * (arms @ state.total[:, :, None])[:, :, 0]
         weight = np.exp(score - score.max(axis=1, keepdims=True))

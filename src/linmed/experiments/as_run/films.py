@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from linmed.checks import Floats
 from linmed.environments.base import Block
 from linmed.environments.movielens import generated, read_genres, read_lines, read_rows
 from linmed.environments.noise import NoisyEnvironment
 from linmed.environments.reduction import digest, principal_components, unit_interval
+from linmed.validation import Floats
 
 SEED = 15751
 """Of the one draw that all trials share."""

@@ -12,12 +12,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from linmed.checks import Floats
 from linmed.core import core
 from linmed.policies import OFUL, LinIMED, LinMED, LinTS, RidgePolicy, SpannerIGW
 from linmed.policies.base import Properties
 from linmed.policies.compiled import CompiledPolicy
 from linmed.policies.ridge import RidgeState
+from linmed.validation import Floats
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,11 @@ from dataclasses import KW_ONLY, dataclass, field
 
 import numpy as np
 
-from linmed.checks import Floats
 from linmed.experiments.clicks.watching import worst
 from linmed.experiments.experiment import Cell, Findings, Key
 from linmed.experiments.statistics import Estimate, Normal, resampled
 from linmed.simulation.jobs import Outcome
+from linmed.validation import Floats
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from linmed import checks
-from linmed.checks import Floats, Ints
+from linmed import validation
 from linmed.policies.base import Policy, Properties, State, decisions
+from linmed.validation import Floats, Ints
 
 PYTHON = "LINMED_VOWPAL_WABBIT"
 """The variable that names the interpreter."""
@@ -127,8 +127,8 @@ class VowpalWabbit(Policy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        checks.text("arguments", self.arguments)
-        checks.text("version", self.version)
+        validation.text("arguments", self.arguments)
+        validation.text("version", self.version)
 
     @property
     def scale_free(self) -> bool:

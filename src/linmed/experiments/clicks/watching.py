@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from linmed.checks import Floats, Ints
 from linmed.experiments.clicks.problems import EPSILON, LEARNED, LINEAR, OWN, SQUARECB, THOMPSON
 from linmed.policies.base import Policy
 from linmed.simulation.attainable import best_of_trial
-from linmed.simulation.jobs import Job, Outcome, Stage, Tick
+from linmed.simulation.jobs import Job, Outcome, Tick, TrialBatch
+from linmed.validation import Floats, Ints
 
 EDGES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 0.6, 0.9, 0.97, 0.99)
 """Between the bins of stated probability."""
@@ -73,18 +73,18 @@ class Watched(Job):
     def run(self, tick: Tick = lambda replica_rounds: None) -> Outcome:
         """Decision by decision, as a live user is served: every probability is asked for before the draw."""
         policy, replicas = self.policy, len(self.trials)
-        stage = Stage(policy, self.environment, self.horizon, self.seed, self.trials)
+        batch = TrialBatch(policy, self.environment, self.horizon, self.seed, self.trials)
         sums = np.zeros((3, replicas, len(EDGES) + 1))
-        for _, size, noise in stage.blocks():
+        for _, size, noise in batch.blocks():
             for t in range(size):
-                arms = stage.worlds.arms(t)
-                choice = policy.decide(stage.state, arms, noise[t])
+                arms = batch.environments.arms(t)
+                choice = policy.decide(batch.state, arms, noise[t])
                 stated = choice.log_probabilities
                 if stated is None:
-                    stated = policy.log_probabilities(stage.state, arms)
+                    stated = policy.log_probabilities(batch.state, arms)
                 _count(sums, np.exp(stated), choice.arm)
-                paid = stage.worlds.rewards(t, stage.offset + choice.arm)
-                policy.learn(stage.state, choice.features, paid, stage.replicas)
+                paid = batch.environments.rewards(t, batch.offset + choice.arm)
+                policy.learn(batch.state, choice.features, paid, batch.replicas)
             tick(size * replicas)
         return {"expected": sums[0], "played": sums[1], "variance": sums[2]}
 

@@ -6,14 +6,14 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from linmed.checks import Floats, Ints
 from linmed.experiments.drawing import Drawing, interval, legend
 from linmed.experiments.drift.problems import NEVER, OFTEN, ONCE, OURS, UNTOLD, fixed, memory
 from linmed.experiments.experiment import Findings, Setting
 from linmed.experiments.statistics import mean
 from linmed.palette import POLICY
 from linmed.policies import Forgetful
-from linmed.simulation.jobs import Stage
+from linmed.simulation.jobs import TrialBatch
+from linmed.validation import Floats, Ints
 
 LINES = {
     OURS: POLICY["LinMED-99"],
@@ -90,23 +90,23 @@ def memories(found: Findings) -> Drawing:
 
 def trace(policy: Forgetful, setting: Setting, seed: int, trials: int) -> tuple[Ints, Floats]:
     """Rounds (m,) and the mean weights of memories after them (m, G), in the first trials of a setting."""
-    stage: Any = Stage(policy, setting.environment, setting.horizon, seed, tuple(range(trials)))
+    batch: Any = TrialBatch(policy, setting.environment, setting.horizon, seed, tuple(range(trials)))
     every = max(setting.horizon // STEPS, 1)
     rounds, weights = [0], []
-    for done, size, noise in stage.blocks():
+    for done, size, noise in batch.blocks():
         if done == 0:
-            weights.append(stage.state.weight.mean(axis=0))
+            weights.append(batch.state.weight.mean(axis=0))
         played = np.empty((size, trials), dtype=np.int64)
         first = 0
         while first < size:
             last = min(size, first + every - (done + first) % every)
-            arms, means, errors = stage.worlds.between(first, last)
-            paid = stage.worlds.payments(means, errors)
-            policy.play(stage.state, arms, paid, noise[first:last], played[first:last])
+            arms, means, errors = batch.environments.between(first, last)
+            paid = batch.environments.payments(means, errors)
+            policy.play(batch.state, arms, paid, noise[first:last], played[first:last])
             first = last
             if (done + first) % every == 0:
                 rounds.append(done + first)
-                weights.append(stage.state.weight.mean(axis=0))
+                weights.append(batch.state.weight.mean(axis=0))
     return np.array(rounds), np.array(weights)
 
 

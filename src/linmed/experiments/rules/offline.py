@@ -8,7 +8,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from linmed.agent import Agent
-from linmed.checks import Floats
 from linmed.experiments.claims import OURS, Between, Claim, Part, Reproduces, Scored
 from linmed.experiments.experiment import Findings
 from linmed.experiments.offline import (
@@ -26,6 +25,7 @@ from linmed.experiments.offline import (
 from linmed.experiments.rules.shared import SIGNIFICANT
 from linmed.experiments.statistics import Normal, deviation, mean
 from linmed.policies import LinMED
+from linmed.validation import Floats
 
 VISIBLE = 0.005
 """What two decimals show."""

@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from linmed import checks
-from linmed.checks import BadType, BadValue, Bools, Floats, Ints
+from linmed import validation
 from linmed.environments.base import LAST_ROUND
 from linmed.grounds import Judge
 from linmed.policies import Policy
+from linmed.simulation.environment_batch import EnvironmentBatch
 from linmed.simulation.pending import Observation, Pending
-from linmed.simulation.worlds import Worlds
+from linmed.validation import BadType, BadValue, Bools, Floats, Ints
 from linmed.verdict import DELTA, UNDECIDED, follower, judge
 
 ROUNDING = 1e-12
@@ -41,8 +41,10 @@ class Decided:
     """Whose confidence set judges, whatever policy plays; None means that of the policy that plays."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "delta", checks.strictly_between("delta", self.delta, 0.0, 1.0))
-        object.__setattr__(self, "epsilon", checks.between("epsilon", self.epsilon, 0.0, checks.LARGEST))
+        object.__setattr__(self, "delta", validation.strictly_between("delta", self.delta, 0.0, 1.0))
+        object.__setattr__(
+            self, "epsilon", validation.between("epsilon", self.epsilon, 0.0, validation.LARGEST)
+        )
         if self.judge is not None:
             if not isinstance(self.judge, Policy):
                 raise BadType(
@@ -65,7 +67,7 @@ class Decided:
             ) from None
 
 
-class Court:
+class StoppingRule:
     """The running verdicts of a batch of trials, each with a ridge estimate of its own."""
 
     def __init__(self, until: Decided, policy: Policy, replicas: int) -> None:
@@ -82,30 +84,34 @@ class Court:
         """Whether no trial goes on."""
         return bool((self._winner != UNDECIDED).all())
 
-    def hear(self, worlds: Worlds, done: int, played: Ints) -> None:
+    def hear(self, environments: EnvironmentBatch, done: int, played: Ints) -> None:
         """What was played in the rounds of a block, after `done` others.  played (m,R) as r·K + arm."""
-        if worlds.changing or (self._arms is not None and not np.array_equal(self._arms, worlds.arms(0))):
+        if environments.changing or (
+            self._arms is not None and not np.array_equal(self._arms, environments.arms(0))
+        ):
             raise BadValue("until", "until=Decided(...) needs arms that stay the same; these change")
-        means = worlds.means[0] if self._means is None else self._means
-        if (worlds.means != means).any():
+        means = environments.means[0] if self._means is None else self._means
+        if (environments.means != means).any():
             raise BadValue("until", "until=Decided(...) needs a θ* that stays the same; this one moves")
         if self._arms is None:
-            self._arms, self._means = checks.for_kernels(worlds.arms(0)), means
+            self._arms, self._means = validation.for_kernels(environments.arms(0)), means
             count, dim = self._arms.shape[1:]
             self._state = self._judge.start(len(self._replicas), dim)
             self._possible = np.ones((len(self._replicas), count), dtype=np.bool_)
         vectors = self._arms.reshape(-1, self._arms.shape[2])
         features = vectors[played % len(vectors)]  # (m,R,d); where all trials share them there are K vectors
-        rewards = worlds.earned(played)
+        rewards = environments.earned(played)
         rounds = np.arange(done + 1, done + len(played) + 1)
-        if worlds.delays is None:
+        if environments.delays is None:
             owners = np.tile(self._replicas, len(played))
             times = np.repeat(rounds, len(self._replicas))
             self._follow(features.reshape(-1, vectors.shape[1]), rewards.ravel(), owners, times)
             return
         for t in range(len(played)):
             self._pending.add(
-                done + t, worlds.lateness(t, rewards[t]), Observation(features[t], rewards[t], self._replicas)
+                done + t,
+                environments.lateness(t, rewards[t]),
+                Observation(features[t], rewards[t], self._replicas),
             )
             for seen in self._pending.arrive(done + t):
                 self._follow(*seen, np.full(len(seen.rewards), rounds[t]))
@@ -122,9 +128,9 @@ class Court:
         on: Bools = np.arange(done, done + rounds)[:, None] < ended
         return on
 
-    def findings(self, worlds: Worlds) -> dict[str, Any]:
+    def findings(self, environments: EnvironmentBatch) -> dict[str, Any]:
         """decided: rounds until the verdict, or 0; winner; right: whether that is within ε of the best"""
-        means = worlds.means[0].reshape(len(self._replicas), -1)
+        means = environments.means[0].reshape(len(self._replicas), -1)
         won = np.take_along_axis(means, np.maximum(self._winner, 0)[:, None], axis=1)[:, 0]
         rounding = ROUNDING * np.abs(means).max(axis=1)
         right = (self._winner >= 0) & (means.max(axis=1) - won <= self._epsilon + rounding)

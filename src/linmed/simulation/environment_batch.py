@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from linmed.checks import BadType, BadValue, Floats, Ints, floats, whole
 from linmed.environments import Block, Environment
 from linmed.environments.base import LAST_ROUND
+from linmed.validation import BadType, BadValue, Floats, Ints, floats, whole
 
 
-class Worlds:
+class EnvironmentBatch:
     """What the environment has for R trials, block by block.
 
     After `advance`, for round t of the block: `arms(t)` (R,K,d) or (1,K,d), `means` one row per round
@@ -202,7 +202,7 @@ class Worlds:
             )
 
     def _numbers(self, name: str, value: Any, owner: str = "") -> Floats:
-        """`value` as `checks.floats` has it; a complaint says who gave it."""
+        """`value` as `validation.floats` has it; a complaint says who gave it."""
         try:
             return floats(name, value)
         except (BadValue, BadType) as error:
