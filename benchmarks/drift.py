@@ -37,8 +37,8 @@ from typing import Any
 import numpy as np
 
 from linmed import Agent, simulate
-from linmed.drift import drift_of
 from linmed.environments import Clicks, ClicksChange
+from linmed.insight.drift import drift_of
 from linmed.policies import Forgetful, LinMED, LogisticMED, Policy
 
 SHAPES = ((2, 3), (5, 10), (10, 50), (20, 100))

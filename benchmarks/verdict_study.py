@@ -30,8 +30,8 @@ import numpy as np
 
 from linmed import LinMED, Pinpoint, Uniform, simulate
 from linmed.environments.base import Block, Environment
+from linmed.insight.best_arm import CONTRADICTED
 from linmed.simulation import Decided
-from linmed.verdict import CONTRADICTED
 
 ARMS, DIM, SIGMA, GAP = 8, 4, 0.3, 0.1
 PROBLEMS, HORIZON, SEED = 2_000, 50_000, 20_260

@@ -14,10 +14,10 @@ from linmed import policies
 from linmed.policies import GLMPolicy, Policy, RidgePolicy
 
 MODULES = (
-    "linmed", "linmed.agent", "linmed.decision", "linmed.design", "linmed.drift", "linmed.environments",
-    "linmed.experiments", "linmed.explanation", "linmed.features", "linmed.features.usearch", "linmed.log",
+    "linmed", "linmed.agent", "linmed.decision", "linmed.design", "linmed.environments",
+    "linmed.experiments", "linmed.features", "linmed.features.usearch", "linmed.insight", "linmed.log",
     "linmed.ope", "linmed.policies", "linmed.routes", "linmed.serve.client", "linmed.simulation",
-    "linmed.tables", "linmed.theory", "linmed.verdict",
+    "linmed.tables", "linmed.theory",
 )  # fmt: skip
 """Where the documentation imports from. What they export is public."""
 NOT_RUN = {

@@ -10,22 +10,22 @@ __version__ = "0.1.0"
 _HOME = {
     "Agent": "linmed.agent",
     "Decision": "linmed.decision",
-    "Drift": "linmed.drift",
-    "Explanation": "linmed.explanation",
-    "Verdict": "linmed.verdict",
-    "Verdicts": "linmed.verdict",
+    "Drift": "linmed.insight",
+    "Explanation": "linmed.insight",
+    "Verdict": "linmed.insight",
+    "Verdicts": "linmed.insight",
     "simulate": "linmed.simulation",
 }
 
 if TYPE_CHECKING:
     from linmed.agent import Agent as Agent
     from linmed.decision import Decision as Decision
-    from linmed.drift import Drift as Drift
-    from linmed.explanation import Explanation as Explanation
+    from linmed.insight import Drift as Drift
+    from linmed.insight import Explanation as Explanation
+    from linmed.insight import Verdict as Verdict
+    from linmed.insight import Verdicts as Verdicts
     from linmed.policies import *  # noqa: F403
     from linmed.simulation import simulate as simulate
-    from linmed.verdict import Verdict as Verdict
-    from linmed.verdict import Verdicts as Verdicts
 else:
 
     def __getattr__(name: str) -> Any:

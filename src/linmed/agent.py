@@ -19,11 +19,12 @@ from linmed.ahead import Ahead
 from linmed.arm_sets import checked, formed, stacks
 from linmed.core import core
 from linmed.decision import Decision, probabilities_of
-from linmed.drift import Drift, drift_of
-from linmed.explanation import TOP, Explanation, explain
 from linmed.features import Catalogue, Column, Features, Index
 from linmed.files import read_arrays, write_arrays
-from linmed.grounds import Repeats
+from linmed.insight.assumptions import Repeats
+from linmed.insight.best_arm import DELTA, Verdict, look, looker, watch
+from linmed.insight.drift import Drift, drift_of
+from linmed.insight.explain import TOP, Explanation, explain
 from linmed.offers import Offer, Offers, Seen, offers
 from linmed.policies import CatalogueMED, Forgetful, GLMPolicy, Policy, Prediction, RidgePolicy
 from linmed.policies.linmed import NOTHING_TOLD
@@ -31,7 +32,6 @@ from linmed.policies.live import Live
 from linmed.routes import UNIFORMS, Coreset, Law, Routes
 from linmed.taken import Taken, chosen, routed
 from linmed.validation import Floats
-from linmed.verdict import DELTA, Verdict, look, looker, watch
 
 if TYPE_CHECKING:
     from linmed.log import LogWriter, Recorder

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import binom, norm
 
 from linmed import Agent
-from linmed.drift import drift_of
+from linmed.insight.drift import drift_of
 from linmed.policies import EXP2, OFUL, Forgetful, LinMED, LinTS, Policy
 from linmed.policies.memories import CLIPPED
 from linmed.policies.ridge import RIDGE, UNSEEN

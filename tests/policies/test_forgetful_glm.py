@@ -9,7 +9,7 @@ from scipy.special import expit
 from scipy.stats import binom
 
 from linmed import Agent
-from linmed.drift import drift_of
+from linmed.insight.drift import drift_of
 from linmed.policies import GLMMED, Forgetful, LinMED, LogisticMED, LogisticTS, LogisticUCB, Policy
 
 DAY = 86400.0

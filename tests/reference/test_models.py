@@ -5,9 +5,9 @@ import pytest
 
 from linmed.design import approx_design
 from linmed.features import Catalogue
+from linmed.insight.best_arm import judge, look
 from linmed.policies import OFUL, CatalogueMED, Disjoint, Hybrid, LinMED
 from linmed.routes import Routes
-from linmed.verdict import judge, look
 from tests.reference import models
 from tests.reference.rules import oful, ridge
 

@@ -53,10 +53,11 @@ PAGES = {
     ),
     "reference-theory.md": Page("linmed.theory", "linmed.theory"),
     "reference-design.md": Page("linmed.design", "linmed.design"),
-    "reference-verdict.md": Page(
-        "linmed.verdict", "linmed.verdict", "[The verdict](verdict.md) says how it is used."
+    "reference-insight.md": Page(
+        "linmed.insight",
+        "linmed.insight",
+        "[Plots](plots.md), [the verdict](verdict.md) and [drift](drift.md) say how they are used.",
     ),
-    "reference-drift.md": Page("linmed.drift", "linmed.drift", "[Drift](drift.md) says how it is used."),
     "reference-client.md": Page(
         "linmed.serve.client",
         "linmed.serve.client",

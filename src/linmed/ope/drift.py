@@ -10,7 +10,7 @@ import numpy as np
 
 from linmed import validation
 from linmed.drawing import axes, styled
-from linmed.drift import Drift, drift_of
+from linmed.insight.drift import Drift, drift_of
 from linmed.log import BATCH
 from linmed.ope.learn import lessons
 from linmed.ope.request import Log, as_log

@@ -7,7 +7,7 @@ import sys
 from datetime import UTC, datetime
 from typing import Any
 
-from linmed.drift import Adoption, Alarm
+from linmed.insight.drift import Adoption, Alarm
 from linmed.ope.arguments import add_log, duration, given_log, missing
 from linmed.ope.bars import folded, told
 from linmed.ope.drift import drift

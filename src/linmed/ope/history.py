@@ -9,7 +9,8 @@ import pyarrow.compute as pc
 
 from linmed import notebooks, validation
 from linmed.drawing import panels, percent, shortened, styled
-from linmed.grounds import grounds
+from linmed.insight.assumptions import grounds
+from linmed.insight.best_arm import DELTA, judge
 from linmed.log import BATCH, DecisionLog
 from linmed.ope.known import holds
 from linmed.ope.learn import learn_from
@@ -18,7 +19,6 @@ from linmed.palette import INK, LEADING, RULED_OUT, SERIES
 from linmed.policies import Policy, RidgePolicy
 from linmed.tables import Table
 from linmed.validation import BadValue, Floats, Ints
-from linmed.verdict import DELTA, judge
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

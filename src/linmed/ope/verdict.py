@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from linmed import validation
+from linmed.insight.best_arm import DELTA, Verdict, Verdicts, judge
 from linmed.log import BATCH, DecisionLog
 from linmed.ope.known import holds
 from linmed.ope.learn import lessons
@@ -21,7 +22,6 @@ from linmed.ope.request import Log, as_log
 from linmed.policies.base import Policy
 from linmed.tables import Table
 from linmed.validation import BadValue, Floats
-from linmed.verdict import DELTA, Verdict, Verdicts, judge
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,6 +5,7 @@ import math
 import warnings
 from typing import Any
 
+from linmed.insight.best_arm import DELTA, VerdictWarning
 from linmed.ope.arguments import add_log, check_place, duration, given_log, missing
 from linmed.ope.page import tell
 from linmed.ope.report import Report, rows, unread
@@ -12,7 +13,6 @@ from linmed.ope.verdict import Arms, verdict
 from linmed.policies import LinMED
 from linmed.progress import Bar
 from linmed.tables import Table
-from linmed.verdict import DELTA, VerdictWarning
 
 TITLE = "Which arm is the best?"
 CAUTION = "sigma and norm_bound must not have been chosen by looking at these rewards."

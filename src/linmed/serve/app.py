@@ -15,7 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 
 import linmed
-from linmed.drift import drift_of
+from linmed.insight.drift import drift_of
 from linmed.policies import Forgetful
 from linmed.serve import bodies
 from linmed.serve.answers import Json, body_of, checked, failed, http_error, read, refused, without_database

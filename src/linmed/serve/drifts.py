@@ -1,10 +1,10 @@
-"""Has the world changed? `linmed.drift` for a bandit whose policy watches for that."""
+"""Has the world changed? `linmed.insight.drift` for a bandit whose policy watches for that."""
 
 from typing import Any
 
 from pydantic import BaseModel, Field
 
-from linmed.drift import drift_of
+from linmed.insight.drift import drift_of
 from linmed.serve.errors import refusing
 from linmed.serve.server import Server
 

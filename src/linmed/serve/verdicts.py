@@ -1,4 +1,4 @@
-"""Which items can still be the best: `linmed.verdict` for a bandit's catalogue, or for arms of a request."""
+"""Say which items of a bandit can still be the best, by `linmed.insight.best_arm`."""
 
 from typing import Any
 
@@ -6,6 +6,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy.engine import Connection
 
+from linmed.insight.best_arm import DELTA, look, looker
 from linmed.policies.models import ModelPolicy
 from linmed.serve.bandit import Bandit, few
 from linmed.serve.bodies import ARMS, ArmId, Context, Finite, example
@@ -14,7 +15,6 @@ from linmed.serve.errors import Refused, refusing
 from linmed.serve.outlook import SHOWN, context_size, mean_context
 from linmed.serve.server import Server
 from linmed.validation import BadValue, Floats
-from linmed.verdict import DELTA, look, looker
 
 MOST_WORK = 1e10
 """K·d² that one request may ask for, some ten seconds."""

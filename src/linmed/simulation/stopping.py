@@ -7,12 +7,12 @@ import numpy as np
 
 from linmed import validation
 from linmed.environments.base import LAST_ROUND
-from linmed.grounds import Judge
+from linmed.insight.assumptions import Judge
+from linmed.insight.best_arm import DELTA, UNDECIDED, follower, judge
 from linmed.policies import Policy
 from linmed.simulation.environment_batch import EnvironmentBatch
 from linmed.simulation.pending import Observation, Pending
 from linmed.validation import BadType, BadValue, Bools, Floats, Ints
-from linmed.verdict import DELTA, UNDECIDED, follower, judge
 
 ROUNDING = 1e-12
 """Means this close, relative to the largest, are equal."""

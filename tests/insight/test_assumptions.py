@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from linmed import Agent, LinMED, Verdicts
-from linmed.grounds import Repeats, contradiction, refuted
-from linmed.verdict import VerdictWarning
+from linmed.insight.assumptions import Repeats, contradiction, refuted
+from linmed.insight.best_arm import VerdictWarning
 
 
 def unit(rng, count, dim):

@@ -24,8 +24,8 @@ from linmed.drawing import (
     shares,
     styled,
 )
-from linmed.grounds import Repeats
-from linmed.outlook import Assurance, Outlook, assurance, outlook, standard_errors
+from linmed.insight.assumptions import Repeats
+from linmed.insight.estimates import Assurance, Outlook, assurance, outlook, standard_errors
 from linmed.palette import LEADING, POSSIBLE, RULED_OUT
 from linmed.policies import Policy
 from linmed.tables import Table

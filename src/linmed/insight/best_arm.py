@@ -23,7 +23,7 @@ from linmed import notebooks, validation
 from linmed.core import core
 from linmed.drawing import Estimate, axes, height_of, intervals, keyed, shortened, styled
 from linmed.files import read_arrays, write_arrays
-from linmed.grounds import UNITS, Judge, Repeats, contradiction, grounds, set_name
+from linmed.insight.assumptions import UNITS, Judge, Repeats, contradiction, grounds, set_name
 from linmed.palette import LEADING, POSSIBLE, RULED_OUT
 from linmed.policies import Forgetful, GLMPolicy, Policy, RidgePolicy
 from linmed.policies.compiled import set_of

@@ -197,7 +197,7 @@ class Repeats:
     The first rows that come are kept, and no more of them than there is room for.
 
     >>> import numpy as np
-    >>> from linmed.grounds import Repeats
+    >>> from linmed.insight.assumptions import Repeats
     >>> seen, arms = Repeats(), np.array([[1.0], [2.0], [3.0]])
     >>> for reward in [1.0, 2.0, 3.0, 2.0, 1.0, 3.0] * 50:
     ...     for arm, mean in zip(arms, [1.0, 4.0, 9.0]):

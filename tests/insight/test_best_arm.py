@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from linmed import EXP2, OFUL, Agent, LinMED, LinTS, LinUCB, Pinpoint, Uniform, Verdicts
+from linmed.insight.best_arm import Verdict, VerdictWarning, judge, look
 from linmed.policies import E2D, RidgePolicy
 from linmed.validation import BadType, BadValue
-from linmed.verdict import Verdict, VerdictWarning, judge, look
 
 ARMS = [[0.9, 0.1], [0.6, 0.8], [0.0, 1.0]]
 PLAYED = [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0], [1.0, 0.0]]

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from linmed.grounds import UNITS, Repeats, contradiction, grounds, set_name
+from linmed.insight.assumptions import UNITS, Repeats, contradiction, grounds, set_name
 from linmed.policies import Forgetful, GLMPolicy, Policy, RidgePolicy
 from linmed.policies.models import ModelPolicy
 from linmed.policies.sampled import Sampled
