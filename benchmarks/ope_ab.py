@@ -40,12 +40,12 @@ from scipy.special import betaln
 from scipy.stats import binom
 
 from linmed.ope import DecisionLog, compare
+from linmed.ope.accumulators import Contrast, Tally
 from linmed.ope.evaluate import answers
 from linmed.ope.intervals import OPEWarning, asymptotic, asymptotic_quantile, normal, quantile
-from linmed.ope.reading import Reading
-from linmed.ope.recent import Recent
-from linmed.ope.request import Request
-from linmed.ope.tally import Contrast, Tally
+from linmed.ope.question import Request
+from linmed.ope.scan import Reading
+from linmed.ope.window import Recent
 
 VISITORS, DAY, GROUPS, CLICKS, MORE = 300_000, 20_000, 3, 0.05, 0.005
 CONFIDENCE = 0.95

@@ -30,7 +30,7 @@ from pathlib import Path
 import numpy as np
 
 from linmed.ope import DecisionLog, OPEWarning, Target, choose
-from linmed.ope.rounds import Problems, Rounds
+from linmed.ope.scan import Problems, Rounds
 from linmed.policies.linmed import LinMED
 
 K, D, DECISIONS = 6, 4, 2_000

@@ -50,10 +50,10 @@ from scipy.stats import binom
 from linmed.ope import DecisionLog, evaluate
 from linmed.ope.evaluate import answers
 from linmed.ope.intervals import OPEWarning, asymptotic_quantile
-from linmed.ope.reading import Reading
-from linmed.ope.recent import Recent
-from linmed.ope.request import Request
+from linmed.ope.question import Request
+from linmed.ope.scan import Reading
 from linmed.ope.sequences import BettingLower, log_mixture, lower_sequence
+from linmed.ope.window import Recent
 from linmed.policies.base import Policy
 from linmed.policies.linmed import LinMED
 from linmed.policies.square_cb import SquareCB

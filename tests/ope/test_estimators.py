@@ -27,7 +27,7 @@ from linmed.ope import (
     ipw,
     snipw,
 )
-from linmed.ope.sums import Moments
+from linmed.ope.intervals import Moments
 
 # Four decisions with weights 2, 1/2, 1, 4 and rewards 1, 2, 0, 3.
 SAMPLE = Sample(

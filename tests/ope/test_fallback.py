@@ -26,8 +26,8 @@ from linmed.ope import (
     learn_from,
     sequence,
 )  # fmt: skip
-from linmed.ope.known import fixed_shares, has_some, of_catalogue
-from linmed.ope.sums import Played
+from linmed.ope.intervals import Played
+from linmed.ope.log_facts import fixed_shares, has_some, of_catalogue
 from linmed.validation import BadValue
 from tests.ope.catalogues import columns, load_study, routed
 

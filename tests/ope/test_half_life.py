@@ -10,9 +10,8 @@ from scipy.optimize import brentq
 
 from linmed.cli import main
 from linmed.ope import DecisionLog, difference, evaluate
-from linmed.ope.recent import Fading, in_words
-from linmed.ope.sequences import BettingLower, MixtureLower, log_mixture, runs
-from linmed.ope.sides import Side
+from linmed.ope.sequences import BettingLower, MixtureLower, Side, log_mixture, runs
+from linmed.ope.window import Fading, in_words
 from tests.ope.test_recent import logged
 
 pytestmark = pytest.mark.filterwarnings("ignore::linmed.ope.OPEWarning")

@@ -11,7 +11,7 @@ from linmed.cli import main
 from linmed.features import Catalogue
 from linmed.log import LogWriter
 from linmed.ope import DecisionLog, OPEWarning, diagnose, difference, evaluate, sequence
-from linmed.ope.naming import as_target, as_targets
+from linmed.ope.targets import as_target, as_targets
 from linmed.validation import BadType, BadValue
 from tests.ope.catalogues import columns, routed
 

@@ -9,8 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from linmed.ope import DecisionLog, OPEWarning, Replay, choose, diagnose, difference, evaluate, sequence
-from linmed.ope.intervals import asymptotic_quantile
-from linmed.ope.sums import Weights
+from linmed.ope.intervals import Weights, asymptotic_quantile
 from linmed.policies import Uniform
 from linmed.validation import BadValue
 

@@ -8,7 +8,7 @@ import pytest
 
 from linmed.cli import main
 from linmed.ope import DecisionLog, OPEWarning, difference, evaluate, sequence
-from linmed.ope.recent import as_since, in_words, recent
+from linmed.ope.window import as_since, in_words, recent
 
 BEGAN = datetime(2026, 5, 1, tzinfo=UTC)
 pytestmark = pytest.mark.filterwarnings("ignore::linmed.ope.OPEWarning")

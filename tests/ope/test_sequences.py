@@ -14,14 +14,20 @@ from linmed.core import core
 from linmed.ope import DecisionLog, difference, evaluate, sequence
 from linmed.ope.sequences import (
     CENTRE,
+    CONSTANTS,
     PENALTY,
+    SHARES,
+    Arms,
     BernsteinLower,
     BettingLower,
+    Side,
     ValueSequence,
+    difference_sides,
     log_mixture,
     lower_sequence,
+    unpaired_sides,
+    value_sides,
 )
-from linmed.ope.sides import CONSTANTS, SHARES, Arms, Side, difference_sides, unpaired_sides, value_sides
 
 KINDS = ["betting", "bernstein", "mixture"]
 

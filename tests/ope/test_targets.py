@@ -7,7 +7,7 @@ import pytest
 
 from linmed.ope import DecisionLog, OPEWarning, as_target, diagnose, difference, evaluate, sequence
 from linmed.ope import targets as module
-from linmed.ope.rounds import Problems, Rounds
+from linmed.ope.scan import Problems, Rounds
 from linmed.ope.targets import distinct
 from linmed.policies import EXP2, LinMED, LinTS
 from linmed.validation import BadValue

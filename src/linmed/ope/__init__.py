@@ -7,7 +7,6 @@ require("linmed.ope", "ope")
 from linmed.log import DecisionLog
 from linmed.ope.choose import Choice, choose
 from linmed.ope.compare import compare
-from linmed.ope.complete import complete
 from linmed.ope.diagnostics import Diagnosis, calibration, diagnose
 from linmed.ope.drift import LogDrift, drift
 from linmed.ope.estimators import (
@@ -20,7 +19,10 @@ from linmed.ope.estimators import (
     ClippedIPW,
     DRos,
     Estimator,
+    Logistic,
     MarginalIPW,
+    Refitted,
+    Ridge,
     Sample,
     SwitchDR,
     importance_weights,
@@ -28,15 +30,13 @@ from linmed.ope.estimators import (
     snipw,
 )
 from linmed.ope.evaluate import difference, evaluate, sequence
+from linmed.ope.fill_propensities import Relearned, by_routes, complete, relearned
 from linmed.ope.history import History, history
 from linmed.ope.intervals import OPEWarning
 from linmed.ope.learn import learn_from
-from linmed.ope.naming import as_target
 from linmed.ope.plot import plot_sequences
-from linmed.ope.regression import Logistic, Refitted, Ridge
-from linmed.ope.relearned import Relearned, by_routes, relearned
 from linmed.ope.replay import Replay, ReplayResult
-from linmed.ope.targets import Frozen, Target
+from linmed.ope.targets import Frozen, Target, as_target
 from linmed.ope.verdict import Arms, LogVerdict, verdict
 
 __all__ = [

@@ -17,11 +17,10 @@ from linmed.agent import Agent
 from linmed.log import DecisionLog, parse_columns
 from linmed.log.csv_files import csv_schema, csv_source
 from linmed.log.mapped import parquet_source
-from linmed.ope.complete import complete
+from linmed.ope.fill_propensities import complete
 from linmed.ope.intervals import OPEWarning
-from linmed.ope.naming import as_target
-from linmed.ope.request import CONFIDENCE
-from linmed.ope.targets import Target
+from linmed.ope.question import CONFIDENCE
+from linmed.ope.targets import Target, as_target
 from linmed.policies.base import Policy
 from linmed.policies.legends import policy_makers
 from linmed.progress import Bar

@@ -26,17 +26,16 @@ from linmed.ope.arguments import (
     saved_agent,
 )
 from linmed.ope.diagnostics import Diagnosis, diagnose
-from linmed.ope.estimators import ESTIMATORS
+from linmed.ope.estimators import ESTIMATORS, NAMED
 from linmed.ope.evaluate import COMPARABLE, difference, evaluate, sequence
 from linmed.ope.intervals import VALID
-from linmed.ope.naming import as_targets
 from linmed.ope.page import tell
 from linmed.ope.plot import plot_sequences
-from linmed.ope.recent import recent
-from linmed.ope.regression import NAMED
+from linmed.ope.question import INTERVAL, USUAL
 from linmed.ope.report import Report, meaning, rows, unexplained, unread
-from linmed.ope.request import INTERVAL, USUAL
 from linmed.ope.sequences import KINDS
+from linmed.ope.targets import as_targets
+from linmed.ope.window import recent
 from linmed.progress import Bar
 from linmed.tables import Table
 

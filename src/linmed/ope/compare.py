@@ -13,19 +13,17 @@ import pyarrow as pa
 
 from linmed import validation
 from linmed.log import SCHEMA, DecisionLog, ParquetSource
-from linmed.ope.contest import hold
-from linmed.ope.doubts import no_value, of_waiting
+from linmed.ope.accumulators import Tally
+from linmed.ope.choose import hold
 from linmed.ope.evaluate import COMPARABLE, Progress, doubts, table
 from linmed.ope.groups import MISMATCH, Assignment, Grouped, Units, assignment, repeated_unit
 from linmed.ope.intervals import warn
-from linmed.ope.known import holds
-from linmed.ope.reader import Reader
-from linmed.ope.reading import Reading, possible_rewards
-from linmed.ope.request import CONFIDENCE, INTERVAL, MISSING, PLAIN, Request, as_log
-from linmed.ope.rounds import require
+from linmed.ope.log_facts import holds, require
+from linmed.ope.question import CONFIDENCE, INTERVAL, MISSING, PLAIN, Request, as_log
+from linmed.ope.scan import Reader, Reading, possible_rewards
 from linmed.ope.sequences import KINDS
-from linmed.ope.tally import Tally
 from linmed.ope.targets import ArmTarget
+from linmed.ope.warnings import no_value, of_waiting
 from linmed.tables import Table
 from linmed.validation import BadType, BadValue
 

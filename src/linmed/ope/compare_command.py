@@ -19,14 +19,13 @@ from linmed.ope.arguments import (
     options,
 )
 from linmed.ope.bars import has_interval
-from linmed.ope.choose import listed
+from linmed.ope.choose import brief, decisions_to_go, listed
 from linmed.ope.compare import compare, named_arms
-from linmed.ope.contest import brief, decisions_to_go
 from linmed.ope.evaluate import COMPARABLE
 from linmed.ope.intervals import VALID
 from linmed.ope.page import tell
+from linmed.ope.question import INTERVAL
 from linmed.ope.report import Report, rows, unexplained, unread
-from linmed.ope.request import INTERVAL
 from linmed.progress import Bar
 from linmed.tables import Table
 

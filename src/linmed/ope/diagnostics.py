@@ -11,14 +11,12 @@ import pyarrow.compute as pc
 
 from linmed import validation
 from linmed.log import DecisionLog
-from linmed.ope.doubts import of_log, of_waiting, of_weights
-from linmed.ope.known import begins_with, holds
-from linmed.ope.naming import as_target
-from linmed.ope.reader import Reader
-from linmed.ope.reading import Reading
-from linmed.ope.request import MISSING, Log, Scan, as_log
-from linmed.ope.rounds import Problems, given, require
-from linmed.ope.sums import Weights
+from linmed.ope.intervals import Weights
+from linmed.ope.log_facts import begins_with, holds, require
+from linmed.ope.question import MISSING, Log, Scan, as_log
+from linmed.ope.scan import Problems, Reader, Reading, given
+from linmed.ope.targets import as_target
+from linmed.ope.warnings import of_log, of_waiting, of_weights
 from linmed.tables import Table
 from linmed.validation import Floats
 

@@ -13,8 +13,8 @@ from linmed.drawing import axes, styled
 from linmed.insight.drift import Drift, drift_of
 from linmed.log import BATCH
 from linmed.ope.learn import lessons
-from linmed.ope.request import Log, as_log
-from linmed.ope.rounds import require
+from linmed.ope.log_facts import require
+from linmed.ope.question import Log, as_log
 from linmed.palette import BOUND, INK, LEADING
 from linmed.policies import Forgetful, LinMED
 from linmed.tables import Table

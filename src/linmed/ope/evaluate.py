@@ -16,19 +16,17 @@ import pyarrow as pa
 
 from linmed import validation
 from linmed.log import BATCH, DecisionLog, ParquetSource
-from linmed.ope.doubts import no_value, no_variation, of_request, of_result
+from linmed.ope.accumulators import Answer, Contrast, Tally
+from linmed.ope.estimators import as_model
 from linmed.ope.intervals import warn
-from linmed.ope.items import ItemsTarget
-from linmed.ope.listing import Listed
-from linmed.ope.naming import as_target
-from linmed.ope.reading import Reading
-from linmed.ope.recent import HalfLife, Recent, Since, in_words, recent
-from linmed.ope.regression import as_model
-from linmed.ope.request import CONFIDENCE, INTERVAL, MISSING, Log, Request, as_log
-from linmed.ope.rounds import Rounds, require
+from linmed.ope.item_sampling import Listed
+from linmed.ope.log_facts import require
+from linmed.ope.question import CONFIDENCE, INTERVAL, MISSING, Log, Request, as_log
+from linmed.ope.scan import Reading, Rounds
 from linmed.ope.sequences import KINDS
-from linmed.ope.tally import Answer, Contrast, Tally
-from linmed.ope.targets import Target
+from linmed.ope.targets import ItemsTarget, Target, as_target
+from linmed.ope.warnings import no_value, no_variation, of_request, of_result
+from linmed.ope.window import HalfLife, Recent, Since, in_words, recent
 from linmed.tables import Table
 from linmed.validation import BadValue, Floats
 
@@ -111,8 +109,8 @@ def evaluate(
 
     `catalogue`: that of a log which lists no items, or the agent that decided among it. With it reward models
     can be used: what a model says of a target is a sum over the target's few items, or of "uniform" the mean
-    over 256 items drawn for each decision by `seed` (see `linmed.ope.listing`). Intervals that are sequences
-    stay those of IPW.
+    over 256 items drawn for each decision by `seed` (see `linmed.ope.item_sampling`). Intervals that are
+    sequences stay those of IPW.
 
     `progress` is called with the number of decisions read so far. `executor` (a pool, or
     `dask.distributed.Client(...).get_executor()`) reads the log's files and asks the targets on its workers;

@@ -14,7 +14,8 @@ from scipy.special import gammaln
 from linmed import validation
 from linmed.log import DecisionLog, Malformed, Source
 from linmed.log.source import divided
-from linmed.ope.rounds import Rounds, require
+from linmed.ope.log_facts import require
+from linmed.ope.scan import Rounds
 from linmed.validation import BadType, BadValue, Floats
 
 MOST = 100

@@ -12,9 +12,9 @@ from linmed.drawing import panels, percent, shortened, styled
 from linmed.insight.assumptions import grounds
 from linmed.insight.best_arm import DELTA, judge
 from linmed.log import BATCH, DecisionLog
-from linmed.ope.known import holds
 from linmed.ope.learn import learn_from
-from linmed.ope.request import Log, as_log
+from linmed.ope.log_facts import holds
+from linmed.ope.question import Log, as_log
 from linmed.palette import INK, LEADING, RULED_OUT, SERIES
 from linmed.policies import Policy, RidgePolicy
 from linmed.tables import Table

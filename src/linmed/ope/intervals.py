@@ -1,4 +1,7 @@
-"""Intervals by limit theorems. What makes each valid is said with it; `sequences` needs no limit."""
+"""Sum up a log of any length by sums that merge, and make intervals of them by limit theorems.
+
+What makes each interval valid is said with it; `sequences` needs no limit.
+"""
 
 import math
 import warnings
@@ -7,9 +10,269 @@ from statistics import NormalDist
 import numpy as np
 
 from linmed.core import core
-from linmed.ope.sums import Moments
 from linmed.streams import stream
-from linmed.validation import Floats
+from linmed.validation import Floats, Ints
+
+Terms = tuple[Floats | None, Floats | None, Floats | None]
+"""(x, y, z) of n decisions, each (n,), None for zero."""
+
+
+class Moments:
+    """Count, means and centred second moments of (x, y, z): merges exactly, streams in one pass."""
+
+    def __init__(self) -> None:
+        self.n = 0
+        self.ratio = False  # whether there are y and z
+        self.mean = np.zeros(3)
+        self.scatter = np.zeros((3, 3))
+
+    def add(self, x: Floats | None, y: Floats | None = None, z: Floats | None = None) -> None:
+        """Absorb n decisions."""
+        if x is not None and y is None and z is None:
+            other = Moments()
+            other.n = x.size
+            other.mean[0], other.scatter[0, 0] = core.moments(x)
+            self.merge(other)
+            return
+        columns = [column for column in (x, y, z) if column is not None]
+        present = [i for i, column in enumerate((x, y, z)) if column is not None]
+        other = Moments()
+        other.n = columns[0].size
+        other.ratio = z is not None
+        means = [float(np.mean(column)) for column in columns]
+        other.mean[present] = means
+        centred = [column - mean for column, mean in zip(columns, means, strict=True)]
+        for a, left in zip(present, centred, strict=True):
+            for b, right in zip(present, centred, strict=True):
+                # Not a BLAS product: its threads cost more than this sum.
+                other.scatter[a, b] = np.einsum("i,i->", left, right)
+        self.merge(other)
+
+    def merge(self, other: "Moments") -> None:
+        """Absorb another summary (Chan, Golub & LeVeque 1983)."""
+        if other.n == 0:
+            return
+        self.ratio |= other.ratio
+        total = self.n + other.n
+        step = other.mean - self.mean
+        self.scatter += other.scatter + np.outer(step, step) * (self.n * other.n / total)
+        self.mean = self.mean + step * (other.n / total)
+        self.n = total
+
+    @property
+    def estimate(self) -> float:
+        """mean(x) + Σ y / Σ z; NaN where Σ z is zero, as where a target never agrees with the log."""
+        x, y, z = map(float, self.mean)
+        if self.ratio:
+            return x + y / z if z else math.nan
+        return x
+
+    @property
+    def standard_error(self) -> float:
+        """By the delta method: the term of decision t is x_t + (y_t − R z_t)/mean(z), R = Σ y / Σ z."""
+        direction = np.array([1.0, 0.0, 0.0])
+        if self.ratio:
+            _, y, z = map(float, self.mean)
+            direction[1:] = (1.0 / z, -y / z / z) if z else math.nan
+        variance = float(direction @ self.scatter @ direction) / max(self.n - 1, 1)
+        return float(np.sqrt(max(variance, 0.0) / self.n))
+
+    @property
+    def effective(self) -> float:
+        """(Σx)²/Σx²: of weights, how many decisions of the target's own these are worth."""
+        squares = self.scatter[0, 0] + self.n * self.mean[0] ** 2
+        return float((self.n * self.mean[0]) ** 2 / squares) if squares else 0.0
+
+
+class Faded(Moments):
+    """Means in which decisions count by their age: sums of ω, ωx, ωy and ωz; no second moments."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sums = np.zeros(4)
+
+    def weigh(
+        self, weight: Floats, x: Floats | None, y: Floats | None = None, z: Floats | None = None
+    ) -> None:
+        """Absorb n decisions with their weights ω (n,)."""
+        self.n += weight.size
+        self.ratio |= z is not None
+        self.sums[0] += weight.sum()
+        for place, column in enumerate((x, y, z), start=1):
+            if column is not None:
+                self.sums[place] += (weight * column).sum()
+
+    def merge(self, other: Moments) -> None:
+        """Absorb another summary."""
+        assert isinstance(other, Faded)
+        self.n += other.n
+        self.ratio |= other.ratio
+        self.sums += other.sums
+
+    @property
+    def estimate(self) -> float:
+        """Σ ωx / Σ ω + Σ ωy / Σ ωz; NaN where nothing counts."""
+        total, x, y, z = map(float, self.sums)
+        mean = x / total if total else math.nan
+        if self.ratio:
+            return mean + y / z if z else math.nan
+        return mean
+
+    @property
+    def standard_error(self) -> float:
+        """Unknown."""
+        return math.nan
+
+
+class Weights:
+    """What is to be known of a target's weights, and of the rewards that they fell on; merges."""
+
+    BETS = 4.0 * 0.5 ** np.arange(24.0)
+    REFUTED = 1e-3
+    """How probable it is, ever, that true probabilities are called wrong."""
+
+    def __init__(self) -> None:
+        self.moments = Moments()
+        self.largest = 0.0
+        self.lost = 0.0  # Σ of the target's mass on arms that could not be played, as far as is known
+        self.rewards = Extremes()
+
+    def add(self, weight: Floats, reward: Floats) -> None:
+        """Absorb n decisions."""
+        self.moments.add(weight)
+        largest, *rewards = core.ends_of_rewards(weight, reward)
+        self.largest = max(self.largest, largest)
+        self.rewards.merge(Extremes(*rewards))
+
+    def merge(self, other: "Weights") -> None:
+        """Absorb another summary."""
+        self.moments.merge(other.moments)
+        self.largest = max(self.largest, other.largest)
+        self.lost += other.lost
+        self.rewards.merge(other.rewards)
+
+    @property
+    def mean(self) -> float:
+        """Mean weight: one, less the target's mass on arms that could not be logged."""
+        return float(self.moments.mean[0])
+
+    @property
+    def refuted(self) -> bool:
+        """Whether the logged probabilities, or the target's own, cannot be true."""
+        return self.moments.n > 0 and self.log_evidence >= -math.log(self.REFUTED)
+
+    @property
+    def log_evidence(self) -> float:
+        """Logarithm of an e-value against a mean weight of at most one, valid at any time.
+
+        Σ_j prior_j Π_i (1 + γ_j w_i)/(1 + γ_j) exceeds 1/α ever with probability at most α if no weight has a
+        larger conditional mean than one (Ville), as with true probabilities. log(1 + x) ≥ x − x²/2 for x ≥ 0
+        bounds it from below by the sums of w and of w².
+        """
+        n = self.moments.n
+        total = n * self.mean
+        squares = float(self.moments.scatter[0, 0]) + total * self.mean
+        gains = self.BETS * total - 0.5 * self.BETS**2 * squares - n * np.log1p(self.BETS)
+        return float(np.logaddexp.reduce(gains)) - math.log(self.BETS.size)
+
+
+class Played:
+    """How often arms were played against how probable that was: Σ 1/p and Σ 1/p² of each; merges.
+
+    With true probabilities 1{played}/p has mean one, or zero where the arm cannot be played, for every arm.
+    """
+
+    MOST = 1 << 17
+    """Decisions of a part of a log that are looked at: wrong probabilities show in far fewer."""
+    ARMS = 1 << 12
+    """Arms that are told apart."""
+
+    def __init__(self) -> None:
+        self.decisions = 0
+        self.sums = np.zeros((0, 2))
+        self.again = np.zeros(3)  # of arms that follow themselves: Σ 1/p, Σ 1/p², and how many could have
+
+    def add(self, arm: Ints, probability: Floats) -> None:
+        """Absorb n decisions."""
+        if self.decisions >= self.MOST or not arm.size:
+            return
+        inverse = 1.0 / probability  # 0 on fallback rows: what an arm's probability tells is its other routes
+        counted, own = arm, inverse
+        if int(arm.max()) >= self.ARMS:  # arms beyond are not looked at, but their decisions took place
+            counted, own = arm[arm < self.ARMS], inverse[arm < self.ARMS]
+        size = max(int(counted.max(initial=-1)) + 1, self.sums.shape[0])
+        columns = [np.bincount(counted, weights, size) for weights in (own, own * own)]
+        self._grow(size)
+        self.sums += np.stack(columns, axis=1)
+        self.decisions += arm.size
+        same = inverse[1:][arm[1:] == arm[:-1]]
+        self.again += same.sum(), (same * same).sum(), arm.size - 1
+
+    def merge(self, other: "Played") -> None:
+        """Absorb another summary."""
+        self._grow(other.sums.shape[0])
+        self.sums[: other.sums.shape[0]] += other.sums
+        self.decisions += other.decisions
+        self.again += other.again
+
+    def _grow(self, size: int) -> None:
+        if size > self.sums.shape[0]:
+            self.sums = np.concatenate([self.sums, np.zeros((size - self.sums.shape[0], 2))])
+
+    @property
+    def overplayed(self) -> tuple[int, float] | None:
+        """The arm that was played too often, and how many times as often as its probabilities say; or None.
+
+        The average over arms of what `Weights.log_evidence` is for one is an e-value too.
+        """
+        if not self.sums.size:
+            return None
+        bets = Weights.BETS[:, None]
+        gains = bets * self.sums[:, 0] - 0.5 * bets**2 * self.sums[:, 1] - self.decisions * np.log1p(bets)
+        evidence = float(np.logaddexp.reduce(gains, axis=None)) - math.log(gains.size)
+        if evidence < -math.log(Weights.REFUTED):
+            return None
+        arm = int(np.argmax(gains.max(axis=0)))
+        return arm, float(self.sums[arm, 0]) / self.decisions
+
+    @property
+    def clustered(self) -> float | None:
+        """How many times as often as by their probabilities arms follow themselves, if too often; or None.
+
+        1{the arm before is played again}/p has mean one, or zero, as well: more shows rows that are sorted.
+        """
+        total, squares, count = self.again
+        bets = Weights.BETS
+        gains = bets * total - 0.5 * bets**2 * squares - count * np.log1p(bets)
+        evidence = float(np.logaddexp.reduce(gains)) - math.log(gains.size)
+        return None if evidence < -math.log(Weights.REFUTED) else float(total / count)
+
+
+class Extremes:
+    """How many rewards lie at the lowest and at the highest that was seen; merges."""
+
+    def __init__(
+        self, count: float = 0, low: float = math.inf, at_low: float = 0,
+        high: float = -math.inf, at_high: float = 0,
+    ):  # fmt: skip
+        self.count = int(count)
+        self.low, self.at_low = low, int(at_low)
+        self.high, self.at_high = high, int(at_high)
+
+    def merge(self, other: "Extremes") -> None:
+        """Absorb another summary."""
+        self.count += other.count
+        if other.low <= self.low:
+            self.at_low = other.at_low + (self.at_low if other.low == self.low else 0)
+            self.low = other.low
+        if other.high >= self.high:
+            self.at_high = other.at_high + (self.at_high if other.high == self.high else 0)
+            self.high = other.high
+
+    @property
+    def telling(self) -> int:
+        """The number that differ from the more frequent of the two ends: of clicks, the fewer kind."""
+        return self.count - max(self.at_low, self.at_high)
 
 
 class OPEWarning(UserWarning):

@@ -11,11 +11,9 @@ from linmed import validation
 from linmed.agent import Agent
 from linmed.log import BATCH, DecisionLog
 from linmed.log.schema import TIME
-from linmed.ope.known import begins_with, holds
-from linmed.ope.reader import Reader
-from linmed.ope.reading import Reading
-from linmed.ope.request import Log, as_log
-from linmed.ope.rounds import Problems, Rounds, require
+from linmed.ope.log_facts import begins_with, holds, require
+from linmed.ope.question import Log, as_log
+from linmed.ope.scan import Problems, Reader, Reading, Rounds
 from linmed.ope.targets import is_list
 from linmed.policies.base import Policy
 from linmed.validation import BadType, BadValue, Floats

@@ -11,16 +11,13 @@ from scipy.special import betaln, xlog1py
 
 from linmed import validation
 from linmed.log import DecisionLog
-from linmed.ope.doubts import of_log, of_waiting
 from linmed.ope.intervals import VALID, warn
-from linmed.ope.known import holds
-from linmed.ope.reader import Reader
-from linmed.ope.reading import Reading, possible_rewards
-from linmed.ope.request import CONFIDENCE, INTERVAL, MISSING, Log, as_log
-from linmed.ope.rounds import Mask, Rounds, require
-from linmed.ope.sequences import ValueSequence
-from linmed.ope.sides import value_sides
+from linmed.ope.log_facts import holds, require
+from linmed.ope.question import CONFIDENCE, INTERVAL, MISSING, Log, as_log
+from linmed.ope.scan import Mask, Reader, Reading, Rounds, possible_rewards
+from linmed.ope.sequences import ValueSequence, value_sides
 from linmed.ope.targets import log_law
+from linmed.ope.warnings import of_log, of_waiting
 from linmed.policies.base import Policy, State
 from linmed.policies.live import Live
 from linmed.streams import stream

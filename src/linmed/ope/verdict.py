@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 from linmed import validation
 from linmed.insight.best_arm import DELTA, Verdict, Verdicts, judge
 from linmed.log import BATCH, DecisionLog
-from linmed.ope.known import holds
 from linmed.ope.learn import lessons
-from linmed.ope.request import Log, as_log
+from linmed.ope.log_facts import holds
+from linmed.ope.question import Log, as_log
 from linmed.policies.base import Policy
 from linmed.tables import Table
 from linmed.validation import BadValue, Floats

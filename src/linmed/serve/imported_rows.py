@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from linmed.log import ENTRY_ERROR, SCHEMA, SUM_ERROR, DecisionLog
 from linmed.log.schema import TIME
-from linmed.ope.known import begins_with
+from linmed.ope.log_facts import begins_with
 from linmed.serve.database import decisions, now
 from linmed.serve.numbers import blob
 from linmed.serve.settings import LARGEST

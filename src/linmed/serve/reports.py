@@ -75,7 +75,7 @@ class Reports:
     ) -> dict[str, Any]:
         """`asked` is what `linmed.ope.evaluate` takes besides; its defaults are the service's too."""
         from linmed.ope import DecisionLog, OPEWarning, evaluate  # heavy, and not needed to decide
-        from linmed.ope.recent import as_since, in_words
+        from linmed.ope.window import as_since, in_words
 
         bandit = store.as_bandit(connection, row)
         named: dict[str, Any] = {}

@@ -103,11 +103,11 @@ def _judged(
     refuted: bool,
 ) -> dict[str, Any]:
     """One pass. Greedy is judged on each part of the log as it was before it, and then learns from it."""
-    from linmed.ope.doubts import of_log, of_result
     from linmed.ope.evaluate import answers, one_estimator
-    from linmed.ope.reading import Reading
-    from linmed.ope.recent import Recent
+    from linmed.ope.scan import Reading
     from linmed.ope.targets import Frozen
+    from linmed.ope.warnings import of_log, of_result
+    from linmed.ope.window import Recent
 
     request = one_estimator(
         log, targets, "ipw", "betting" if reward_range else "none", paired=True,
@@ -140,7 +140,7 @@ class Course:
     """What one pass leaves of the targets: a tally and a curve of each, and their differences."""
 
     def __init__(self, request: Any):
-        from linmed.ope.tally import Contrast, Tally
+        from linmed.ope.accumulators import Contrast, Tally
 
         names = [target.name for target in request.targets]
         pairs = [pair for pair in PAIRS if set(pair) <= set(names)]
@@ -198,9 +198,8 @@ def weights(connection: Connection, bandit: int) -> dict[str, Any]:
     upper bound there is none: weights have no largest value. A mean below 1 is therefore no evidence: where
     an arm has become improbable, the decision that makes up for it is yet to come.
     """
-    from linmed.ope.sequences import BettingLower
-    from linmed.ope.sides import Side
-    from linmed.ope.sums import Played, Weights
+    from linmed.ope.intervals import Played, Weights
+    from linmed.ope.sequences import BettingLower, Side
 
     bound, played, total = BettingLower(Weights.REFUTED), Played(), 0.0
     curve: list[dict[str, Any]] = []

@@ -8,13 +8,30 @@ from typing import Any
 import numpy as np
 
 from linmed.ope.estimators import DR, IPW, Estimator, MarginalIPW, Sample
-from linmed.ope.intervals import Bootstrap, StableVariance, asymptotic, honest, normal
-from linmed.ope.listing import Listed
-from linmed.ope.request import PLAIN, Asked, Form, Request
-from linmed.ope.rounds import Rounds
-from linmed.ope.sequences import KINDS, ValueSequence
-from linmed.ope.sides import CONSTANTS, Arms, Model, Side, difference_sides, unpaired_sides, value_sides
-from linmed.ope.sums import Faded, Moments, Weights
+from linmed.ope.intervals import (
+    Bootstrap,
+    Faded,
+    Moments,
+    StableVariance,
+    Weights,
+    asymptotic,
+    honest,
+    normal,
+)
+from linmed.ope.item_sampling import Listed
+from linmed.ope.question import PLAIN, Asked, Form, Request
+from linmed.ope.scan import Rounds
+from linmed.ope.sequences import (
+    CONSTANTS,
+    KINDS,
+    Arms,
+    Model,
+    Side,
+    ValueSequence,
+    difference_sides,
+    unpaired_sides,
+    value_sides,
+)
 from linmed.validation import Floats
 
 UNBIASED: dict[str, Estimator] = {"ipw": IPW(), "dr": DR(), "mips": MarginalIPW()}

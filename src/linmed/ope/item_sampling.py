@@ -19,9 +19,9 @@ from linmed import streams
 from linmed.agent import Agent
 from linmed.features import Catalogue, Features, Items
 from linmed.log import DecisionLog
-from linmed.ope.items import ItemsTarget
-from linmed.ope.rounds import Rounds, require
-from linmed.ope.targets import Target, UniformTarget
+from linmed.ope.log_facts import require
+from linmed.ope.scan import Rounds
+from linmed.ope.targets import ItemsTarget, Target, UniformTarget
 from linmed.routes import NthLive
 from linmed.validation import BadType, BadValue, Floats, Ints
 

@@ -1,5 +1,6 @@
 """What a log tells of itself before it is read through."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from linmed.log import SUM_ERROR, DecisionLog, ParquetSource, TableSource
 from linmed.log.source import Dated
 from linmed.log.views import View
-from linmed.ope.sums import Weights
+from linmed.ope.intervals import Weights
 from linmed.validation import BadValue
 
 CERTAIN = 14.0
@@ -26,6 +27,14 @@ PATTERN = 50
 ODD = np.uint64(0x9E37_79B9_7F4A_7C15)
 
 Words = NDArray[np.uint64]
+
+
+def require(log: DecisionLog, columns: Sequence[str], reason: str, field: str) -> None:
+    """Raise unless the log has all `columns`, which what was given as `field` needs."""
+    try:
+        log.require(columns, reason)
+    except ValueError as error:
+        raise BadValue(field, str(error)) from None
 
 
 def holds(log: DecisionLog, column: str) -> bool:

@@ -8,13 +8,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from linmed.log import SUM_ERROR, DecisionLog
-from linmed.ope.intervals import VALID
-from linmed.ope.known import copied
-from linmed.ope.reading import Reading
-from linmed.ope.request import Request
+from linmed.ope.accumulators import Tally
+from linmed.ope.intervals import VALID, Weights
+from linmed.ope.log_facts import copied
+from linmed.ope.question import Request
+from linmed.ope.scan import Reading
 from linmed.ope.sequences import KINDS
-from linmed.ope.sums import Weights
-from linmed.ope.tally import Tally
 from linmed.ope.targets import Target
 
 FEW = 100

@@ -17,8 +17,7 @@ import numpy as np
 from linmed import validation
 from linmed.log import DecisionLog
 from linmed.log.views import moment
-from linmed.ope.known import ended
-from linmed.ope.rounds import require
+from linmed.ope.log_facts import ended, require
 from linmed.validation import BadType, BadValue, Floats, Ints
 
 HalfLife = float | str | timedelta

@@ -11,16 +11,12 @@ from linmed import validation
 from linmed.log import BATCH, DecisionLog
 from linmed.ope.estimators import Estimator, MarginalIPW, as_estimators
 from linmed.ope.intervals import VALID
-from linmed.ope.known import begins_with, ended, fixed_shares, holds, of_catalogue
-from linmed.ope.listing import Listing
-from linmed.ope.naming import as_targets
-from linmed.ope.reader import Reader
-from linmed.ope.reading import Reading, RewardRange, possible_rewards
-from linmed.ope.recent import Fading, HalfLife, as_half_life
-from linmed.ope.rounds import Rounds, require
-from linmed.ope.sequences import KINDS
-from linmed.ope.sides import SHARES
-from linmed.ope.targets import Target
+from linmed.ope.item_sampling import Listing
+from linmed.ope.log_facts import begins_with, ended, fixed_shares, holds, of_catalogue, require
+from linmed.ope.scan import Reader, Reading, RewardRange, Rounds, possible_rewards
+from linmed.ope.sequences import KINDS, SHARES
+from linmed.ope.targets import Target, as_targets
+from linmed.ope.window import Fading, HalfLife, as_half_life
 from linmed.validation import BadType, BadValue, Floats
 
 USUAL = ("ipw", "snipw", "dr")
