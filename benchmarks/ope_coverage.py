@@ -55,8 +55,8 @@ from linmed.ope.scan import Reading
 from linmed.ope.sequences import BettingLower, log_mixture, lower_sequence
 from linmed.ope.window import Recent
 from linmed.policies.base import Policy
+from linmed.policies.igw import SquareCB
 from linmed.policies.linmed import LinMED
-from linmed.policies.square_cb import SquareCB
 
 CONFIDENCE = 0.95
 LEVEL = (1 - CONFIDENCE) / 2

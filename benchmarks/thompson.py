@@ -12,7 +12,7 @@ import time
 import numpy as np
 from report import show, table
 
-from linmed.policies import LinTS, gaussian_argmax
+from linmed.policies import LinTS, thompson
 
 SHAPES = ((10, 4), (100, 20), (1000, 32))
 ROUNDS = (10, 100, 1000)
@@ -45,12 +45,12 @@ def milliseconds(call, repeats):
 def exact(policy, state, arms):
     """The probabilities by 32 times as many points."""
     names = ("WORK", "MOST_POINTS", "ENOUGH")
-    before = [getattr(gaussian_argmax, name) for name in names]
+    before = [getattr(thompson, name) for name in names]
     for name, value in zip(names, (32 * before[0], 32 * before[1], 0.0), strict=True):
-        setattr(gaussian_argmax, name, value)
+        setattr(thompson, name, value)
     p = np.exp(policy.log_probabilities(state, arms))
     for name, value in zip(names, before, strict=True):
-        setattr(gaussian_argmax, name, value)
+        setattr(thompson, name, value)
     return p
 
 

@@ -39,7 +39,7 @@ from linmed.policies import (
     Uniform,
 )
 from linmed.policies.models import ModelPolicy
-from linmed.policies.sampled import Sampled
+from linmed.policies.thompson import Sampled
 
 
 def exported():

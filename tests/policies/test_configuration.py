@@ -40,7 +40,7 @@ def test_only_policies_that_can_be_made_are_offered():
         Policy.from_dict({"policy": "LinMad"})
     offered = str(error.value).partition("known are ")[2].split(", ")
     assert set(offered) >= {cls.__name__ for cls in policies.ALL}
-    assert not set(offered) & {"DeterministicPolicy", "Floored", "MedPolicy", "RidgePolicy", "RulePolicy"}
+    assert not set(offered) & {"DeterministicPolicy", "Floored", "MedPolicy", "RidgePolicy"}
 
 
 def test_being_exported_makes_a_policy_known():

@@ -6,7 +6,7 @@ from scipy.special import ndtr, ndtri
 from scipy.stats import qmc
 
 from linmed.core import core
-from linmed.policies import LinTS, gaussian_argmax
+from linmed.policies import LinTS, thompson
 from tests.policies.toy import probabilities, random_state, sphere, with_more_points
 
 
@@ -81,11 +81,11 @@ def test_own_points_shared_points_and_lines_agree(K, d, monkeypatch):
     policy = LinTS(scale="bayes")
     state = random_state(policy, arms, 60)
     with_more_points(monkeypatch, 8)
-    monkeypatch.setattr(gaussian_argmax, "POINTS", 8 * gaussian_argmax.POINTS)
+    monkeypatch.setattr(thompson, "POINTS", 8 * thompson.POINTS)
     laws = []
-    for flat, most_arms in [(gaussian_argmax.FLAT, 2048), (0, 2048), (0, 0)]:
-        monkeypatch.setattr(gaussian_argmax, "FLAT", flat)
-        monkeypatch.setattr(gaussian_argmax, "MOST_ARMS", most_arms)
+    for flat, most_arms in [(thompson.FLAT, 2048), (0, 2048), (0, 0)]:
+        monkeypatch.setattr(thompson, "FLAT", flat)
+        monkeypatch.setattr(thompson, "MOST_ARMS", most_arms)
         laws.append((probabilities(policy, arms, state), policy.propensity_error(state, arms)[0]))
     for p, error in laws[1:]:
         np.testing.assert_allclose(p, laws[0][0], atol=5e-4)

@@ -6,7 +6,7 @@ radius is 3.5292152.
 
 import numpy as np
 
-from linmed.policies import gaussian_argmax
+from linmed.policies import thompson
 
 ARMS = np.array([[[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]]])
 ROWS = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
@@ -49,5 +49,5 @@ def sphere(K, d, seed=0):
 def with_more_points(monkeypatch, factor):
     """LinTS's probabilities by all points, `factor` times as many."""
     for name in ("WORK", "MOST_POINTS"):
-        monkeypatch.setattr(gaussian_argmax, name, factor * getattr(gaussian_argmax, name))
-    monkeypatch.setattr(gaussian_argmax, "ENOUGH", 0.0)
+        monkeypatch.setattr(thompson, name, factor * getattr(thompson, name))
+    monkeypatch.setattr(thompson, "ENOUGH", 0.0)

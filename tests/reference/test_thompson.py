@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from linmed.core import core
-from linmed.policies import LinTS, gaussian_argmax
+from linmed.policies import LinTS
+from linmed.policies import thompson as policies_thompson
 from tests.policies.toy import random_state, sphere
 from tests.reference import thompson
 
@@ -73,7 +74,7 @@ def test_independent_values(d):
 def test_shared_rays(K, d, monkeypatch):
     """The same points: what differs is the tails, good to 3e-8, and the signs of the axes."""
     for name, value in (("FLAT", 0), ("MOST_POINTS", 128), ("ENOUGH", 1.0)):
-        monkeypatch.setattr(gaussian_argmax, name, value)
+        monkeypatch.setattr(policies_thompson, name, value)
     policy = LinTS(scale=1.0)
     arms, state, V = situation(policy, K, d)
     normals = np.empty((d, 128))

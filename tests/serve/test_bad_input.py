@@ -333,7 +333,7 @@ def test_an_error_about_the_policy_offers_only_policies_that_can_be_made(service
     message = service.post("/v1/bandits", json=body).json()["error"]["message"]
     offered = {name.strip() for name in message.partition("known are ")[2].split(",")}
     assert {policy.__name__ for policy in ALL} <= offered
-    assert not {"Policy", "RidgePolicy", "RulePolicy", "DeterministicPolicy"} & offered
+    assert not {"Policy", "RidgePolicy", "DeterministicPolicy"} & offered
 
 
 def test_no_generated_request_makes_the_server_fail(service: httpx.Client) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from linmed.insight.assumptions import UNITS, Repeats, contradiction, grounds, set_name
 from linmed.policies import Forgetful, GLMPolicy, Policy, RidgePolicy
 from linmed.policies.models import ModelPolicy
-from linmed.policies.sampled import Sampled
+from linmed.policies.thompson import Sampled
 from linmed.validation import Floats, Ints
 
 REFUTED = 0.001

@@ -1,25 +1,19 @@
 """The policies. Being exported here makes one known everywhere: contract suite, CLI, reports, service."""
 
 from linmed.policies.base import Choice, Policy, Prediction, Properties, State
+from linmed.policies.baselines import EpsilonGreedy, Greedy, Uniform
 from linmed.policies.catalogue_med import CatalogueMED
 from linmed.policies.e2d import E2D
 from linmed.policies.exp2 import EXP2
 from linmed.policies.forgetful import Forgetful
 from linmed.policies.glm import GLMMED, GLMPolicy, LogisticMED, LogisticTS, LogisticUCB
-from linmed.policies.greedy import EpsilonGreedy, Greedy
-from linmed.policies.lin_imed import LinIMED
-from linmed.policies.lin_ts import LinTS
-from linmed.policies.linmed import LinMED, LinMEDNoDesign
-from linmed.policies.maillard import MaillardSampling
+from linmed.policies.igw import SpannerIGW, SquareCB
+from linmed.policies.linmed import LinMED, LinMEDNoDesign, MaillardSampling
 from linmed.policies.models import Disjoint, Hybrid
-from linmed.policies.oful import OFUL, LinUCB
-from linmed.policies.pinpoint import Pinpoint
-from linmed.policies.rand_ucb import RandUCB
 from linmed.policies.recent_ucb import DLinUCB, SWLinUCB
 from linmed.policies.ridge import RidgePolicy, RidgeState
-from linmed.policies.spanner_igw import SpannerIGW
-from linmed.policies.square_cb import SquareCB
-from linmed.policies.uniform import Uniform
+from linmed.policies.thompson import LinTS
+from linmed.policies.ucb import OFUL, LinIMED, LinUCB, Pinpoint, RandUCB
 from linmed.registry import concrete_subclasses
 
 __all__ = [

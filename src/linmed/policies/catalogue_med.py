@@ -6,12 +6,11 @@ from typing import Any, ClassVar
 from linmed import validation
 from linmed.core import core
 from linmed.policies.base import Properties
-from linmed.policies.linmed import MedPolicy
-from linmed.policies.shares import Shares
+from linmed.policies.linmed import MedParameters, MedPolicy
 
 
 @dataclass(frozen=True)
-class CatalogueMED(Shares, MedPolicy):
+class CatalogueMED(MedParameters, MedPolicy):
     """Propose an arm by LinMED's q_t and play it with probability f_t, else play the empirically best one, â.
 
     p_t(a) = q_t(a) f_t(a) for every a ≠ â. LinMED divides this by its sum over all arms, which alone needs

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -118,3 +118,33 @@ class CompiledPolicy(Policy):
     def _deciding(self) -> Any:
         """The rule, made once, with its share of even mass."""
         return core.FlooredRule(self.rule, self._mixed) if self._mixed else self.rule
+
+
+@dataclass(frozen=True)
+class Floor(Policy):
+    """A policy that gives some arms little probability or none, unless `floor` does."""
+
+    floor: float = field(default=0.0, kw_only=True)
+    """ε: share of the mass that is spread evenly over the arms."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._set("floor", validation.between("floor", self.floor, 0.0, 1.0))
+
+    @property
+    def evenly(self) -> float:
+        """ε."""
+        return self.floor
+
+
+@dataclass(frozen=True)
+class Mixed(Floor):
+    """A compiled policy whose rule knows no floor: `CompiledPolicy` mixes in the uniform distribution."""
+
+    @property
+    def _mixed(self) -> float:
+        return self.floor
+
+    def to_dict(self) -> dict[str, Any]:
+        """The configuration; without a floor as it was before there was one, by which results are found."""
+        return {name: value for name, value in super().to_dict().items() if name != "floor" or value}

@@ -9,8 +9,7 @@ from linmed import validation
 from linmed.core import core
 from linmed.policies.base import Properties, decisions
 from linmed.policies.compiled import CompiledPolicy
-from linmed.policies.ridge import RidgeState
-from linmed.policies.rule import Floored
+from linmed.policies.ridge import Floored, RidgeState
 from linmed.validation import Floats
 
 

@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from linmed import validation
 from linmed.core import core
 from linmed.policies.base import Prediction, Properties, State, absorbable
-from linmed.policies.compiled import CompiledPolicy
+from linmed.policies.compiled import CompiledPolicy, Floor, Mixed
+from linmed.policies.linmed import MedParameters
 from linmed.policies.ridge import LEARNED
-from linmed.policies.rule import Floor, Mixed
-from linmed.policies.sampled import Sampled
-from linmed.policies.shares import Shares
+from linmed.policies.thompson import Sampled
 from linmed.validation import Bools, Floats, Ints
 
 FAMILIES = {"logistic": 0, "poisson": 1, "gaussian": 2}
@@ -337,7 +336,7 @@ class GLMPolicy(CompiledPolicy):
 
 
 @dataclass(frozen=True)
-class GLMMED(Shares, Mixed, GLMPolicy):
+class GLMMED(MedParameters, Mixed, GLMPolicy):
     """LinMED's rule for clicks and counts: p_t ∝ q_t f_t, log f_t = −2 kl(z_a, z_â) / (β μ′(z_a) ‖â − a‖²).
 
     z = c + ⟨a,θ̂⟩ is an arm's natural parameter and kl the divergence between rewards of two of them: for

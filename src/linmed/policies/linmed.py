@@ -1,21 +1,80 @@
-"""LinMED, the linear version of minimum empirical divergence (the paper's Algorithm 1)."""
+"""LinMED, the linear version of minimum empirical divergence (the paper's Algorithm 1), and its relatives."""
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from linmed import validation
 from linmed.core import core
-from linmed.policies.base import MOST, Properties, State
-from linmed.policies.compiled import CompiledPolicy
+from linmed.policies.base import MOST, Policy, Properties, State
+from linmed.policies.compiled import CompiledPolicy, Mixed
 from linmed.policies.ridge import RidgePolicy
-from linmed.policies.rule import Mixed
-from linmed.policies.shares import Shares
 from linmed.validation import Floats, Ints
+
+
+@dataclass(frozen=True)
+class MedParameters(Policy):
+    """q_t = α_opt·(design) + α_emp·1{a = â} + (1 − α_opt − α_emp)/K."""
+
+    alpha_emp: float = 0.9
+    """α_emp: share of the empirically best arm."""
+    alpha_opt: float | None = None
+    """α_opt: share of the design; None means (1 − alpha_emp)/2, as in the paper."""
+    version: Literal[0, 1] = 0
+    """0: the design is made for the arms rescaled by √f; 1: for the arms with f ≥ 1/e."""
+    design: Literal["approx", "optimal", "warm"] = "approx"
+    """The paper's ApproxDesign, the G-optimal design (certificate at most 1 + 1e-6), or an ApproxDesign that
+    starts from the last one: much faster where many arms stay the same (see `optimality`)."""
+    explore: bool = True
+    """The half-step on the arm of largest leverage."""
+    ties: Literal["first", "even"] = field(default="first", kw_only=True)
+    """Who gets α_emp while all arms look equally good, as before the first reward: the first of them, or all
+    evenly, as if â were drawn among them."""
+
+    designs: ClassVar[tuple[str, ...]] = ("approx", "optimal", "warm")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._set("alpha_emp", validation.between("alpha_emp", self.alpha_emp, 0.0, 1.0))
+        if self.alpha_opt is not None:
+            self._set("alpha_opt", validation.between("alpha_opt", self.alpha_opt, 0.0, 1.0))
+            if self.alpha_emp + self.alpha_opt > 1.0 + 1e-12:
+                raise validation.BadValue(
+                    "alpha_opt",
+                    f"alpha_emp + alpha_opt must be at most 1, got {self.alpha_emp!r} + {self.alpha_opt!r}",
+                )
+        self._set("version", validation.option("version", self.version, (0, 1)))
+        self._set("design", validation.option("design", self.design, self.designs))
+        if self.design == "warm" and self.version == 1:
+            raise validation.BadValue(
+                "design", "design must be 'approx' or 'optimal' with version=1, got 'warm'"
+            )
+        self._set("explore", validation.flag("explore", self.explore))
+        self._set("ties", validation.option("ties", self.ties, ("first", "even")))
+
+    @property
+    def design_share(self) -> float:
+        """α_opt."""
+        return (1.0 - self.alpha_emp) / 2.0 if self.alpha_opt is None else self.alpha_opt
+
+    @property
+    def _shares(self) -> tuple[Any, ...]:
+        """As the core's `MedRule` takes them."""
+        shares = self.alpha_emp, self.design_share, self.version
+        return *shares, self.design == "optimal", self.explore, self.ties == "even"
+
+    def derived_name(self) -> str:
+        """LinMED-90 and the like where alpha_opt = (1 − alpha_emp)/2."""
+        name = type(self).__name__
+        if abs(self.design_share - (1.0 - self.alpha_emp) / 2.0) < 1e-12:
+            return f"{name}-{100 * self.alpha_emp:g}" + self.describe("alpha_emp", "alpha_opt")
+        return name + self.describe()
+
 
 ROOM = 4
 """Arms of the last design to remember for each dimension."""
@@ -63,7 +122,7 @@ class MedPolicy(Mixed, RidgePolicy, CompiledPolicy):
 
 
 @dataclass(frozen=True)
-class LinMED(Shares, MedPolicy):
+class LinMED(MedParameters, MedPolicy):
     """LinMED: q_t = α_opt·(design) + α_emp·1{a = â} + (1 − α_opt − α_emp)/K, then p_t ∝ q_t f_t.
 
     While some arm has leverage above 1 (the event B_t), half of the mass goes to the arm of largest
@@ -196,3 +255,104 @@ class LinMEDNoDesign(MedPolicy):
     def rule(self) -> Any:
         """q_t uniform."""
         return core.MedRule(0.0, 0.0, 0, False, False)
+
+
+class Pulls(NamedTuple):
+    """The arrays in the order in which the core takes them."""
+
+    theta: Floats  # (R,d) means
+    count: Ints  # type: ignore[assignment]  # (R,) rewards absorbed
+    pulls: Floats  # (R,d)
+    totals: Floats  # (R,d)
+
+
+class PullState(Pulls, State):
+    """Pulls and reward sums of each arm; theta holds the means (0 where there is no pull yet)."""
+
+    __slots__ = ()
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The arrays by name, not copied."""
+        return self._asdict()
+
+    def limits(self) -> dict[str, tuple[float, float]]:
+        """As of every state; pulls are counts."""
+        return {**super().limits(), "pulls": (0, MOST)}
+
+
+@dataclass(frozen=True)
+class MaillardSampling(CompiledPolicy):
+    """p_t(a) ∝ exp(−N_a Δ̂_a² / (2σ²)) for independent arms, given as one-hot rows.
+
+    Arm i is the row with a single 1 at position i, so `dim` is the number of arms there are; a round may
+    offer any of them. While an offered arm has no reward yet, the unrewarded ones share the mass equally.
+
+    `sigma` is its parameter, and the `label` of every `Policy`.
+
+    >>> from linmed import Agent, MaillardSampling
+    >>> agent, arms = Agent(MaillardSampling(sigma=0.5), dim=2), [[1.0, 0.0], [0.0, 1.0]]
+    >>> agent.observe(arms * 2, [0.9, 0.4] * 2)
+    >>> agent.probabilities(arms).round(3)
+    array([0.731, 0.269])
+    """
+
+    sigma: float = 1.0
+    """σ: the noise is taken to be σ-sub-Gaussian."""
+
+    properties: ClassVar[Properties] = Properties(
+        reference="Maillard 2013; Bian & Jun 2022",
+        minimax="√(K n log K)",
+        instance="K log(n) / Δ",
+        computable="closed form",
+        all_arms="once each has a reward",
+        randomised=True,
+    )
+
+    @property
+    def belief(self) -> Callable[..., Any]:
+        """Pulls and totals of every arm."""
+        made: Callable[..., Any] = core.Pulls
+        return made
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._set("sigma", validation.positive("sigma", self.sigma))
+
+    def start(self, replicas: int, dim: int) -> PullState:
+        """No pulls."""
+        return PullState(
+            theta=np.zeros((replicas, dim)),
+            count=np.zeros(replicas, dtype=np.int64),
+            pulls=np.zeros((replicas, dim)),
+            totals=np.zeros((replicas, dim)),
+        )
+
+    def like(self, arms: Floats) -> Floats:
+        """One-hot rows, as many as there are dimensions for."""
+        return np.eye(len(arms), arms.shape[1])[: arms.shape[1]]
+
+    @property
+    def rule(self) -> Any:
+        """The weights of the arms."""
+        return core.MaillardRule(self.sigma)
+
+    def live(self, state: PullState) -> None:
+        """None: an agent's arms are looked at before each decision and reward, too."""
+        return None
+
+    def learn(self, state: PullState, features: Floats, rewards: Floats, replicas: Ints) -> None:
+        """Count the pull and its reward."""
+        check_one_hot("features", features)
+        super().learn(state, features, rewards, replicas)
+
+    def _rounds(self, state: PullState, arms: Floats, *others: Any) -> None:
+        check_one_hot("arms", arms)
+        super()._rounds(state, arms, *others)
+
+
+def check_one_hot(name: str, rows: Floats) -> None:
+    """Anything but one-hot rows (..., d) is an error."""
+    if not (((rows == 0) | (rows == 1)).all() and (rows.sum(axis=-1) == 1).all()):
+        raise ValueError(
+            f"{name} must be one-hot rows (a single 1, the rest 0); MaillardSampling knows no features"
+        )

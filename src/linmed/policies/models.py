@@ -12,11 +12,11 @@ from linmed.core import core
 from linmed.policies.around import Around
 from linmed.policies.base import Choice, Noise, Policy, Prediction, Properties, absorbable, decisions
 from linmed.policies.catalogue_med import CatalogueMED
-from linmed.policies.lin_ts import LinTS
+from linmed.policies.igw import SquareCB
 from linmed.policies.model_state import FIRST_ROOM, MOST_BYTES, ItemModels, ModelsState, models_of
-from linmed.policies.pinpoint import Pinpoint
 from linmed.policies.ridge import RidgePolicy, RidgeState, start_ridge
-from linmed.policies.square_cb import SquareCB
+from linmed.policies.thompson import LinTS
+from linmed.policies.ucb import Pinpoint
 from linmed.validation import Floats, Ints
 
 SHOWN = (LinTS, Pinpoint)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from linmed import validation
 from linmed.core import core
 from linmed.policies.base import Policy, Prediction, State, absorbable
+from linmed.policies.compiled import Floor
 from linmed.validation import Floats, Ints
 
 UNTOLD = 0.01
@@ -477,3 +478,8 @@ class RidgePolicy(Policy):
         if isinstance(state, _Led):
             out[state.leading(TOLD)[:, 0] < 0.0] = np.inf  # in what unit λ is, nobody knows yet
         return out
+
+
+@dataclass(frozen=True)
+class Floored(Floor, RidgePolicy):
+    """Such a policy that believes in a ridge estimate."""

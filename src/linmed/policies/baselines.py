@@ -1,4 +1,4 @@
-"""ε-greedy: the empirically best arm, and a share ε of exploration."""
+"""Baselines: the empirically best arm with a share of exploration, and uniform play."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -62,3 +62,30 @@ class EpsilonGreedy(Greedy):
     """ε: share of uniform exploration."""
 
     properties: ClassVar[Properties] = Greedy.properties._replace(all_arms="yes")
+
+
+@dataclass(frozen=True)
+class Uniform(RidgePolicy, CompiledPolicy):
+    """Play every arm with probability 1/K. θ̂ is kept up to date, so the estimate can be read off.
+
+    The parameters are those of `RidgePolicy`.
+
+    >>> from linmed import Agent, Uniform
+    >>> agent = Agent(Uniform(), dim=2)
+    >>> agent.probabilities([[1.0, 0.0], [0.0, 1.0]])
+    array([0.5, 0.5])
+    """
+
+    properties: ClassVar[Properties] = Properties(
+        reference="folklore",
+        minimax="n",
+        instance="n",
+        computable="closed form",
+        all_arms="yes",
+        randomised=True,
+    )
+
+    @property
+    def rule(self) -> Any:
+        """1/K."""
+        return core.UniformRule()

@@ -1,0 +1,273 @@
+"""Linear Thompson sampling (Agrawal and Goyal 2013; Abeille and Lazaric 2017; Russo and Van Roy 2014).
+
+Which arm is best under θ̃ ~ N(θ̂, s² V⁻¹)? The best method that fits is taken: two arms by the normal CDF
+(exact, also in the tails), arms whose differences span at most a plane by the angular integral, and the
+others by the chance that each has on its own ray through the points of a Sobol set; very many arms by
+lines that all share. An arm that duplicates an earlier one or lies inside the hull of the others has
+probability 0; so has, in more than two dimensions, one that beats the leader with less than Φ(−9) =
+1e-19, and among very many one too rare for any line to meet.
+"""
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+
+import numpy as np
+
+from linmed import validation
+from linmed.core import core
+from linmed.policies.base import Choice, Noise, Properties, entries
+from linmed.policies.compiled import CompiledPolicy, Floor
+from linmed.policies.ridge import Floored, RidgeState
+from linmed.validation import Floats
+
+ENOUGH = 1e-4  # an error that asks for no more points
+WORK = 100_000  # points are doubled up to so many times the arms …
+MOST_POINTS = 8192  # … and to this number
+FLAT, FEW = 6, 64  # up to so many dimensions and arms, an arm's points are its own
+MOST_ARMS = 2048  # beyond, lines that all arms share: the rays take the square of their number
+POINTS = 2048  # lines in each of eight parts of the Sobol set
+
+
+class Normal(Protocol):
+    """A normal law of θ in every replica."""
+
+    @property
+    def theta(self) -> Floats:
+        """Its means (R,d)."""
+
+    @property
+    def gram(self) -> Floats:
+        """V, its precisions times s² (R,d,d)."""
+
+
+def log_best_arm_probabilities(
+    state: Normal, arms: Floats, lam: float, scale: Floats
+) -> tuple[Floats, Floats]:
+    """log P(arm is best) and the probability's standard error.  → (R,K) twice.
+
+    arms (R,K,d) or (1,K,d), all arrays in the form of `validation.for_kernels`; a state of one replica, with
+    its scale, serves R sets.
+    """
+    law = np.empty((2, max(len(state.theta), len(arms)), arms.shape[1]))
+    core.best_arm_probabilities(
+        state.theta,
+        state.gram,
+        lam,
+        scale,
+        arms,
+        law,
+        ENOUGH,
+        WORK,
+        MOST_POINTS,
+        FLAT,
+        FEW,
+        MOST_ARMS,
+        POINTS,
+    )
+    return law[0], law[1]
+
+
+@dataclass(frozen=True)
+class Sampled(Floor):
+    """Draw θ̃ ~ N(θ̂, s² V⁻¹) and play argmax_a ⟨θ̃, a⟩; a compiled rule draws, and the law is computed here.
+
+    The probability that is logged is the marginal one, before the draw.
+    """
+
+    propensity: Literal["exact", "none"] | int = field(default="exact", kw_only=True)
+    """What `decide` logs: the exact probability; nothing (NaN); or, for a number M, the estimate
+    (X + 1)/(M + 1) where X of M fresh draws play the same arm."""
+
+    noise: ClassVar[Noise] = "normal"
+    law_in_core: ClassVar[bool] = False
+
+    if TYPE_CHECKING:  # what the belief that a subclass adds has
+
+        @property
+        def lam(self) -> float:
+            """λ: V ≥ λI."""
+
+        def estimate(self, state: Any) -> Any:
+            """θ̂ and V of the replicas, a `Normal`."""
+
+        def spread(self, state: Any) -> Floats:
+            """s in every replica (R,)."""
+
+    @property
+    def pivot(self) -> float:
+        """What no pivot of V falls below: λ."""
+        return self.lam
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.propensity, str):
+            self._set("propensity", validation.option("propensity", self.propensity, ("exact", "none")))
+        else:
+            self._set("propensity", validation.whole("propensity", self.propensity))
+
+    @property
+    def tells_probability(self) -> bool:
+        """Unless propensity="none"."""
+        return self.propensity != "none"
+
+    def noise_size(self, dim: int) -> int:
+        """d normals, and one more that becomes a uniform where there is a floor."""
+        return dim + 1 if self.floor > 0.0 else dim
+
+    def log_probabilities(self, state: Any, arms: Floats) -> Floats:
+        """The marginal log-probability of every arm.  arms (R,K,d) or (1,K,d) → (R,K)."""
+        return self._law(state, arms)[0]
+
+    def propensity_error(self, state: Any, arms: Floats) -> Floats:
+        """Standard error of the probabilities: 0 for two arms, 1e-9 by the angular integral.  → (R,K)."""
+        return self._law(state, arms)[1]
+
+    def _smallest(self, model: Any) -> float:
+        """What no pivot of the model's V falls below."""
+        return self.pivot
+
+    def _law(self, state: Any, arms: Floats) -> tuple[Floats, Floats]:
+        arms, model = validation.for_kernels(arms), self.estimate(state)
+        log_p, error = log_best_arm_probabilities(model, arms, self._smallest(model), self.spread(state))
+        if self.floor == 0.0:
+            return log_p, error
+        with np.errstate(divide="ignore"):
+            log_p = np.logaddexp(np.log1p(-self.floor) + log_p, np.log(self.floor / arms.shape[1]))
+        return log_p, (1.0 - self.floor) * error
+
+    def decide(self, state: Any, arms: Floats, noise: Floats) -> Choice:
+        """Draw θ̃, play its best arm and say how probable that was beforehand."""
+        arm = self.choose(state, arms, noise)
+        features = self.features(state, arms, arm)
+        if self.propensity == "none":
+            return Choice(arm, np.full(len(arm), np.nan), None, features)
+        if self.propensity == "exact":
+            log_p, error = self._law(state, arms)
+            if self.floor == 0.0:  # with a floor every arm has a share that is known
+                core.report_played(log_p, error, arm)
+            return Choice(arm, entries(log_p, arm), log_p, features, entries(error, arm))
+        model, repeats = self.estimate(state), np.empty(len(arm), dtype=np.int64)
+        core.count_repeats(
+            model.theta, model.gram, self._smallest(model), self.spread(state), validation.for_kernels(arms),
+            self.floor, np.ascontiguousarray(noise).view(np.uint64), arm, self.propensity, repeats,
+        )  # fmt: skip
+        p = (repeats + 1.0) / (self.propensity + 1.0)
+        return Choice(arm, np.log(p), None, features, np.sqrt(p * (1.0 - p) / self.propensity))
+
+
+SHORT = {
+    "frequentist": "LinTS-Freq",
+    "bayes": "LinTS-Bayes",
+    "agrawal-goyal": "LinTS-AG",
+    "squared-radius": "LinTS-Squared",
+}
+NUMBER = 2
+KINDS = {"frequentist": 0, "squared-radius": 1, "agrawal-goyal": 3}
+"""Which scale of core/thompson.hpp; else NUMBER."""
+
+
+@dataclass(frozen=True)
+class LinTS(Sampled, Floored, CompiledPolicy):
+    """Draw θ̃ ~ N(θ̂, s² V⁻¹) and play argmax_a ⟨θ̃, a⟩. Ties go to the lowest index.
+
+    The scale s is √β, OFUL's radius ("frequentist"); σ, which with λ = σ²/S² is the posterior of the
+    prior N(0, S² I) ("bayes"); σ√(9 d log(t/δ)), or with a horizon σ√(24 d log(n) log(1/δ))
+    ("agrawal-goyal"); β, the square of OFUL's radius ("squared-radius", as in the paper's experiments);
+    or a number. In "agrawal-goyal" t is the number of rewards absorbed, at least 1. In "bayes" and
+    "agrawal-goyal" an estimate stands for σ where it is unknown.
+
+    The probability that is logged is the marginal one, before the draw. It is computed for two arms by
+    the normal CDF, for arms in a plane by an integral over the angle (1e-9), and otherwise by the chance that
+    each arm has on a ray of its own through the points of a Sobol set; `propensity_error` tells the standard
+    error. `choose` computes none. An arm that is played has at least its error or 3e-5, whichever is less.
+
+    >>> LinTS().name, LinTS(scale="bayes", sigma=0.1).name, LinTS(scale=2.0).name
+    ('LinTS-Freq', 'LinTS-Bayes (sigma=0.1)', 'LinTS (scale=2.0)')
+
+    >>> from linmed import Agent
+    >>> agent, arms = Agent(LinTS(scale="bayes", sigma=0.5), dim=2), [[1.0, 0.0], [0.0, 1.0]]
+    >>> agent.observe(arms * 2, [0.9, 0.4] * 2)
+    >>> agent.probabilities(arms).round(3)
+    array([0.827, 0.173])
+
+    `scale` and `horizon` are its own parameters, `propensity` is what is logged: "exact", "none", or a number
+    of draws to estimate it from. `floor` is a share ε for all arms alike, and the others are those of
+    `RidgePolicy`.
+    """
+
+    scale: Literal["frequentist", "bayes", "agrawal-goyal", "squared-radius"] | float = "frequentist"
+    """s: the name of a rule, or a number."""
+    horizon: int | None = None
+    """n of "agrawal-goyal" when it is known beforehand."""
+
+    properties: ClassVar[Properties] = Properties(
+        reference="Agrawal & Goyal 2014; Abeille & Lazaric 2017",
+        minimax="d √(d n)",
+        instance="unknown",
+        computable="normal CDF (K = 2), angular integral (plane), ray integration otherwise",
+        all_arms="corners of the hull (all with floor > 0)",
+        randomised=True,
+        paper_computable="no",
+        paper_all_arms="no",
+    )
+
+    @property
+    def scale_free(self) -> bool:
+        """Where the scale s has the unit of a reward."""
+        return self.scale in ("frequentist", "bayes", "agrawal-goyal")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.scale, str):
+            self._set("scale", validation.option("scale", self.scale, tuple(SHORT)))
+        else:
+            self._set("scale", validation.positive("scale", self.scale))
+        if self.horizon is not None:
+            self._set("horizon", validation.whole("horizon", self.horizon, at_least=3))
+
+    @property
+    def rule(self) -> Any:
+        """Draw θ̃ and play its best arm; no probability is computed."""
+        return self._thompson
+
+    @cached_property
+    def _thompson(self) -> Any:
+        return core.ThompsonRule(
+            kind=KINDS.get(str(self.scale), NUMBER),
+            size=self._size,
+            horizon=float(self.horizon or 0),
+            log_inverse_delta=-1.0 if self.delta is None else -math.log(self.delta),
+            lam=self.pivot,
+            floor=self.floor,
+        )
+
+    @property
+    def pivot(self) -> float:
+        """λ, or hardly anything where its unit is that of the features."""
+        return 1e-300 if self.ridge == "learned" else self.lam
+
+    @property
+    def _size(self) -> float:
+        if not isinstance(self.scale, str):
+            return self.scale
+        return -self.reward_scale if isinstance(self.sigma, str) else self.sigma
+
+    def spread(self, state: RidgeState) -> Floats:
+        """s in every replica (R,).
+
+        >>> from linmed import LinTS
+        >>> policy = LinTS(scale="bayes", sigma=0.5)
+        >>> policy.spread(policy.start(replicas=1, dim=2))
+        array([0.5])
+        """
+        out = np.empty(len(state.count))
+        core.spreads(self.bind_leaders(state), self.confidence_set, self._thompson, out)
+        return out
+
+    def derived_name(self) -> str:
+        """LinTS-Freq and the like."""
+        if isinstance(self.scale, str):
+            return SHORT[self.scale] + self.describe("scale")
+        return "LinTS" + self.describe()
