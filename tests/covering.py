@@ -7,17 +7,20 @@ from typing import TypeVar
 Row = TypeVar("Row")
 
 
-def cover(rows: Iterable[Row], factors: Callable[[Row], Mapping[str, Hashable]]) -> list[Row]:
+def cover(
+    rows: Iterable[Row], factors: Callable[[Row], Mapping[str, Hashable]], strength: int = 2
+) -> list[Row]:
     """Choose rows that contain every pair of values of two factors that occurs in any row.
 
-    `factors` names the values of a row. Greedy: the row with most missing pairs comes next, the earlier
-    one of two that are equally good; so the choice is always the same.
+    `factors` names the values of a row, `strength` how many of them are to meet. Greedy: the row with most
+    missing pairs comes next, the earlier one of two that are equally good; so the choice is always the same.
 
     >>> cover([("x", 1), ("y", 1), ("x", 1)], lambda row: {"letter": row[0], "number": row[1]})
     [('x', 1), ('y', 1)]
     """
     rows = list(rows)
-    pairs = [set(combinations(sorted(factors(row).items(), key=lambda item: item[0]), 2)) for row in rows]
+    values = [sorted(factors(row).items(), key=lambda item: item[0]) for row in rows]
+    pairs = [set(combinations(one, strength)) for one in values]
     missing = set().union(*pairs)
     left, chosen = list(range(len(rows))), []
     while missing:

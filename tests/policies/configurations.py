@@ -1,6 +1,7 @@
-"""What the contract suite runs over: configurations, one line each, and shapes for every path of a kernel.
+"""Configurations, one line each, and shapes of arm sets, which the contract suite runs over.
 
-A policy's default configuration joins by being exported from linmed.policies.
+A policy's default configuration joins by being exported from linmed.policies. Shapes take the kernels through
+each of their paths. `CASES` and `SOME` are covering arrays: what is made of the same parts runs once.
 """
 
 import inspect
@@ -40,6 +41,7 @@ from linmed.policies import (
 )
 from linmed.policies.models import ModelPolicy
 from linmed.policies.thompson import Sampled
+from tests.covering import cover
 
 
 def exported():
@@ -212,19 +214,6 @@ def fits(policy, shape):
     return not (optimal or quadratic or isinstance(policy, (E2D, EXP2, Sampled, MaillardSampling)))
 
 
-def met(i, j):
-    """Whether the i-th configuration meets the j-th shape: defaults all of them, others every third one."""
-    return i < len(DEFAULTS) or j == 0 or (i + j) % 3 == 0
-
-
-CASES = [
-    (policy, shape)
-    for i, policy in enumerate(CONFIGURATIONS)
-    for j, shape in enumerate([*SHAPES, BEYOND])
-    if fits(policy, shape) and met(i, j)
-]
-
-
 def make_arms(policy, rng, replicas=1, arms=FEW.arms, dim=FEW.dim):
     """Arms this policy accepts, with at most 2·dim of them where a design would have to break ties."""
     if takes_one_hot(policy):
@@ -287,3 +276,38 @@ def situation(policy, shape, replicas=3):
     for array in state.arrays().values():
         assert np.isfinite(array).all()
     return state, arms
+
+
+def parts(policy):
+    """What a policy is made of, by name: what differs in none of these runs through the same code."""
+    inside = getattr(policy, "inside", policy)
+    options = {
+        name: getattr(inside, name, None) for name in ("version", "oracle", "form", "coupled", "explore")
+    }
+    bounds = [getattr(inside, name, None) == "unknown" for name in ("sigma", "norm_bound")]
+    dim = make_arms(policy, np.random.default_rng(0)).shape[2]
+    return {
+        "rule": type(inside).__name__,
+        "options": str({**options, "estimated": estimates_propensity(policy)}),
+        "scale": str(getattr(inside, "scale", None)),
+        "belief": (type(policy).__name__ if policy is not inside else "", *policy.start(1, dim).arrays()),
+        "set": (getattr(inside, "confidence", None), getattr(inside, "tails", None), *bounds),
+        "design": getattr(inside, "design", None),
+        "floor": getattr(inside, "floor", 0.0) > 0.0,
+        "memories": getattr(policy, "combine", None),
+    }
+
+
+PARTS = {policy: parts(policy) for policy in CONFIGURATIONS}
+SOME = cover(
+    CONFIGURATIONS,
+    lambda policy: {**PARTS[policy], "pair": (PARTS[policy]["rule"], PARTS[policy]["belief"])},
+    strength=1,
+)
+"""Configurations in which every part occurs, and every rule with every belief that it can have."""
+CASES = cover(
+    [(policy, shape) for policy in CONFIGURATIONS for shape in [*SHAPES, BEYOND] if fits(policy, shape)],
+    lambda case: {name: (part, case[1].name) for name, part in PARTS[case[0]].items()},
+    strength=1,
+)
+"""Configurations and shapes in which every part meets every shape."""

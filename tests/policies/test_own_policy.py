@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import inspect
 import io
-import itertools
 import runpy
 from pathlib import Path
 
@@ -29,26 +28,19 @@ def example():
     return {**names, "printed": printed.getvalue()}
 
 
-def contract_cases():
-    """Every function of the contract suites with every combination of its parameters but the policy."""
-    cases = []
-    for name, function in [*vars(contract).items(), *vars(shapes).items()]:
-        if name.startswith("test_") and "policy" in inspect.signature(function).parameters:
-            marks = [mark.args for mark in function.pytestmark if mark.name == "parametrize"]
-            choices = {keys: values for keys, values in marks if "policy" not in keys}
-            if "shape" in inspect.signature(function).parameters:
-                choices["shape"] = [*SHAPES, BEYOND]
-            for place, values in enumerate(itertools.product(*choices.values())):
-                keywords = dict(zip(choices, values, strict=True))
-                cases.append(pytest.param(function, keywords, id=f"{name}-{place}"))
-    return cases
+CHECKS = [
+    check
+    for name, check in [*vars(contract).items(), *vars(shapes).items()]
+    if name.startswith("test_") and "policy" in inspect.signature(check).parameters
+]
 
 
-@pytest.mark.parametrize(("check", "keywords"), contract_cases())
-def test_it_satisfies_the_contract(example, check, keywords, tmp_path):
-    if "tmp_path" in inspect.signature(check).parameters:
-        keywords = {**keywords, "tmp_path": tmp_path}
-    check(policy=example["Boltzmann"](), **keywords)
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_it_satisfies_the_contract(example, check, tmp_path):
+    names = inspect.signature(check).parameters
+    given = {"tmp_path": tmp_path} if "tmp_path" in names else {}
+    for shape in [*SHAPES, BEYOND] if "shape" in names else [None]:
+        check(policy=example["Boltzmann"](), **given, **({"shape": shape} if shape else {}))
 
 
 def test_the_example_runs_and_its_policy_learns(example):

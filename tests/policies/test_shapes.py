@@ -1,4 +1,4 @@
-"""What every configuration must satisfy at every shape: each path of the kernels answers alike.
+"""Each path of the kernels answers alike: what policies satisfy at every shape of arm sets.
 
 Rewards are read off an arm's first feature, so that no sum of the tests' own enters an identity.
 """
@@ -31,29 +31,21 @@ def same_arrays(one, other):
 
 
 @every_case
-def test_probabilities_have_the_right_shape_and_sum_to_one(policy, shape):
+def test_probabilities_sum_to_one_and_the_one_of_the_played_arm_is_logged(policy, shape):
     state, arms = situation(policy, shape)
-    for known in (state, policy.start(len(arms), arms.shape[2])):
+    for known in (policy.start(len(arms), arms.shape[2]), state):
         log_p = policy.log_probabilities(known, arms)
         assert log_p.shape == arms.shape[:2]
         assert (log_p <= 1e-12).all()
         np.testing.assert_allclose(np.exp(log_p).sum(axis=1), 1.0, rtol=0, atol=1e-12)
-
-
-@every_case
-def test_the_logged_probability_is_the_marginal_one_of_the_arm_that_choosing_plays(policy, shape):
-    state, arms = situation(policy, shape)
     noise = noise_for(policy, arms.shape[2], np.random.default_rng(4), len(arms))
     choice = policy.decide(state, arms, noise)
     np.testing.assert_array_equal(choice.arm, policy.choose(state, arms, noise))
     np.testing.assert_array_equal(choice.features, policy.features(state, arms, choice.arm))
-    marginal = policy.log_probabilities(state, arms)[np.arange(len(arms)), choice.arm]
+    marginal = log_p[np.arange(len(arms)), choice.arm]
     if estimates_propensity(policy):
-        p, draws = (
-            np.exp(marginal),
-            getattr(policy, "inside", policy).propensity,
-        )  # an estimate from so many draws
-        off = np.abs(np.exp(choice.log_probability) - p)
+        p, draws = np.exp(marginal), getattr(policy, "inside", policy).propensity
+        off = np.abs(np.exp(choice.log_probability) - p)  # an estimate from so many draws
         assert (off <= 6.0 * np.sqrt(p / draws) + 10.0 / draws).all()
         return
     seen = np.isfinite(marginal)  # LinTS may play an arm that its integral did not see
@@ -64,21 +56,7 @@ def test_the_logged_probability_is_the_marginal_one_of_the_arm_that_choosing_pla
 
 @pytest.mark.identity
 @every_case
-def test_a_shared_arm_set_gives_the_same_as_copies_of_it(policy, shape):
-    _, arms = situation(policy, shape)
-    copies = np.repeat(arms[:1], 3, axis=0)
-    state = warmed_up(policy, copies, np.random.default_rng(2), 2)
-    shared = policy.log_probabilities(state, arms[:1])
-    np.testing.assert_array_equal(shared, policy.log_probabilities(state, copies))
-    noise = noise_for(policy, arms.shape[2], np.random.default_rng(3), 3)
-    one, other = (policy.decide(state, offered, noise) for offered in (arms[:1], copies))
-    for mine, theirs in zip(one, other, strict=True):
-        np.testing.assert_array_equal(mine, theirs)
-
-
-@pytest.mark.identity
-@every_case
-def test_a_replica_does_not_depend_on_the_others(policy, shape):
+def test_a_replica_answers_alike_alone_and_among_others(policy, shape):
     replicas, rounds = 4, 3 if shape is BEYOND else 12
     arms = shaped_arms(policy, shape, np.random.default_rng(6), replicas)
     dim = arms.shape[2]
@@ -95,55 +73,56 @@ def test_a_replica_does_not_depend_on_the_others(policy, shape):
             policy.learn(state, features, rewards, np.arange(len(rows)))
         return state, policy.log_probabilities(state, arms[rows])
 
-    together, p_together = run(np.arange(replicas))
+    together, every = run(np.arange(replicas))
     alone, p_alone = run(np.array([2]))
-    np.testing.assert_array_equal(p_together[2], p_alone[0])
+    np.testing.assert_array_equal(every[2], p_alone[0])
     same_arrays(rows_of(together, policy, [2]), alone)
+    for r in range(replicas):
+        taken_out = rows_of(together, policy, [r])
+        np.testing.assert_array_equal(policy.log_probabilities(taken_out, arms[r : r + 1])[0], every[r])
 
 
 @pytest.mark.identity
 @every_case
-@pytest.mark.parametrize("shared", [True, False], ids=["one set", "sets that change"])
-def test_rounds_played_in_one_call_are_the_rounds_played_one_by_one(policy, shape, shared):
+def test_rounds_played_in_one_call_are_the_rounds_played_one_by_one(policy, shape):
+    """With one set for all, and with sets that change if the policy can have those."""
     rng = np.random.default_rng(11)
     replicas, rounds = 3, 2 if shape is BEYOND else 9
-    changing = not shared and policy.learns_from_arms
-    sets = rounds if changing else 1
-    arms = np.stack([shaped_arms(policy, shape, rng, 1 if shared else replicas) for _ in range(sets)])
-    dim = arms.shape[-1]
-    rewards = acceptable(policy, rng.standard_normal((rounds, replicas, shape.arms)))
-    noise = np.stack([noise_for(policy, dim, rng, replicas) for _ in range(rounds)])
-    together, singly = policy.start(replicas, dim), policy.start(replicas, dim)
-    played = np.empty((rounds, replicas), dtype=np.int64)
-    policy.play(together, arms, rewards, noise, played)
-    for t in range(rounds):
-        offered = arms[t if changing else 0]
-        arm = policy.choose(singly, offered, noise[t])
-        np.testing.assert_array_equal(played[t], arm)
-        features = policy.features(singly, offered, arm)
-        policy.learn(singly, features, rewards[t, np.arange(replicas), arm], np.arange(replicas))
-    same_arrays(singly, together)
+    for shared in (True, False):
+        changing = not shared and policy.learns_from_arms
+        sets = rounds if changing else 1
+        arms = np.stack([shaped_arms(policy, shape, rng, 1 if shared else replicas) for _ in range(sets)])
+        dim = arms.shape[-1]
+        rewards = acceptable(policy, rng.standard_normal((rounds, replicas, shape.arms)))
+        noise = np.stack([noise_for(policy, dim, rng, replicas) for _ in range(rounds)])
+        together, singly = policy.start(replicas, dim), policy.start(replicas, dim)
+        played = np.empty((rounds, replicas), dtype=np.int64)
+        policy.play(together, arms, rewards, noise, played)
+        for t in range(rounds):
+            offered = arms[t if changing else 0]
+            arm = policy.choose(singly, offered, noise[t])
+            np.testing.assert_array_equal(played[t], arm)
+            features = policy.features(singly, offered, arm)
+            policy.learn(singly, features, rewards[t, np.arange(replicas), arm], np.arange(replicas))
+        same_arrays(singly, together)
 
 
 @pytest.mark.identity
 @every_case
-def test_a_replica_taken_out_of_a_state_answers_as_it_did_there(policy, shape):
+def test_one_set_serves_many_replicas_and_one_state_many_sets(policy, shape):
+    """To the last bit as copies would; a policy for one fixed set is given that set again and again."""
     state, arms = situation(policy, shape)
-    every = policy.log_probabilities(state, arms)
-    for r in range(len(arms)):
-        alone = rows_of(state, policy, [r])
-        np.testing.assert_array_equal(policy.log_probabilities(alone, arms[r : r + 1])[0], every[r])
-
-
-@pytest.mark.identity
-@every_case
-def test_a_state_of_one_replica_serves_many_arm_sets(policy, shape):
-    """Set by set to the last bit; a policy for one fixed set is given that set again and again."""
-    state, arms = situation(policy, shape)
-    if not policy.learns_from_arms:
-        arms = np.repeat(arms[:1], len(arms), axis=0)
-    one = rows_of(state, policy, [0])
+    copies = np.repeat(arms[:1], len(arms), axis=0)
     noise = noise_for(policy, arms.shape[2], np.random.default_rng(8), len(arms))
+    same = warmed_up(policy, copies, np.random.default_rng(2), 2)
+    shared = policy.log_probabilities(same, arms[:1])
+    np.testing.assert_array_equal(shared, policy.log_probabilities(same, copies))
+    decisions = [policy.decide(same.copy(), offered, noise) for offered in (arms[:1], copies)]
+    for mine, theirs in zip(*decisions, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+    arms = arms if policy.learns_from_arms else copies
+    one = rows_of(state, policy, [0])
     together = policy.decide(one.copy(), arms, noise)
     log_p = policy.log_probabilities(one, arms)
     chosen = policy.choose(one.copy(), arms, noise)
