@@ -16,8 +16,8 @@ import math
 import numpy as np
 
 from linmed.environments import LargeGap
-from linmed.experiments.lineup import policies
-from linmed.experiments.statistics import Resampled, average, ratio, resampled, spent
+from linmed.paper.lineup import policies
+from linmed.paper.statistics import Resampled, average, ratio, resampled, spent
 from linmed.simulation import simulate
 
 SIZES = (10, 20, 50, 100, 200, 400, 1_000)

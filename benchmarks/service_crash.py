@@ -51,7 +51,8 @@ class Service:
         command = [
             sys.executable,
             "-m",
-            "linmed.serve",
+            "linmed.cli",
+            "serve",
             "--database",
             self.database,
             "--port",

@@ -190,8 +190,8 @@ def decide_requests() -> list[bytes]:
 
 def service(database: str, *options: str) -> Process:
     server = Process(
-        "-m", "linmed.serve", "--database", database, "--port", "0", "--rate", "0", "--max-waiting", "100000",
-        *options,
+        "-m", "linmed.cli", "serve", "--database", database, "--port", "0", "--rate", "0", "--max-waiting",
+        "100000", *options,
     )  # fmt: skip
     server.call("/v1/bandits", {"name": "load", "dim": DIM, "policy": {"policy": "LinMED"}})
     return server
@@ -283,7 +283,9 @@ def million(folder: Path, rows: int) -> None:
     server.process.kill()  # no time for a last snapshot
     server.process.wait()
     started = time.perf_counter()
-    server = Process("-m", "linmed.serve", "--database", database, "--port", "0", "--rate", "0").ready()
+    server = Process(
+        "-m", "linmed.cli", "serve", "--database", database, "--port", "0", "--rate", "0"
+    ).ready()
     server.call("/v1/bandits/load/decide", arms[0])
     print(f"first decision {time.perf_counter() - started:.1f} s after the restart")
     assert server.call("/v1/bandits/load/state") == before, "the state differs from the one before the kill"

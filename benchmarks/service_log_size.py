@@ -24,14 +24,14 @@ def bytes_each(folder: Path, items: int, features: int, context: int, listed: bo
     rng = np.random.default_rng(0)
     matrix = rng.normal(size=(items, features))
     file = folder / f"{secrets.token_hex(4)}.db"
-    server = Process("-m", "linmed.serve", "--database", f"sqlite:///{file}", "--port", "0")
+    server = Process("-m", "linmed.cli", "serve", "--database", f"sqlite:///{file}", "--port", "0")
     body: dict[str, object] = {"name": "b", "dim": features + context}
     if listed:
         body["catalogue"] = {"ids": [f"item-{k}" for k in range(items)], "features": matrix.tolist()}
     server.call("/v1/bandits", body)
     server.stop()  # writes everything into the file
     before, number = file.stat().st_size, (400 if listed else 40)
-    server = Process("-m", "linmed.serve", "--database", f"sqlite:///{file}", "--port", "0").ready()
+    server = Process("-m", "linmed.cli", "serve", "--database", f"sqlite:///{file}", "--port", "0").ready()
     for _ in range(number):
         user = rng.normal(size=context)
         joined = np.hstack([matrix, np.broadcast_to(user, (items, context))])

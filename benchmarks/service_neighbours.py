@@ -76,7 +76,7 @@ class Connection:
 def serving(folder: str, *options: str) -> Any:
     """A server process over SQLite; its port and the database."""
     database = f"sqlite:///{Path(folder) / 'neighbours.db'}"
-    words = [sys.executable, "-m", "linmed.serve", "--database", database]
+    words = [sys.executable, "-m", "linmed.cli", "serve", "--database", database]
     process = subprocess.Popen([*words, "--port", "0", *options], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None

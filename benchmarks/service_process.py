@@ -36,7 +36,7 @@ class Service:
 
     def command(self, *options: str) -> str:
         """What `linmed serve OPTIONS` prints."""
-        words = [sys.executable, "-m", "linmed.serve", "--database", self.database, *options]
+        words = [sys.executable, "-m", "linmed.cli", "serve", "--database", self.database, *options]
         done = subprocess.run(words, env=self.environment, capture_output=True, text=True)
         return (
             done.stdout.strip() if done.returncode == 0 else f"exit {done.returncode}: {done.stderr[-300:]}"
@@ -44,7 +44,16 @@ class Service:
 
     def start(self, *options: str, most: int | None = None) -> None:
         """`most`: bytes that a file of this process may have, as if the disk were full."""
-        words = [sys.executable, "-m", "linmed.serve", "--database", self.database, "--port", str(self.port)]
+        words = [
+            sys.executable,
+            "-m",
+            "linmed.cli",
+            "serve",
+            "--database",
+            self.database,
+            "--port",
+            str(self.port),
+        ]
 
         def limit() -> None:
             if most is not None:

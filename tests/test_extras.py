@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from linmed import Agent, LinMED, cli
+from linmed.cli.log_arguments import executor
 from linmed.environments import Classification
 from linmed.environments.links import counts
-from linmed.experiments import pool
 from linmed.extras import PACKAGES
-from linmed.ope.arguments import executor
+from linmed.paper import pool
 from linmed.serve.database import Database
 from linmed.simulation import Store
 from linmed.tables import Table
@@ -36,7 +36,7 @@ FOR_CONTRIBUTORS = {"dev", "docs", "all"}
         ("pyarrow", "log", lambda: Table({"n": [1]}).to_arrow()),
         ("pyarrow", "log", lambda: Store("results")),
         ("pyarrow", "ope", lambda: import_module("linmed.ope")),
-        ("pyarrow", "paper", lambda: import_module("linmed.experiments")),
+        ("pyarrow", "paper", lambda: import_module("linmed.paper")),
         ("matplotlib", "plot", lambda: Agent(LinMED(), dim=2).explain([[1.0, 0.0], [0.0, 1.0]]).plot()),
         ("scipy", "paper", lambda: counts(np.ones(1), np.ones(1))),
         ("distributed", "cluster", lambda: executor("127.0.0.1:1").__enter__()),
@@ -46,7 +46,7 @@ FOR_CONTRIBUTORS = {"dev", "docs", "all"}
 def test_a_missing_package_is_asked_for_by_its_extra(
     monkeypatch: pytest.MonkeyPatch, package: str, extra: str, use: Callable[[], object]
 ) -> None:
-    parts = f"{package}.", "linmed.features.usearch", "linmed.log", "linmed.ope", "linmed.experiments"
+    parts = f"{package}.", "linmed.features.usearch", "linmed.log", "linmed.ope", "linmed.paper"
     for loaded in [name for name in sys.modules if name.startswith(parts)]:
         monkeypatch.delitem(sys.modules, loaded)
     monkeypatch.setitem(sys.modules, package, None)

@@ -15,7 +15,7 @@ from linmed.policies import GLMPolicy, Policy, RidgePolicy
 
 MODULES = (
     "linmed", "linmed.agent", "linmed.decision", "linmed.design", "linmed.environments",
-    "linmed.experiments", "linmed.features", "linmed.features.usearch", "linmed.insight", "linmed.log",
+    "linmed.paper", "linmed.features", "linmed.features.usearch", "linmed.insight", "linmed.log",
     "linmed.ope", "linmed.policies", "linmed.routes", "linmed.serve.client", "linmed.simulation",
     "linmed.tables", "linmed.theory",
 )  # fmt: skip

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from linmed.environments import Environment
-from linmed.experiments.as_run.films import FilmsAsRun
+from linmed.paper.as_run.films import FilmsAsRun
 
 REAL = os.environ.get("LINMED_ML100K")
 

@@ -10,10 +10,10 @@ import pytest
 
 from linmed.agent import Agent
 from linmed.cli import main
+from linmed.cli.choose import amount
+from linmed.cli.compare import shares
+from linmed.cli.log_arguments import parse_candidate, parse_target
 from linmed.ope import DecisionLog, OPEWarning, choose, compare
-from linmed.ope.arguments import parse_candidate, parse_target
-from linmed.ope.choose_command import amount
-from linmed.ope.compare_command import shares
 from linmed.policies.linmed import LinMED
 
 

@@ -18,10 +18,10 @@ import pytest
 
 from linmed.agent import Agent
 from linmed.cli import main
+from linmed.cli import ope as ope_command
+from linmed.cli.log_arguments import doubts, duration, missing, open_log
+from linmed.cli.ope import unexplained
 from linmed.ope import DecisionLog, OPEWarning, difference, evaluate
-from linmed.ope import command as ope_command
-from linmed.ope.arguments import doubts, duration, missing, open_log
-from linmed.ope.command import unexplained
 from linmed.policies.linmed import LinMED
 from linmed.tables import Table
 

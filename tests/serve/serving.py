@@ -139,7 +139,18 @@ class Running:
         self.log = folder / f"server-{time.time_ns()}.log"
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "linmed.serve", "--database", database, "--port", "0", *options],
+                [
+                    sys.executable,
+                    "-P",
+                    "-m",
+                    "linmed.cli",
+                    "serve",
+                    "--database",
+                    database,
+                    "--port",
+                    "0",
+                    *options,
+                ],
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,

@@ -26,7 +26,7 @@ from .test_durability import assert_state_is_fold
 
 
 def command(url: str, target: Path) -> "subprocess.CompletedProcess[str]":
-    line = [sys.executable, "-m", "linmed.serve", "--database", url, "--backup", str(target)]
+    line = [sys.executable, "-m", "linmed.cli", "serve", "--database", url, "--backup", str(target)]
     return subprocess.run(line, capture_output=True, text=True)
 
 

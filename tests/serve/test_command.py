@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from linmed.serve import command
+from linmed.cli import serve as command
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_an_empty_value_is_refused_instead_of_serving(
 
 @pytest.mark.unix
 def test_the_address_that_is_printed_can_be_connected_to_at_once(sqlite: str) -> None:
-    words = [sys.executable, "-m", "linmed.serve", "--database", sqlite, "--port", "0"]
+    words = [sys.executable, "-m", "linmed.cli", "serve", "--database", sqlite, "--port", "0"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
         assert server.stdout is not None
         try:

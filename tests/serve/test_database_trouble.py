@@ -268,7 +268,7 @@ def test_repeated_warnings_are_written_once_a_second() -> None:
     """Without the filter a stopped database would fill the disk with its own complaints."""
     script = (
         "import logging\n"
-        "from linmed.serve.command import log_to_stderr\n"
+        "from linmed.serve.log_lines import log_to_stderr\n"
         "log_to_stderr('info')\n"
         "for i in range(1000):\n"
         "    logging.getLogger('linmed.serve').warning('again')\n"

@@ -29,7 +29,7 @@ COUNT = "+document.querySelector('#numbers dd').textContent.replace(',', '')"
 
 @pytest.mark.unix
 def test_the_demo_shows_growing_numbers_and_leaves_nothing_behind(browser: Any, tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "linmed.serve", "--demo", "--port", "0"]
+    words = [sys.executable, "-m", "linmed.cli", "serve", "--demo", "--port", "0"]
     temporary = {**os.environ, "TMPDIR": str(tmp_path)}
     process = subprocess.Popen(
         words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=temporary

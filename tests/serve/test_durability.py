@@ -107,7 +107,7 @@ def test_an_unknown_newer_schema_refuses_to_start(sqlite: str) -> None:
     with pytest.raises(db.DatabaseError, match="newer linmed"):
         opened.open()
     opened.close()
-    command = [sys.executable, "-m", "linmed.serve", "--check", "--database", sqlite]
+    command = [sys.executable, "-m", "linmed.cli", "serve", "--check", "--database", sqlite]
     found = subprocess.run(command, capture_output=True, text=True)
     assert found.returncode == 2
     assert "newer linmed" in found.stderr

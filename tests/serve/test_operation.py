@@ -130,7 +130,7 @@ def test_a_flood_gets_429_with_retry_after_instead_of_errors(sqlite: str) -> Non
 
 
 def test_check_says_what_is_wrong_without_serving(sqlite: str, tmp_path: Path) -> None:
-    base = [sys.executable, "-m", "linmed.serve", "--check", "--database"]
+    base = [sys.executable, "-m", "linmed.cli", "serve", "--check", "--database"]
     fine = subprocess.run([*base, sqlite], capture_output=True, text=True)
     assert (fine.returncode, fine.stdout[:3]) == (0, "ok:")
     missing = f"sqlite:///{tmp_path}/no/such/folder/x.db"

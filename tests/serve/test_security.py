@@ -30,7 +30,17 @@ def token_for(url: str, *scopes: str, bandit: str | None = None) -> str:
 
 
 def test_an_address_others_can_reach_needs_tokens(sqlite: str) -> None:
-    command = [sys.executable, "-m", "linmed.serve", "--database", sqlite, "--host", "0.0.0.0", "--check"]
+    command = [
+        sys.executable,
+        "-m",
+        "linmed.cli",
+        "serve",
+        "--database",
+        sqlite,
+        "--host",
+        "0.0.0.0",
+        "--check",
+    ]
     refused = subprocess.run(command, capture_output=True, text=True)
     assert refused.returncode == 2
     assert "no tokens" in refused.stderr
@@ -69,7 +79,7 @@ def test_a_revoked_token_stops_working(sqlite: str) -> None:
     admin, doomed = token_for(sqlite, "admin"), token_for(sqlite, "read")
     with application(sqlite, staleness=0.05) as app:
         assert app.get("/v1/bandits", headers=bearer(doomed)).status_code == 200
-        command = [sys.executable, "-m", "linmed.serve", "--database", sqlite, "--revoke-token"]
+        command = [sys.executable, "-m", "linmed.cli", "serve", "--database", sqlite, "--revoke-token"]
         assert subprocess.run([*command, doomed.split("_")[1]], capture_output=True).returncode == 0
         deadline = time.monotonic() + 300
         while app.get("/v1/bandits", headers=bearer(doomed)).status_code != 401:

@@ -78,7 +78,7 @@ def test_the_tutorial_works_from_the_first_block_to_the_last(
                 exec(code, space)
             else:
                 code = "set -euo pipefail\n" + code.replace(
-                    "linmed serve", f"{sys.executable} -m linmed.serve"
+                    "linmed serve", f"{sys.executable} -m linmed.cli serve"
                 )
                 said.append(
                     subprocess.run(["bash", "-c", code], capture_output=True, text=True, check=True).stdout

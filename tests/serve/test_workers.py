@@ -17,8 +17,8 @@ import httpx
 import pytest
 import sqlalchemy as sa
 
+from linmed.cli.serve import hide_password
 from linmed.serve import database as db
-from linmed.serve.command import hide_password
 
 from .serving import ARMS, Running, create, decide, reward
 from .test_many_servers import until
@@ -149,7 +149,7 @@ def test_metrics_are_sums_over_the_workers(shared: Running) -> None:
 
 def test_a_port_is_shared_with_nobody_else(shared: Running, tmp_path: Path) -> None:
     port = shared.url.rsplit(":", 1)[1]
-    command = [sys.executable, "-m", "linmed.serve", "--database", f"sqlite:///{tmp_path}/other.db"]
+    command = [sys.executable, "-m", "linmed.cli", "serve", "--database", f"sqlite:///{tmp_path}/other.db"]
     for number in ("1", "2"):
         other = subprocess.run(
             [*command, "--port", port, "--workers", number], capture_output=True, text=True, timeout=300
@@ -182,12 +182,12 @@ def test_a_password_is_not_left_in_the_command_line(monkeypatch: pytest.MonkeyPa
     done: list[Any] = []
     monkeypatch.setattr(os, "execve", lambda *given: done.append(given))
     monkeypatch.setattr(
-        sys, "orig_argv", ["python", "-m", "linmed.serve", f"--database={url}", "--port", "1"]
+        sys, "orig_argv", ["python", "-m", "linmed.cli", "serve", f"--database={url}", "--port", "1"]
     )
     hide_password(url)
     [(program, words, environment)] = done
     assert program == sys.executable
-    assert words[3:] == ["--database=postgresql://me@localhost:5433/name", "--port", "1"]
+    assert words[4:] == ["--database=postgresql://me@localhost:5433/name", "--port", "1"]
     assert environment["PGPASSWORD"] == "secret/word"
     for harmless in ("sqlite:///linmed.db", "postgresql://me@localhost/name", "no url"):
         hide_password(harmless)
@@ -201,7 +201,7 @@ def test_no_process_shows_the_password(tmp_path: Path) -> None:
         silent.listen()
         url = f"postgresql://me:secretword@127.0.0.1:{silent.getsockname()[1]}/name"
         with subprocess.Popen(
-            [sys.executable, "-m", "linmed.serve", "--database", url, "--workers", "2"],
+            [sys.executable, "-m", "linmed.cli", "serve", "--database", url, "--workers", "2"],
             stderr=subprocess.PIPE,
         ) as process:
             silent.settimeout(PATIENCE)

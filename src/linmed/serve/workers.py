@@ -89,9 +89,9 @@ def _forget(worker: "subprocess.Popen[str]", metrics: str) -> None:
 
 def work() -> int:
     """Serve as one of several."""
-    from linmed.serve.command import log_to_stderr
     from linmed.serve.database import Database
     from linmed.serve.listening import serve
+    from linmed.serve.log_lines import log_to_stderr
 
     given, log_level = json.loads(sys.stdin.readline())
     settings = Settings(**given)

@@ -1,0 +1,197 @@
+"""`linmed ope LOG --target …`: the command. `add_parser` plugs it into a parser, `run` does it."""
+
+import argparse
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import pyarrow as pa
+
+from linmed.cli.log_arguments import (
+    PICTURES,
+    add_complete,
+    add_log,
+    add_output,
+    add_question,
+    check_place,
+    conditions,
+    doubts,
+    executor,
+    given_log,
+    half_life,
+    options,
+    parse_target,
+    saved_agent,
+)
+from linmed.ope.diagnostics import Diagnosis, diagnose
+from linmed.ope.estimators import ESTIMATORS, NAMED
+from linmed.ope.evaluate import COMPARABLE, difference, evaluate, sequence
+from linmed.ope.intervals import VALID
+from linmed.ope.page import tell
+from linmed.ope.plot import plot_sequences
+from linmed.ope.question import INTERVAL, USUAL
+from linmed.ope.report import Report, meaning, rows, unexplained, unread
+from linmed.ope.sequences import KINDS
+from linmed.ope.targets import as_targets
+from linmed.ope.window import recent
+from linmed.progress import Bar
+from linmed.tables import Table
+
+TITLE = "What would other policies have earned?"
+
+
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    """Add `ope` to the commands of a parser (what `add_subparsers` returned)."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "ope",
+        help="evaluate policies on a decision log",
+        description="What would other policies have earned on the decisions of LOG, and how sure are we?",
+    )
+    add_log(parser)
+    add_complete(parser)
+    add = parser.add_argument
+    add(
+        "--target", action="append", dest="targets", metavar="TARGET",
+        help="uniform, logged, arm:NUMBER, item:ID, column:NAME or agent:FILE (a saved agent), NAME=TARGET "
+        "to call it so; may be repeated",
+    )  # fmt: skip
+    add("--diff", metavar="BASELINE", help="also how much more each target earns than this one")
+    add(
+        "--estimator", action="append", dest="estimators", choices=list(ESTIMATORS),
+        help=f"may be repeated; default: {', '.join(USUAL)} (dr where the log tells of every arm)",
+    )  # fmt: skip
+    add(
+        "--regressor", choices=list(NAMED),
+        help="reward model of dm, dr and the like; logistic for clicks; default: ridge",
+    )  # fmt: skip
+    add(
+        "--catalogue", metavar="AGENT",
+        help="a saved agent, for reward models on the log of a catalogue, which lists no items: of its items "
+        "the target's own are looked at, or 256 drawn for each decision",
+    )  # fmt: skip
+    add("--interval", choices=list(VALID), default=INTERVAL, help=f"default: {INTERVAL}")
+    add_question(parser)
+    add(
+        "--since", metavar="WHEN",
+        help="judge only decisions from WHEN on: a time (2026-05-01), the number of a decision (-1000: the "
+        "last thousand), or how long before the log's end (30d, 6h); chosen before looking",
+    )  # fmt: skip
+    add(
+        "--half-life", type=half_life, metavar="AGE",
+        help="decisions count by their age, half as much after every AGE (7d, or a number of decisions)",
+    )  # fmt: skip
+    add("--diagnose", action="store_true", help="also look at weights and overlap")
+    add("--plot", metavar="FILE", help="draw the estimates and their confidence sequences over time")
+    add_output(parser)
+    parser.set_defaults(run=run)
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do what the arguments say; the exit status."""
+    check_place(args.plot, PICTURES)
+    check_place(args.html)
+    if args.plot and args.half_life is not None:
+        raise ValueError(
+            "--plot draws sequences, and with --half-life an interval is for one look: leave one"
+        )
+    log = given_log(args)
+    targets = as_targets([parse_target(text) for text in args.targets or ["uniform"]])
+    baseline = None if args.diff is None else parse_target(args.diff)
+    others = [target for target in targets if baseline is not None and target.name != baseline.name]
+    if baseline is not None and not others:
+        raise ValueError(f"--diff {args.diff} needs another --target to compare with {baseline.name}")
+    asked = options(args)
+    of_items: dict[str, Any] = {}
+    if args.catalogue is not None:
+        of_items["catalogue"] = saved_agent(args.catalogue, "--catalogue")
+    kind = args.interval if args.interval in KINDS else INTERVAL
+    traces: dict[str, Table] = {}
+    tables: dict[str, Table] = {}
+    diagnoses: list[Diagnosis] = []
+    with Bar(args.progress, "decisions") as bar, executor(args.cluster) as workers, doubts() as found:
+        table = evaluate(
+            log, targets, args.estimators, args.interval, progress=bar.reach, executor=workers,
+            **of_items, **asked,
+        )  # fmt: skip
+        tables["Value per decision"] = table
+        if baseline is not None:
+            bar.begin("differences")
+            paired = args.interval if args.interval in COMPARABLE else INTERVAL
+            gains = [difference(log, target, baseline, interval=paired, **asked) for target in others]
+            heading = f"More than {baseline.name}" + (
+                "" if paired == args.interval else f" ({paired} interval)"
+            )
+            tables[heading] = Table(pa.concat_tables([gain.to_arrow() for gain in gains]))
+        if args.plot or (args.html and args.interval in KINDS and args.half_life is None):
+            for target in targets:
+                bar.begin(target.name)
+                traces[target.name] = sequence(log, target, interval=kind, progress=bar.reach, **asked)
+        if args.diagnose:
+            said = {name: asked[name] for name in ("missing", "mature") if name in asked}
+            judged = recent(log, args.since).judged
+            diagnoses = [diagnose(judged, target, **said) for target in targets]
+            found += [f"{one.target}: {doubt}" for one in diagnoses for doubt in one.warnings]
+    about = {key.decode(): value.decode() for key, value in table.schema.metadata.items()}
+    facts: dict[str, Any] = {k: v if k == "interval" else json.loads(v) for k, v in about.items()}
+    constant = args.drift is False or args.interval == "bernstein"
+    report = Report(
+        title=TITLE,
+        asked=_asked(args, facts),
+        tables=tables,
+        meaning=meaning(
+            args.interval,
+            args.confidence,
+            facts["reward_range"],
+            constant,
+            facts["value"],
+            once=args.half_life is not None,
+        ),
+        warnings=[*found, *unexplained(args.interval, tables.values(), found)],
+        notes=[
+            *([] if facts["left_out"] is None else [facts["left_out"]]),
+            *map(_diagnosed, diagnoses),
+            *(unread(log) if args.skip_malformed else []),
+        ],
+        traces=traces,
+        traced=f"The {kind} sequence of each target's IPW estimate, {facts['value']}, confidence "
+        f"{args.confidence:.6g}.",
+    )
+    if args.plot:
+        title = f"{facts['value']}: {kind} sequences, confidence {args.confidence:g}"
+        plot_sequences(traces, args.plot, title)
+    told = dict(zip(("results", "differences"), map(rows, tables.values()), strict=False))
+    if args.diagnose:
+        told["diagnosis"] = [_finite(asdict(one)) for one in diagnoses]
+    tell(report, args.html, {**facts, **told} if args.json else None)
+    return 0
+
+
+def _diagnosed(found: Diagnosis) -> str:
+    """Its numbers in words."""
+    overlap = "" if found.no_overlap is None else f", mass without overlap {found.no_overlap:.3g}"
+    return (
+        f"{found.target}: {found.n:,} decisions are worth {found.effective_n:,.1f} of the target's own, "
+        f"largest weight {found.largest_weight:.4g}, mean weight {found.mean_weight:.4g} ± "
+        f"{found.mean_weight_error:.2g} (1 if the probabilities are true){overlap}"
+    )
+
+
+def _finite(facts: dict[str, Any]) -> dict[str, Any]:
+    """JSON knows neither NaN nor infinity: null instead."""
+    return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in facts.items()}
+
+
+def _asked(args: argparse.Namespace, facts: Mapping[str, Any]) -> dict[str, str]:
+    """What was asked, in words."""
+    waiting = f", {facts['waiting']:,} of them without a reward yet" if facts["waiting"] else ""
+    fallbacks = f", {facts['fallbacks']:,} of them fallbacks without a weight" if facts["fallbacks"] else ""
+    return {
+        "log": args.log,
+        "decisions": f"{facts['decisions']:,}{waiting}{fallbacks}",
+        "value": facts["value"],
+        "interval": f"{args.interval}, confidence {100 * args.confidence:.6g} %",
+        **conditions(args, facts["reward_range"]),
+    }

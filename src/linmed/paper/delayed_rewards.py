@@ -1,0 +1,105 @@
+"""Films for users, whose rewards arrive late."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, get_args
+
+from linmed.environments import Delayed, MovieLens
+from linmed.paper.as_run.films import FilmsAsRun
+from linmed.paper.as_run.policies import LinTsAsRun, OfulAsRun
+from linmed.paper.differences import DESIGN, EVEN_START, LINMED_START, NO_HALF_STEP
+from linmed.paper.experiment import Experiment, Findings, Key, Scale, Setting, Size
+from linmed.paper.lineup import LINMED, Variant
+
+if TYPE_CHECKING:
+    from linmed.paper.drawing import Drawing
+
+DELAYS = (0, 10, 20)
+OMITTED = "omitted"
+"""LinTS-Freq, which the paper leaves out here, in settings of its own."""
+Version = Literal["text", "copied", "overwritten"]
+"""The text's experiment; that of the public code, but with queues that hold copies of what was played; and
+the public code as it is, where OFUL's and LinTS's hold views, overwritten before they are learned from."""
+OWN: dict[Variant, Version] = {"text": "text", "as-run": "overwritten"}
+"""What each variant is about."""
+NAMES = ("OFUL", "LinTS-Bayes", *LINMED)
+
+
+class DelayedRewards(Experiment):
+    """Of the appendix."""
+
+    name = "delayed-rewards"
+    title = "Delayed rewards"
+    place = "Appendix"
+    about = (
+        "Ten films, a random user every round, arm = film ⊗ user (d = 4), a random unit θ*, σ = σ* = 1. "
+        "Rewards arrive D rounds late."
+    )
+    paper, quick, decisive = Size(5_000, 100), Size(5_000, 30), Size(5_000, 200, 12)
+    panel = "D"
+    differences = (
+        "Rewards wait until t mod D = 1 and then arrive together.",
+        "10 users, 10 films and θ* are drawn once, for all trials; features are the principal components "
+        "among those ten.",
+        "The arms of a round are divided by the smallest of their norms: none is shorter than 1, and they "
+        "are up to 26 times as long as the policies are told.",
+        "What waits for its reward in OFUL's and LinTS's queues is overwritten one round later by the next "
+        "user's arms, not divided by anything; LinMED's queue holds copies.",
+        NO_HALF_STEP,
+        EVEN_START,
+        LINMED_START,
+        DESIGN,
+    )
+
+    def settings(self, variant: Variant, horizon: int, movielens: Path | None = None) -> list[Setting]:
+        """One for every delay."""
+        return [_setting(OWN[variant], (D,), D, NAMES, horizon, movielens) for D in DELAYS]
+
+    def further(
+        self, scale: Scale, variant: Variant, horizon: int, movielens: Path | None = None
+    ) -> list[Setting]:
+        """The other two versions of the experiment, and the LinTS that the paper leaves out."""
+        if scale == "quick":
+            return []
+        others = [version for version in get_args(Version) if version != OWN[variant]]
+        return [
+            *(_setting(version, (version, D), D, NAMES, horizon, movielens)
+              for version in others for D in DELAYS),
+            *(_setting(OWN[variant], (OMITTED, D), D, ("LinTS-Freq",), horizon, movielens)
+              for D in DELAYS),
+        ]  # fmt: skip
+
+    def drawings(self, found: Findings) -> "Iterator[Drawing]":
+        """A panel for every delay; and the three versions side by side."""
+        from linmed.paper import delay_figure, regret_figures  # matplotlib takes a second to import
+
+        yield from regret_figures.grids(found, dots=True)
+        if any(found.has(version, 0) for version in get_args(Version)):
+            yield delay_figure.versions(found)
+
+    def notes(self, movielens: Path | None) -> tuple[str, ...]:
+        """Whose features they are."""
+        if movielens is not None:
+            return ("Features of the MovieLens 100K films and users.",)
+        return (
+            "Generated features of the shape of MovieLens 100K, not the real ones: `linmed data "
+            "movielens` downloads those, and --movielens or LINMED_ML100K says where they are.",
+        )
+
+
+def _setting(
+    version: Version, key: Key, D: int, names: Sequence[str], horizon: int, movielens: Path | None
+) -> Setting:
+    """One version with one delay. Only the variant's own is known by the delay alone, and drawn."""
+    as_run = version != "text"
+    films = FilmsAsRun(movielens, sigma=1.0) if as_run else MovieLens(movielens, arms=10, sigma=1.0)
+    late = Delayed(films, rounds=D, mode="batch" if as_run else "constant") if D else films
+    setting = Setting.of(key, late, names, 1.0, horizon, "as-run" if as_run else "text", key == (D,))
+    if version != "copied":
+        return setting
+    copying = (
+        replace(policy, keeps_copies=True) if isinstance(policy, OfulAsRun | LinTsAsRun) else policy
+        for policy in setting.policies
+    )
+    return replace(setting, policies=tuple(copying))

@@ -1,0 +1,366 @@
+"""What an experiment is: it plans itself, states its claims before it is run, runs and draws itself."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import KW_ONLY, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+
+from linmed.environments import Environment
+from linmed.paper.lineup import Variant, policies
+from linmed.paper.output import Output
+from linmed.paper.statistics import Normal
+from linmed.policies import LinMED, Policy
+from linmed.progress import Bar
+from linmed.simulation import Results, Store, checkpoints, simulate
+from linmed.simulation.batch import Task
+from linmed.validation import Bools, Floats, Ints
+
+if TYPE_CHECKING:
+    from linmed.paper.drawing import Drawing
+
+Scale = Literal["quick", "paper", "decisive"]
+Key = tuple[str | float, ...]
+Cell = tuple[Key, str]
+"""A setting's key and a policy's name."""
+THEORY: Key = ("theory",)
+"""The setting that is compared with the paper's bounds."""
+
+
+class Size(NamedTuple):
+    """Horizon and trials of one scale."""
+
+    horizon: int
+    trials: int
+    """At the first look."""
+    looks: int = 1
+    """At most. Before each further one the trials are doubled of what could decide a claim."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One problem with the policies that meet it: a panel of a figure.
+
+    >>> from linmed import LinMED
+    >>> from linmed.environments import LargeGap
+    >>> setting = Setting(("σ = 1",), LargeGap(), (LinMED(),), horizon=1000, sigma=1.0)
+    >>> setting.environment.name, Setting.theory(LargeGap(), sigma=1.0, horizon=1000).policies[0].name
+    ('LargeGap', 'LinMED-90')
+    """
+
+    key: Key
+    """Coordinates in the experiment; (figure, panel) where the experiment is drawn as a grid."""
+    environment: Environment
+    policies: tuple[Policy, ...]
+    horizon: int
+    sigma: float
+    """σ given to the policies."""
+    drawn: bool = True
+    """Whether it is a panel of the experiment's own figure."""
+    _: KW_ONLY
+    gap: float | None = None
+    """The smallest positive gap, where it is the same in every trial: then trials may be called stuck."""
+    most: int | None = None
+    """Trials at most, where a run is long."""
+
+    @classmethod
+    def of(cls, key: Key, environment: Environment, names: Sequence[str], sigma: float, horizon: int,
+           variant: Variant, drawn: bool = True, *, gap: float | None = None,
+           most: int | None = None) -> "Setting":  # fmt: skip
+        """With the policies of these names."""
+        made = tuple(policies(names, sigma, horizon, variant))
+        return cls(key, environment, made, horizon, sigma, drawn, gap=gap, most=most)
+
+    @classmethod
+    def theory(cls, environment: Environment, sigma: float, horizon: int) -> "Setting":
+        """LinMED-90 with δ_t = 1/(t+1), which the theorems are about."""
+        return cls(
+            THEORY, environment, (LinMED(sigma=sigma, label="LinMED-90"),), horizon, sigma, drawn=False
+        )
+
+
+class Numbers(NamedTuple):
+    """A table of the report, as text."""
+
+    heading: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    """The first cell says what the row is about."""
+    best: frozenset[tuple[int, int]] = frozenset()
+    """Cells, by row and column, that are marked."""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Findings:
+    """An experiment with its sizes; and, once it has run, what came of it.
+
+    >>> from linmed.paper import EXPERIMENTS
+    >>> found = EXPERIMENTS["large-gap"].plan("quick", "text")
+    >>> found.scale, found.shortened, found.trials, len(found.settings)
+    ('quick', False, 20, 4)
+    """
+
+    experiment: "Experiment"
+    scale: Scale
+    variant: Variant
+    horizon: int
+    trials: int
+    """At the first look."""
+    seed: int
+    settings: tuple[Setting, ...] = ()
+    notes: tuple[str, ...] = ()
+    _: KW_ONLY
+    most_looks: int = 1
+    limit: int | None = None
+    """Trials beyond this are not looked at."""
+    results: Mapping[Key, Results] = field(default_factory=dict)
+    scores: Mapping[str, Floats] = field(default_factory=dict)
+    """Of an experiment that has scores (trials,) instead of regret."""
+    seconds: float = 0.0
+    """Time spent in the loops of all its trials, summed over workers, whenever they were computed."""
+
+    @property
+    def shortened(self) -> bool:
+        """Whether its horizon is below the paper's."""
+        return self.horizon < self.experiment.paper.horizon
+
+    @property
+    def most_trials(self) -> int:
+        """Of the policy and setting that were played most often."""
+        return max(
+            (len(run.trials) for results in self.results.values() for run in results.runs.values()),
+            default=self.trials,
+        )
+
+    def until(self, look: int) -> "Findings":
+        """What was known at the look of this number, from 1."""
+        return replace(self, limit=self.trials << (look - 1)) if self.most_looks > 1 else self
+
+    def reaches(self, look: int, cells: Iterable[Cell]) -> bool:
+        """Whether that look was taken of all of these, with trials that no earlier one had of some."""
+        cells = list(cells)
+        taken = all(self.played(cell) >= self._trials_at(look, cell) for cell in cells)
+        return taken and any(self._trials_at(look, cell) > self._trials_at(look - 1, cell) for cell in cells)
+
+    def played(self, cell: Cell) -> int:
+        """Trials of a policy in a setting."""
+        key, name = cell
+        return len(self.results[key].run(name).trials) if key in self.results else 0
+
+    def next_trials(self, cell: Cell) -> int:
+        """Trials at its next look; as many as there are if there is none."""
+        played = self.played(cell)
+        looks = (self._trials_at(look, cell) for look in range(1, self.most_looks + 1))
+        return next((trials for trials in looks if trials > played), played)
+
+    def _trials_at(self, look: int, cell: Cell) -> int:
+        trials = self.trials << (look - 1)
+        return min(trials, self.setting(*cell[0]).most or trials)
+
+    def smallest(self, cells: Iterable[Cell]) -> int:
+        """Trials that all of these have, as far as they are looked at."""
+        counts = [len(self.final(name, *key)) for key, name in cells if key in self.results]
+        return min(counts, default=self.trials)
+
+    def setting(self, *key: str | float) -> Setting:
+        """The setting of this key."""
+        return next(setting for setting in self.settings if setting.key == key)
+
+    def has(self, *key: str | float) -> bool:
+        """Whether there is such a setting."""
+        return any(setting.key == key for setting in self.settings)
+
+    def names(self, *key: str | float) -> list[str]:
+        """The policies of a setting."""
+        return [policy.name for policy in self.setting(*key).policies]
+
+    def final(self, name: str, *key: str | float) -> Floats:
+        """Regret at the horizon (trials,)."""
+        return self.results[key].final(name)[: self.limit]
+
+    def curves(self, name: str, *key: str | float) -> Floats:
+        """Regret (trials, checkpoints)."""
+        return self.results[key].regret(name)[: self.limit]
+
+    def pulls(self, name: str, *key: str | float) -> Ints:
+        """How often each arm was played (trials, arms)."""
+        return self.results[key].pulls(name)[: self.limit]
+
+    def rounds(self, *key: str | float) -> Ints:
+        """The checkpoints of a setting."""
+        return self.results[key].checkpoints
+
+    def at(self, round_: float, name: str, *key: str | float) -> Floats:
+        """Regret at the checkpoint nearest to a round (trials,)."""
+        return self.curves(name, *key)[:, self._nearest(round_, *key)]
+
+    def _nearest(self, round_: float, *key: str | float) -> int:
+        return int(abs(self.rounds(*key) - round_).argmin())
+
+    def stuck_regret(self, *key: str | float) -> float:
+        """Of a trial that plays the second-best arm throughout, where such a trial must be reckoned with.
+
+        That is where the noise is under-specified, so that no policy's confidence set is right, and the
+        setting knows its gap. Elsewhere 0.
+        """
+        setting = self.setting(*key)
+        noise = getattr(setting.environment, "sigma", 0.0)
+        return setting.gap * setting.horizon if setting.gap and setting.sigma < noise else 0.0
+
+    def stuck(self, name: str, *key: str | float) -> Bools:
+        """Which trials are stuck (trials,).
+
+        In the second half of its rounds a stuck trial loses at least half of what playing the second-best arm
+        throughout would. Where that happens with positive probability, mean regret is linear.
+        """
+        setting = self.setting(*key)
+        assert setting.gap is not None
+        half = self._nearest(setting.horizon / 2, *key)
+        left = setting.horizon - int(self.rounds(*key)[half])
+        curves = self.curves(name, *key)
+        stuck: Bools = curves[:, -1] - curves[:, half] >= 0.5 * setting.gap * left
+        return stuck
+
+
+class Experiment(ABC):
+    """One experiment of the paper: regret of policies in several settings, unless a subclass says more.
+
+    >>> from linmed.environments import LargeGap
+    >>> class Mine(Experiment):
+    ...     name, title, place, about = "mine", "Mine", "nowhere", "A gap of 1."
+    ...     paper = quick = decisive = Size(horizon=1000, trials=10)
+    ...
+    ...     def settings(self, variant, horizon, movielens=None):
+    ...         return [Setting.theory(LargeGap(), sigma=1.0, horizon=horizon)]
+    >>> found = Mine().plan("quick", "text")
+    >>> Mine().rounds(found)
+    10000
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    place: ClassVar[str]
+    """Where the paper has it."""
+    about: ClassVar[str]
+    paper: ClassVar[Size]
+    quick: ClassVar[Size]
+    decisive: ClassVar[Size]
+    """Sizes by scale."""
+    figure: ClassVar[str] = ""
+    """What tells its figures apart, as in "ε = 0.01"; nothing where the value says it all."""
+    panel: ClassVar[str] = ""
+    """What tells the panels of a figure apart."""
+    differences: ClassVar[tuple[str, ...]] = ()
+    """What the public code does differently from the text here."""
+
+    @abstractmethod
+    def settings(self, variant: Variant, horizon: int, movielens: Path | None = None) -> list[Setting]:
+        """The problems and who meets them."""
+
+    def further(
+        self, scale: Scale, variant: Variant, horizon: int, movielens: Path | None = None
+    ) -> list[Setting]:
+        """What the quick scale does without; longer runs, which only the decisive one has."""
+        return []
+
+    def notes(self, movielens: Path | None) -> tuple[str, ...]:
+        """What a reader should know about this run."""
+        return ()
+
+    def plan(self, scale: Scale, variant: Variant, horizon: int | None = None, trials: int | None = None,
+             seed: int = 0, movielens: Path | None = None) -> Findings:  # fmt: skip
+        """The scale's sizes, or others, with the settings that follow from them."""
+        size: Size = getattr(self, scale)
+        n = size.horizon if horizon is None else horizon
+        settings = self.settings(variant, n, movielens)
+        settings += self.further(scale, variant, n, movielens)
+        m = size.trials if trials is None else trials
+        looks = size.looks if trials is None else 1  # other trials than the scale's are looked at once
+        return Findings(
+            self, scale, variant, n, m, seed, tuple(settings), self.notes(movielens), most_looks=looks
+        )
+
+    def rounds(self, found: Findings) -> int:
+        """Replica-rounds of the first look."""
+        return sum(
+            s.horizon * len(s.policies) * min(found.trials, s.most or found.trials) for s in found.settings
+        )
+
+    def run(self, found: Findings, output: Output, executor: Executor | None, bar: Bar) -> Findings:
+        """The findings with the results of the first look; what the output holds is not run again."""
+        every = [(s.key, policy.name) for s in found.settings for policy in s.policies]
+        return self._play(found, {cell: found.trials for cell in every}, output, executor, bar)
+
+    def look_again(self, found: Findings, cells: Iterable[Cell], output: Output, executor: Executor | None,
+                   bar: Bar) -> Findings:  # fmt: skip
+        """With the trials that the next look at these policies in these settings wants."""
+        return self._play(found, {cell: found.next_trials(cell) for cell in cells}, output, executor, bar)
+
+    def missing(self, found: Findings, cell: Cell, output: Output) -> int:
+        """Trials that the next look at a policy in a setting wants and the output does not hold."""
+        key, name = cell
+        s = found.setting(*key)
+        policy = next(policy for policy in s.policies if policy.name == name)
+        trials = tuple(range(found.next_trials(cell)))
+        task = Task(s.environment, s.horizon, found.seed, trials, policy, checkpoints(s.horizon))
+        return len(trials) - Store(output.store).held(task)
+
+    def _play(self, found: Findings, wanted: Mapping[Cell, int], output: Output, executor: Executor | None,
+              bar: Bar) -> Findings:  # fmt: skip
+        """With so many trials of each."""
+        where: dict[str, Any] = {"executor": executor, "workers": None if executor else 1}
+        results = dict(found.results)
+        for s in found.settings:
+            asked = {p.name: wanted.get((s.key, p.name), 0) for p in s.policies}
+            sizes = {name: min(trials, s.most or trials) for name, trials in asked.items()}
+            for many in sorted(set(sizes.values()) - {0}):
+                new = simulate(
+                    [p for p in s.policies if sizes[p.name] == many], s.environment, s.horizon, many,
+                    found.seed, progress=bar, store=Store(output.store), **where,
+                )  # fmt: skip
+                runs = {**(results[s.key].runs if s.key in results else {}), **new.runs}
+                results[s.key] = replace(
+                    new, runs={p.name: runs[p.name] for p in s.policies if p.name in runs}
+                )
+        seconds = sum(r.seconds(name) for r in results.values() for name in r.names)
+        return replace(found, results=results, seconds=seconds)
+
+    def drawings(self, found: Findings) -> "Iterator[Drawing]":
+        """Its figures: a grid, and the bounds where there is a setting for them."""
+        from linmed.paper import regret_figures  # matplotlib takes a second to import
+
+        yield from regret_figures.grids(found)
+        if any(setting.key == THEORY for setting in found.settings):
+            from linmed.paper import theory_figure
+
+            yield theory_figure.theory(found)
+
+    def numbers(self, found: Findings) -> Iterator[Numbers]:
+        """Its tables: final regrets, their medians, and stuck trials where a setting knows its gap."""
+        from linmed.paper import regret_tables  # which needs what is defined here
+
+        yield from regret_tables.tables(found)
+
+    def heading(self, key: Key, found: Findings) -> str:
+        """A setting in words."""
+        symbols = [self.figure, self.panel] if len(key) == 2 else [self.panel]
+        return ", ".join(labelled(symbol, value) for symbol, value in zip(symbols, key, strict=True))
+
+
+def labelled(symbol: str, value: str | float) -> str:
+    """A coordinate in words: "ε = 0.01", or the value alone where it says what it is."""
+    return f"{symbol} = {value}" if symbol else str(value)
+
+
+def duration(seconds: float) -> str:
+    """Minutes where there are many seconds."""
+    return f"{seconds / 60:.1f} min" if seconds >= 90 else f"{seconds:.1f} s"
+
+
+def with_error(estimate: Normal) -> str:
+    """value ± standard error."""
+    digits = 0 if estimate.value >= 1000 else 1 if estimate.value >= 10 else 2
+    value = f"{estimate.value:,.{digits}f}"
+    return value if estimate.error != estimate.error else f"{value}\u00a0±\u00a0{estimate.error:,.{digits}f}"
