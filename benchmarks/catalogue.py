@@ -28,10 +28,10 @@ from typing import Any
 
 import numpy as np
 
+from linmed.catalogue_sampler import CatalogueSampler
 from linmed.features import Catalogue, Features, Index, Number, Scan, Vector
 from linmed.features.usearch import USearch
 from linmed.policies import CatalogueMED
-from linmed.routes import Routes
 
 DIM, BATCH, REWARDS = 64, 256, 2000
 CLUSTERS, WITHIN = 1000, 0.5
@@ -119,7 +119,7 @@ def speed(name: str, data: str, catalogue: Catalogue, index: Index, rng: np.rand
     policy = CatalogueMED()
     rows = catalogue.matrix[np.sort(rng.integers(len(catalogue), size=REWARDS))]
     state = learned(policy, rows, rng)
-    routes = Routes(policy, catalogue, index)
+    routes = CatalogueSampler(policy, catalogue, index)
     began = time.perf_counter()
     routes.follow()
     core = time.perf_counter() - began
@@ -138,7 +138,7 @@ def speed(name: str, data: str, catalogue: Catalogue, index: Index, rng: np.rand
             for i, row in enumerate(rows)
         ]
     )
-    crossed = Routes(policy, catalogue, index, map_.lift, routes.coreset)
+    crossed = CatalogueSampler(policy, catalogue, index, map_.lift, routes.coreset)
     state2 = learned(policy, arms, rng)
     crossed.decide_each(state2, rng.random((2, 4)), contexts[:2])
     many = timed(lambda: crossed.decide_each(state2, rng.random((BATCH, 4)), contexts), 3, BATCH)
@@ -164,7 +164,7 @@ def memory(rng: np.random.Generator, count: int) -> None:
         catalogue = Catalogue(range(count), np.load(path, mmap_mode="r"))
         policy = CatalogueMED()
         state = learned(policy, catalogue.matrix[rng.integers(count, size=REWARDS)], rng)
-        routes = Routes(policy, catalogue)
+        routes = CatalogueSampler(policy, catalogue)
         routes.decide(state, rng.random(4))
         wall, processor = timed(lambda: routes.decide(state, rng.random(4)), 5)
     size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20

@@ -27,10 +27,10 @@ from typing import Any
 import numpy as np
 from scipy.stats import norm
 
+from linmed.catalogue_sampler import UNIFORMS, CatalogueSampler
 from linmed.environments import UnitBall
 from linmed.features import Catalogue
 from linmed.policies import CatalogueMED, LinMED, RidgePolicy, RidgeState
-from linmed.routes import UNIFORMS, Routes
 from linmed.simulation import simulate
 
 SIZES, DIM, HORIZON = (2000, 400), 6, 1500
@@ -38,13 +38,13 @@ GOAL, FURTHER = 1.2, 1600
 QUANTILE = norm.ppf(0.995)  # of a 99 % interval
 
 
-KNOWN: dict[tuple[int, bytes], Routes] = {}
+KNOWN: dict[tuple[int, bytes], CatalogueSampler] = {}
 """By the number and the first of a trial's arms."""
 
 
 @dataclass(frozen=True)
 class ByRoutes(RidgePolicy):
-    """CatalogueMED with its design on a coreset, as `linmed.routes` decides."""
+    """CatalogueMED with its design on a coreset, as `linmed.catalogue_sampler` decides."""
 
     def noise_size(self, dim: int) -> int:
         return UNIFORMS
@@ -59,13 +59,13 @@ class ByRoutes(RidgePolicy):
         drawn = zip(self.each(state, arms), noise, strict=True)
         return np.array([routes.decide(one, row).place for (routes, one), row in drawn])
 
-    def each(self, state: Any, arms: Any) -> Iterator[tuple[Routes, RidgeState]]:
+    def each(self, state: Any, arms: Any) -> Iterator[tuple[CatalogueSampler, RidgeState]]:
         """What decides in every replica, and its state."""
         for r in range(len(state.count)):
             own = arms[r if len(arms) > 1 else 0]
             key = len(own), own[:8].tobytes()
             if key not in KNOWN:
-                KNOWN[key] = Routes(CatalogueMED(), Catalogue(range(len(own)), own))
+                KNOWN[key] = CatalogueSampler(CatalogueMED(), Catalogue(range(len(own)), own))
             yield KNOWN[key], RidgeState(*(array[r : r + 1] for array in state))
 
 

@@ -332,7 +332,7 @@ def test_a_worker_that_loads_a_newer_model_with_its_seed_draws_other_numbers(tmp
     for _ in range(2):
         trainer.save(tmp_path / "model")
         worker = Agent.load(tmp_path / "model", seed=1)
-        worker._ahead.draw(5)
-        drawn.append(worker._ahead.rows.copy())
+        worker._noise.draw(5)
+        drawn.append(worker._noise.rows.copy())
         trainer.observe([1.0, 0.0], 0.0)
     assert not np.isin(drawn[0][:5], drawn[1]).any()

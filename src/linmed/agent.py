@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from linmed import streams, validation
-from linmed.ahead import Ahead
-from linmed.arm_sets import checked, formed, stacks
+from linmed.arm_sets import as_matrix, group_by_size, validate
+from linmed.catalogue_sampler import UNIFORMS, ActionDistribution, CatalogueSampler, Coreset
 from linmed.core import core
 from linmed.decision import Decision, probabilities_of
 from linmed.features import Catalogue, Column, Features, Index
@@ -25,11 +25,11 @@ from linmed.insight.assumptions import Repeats
 from linmed.insight.best_arm import DELTA, Verdict, look, looker, watch
 from linmed.insight.drift import Drift, drift_of
 from linmed.insight.explain import TOP, Explanation, explain
-from linmed.offers import Offer, Offers, Seen, offers
+from linmed.item_encoder import ItemEncoder, Offer, Seen, item_encoder
+from linmed.noise_buffer import NoiseBuffer
 from linmed.policies import CatalogueMED, Forgetful, GLMPolicy, Policy, Prediction, RidgePolicy
 from linmed.policies.linmed import NOTHING_TOLD
 from linmed.policies.live import Live
-from linmed.routes import UNIFORMS, Coreset, Law, Routes
 from linmed.taken import Taken, chosen, routed
 from linmed.validation import Floats
 
@@ -69,7 +69,7 @@ class Agent:
 
     With a `catalogue` of items by id the features are made by a map: `features`, else the catalogue's own,
     with the columns of `context` if these are given; `dim` follows from it. `CatalogueMED` then decides among
-    any number of items, by an `index` over them: see `linmed.routes`.
+    any number of items, by an `index` over them: see `linmed.catalogue_sampler`.
 
     >>> from linmed.features import Catalogue, Category
     >>> shoes = Catalogue.from_table([{"item_id": "s-17", "price": 40.0}, {"item_id": "s-18", "price": 90.0}])
@@ -116,15 +116,15 @@ class Agent:
             policy = NOTHING_TOLD
         if not isinstance(policy, Policy):
             raise TypeError(f"policy must be a Policy such as LinMED(), got {policy!r}")
-        self._offers = offers(catalogue, features, context, policy)
-        if self._offers is None:
+        self._encoder = item_encoder(catalogue, features, context, policy)
+        if self._encoder is None:
             if dim is None:
                 raise validation.BadType(
                     "dim", "dim must be given: how many features an arm has; or a catalogue"
                 )
             self._dim = validation.whole("dim", dim)
         else:
-            self._dim = self._offers.dim
+            self._dim = self._encoder.dim
             if dim not in (None, self._dim):
                 raise validation.BadValue(
                     "dim", f"dim must be that of the map, {self._dim}, or None, got {dim!r}"
@@ -171,16 +171,16 @@ class Agent:
         moment = self._moment(time) if self._timed or time is not None else None
         offer = None
         if arms is None or context is not None or items is not None:
-            if self._routes is not None and arms is None and items is None:
-                return self._decide_by_route([context], moment)[0]
+            if self._sampler is not None and arms is None and items is None:
+                return self._decide_items([context], moment)[0]
             offer = self._offer(arms, context, items)
             matrix = offer.arms
         else:
-            matrix = formed(arms, self._dim)
+            matrix = as_matrix(arms, self._dim)
         with self._lock:
             before = self.state.copy() if self.log is not None and self.policy.remembers else None
-            self._ahead.draw(1)
-            drawn = self._live.decide(matrix, self._ahead.rows, self._ahead.used)
+            self._noise.draw(1)
+            drawn = self._live.decide(matrix, self._noise.rows, self._noise.used)
             try:
                 return self._settle(chosen(matrix, drawn, offer), moment, offer.seen if offer else None)
             except BaseException:
@@ -207,21 +207,21 @@ class Agent:
         if contexts is not None:
             own = self._catalogued("contexts", sets)
             rows = own.rows(contexts)
-            if self._routes is not None:
-                return self._decide_by_route(rows, self._moment(None) if self._timed else None)
+            if self._sampler is not None:
+                return self._decide_items(rows, self._moment(None) if self._timed else None)
             if own.waits or self.policy.remembers:  # each may change what comes of the next
                 return [self.decide(context=row) for row in rows]
             with self._lock:
                 made = [own.offer(row) for row in rows]
             sets = [offer.arms for offer in made if offer is not None]
-        alike = stacks(sets, self._dim)
+        alike = group_by_size(sets, self._dim)
         count = sum(len(stack) for _, stack in alike)
         with self._lock:
             if self.policy.remembers:
                 each = dict(pair for some, stack in alike for pair in zip(some, stack, strict=True))
                 return [self.decide(each[i]) for i in range(count)]
-            self._ahead.draw(count)
-            noise, decide = self._ahead.rows[self._ahead.used :], self._live.decide_each
+            self._noise.draw(count)
+            noise, decide = self._noise.rows[self._noise.used :], self._live.decide_each
             found = [
                 pair for some, stack in alike for pair in zip(stack, decide(stack, noise[some]), strict=True)
             ]
@@ -346,7 +346,7 @@ class Agent:
         >>> agent.probabilities(arms).round(3)
         array([0.951, 0.049])
         """
-        if self._routes is not None and arms is None and items is None:
+        if self._sampler is not None and arms is None and items is None:
             with self._lock:
                 law = self._law(context)
                 every: Floats = law.complete()[law.items.live]
@@ -367,10 +367,10 @@ class Agent:
         >>> round(agent.probability_of("mint"), 3), agent.probabilities().round(3)
         (0.025, array([0.975, 0.025]))
         """
-        if self._routes is not None:
+        if self._sampler is not None:
             with self._lock:
                 law = self._law(context)
-                return law.probability_of(self._routes.catalogue.place(item))
+                return law.probability_of(self._sampler.catalogue.place(item))
         offer = self._offer(None, context, None)
         names = [str(name) for name in offer.ids]
         if str(item) not in names:
@@ -432,7 +432,7 @@ class Agent:
                 features = self._catalogued("features", None).names if features is None else features
                 matrix = offer.arms
             else:
-                matrix = checked(arms, self._dim)
+                matrix = validate(arms, self._dim)
                 chances = self.probabilities(matrix)
             return explain(
                 self.policy, self.state, matrix, chances, names=names, features=features, arm=arm, top=top,
@@ -472,24 +472,24 @@ class Agent:
     @property
     def catalogue(self) -> Catalogue | None:
         """The items it decides among, if it was given a catalogue."""
-        return None if self._offers is None else self._offers.catalogue
+        return None if self._encoder is None else self._encoder.catalogue
 
     @property
     def features(self) -> Features | None:
         """The map from (context, item) to the features of an arm, as far as it is known by now."""
-        return None if self._offers is None else self._offers.features
+        return None if self._encoder is None else self._encoder.features
 
     @property
-    def routes(self) -> Routes | None:
+    def sampler(self) -> CatalogueSampler | None:
         """By which it decides among its catalogue, where the policy is `CatalogueMED`.
 
         >>> from linmed import Agent, CatalogueMED, LinMED
         >>> from linmed.features import Catalogue
         >>> teas = Catalogue.from_table([{"item_id": "oolong", "price": 4}, {"item_id": "mint", "price": 2}])
-        >>> [Agent(policy, catalogue=teas).routes is None for policy in (LinMED(), CatalogueMED())]
+        >>> [Agent(policy, catalogue=teas).sampler is None for policy in (LinMED(), CatalogueMED())]
         [True, False]
         """
-        return self._routes
+        return self._sampler
 
     @property
     def items(self) -> tuple[str | int, ...]:
@@ -609,7 +609,7 @@ class Agent:
                 "max_pending": self.max_pending,
                 "log_arms": self.log_arms,
                 "dropped": self.dropped,
-                **self._ahead.to_dict(),
+                **self._noise.to_dict(),
                 "run": self._run,
                 "earlier": self._earlier,
                 "decisions": self._decisions,
@@ -618,11 +618,11 @@ class Agent:
             }
             offered: dict[str, Any] = {}
             # Before the catalogue, in which others may put items meanwhile: it has all items of the coreset.
-            if self._routes is not None and self._routes.found is not None:
-                meta["coreset"] = self._routes.found.to_dict()
-                meta["coresets"] = [one.to_dict() for one in self._routes.earlier]
-            if self._offers is not None:
-                meta["offers"], offered = self._offers.to_dict()
+            if self._sampler is not None and self._sampler.found is not None:
+                meta["coreset"] = self._sampler.found.to_dict()
+                meta["coresets"] = [one.to_dict() for one in self._sampler.earlier]
+            if self._encoder is not None:
+                meta["encoder"], offered = self._encoder.to_dict()
             arrays = {f"state_{name}": array for name, array in self.state.copy().arrays().items()}
             arrays["pending"] = np.array([*self._pending.values()]).reshape(-1, self.dim)
             arrays.update({} if self._repeats is None else self._repeats.to_dict())
@@ -671,11 +671,11 @@ class Agent:
             agent = cls(
                 Policy.from_dict(meta["policy"]), meta["dim"], max_pending=meta["max_pending"], log_arms=keep
             )
-            if "offers" in meta:
+            if "encoder" in meta:
                 own = {name: arrays.pop(f"catalogue_{name}") for name in ("matrix", "live")}
-                agent._offers = Offers.from_dict(meta["offers"], own, agent.policy)
-                if agent._offers.dim != agent.dim:
-                    raise ValueError(f"a map of {agent._offers.dim} features for dim={agent.dim}")
+                agent._encoder = ItemEncoder.from_dict(meta["encoder"], own, agent.policy)
+                if agent._encoder.dim != agent.dim:
+                    raise ValueError(f"a map of {agent._encoder.dim} features for dim={agent.dim}")
             known = [*meta.get("coresets", ()), *([meta["coreset"]] if "coreset" in meta else ())]
             agent._begin(None, index, [Coreset.from_dict(one) for one in known])
             pending = validation.for_kernels(arrays.pop("pending"))
@@ -695,7 +695,7 @@ class Agent:
             ]
             agent._earlier = agent._earlier[-REMEMBERED:]
             if seed is None:
-                agent._ahead.restore(meta["stream"], meta["used"])
+                agent._noise.restore(meta["stream"], meta["used"])
             else:
                 agent._draw_from(seed, agent._decisions, agent.count)
             agent._pending = dict(zip(meta["pending"], pending, strict=True))
@@ -745,13 +745,13 @@ class Agent:
 
     def _begin(self, seed: int | None, index: Index | None, coresets: Sequence[Coreset]) -> None:
         """The stream of a seed; and decisions among a catalogue by route, where the policy knows how."""
-        self._routes: Routes | None = None
-        if isinstance(self.policy, CatalogueMED) and self._offers is not None:
-            own = self._offers
+        self._sampler: CatalogueSampler | None = None
+        if isinstance(self.policy, CatalogueMED) and self._encoder is not None:
+            own = self._encoder
             if any(one.rows > len(own.catalogue.snapshot().matrix) for one in coresets):
                 raise ValueError("a coreset of more rows than the catalogue has")
-            self._routes = Routes(self.policy, own.catalogue, index, own.lift, *coresets[-1:])
-            self._routes.earlier = list(coresets[:-1])
+            self._sampler = CatalogueSampler(self.policy, own.catalogue, index, own.lift, *coresets[-1:])
+            self._sampler.earlier = list(coresets[:-1])
         elif index is not None:
             raise validation.BadValue(
                 "index", "index goes with CatalogueMED and a catalogue: else leave it out"
@@ -760,52 +760,52 @@ class Agent:
 
     def _draw_from(self, seed: int | None, *key: int) -> None:
         """Take random numbers from the stream of a seed and a key."""
-        uniforms = None if self._routes is None else UNIFORMS
-        self._ahead = Ahead(streams.bits(seed, "agent", *key), self.policy, self.dim, uniforms)
+        uniforms = None if self._sampler is None else UNIFORMS
+        self._noise = NoiseBuffer(streams.bits(seed, "agent", *key), self.policy, self.dim, uniforms)
 
     def _name_run(self) -> None:
         """Draw what ids begin with: anew in every process and copy, so that no two of them ever meet."""
         self._run, self._process = secrets.token_hex(8), os.getpid()
 
-    def _law(self, context: Any) -> Law:
+    def _law(self, context: Any) -> ActionDistribution:
         """How probable every item of the catalogue is in a context, by route."""
-        assert self._routes is not None
-        assert self._offers is not None
-        return self._routes.law(self.state, self._offers.encoded(context)[0][:-1])
+        assert self._sampler is not None
+        assert self._encoder is not None
+        return self._sampler.law(self.state, self._encoder.encoded(context)[0][:-1])
 
-    def _decide_by_route(self, contexts: Sequence[Any], moment: float | None) -> list[Decision]:
+    def _decide_items(self, contexts: Sequence[Any], moment: float | None) -> list[Decision]:
         """One item of the catalogue for each context, as n calls would choose them."""
-        by, own = self._routes, self._offers
+        by, own = self._sampler, self._encoder
         assert by is not None
         assert own is not None
         with self._lock:
             if own.waits and len(contexts) > 1:  # each may change what comes of the next
-                return [self._decide_by_route([context], moment)[0] for context in contexts]
+                return [self._decide_items([context], moment)[0] for context in contexts]
             encoded = [own.encoded(context) for context in contexts]
-            self._ahead.draw(len(contexts))
-            noise = self._ahead.rows[self._ahead.used :][: len(contexts), 0]
+            self._noise.draw(len(contexts))
+            noise = self._noise.rows[self._noise.used :][: len(contexts), 0]
             made = by.decide_each(self.state, noise, [x[:-1] for x, _ in encoded])
             return [
                 self._settle(routed(one, x[:-1]), moment, seen)
                 for one, (x, seen) in zip(made, encoded, strict=True)
             ]
 
-    def _catalogued(self, name: str, arms: Any) -> Offers:
+    def _catalogued(self, name: str, arms: Any) -> ItemEncoder:
         """What it offers, if it has a catalogue and nobody gave arms beside it."""
-        if self._offers is None:
+        if self._encoder is None:
             wanted = "arms must be given" if name == "arms" else f"{name} needs a catalogue"
             raise validation.BadType(
                 name, f"{wanted}: this agent was made without one (Agent(…, catalogue=…))"
             )
         if arms is not None:
             raise validation.BadValue(name, f"{name} must be None where arms are given as vectors")
-        return self._offers
+        return self._encoder
 
     def _matrix(self, arms: ArrayLike | None, context: Any = None, items: Any = None) -> Floats:
         """`arms`, or what is offered in a context, checked."""
         if arms is None or context is not None or items is not None:
             arms = self._offer(arms, context, items).arms
-        return checked(arms, self._dim)
+        return validate(arms, self._dim)
 
     def _moment(self, time: float | None) -> float:
         """When a decision is taken: now, unless told; in whole microseconds, as a log has it."""
@@ -843,7 +843,7 @@ class Agent:
                 version=self.count,
                 **{name: value for name, value in told.items() if value is not None},
             )
-        self._ahead.used += 1
+        self._noise.used += 1
         self._decisions += 1
         self._pending[identifier] = taken.kept
         if self._timed and moment is not None:
@@ -853,7 +853,7 @@ class Agent:
             del self._pending[oldest]
             self._moments.pop(oldest, None)
             self.dropped += 1
-        if seen and self._offers is not None and self._offers.see(seen):
+        if seen and self._encoder is not None and self._encoder.see(seen):
             self._describe()
         return decision
 
@@ -864,8 +864,8 @@ class Agent:
     def _describe(self) -> None:
         """Have the log say what its features are."""
         describe = getattr(self.log, "describe", None)
-        if self._offers is not None and describe is not None:
-            describe(self._offers.features.to_dict())
+        if self._encoder is not None and describe is not None:
+            describe(self._encoder.features.to_dict())
 
     def _open(self, log: "str | os.PathLike[str] | Recorder | None") -> None:
         """Log to `log` from now on."""
@@ -896,7 +896,7 @@ class Agent:
                 "_live": (self.policy, self.state.copy()),
                 "_pending": dict(self._pending),
                 "_moments": dict(self._moments),
-                "_ahead": copy.deepcopy(self._ahead),
+                "_noise": copy.deepcopy(self._noise),
             }
 
     def __copy__(self) -> "Agent":

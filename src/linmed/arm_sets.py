@@ -11,7 +11,7 @@ from linmed.core import core
 from linmed.validation import Floats
 
 
-def formed(arms: ArrayLike, dim: int) -> Floats:
+def as_matrix(arms: ArrayLike, dim: int) -> Floats:
     """`arms` as the core takes them (K,d); if they were so already, nobody has looked at their entries."""
     if type(arms) is np.ndarray and arms.dtype is validation.FLOAT64 and arms.flags.carray and arms.ndim == 2:
         count, width = arms.shape
@@ -24,15 +24,15 @@ def formed(arms: ArrayLike, dim: int) -> Floats:
     return validation.arm_matrix(arms, dim)
 
 
-def checked(arms: ArrayLike, dim: int) -> Floats:
+def validate(arms: ArrayLike, dim: int) -> Floats:
     """`arms` as the core takes them (K,d), every entry looked at."""
-    matrix = formed(arms, dim)
+    matrix = as_matrix(arms, dim)
     if not core.all_within(matrix, validation.LARGEST):
         raise validation.bad_entry("arms", matrix)
     return matrix
 
 
-def stacks(sets: Any, dim: int) -> list[tuple[list[int], Floats]]:
+def group_by_size(sets: Any, dim: int) -> list[tuple[list[int], Floats]]:
     """Sets, checked, by number of arms: the places of those with K, and all of them as (m,K,d)."""
     if isinstance(sets, np.ndarray) and sets.dtype != object and sets.ndim != 3:
         raise validation.BadValue("sets", f"sets must have shape (n, K, {dim}), got {sets.shape}")
@@ -45,7 +45,7 @@ def stacks(sets: Any, dim: int) -> list[tuple[list[int], Floats]]:
         alike: dict[int, dict[int, Floats]] = {}
         for i, arms in enumerate(sets):
             try:
-                matrix = formed(arms, dim)
+                matrix = as_matrix(arms, dim)
             except (ValueError, TypeError) as error:
                 raise validation.BadValue("sets", f"in sets[{i}]: {error}") from None
             alike.setdefault(len(matrix), {})[i] = matrix

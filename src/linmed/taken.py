@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
+from linmed.catalogue_sampler import Routed
 from linmed.features.catalogue import Id
-from linmed.offers import Offer
+from linmed.item_encoder import Offer
 from linmed.policies.live import Drawn
-from linmed.routes import Routed
 from linmed.validation import Floats
 
 

@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
+from linmed.catalogue_sampler import CatalogueSampler
 from linmed.log import LogWriter
 from linmed.ope import DecisionLog, OPEWarning, Relearned, by_routes, complete, diagnose, evaluate
 from linmed.policies import CatalogueMED
-from linmed.routes import Routes
 from linmed.validation import BadType, BadValue
 from tests.features.items import of_rows, on_sphere
 from tests.ope.catalogues import columns, load_study, routed
@@ -167,7 +167,7 @@ def play(place, rounds, seed, late=0):
     """A log of `CatalogueMED` by routes; rewards come `late` decisions later, if at all."""
     rng = np.random.default_rng(seed)
     policy, items = CatalogueMED(sigma=0.3), of_rows(on_sphere(np.random.default_rng(0), 40, 3))
-    routes, state = Routes(policy, items), policy.start(1, 3)
+    routes, state = CatalogueSampler(policy, items), policy.start(1, 3)
     waiting = []
     with LogWriter(place, flush_rows=32) as writer:
         for t in range(rounds):
@@ -208,7 +208,7 @@ def test_a_catalogues_log_is_completed_by_learning_it_again(tmp_path, late):
 
 def test_another_policy_did_not_write_it(tmp_path):
     log, routes = play(tmp_path / "log", 120, 10)
-    other = Routes(CatalogueMED(sigma=3.0), routes.catalogue)
+    other = CatalogueSampler(CatalogueMED(sigma=3.0), routes.catalogue)
     with pytest.raises(BadValue, match="laws must be those of the policy that wrote the log"):
         complete(log, Relearned(log, other.policy, by_routes(other))).table()
 

@@ -75,7 +75,7 @@ def test_every_decision_gets_the_probability_that_it_had(tmp_path, late):
     agent = made(tmp_path / "log")
     play = Played(agent, late=late)
     changing(agent, play)
-    assert len(agent.routes.earlier) >= 2
+    assert len(agent.sampler.earlier) >= 2
     again = saved(agent, tmp_path)
     log = DecisionLog.open(tmp_path / "log")
     assert fallbacks(log) > 10
@@ -113,8 +113,8 @@ def test_without_a_context_one_law_serves_all_decisions_of_a_state(tmp_path, mon
     waiting = [agent.decide() for _ in range(40)]
     again = saved(agent, tmp_path)
     asked = []
-    law_at = again.routes.law_at
-    monkeypatch.setattr(again.routes, "law_at", lambda *given: asked.append(given) or law_at(*given))
+    law_at = again.sampler.law_at
+    monkeypatch.setattr(again.sampler, "law_at", lambda *given: asked.append(given) or law_at(*given))
     log = complete(tmp_path / "log", again)
     table = log.table(["probability", "version"])
     np.testing.assert_allclose(table["probability"].to_numpy()[:30], play.chances, rtol=1e-9)
@@ -153,8 +153,8 @@ def test_logs_and_agents_of_an_earlier_release(tmp_path):
     # An old file of a catalogue has its last version alone.
     meta, arrays = again.catalogue.arrays()
     del meta["history"]
-    again._routes.catalogue = type(again.catalogue).from_arrays(meta, arrays)
-    assert again.routes.catalogue.since == 1
+    again._sampler.catalogue = type(again.catalogue).from_arrays(meta, arrays)
+    assert again.sampler.catalogue.since == 1
     assert complete(log, again).table().equals(log.table())
 
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from linmed.catalogue_sampler import CatalogueSampler
 from linmed.design import approx_design
 from linmed.features import Catalogue
 from linmed.insight.best_arm import judge, look
 from linmed.policies import OFUL, CatalogueMED, Disjoint, Hybrid, LinMED
-from linmed.routes import Routes
 from tests.reference import models
 from tests.reference.rules import oful, ridge
 
@@ -68,7 +68,7 @@ def test_decisions_among_a_catalogue(dtype, rewards):
     state = policy.start(1, 6)
     features, paid = rng.normal(size=(rewards, 6)) / 2.0, rng.normal(size=rewards)
     policy.learn(state, features, paid, np.zeros(rewards, dtype=np.int64))
-    made = Routes(policy, Catalogue(range(60), rows), lift=lambda _: (B, np.zeros(6)))
+    made = CatalogueSampler(policy, Catalogue(range(60), rows), lift=lambda _: (B, np.zeros(6)))
     law = made.law(state)
 
     arms, radius = rows.astype(np.float64) @ B.T, float(policy.radius(state)[0])
@@ -95,7 +95,7 @@ def test_the_best_items_by_inner_product(dtype):
     rows = rng.normal(size=(3000, 7)).astype(dtype)
     rows[2000] = rows[10]  # of equal ones the first
     queries = np.concatenate([rng.normal(size=(4, 7)), rows[10:11].astype(np.float64)])
-    routes = Routes(CatalogueMED(), Catalogue(range(3000), rows))
+    routes = CatalogueSampler(CatalogueMED(), Catalogue(range(3000), rows))
     routes.follow()
     scores = queries @ rows.astype(np.float64).T
     assert routes.index.top(queries, 4).tolist() == np.argsort(-scores, axis=1, kind="stable")[:, :4].tolist()

@@ -13,10 +13,10 @@ from linmed.ope import DecisionLog
 from linmed.policies import CatalogueMED
 from linmed.serve.client import Client
 from linmed.serve.database import Database
+from linmed.serve.encoding import Joining
 from linmed.serve.importing import import_file
-from linmed.serve.joining import Joining
+from linmed.serve.item_table import Catalogue, Rows
 from linmed.serve.routing import TOGETHER, Router
-from linmed.serve.shelf import Catalogue, Rows
 
 from .serving import Running, application, create, decide, reward, until
 from .test_page import opened
@@ -106,7 +106,7 @@ def test_a_shop_of_thousands_survives_a_crash_and_is_judged(tmp_path: Path) -> N
 
 
 def test_the_answer_is_what_the_library_decides_with_the_same_state(app: httpx.Client) -> None:
-    """Its probability is that of `linmed.routes` for the item, whatever the shelf went through."""
+    """Its probability is that of `linmed.catalogue_sampler` for the item, whatever the shelf went through."""
     rng = np.random.default_rng(1)
     features = rng.normal(size=(300, 3)).round(3)
     names = [f"i{k}" for k in range(300)]
@@ -158,7 +158,7 @@ def test_a_batch_is_drawn_together_and_each_decision_has_its_own_law(
         return top(self, queries, k)
 
     monkeypatch.setattr(Scan, "top", counted)
-    monkeypatch.setattr("linmed.serve.drawing.DEAR", 0.0)  # no batch is short
+    monkeypatch.setattr("linmed.serve.scheduling.DEAR", 0.0)  # no batch is short
     contexts = rng.normal(size=(2 * TOGETHER + 5, 2)).round(3)
     body: list[dict[str, Any]] = [
         {"context": context.tolist(), "key": str(k)} for k, context in enumerate(contexts)

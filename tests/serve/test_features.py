@@ -12,7 +12,7 @@ from linmed.features import Category, Features, Number, Vector
 from linmed.ope import DecisionLog
 from linmed.policies import LinMED
 from linmed.serve.client import Client
-from linmed.serve.joining import Joining
+from linmed.serve.encoding import Joining
 
 from .serving import Running, application, decide, reward
 

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from linmed.serve import bodies, items, store
 from linmed.serve import database as db
 from linmed.serve.errors import Refused
-from linmed.serve.shelf import ROOM, Catalogue, Rows
+from linmed.serve.item_table import ROOM, Catalogue, Rows
 
 from .serving import application, create, decide, reward, until
 

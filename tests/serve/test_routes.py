@@ -13,9 +13,9 @@ from linmed.serve.answers import STATUS
 from linmed.serve.bandit import Bandit
 from linmed.serve.database import Database
 from linmed.serve.errors import Kind, Refused, place
+from linmed.serve.item_table import Catalogue
 from linmed.serve.server import Server
 from linmed.serve.settings import Settings
-from linmed.serve.shelf import Catalogue
 from linmed.serve.tokens import Caller
 
 from .serving import ARMS

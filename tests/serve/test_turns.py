@@ -14,12 +14,12 @@ from linmed.policies import EXP2, LinMED, LinTS, Policy
 from linmed.serve import bodies, routes
 from linmed.serve.bandit import Bandit
 from linmed.serve.decisions import Drawer
-from linmed.serve.drawing import ROOM, Drawing
 from linmed.serve.errors import Refused
+from linmed.serve.item_table import Catalogue
 from linmed.serve.leaving import Left, Shared, unless_left
 from linmed.serve.report_bodies import TrendRequest
+from linmed.serve.scheduling import ROOM, Scheduler
 from linmed.serve.server import Server
-from linmed.serve.shelf import Catalogue
 from linmed.serve.threads import Pool
 from linmed.serve.turns import encoded
 
@@ -35,7 +35,7 @@ def bandit_of(policy: Policy, arms: int = 300, dim: int = 6) -> Bandit:
     return Bandit(id=1, name="b", dim=dim, policy=policy, catalogue=catalogue)
 
 
-def drawing_of(monkeypatch: pytest.MonkeyPatch) -> Drawing:
+def drawing_of(monkeypatch: pytest.MonkeyPatch) -> Scheduler:
     """Always with the same random numbers."""
     monkeypatch.setattr("linmed.serve.decisions.secrets.randbits", lambda bits: 20)
     drawer = Drawer()
@@ -46,7 +46,7 @@ def drawing_of(monkeypatch: pytest.MonkeyPatch) -> Drawing:
         offer = bandit.offer(None, None, None, 1000)
         return [drawer.draw(bandit, offer, request.key, None) for request in requests]
 
-    return Drawing(draw, WORK)
+    return Scheduler(draw, WORK)
 
 
 def told(rows: list[dict[str, Any]]) -> list[Any]:

@@ -27,13 +27,13 @@ import pyarrow.compute as pc
 
 from linmed import validation
 from linmed.agent import Agent
+from linmed.catalogue_sampler import CatalogueSampler
 from linmed.log import SUM_ERROR, DecisionLog, Malformed
 from linmed.log.schema import OF_CATALOGUE
 from linmed.log.views import View
 from linmed.ope.log_facts import require
 from linmed.ope.question import Log, as_log
 from linmed.policies.base import Policy, State
-from linmed.routes import Routes
 from linmed.validation import BadType, BadValue, Floats, Ints
 
 
@@ -48,15 +48,15 @@ class Whole(NamedTuple):
     """The probability of â by any route but the fallback."""
 
 
-def by_routes(routes: Routes) -> Callable[..., Floats]:
+def by_routes(routes: CatalogueSampler) -> Callable[..., Floats]:
     """The law that `Relearned` asks of decisions by these routes, in a context if there is one.
 
     >>> from linmed.features import Catalogue
     >>> from linmed.ope import by_routes
     >>> from linmed.policies import CatalogueMED
-    >>> from linmed.routes import Routes
+    >>> from linmed.catalogue_sampler import CatalogueSampler
     >>> policy, items = CatalogueMED(), Catalogue(["a", "b", "c"], np.eye(3))
-    >>> law = by_routes(Routes(policy, items))
+    >>> law = by_routes(CatalogueSampler(policy, items))
     >>> law(policy.start(1, 3)).round(3)  # while nothing is known
     array([0.933, 0.033, 0.033])
     """
@@ -79,10 +79,10 @@ class Relearned:
     >>> from linmed.features import Catalogue
     >>> from linmed.ope import DecisionLog, Relearned, by_routes
     >>> from linmed.policies import CatalogueMED
-    >>> from linmed.routes import Routes
+    >>> from linmed.catalogue_sampler import CatalogueSampler
     >>> rows = {"arm": [1, 0], "probability": [0.1, 0.9], "reward": [1.0, 0.0], "features": [[0, 1], [1, 0]]}
     >>> policy, items = CatalogueMED(), Catalogue(["a", "b"], np.eye(2))
-    >>> laws = Relearned(DecisionLog.from_table(rows), policy, by_routes(Routes(policy, items)))
+    >>> laws = Relearned(DecisionLog.from_table(rows), policy, by_routes(CatalogueSampler(policy, items)))
     >>> laws.probabilities_of(0).round(3), laws.probabilities_of(2).round(3)  # item "b" has paid meanwhile
     (array([0.95, 0.05]), array([0.049, 0.951]))
     """
@@ -158,7 +158,7 @@ def relearned(log: Log, agent: Agent) -> Relearned:
     >>> completed["probability"].null_count
     0
     """
-    log, routes = as_log(log), agent.routes
+    log, routes = as_log(log), agent.sampler
     if routes is None:
         text = f"laws must be an agent of CatalogueMED with a catalogue, got one of {agent.policy.name}"
         raise BadValue("laws", text)
@@ -179,7 +179,7 @@ def relearned(log: Log, agent: Agent) -> Relearned:
     return found
 
 
-def _law_of(routes: Routes, reads: bool) -> Callable[..., Whole | None]:
+def _law_of(routes: CatalogueSampler, reads: bool) -> Callable[..., Whole | None]:
     def law(
         state: State, best: int | None, catalogue_version: int | None, context: Any = None
     ) -> Whole | None:

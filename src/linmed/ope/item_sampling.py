@@ -17,12 +17,12 @@ import numpy as np
 
 from linmed import streams
 from linmed.agent import Agent
+from linmed.catalogue_sampler import NthLive
 from linmed.features import Catalogue, Features, Items
 from linmed.log import DecisionLog
 from linmed.ope.log_facts import require
 from linmed.ope.scan import Rounds
 from linmed.ope.targets import ItemsTarget, Target, UniformTarget
-from linmed.routes import NthLive
 from linmed.validation import BadType, BadValue, Floats, Ints
 
 SAMPLED = 256

@@ -16,7 +16,7 @@ class CatalogueMED(MedParameters, MedPolicy):
     p_t(a) = q_t(a) f_t(a) for every a ≠ â. LinMED divides this by its sum over all arms, which alone needs
     all of them; here the rest goes to â. So p_t(a) = Z p(a) with LinMED's p and Z = Σ q_t f_t, at least
     α_emp, and â is played no less often. Among arms in a matrix it is a policy like any other;
-    `linmed.routes` decides among millions of items, each with its exact probability.
+    `linmed.catalogue_sampler` decides among millions of items, each with its exact probability.
 
     >>> CatalogueMED().name, CatalogueMED(alpha_emp=0.5, sigma=0.1).name
     ('CatalogueMED-90', 'CatalogueMED-50 (sigma=0.1)')

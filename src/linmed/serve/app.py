@@ -115,7 +115,7 @@ def endpoint(server: Server, route: Route) -> Endpoint:
             given.append(checked("query", dict(request.query_params), TypeAdapter(route.asks)))
         if route.takes is not None:
             body = await body_of(request)
-            large = await read_large(body, route.takes, server.drawing.threads)
+            large = await read_large(body, route.takes, server.scheduler.threads)
             given.append(large or read(body, route.takes))
         work = route.grant(server, *given)
         try:

@@ -18,11 +18,11 @@ from linmed.features import Features
 from linmed.policies import CatalogueMED
 from linmed.policies.base import Policy
 from linmed.serve.catalogue import Offer, Whole, from_catalogue
+from linmed.serve.encoding import Joining, MapName, bounded
 from linmed.serve.errors import INPUT, field_of, place
-from linmed.serve.joining import Joining, MapName, bounded
+from linmed.serve.item_table import Catalogue
 from linmed.serve.routing import Router
 from linmed.serve.settings import LARGEST
-from linmed.serve.shelf import Catalogue
 from linmed.validation import BadValue, Floats
 
 

@@ -12,7 +12,15 @@ from linmed.policies import Policy
 from linmed.serve import store
 from linmed.serve.bandit import Bandit, as_policy
 from linmed.serve.bodies import BanditChange, CatalogueBody, NewBandit
-from linmed.serve.changes import (
+from linmed.serve.database import Database
+from linmed.serve.differences import differences
+from linmed.serve.engine import Call, Engine
+from linmed.serve.errors import Refused, refusing
+from linmed.serve.item_table import Catalogue
+from linmed.serve.items import Version, put_items, remove_item, remove_items, replace_catalogue
+from linmed.serve.memory import Memory
+from linmed.serve.threads import Pool
+from linmed.serve.updates import (
     bandit_view,
     catalogue_of,
     check_models,
@@ -24,14 +32,6 @@ from linmed.serve.changes import (
     settings_of,
     try_bandit,
 )
-from linmed.serve.database import Database
-from linmed.serve.differences import differences
-from linmed.serve.engine import Call, Engine
-from linmed.serve.errors import Refused, refusing
-from linmed.serve.items import Version, put_items, remove_item, remove_items, replace_catalogue
-from linmed.serve.memory import Memory
-from linmed.serve.shelf import Catalogue
-from linmed.serve.threads import Pool
 
 T = TypeVar("T")
 

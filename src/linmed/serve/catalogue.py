@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linmed import validation
-from linmed.serve.joining import Joining, bounded
-from linmed.serve.shelf import Catalogue
+from linmed.serve.encoding import Joining, bounded
+from linmed.serve.item_table import Catalogue
 from linmed.validation import BadValue, Floats
 
 MOST_ITEMS = 1_000_000

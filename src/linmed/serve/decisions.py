@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from linmed import streams
+from linmed.catalogue_sampler import UNIFORMS, Routed
 from linmed.decision import probabilities_of, probability_of
-from linmed.routes import UNIFORMS, Routed
 from linmed.serve.bandit import Bandit, Drawn
 from linmed.serve.catalogue import Offer, Whole
 from linmed.serve.database import now

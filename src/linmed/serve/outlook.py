@@ -12,8 +12,8 @@ from linmed.features.side import Side
 from linmed.policies import Forgetful
 from linmed.serve.bandit import Bandit
 from linmed.serve.database import decisions
+from linmed.serve.item_table import Catalogue
 from linmed.serve.numbers import unpack
-from linmed.serve.shelf import Catalogue
 from linmed.validation import Floats, Ints
 
 RECENT = 2000

@@ -81,7 +81,7 @@ class Quick:
             return False
 
     def _decide(self, bandit: Bandit, reply: Reply) -> bool:
-        row = self.server.drawing.at_once(bandit, decide_request(reply.body))
+        row = self.server.scheduler.at_once(bandit, decide_request(reply.body))
         if row is None:
             return False
         reply.show = view

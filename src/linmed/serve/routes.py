@@ -18,7 +18,6 @@ from sqlalchemy.engine import Connection
 
 from linmed.serve import bodies, reports, store
 from linmed.serve.answers import Json
-from linmed.serve.changes import bandit_view
 from linmed.serve.decisions import view
 from linmed.serve.drifts import DriftView, drift
 from linmed.serve.engine import unknown_decision
@@ -36,6 +35,7 @@ from linmed.serve.report_bodies import (
 )
 from linmed.serve.server import Server
 from linmed.serve.tokens import Caller
+from linmed.serve.updates import bandit_view
 from linmed.serve.verdicts import VerdictQuery, VerdictRequest, VerdictView, catalogue_verdict, given_verdict
 
 PARQUET = "application/vnd.apache.parquet"

@@ -1,4 +1,4 @@
-"""Decisions among a whole catalogue, however large: `linmed.routes` for each version that is served."""
+"""Decide among a whole catalogue, however large, with a `CatalogueSampler` for each version served."""
 
 import copy
 import threading
@@ -7,12 +7,12 @@ from typing import Any, cast
 
 import numpy as np
 
+from linmed.catalogue_sampler import CatalogueSampler, Routed
 from linmed.features import Scan
 from linmed.policies import CatalogueMED
-from linmed.routes import Routed, Routes
-from linmed.serve.joining import Joining
+from linmed.serve.encoding import Joining
+from linmed.serve.item_table import Catalogue
 from linmed.serve.settings import LARGEST
-from linmed.serve.shelf import Catalogue
 from linmed.validation import BadValue, Floats
 
 SCANNED = 200
@@ -31,7 +31,7 @@ class Router:
     def __init__(self, policy: CatalogueMED, catalogue: Catalogue, joining: Joining):
         self.policy, self.catalogue, self.joining = policy, catalogue, joining
         self._before: Router | None = None
-        self._made: Routes | None = None
+        self._made: CatalogueSampler | None = None
         self._lock = threading.Lock()
 
     def after(self, before: "Router | None") -> None:
@@ -50,7 +50,7 @@ class Router:
         """Whether index and coreset are there."""
         return self._made is not None
 
-    def routes(self) -> Routes:
+    def routes(self) -> CatalogueSampler:
         """Ready to decide."""
         with self._lock:
             if self._made is None:
@@ -58,7 +58,7 @@ class Router:
                 self._before = None
             return self._made
 
-    def _make(self) -> Routes:
+    def _make(self) -> CatalogueSampler:
         before, index, coreset = self._before, Scan(), None
         if before is not None and before.catalogue.precedes(self.catalogue):
             old = before.routes()
@@ -67,7 +67,7 @@ class Router:
                 # Rows larger than all before would have the index write all of them anew, in units in
                 # which the earlier one, that goes on serving, does not read them.
                 index = copy.copy(cast(Scan, old.index))
-        made = Routes(self.policy, cast(Any, self.catalogue), index, self._lift, coreset)
+        made = CatalogueSampler(self.policy, cast(Any, self.catalogue), index, self._lift, coreset)
         made.follow()
         return made
 

@@ -26,13 +26,13 @@ from linmed.serve.bandits import Bandits
 from linmed.serve.bodies import DecideRequest
 from linmed.serve.database import Database, cause
 from linmed.serve.decisions import Drawer, digest, view
-from linmed.serve.drawing import Drawing
 from linmed.serve.engine import Call, Counts, Decide, Engine, Reward
 from linmed.serve.errors import INPUT, Refused, refusing
 from linmed.serve.leaving import Shared
 from linmed.serve.memory import Memory
 from linmed.serve.metrics import Metrics
 from linmed.serve.reporting import Reporters
+from linmed.serve.scheduling import Scheduler
 from linmed.serve.settings import Settings
 from linmed.serve.threads import Pool
 from linmed.serve.tokens import Tokens
@@ -68,7 +68,7 @@ class Server:
         self.loaders = Pool("loads", 2, WAITING)
         self.keeper = Pool("keeping", 2, WAITING)
         self.drawer = Drawer()
-        self.drawing = Drawing(self.draw, settings.max_work)
+        self.scheduler = Scheduler(self.draw, settings.max_work)
         self.engine = Engine(database, staleness=settings.staleness, max_waiting=settings.max_waiting)
         self.memory = Memory(database, settings.snapshot_every, self._write_later, self.loaders)
         self.bandits = Bandits(database, self.engine, self.memory, self.loaders, self.bandit)
@@ -106,7 +106,7 @@ class Server:
             if await self.keeper.run(self.engine.stop, LAST * self.settings.stop_seconds):
                 await self.keeper.run(self.memory.save, deadline)
             await self.keeper.run(self.reporters.stop)
-            for part in (self.drawing, self.readers, self.loaders):
+            for part in (self.scheduler, self.readers, self.loaders):
                 await self.keeper.run(part.stop, deadline - time.monotonic())
             with contextlib.suppress(sqlite3.Error):
                 await self.keeper.run(self.database.checkpoint, "TRUNCATE")
@@ -265,8 +265,8 @@ class Server:
         """Committed decisions, all taken with the same state; request i came at `where.format(i)`."""
         bandit = await self.bandit(name)
         try:
-            if self.drawing.short(bandit, requests, self.drawing.work(bandit, requests)):
-                rows, held = self.drawing.now(bandit, requests, where), 0
+            if self.scheduler.short(bandit, requests, self.scheduler.work(bandit, requests)):
+                rows, held = self.scheduler.now(bandit, requests, where), 0
             else:
                 rows, held = await self._drawn(bandit, requests, where)
         except Refused as refused:
@@ -284,12 +284,12 @@ class Server:
         numbers: list[int] | None = None,
     ) -> tuple[list[dict[str, Any]], int]:
         """Rows of decisions that may take long, and the room that they hold from now on."""
-        work = self.drawing.work(bandit, requests)
-        self.drawing.hold(work)
+        work = self.scheduler.work(bandit, requests)
+        self.scheduler.hold(work)
         try:
-            return await self.drawing.beside(bandit, requests, where, numbers), work
+            return await self.scheduler.beside(bandit, requests, where, numbers), work
         except BaseException:
-            self.drawing.release(work)
+            self.scheduler.release(work)
             raise
 
     async def _held(self, job: Decide, work: int) -> list[Any]:
@@ -297,7 +297,7 @@ class Server:
         try:
             return await self._submit(job)
         finally:
-            self.drawing.release(work)
+            self.scheduler.release(work)
 
     async def _decided(
         self, bandit: Bandit, requests: list[DecideRequest], where: str, refused: Refused
@@ -324,7 +324,7 @@ class Server:
                 for i, one in enumerate(requests)
             ], held
         except INPUT:
-            self.drawing.release(held)
+            self.scheduler.release(held)
             raise refused from None
 
     async def reward(

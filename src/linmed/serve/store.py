@@ -16,11 +16,11 @@ from linmed.features import Features
 from linmed.policies import Policy
 from linmed.serve.bandit import Bandit
 from linmed.serve.database import bandits, decisions, items, now, origins, policies, rewards, snapshots
+from linmed.serve.encoding import Joining
 from linmed.serve.errors import Refused
+from linmed.serve.item_table import Catalogue
 from linmed.serve.items import present_catalogue, replace_catalogue
-from linmed.serve.joining import Joining
 from linmed.serve.numbers import blob, parts, unpack, vector
-from linmed.serve.shelf import Catalogue
 from linmed.validation import Floats
 
 FOLD_ROWS = 10_000

@@ -124,7 +124,7 @@ class Catalogue:
         return Items(self._shelf.ids, self.matrix, self.live, self.count, self.version, self._shelf)
 
     def snapshot(self) -> Items:
-        """This version, as `linmed.routes` asks for it; its places are rows."""
+        """This version, as `linmed.catalogue_sampler` asks for it; its places are rows."""
         return self._items
 
     def precedes(self, later: "Catalogue") -> bool:

@@ -100,18 +100,18 @@ def test_a_saved_agent_decides_as_it_would_have(tmp_path):
     """A few items have changed since the coreset was made: it is saved, not made anew."""
     agent = made()
     played(agent, 60)
-    coreset = agent._routes.coreset
+    coreset = agent._sampler.coreset
     agent.catalogue.remove([int(coreset.places[0]), 17])
     agent.save(tmp_path / "agent")
     again = Agent.load(tmp_path / "agent")
-    assert again._routes.coreset.version == coreset.version < again.catalogue.version
+    assert again._sampler.coreset.version == coreset.version < again.catalogue.version
     assert told(played(again, 60, seed=6)) == told(played(agent, 60, seed=6))
 
 
 RESTARTED = """
 import json, sys
 from linmed import Agent
-from tests.test_catalogue_routes_agent import played, told
+from tests.test_catalogue_sampler_agent import played, told
 print(json.dumps(told(played(Agent.load(sys.argv[1]), 30, seed=8))))
 """
 

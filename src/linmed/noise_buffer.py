@@ -11,7 +11,7 @@ BLOCK = 256
 """Decisions whose random numbers are drawn at once: a call of the generator costs more than what it draws."""
 
 
-class Ahead:
+class NoiseBuffer:
     """The random numbers of the next decisions: `rows` (n, 1, size), from row `used` on.
 
     Numbers depend on the stream and on how many decisions there were, not on how many were asked for at

@@ -33,7 +33,7 @@ class Offer(NamedTuple):
     """The numbers of the context (dx,); None where the map reads none."""
 
 
-class Offers:
+class ItemEncoder:
     """A catalogue and a map. Arms are made of the catalogue as it is when they are asked for.
 
     An item that is new has the features that it shares with others, and is as good as these say; where a
@@ -183,7 +183,7 @@ class Offers:
     @classmethod
     def from_dict(
         cls, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], policy: Policy
-    ) -> "Offers":
+    ) -> "ItemEncoder":
         """Those that `to_dict` described."""
         catalogue = Catalogue.from_arrays(meta["catalogue"], arrays)
         seen = {field: [number("seen", value) for value in values] for field, values in meta["seen"].items()}
@@ -221,7 +221,7 @@ def _first_rows(items: Items) -> Floats:
     )
 
 
-def offers(catalogue: Any, features: Any, context: Any, policy: Policy) -> Offers | None:
+def item_encoder(catalogue: Any, features: Any, context: Any, policy: Policy) -> ItemEncoder | None:
     """What an agent that was given these offers; None where it has no catalogue."""
     if catalogue is None:
         for name, value in (("features", features), ("context", context)):
@@ -240,7 +240,7 @@ def offers(catalogue: Any, features: Any, context: Any, policy: Policy) -> Offer
         features = replace(features, item=_same(features.item, catalogue.features.item))
     if context is not None:
         features = replace(features, context=context)
-    made = Offers(catalogue, features, policy)
+    made = ItemEncoder(catalogue, features, policy)
     shared = not isinstance(policy, ModelPolicy) or isinstance(policy, Hybrid)
     if shared and features.interactions == "shrunk" and features.dim > MANY:
         warnings.warn(

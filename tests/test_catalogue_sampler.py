@@ -13,10 +13,18 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
+from linmed.catalogue_sampler import (
+    ROUTES,
+    ActionDistribution,
+    CatalogueSampler,
+    Coreset,
+    ItemPosterior,
+    NthLive,
+    find_coreset,
+)
 from linmed.features.index import Scan
 from linmed.features.usearch import USearch
 from linmed.policies import CatalogueMED, LinMED
-from linmed.routes import ROUTES, Coreset, Law, NthLive, Routes, Sight, find_coreset
 from tests.features.items import add, following, of_rows, on_sphere
 
 FALSE_ALARM = 1e-3
@@ -59,8 +67,8 @@ def test_the_worked_numbers_of_five_items():
     arms = np.array([(1.0, 0.0), (0.8, 0.6), (0.0, 1.0), (-0.6, 0.8), (0.6, -0.8)])
     items, every = of_rows(arms).snapshot(), np.arange(5)
     theta, inverse = np.array([1.0, 0.3]), np.diag([0.05, 0.2])
-    sight = Sight(np.eye(2), np.zeros(2), theta, inverse, np.zeros(2), 0.0, 1.0 / math.sqrt(2.0))
-    law = Law(CatalogueMED(), sight, items, 0, np.array([0, 2, 3]), NthLive(items.live, 5))
+    sight = ItemPosterior(np.eye(2), np.zeros(2), theta, inverse, np.zeros(2), 0.0, 1.0 / math.sqrt(2.0))
+    law = ActionDistribution(CatalogueMED(), sight, items, 0, np.array([0, 2, 3]), NthLive(items.live, 5))
     accepted = np.exp(law.log_probabilities(every))
     f = [1.0, 0.99730095, 0.3753111, 0.0269843, 0.22182148]
     np.testing.assert_allclose(np.exp(law.log_f(every)), f, atol=5e-9)
@@ -78,7 +86,7 @@ def test_with_every_item_in_the_coreset_it_is_the_policy_on_a_matrix(scale, vers
     items = of_rows(scale * on_sphere(np.random.default_rng(0), 50, 4))
     state = learned(policy, items.matrix, rewards=5 if scale > 1.0 else 200)
     every = np.arange(50)
-    routes = Routes(policy, items, coreset=Coreset(every, 0, 50, 50))
+    routes = CatalogueSampler(policy, items, coreset=Coreset(every, 0, 50, 50))
     law = routes.law(state)
     assert (law.explored >= 0) == (scale > 1.0)
     p = np.exp(policy.log_probabilities(state, items.matrix[None])[0])
@@ -97,7 +105,7 @@ def test_a_context_gives_what_its_arms_would_give(map_of, scale):
     arms = joined(items, lift, x)
     state = learned(policy, arms, rewards=4 if scale > 1.0 else 60)
     every = np.arange(7)
-    law = Routes(policy, items, None, lift, Coreset(every, 0, 7, 7)).law(state, x)
+    law = CatalogueSampler(policy, items, None, lift, Coreset(every, 0, 7, 7)).law(state, x)
     p = np.exp(policy.log_probabilities(state, arms[None])[0])
     others = every != law.best
     np.testing.assert_allclose(np.exp(law.log_probabilities(every))[others], p[others], rtol=1e-9)
@@ -110,7 +118,7 @@ def situation(scale=1.0, removed=True):
     policy = CatalogueMED(sigma=0.5)
     items = of_rows(scale * on_sphere(np.random.default_rng(2), 1000, 5))
     state = learned(policy, items.matrix, rewards=6 if scale > 1.0 else 150)
-    routes = Routes(policy, items)
+    routes = CatalogueSampler(policy, items)
     if removed:
         law = routes.law(state)
         items.remove(np.unique([law.best, *law.support[:4], *range(100, 250)]).tolist())
@@ -171,7 +179,7 @@ def test_contexts_decided_together_are_decided_as_one_by_one():
     items, contexts = of_rows(on_sphere(rng, 300, dim)), rng.standard_normal((20, 3))
     policy = CatalogueMED(sigma=0.3)
     state = learned(policy, np.concatenate([joined(items, outer(dim), x) for x in contexts]))
-    routes = Routes(policy, items, lift=outer(dim))
+    routes = CatalogueSampler(policy, items, lift=outer(dim))
     noise = rng.random((20, 4))
     together = routes.decide_each(state, noise, contexts)
     apart = [routes.decide(state, row, x) for row, x in zip(noise, contexts, strict=True)]
@@ -187,7 +195,7 @@ def test_the_coreset_is_bhs_set_and_stays_until_one_percent_has_changed():
     products = items.matrix[:, 0]
     assert {products.argmax(), products.argmin()} <= set(core.places.tolist())
     assert 4 <= len(core.places) <= 12
-    routes = Routes(CatalogueMED(), items)
+    routes = CatalogueSampler(CatalogueMED(), items)
     first = routes.coreset
     items.remove(range(10))
     assert routes.coreset is first
@@ -212,7 +220,7 @@ def test_the_coreset_is_bhs_set_and_stays_until_one_percent_has_changed():
 )
 def test_awkward_catalogues_have_an_answer(matrix):
     items, policy = of_rows(matrix.copy()), CatalogueMED()
-    law = Routes(policy, items).law(policy.start(1, 3))
+    law = CatalogueSampler(policy, items).law(policy.start(1, 3))
     every = np.arange(len(matrix))
     total = np.exp(law.log_probabilities(every)).sum()
     assert 0.9 <= total <= 1.0 + 1e-12
@@ -229,22 +237,22 @@ def test_removed_items_are_skipped_by_the_even_draw():
 def test_an_empty_catalogue_and_another_policy_are_refused():
     items = of_rows(np.eye(2))
     with pytest.raises(TypeError, match="CatalogueMED"):
-        Routes(LinMED(), items)
+        CatalogueSampler(LinMED(), items)
     items.remove([0, 1])
     policy = CatalogueMED()
     with pytest.raises(ValueError, match="empty"):
-        Routes(policy, items).law(policy.start(1, 2))
+        CatalogueSampler(policy, items).law(policy.start(1, 2))
 
 
 def test_an_approximate_index_makes_another_law_whose_probabilities_are_as_exact():
     """Whatever â is, no f exceeds 1 and everything sums to 1."""
     policy, items = CatalogueMED(sigma=0.2), of_rows(on_sphere(np.random.default_rng(11), 2000, 6))
     state = learned(policy, items.matrix)
-    routes = Routes(policy, items, USearch(search=1))
-    exact = Routes(policy, items, coreset=routes.coreset).law(state)
+    routes = CatalogueSampler(policy, items, USearch(search=1))
+    exact = CatalogueSampler(policy, items, coreset=routes.coreset).law(state)
     every = np.arange(2000)
     for best in (routes.law(state).best, 17):
-        law = Law(
+        law = ActionDistribution(
             policy,
             exact._sight,
             items.snapshot(),
@@ -270,7 +278,7 @@ def test_an_index_that_does_not_know_of_a_removal_cannot_make_it_played():
     policy, items = CatalogueMED(), of_rows(on_sphere(np.random.default_rng(15), 400, 4))
     state = learned(policy, items.matrix)
     graph = Forgetful()
-    routes = Routes(policy, items, graph)
+    routes = CatalogueSampler(policy, items, graph)
     routes.follow()
     items.remove(np.unique(graph.top(state.theta, 200)).tolist())
     places, _ = routes.law(state).draw(np.random.default_rng(16).random((2000, 4)))
@@ -290,7 +298,7 @@ def fingerprint():
         state = policy.start(1, 9)
         policy.learn(state, arms[:40], arms[:40, 0].copy(), np.zeros(40, dtype=np.int64))
         noise = np.random.default_rng(14).random((50, 4))
-        for one in Routes(policy, items, lift=lift).decide_each(state, noise, contexts):
+        for one in CatalogueSampler(policy, items, lift=lift).decide_each(state, noise, contexts):
             sha.update(repr((one.place, ROUTES.index(one.route), one.log_probability, one.best)).encode())
             sha.update(one.features.tobytes())
     return sha.hexdigest()
@@ -300,7 +308,7 @@ def fingerprint():
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="other processors have other names")
 def test_decisions_do_not_depend_on_the_instructions_of_blas():
     other = subprocess.run(
-        [sys.executable, "-c", "from tests.test_routes import fingerprint; print(fingerprint())"],
+        [sys.executable, "-c", "from tests.test_catalogue_sampler import fingerprint; print(fingerprint())"],
         cwd=Path(__file__).parents[1],
         env={**os.environ, "OPENBLAS_CORETYPE": "Nehalem", "OPENBLAS_NUM_THREADS": "1"},
         capture_output=True,
@@ -313,7 +321,7 @@ def test_decisions_do_not_depend_on_the_instructions_of_blas():
 def test_while_all_items_look_equally_good_they_share_what_the_best_has():
     arms = np.random.default_rng(3).normal(size=(6, 3))
     policy = CatalogueMED(alpha_opt=0.0, explore=False, ties="even")
-    law = Routes(policy, of_rows(arms)).law(policy.start(1, 3))
+    law = CatalogueSampler(policy, of_rows(arms)).law(policy.start(1, 3))
     np.testing.assert_allclose(law.complete(), 1 / 6, rtol=1e-12)
     place, _ = law.draw(np.random.default_rng(4).random((6000, 4)))
     assert chisquare(np.bincount(place, minlength=6)).pvalue > FALSE_ALARM

@@ -30,7 +30,7 @@ from linmed.features import Catalogue, Index, Items, Scan
 from linmed.policies import CatalogueMED
 from linmed.validation import Bools, Floats, Ints
 
-__all__ = ["Coreset", "Law", "Routed", "Routes"]
+__all__ = ["ActionDistribution", "CatalogueSampler", "Coreset", "Routed"]
 
 Lift = Callable[[Any], tuple[Floats, Floats]]
 """From an encoded context to B (d, de) and c (d,): the arm of an item e is B e + c."""
@@ -47,7 +47,7 @@ _WIDEST = 1e60  # what an infinite radius is taken for
 _TOLERANCE = 1e-6  # of the optimal design
 
 
-class Sight(NamedTuple):
+class ItemPosterior(NamedTuple):
     """What a belief says of items in their own space, in one context: see core/catalogue.hpp."""
 
     B: Floats  # (d,de)
@@ -64,7 +64,8 @@ class Routed(NamedTuple):
 
     >>> from linmed.features import Catalogue
     >>> policy, items = CatalogueMED(), Catalogue(["a", "b", "c"], np.eye(3))
-    >>> found = Routes(policy, items).decide(policy.start(1, 3), noise=np.array([0.9, 0.5, 0.5, 0.5]))
+    >>> noise = np.array([0.9, 0.5, 0.5, 0.5])
+    >>> found = CatalogueSampler(policy, items).decide(policy.start(1, 3), noise)
     >>> found.place, found.route, found.fallback, round(found.probability, 3)
     (0, 'accepted', False, 0.933)
     """
@@ -100,7 +101,7 @@ class Coreset:
 
     >>> from linmed.features import Catalogue
     >>> items = Catalogue(range(5), [[1.0, 0.0], [0.0, 1.0], [0.1, 0.1], [0.2, 0.1], [0.1, 0.2]])
-    >>> coreset = Routes(CatalogueMED(), items).coreset
+    >>> coreset = CatalogueSampler(CatalogueMED(), items).coreset
     >>> coreset.places, coreset.stale(items.snapshot())
     (array([0, 1, 2]), False)
     >>> Coreset.from_dict(coreset.to_dict()).version == coreset.version
@@ -173,12 +174,12 @@ def find_coreset(items: Items, index: Index) -> Coreset:
     return Coreset(places, items.version, len(items.matrix), items.count)
 
 
-class Law:
+class ActionDistribution:
     """How probable every item is in one context: all of a decision but the draw.
 
     >>> from linmed.features import Catalogue
     >>> policy, items = CatalogueMED(), Catalogue(["a", "b", "c"], np.eye(3))
-    >>> law = Routes(policy, items).law(policy.start(1, 3))
+    >>> law = CatalogueSampler(policy, items).law(policy.start(1, 3))
     >>> law.complete().round(3), round(law.probability_of(1), 3), law.best
     (array([0.933, 0.033, 0.033]), 0.033, 0)
 
@@ -190,7 +191,13 @@ class Law:
     """
 
     def __init__(
-        self, policy: CatalogueMED, sight: Sight, items: Items, best: int, support: Ints, nth: "NthLive"
+        self,
+        policy: CatalogueMED,
+        sight: ItemPosterior,
+        items: Items,
+        best: int,
+        support: Ints,
+        nth: "NthLive",
     ) -> None:
         """`support`: places of the design, in order, â among them."""
         self._sight, self.items, self._nth, self.best = sight, items, nth, best
@@ -326,7 +333,7 @@ class NthLive:
         return np.array(found, dtype=np.int64)
 
 
-class Routes:
+class CatalogueSampler:
     """Decisions of one policy among one catalogue, by one index.
 
     `lift` says how a context turns items into arms; None: the items are the arms. The same state, context,
@@ -335,7 +342,7 @@ class Routes:
     >>> from linmed.features import Catalogue
     >>> rng = np.random.default_rng(0)
     >>> policy, items = CatalogueMED(), Catalogue(range(1000), rng.standard_normal((1000, 3)))
-    >>> routes, state = Routes(policy, items), policy.start(1, 3)
+    >>> routes, state = CatalogueSampler(policy, items), policy.start(1, 3)
     >>> made = routes.decide_each(state, rng.random((5, 4)), [None] * 5)
     >>> [found.route for found in made], routes.follow().count
     (['accepted', 'explore', 'explore', 'accepted', 'accepted'], 1000)
@@ -397,11 +404,11 @@ class Routes:
         assert self._coreset is not None
         return self._coreset
 
-    def law(self, state: Any, context: Any = None) -> Law:
+    def law(self, state: Any, context: Any = None) -> ActionDistribution:
         """How probable every item is for a state of one replica in this context."""
         return self.laws(state, [context])[0]
 
-    def laws(self, state: Any, contexts: Sequence[Any]) -> list[Law]:
+    def laws(self, state: Any, contexts: Sequence[Any]) -> list[ActionDistribution]:
         """`law` for each of several contexts, with one question to the index."""
         core, nth = self.coreset.places, self._nth
         items = self._items
@@ -412,11 +419,11 @@ class Routes:
         core = core[items.live[core]]
         best = np.where((best >= 0) & items.live[best], best, core[0] if len(core) else nth(np.array([0])))
         return [
-            Law(self.policy, sight, items, int(one), np.union1d(core, [one]), nth)
+            ActionDistribution(self.policy, sight, items, int(one), np.union1d(core, [one]), nth)
             for sight, one in zip(sights, best, strict=True)
         ]
 
-    def law_at(self, version: int, best: int, state: Any, context: Any = None) -> Law | None:
+    def law_at(self, version: int, best: int, state: Any, context: Any = None) -> ActionDistribution | None:
         """`law` as it was among an earlier version of the catalogue, when the index answered `best`.
 
         No index is asked: of extremes it said the coreset, the latest made by then. None where that or the
@@ -424,7 +431,7 @@ class Routes:
 
         >>> from linmed.features import Catalogue
         >>> policy, items = CatalogueMED(), Catalogue(["a", "b", "c"], np.eye(3))
-        >>> routes, state = Routes(policy, items), policy.start(1, 3)
+        >>> routes, state = CatalogueSampler(policy, items), policy.start(1, 3)
         >>> before = routes.law(state)
         >>> routes.found is routes.coreset
         True
@@ -443,7 +450,8 @@ class Routes:
         if not (0 <= best < len(items.live) and items.live[best]):
             raise validation.BadValue("best", f"best must be an item of version {version}, got place {best}")
         places = np.union1d(core.places[items.live[core.places]], [best])
-        return Law(self.policy, self._see(state, *self._lifted(context)), items, best, places, nth)
+        sight = self._see(state, *self._lifted(context))
+        return ActionDistribution(self.policy, sight, items, best, places, nth)
 
     def decide(self, state: Any, noise: Floats, context: Any = None) -> Routed:
         """One decision.  noise (4,)."""
@@ -454,7 +462,7 @@ class Routes:
         laws = self.laws(state, contexts)
         return [self._routed(law, row) for law, row in zip(laws, noise, strict=True)]
 
-    def _routed(self, law: Law, noise: Floats) -> Routed:
+    def _routed(self, law: ActionDistribution, noise: Floats) -> Routed:
         places, routes = law.draw(noise[None])
         place, route = int(places[0]), ROUTES[routes[0]]
         log_probability = None if route == "fallback" else float(law.log_probabilities(places)[0])
@@ -467,10 +475,10 @@ class Routes:
             return np.eye(dim), np.zeros(dim)
         return self._lift(context)
 
-    def _see(self, state: Any, B: Floats, c: Floats) -> Sight:
+    def _see(self, state: Any, B: Floats, c: Floats) -> ItemPosterior:
         model, dim = self.policy.estimate(state), B.shape[1]
         B, c = validation.for_kernels(B), validation.for_kernels(c)
         theta, inverse, cross = np.empty(dim), np.empty((dim, dim)), np.empty(dim)
         constant = core.see_items(model.theta[0], model.inverse[0], B, c, theta, inverse, cross)
         radius = min(float(self.policy.radius(state)[0]), _WIDEST)
-        return Sight(B, c, theta, inverse, cross, constant, 1.0 / radius)
+        return ItemPosterior(B, c, theta, inverse, cross, constant, 1.0 / radius)

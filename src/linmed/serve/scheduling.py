@@ -38,7 +38,7 @@ WAITING = 1024
 Draw = Callable[[Bandit, Sequence[DecideRequest], Sequence[str]], list[dict[str, Any]]]
 
 
-class Drawing:
+class Scheduler:
     """Draws with `draw` what requests ask for, and says how much that may be."""
 
     def __init__(self, draw: Draw, max_work: int):
