@@ -21,7 +21,7 @@ from plain import PlainLinMED
 from report import CLOCKS, SHAPES, interleaved, short, show, spread, table
 
 from linmed import Agent, LinMED
-from linmed.simulation.batch import SUMS_AT_ONCE
+from linmed.simulation.trials import SUMS_AT_ONCE
 
 REPLICAS = (1, 20, 180)
 POLICY = LinMED()

@@ -13,7 +13,7 @@ import pytest
 from linmed import Agent, LinMED, cli
 from linmed.cli.log_arguments import executor
 from linmed.environments import Classification
-from linmed.environments.links import counts
+from linmed.environments.rewards import counts
 from linmed.extras import PACKAGES
 from linmed.paper import pool
 from linmed.serve.database import Database

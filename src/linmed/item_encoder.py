@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from linmed.features import Catalogue, Column, Features, Items
 from linmed.features.catalogue import Id
-from linmed.features.tables import row, table
-from linmed.features.values import number
+from linmed.features.rows import number, row, table
 from linmed.policies import Hybrid, Policy
 from linmed.policies.models import ModelPolicy
 from linmed.validation import BadType, BadValue, Floats

@@ -9,7 +9,7 @@ from scipy.special import expit
 from scipy.stats import poisson
 
 from linmed.environments import Environment, FixedArms, UnitBall
-from linmed.environments.links import counts
+from linmed.environments.rewards import counts
 from linmed.policies import LinMED, Uniform
 from linmed.simulation import simulate
 

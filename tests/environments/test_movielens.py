@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from linmed.environments import MovieLens
-from linmed.environments.movielens import download
+from linmed.environments.datasets import download
 
 REAL = os.environ.get("LINMED_ML100K")
 
@@ -135,7 +135,7 @@ def test_download_refuses_an_archive_that_does_not_match(publisher, tmp_path):
 
 
 def test_generated_features_are_not_drawn_from_a_stream_that_users_draw_from():
-    from linmed.environments.movielens import GENRES, MOVIES, generated
+    from linmed.environments.datasets import GENRES, MOVIES, generated
 
     for seed in (0, 100_000):
         rng = np.random.default_rng(seed)

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from linmed.features import Category, Column, Features, Fourier, Number, Vector
-from linmed.features.fourier import cosine
+from linmed.features.columns import cosine
 from linmed.validation import BadType, BadValue
 
 MISSING = [None, math.nan, np.nan, pd.NA, pd.NaT, np.ma.masked, Decimal("nan"), Decimal("snan")]

@@ -48,7 +48,7 @@ def test_the_last_line_may_be_the_short_one(tmp_path):
 
 
 def test_a_column_of_others_that_changes_its_type_is_refused_or_null(tmp_path, monkeypatch):
-    monkeypatch.setattr("linmed.log.csv_files.BLOCK", 1 << 10)
+    monkeypatch.setattr("linmed.log.importers.BLOCK", 1 << 10)
     text = HEAD + "0,0.5,1,7\n" * 500 + "0,0.5,1,seven\n" + "0,0.5,1,7\n" * 500
     with pytest.raises(
         ValueError, match=r"line 502: column 'note' cannot be read as note \(int64\).*'seven'"
@@ -95,7 +95,7 @@ def test_what_is_no_csv_is_explained(tmp_path):
 
 
 def test_a_csv_is_read_in_blocks(tmp_path, monkeypatch):
-    monkeypatch.setattr("linmed.log.csv_files.BLOCK", 1 << 12)
+    monkeypatch.setattr("linmed.log.importers.BLOCK", 1 << 12)
     rng = np.random.default_rng(0)
     data = {"arm": rng.integers(0, 5, 5000), "probability": np.full(5000, 0.2), "reward": rng.random(5000)}
     pv.write_csv(pa.table(data), tmp_path / "log.csv")
@@ -106,7 +106,7 @@ def test_a_csv_is_read_in_blocks(tmp_path, monkeypatch):
 
 
 def test_a_reader_that_is_left_early_is_closed(tmp_path, monkeypatch):
-    monkeypatch.setattr("linmed.log.csv_files.BLOCK", 1 << 12)
+    monkeypatch.setattr("linmed.log.importers.BLOCK", 1 << 12)
     closed = []
     opened = pv.open_csv
 
@@ -121,7 +121,7 @@ def test_a_reader_that_is_left_early_is_closed(tmp_path, monkeypatch):
             self.reader.close()
             closed.append(True)
 
-    monkeypatch.setattr("linmed.log.csv_files.pv.open_csv", lambda *args: Watched(opened(*args)))
+    monkeypatch.setattr("linmed.log.importers.pv.open_csv", lambda *args: Watched(opened(*args)))
     lines = HEAD + "0,0.5,1,a\n" * 2000
     log = csv(tmp_path, lines + "0,half,1,a\n" * 2000)
     assert closed == []  # names and types are found without one
@@ -135,7 +135,7 @@ def test_a_reader_that_is_left_early_is_closed(tmp_path, monkeypatch):
 
 
 def test_types_are_those_of_whole_lines(tmp_path, monkeypatch):
-    monkeypatch.setattr("linmed.log.csv_files.BLOCK", 64)
+    monkeypatch.setattr("linmed.log.importers.BLOCK", 64)
     log = csv(tmp_path, "arm,probability,reward,seen\n" + "0,0.5,1,true\n" * 50)
     assert log.table()["seen"].to_pylist() == [True] * 50
     assert csv(tmp_path, "arm,probability,reward\n0,0.5,1").table().num_rows == 1

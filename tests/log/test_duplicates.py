@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from linmed.log import DecisionLog, Duplicates, LogWriter, Repeated, duplicates
+from linmed.log import DecisionLog, Duplicates, LogWriter, Repeated, views
 from tests.log.conftest import FORMS, ROWS
 
 
@@ -43,7 +43,7 @@ def test_duplicates_are_found_exactly_while_all_fit_into_memory(identifiers, bat
 
 def test_beyond_that_a_share_of_the_identifiers_is_compared_exactly(monkeypatch):
     """A quarter of 20,000 identifiers comes again; whichever rows come together, the same are found."""
-    monkeypatch.setattr(duplicates, "KEPT", 1 << 10)
+    monkeypatch.setattr(views, "KEPT", 1 << 10)
     identifiers: list[str | None] = [f"decision {i}" for i in range(20_000)]
     identifiers += [None, None, *identifiers[::4]]
     found = searched(identifiers, 777)
@@ -66,13 +66,13 @@ def test_beyond_that_a_share_of_the_identifiers_is_compared_exactly(monkeypatch)
 def test_the_share_that_stays_is_fair_for_identifiers_of_all_kinds(make):
     n = 4_000
     column = pa.array([make(i) for i in range(n)], pa.large_string())
-    bits = duplicates.hashes(column)
+    bits = views.hashes(column)
     assert np.unique(bits).size == n
     for shift in (63, 62, 60):
         share = np.count_nonzero(bits >> np.uint64(shift) == 0) / n
         exact = 2.0 ** (shift - 64)
         assert abs(share - exact) < 5 * (exact / n) ** 0.5
-    np.testing.assert_array_equal(duplicates.hashes(column.slice(7, 9)), bits[7:16])
+    np.testing.assert_array_equal(views.hashes(column.slice(7, 9)), bits[7:16])
 
 
 def test_a_hash_is_the_same_in_every_process():
@@ -92,7 +92,7 @@ def test_a_hash_is_the_same_in_every_process():
         return mixed(total + (len(content) + 1) * golden & mask)
 
     texts = ["", "a", "decision 1", "é" * 4, "x" * 100]
-    assert duplicates.hashes(pa.array(texts, pa.large_string())).tolist() == [hashed(text) for text in texts]
+    assert views.hashes(pa.array(texts, pa.large_string())).tolist() == [hashed(text) for text in texts]
 
 
 def test_what_was_found_is_said_in_words():
@@ -111,7 +111,7 @@ def test_no_form_of_a_log_invents_duplicates(forms, form):
 def test_a_table_is_searched_once_and_remembered(monkeypatch):
     log = DecisionLog.from_table(table(["a", "b", None, "a", None, "b", "a"]))
     assert log.duplicates() == Repeated(3, 3, 0, "a")
-    monkeypatch.setattr(duplicates, "Duplicates", None)
+    monkeypatch.setattr(views, "Duplicates", None)
     assert log.duplicates() == Repeated(3, 3, 0, "a")
     assert DecisionLog.from_table(table(["a"]).drop_columns("decision_id")).duplicates() is None
 
@@ -143,7 +143,7 @@ def test_a_writers_directory_is_trusted_but_for_files_that_were_copied_in(tmp_pa
     recorded(tmp_path / "log", range(12))
     log = DecisionLog.open(tmp_path / "log")
     with monkeypatch.context() as patch:
-        patch.setattr(duplicates, "Duplicates", None)  # nobody searches
+        patch.setattr(views, "Duplicates", None)  # nobody searches
         assert log.duplicates() is None
         assert log[3:].where(arm=0).duplicates() is None
     second = sorted((tmp_path / "log").iterdir())[1]

@@ -12,7 +12,7 @@ from linmed.paper.pool import workers_of
 from linmed.paper.rules import claims
 from linmed.paper.statistics import growth, resampled
 from linmed.progress import Bar
-from linmed.simulation.batch import Task
+from linmed.simulation.trials import Task
 
 ASSUMPTIONS = EXPERIMENTS["assumptions"]
 

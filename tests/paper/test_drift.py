@@ -27,7 +27,7 @@ from linmed.paper.drift.rules import claims
 from linmed.paper.rules import claims as papers_claims
 from linmed.policies import Forgetful, LinMED
 from linmed.simulation import Results, Run, checkpoints
-from linmed.simulation.jobs import TrialBatch
+from linmed.simulation.trials import TrialBatch
 
 
 def played(regret, trials=1_000):

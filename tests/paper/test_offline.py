@@ -32,7 +32,7 @@ from linmed.paper.pool import workers_of
 from linmed.paper.statistics import mean
 from linmed.progress import Bar
 from linmed.simulation import Store, StoreWarning
-from linmed.simulation.engine import compute
+from linmed.simulation.run import compute
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,7 @@ from linmed.paper.drawing import drawings
 from linmed.paper.experiment import THEORY
 from linmed.paper.offline import Logs
 from linmed.simulation import SimulationInterrupted
-from linmed.simulation.batch import Task
+from linmed.simulation.trials import Task
 
 SMALL = {"trials": 3, "horizon": 40, "workers": 1, "progress": False}
 

@@ -96,7 +96,7 @@ def test_what_is_answered_and_what_is_logged_are_the_same_numbers(
 
 
 def test_an_agent_and_its_log_have_the_same_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("linmed.log.fields.np", OtherExp())
+    monkeypatch.setattr("linmed.log.writer.np", OtherExp())
     arms = np.random.default_rng(2).normal(size=(ITEMS, 2))
     agent, made = Agent(LinMED(), dim=2, seed=3), []
     with LogWriter(tmp_path / "log") as writer:

@@ -10,7 +10,7 @@ from linmed.cli import main
 from linmed.environments import Delayed, FixedArms
 from linmed.environments.base import Block, Environment
 from linmed.simulation import Decided, SimulationInterrupted, Store
-from linmed.simulation.batch import Task
+from linmed.simulation.trials import Task
 
 ARMS = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
 THETA = np.array([0.4, 0.6])
@@ -54,7 +54,7 @@ class Changing(Environment):
 @pytest.mark.parametrize("epsilon", [0.0, 0.1])
 def test_a_trial_ends_at_the_first_reward_whose_verdict_is_decided(environment, epsilon):
     """Exactly: the rounds played one by one through an agent and `Verdicts` give the same round and arm."""
-    from linmed.simulation.jobs import TrialBatch
+    from linmed.simulation.trials import TrialBatch
 
     policy, trials, horizon = Pinpoint(sigma=0.3, delta=0.1), 6, 3000
     until = Decided(0.1, epsilon)

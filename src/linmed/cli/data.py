@@ -4,7 +4,7 @@ import argparse
 import sys
 from typing import Any
 
-from linmed.environments.movielens import URL, download
+from linmed.environments.datasets import URL, download
 
 
 def add_parser(subparsers: Any) -> argparse.ArgumentParser:

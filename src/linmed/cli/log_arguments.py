@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from linmed import validation
 from linmed.agent import Agent
 from linmed.log import DecisionLog, parse_columns
-from linmed.log.csv_files import csv_schema, csv_source
-from linmed.log.mapped import parquet_source
+from linmed.log.importers import csv_schema, csv_source
+from linmed.log.mapping import parquet_source
 from linmed.ope.fill_propensities import complete
 from linmed.ope.intervals import OPEWarning
 from linmed.ope.question import CONFIDENCE

@@ -1,16 +1,11 @@
 """Problems to try policies on: the paper's, clicks, worlds that change, real data; a base for one's own."""
 
 from linmed.environments.base import Block, Environment
-from linmed.environments.changing import ChangeEvery, OneChange, RandomWalk, Season
-from linmed.environments.classification import Classification
-from linmed.environments.clicks import Clicks, ClicksChange
+from linmed.environments.changing import ChangeEvery, OneChange, Pricing, RandomWalk, Season
+from linmed.environments.clicks import Clicks, ClicksChange, News
+from linmed.environments.datasets import Classification, MovieLens, OpenBanditClicks
 from linmed.environments.delayed import Delayed
-from linmed.environments.fixed import EndOfOptimism, FixedArms, LargeGap, RepeatedArms
-from linmed.environments.movielens import MovieLens
-from linmed.environments.news import News
-from linmed.environments.open_bandit import OpenBanditClicks
-from linmed.environments.pricing import Pricing
-from linmed.environments.unit_ball import UnitBall
+from linmed.environments.synthetic import EndOfOptimism, FixedArms, LargeGap, RepeatedArms, UnitBall
 
 __all__ = [
     "Block",

@@ -4,12 +4,9 @@ A map is declared once, kept as JSON, and shared by agent, log and service. Noth
 """
 
 from linmed.features.catalogue import Catalogue, Items
-from linmed.features.column import Column
-from linmed.features.columns import Category, Number, Vector
-from linmed.features.features import Features
-from linmed.features.fourier import Fourier
+from linmed.features.columns import Category, Column, Fourier, Number, Vector
+from linmed.features.features import Features, Products, join, outer, plain
 from linmed.features.index import Index, Scan
-from linmed.features.products import Products, join, outer, plain
 
 __all__ = [
     "Catalogue",

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 
 from linmed import validation
 from linmed.features.columns import Category, Vector
-from linmed.features.features import Features
-from linmed.features.guess import guessed
+from linmed.features.features import Features, guessed
 from linmed.features.history import History
-from linmed.features.tables import Table, table
+from linmed.features.rows import Table, table
 from linmed.files import write_atomically
 from linmed.validation import LARGEST, BadType, BadValue, Bools
 

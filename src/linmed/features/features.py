@@ -1,19 +1,290 @@
-"""`Features`: from a context and an item to the vector that a policy sees, declared once."""
+"""Map a context and an item to the vector that a policy sees, declared once.
 
-from collections.abc import Mapping, Sequence
+Every feature is one entry of the item times one of the context. Either entry may be the constant 1, which
+stands last in both: e' = (e, 1), x' = (x, 1), and feature k of an arm is e'[i_k] · x'[j_k]. So an arm is
+affine in the item, B_x e + c_x, whatever the interactions. One rounded product each, no sum and no BLAS: the
+same bits on every processor.
+"""
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, Literal
+from decimal import Decimal
+from functools import cached_property, lru_cache
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from linmed import validation
-from linmed.features.column import MOST_NUMBERS, Column
-from linmed.features.products import Products, Span, chosen, outer, plain
-from linmed.features.side import Side, matrix_sizes
-from linmed.features.tables import table
-from linmed.validation import BadType, BadValue, Floats
+from linmed.features.columns import MOST_NUMBERS, Category, Column, Number, Vector
+from linmed.features.rows import Table, as_python, key, row, table
+from linmed.validation import LARGEST, BadType, BadValue, Floats, Ints
+
+Span = tuple[int, int]
+"""First place, and the place after the last."""
+
+
+class Products(NamedTuple):
+    """Which entries are multiplied, (d,) each.
+
+    >>> import numpy as np
+    >>> from linmed.features import outer
+    >>> products = outer(item_width=1, context_width=2, intercept=True)
+    >>> products.dim, products.join(np.array([[5.0]]), np.array([2.0, 3.0])).tolist()
+    (6, [[10.0, 15.0, 5.0, 2.0, 3.0, 1.0]])
+
+    >>> products.spread(np.array([[5.0]])).tolist(), products.factors(np.array([2.0, 3.0, 1.0])).tolist()
+    ([[5.0, 5.0, 5.0, 1.0, 1.0, 1.0]], [2.0, 3.0, 1.0, 2.0, 3.0, 1.0])
+    >>> B, c = products.lift(np.array([2.0, 3.0]))
+    >>> B.T.tolist(), c.tolist()
+    ([[2.0, 3.0, 1.0, 0.0, 0.0, 0.0]], [0.0, 0.0, 0.0, 2.0, 3.0, 1.0])
+    """
+
+    item: Ints
+    """Places in e' = (e, 1), …"""
+    context: Ints
+    """… and in x' = (x, 1)."""
+    item_width: int
+    context_width: int
+    sizes: Floats | None = None
+    """What each product is multiplied with, where that is not 1 everywhere."""
+
+    @property
+    def dim(self) -> int:
+        """d."""
+        return len(self.item)
+
+    def spread(self, items: NDArray[np.floating]) -> Floats:
+        """What of each item is multiplied: (K, de) → (K, d). It serves any number of contexts."""
+        extended = np.ones((len(items), self.item_width + 1))
+        extended[:, :-1] = items
+        return extended.take(self.item, axis=1)  # rows of one piece, which extended[:, …] would not be
+
+    def factors(self, extended: Floats) -> Floats:
+        """What each of these is multiplied with: x' = (x, 1) (dx + 1,) → (d,)."""
+        found = extended.take(self.context)
+        return found if self.sizes is None else found * self.sizes
+
+    def shrunk(self, size: float) -> "Products":
+        """These with products of two entries, neither of them the constant, times `size`.
+
+        >>> import numpy as np
+        >>> from linmed.features import outer
+        >>> outer(1, 1, intercept=True).shrunk(0.5).join(np.array([[5.0]]), np.array([2.0])).tolist()
+        [[5.0, 5.0, 2.0, 1.0]]
+        """
+        both = (self.item < self.item_width) & (self.context < self.context_width)
+        return self._replace(sizes=np.where(both, size, 1.0))
+
+    def join(self, items: NDArray[np.floating], context: Floats) -> Floats:
+        """Arms (K, d)."""
+        arms = self.spread(items)
+        arms *= self.factors(np.append(context, 1.0))
+        return arms
+
+    def lift(self, context: Floats) -> tuple[Floats, Floats]:
+        """B_x (d, de) and c_x (d,) with arm = B_x e + c_x."""
+        factors, constant = self.factors(np.append(context, 1.0)), self.item == self.item_width
+        matrix = np.zeros((self.dim, self.item_width + 1))
+        matrix[np.arange(self.dim), self.item] = factors
+        return np.ascontiguousarray(matrix[:, :-1]), np.where(constant, factors, 0.0)
+
+
+@lru_cache(maxsize=256)
+def plain(item_width: int, context_width: int, intercept: bool = False) -> Products:
+    """(e, x), and 1 after them where there is an intercept: every context ranks the items alike.
+
+    >>> plain(item_width=2, context_width=3, intercept=True).dim
+    6
+    """
+    return chosen(item_width, context_width, (), intercept)
+
+
+@lru_cache(maxsize=256)
+def outer(item_width: int, context_width: int, intercept: bool = False) -> Products:
+    """e ⊗ x; with an intercept (e, 1) ⊗ (x, 1): every item has a line of its own in the context.
+
+    >>> outer(item_width=2, context_width=3, intercept=True).dim
+    12
+    """
+    items, contexts = item_width + intercept, context_width + intercept
+    pairs = np.repeat(np.arange(items), contexts), np.tile(np.arange(contexts), items)
+    return Products(*pairs, item_width, context_width)
+
+
+def join(items: Floats, context: Floats, interactions: Literal["plain", "outer"]) -> Floats:
+    """Arms (K, d) from items (K, de) and a context (dx,), without an intercept.
+
+    >>> items, context = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([10.0])
+    >>> join(items, context, "plain").tolist(), join(items, context, "outer").tolist()
+    ([[1.0, 2.0, 10.0], [3.0, 4.0, 10.0]], [[10.0, 20.0], [30.0, 40.0]])
+    """
+    if interactions == "plain" and context.size == 0:
+        return items
+    make = {"plain": plain, "outer": outer}[interactions]
+    return make(items.shape[1], context.size).join(items, context)
+
+
+def chosen(
+    item_width: int, context_width: int, pairs: Sequence[tuple[Span, Span]], intercept: bool
+) -> Products:
+    """(e, x, 1), and e_i ⊗ x_c for each pair (c, i) of columns."""
+    item = [*range(item_width), *[item_width] * (context_width + intercept)]
+    context = [*[context_width] * item_width, *range(context_width), *[context_width] * intercept]
+    for (c, c_end), (i, i_end) in pairs:
+        item += [place for place in range(i, i_end) for _ in range(c, c_end)]
+        context += [*range(c, c_end)] * (i_end - i)
+    return Products(np.array(item, np.int64), np.array(context, np.int64), item_width, context_width)
+
+
+class Side:
+    """What a row becomes: the numbers of each column, one column after the other."""
+
+    def __init__(self, columns: Sequence[Column], where: str) -> None:
+        self.columns, self.where = tuple(columns), where
+        self.fields = frozenset(field for column in columns for field in column.fields)
+        self.labels = tuple(label for column in columns for label in column.labels)
+        self.width = len(self.labels)
+        self._spans: dict[str, Span] = {}
+        self._numbers: list[tuple[str, int, float, float, Number]] = []
+        self._listed: list[tuple[str, dict[str, int]]] = []
+        self._categories: list[tuple[str, int, Category]] = []
+        self._rest: list[tuple[Column, int, int]] = []
+        end = 0
+        for column in columns:
+            at, end = end, end + column.width
+            self._spans[column.name] = at, end
+            self._lay_out(column, at, end)
+        self._zeros = [*[0.0] * self.width, 1.0]
+        self._sizes = matrix_sizes(columns)
+
+    def _lay_out(self, column: Column, at: int, end: int) -> None:
+        if type(column) is Number:
+            if column.line is not None:
+                self._numbers.append((column.name, at, *column.line, column))
+        elif type(column) is Category and column.values is not None and not column.other:
+            self._listed.append((column.name, {value: at + i for value, i in column.table.items()}))
+        elif type(column) is Category:
+            self._categories.append((column.name, at, column))
+        else:
+            self._rest.append((column, at, end))
+
+    def span(self, name: str) -> Span | None:
+        """Where the numbers of a column stand; None if there is no such column."""
+        return self._spans.get(name)
+
+    def encode(self, given: Any) -> Floats:
+        """One row as numbers (width,)."""
+        return self.extended(given)[:-1]
+
+    def extended(self, given: Any) -> Floats:
+        """The same, and a 1 after them (width + 1,)."""
+        fields: Mapping[str, Any] = given if type(given) is dict else row(self.where, given, self._sizes)
+        if self.fields.isdisjoint(fields) and fields and self.fields:
+            raise self._strange(fields)
+        out, get = self._zeros.copy(), fields.get
+        for name, at, centre, width, column in self._numbers:
+            value = get(name)
+            if type(value) is float or (type(value) is int and -LARGEST <= value <= LARGEST):
+                scaled = (value - centre) / width
+                # NaN is neither, and 0; too large a number is told so.
+                out[at] = scaled if -LARGEST <= scaled <= LARGEST else column.scaled(value, self.where)
+            elif value is not None:
+                out[at] = column.scaled(value, self.where)
+        for name, places in self._listed:
+            value = get(name)
+            if value is not None:
+                word = value if type(value) is str else key(f"{self.where}[{name!r}]", value)
+                place = places.get(word, -1)  # type: ignore[arg-type]  # None, if missing, is not there
+                if place >= 0:
+                    out[place] = 1.0
+        for name, at, category in self._categories:
+            place = category.place(key(f"{self.where}[{name!r}]", get(name)))
+            if place >= 0:
+                out[at + place] = 1.0
+        for other, at, end in self._rest:
+            out[at:end] = other.encode_row(get, self.where)
+        return np.array(out, dtype=np.float64)
+
+    def encode_all(self, given: Any) -> Floats:
+        """A table as numbers (n, width): the bits of `encode`, row by row."""
+        found = table(self.where, given, self._sizes)
+        if found.of_dictionaries and found.names and self.fields.isdisjoint(found.names) and self.fields:
+            raise self._strange(found.names)
+        result = np.empty((found.rows, self.width))
+        for column in self.columns:
+            at, end = self._spans[column.name]
+            result[:, at:end] = column.encode_table(found, self.where, found.rows)
+        return result
+
+    def _strange(self, fields: Iterable[str]) -> BadValue:
+        wanted, have = ", ".join(sorted(map(repr, self.fields))), ", ".join(map(repr, fields))
+        return BadValue(self.where, f"{self.where} has none of the fields {wanted}; it has {have}")
+
+
+def matrix_sizes(columns: Sequence[Column]) -> dict[str, int] | None:
+    """How many columns of a matrix each of these takes; None where a matrix does not hold what they need."""
+    if not all(type(column) in (Number, Vector) for column in columns):
+        return None
+    return {column.name: column.width for column in columns}
+
+
+MOST_TEXTS = 50
+"""More different texts than these are no category that anybody would have meant."""
+NAMES = 20, 0.8
+"""From so many rows on, a text that is another one in more than this share of them is a name."""
+
+
+def guessed(table: Table, without: str) -> tuple[Column, ...]:
+    """Numbers as `Number`, booleans as 0 and 1, text as `Category`, lists as `Vector`; all but one field.
+
+    Text that is no category is left out, with a warning.
+    """
+    found = (_guess(table, name) for name in table.names if name != without)
+    return tuple(column for column in found if column is not None)
+
+
+def _guess(table: Table, name: str) -> Column | None:
+    values = table(name)
+    if isinstance(values, np.ndarray):
+        if values.ndim == 2:
+            return Vector(name, values.shape[1])
+        return Number(name, scale=None) if values.dtype.kind == "b" else Number(name)
+    found = [value for value in map(_value, values) if value is not None]
+    if found and all(isinstance(value, bool) for value in found):
+        return Number(name, scale=None)
+    if found and all(isinstance(value, (int, float, Decimal)) for value in found):
+        return Number(name)
+    if found and all(isinstance(value, str) for value in found):
+        different, rows = len(set(found)), len(found)
+        if different > MOST_TEXTS or (rows >= NAMES[0] and different > NAMES[1] * rows):
+            warnings.warn(
+                f"{table.where}[{name!r}] is left out: {different} different texts in {rows} rows are no "
+                f"category; if they say something of the item, Category({name!r}, hashed=16) in features= or "
+                "a Vector of their embeddings has it",
+                stacklevel=6,
+            )
+            return None
+        return Category(name)
+    sizes = {len(value) for value in found if isinstance(value, (Sequence, np.ndarray))}
+    if len(sizes) == 1 and not any(isinstance(value, (str, bytes, int, float)) for value in found):
+        return Vector(name, sizes.pop())
+    raise _undecided(
+        table, name, "is neither numbers nor text nor vectors of one size" if found else "is empty"
+    )
+
+
+def _value(value: Any) -> Any:
+    return value if isinstance(value, (str, Sequence, np.ndarray)) else as_python(value)
+
+
+def _undecided(table: Table, name: str, why: str) -> BadValue:
+    text = (
+        f"{table.where}[{name!r}] {why}; say what it is: features=Features(item=[Category({name!r}, …), …])"
+    )
+    return BadValue("features", text)
+
 
 FORMAT = 1
 """Version of the JSON that `Features.to_dict` makes."""

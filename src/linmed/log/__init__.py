@@ -7,12 +7,12 @@ from linmed.extras import require
 
 require("linmed.log", "log")
 
-from linmed.log.decisions import DecisionLog
-from linmed.log.duplicates import Duplicates, Repeated
 from linmed.log.mapping import parse_columns
 from linmed.log.parquet import AT_ONCE, ParquetSource, write_parquet
+from linmed.log.reader import DecisionLog
 from linmed.log.schema import ENTRY_ERROR, SCHEMA, SUM_ERROR, ragged
 from linmed.log.source import BATCH, Malformed, Source, TableSource
+from linmed.log.views import Duplicates, Repeated
 from linmed.log.writer import LogWriter, Recorder
 
 __all__ = [

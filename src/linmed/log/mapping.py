@@ -1,13 +1,21 @@
-"""How a log's columns are made of a table's that has other names and types."""
+"""Make a log's columns of a table's that has other names and types.
+
+A plan has a part for each column of the log; a part makes an array of a batch of the file. Every part reads
+row by row: a column can be read if and only if each of its rows can, so the row that cannot is named.
+"""
 
 import dataclasses
 import itertools
 import math
 import numbers
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,10 +23,121 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from linmed import validation
-from linmed.log.schema import OF_CATALOGUE, SCHEMA, lists
-from linmed.log.source import brief, quoted
-from linmed.log.values import expected, is_named, read_as
-from linmed.validation import Floats
+from linmed.log.parquet import ParquetSource
+from linmed.log.schema import FIRST, LAST, OF_CATALOGUE, SCHEMA, TIME, lists
+from linmed.log.source import BATCH, Malformed, Source, TableSource, brief, quoted
+from linmed.validation import Floats, Ints
+
+NUMBER = r"^\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?\s*$"
+ZONE = r":[0-9]{2}.*(Z|[-+][0-9]{2}(:?[0-9]{2})?)\s*$"
+
+
+def expected(kind: pa.DataType) -> str:
+    """What a value of a column must be, in words."""
+    if kind == TIME:
+        return "a time (ISO 8601, or seconds since 1970, in the years 1 to 9999)"
+    if pa.types.is_list(kind):
+        return "a list of lists of numbers" if pa.types.is_list(kind.value_type) else "a list of numbers"
+    if pa.types.is_boolean(kind):
+        return "true or false"
+    if pa.types.is_integer(kind):
+        return "a whole number"
+    return "a number" if pa.types.is_floating(kind) else f"a value of type {kind}"
+
+
+def is_named(kind: pa.DataType) -> bool:
+    """Whether values of this kind are names, not numbers."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    return not (number or pa.types.is_null(kind))
+
+
+def read_as(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """`column` as `kind`; raises ValueError or one of pyarrow's errors where some value is none."""
+    if column.type == kind:
+        return column
+    if column.null_count == len(column):
+        return pa.nulls(len(column), kind)
+    if pa.types.is_dictionary(column.type):
+        return read_as(column.dictionary_decode(), kind)
+    text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+    if kind == TIME:
+        return _from_text(column) if text else _time(column)
+    if pa.types.is_boolean(kind):
+        return _truth(column.cast(pa.string()) if text else column)
+    numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    boolean = text and numeric and _first(column).lower() in ("true", "false")
+    try:
+        return column.cast(pa.bool_()).cast(kind) if boolean else column.cast(kind)
+    except pa.ArrowInvalid:
+        if not (text and numeric):
+            raise
+    return _number(pc.utf8_trim_whitespace(column)).cast(kind)
+
+
+def _first(text: pa.Array) -> str:
+    """The first text there is. What it looks like is tried first: a cast that fails is slow."""
+    present = text.slice(0, 1) if text.slice(0, 1).null_count == 0 else text.drop_null()
+    return present[0].as_py() if len(present) else ""
+
+
+def _truth(column: pa.Array) -> pa.Array:
+    """true and false, or 1 and 0, as text or numbers: any other number is neither."""
+    number = read_as(column, pa.float64())
+    if pc.all(pc.or_(pc.equal(number, 0.0), pc.equal(number, 1.0))).as_py() is False:
+        raise ValueError("neither true nor false")
+    return number.cast(pa.bool_())
+
+
+def _number(text: pa.Array) -> pa.Array:
+    """Text as float64; true and false are 1 and 0."""
+    small = pc.utf8_lower(text)
+    digits = pc.if_else(pc.equal(small, "true"), "1", pc.if_else(pc.equal(small, "false"), "0", text))
+    return digits.cast(pa.float64())
+
+
+def _time(column: pa.Array) -> pa.Array:
+    """Moments of any unit and zone (none is UTC), days, or numbers of seconds since 1970."""
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        return column.cast(pa.timestamp("us", kind.tz), safe=False).cast(TIME)
+    if pa.types.is_date(kind) or pa.types.is_null(kind):
+        return column.cast(pa.timestamp("us")).cast(TIME)
+    seconds = column.cast(pa.float64())
+    possible = pc.and_(pc.greater_equal(seconds, FIRST / 1e6), pc.less_equal(seconds, LAST / 1e6))
+    if pc.all(possible).as_py() is False:
+        raise ValueError("seconds since 1970 must lie in the years 1 to 9999 (are these milliseconds?)")
+    whole = pa.types.is_integer(kind)
+    moments = pc.multiply(column.cast(pa.int64()), 10**6) if whole else pc.round(pc.multiply(seconds, 1e6))
+    return moments.cast(pa.int64()).cast(TIME)
+
+
+def _from_text(text: pa.Array) -> pa.Array:
+    """ISO 8601 with a zone or without (UTC), or seconds since 1970; each row for itself."""
+    first = _first(text)
+    zone = "UTC" if re.search(ZONE, first) else None
+    kind = pa.float64() if re.search(NUMBER, first) else pa.timestamp("us", zone)
+    try:
+        return _time(text.cast(kind))
+    except ValueError:
+        text = pc.utf8_trim_whitespace(text)
+    number = pc.match_substring_regex(text, NUMBER)
+    zoned = pc.match_substring_regex(text, ZONE)
+    nothing = pa.scalar(None, text.type)
+    seconds = _time(pc.if_else(number, text, nothing).cast(pa.float64()))
+    with_zone = _parsed(pc.if_else(pc.and_(zoned, pc.invert(number)), text, nothing), "UTC")
+    without = _parsed(pc.if_else(pc.or_(zoned, number), nothing, text), None)
+    return pc.coalesce(seconds, with_zone, without)
+
+
+def _parsed(text: pa.Array, zone: str | None) -> pa.Array:
+    """Up to nine digits of a second, of which six are kept."""
+    try:
+        return text.cast(pa.timestamp("us", zone)).cast(TIME)
+    except pa.ArrowInvalid:
+        return _time(text.cast(pa.timestamp("ns", zone)))
+
 
 CONSTANT = ("arm_count", "probability")
 """Columns that may be one number for the whole log."""
@@ -333,3 +452,170 @@ def _given(name: str, text: str) -> Any:
             raise _bad(f"columns maps {name!r} to {text!r}: a column's name is missing beside a '+'")
         return names
     return text
+
+
+Numbered = tuple[Ints, pa.RecordBatch]
+"""Rows as they are in the file, each with its number there."""
+
+
+@dataclass(frozen=True)
+class Mapped(ABC):
+    """What `plan` makes of numbered rows. Where arms are names, they are looked for once, when first read."""
+
+    plan: Plan
+    name: str
+    """Where the rows are from, for messages."""
+
+    errors = "raise"
+    """"skip": rows that cannot be read are left out and counted."""
+    unit = "row"
+
+    @property
+    def columns(self) -> list[str]:
+        """Those of the plan."""
+        return self.plan.columns
+
+    @property
+    def own(self) -> Sequence[str]:
+        """Those of the file."""
+        return self.plan.own
+
+    @abstractmethod
+    def numbered(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Generator[Numbered]:
+        """The columns of the file, in batches of at most `rows` rows."""
+
+    @cached_property
+    def ready(self) -> Plan:
+        """The plan with the names of the arms."""
+        plan = self.plan
+        if plan.named is None:
+            return plan
+        found: set[str] = set()
+        part = Value((plan.named,), "arm", pa.string())
+        for batch in self._made(plan, {"arm": part}, BATCH, Malformed()):
+            found.update(batch.column(0).unique().to_pylist())
+        return plan.with_names(pa.array(sorted(name for name in found if name is not None), pa.string()))
+
+    def read(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Iterator[pa.RecordBatch]:
+        """Batches as the log has them. Lines are skipped by all of the log's columns, also those not read."""
+        plan = self.ready
+        yield from self._made(plan, {name: plan.parts[name] for name in columns}, rows, malformed)
+
+    def _made(
+        self, plan: Plan, wanted: dict[str, Part], rows: int, malformed: Malformed
+    ) -> Iterator[pa.RecordBatch]:
+        needed = list(wanted.values())
+        if self.errors == "skip":
+            needed += [part for part in plan.parts.values() if not part.lenient]
+        reads = list(dict.fromkeys(name for part in needed for name in part.reads))
+        some = next(part.reads for part in plan.parts.values() if part.reads)  # rows are counted by a column
+        with closing(self.numbered(reads or list(some), rows, malformed)) as numbered:
+            for numbers, batch in numbered:
+                made = _arrays(needed, batch)
+                if made is None:
+                    batch = self._readable(numbers, batch, needed, malformed)
+                    made = _arrays(needed, batch)
+                assert made is not None  # every row that is left can be read, and so can they all
+                if batch.num_rows:
+                    yield pa.RecordBatch.from_arrays(made[: len(wanted)], list(wanted))
+
+    def _readable(
+        self, numbers: Ints, batch: pa.RecordBatch, parts: Sequence[Part], malformed: Malformed
+    ) -> pa.RecordBatch:
+        """`batch` without the rows that cannot be read, which are reported."""
+        wrong: dict[int, Part] = {}
+        for part in parts:
+            rows = unreadable(part, batch)
+            if self.errors == "skip" and part.lenient:
+                batch = _without(batch, part.reads[0], list(rows))
+            elif self.errors == "skip":
+                wrong = {**dict.fromkeys(rows, part), **wrong}
+            elif (first := next(rows, None)) is not None and first < min(wrong, default=len(numbers)):
+                wrong[first] = part
+        for row in sorted(wrong):
+            self.report(int(numbers[row]), wrong[row].reason(batch.slice(row, 1)), malformed)
+        return batch.take(pa.array(np.delete(np.arange(batch.num_rows), list(wrong))))
+
+    def report(self, number: int, reason: str, malformed: Malformed) -> None:
+        """Raise what is wrong with a row, or note it."""
+        if self.errors == "raise":
+            raise ValueError(f"{self.name}, {self.unit} {number}: {reason}")
+        malformed.add(number, reason)
+
+
+def _arrays(parts: Sequence[Part], batch: pa.RecordBatch) -> list[pa.Array] | None:
+    """What the parts make of `batch`, None where some row cannot be read."""
+    try:
+        return [part.make(batch) for part in parts]
+    except (ValueError, pa.ArrowException):
+        return None
+
+
+def _without(batch: pa.RecordBatch, name: str, rows: list[int]) -> pa.RecordBatch:
+    """`batch` with nulls in a column at `rows`."""
+    mask = np.zeros(batch.num_rows, dtype=bool)
+    mask[rows] = True
+    place, column = batch.schema.get_field_index(name), batch.column(name)
+    return batch.set_column(place, name, pc.if_else(pa.array(mask), pa.scalar(None, column.type), column))
+
+
+@dataclass(frozen=True)
+class MappedTable(Mapped):
+    """A table in memory."""
+
+    table: pa.Table
+
+    def numbered(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Generator[Numbered]:
+        """Slices of it."""
+        yield from _counted(TableSource(self.table).read(columns, rows, malformed))
+
+
+@dataclass(frozen=True)
+class MappedParquet(Mapped):
+    """A Parquet file, or a directory of them."""
+
+    source: ParquetSource
+
+    def numbered(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Generator[Numbered]:
+        """File after file."""
+        yield from _counted(self.source.read(columns, rows, malformed))
+
+    def count(self) -> int:
+        """From the files' metadata."""
+        return self.source.count()
+
+    def slice(self, start: int, stop: int | None) -> "MappedParquet":
+        """The same arms, however few of them are in the slice."""
+        return self._of(self.source.slice(start, stop))
+
+    def pieces(self) -> list[tuple[str, Source]]:
+        """One for each file of a directory."""
+        parts = self.source.pieces()
+        return [(label, self._of(piece)) for label, piece in parts] if len(parts) > 1 else [("", self)]
+
+    def _of(self, source: ParquetSource) -> "MappedParquet":
+        return dataclasses.replace(self, plan=self.ready, source=source)
+
+
+def _counted(batches: Iterator[pa.RecordBatch]) -> Generator[Numbered]:
+    """Each batch with the numbers of its rows."""
+    done = 0
+    for batch in batches:
+        yield np.arange(done, done + batch.num_rows), batch
+        done += batch.num_rows
+
+
+def parquet_source(path: Path, columns: Columns) -> ParquetSource | MappedParquet:
+    """The log at `path`; a plan only where its columns are not those of a log already."""
+    source = ParquetSource(path)
+    schema = source.schema
+    made = plan(columns, schema, str(path))
+    own = all(_as_it_is(name, part, schema) for name, part in made.parts.items())
+    return source if own and made.named is None else MappedParquet(made, str(path), source)
+
+
+def _as_it_is(name: str, part: Part, schema: pa.Schema) -> bool:
+    """Whether a part is a column of the file, under its own name and type."""
+    if isinstance(part, Value):
+        return part.reads == (name,) and schema.field(name).type == part.kind
+    return isinstance(part, Same)

@@ -1,4 +1,4 @@
-"""The decision log on disk: one row per decision, appended in whole Parquet files.
+"""Write the decision log: one row per decision, appended in whole Parquet files.
 
 A log is a directory. `decisions-*.parquet` hold the decisions in order, with the rewards that were known
 when the file was written; `rewards-*.parquet` hold rewards that came later, each with the file and row of
@@ -9,8 +9,10 @@ at all: a killed process loses only what had not been flushed.
 import atexit
 import functools
 import json
+import math
 import os
 import re
+import sys
 import threading
 import time as clock
 import uuid
@@ -23,15 +25,171 @@ from typing import Any, Protocol, Self
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from linmed import validation
+from linmed.decision import probabilities_of, probability_of
 from linmed.files import write_atomically
-from linmed.log.fields import chance, finite, int64, law, text
-from linmed.log.lock import DirectoryLock
 from linmed.log.parquet import decision_files, late_rewards, reading
-from linmed.log.schema import FEATURES, LATER, MOST_NUMBERS, REWARDS, SCHEMA, microseconds, ragged
-from linmed.validation import Floats
+from linmed.log.schema import (
+    ENTRY_ERROR,
+    FEATURES,
+    LATER,
+    MOST_NUMBERS,
+    REWARDS,
+    SCHEMA,
+    SUM_ERROR,
+    microseconds,
+    ragged,
+)
+from linmed.validation import BadValue, Floats
+
+
+def text(name: str, value: object) -> str:
+    """`value` as text that the file can hold."""
+    written = value if type(value) is str else str(value)
+    if not written.isascii():
+        try:
+            written.encode()
+        except UnicodeEncodeError as error:
+            raise validation.BadValue(
+                name, f"{name} must be Unicode text, got {written!r} ({error})"
+            ) from None
+    return written
+
+
+def int64(name: str, value: int, at_least: int) -> int:
+    """`value` as a whole number of 64 bits."""
+    number = value if type(value) is int else validation.whole(name, value, at_least)
+    if not at_least <= number < 2**63:
+        raise validation.BadValue(name, f"{name} must lie in {at_least}..{2**63 - 1}, got {value!r}")
+    return number
+
+
+def chance(
+    log_probability: float | None, log_probabilities: ArrayLike | None, fallback: bool
+) -> tuple[float, float] | tuple[None, None]:
+    """The logarithm of a decision's probability and itself: what was given, or nothing of a fallback."""
+    if fallback:
+        for name, value in (("log_probability", log_probability), ("log_probabilities", log_probabilities)):
+            if value is not None:
+                raise validation.BadValue(
+                    name,
+                    f"{name} must be None where fallback is True: a fallback's probability is not known "
+                    "without a pass over all items (where it is known, the row is none of a fallback)",
+                )
+        return None, None
+    if log_probability is None:
+        raise validation.BadType(
+            "log_probability", "log_probability must be given: only where fallback is True it may be None"
+        )
+    number = (
+        log_probability
+        if type(log_probability) is float
+        else validation.real("log_probability", log_probability)
+    )
+    if not -math.inf < number <= 1e-9:
+        raise validation.BadValue(
+            "log_probability", f"log_probability must be finite and at most 0, got {number!r}"
+        )
+    number = min(number, 0.0)
+    return number, probability_of(number)
+
+
+def _own(name: str, value: ArrayLike, axes: int) -> Floats:
+    """The writer's own copy of an array with so many axes."""
+    plain = type(value) is np.ndarray and value.dtype == np.float64
+    array: Floats = np.array(value if plain else validation.real_array(name, value), np.float64)
+    if array.ndim != axes:
+        raise validation.BadValue(name, f"{name} must have {axes} axes, got shape {array.shape}")
+    return array
+
+
+def finite(name: str, value: ArrayLike, axes: int) -> Floats:
+    """The same of finite numbers: where the squares sum to little, each is small, and none is NaN."""
+    array = _own(name, value, axes)
+    return array if np.vdot(array, array) <= validation.LARGEST else validation.floats(name, array)
+
+
+def law(log_probabilities: ArrayLike, arm_count: int, arm: int, probability: float) -> Floats:
+    """Every arm's probability, as a reader of the log will want them."""
+    name = "log_probabilities"
+    every = _own(name, log_probabilities, 1)
+    every = probabilities_of(np.minimum(every, 300.0))  # no overflow
+    if every.size != arm_count:
+        raise validation.BadValue(
+            name, f"{name} must have one entry for each of the {arm_count} arms, got {every.size}"
+        )
+    total = float(np.add.reduce(every))
+    if not abs(total - 1.0) <= SUM_ERROR:
+        raise validation.BadValue(
+            name, f"{name} must be those of probabilities that sum to 1, not to {total:g}"
+        )
+    if not abs(every[arm] - probability) <= max(ENTRY_ERROR, SUM_ERROR * probability):
+        raise validation.BadValue(
+            "log_probability",
+            f"log_probability must be the entry of log_probabilities for arm {arm}: their probabilities are "
+            f"{probability:g} and {every[arm]:g}",
+        )
+    return every
+
+
+if sys.platform != "win32":
+    import fcntl
+
+
+class DirectoryLock:
+    """Held from its making to `release`. Readers do not ask for it; nothing is left in the directory.
+
+    Windows, which cannot open a directory, and file systems without locks let every writer through.
+    """
+
+    def __init__(self, path: Path):
+        self._owner = os.getpid()
+        self._handle: int | None = None
+        if sys.platform == "win32":
+            return
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(handle)
+            if isinstance(error, BlockingIOError):
+                raise BadValue(
+                    "path",
+                    f"the log at {path} has a writer already, in this process or another: close that one "
+                    "first (or the agent it belongs to), or write to a directory of its own",
+                ) from None
+        else:
+            self._handle = handle
+            _held.add(self)
+
+    @property
+    def ours(self) -> bool:
+        """False in a process forked from the one that took the lock."""
+        return os.getpid() == self._owner
+
+    def release(self) -> None:
+        """Let the next writer in; twice does nothing."""
+        if sys.platform != "win32" and self._handle is not None:
+            if self.ours:
+                fcntl.flock(self._handle, fcntl.LOCK_UN)
+            os.close(self._handle)
+            self._handle = None
+
+
+_held: "weakref.WeakSet[DirectoryLock]" = weakref.WeakSet()
+
+
+def _let_go() -> None:
+    """A forked child has copies of its parent's locks, and would keep them when the parent is killed."""
+    for lock in list(_held):
+        lock.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_let_go)
+
 
 ROW_BYTES = 1000  # what a row in the buffer weighs beside its arrays, about
 

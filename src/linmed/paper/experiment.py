@@ -14,7 +14,7 @@ from linmed.paper.statistics import Normal
 from linmed.policies import LinMED, Policy
 from linmed.progress import Bar
 from linmed.simulation import Results, Store, checkpoints, simulate
-from linmed.simulation.batch import Task
+from linmed.simulation.trials import Task
 from linmed.validation import Bools, Floats, Ints
 
 if TYPE_CHECKING:

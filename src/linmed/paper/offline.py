@@ -31,8 +31,8 @@ from linmed.paper.statistics import Normal, deviation, mean
 from linmed.policies import LinMED, LinTS, Policy
 from linmed.progress import Bar
 from linmed.simulation import Store
-from linmed.simulation.engine import compute
-from linmed.simulation.jobs import Job, Outcome, Tick, TrialBatch
+from linmed.simulation.run import compute
+from linmed.simulation.trials import Job, Outcome, Tick, TrialBatch
 from linmed.streams import stream
 from linmed.validation import Floats
 

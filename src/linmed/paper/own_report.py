@@ -18,7 +18,7 @@ from linmed.paper.output import Output
 from linmed.paper.pool import workers_of
 from linmed.paper.run import Report
 from linmed.progress import Bar
-from linmed.simulation.engine import default_workers
+from linmed.simulation.run import default_workers
 
 FORMAT = 1
 

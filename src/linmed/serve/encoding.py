@@ -1,6 +1,6 @@
 """How items and a context make arms: by a map's name and the dimension, or by `linmed.features.Features`.
 
-Everything is one product of an entry of the item and one of the context (`linmed.features.products`), so an
+Everything is one product of an entry of the item and one of the context (`linmed.features.features`), so an
 arm can be made again from what the log holds, to the last bit, on every processor.
 """
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from linmed import validation
 from linmed.features import Features, Products, outer, plain
-from linmed.features.side import Side
+from linmed.features.features import Side
 from linmed.serve.errors import INPUT, field_of
 from linmed.serve.settings import LARGEST
 from linmed.validation import BadType, BadValue, Floats

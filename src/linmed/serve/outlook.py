@@ -8,7 +8,7 @@ from sqlalchemy.engine import Connection
 
 from linmed import validation
 from linmed.features import Category, Number
-from linmed.features.side import Side
+from linmed.features.features import Side
 from linmed.policies import Forgetful
 from linmed.serve.bandit import Bandit
 from linmed.serve.database import decisions

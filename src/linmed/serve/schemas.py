@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from linmed.features import Category, Features, Number
-from linmed.features.column import Column
+from linmed.features.columns import Column
 from linmed.policies import ALL
 from linmed.policies.base import Policy
 from linmed.registry import concrete_subclasses

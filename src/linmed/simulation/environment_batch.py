@@ -1,13 +1,16 @@
-"""One block of rounds for many trials at once: arrays with a replica axis behind the round axis."""
+"""Draw rounds for many trials at once: arrays with a replica axis behind the round axis."""
 
+from collections import defaultdict
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from linmed import validation
 from linmed.environments import Block, Environment
 from linmed.environments.base import LAST_ROUND
+from linmed.streams import stream
 from linmed.validation import BadType, BadValue, Floats, Ints, floats, whole
 
 
@@ -217,3 +220,64 @@ def _whole_delays(given: NDArray[Any], owner: str) -> Ints:
     if given.dtype.kind not in "iu" or given.min() < 0 or given.max() > LAST_ROUND:
         raise ValueError(f"{owner} gave delays that are not whole numbers from 0 to {LAST_ROUND}")
     return given.astype(np.int64)
+
+
+class Observation(NamedTuple):
+    """What `Policy.learn` takes."""
+
+    features: Floats  # (m, d)
+    rewards: Floats  # (m,)
+    replicas: Ints  # (m,)
+
+
+class Pending:
+    """Observations by the round they arrive in; within a round, in the order they were made."""
+
+    def __init__(self) -> None:
+        self._due: defaultdict[int, list[Observation]] = defaultdict(list)
+
+    def add(self, round_: int, delays: Ints, seen: Observation) -> None:
+        """Keep what was observed in this round.  delays (1,) for all replicas, or (R,)."""
+        if len(delays) == 1:
+            self._due[round_ + int(delays[0])].append(seen)
+            return
+        for delay in np.unique(delays):
+            late = np.flatnonzero(delays == delay)
+            part = Observation(seen.features[late], seen.rewards[late], seen.replicas[late])
+            self._due[round_ + int(delay)].append(part)
+
+    def arrive(self, round_: int) -> list[Observation]:
+        """What becomes known after this round."""
+        return self._due.pop(round_, [])
+
+
+def attainable(environment: Environment, horizon: int, trials: int, seed: int = 0) -> Floats:
+    """Σ max_a ⟨θ*, a⟩ over the rounds of every trial that `simulate` plays.  (trials,)
+
+    What a policy was expected to collect, clicks for instance, is this less its regret:
+    `attainable(environment, horizon, trials, seed) - results.final("LinMED")`.
+
+    >>> from linmed import LinMED, simulate
+    >>> from linmed.environments import LargeGap
+    >>> best = attainable(LargeGap(), horizon=100, trials=2)
+    >>> results = simulate(LinMED(), LargeGap(), horizon=100, trials=2, progress=False)
+    >>> best, bool((best - results.final("LinMED") > 0).all())
+    (array([100., 100.]), True)
+    """
+    if not isinstance(environment, Environment):
+        raise TypeError(f"environment must be an Environment, got {environment!r}")
+    horizon, trials = validation.whole("horizon", horizon), validation.whole("trials", trials)
+    seed = validation.whole("seed", seed, at_least=0)
+    return np.array([best_of_trial(environment, horizon, seed, trial) for trial in range(trials)])
+
+
+def best_of_trial(environment: Environment, horizon: int, seed: int, trial: int) -> float:
+    """The same of one trial."""
+    environments = EnvironmentBatch(environment, [stream(seed, "environment", trial)])
+    total, done = 0.0, 0
+    while done < horizon:
+        rounds = min(environments.advance(), horizon - done)
+        best = environments.best[:rounds, 0]  # one for all rounds where the arms stay the same
+        total += float(best.sum()) if len(best) == rounds else rounds * float(best[0])
+        done += rounds
+    return total

@@ -10,8 +10,7 @@ from linmed.environments.base import LAST_ROUND
 from linmed.insight.assumptions import Judge
 from linmed.insight.best_arm import DELTA, UNDECIDED, follower, judge
 from linmed.policies import Policy
-from linmed.simulation.environment_batch import EnvironmentBatch
-from linmed.simulation.pending import Observation, Pending
+from linmed.simulation.environment_batch import EnvironmentBatch, Observation, Pending
 from linmed.validation import BadType, BadValue, Bools, Floats, Ints
 
 ROUNDING = 1e-12

@@ -1,4 +1,4 @@
-"""Finished batches in a directory of Parquet files, found again by what they were computed from.
+"""Store finished batches in a directory of Parquet files, found again by what they were computed from.
 
 Every file is `trials/<configuration>-<first trial>-<last trial>-<content>.parquet`: a hash of the
 whole configuration, the trials, and a hash of the file's own bytes. A file appears under its name complete
@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 from linmed import __version__
 from linmed.extras import Later, require
 from linmed.files import PARTIAL, write_atomically
-from linmed.simulation.columns import arrow_type
-from linmed.simulation.jobs import Job, Outcome
+from linmed.simulation.trials import Job, Outcome
 from linmed.tables import Table
 from linmed.validation import Ints
 
@@ -243,6 +242,12 @@ def _table(job: Job, outcome: Outcome, key: str) -> "pa.Table":
         ends = pa.array(np.arange(rows + 1, dtype=np.int32) * (array.size // rows))
         columns[name] = values if array.ndim == 1 else pa.ListArray.from_arrays(ends, values)
     return pa.table(columns).replace_schema_metadata({ARRAYS: json.dumps(list(outcome))})
+
+
+def arrow_type(kind: str) -> "pa.DataType":
+    """By its name; `list<int64>` is one of lists."""
+    inside = kind.removeprefix("list<").removesuffix(">")
+    return pa.type_for_alias(kind) if kind == inside else pa.list_(pa.type_for_alias(inside))
 
 
 def _rows(column: "pa.ChunkedArray") -> NDArray[Any]:

@@ -8,9 +8,16 @@ from typing import Any
 import numpy as np
 
 from linmed.environments.base import Block
-from linmed.environments.movielens import generated, read_genres, read_lines, read_rows
-from linmed.environments.noise import NoisyEnvironment
-from linmed.environments.reduction import digest, principal_components, unit_interval
+from linmed.environments.datasets import (
+    digest,
+    generated,
+    principal_components,
+    read_genres,
+    read_lines,
+    read_rows,
+    unit_interval,
+)
+from linmed.environments.rewards import NoisyEnvironment
 from linmed.validation import Floats
 
 SEED = 15751

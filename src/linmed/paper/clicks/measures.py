@@ -8,7 +8,7 @@ import numpy as np
 from linmed.paper.clicks.watching import worst
 from linmed.paper.experiment import Cell, Findings, Key
 from linmed.paper.statistics import Estimate, Normal, resampled
-from linmed.simulation.jobs import Outcome
+from linmed.simulation.trials import Outcome
 from linmed.validation import Floats
 
 

@@ -23,8 +23,8 @@ from linmed.paper.experiment import Cell, Findings, Setting
 from linmed.paper.output import Output
 from linmed.progress import Bar
 from linmed.simulation import Store
-from linmed.simulation.engine import compute
-from linmed.simulation.jobs import Job, Outcome
+from linmed.simulation.run import compute
+from linmed.simulation.trials import Job, Outcome
 
 WATCHED_TRIALS, WATCHED_ROUNDS = 20, 2_000
 """At most, of the calibration."""

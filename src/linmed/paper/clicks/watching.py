@@ -8,8 +8,8 @@ from scipy.special import ndtri
 
 from linmed.paper.clicks.problems import EPSILON, LEARNED, LINEAR, OWN, SQUARECB, THOMPSON
 from linmed.policies.base import Policy
-from linmed.simulation.attainable import best_of_trial
-from linmed.simulation.jobs import Job, Outcome, Tick, TrialBatch
+from linmed.simulation.environment_batch import best_of_trial
+from linmed.simulation.trials import Job, Outcome, Tick, TrialBatch
 from linmed.validation import Floats, Ints
 
 EDGES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 0.6, 0.9, 0.97, 0.99)

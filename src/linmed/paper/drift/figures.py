@@ -12,7 +12,7 @@ from linmed.paper.drift.problems import NEVER, OFTEN, ONCE, OURS, UNTOLD, fixed,
 from linmed.paper.experiment import Findings, Setting
 from linmed.paper.statistics import mean
 from linmed.policies import Forgetful
-from linmed.simulation.jobs import TrialBatch
+from linmed.simulation.trials import TrialBatch
 from linmed.validation import Floats, Ints
 
 LINES = {

@@ -1,4 +1,4 @@
-"""`DecisionLog`: a log to evaluate on, read in batches and never whole, wherever it came from."""
+"""Read a decision log in batches, never whole, wherever it came from: `DecisionLog`."""
 
 import itertools
 import json
@@ -12,10 +12,9 @@ import pyarrow as pa
 
 from linmed import validation
 from linmed.files import write_atomically
-from linmed.log import dsjson, obp, open_bandit, text, views
-from linmed.log.csv_files import csv_source
-from linmed.log.duplicates import Repeated, repeats
-from linmed.log.mapped import parquet_source
+from linmed.log import views
+from linmed.log.importers import canonical, csv_source, obp_feedback, obp_table, open_bandit_source
+from linmed.log.mapping import parquet_source
 from linmed.log.parquet import ParquetSource, log_files, nothing_in, write_parquet
 from linmed.log.schema import FEATURES
 from linmed.log.source import (
@@ -30,7 +29,8 @@ from linmed.log.source import (
     quoted,
     rows_of,
 )
-from linmed.log.tables import canonical
+from linmed.log.text import dsjson_source, vw_source, write_dsjson
+from linmed.log.views import Repeated, repeats
 
 Time = datetime | float | str
 """A moment: a datetime (no zone means UTC), seconds since 1970, or ISO 8601 text."""
@@ -425,7 +425,7 @@ class DecisionLog:
         >>> DecisionLog.from_obp(feedback).table(["arm", "probability", "reward"]).to_pylist()[0]
         {'arm': 0, 'probability': 0.5, 'reward': 1.0}
         """
-        return cls(TableSource(obp.feedback_table(feedback)), "bandit_feedback")
+        return cls(TableSource(obp_table(feedback)), "bandit_feedback")
 
     @classmethod
     def from_open_bandit(
@@ -451,7 +451,7 @@ class DecisionLog:
         ...     DecisionLog.from_open_bandit(path, arm_count=34).table(["arm", "reward"]).to_pylist()
         [{'arm': 7, 'reward': 1.0}]
         """
-        return cls(open_bandit.source(Path(path), arm_count, errors), str(path))
+        return cls(open_bandit_source(Path(path), arm_count, errors), str(path))
 
     @classmethod
     def from_vw(
@@ -475,7 +475,7 @@ class DecisionLog:
         ...     DecisionLog.from_vw(path, arm_count=2).table(["arm", "probability", "reward"]).to_pylist()[0]
         {'arm': 0, 'probability': 0.5, 'reward': 1.0}
         """
-        return cls(text.vw_source(Path(path), features, arm_count, errors), str(path))
+        return cls(vw_source(Path(path), features, arm_count, errors), str(path))
 
     @classmethod
     def from_dsjson(
@@ -495,7 +495,7 @@ class DecisionLog:
         ...     DecisionLog.from_dsjson(path).table(["arm", "probabilities", "reward"]).to_pylist()
         [{'arm': 0, 'probabilities': [0.8, 0.2], 'reward': 1.0}]
         """
-        return cls(dsjson.source(Path(path), features, errors), str(path))
+        return cls(dsjson_source(Path(path), features, errors), str(path))
 
     def to_obp(self) -> dict[str, Any]:
         """The Open Bandit Pipeline's `bandit_feedback` dictionary (in memory).
@@ -506,7 +506,7 @@ class DecisionLog:
         >>> feedback["n_actions"], feedback["action"], feedback["pscore"]
         (2, array([0, 1]), array([0.5, 0.5]))
         """
-        return obp.feedback(self)
+        return obp_feedback(self)
 
     def to_dsjson(self, path: str | os.PathLike[str]) -> int:
         """Write decision-service JSON, one event a line; returns the number of lines.
@@ -519,4 +519,4 @@ class DecisionLog:
         ...     count, DecisionLog.from_dsjson(f"{folder}/events.json").table()["reward"].to_pylist()
         (2, [1.0, 0.0])
         """
-        return dsjson.write(self, Path(path))
+        return write_dsjson(self, Path(path))
