@@ -32,7 +32,7 @@ CANDIDATES: tuple[Policy, ...] = (
     LinMED(sigma="unknown", intercept=True),
     LinMED(sigma="unknown", norm_bound="unknown", intercept=True),
     LinMED(sigma="unknown", ridge="learned", intercept=True),
-    GLMMED("gaussian"),
+    GLMMED(family="gaussian"),
 )
 EQUAL = 0.02
 

@@ -96,7 +96,8 @@ def _made(kind: str, name: str, call: ast.Call, makers: Makers[T], words: Mappin
     parameters = dict(fixed)
     by_place = [field.name for field in fields if not field.kw_only]
     given = [*zip(by_place, call.args, strict=False), *((word.arg, word.value) for word in call.keywords)]
-    if len({key for key, _ in given}) < len(given) or len(call.args) > 1 or not all(key for key, _ in given):
+    unnamed, names = len(call.args), [key for key, _ in given]
+    if unnamed > min(1, len(by_place)) or len(set(names)) < len(names) or not all(names):
         raise _Unreadable
     for key, value in given:
         made = _nested(kind, value, makers, words)

@@ -34,7 +34,7 @@ POLICIES = [
     LinMED(sigma=0.3), LinMED(sigma="unknown", norm_bound="unknown"), LinMED(design="warm", sigma=0.3),
     LinMED(ridge="learned"), LinTS(sigma=0.3), OFUL(sigma=0.3), LinUCB(alpha=0.5), Greedy(), Uniform(),
     DLinUCB(sigma=0.3), SWLinUCB(sigma=0.3), Forgetful(LinMED(sigma=0.3)), LogisticMED(), EXP2(),
-    GLMMED("poisson", norm_bound=1.0),
+    GLMMED(family="poisson", norm_bound=1.0),
 ]  # fmt: skip
 
 

@@ -71,7 +71,7 @@ def test_clicks_have_a_family_of_their_own(tmp_path, capsys):
     rows, clicks = click_world(2000, change=1500)
     log = log_of(clicks, rows)
     assert "family logistic" in drift(log).doubt
-    found = drift(log, Forgetful(GLMMED("logistic")))
+    found = drift(log, Forgetful(GLMMED(family="logistic")))
     assert found.doubt is None
     assert 1500 < found.drift.alarms[0].reward <= 2000
     log.save(tmp_path / "log")

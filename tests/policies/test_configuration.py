@@ -2,6 +2,7 @@
 
 import inspect
 import math
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -33,6 +34,12 @@ def test_a_label_must_be_a_string(cls):
         cls(label=3)
     assert error.value.field == "label"
     assert cls(label="mine").name == "mine"
+
+
+@pytest.mark.parametrize("cls", policies.ALL, ids=lambda cls: cls.__name__)
+def test_parameters_are_given_by_name(cls):
+    with pytest.raises(BadType, match=f"{cls.__name__} takes its parameters by name .*label.*, got 0.05"):
+        cls(*[Uniform()][: "inside" in {f.name for f in fields(cls)}], 0.05)
 
 
 def test_only_policies_that_can_be_made_are_offered():

@@ -340,7 +340,7 @@ def test_what_needs_one_model_of_all_arms_says_so():
         (E2D(), "inside must be LinMED"),
         (SpannerIGW(), "inside must be LinMED"),
         (EXP2(), "ridge estimate"),
-        (GLMMED("logistic"), "ridge estimate"),
+        (GLMMED(family="logistic"), "ridge estimate"),
         (MaillardSampling(), "ridge estimate"),
         (Forgetful(), "ridge estimate"),
         (Disjoint(), "ridge estimate"),

@@ -61,7 +61,11 @@ def curvature(state, expert):
 @pytest.mark.identity
 @pytest.mark.parametrize(
     "inside",
-    [LogisticMED(norm_bound=3.0), GLMMED("poisson", ridge=0.5), GLMMED("gaussian", 1.0, intercept=False)],
+    [
+        LogisticMED(norm_bound=3.0),
+        GLMMED(family="poisson", ridge=0.5),
+        GLMMED(family="gaussian", norm_bound=1.0, intercept=False),
+    ],
 )
 def test_with_one_memory_that_never_forgets_it_is_the_policy_inside_to_the_last_bit(inside):
     rows, rewards = world(1100)  # past a polish
@@ -100,8 +104,10 @@ def test_for_gaussian_rewards_it_is_that_of_ridge_estimates(half_lives):
     rewards = rows @ [0.5, -0.2, 0.3] + 0.3 * rng.standard_normal(300)
     rewards[200:] *= -1.0
     times = 1.7e9 + np.sort(rng.random(300)) * 3 * DAY if half_lives[-1] == "3h" else None
-    ridge = Forgetful(LinMED(sigma=0.3, confidence="mixture", explore=False), half_lives)
-    glm = Forgetful(GLMMED("gaussian", 1.0, sigma=0.3, intercept=False), half_lives)
+    ridge = Forgetful(LinMED(sigma=0.3, confidence="mixture", explore=False), half_lives=half_lives)
+    glm = Forgetful(
+        GLMMED(family="gaussian", norm_bound=1.0, sigma=0.3, intercept=False), half_lives=half_lives
+    )
     one, other = (learned(policy, rows, rewards, times) for policy in (ridge, glm))
     np.testing.assert_allclose(other.weight, one.weight, rtol=1e-8)
     np.testing.assert_allclose(other.theta, one.theta, rtol=1e-8, atol=1e-12)
@@ -385,7 +391,7 @@ def counts(z, rng):
         (LogisticMED(norm_bound=2.0), clicks),
         (LogisticMED(), clicks),
         (LogisticMED(norm_bound=2.0), fractions),
-        (GLMMED("poisson", norm_bound=2.0), counts),
+        (GLMMED(family="poisson", norm_bound=2.0), counts),
     ],
     ids=["told", "nothing told", "fractions", "counts"],
 )
@@ -441,7 +447,7 @@ def test_an_agent_says_whether_the_world_has_changed():
     assert "log-odds" in found.assumes
     assert "at most 5 and one intercept of at most ±5" in found.assumes
     assert "at most 3," in drift_of(*_started(LogisticMED(norm_bound=3.0, intercept=False))).assumes
-    assert "counts" in drift_of(*_started(GLMMED("poisson"))).assumes
+    assert "counts" in drift_of(*_started(GLMMED(family="poisson"))).assumes
 
 
 def _started(inside):
@@ -458,7 +464,7 @@ def _started(inside):
 def test_nothing_becomes_infinite(half_lives, size, paid):
     rows, rewards = world(3000)
     rewards = rewards if paid is None else np.full(3000, paid)
-    policy = Forgetful(LogisticMED(), half_lives)
+    policy = Forgetful(LogisticMED(), half_lives=half_lives)
     state = learned(policy, size * rows, rewards)
     for name, array in state.arrays().items():
         assert np.isfinite(array).all(), name
@@ -500,7 +506,7 @@ def test_what_is_no_click_is_refused_and_nothing_changes():
     with pytest.raises(ValueError, match="reward must be between 0 and 1"):
         policy.learn_at(state, np.ones((2, 3)), np.array([1.0, 2.0]), owners(2), np.zeros(2))
     with pytest.raises(ValueError, match="reward must be 0, 1, 2"):
-        Agent(Forgetful(GLMMED("poisson")), dim=3).observe(np.ones(3), 0.5)
+        Agent(Forgetful(GLMMED(family="poisson")), dim=3).observe(np.ones(3), 0.5)
     for name, array in state.arrays().items():
         np.testing.assert_array_equal(array, before[name])
     counted = Forgetful(LogisticMED())

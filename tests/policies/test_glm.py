@@ -28,7 +28,7 @@ def observed(policy, rows=ROWS, rewards=CLICKS):
 
 
 def test_the_worked_numbers_of_four_clicks():
-    policy = GLMMED("logistic", **TOY)
+    policy = GLMMED(family="logistic", **TOY)
     agent = observed(policy)
     np.testing.assert_allclose(agent.theta, [1.135291235972, -1.696173352523], rtol=0, atol=1e-12)
     state = agent.state
@@ -41,7 +41,7 @@ def test_the_worked_numbers_of_four_clicks():
 
 
 def test_the_worked_numbers_of_the_certified_radius():
-    policy = GLMMED("logistic", confidence="certified", **TOY)
+    policy = GLMMED(family="logistic", confidence="certified", **TOY)
     agent = Agent(policy, dim=2, seed=0)
     for row, y, excess in zip(
         ROWS, CLICKS, [0.510576652491, 1.03397096505, 1.34306734347, 1.64461070302], strict=True
@@ -55,7 +55,7 @@ def test_the_worked_numbers_of_the_certified_radius():
 def test_the_gaussian_family_is_linmed_with_the_mixture_set(sigma, norm):
     """Ten thousand rounds; α_opt = 0, for a design may break a tie of its own by the last bit."""
     shared = {"norm_bound": norm, "delta": 0.05, "alpha_opt": 0.0, "explore": False}
-    ours = GLMMED("gaussian", sigma=sigma, intercept=False, **shared)
+    ours = GLMMED(family="gaussian", sigma=sigma, intercept=False, **shared)
     linear = LinMED(sigma=sigma, confidence="mixture", ties="even", **shared)
     rng = np.random.default_rng(1)
     one, other = Agent(ours, dim=4, seed=1), Agent(linear, dim=4, seed=1)
@@ -77,8 +77,8 @@ def test_the_certified_radius_of_gaussian_rewards_is_the_mixture_set():
     rng = np.random.default_rng(2)
     rows, rewards = rng.normal(size=(200, 3)), rng.normal(size=200)
     told = {"norm_bound": 2.0, "delta": 0.05, "intercept": False}
-    certified = GLMMED("gaussian", confidence="certified", **told)
-    plain = GLMMED("gaussian", **told)
+    certified = GLMMED(family="gaussian", confidence="certified", **told)
+    plain = GLMMED(family="gaussian", **told)
     assert certified.radius(observed(certified, rows, rewards).state)[0] == pytest.approx(
         plain.radius(observed(plain, rows, rewards).state)[0], rel=1e-12
     )
@@ -143,7 +143,7 @@ def test_the_smallest_curvature_lies_at_an_end():
 @pytest.mark.parametrize("family", ["logistic", "poisson"])
 @pytest.mark.parametrize("size", [1.0, 30.0, 800.0])
 def test_log_probabilities_are_finite_however_far_z_is(family, size):
-    policy = GLMMED(family, norm_bound=1.0, intercept=False)
+    policy = GLMMED(family=family, norm_bound=1.0, intercept=False)
     state = policy.start(1, 1)
     state.arrays()["theta"][...] = 1.0
     arms = np.linspace(-size, size, 41)[None, :, None].copy()
@@ -288,7 +288,7 @@ def test_learned_priors_are_in_the_unit_of_the_features():
     """To the last bit for a power of two."""
     rng = np.random.default_rng(11)
     rows, clicks = rng.normal(size=(200, 3)), (rng.random(200) < 0.3) * 1.0
-    for policy in (LogisticMED(), GLMMED("poisson")):
+    for policy in (LogisticMED(), GLMMED(family="poisson")):
         agent, other = observed(policy, rows, clicks), observed(policy, rows / 1024, clicks)
         np.testing.assert_array_equal(agent.probabilities(rows[:9]), other.probabilities(rows[:9] / 1024))
         np.testing.assert_array_equal(agent.mean(rows[:9]).upper, other.mean(rows[:9] / 1024).upper)
@@ -423,7 +423,7 @@ def test_thompson_sampling_tells_how_often_its_draws_choose_each_arm():
     ],
 )
 def test_rewards_outside_the_family_are_refused_and_change_nothing(family, reward, said):
-    agent = Agent(GLMMED(family, norm_bound=1.0), dim=2, seed=0)
+    agent = Agent(GLMMED(family=family, norm_bound=1.0), dim=2, seed=0)
     decision = agent.decide(np.eye(2))
     before = {name: array.copy() for name, array in agent.state.arrays().items()}
     owners = np.zeros(2, dtype=np.int64)
@@ -470,7 +470,7 @@ def test_parameters_that_make_no_sense_are_named(parameters, field):
 def test_the_short_names_are_for_clicks_alone():
     for kind in (LogisticMED, LogisticUCB, LogisticTS):
         with pytest.raises(BadValue, match="family must be"):
-            kind("poisson")
+            kind(family="poisson")
 
 
 # Counts
@@ -481,7 +481,7 @@ def test_counts_are_learned_by_their_rates():
     rows = np.tile(np.eye(3), (3000, 1))
     rates = np.array([0.3, 1.0, 4.0])
     rewards = rng.poisson(rows @ rates).astype(float)
-    predicted = observed(GLMMED("poisson"), rows, rewards).mean(np.eye(3))
+    predicted = observed(GLMMED(family="poisson"), rows, rewards).mean(np.eye(3))
     assert ((predicted.lower < rates) & (rates < predicted.upper)).all()
     np.testing.assert_allclose(predicted.mean, rates, rtol=0.1)
 
@@ -492,7 +492,7 @@ def test_counts_are_learned_by_their_rates():
 @pytest.mark.parametrize(("family", "reward"), [("logistic", 0.0), ("poisson", 0.0), ("logistic", 1.0)])
 def test_the_certified_curvature_is_a_number_where_the_prediction_is_beyond_all_doubt(family, reward):
     """A small arm teaches −3 and more for one unit; the large one is then predicted at thousands below 0."""
-    policy = GLMMED(family, norm_bound=3.0, delta=0.05, confidence="certified", intercept=False)
+    policy = GLMMED(family=family, norm_bound=3.0, delta=0.05, confidence="certified", intercept=False)
     agent = observed(policy, np.full((30, 1), 1.0), np.full(30, reward))
     agent.observe([[5000.0]], [reward])
     assert all(np.isfinite(array).all() for array in agent.state.arrays().values())
@@ -501,7 +501,7 @@ def test_the_certified_curvature_is_a_number_where_the_prediction_is_beyond_all_
 
 def test_a_click_on_a_large_arm_teaches_as_much_as_none():
     """Of 1 − μ(z′) floating point leaves nothing; what it moves θ̂ by is log h all the same."""
-    policy = GLMMED("logistic", norm_bound=1.0, intercept=False)
+    policy = GLMMED(family="logistic", norm_bound=1.0, intercept=False)
     for size in (1e6, 1e9, 1e20):
         row = np.array([[size, -2.0 * size]])
         click, none = observed(policy, row, np.ones(1)), observed(policy, row, np.zeros(1))
@@ -521,7 +521,7 @@ def test_the_root_is_found_where_the_old_prediction_is_absurd(family):
 @pytest.mark.parametrize("scale", [1e-150, 1e8, 1e15, 1e30, 1e50])
 @pytest.mark.parametrize("family", ["logistic", "poisson", "gaussian"])
 def test_features_of_any_size_leave_numbers(family, scale):
-    policy = GLMMED(family)
+    policy = GLMMED(family=family)
     arms = np.random.default_rng(0).normal(size=(6, 3)) * scale
     for seed in range(3):
         agent, rng = Agent(policy, dim=3, seed=seed), np.random.default_rng(seed)
@@ -534,7 +534,7 @@ def test_features_of_any_size_leave_numbers(family, scale):
 
 def test_counts_of_any_size_leave_numbers():
     arms = np.random.default_rng(0).normal(size=(6, 3))
-    agent = Agent(GLMMED("poisson"), dim=3, seed=0)
+    agent = Agent(GLMMED(family="poisson"), dim=3, seed=0)
     for t in range(60):
         agent.learn(agent.decide(arms), 1e15 * (t % 2))
     assert np.isfinite(agent.theta).all()

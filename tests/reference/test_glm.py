@@ -41,7 +41,9 @@ def learn(policy, rows, rewards):
 @pytest.mark.parametrize(("dim", "intercept"), [(1, True), (3, True), (4, False), (9, True)])
 def test_models_and_their_laws(family, dim, intercept):
     rows, rewards, arms = log_of_one(family, dim, 40)
-    policy = GLMMED(family, norm_bound=2.0, delta=0.05, alpha_opt=0.0, intercept=intercept, ties="first")
+    policy = GLMMED(
+        family=family, norm_bound=2.0, delta=0.05, alpha_opt=0.0, intercept=intercept, ties="first"
+    )
     state = learn(policy, rows, rewards)
     model = glm.Glm(family, [BASE] * intercept + [0.25] * dim)
     for row, reward in zip(with_one(rows, intercept), rewards, strict=True):
@@ -64,7 +66,7 @@ def test_models_and_their_laws(family, dim, intercept):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_certified_radii(family):
     rows, rewards, _ = log_of_one(family, 3, 30)
-    policy = GLMMED(family, norm_bound=2.0, delta=0.05, confidence="certified")
+    policy = GLMMED(family=family, norm_bound=2.0, delta=0.05, confidence="certified")
     within = 2.0 - 2.0 * math.log(1e-6)
     model = glm.CertifiedGlm(family, [BASE] + [0.25] * 3, 2.0, within)
     for row, reward in zip(with_one(rows), rewards, strict=True):
@@ -93,7 +95,7 @@ def test_priors_that_are_learned():
 @pytest.mark.parametrize("family", ["logistic", "poisson"])
 def test_divergences_of_eight_arms_at_once(family):
     """Where one is out of the ordinary, it alone is computed by itself: equal arms have equal laws."""
-    policy = GLMMED(family, norm_bound=1.0, intercept=False, alpha_opt=0.0)
+    policy = GLMMED(family=family, norm_bound=1.0, intercept=False, alpha_opt=0.0)
     state = policy.start(1, 1)
     state.arrays()["theta"][...] = 1.0
     rng = np.random.default_rng(0)
@@ -192,7 +194,7 @@ def test_models_that_forget(family):
     else:
         rewards = rng.poisson(np.exp(np.clip(3.0 * z, -4.0, 2.0))).astype(float)
     spans, s, alpha = (math.inf, 10.0), 1e-3, 0.3
-    policy = Forgetful(GLMMED(family, norm_bound=2.0), half_lives=spans, share=s, alarm=alpha)
+    policy = Forgetful(GLMMED(family=family, norm_bound=2.0), half_lives=spans, share=s, alarm=alpha)
     state = learn(policy, rows, rewards)
     priors = [BASE, 0.25, 0.25]
     experts = [glm.Glm(family, priors) for _ in spans]

@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     if args.family == "linear":
         inside: Policy = LinMED(sigma=args.sigma, **known)
     elif args.sigma == "unknown":
-        inside = GLMMED(args.family, **known)
+        inside = GLMMED(family=args.family, **known)
     else:
         raise BadValue("sigma", f"--sigma goes with --family linear: {args.family} rewards tell their spread")
     memories: Any = [number(one.strip()) for one in args.half_lives.split(",")]

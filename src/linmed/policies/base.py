@@ -7,7 +7,7 @@ Arms are (R, K, d), or (1, K, d) when all replicas see the same set.
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
@@ -173,7 +173,7 @@ class State:
 Noise = Literal["uniform", "normal"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Policy(ABC):
     """A rule that turns a state and a set of arms into probabilities.
 
@@ -195,7 +195,7 @@ class Policy(ABC):
     array([0, 0, 1])
     """
 
-    label: str | None = field(default=None, kw_only=True)
+    label: str | None = None
     """Name in legends and results; None derives one from the parameters."""
 
     properties: ClassVar[Properties]
@@ -261,8 +261,16 @@ class Policy(ABC):
     without_floor: ClassVar[str] = "LinMED, LogisticMED, OFUL and LinTS are among those that do"
     """What to do instead, for a policy without the parameter `floor`."""
 
-    def __new__(cls, *_: Any, **told: Any) -> Self:
-        """Say what to do where a floor is given to a policy that takes none."""
+    def __new__(cls, *given: Any, **told: Any) -> Self:
+        """Say what to do where a parameter has no name, or a floor is given to a policy that takes none."""
+        parameters = dataclasses.fields(cls)
+        unnamed = [f for f in parameters if not f.kw_only]
+        if len(given) > len(unnamed):
+            names = ", ".join(f.name for f in parameters if f.kw_only)
+            raise validation.BadType(
+                "parameters",
+                f"{cls.__name__} takes its parameters by name ({names}), got {given[len(unnamed)]!r}",
+            )
         if "floor" in told and "floor" not in cls.__dataclass_fields__:
             raise validation.BadType("floor", f"{cls.__name__} takes no floor: {cls.without_floor}")
         return super().__new__(cls)

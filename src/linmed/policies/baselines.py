@@ -10,7 +10,7 @@ from linmed.policies.compiled import CompiledPolicy
 from linmed.policies.ridge import RidgePolicy
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Greedy(RidgePolicy, CompiledPolicy):
     """Play argmax_a ⟨θ̂, a⟩ with probability 1 − ε and a uniformly drawn arm with probability ε.
 
@@ -48,14 +48,14 @@ class Greedy(RidgePolicy, CompiledPolicy):
         return core.GreedyRule(self.epsilon)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class EpsilonGreedy(Greedy):
     """`Greedy` by the name most libraries give it, with a share of exploration to begin with.
 
     The parameters are those of `Greedy` and `RidgePolicy`.
 
-    >>> EpsilonGreedy().epsilon, EpsilonGreedy(0.05) == EpsilonGreedy(sigma=0.05)
-    (0.1, True)
+    >>> EpsilonGreedy().epsilon, EpsilonGreedy(epsilon=0.05).name
+    (0.1, 'EpsilonGreedy (epsilon=0.05)')
     """
 
     epsilon: float = 0.1
@@ -64,7 +64,7 @@ class EpsilonGreedy(Greedy):
     properties: ClassVar[Properties] = Greedy.properties._replace(all_arms="yes")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Uniform(RidgePolicy, CompiledPolicy):
     """Play every arm with probability 1/K. θ̂ is kept up to date, so the estimate can be read off.
 

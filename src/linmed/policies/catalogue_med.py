@@ -9,7 +9,7 @@ from linmed.policies.base import Properties
 from linmed.policies.linmed import MedParameters, MedPolicy
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CatalogueMED(MedParameters, MedPolicy):
     """Propose an arm by LinMED's q_t and play it with probability f_t, else play the empirically best one, â.
 

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -25,7 +25,7 @@ def set_of(policy: Any, state: Any) -> Any:
     return core.OwnSet(lambda: validation.for_kernels(policy.squared_radius(state)))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CompiledPolicy(Policy):
     """A belief, a confidence set and a rule of the core; deciding and playing are its loop over rounds.
 
@@ -120,11 +120,11 @@ class CompiledPolicy(Policy):
         return core.FlooredRule(self.rule, self._mixed) if self._mixed else self.rule
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Floor(Policy):
     """A policy that gives some arms little probability or none, unless `floor` does."""
 
-    floor: float = field(default=0.0, kw_only=True)
+    floor: float = 0.0
     """ε: share of the mass that is spread evenly over the arms."""
 
     def __post_init__(self) -> None:
@@ -137,7 +137,7 @@ class Floor(Policy):
         return self.floor
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Mixed(Floor):
     """A compiled policy whose rule knows no floor: `CompiledPolicy` mixes in the uniform distribution."""
 

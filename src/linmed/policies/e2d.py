@@ -13,7 +13,7 @@ from linmed.policies.ridge import Floored, RidgeState
 from linmed.validation import Floats
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class E2D(Floored, CompiledPolicy):
     """Play p with max_{θ, a*} E_{a~p}[⟨θ, a* − a⟩ − γ⟨θ − θ̂, a⟩²] = G(p) at most (1 + tol)·d/(4γ).
 

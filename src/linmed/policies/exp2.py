@@ -64,7 +64,7 @@ class Exp2State(Totals, State):
         return other
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class EXP2(CompiledPolicy):
     """P(a) = γ π(a) + (1 − γ) exp(η⟨Θ, a⟩)/Σ exp(η⟨Θ, ·⟩) with π the G-optimal design.
 

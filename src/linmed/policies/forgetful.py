@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
@@ -20,7 +20,7 @@ from linmed.policies.ridge import RidgePolicy
 from linmed.validation import Bools, Floats, Ints
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Forgetful(Around):
     """The policy inside, with several memories of which the likeliest decides, and an alarm.
 
@@ -58,7 +58,7 @@ class Forgetful(Around):
     """s: the share of the weight that is spread evenly after every reward, so that no memory is given up."""
     combine: Literal["heaviest", "mixture"] = "heaviest"
     """Who decides: the heaviest estimate, or all, p = Σ w p_g, at the price of as many decisions."""
-    alarm: float = field(default=0.05, kw_only=True)
+    alarm: float = 0.05
     """α: the probability that an alarm is ever raised while nothing changes."""
 
     properties: ClassVar[Properties] = Properties(

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -111,7 +111,7 @@ class Laplace(NamedTuple):
     inverse: Floats  # (R,d,d)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class GLMPolicy(CompiledPolicy):
     """A policy that believes in a generalised linear model: rewards of mean μ(c + ⟨a,θ*⟩).
 
@@ -140,14 +140,14 @@ class GLMPolicy(CompiledPolicy):
     ridge: float | Literal["learned"] | None = None
     """λ, the precision of the prior on θ*; None means 1/S². Where S is unknown it is "learned": of five, in
     units of ‖a‖² of the first arm learned from, the weakest decides that recent rewards do not refute."""
-    delta: float | None = field(default=None, kw_only=True)
+    delta: float | None = None
     """δ of the confidence radius; None means 1/(t+1) after t rewards."""
-    confidence: Literal["laplace", "certified"] = field(default="laplace", kw_only=True)
+    confidence: Literal["laplace", "certified"] = "laplace"
     """"laplace": the quadratic model of the likelihood-ratio set, without proof; "certified": a larger one
     that has a proof, for a known norm_bound."""
-    intercept: bool = field(default=True, kw_only=True)
+    intercept: bool = True
     """Whether all rewards share a base rate that is learned apart from the features."""
-    sigma: float = field(default=1.0, kw_only=True)
+    sigma: float = 1.0
     """σ of the "gaussian" family; the others have none."""
 
     def __post_init__(self) -> None:
@@ -326,7 +326,7 @@ class GLMPolicy(CompiledPolicy):
         >>> import numpy as np
         >>> from linmed.policies import GLMMED
         >>> z = np.array([-1.0, 0.0])
-        >>> GLMMED("logistic").mean(z).round(3), GLMMED("poisson").mean(z).round(3)
+        >>> GLMMED(family="logistic").mean(z).round(3), GLMMED(family="poisson").mean(z).round(3)
         (array([0.269, 0.5  ]), array([0.368, 1.   ]))
         """
         if self.family == "logistic":
@@ -335,7 +335,7 @@ class GLMPolicy(CompiledPolicy):
         return np.exp(np.minimum(z, 709.0)) if self.family == "poisson" else z
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class GLMMED(MedParameters, Mixed, GLMPolicy):
     """LinMED's rule for clicks and counts: p_t ∝ q_t f_t, log f_t = −2 kl(z_a, z_â) / (β μ′(z_a) ‖â − a‖²).
 
@@ -343,14 +343,14 @@ class GLMMED(MedParameters, Mixed, GLMPolicy):
     "gaussian" rewards this is LinMED with confidence="mixture". The norm is that of H⁻¹, the inverse of the
     losses' curvature.
 
-    >>> GLMMED(norm_bound=3.0).name, GLMMED("poisson").name
+    >>> GLMMED(norm_bound=3.0).name, GLMMED(family="poisson").name
     ('GLMMED-90 (norm_bound=3.0)', 'GLMMED-90 (family=poisson)')
 
     `alpha_emp`, `alpha_opt`, `version`, `design`, `explore`, `ties` and `floor` are as of `LinMED`; the
     others are those of `GLMPolicy`.
 
     >>> from linmed import Agent
-    >>> agent = Agent(GLMMED("poisson"), dim=1)
+    >>> agent = Agent(GLMMED(family="poisson"), dim=1)
     >>> agent.observe([[1.0], [0.0]] * 50, [6, 2] * 50)
     >>> agent.mean([[1.0], [0.0]]).mean.round(1)
     array([6., 2.])
@@ -358,7 +358,7 @@ class GLMMED(MedParameters, Mixed, GLMPolicy):
 
     explore: bool = False
     """The half-step on the arm of largest leverage, here that of its features in H⁻¹."""
-    ties: Literal["first", "even"] = field(default="even", kw_only=True)
+    ties: Literal["first", "even"] = "even"
     """Who gets α_emp while all arms look equally good, as before any reward: all evenly, or the first."""
 
     designs: ClassVar[tuple[str, ...]] = ("approx", "optimal")
@@ -377,7 +377,7 @@ class GLMMED(MedParameters, Mixed, GLMPolicy):
         return core.MedRule(*self._shares)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LogisticMED(GLMMED):
     """`GLMMED` for clicks. With nothing told, the base rate and the ridge are learned.
 
@@ -396,7 +396,7 @@ class LogisticMED(GLMMED):
     families: ClassVar[tuple[str, ...]] = ("logistic",)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LogisticUCB(Floor, GLMPolicy):
     """Optimism for clicks: play argmax_a c + ⟨a,θ̂⟩ + √β ‖(1, a)‖ in H⁻¹, the largest rate of the same set.
 
@@ -427,7 +427,7 @@ class LogisticUCB(Floor, GLMPolicy):
         return core.OfulRule(self.floor)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LogisticTS(Sampled, GLMPolicy):
     """Thompson sampling for clicks: draw θ̃ ~ N(θ̂, H⁻¹), the Laplace posterior, and play argmax_a ⟨θ̃, a⟩.
 

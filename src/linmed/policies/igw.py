@@ -14,7 +14,7 @@ from linmed.policies.ridge import Floored, RidgePolicy, RidgeState
 from linmed.validation import Floats
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SquareCB(RidgePolicy, CompiledPolicy):
     """p(a) = 1/(K + γ gap(a)) for every arm but the best, which has the rest.
 
@@ -97,7 +97,7 @@ class SquareCB(RidgePolicy, CompiledPolicy):
         return out
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SpannerIGW(Floored, CompiledPolicy):
     """p(a) = q(a)/(λ + η gap(a)), q half on the best arm, half on a design of the arms a/√(1 + η gap(a)).
 

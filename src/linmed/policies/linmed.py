@@ -3,7 +3,7 @@
 import math
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from linmed.policies.ridge import RidgePolicy
 from linmed.validation import Floats, Ints
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MedParameters(Policy):
     """q_t = α_opt·(design) + α_emp·1{a = â} + (1 − α_opt − α_emp)/K."""
 
@@ -32,7 +32,7 @@ class MedParameters(Policy):
     starts from the last one: much faster where many arms stay the same (see `optimality`)."""
     explore: bool = True
     """The half-step on the arm of largest leverage."""
-    ties: Literal["first", "even"] = field(default="first", kw_only=True)
+    ties: Literal["first", "even"] = "first"
     """Who gets α_emp while all arms look equally good, as before the first reward: the first of them, or all
     evenly, as if â were drawn among them."""
 
@@ -111,7 +111,7 @@ class WarmState(WarmRidge, State):
         return {**super().limits(), "support": (-1, MOST)}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MedPolicy(Mixed, RidgePolicy, CompiledPolicy):
     """p_t(a) ∝ q_t(a) f_t(a) with f_t(a) = exp(−Δ̂² / (β ‖â − a‖²_{V⁻¹})); subclasses say what q_t is."""
 
@@ -121,7 +121,7 @@ class MedPolicy(Mixed, RidgePolicy, CompiledPolicy):
         """q_t."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LinMED(MedParameters, MedPolicy):
     """LinMED: q_t = α_opt·(design) + α_emp·1{a = â} + (1 − α_opt − α_emp)/K, then p_t ∝ q_t f_t.
 
@@ -227,7 +227,7 @@ NOTHING_TOLD = LinMED(sigma="unknown", ridge="learned", intercept=True, ties="ev
 """The policy of an agent and of a service's bandit that are given none: benchmarks/units.py says why."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LinMEDNoDesign(MedPolicy):
     """LinMEDNOPT of the paper's section 3: p_t ∝ f_t, no design, no exploration step.
 
@@ -280,7 +280,7 @@ class PullState(Pulls, State):
         return {**super().limits(), "pulls": (0, MOST)}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MaillardSampling(CompiledPolicy):
     """p_t(a) ∝ exp(−N_a Δ̂_a² / (2σ²)) for independent arms, given as one-hot rows.
 

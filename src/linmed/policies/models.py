@@ -24,7 +24,7 @@ SHOWN = (LinTS, Pinpoint)
 distances, of K dimensions for K arms. Other rules ask the belief for what they look at (`asks`)."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ModelPolicy(Around):
     """The policy inside, around a model for every item: what `Disjoint` and `Hybrid` have in common."""
 
@@ -256,7 +256,7 @@ class ModelPolicy(Around):
         return made
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Disjoint(ModelPolicy):
     """The policy inside, with one θ for each item: arms are rows (number of the item's model, x₁, …, x_c).
 
@@ -291,7 +291,7 @@ class Disjoint(ModelPolicy):
         return 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Hybrid(ModelPolicy):
     """The policy inside, with a part of θ that all items share: arms are rows (model, z₁, …, z_m, x₁, …).
 

@@ -3,7 +3,7 @@
 import math
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
@@ -62,7 +62,7 @@ class WindowedState(Windowed, State):
         return self._asdict()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RecentUCB(CompiledPolicy):
     """Play argmax_a ⟨θ̂, a⟩ + √β ‖a‖ with sums of recent rewards; ties go to the lowest index."""
 
@@ -74,9 +74,9 @@ class RecentUCB(CompiledPolicy):
     """λ; None means σ²/S²."""
     delta: float | None = None
     """δ of the confidence radius; None means 1/(t+1) after t rewards."""
-    arm_bound: float = field(default=1.0, kw_only=True)
+    arm_bound: float = 1.0
     """L: no arm is longer."""
-    floor: float = field(default=0.0, kw_only=True)
+    floor: float = 0.0
     """ε: share of the mass that is spread evenly over the arms."""
 
     def __post_init__(self) -> None:
@@ -125,7 +125,7 @@ class RecentUCB(CompiledPolicy):
         return Prediction(mean, mean - half, mean + half)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DLinUCB(RecentUCB):
     """Ridge regression in which a reward counts half as much after `half_life` others: γ = 2^(−1/half_life).
 
@@ -194,7 +194,7 @@ class DLinUCB(RecentUCB):
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SWLinUCB(RecentUCB):
     """Ridge regression on the last `window` rewards: V = λI + Σ a aᵀ over them.
 

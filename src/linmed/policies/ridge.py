@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
@@ -228,7 +228,7 @@ class CentredExpertState(_Centred, _Led, CentredExperts):  # type: ignore[misc]
     __slots__ = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RidgePolicy(Policy):
     """A policy that believes in a ridge estimate of θ*, is as sure as its confidence set, and has a rule.
 
@@ -260,17 +260,17 @@ class RidgePolicy(Policy):
     """λ; None means σ²/S², or 0.01 where one of them is unknown. "learned": the likeliest of five decides."""
     delta: float | None = None
     """δ of the confidence radius; None means 1/(t+1) after t rewards."""
-    confidence: Literal["paper", "mixture", "empirical"] = field(default="paper", kw_only=True)
+    confidence: Literal["paper", "mixture", "empirical"] = "paper"
     """Which set: the paper's; a smaller one under the same assumptions; or one for which σ is only an upper
     bound. Where σ is unknown or λ learned there is one set, and this is left alone."""
-    tails: Literal["gaussian", "strict"] = field(default="gaussian", kw_only=True)
+    tails: Literal["gaussian", "strict"] = "gaussian"
     """The noise of unknown σ: Gaussian; or "strict", any of one size that is strictly sub-Gaussian, which is
     sub-Gaussian with its own variance as the proxy (uniform, ±1, sums of these; no coin but the fair one).
     The set for that is wider."""
-    reward_scale: float = field(default=1.0, kw_only=True)
+    reward_scale: float = 1.0
     """Where σ is unknown: what rewards are about as large as, to three orders of magnitude. With a learned
     ridge the first reward tells, and this counts no longer."""
-    intercept: bool = field(default=False, kw_only=True)
+    intercept: bool = False
     """Whether rewards are c + ⟨a,θ*⟩ with a c of any size that is learned apart: then no number added to all
     rewards changes a decision."""
 
@@ -480,6 +480,6 @@ class RidgePolicy(Policy):
         return out
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Floored(Floor, RidgePolicy):
     """Such a policy that believes in a ridge estimate."""

@@ -9,7 +9,7 @@ probability 0; so has, in more than two dimensions, one that beats the leader wi
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
@@ -69,14 +69,14 @@ def log_best_arm_probabilities(
     return law[0], law[1]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Sampled(Floor):
     """Draw θ̃ ~ N(θ̂, s² V⁻¹) and play argmax_a ⟨θ̃, a⟩; a compiled rule draws, and the law is computed here.
 
     The probability that is logged is the marginal one, before the draw.
     """
 
-    propensity: Literal["exact", "none"] | int = field(default="exact", kw_only=True)
+    propensity: Literal["exact", "none"] | int = "exact"
     """What `decide` logs: the exact probability; nothing (NaN); or, for a number M, the estimate
     (X + 1)/(M + 1) where X of M fresh draws play the same arm."""
 
@@ -168,7 +168,7 @@ KINDS = {"frequentist": 0, "squared-radius": 1, "agrawal-goyal": 3}
 """Which scale of core/thompson.hpp; else NUMBER."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LinTS(Sampled, Floored, CompiledPolicy):
     """Draw θ̃ ~ N(θ̂, s² V⁻¹) and play argmax_a ⟨θ̃, a⟩. Ties go to the lowest index.
 

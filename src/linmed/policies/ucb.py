@@ -1,7 +1,7 @@
 """Decide by confidence bounds: OFUL and LinUCB, RandUCB, LinIMED, and Pinpoint, which finds the best arm."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Literal
 
@@ -15,7 +15,7 @@ from linmed.policies.ridge import Floored
 from linmed.validation import Floats
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class OFUL(Floored, CompiledPolicy):
     """Play argmax_a ⟨θ̂, a⟩ + √β ‖a‖_{V⁻¹}. Ties go to the lowest index.
 
@@ -48,7 +48,7 @@ class OFUL(Floored, CompiledPolicy):
         return core.OfulRule(self.floor)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LinUCB(OFUL):
     """OFUL by the name most libraries give it, with their fixed width: argmax_a ⟨θ̂, a⟩ + α ‖a‖_{V⁻¹}.
 
@@ -85,7 +85,7 @@ class LinUCB(OFUL):
         return self.alpha is None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RandUCB(Floored, CompiledPolicy):
     """Play argmax_a ⟨θ̂, a⟩ + Z ‖a‖_{V⁻¹} with a random Z on M equally spaced points between L and U = √β.
 
@@ -162,7 +162,7 @@ def half_gaussian(points: int, low: float, spread: float, top: float) -> tuple[F
     return grid, np.append((1.0 - top) * weights / weights.sum(), top)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LinIMED(Floored, CompiledPolicy):
     """Play argmin_a I(a) with I(a) = D(a)² / (β‖a‖²_{V⁻¹}) − log(β‖a‖²_{V⁻¹}). Ties go to the lowest index.
 
@@ -221,7 +221,7 @@ class LinIMED(Floored, CompiledPolicy):
         return f"LinIMED-{self.version}" + self.describe("version")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Pinpoint(Floored, CompiledPolicy):
     """For experiments: learn which arm is best, whatever is earned meanwhile; `Agent.verdict` says when.
 
@@ -243,7 +243,7 @@ class Pinpoint(Floored, CompiledPolicy):
 
     delta: float | None = 0.05
     """δ of the confidence radius, fixed as in the verdict; None means 1/(t+1) after t rewards."""
-    floor: float = field(default=0.1, kw_only=True)
+    floor: float = 0.1
     """ε: share of the mass that is spread evenly over the arms, so that the log can be evaluated."""
 
     properties: ClassVar[Properties] = Properties(
