@@ -12,7 +12,7 @@ from linmed.features import Catalogue, Column, Features, Items
 from linmed.features.catalogue import Id
 from linmed.features.rows import number, row, table
 from linmed.policies import Hybrid, Policy
-from linmed.policies.models import ModelPolicy
+from linmed.policies.per_item import ModelPolicy
 from linmed.validation import BadType, BadValue, Floats
 
 MANY = 200

@@ -65,7 +65,7 @@ def test_worlds_and_rivals_are_those_that_the_rules_name():
         assert isinstance(policies[NEVER], LinMED)
         for half_life in (1000.0, 200.0, 50.0):
             assert policies[fixed(half_life)].half_lives == (half_life,)
-            assert policies[fixed(half_life)].inside == policies[OURS].inside
+            assert policies[fixed(half_life)].base == policies[OURS].base
         told = (0.1, 2.0) if isinstance(setting.environment, Pricing) else (0.3, 1.0)
         assert (policies[NEVER].sigma, policies[NEVER].norm_bound) == told
 

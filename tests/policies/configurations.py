@@ -39,7 +39,7 @@ from linmed.policies import (
     SWLinUCB,
     Uniform,
 )
-from linmed.policies.models import ModelPolicy
+from linmed.policies.per_item import ModelPolicy
 from linmed.policies.thompson import Sampled
 from tests.covering import cover
 
@@ -199,14 +199,14 @@ def takes_one_hot(policy):
 
 def estimates_propensity(policy):
     """Whether the policy, or the one inside it, logs an estimate from draws instead of a probability."""
-    return getattr(getattr(policy, "inside", policy), "propensity", "exact") != "exact"
+    return getattr(getattr(policy, "base", policy), "propensity", "exact") != "exact"
 
 
 def fits(policy, shape):
     """Whether the policy answers for sets of this shape within milliseconds."""
     if shape is BEYOND and isinstance(policy, ModelPolicy):
         return False  # so many arms of few models need a design in a space of many dimensions
-    policy = getattr(policy, "inside", policy)
+    policy = getattr(policy, "base", policy)
     optimal = getattr(policy, "design", "approx") == "optimal"
     if shape is not BEYOND:
         return not (optimal and shape.arms > 100)
@@ -280,7 +280,7 @@ def situation(policy, shape, replicas=3):
 
 def parts(policy):
     """What a policy is made of, by name: what differs in none of these runs through the same code."""
-    inside = getattr(policy, "inside", policy)
+    inside = getattr(policy, "base", policy)
     options = {
         name: getattr(inside, name, None) for name in ("version", "oracle", "form", "coupled", "explore")
     }

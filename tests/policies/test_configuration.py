@@ -115,15 +115,15 @@ def test_a_policy_inside_another_can_be_written():
     written = "Forgetful(LinMED-99(sigma=0.3), half_lives=['inf', 200], share=1e-3)"
     policy = Forgetful(LinMED(sigma=0.3, alpha_emp=0.99), half_lives=(math.inf, 200), share=1e-3)
     assert parse("policy", written, makers) == policy
-    assert parse("policy", "Forgetful(inside=LinTS-Bayes)", makers).inside == LinTS(scale="bayes")
-    assert parse("policy", "Forgetful(LinMED(label='LinTS, once'))", makers).inside.label == "LinTS, once"
+    assert parse("policy", "Forgetful(base=LinTS-Bayes)", makers).base == LinTS(scale="bayes")
+    assert parse("policy", "Forgetful(LinMED(label='LinTS, once'))", makers).base.label == "LinTS, once"
     for wrong, why in (
         ("LinMED(0.3)", "cannot be read"),
         ("LinMED(sigma=x)", "cannot be read"),
         ("LinMED(sigma=0.3, sigma=0.4)", "cannot be read"),
         ("LinMED(sigma=__import__('os'))", "cannot be read"),
         ("Forgetful(LinMED, OFUL)", "cannot be read"),
-        ("Forgetful(Forgetful(LinMED))", "inside must"),
+        ("Forgetful(Forgetful(LinMED))", "base must"),
         ("Forgetful(Nobody(sigma=1))", "cannot be read"),
         ("Forgetful(LinMED(colour='red'))", "has no parameter 'colour'"),
     ):
@@ -134,7 +134,7 @@ def test_a_policy_inside_another_can_be_written():
 @pytest.mark.parametrize(
     ("make", "advice"),
     [
-        (lambda: Forgetful(LinMED(), floor=0.1), r"inside, as in Forgetful\(LinMED\(floor=0.1\)\)"),
+        (lambda: Forgetful(LinMED(), floor=0.1), r"policy, as in Forgetful\(LinMED\(floor=0.1\)\)"),
         (lambda: Greedy(floor=0.1), r"Greedy\(epsilon=0.1\)"),
         (lambda: Uniform(floor=0.1), "LinMED, LogisticMED, OFUL and LinTS"),
         (lambda: CatalogueMED(floor=0.1), "alpha_emp=0.5"),

@@ -13,7 +13,7 @@ from scipy.stats import chi2
 
 from linmed import Agent
 from linmed.policies import LinIMED, LinTS, Policy
-from linmed.policies.around import Around
+from linmed.policies.wrapper import Wrapper
 from tests.policies.configurations import (
     CONFIGURATIONS,
     DEFAULTS,
@@ -108,8 +108,8 @@ def test_permuting_the_arms_permutes_the_probabilities(policy):
 
 def in_units(policy, factor):
     """The policy, or the one inside it, with all that has the unit of a reward times `factor`."""
-    if isinstance(policy, Around):
-        return dataclasses.replace(policy, inside=in_units(policy.inside, factor))
+    if isinstance(policy, Wrapper):
+        return dataclasses.replace(policy, base=in_units(policy.base, factor))
     units = {"sigma": factor, "norm_bound": factor, "reward_scale": factor, "scale": factor}
     units["gamma"] = 1.0 / factor
     if getattr(policy, "ridge", None) == "learned":  # which says how large θ* is

@@ -337,8 +337,8 @@ def test_what_needs_one_model_of_all_arms_says_so():
 @pytest.mark.parametrize(
     ("inside", "why"),
     [
-        (E2D(), "inside must be LinMED"),
-        (SpannerIGW(), "inside must be LinMED"),
+        (E2D(), "base must be LinMED"),
+        (SpannerIGW(), "base must be LinMED"),
         (EXP2(), "ridge estimate"),
         (GLMMED(family="logistic"), "ridge estimate"),
         (MaillardSampling(), "ridge estimate"),
@@ -349,7 +349,7 @@ def test_what_needs_one_model_of_all_arms_says_so():
         (LinMED(ridge="learned"), "ridge must be a number"),
         (SquareCB(horizon=100), "from the number of features"),
         (LinTS(scale="agrawal-goyal"), "from the number of features"),
-        ({"policy": "Disjoint", "inside": {"policy": "LinMED"}}, "without another inside"),
+        ({"policy": "Disjoint", "base": {"policy": "LinMED"}}, "without another"),
         ({"policy": "LinMED", "colour": 1}, "has no parameter 'colour'"),
         (None, "must be a Policy"),
     ],

@@ -494,9 +494,9 @@ def test_an_agent_says_whether_the_world_has_changed():
 
 def test_what_cannot_forget_is_refused():
     for inside in (EXP2(), LinMED(design="warm"), Forgetful()):
-        with pytest.raises(ValueError, match="inside must"):
+        with pytest.raises(ValueError, match="base must"):
             Forgetful(inside)
-    with pytest.raises(TypeError, match="inside must be a Policy"):
+    with pytest.raises(TypeError, match="base must be a Policy"):
         Forgetful("LinMED")
     with pytest.raises(ValueError, match="combine must be 'heaviest'"):
         Forgetful(LinTS(), combine="mixture")
@@ -511,10 +511,10 @@ def test_what_cannot_forget_is_refused():
 def test_a_description_nests_and_knows_no_infinity():
     policy = Forgetful(OFUL(sigma=0.3, floor=0.1), half_lives=(50, math.inf), share=1e-3)
     told = json.loads(json.dumps(policy.to_dict(), allow_nan=False))
-    assert told["inside"]["policy"] == "OFUL"
+    assert told["base"]["policy"] == "OFUL"
     assert told["half_lives"] == ["inf", 50.0]
     assert Policy.from_dict(told) == policy
-    assert Policy.from_dict({"policy": "Forgetful", "inside": {"policy": "LinMED"}}) == Forgetful()
+    assert Policy.from_dict({"policy": "Forgetful", "base": {"policy": "LinMED"}}) == Forgetful()
     for inside in ({"policy": "LinMED", "sigma": -1}, {"policy": "Nobody"}, {}, {"policy": "Forgetful"}):
-        with pytest.raises(ValueError, match="inside"):
-            Policy.from_dict({"policy": "Forgetful", "inside": inside})
+        with pytest.raises(ValueError, match="base"):
+            Policy.from_dict({"policy": "Forgetful", "base": inside})

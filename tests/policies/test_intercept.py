@@ -147,8 +147,8 @@ def test_saved_and_loaded_it_goes_on(tmp_path):
         (lambda: LinMED(intercept=True, design="warm"), "design"),
         (lambda: LinMED(intercept=True, confidence="empirical"), "confidence"),
         (lambda: LinMED(intercept=True, sigma="unknown", tails="strict"), "tails"),
-        (lambda: Forgetful(LinMED(intercept=True)), "inside"),
-        (lambda: Disjoint(LinMED(intercept=True)), "inside"),
+        (lambda: Forgetful(LinMED(intercept=True)), "base"),
+        (lambda: Disjoint(LinMED(intercept=True)), "base"),
         (lambda: LinMED(intercept="yes"), "intercept"),
     ],
 )

@@ -44,7 +44,7 @@ def test_probabilities_sum_to_one_and_the_one_of_the_played_arm_is_logged(policy
     np.testing.assert_array_equal(choice.features, policy.features(state, arms, choice.arm))
     marginal = log_p[np.arange(len(arms)), choice.arm]
     if estimates_propensity(policy):
-        p, draws = np.exp(marginal), getattr(policy, "inside", policy).propensity
+        p, draws = np.exp(marginal), getattr(policy, "base", policy).propensity
         off = np.abs(np.exp(choice.log_probability) - p)  # an estimate from so many draws
         assert (off <= 6.0 * np.sqrt(p / draws) + 10.0 / draws).all()
         return

@@ -217,7 +217,7 @@ def test_a_bandit_can_be_made_from_the_openapi_document_alone(app: httpx.Client)
         assert right("Policy", policy().to_dict()), policy
     for config in (
         {"policy": "LinMED", "sigma": "unknown"},
-        {"policy": "Forgetful", "inside": {"policy": "LinTS"}},
+        {"policy": "Forgetful", "base": {"policy": "LinTS"}},
     ):
         assert right("Policy", config)
     for config in (

@@ -14,10 +14,10 @@ from .test_page import opened
 
 FORGETFUL = {
     "policy": "Forgetful",
-    "inside": {"policy": "LinMED", "sigma": 0.3},
+    "base": {"policy": "LinMED", "sigma": 0.3},
     "half_lives": ["inf", 100, 20],
 }
-CLICKS = {**FORGETFUL, "inside": {"policy": "LogisticMED", "norm_bound": 3.0}}
+CLICKS = {**FORGETFUL, "base": {"policy": "LogisticMED", "norm_bound": 3.0}}
 BY_CLOCK = {**FORGETFUL, "half_lives": ["inf", "1h", "0.05s"]}
 
 
@@ -85,10 +85,10 @@ def test_a_policy_that_does_not_watch_is_refused(sqlite: str) -> None:
         answer = client.get("/v1/bandits/b/drift")
         assert answer.status_code == 422, answer.text
         assert "Forgetful" in answer.json()["error"]["message"]
-        body = {"name": "c", "dim": 2, "policy": {"policy": "Forgetful", "inside": {"policy": "EXP2"}}}
+        body = {"name": "c", "dim": 2, "policy": {"policy": "Forgetful", "base": {"policy": "EXP2"}}}
         answer = client.post("/v1/bandits", json=body)
         assert answer.status_code == 422
-        assert answer.json()["error"]["field"] == "policy.inside"
+        assert answer.json()["error"]["field"] == "policy.base"
 
 
 def test_the_page_shows_a_band_where_the_world_changed(browser: Any, app: httpx.Client) -> None:

@@ -28,7 +28,7 @@ SHOP = {
 WHO = {"device": "phone", "age": 25}
 
 
-DISJOINT = {"policy": "Disjoint", "inside": {"policy": "LinMED"}}
+DISJOINT = {"policy": "Disjoint", "base": {"policy": "LinMED"}}
 
 
 def huge(**column: Any) -> dict[str, Any]:

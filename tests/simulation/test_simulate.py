@@ -20,7 +20,7 @@ from linmed.environments import (
     UnitBall,
 )
 from linmed.policies import LinMED, LinMEDNoDesign, Policy, State
-from linmed.policies.models import ModelPolicy
+from linmed.policies.per_item import ModelPolicy
 from linmed.simulation import checkpoints, processes, simulate
 from tests.policies.configurations import DEFAULTS
 

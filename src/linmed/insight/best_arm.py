@@ -27,7 +27,7 @@ from linmed.insight.assumptions import UNITS, Judge, Repeats, contradiction, gro
 from linmed.palette import LEADING, POSSIBLE, RULED_OUT
 from linmed.policies import Forgetful, GLMPolicy, Policy, RidgePolicy
 from linmed.policies.compiled import set_of
-from linmed.policies.models import ModelPolicy
+from linmed.policies.per_item import ModelPolicy
 from linmed.validation import BadType, BadValue, Bools, Floats
 
 if TYPE_CHECKING:
@@ -318,7 +318,7 @@ def judge(policy: Policy, delta: float) -> Judge:
 def looker(policy: Policy, delta: float) -> Judge | ModelPolicy:
     """The same for `look`, which needs no state of its own: also around a model for each item."""
     if isinstance(policy, ModelPolicy):
-        return dataclasses.replace(policy, inside=judge(policy.inside, delta))
+        return dataclasses.replace(policy, base=judge(policy.base, delta))
     return judge(policy, delta)
 
 
@@ -329,7 +329,7 @@ def _judge(policy: Policy, delta: float) -> Judge:
         raise BadType(
             "policy",
             f"policy: {name} is for a world that changes, of which no confidence set is proved; "
-            f"instead let {policy.inside.name} observe the rewards since the last change",
+            f"instead let {policy.base.name} observe the rewards since the last change",
         )
     if isinstance(policy, ModelPolicy):
         raise BadType(

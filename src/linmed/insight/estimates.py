@@ -7,7 +7,7 @@ import numpy as np
 
 from linmed.insight.assumptions import UNITS, Repeats, contradiction, grounds, set_name
 from linmed.policies import Forgetful, GLMPolicy, Policy, RidgePolicy
-from linmed.policies.models import ModelPolicy
+from linmed.policies.per_item import ModelPolicy
 from linmed.policies.thompson import Sampled
 from linmed.validation import Floats, Ints
 
@@ -57,7 +57,7 @@ def standard_errors(policy: Policy, state: Any, arms: Floats) -> Floats | None:
     offered = arms[None]
     if isinstance(policy, ModelPolicy) and not policy.compiled_rounds:
         state, offered = policy.shown(state, offered)
-        policy = policy.inside
+        policy = policy.base
     return policy.propensity_error(state, offered)[0] if isinstance(policy, Sampled) else None
 
 

@@ -10,26 +10,26 @@ import numpy as np
 
 from linmed import validation
 from linmed.core import core
-from linmed.policies.around import Around
 from linmed.policies.base import Choice, Policy, Prediction, Properties, absorbable, decisions, entries
 from linmed.policies.compiled import CompiledPolicy
 from linmed.policies.glm import GLMPolicy
 from linmed.policies.half_lives import HalfLife, half_lives, written
 from linmed.policies.memories import GlmMemories, RidgeMemories
 from linmed.policies.ridge import RidgePolicy
+from linmed.policies.wrapper import Wrapper
 from linmed.validation import Bools, Floats, Ints
 
 
 @dataclass(frozen=True, kw_only=True)
-class Forgetful(Around):
-    """The policy inside, with several memories of which the likeliest decides, and an alarm.
+class Forgetful(Wrapper):
+    """The base policy, with several memories of which the likeliest decides, and an alarm.
 
     An estimate with the half-life H counts a reward that is k rewards old 2^(−k/H). Estimates with several H
     are weighed by how well they predicted every reward so far, and the heaviest is asked: its probabilities
     are those of the decision, at the price of one. Where a long memory has come to weigh next to nothing
     beside a shorter one, the world has changed: it forgets its past and goes on from what that one knows.
     β = λS² + σ²(log(det V/det V₀) + 2 log(n + 1)) with what is left of V and n, for clicks and counts that of
-    the policy inside: no radius knows how far θ* has moved, so none is proved where something is forgotten.
+    the base policy: no radius knows how far θ* has moved, so none is proved where something is forgotten.
 
     >>> from linmed.policies import LinMED
     >>> policy = Forgetful(LinMED(sigma=0.3))
@@ -42,7 +42,7 @@ class Forgetful(Around):
     >>> agent.theta.round(1), agent.drift().changed  # without a memory that fades θ̂ would be 0
     (array([-0.3]), True)
 
-    Its parameters are the policy `inside`, the memories' `half_lives`, the `share` of their weights that is
+    Its parameters are the policy `base`, the memories' `half_lives`, the `share` of their weights that is
     spread anew, how they `combine`, and the level of the `alarm`; `label` is that of every `Policy`.
 
     >>> policy.radius(agent.state).shape, policy.noise_level(agent.state), policy.asked.sigma
@@ -65,8 +65,8 @@ class Forgetful(Around):
         reference="linmed, docs/drift.md",
         minimax="unknown",
         instance="unknown",
-        computable="that of the policy inside",
-        all_arms="as the policy inside",
+        computable="that of the base policy",
+        all_arms="as the base policy",
         randomised=True,
     )
 
@@ -76,35 +76,35 @@ class Forgetful(Around):
         self._set("share", validation.strictly_between("share", self.share, 0.0, 1.0))
         self._set("combine", validation.option("combine", self.combine, ("heaviest", "mixture")))
         self._set("alarm", validation.strictly_between("alarm", self.alarm, 0.0, 1.0))
-        tells = type(self.inside).decide in (CompiledPolicy.decide, Policy.decide)
+        tells = type(self.base).decide in (CompiledPolicy.decide, Policy.decide)
         if self.combine == "mixture" and not tells:
             raise validation.BadValue(
                 "combine",
-                f"combine must be 'heaviest' around {self.inside.name}, whose probabilities have an error; "
+                f"combine must be 'heaviest' around {self.base.name}, whose probabilities have an error; "
                 "'mixture' is for those that are computed exactly",
             )
 
-    def _refuse(self, inside: Policy) -> None:
+    def _refuse(self, base: Policy) -> None:
         """What has no estimate that could fade, and a certificate that would not hold."""
-        if type(inside).learn not in (RidgePolicy.learn, GLMPolicy.learn):
+        if type(base).learn not in (RidgePolicy.learn, GLMPolicy.learn):
             raise validation.BadValue(
-                "inside",
-                "inside must be a policy with a ridge estimate, as LinMED, OFUL or LinTS, or one for clicks "
-                f"or counts, as LogisticMED, got {inside.name}",
+                "base",
+                "base must be a policy with a ridge estimate, as LinMED, OFUL or LinTS, or one for clicks "
+                f"or counts, as LogisticMED, got {base.name}",
             )
-        if isinstance(inside, GLMPolicy) and inside.confidence == "certified":
+        if isinstance(base, GLMPolicy) and base.confidence == "certified":
             raise validation.BadValue(
-                "inside",
-                "inside must have confidence='laplace': in a world that changes no radius is certified, "
-                f"got {inside.name}",
+                "base",
+                "base must have confidence='laplace': in a world that changes no radius is certified, "
+                f"got {base.name}",
             )
 
-    # ---- what the policy inside says of itself
+    # ---- what the base policy says of itself
 
     @property
     def compiled_rounds(self) -> bool:  # type: ignore[override]
         """Whether the heaviest estimate decides, by a rule that can be compiled."""
-        return self.combine == "heaviest" and isinstance(self.inside, CompiledPolicy)
+        return self.combine == "heaviest" and isinstance(self.base, CompiledPolicy)
 
     @property
     def on_clock(self) -> bool:
@@ -112,24 +112,24 @@ class Forgetful(Around):
         return any(isinstance(half_life, str) for half_life in self.half_lives)
 
     def noise_size(self, dim: int) -> int:
-        """As many as inside, and a uniform that draws the estimate where all of them decide."""
-        return self.inside.noise_size(dim) + (self.combine == "mixture")
+        """As many as base, and a uniform that draws the estimate where all of them decide."""
+        return self.base.noise_size(dim) + (self.combine == "mixture")
 
     def draw_noise(self, rng: np.random.Generator, shape: tuple[int, ...], dim: int) -> Floats:
-        """That of the policy inside, and last the uniform."""
-        own = self.inside.draw_noise(rng, shape, dim)
+        """That of the base policy, and last the uniform."""
+        own = self.base.draw_noise(rng, shape, dim)
         return own if self.combine == "heaviest" else np.concatenate([own, rng.random((*shape, 1))], axis=-1)
 
     def derived_name(self) -> str:
-        """Forgetful, the name of the policy inside, and what is not as by default."""
-        told = self.describe("inside", "half_lives")
+        """Forgetful, the name of the base policy, and what is not as by default."""
+        told = self.describe("base", "half_lives")
         if self.half_lives != type(self).half_lives:
             memories = ", ".join(map(written, self.half_lives))
             told = f" (half_lives={memories}{', ' + told[2:] if told else ')'}"
-        return f"Forgetful {self.inside.name}{told}"
+        return f"Forgetful {self.base.name}{told}"
 
     def to_dict(self) -> dict[str, Any]:
-        """As of every policy with another inside, where infinity is a word."""
+        """As of every policy around another, where infinity is a word."""
         memories = [half_life if half_life != math.inf else "inf" for half_life in self.half_lives]
         return {**super().to_dict(), "half_lives": memories}
 
@@ -137,13 +137,13 @@ class Forgetful(Around):
 
     @cached_property
     def kept(self) -> RidgeMemories | GlmMemories:
-        """What is kept of the rewards, by the kind of the policy inside."""
-        inside: Any = self.inside
-        return GlmMemories(inside) if isinstance(inside, GLMPolicy) else RidgeMemories(inside)
+        """What is kept of the rewards, by the kind of the base policy."""
+        base: Any = self.base
+        return GlmMemories(base) if isinstance(base, GLMPolicy) else RidgeMemories(base)
 
     @property
     def asked(self) -> RidgePolicy | GLMPolicy:
-        """The policy that decides for one estimate: the one inside, with the radius given above."""
+        """The policy that decides for one estimate: the one base, with the radius given above."""
         return self.kept.asked
 
     @property
@@ -158,7 +158,7 @@ class Forgetful(Around):
 
     @property
     def rule(self) -> Any:
-        """The rule of the policy inside."""
+        """The rule of the base policy."""
         return self.asked.rule  # type: ignore[union-attr]
 
     def start(self, replicas: int, dim: int) -> Any:
@@ -166,12 +166,12 @@ class Forgetful(Around):
         return self.kept.start(replicas, dim, self.half_lives, self.share, -math.log(self.alarm))
 
     def accepts(self, rewards: Floats) -> Bools:
-        """Those that the policy inside does."""
-        return self.inside.accepts(rewards)
+        """Those that the base policy does."""
+        return self.base.accepts(rewards)
 
     def check_rewards(self, rewards: Floats | float) -> None:
-        """That the policy inside accepts all."""
-        self.inside.check_rewards(rewards)
+        """That the base policy accepts all."""
+        self.base.check_rewards(rewards)
 
     def learn(self, state: Any, features: Floats, rewards: Floats, replicas: Ints) -> None:
         """Every estimate learns, and is weighed. Half-lives that are durations need `learn_at`."""
@@ -204,14 +204,14 @@ class Forgetful(Around):
     @property
     def _direct(self) -> bool:
         """Whether the core's rule writes the probabilities where one estimate decides."""
-        return type(self.inside).decide is CompiledPolicy.decide
+        return type(self.base).decide is CompiledPolicy.decide
 
     def estimate(self, state: Any) -> Any:
         """The estimate that decides, copied; its `count` is what is left of the number of rewards."""
         return self.asked.estimate(self.of_one(state, state.leader))
 
     def of_one(self, state: Any, experts: Ints) -> Any:
-        """A state of the policy inside, which knows one estimate for each of `experts`."""
+        """A state of the base policy, which knows one estimate for each of `experts`."""
         return self.kept.of_one(state, experts)
 
     def log_probabilities(self, state: Any, arms: Floats) -> Floats:
@@ -247,7 +247,7 @@ class Forgetful(Around):
 
     def _choice(self, state: Any, arms: Floats, noise: Floats) -> Ints:
         """One arm per replica by the leaders alone."""
-        if isinstance(self.inside, CompiledPolicy):
+        if isinstance(self.base, CompiledPolicy):
             return super().choose(state, arms, noise)
         return self.asked.choose(self.of_one(state, state.leader), arms, noise)
 
@@ -283,8 +283,8 @@ class Forgetful(Around):
     def play_with_errors(
         self, state: Any, arms: Floats, means: Floats, errors: Floats, noise: Floats, played: Ints
     ) -> None:
-        """As of the policy inside: where not every number is a reward, means and errors are added first."""
-        if isinstance(self.inside, GLMPolicy) and self.inside.family != "gaussian":
+        """As of the base policy: where not every number is a reward, means and errors are added first."""
+        if isinstance(self.base, GLMPolicy) and self.base.family != "gaussian":
             self.play(state, arms, means + errors[:, :, None], noise, played)
         else:
             super().play_with_errors(state, arms, means, errors, noise, played)

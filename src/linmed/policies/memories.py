@@ -191,37 +191,37 @@ class RidgeMemories:
 
     belief = core.Forgetting
 
-    def __init__(self, inside: RidgePolicy) -> None:
-        told = inside.sigma, inside.norm_bound, inside.ridge
-        paper = inside.confidence == "paper" and not any(isinstance(one, str) for one in told)
-        self.asked: RidgePolicy = dataclasses.replace(inside, confidence="mixture") if paper else inside
+    def __init__(self, base: RidgePolicy) -> None:
+        told = base.sigma, base.norm_bound, base.ridge
+        paper = base.confidence == "paper" and not any(isinstance(one, str) for one in told)
+        self.asked: RidgePolicy = dataclasses.replace(base, confidence="mixture") if paper else base
 
     def start(
         self, replicas: int, dim: int, half_lives: tuple[HalfLife, ...], share: float, level: float
     ) -> ForgetfulState:
         """V = λI in every estimate, all of one weight."""
-        inside = self.asked
-        lams = LEARNED if inside.ridge == "learned" else (inside.lam,)
+        base = self.asked
+        lams = LEARNED if base.ridge == "learned" else (base.lam,)
         told = [(lam, *span) for span in map(memory, half_lives) for lam in lams]
         experts, told = len(told), [*told, (lams[0], 1.0, 0.0)]  # and the monitor
         models = [start_ridge(replicas, dim, row[0]) for row in told]
         stacked = [np.ascontiguousarray(np.stack(arrays, axis=1)) for arrays in zip(*models, strict=True)]
         stacked[1] = stacked[1].astype(np.float64)  # n, of which a part is forgotten
-        each, sigma = np.empty((replicas, experts + 1, 6)), inside.numbers[0]
+        each, sigma = np.empty((replicas, experts + 1, 6)), base.numbers[0]
         each[:] = [
-            (lam, sigma, inside.reward_scale, factor, math.log(factor), seconds)
+            (lam, sigma, base.reward_scale, factor, math.log(factor), seconds)
             for lam, factor, seconds in told
         ]
-        norm = inside.numbers[1] if self.bounded else UNBOUNDED
+        norm = base.numbers[1] if self.bounded else UNBOUNDED
         common = _in_common(replicas, experts, share, level, norm)
         return ForgetfulState._make([*stacked, each, *common, np.zeros((replicas, 5))])
 
     @property
     def bounded(self) -> bool:
         """Whether the test takes ‖θ*‖ ≤ S for granted."""
-        inside = self.asked
-        told = not isinstance(inside.norm_bound, str) and not isinstance(inside.sigma, str)
-        return told and inside.ridge != "learned"
+        base = self.asked
+        told = not isinstance(base.norm_bound, str) and not isinstance(base.sigma, str)
+        return told and base.ridge != "learned"
 
     def of_one(self, state: Any, experts: Ints) -> Any:
         """A state of the policy that is asked, which knows one estimate for each of `experts`."""
@@ -242,8 +242,8 @@ class GlmMemories:
 
     belief = core.GlmForgetting
 
-    def __init__(self, inside: GLMPolicy) -> None:
-        self.asked = inside
+    def __init__(self, base: GLMPolicy) -> None:
+        self.asked = base
 
     @property
     def monitor(self) -> GLMPolicy:
@@ -260,8 +260,8 @@ class GlmMemories:
         self, replicas: int, dim: int, half_lives: tuple[HalfLife, ...], share: float, level: float
     ) -> ForgetfulGlmState:
         """H of the priors alone in every estimate, all of one weight."""
-        inside = self.asked
-        own, watching = inside.start(replicas, dim), self.monitor.start(replicas, dim)
+        base = self.asked
+        own, watching = base.start(replicas, dim), self.monitor.start(replicas, dim)
         memories = len(half_lives)
         stacked = [
             np.ascontiguousarray(np.concatenate([one] * memories + [other], axis=1))
@@ -269,13 +269,13 @@ class GlmMemories:
         ]
         count = Glm._fields.index("count")
         stacked[count] = stacked[count].astype(np.float64)  # n, of which a part is forgotten
-        prior = 1.0 + float(inside.intercept)  # λS² with λ = 1/S²
+        prior = 1.0 + float(base.intercept)  # λS² with λ = 1/S²
         stacked[GLM - 1][:, -1, CERTIFIED] = prior + 2.0 * (level - math.log(UNPROVED))
-        base = INTERCEPT**-2 if inside.intercept else 0.0
-        told = [(lam, base, *span) for span in map(memory, half_lives) for lam in inside.priors]
+        level_prior = INTERCEPT**-2 if base.intercept else 0.0
+        told = [(lam, level_prior, *span) for span in map(memory, half_lives) for lam in base.priors]
         experts = len(told)
         how = np.empty((replicas, experts + 1, 4))
-        how[:] = [*told, (self.monitor.lam, base, 1.0, 0.0)]
+        how[:] = [*told, (self.monitor.lam, level_prior, 1.0, 0.0)]
         paid = prior - 2.0 * math.log1p(-UNPROVED)
         return ForgetfulGlmState._make([*stacked, how, *_in_common(replicas, experts, share, level, paid)])
 

@@ -364,7 +364,7 @@ class Requests:
     def drift(self, name: str) -> Call[dict[str, Any]]:
         """Has the world changed, and when? For a policy that forgets.
 
-        >>> policy = {"policy": "Forgetful", "inside": {"policy": "LinMED"}}
+        >>> policy = {"policy": "Forgetful", "base": {"policy": "LinMED"}}
         >>> bandit = client.create("drifting", dim=1, policy=policy)
         >>> client.drift("drifting")["changed"]
         False

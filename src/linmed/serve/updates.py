@@ -7,7 +7,7 @@ from sqlalchemy.engine import Connection, Row
 
 from linmed.features import Number
 from linmed.policies import Policy
-from linmed.policies.models import ModelPolicy
+from linmed.policies.per_item import ModelPolicy
 from linmed.serve import store
 from linmed.serve.bandit import Bandit
 from linmed.serve.bodies import LISTED, CatalogueBody, NewBandit

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy.engine import Connection
 
 from linmed.insight.best_arm import DELTA, look, looker
-from linmed.policies.models import ModelPolicy
+from linmed.policies.per_item import ModelPolicy
 from linmed.serve.bandit import Bandit, few
 from linmed.serve.bodies import ARMS, ArmId, Context, Finite, example
 from linmed.serve.catalogue import MOST_AT_ONCE, Whole, from_catalogue

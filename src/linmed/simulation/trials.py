@@ -262,7 +262,7 @@ def parameter_columns(policy: Policy, environment: Environment) -> Columns:
 def policy_columns(policy: Policy) -> Columns:
     """Every parameter of every policy known, with this policy's value, or that of the policy inside it."""
     configuration = policy.to_dict()
-    return _columns(Policy, {**configuration.get("inside", {}), **configuration})
+    return _columns(Policy, {**configuration.get("base", {}), **configuration})
 
 
 def _columns(base: type, config: dict[str, Any]) -> Columns:

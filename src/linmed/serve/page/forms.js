@@ -5,7 +5,7 @@ import { bar, find, make, number, percent } from "./dom.js";
 
 const POLICIES = {
   "LinMED": { policy: "LinMED" },
-  "Forgetful": { policy: "Forgetful", inside: { policy: "LinMED" } },
+  "Forgetful": { policy: "Forgetful", base: { policy: "LinMED" } },
   "LinMED-50": { policy: "LinMED", alpha_emp: 0.5, alpha_opt: 0.25 },
   "LinTS": { policy: "LinTS" },
   "SquareCB": { policy: "SquareCB" },
@@ -38,7 +38,7 @@ const noise = (given) => given === "" ? { sigma: "unknown", ridge: "learned" } :
 
 // What is told of the noise goes to the policy that believes it, which may be inside another.
 function told(policy, given) {
-  return policy.inside ? { ...policy, inside: { ...policy.inside, ...noise(given) } } : { ...policy, ...noise(given) };
+  return policy.base ? { ...policy, base: { ...policy.base, ...noise(given) } } : { ...policy, ...noise(given) };
 }
 
 function described() {

@@ -9,14 +9,14 @@ import numpy as np
 
 from linmed import validation
 from linmed.core import core
-from linmed.policies.around import Around
 from linmed.policies.base import Choice, Noise, Policy, Prediction, Properties, absorbable, decisions
-from linmed.policies.catalogue_med import CatalogueMED
+from linmed.policies.catalogue import CatalogueMED
 from linmed.policies.igw import SquareCB
 from linmed.policies.model_state import FIRST_ROOM, MOST_BYTES, ItemModels, ModelsState, models_of
 from linmed.policies.ridge import RidgePolicy, RidgeState, start_ridge
 from linmed.policies.thompson import LinTS
 from linmed.policies.ucb import Pinpoint
+from linmed.policies.wrapper import Wrapper
 from linmed.validation import Floats, Ints
 
 SHOWN = (LinTS, Pinpoint)
@@ -25,8 +25,8 @@ distances, of K dimensions for K arms. Other rules ask the belief for what they 
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelPolicy(Around):
-    """The policy inside, around a model for every item: what `Disjoint` and `Hybrid` have in common."""
+class ModelPolicy(Wrapper):
+    """The base policy, around a model for every item: what `Disjoint` and `Hybrid` have in common."""
 
     @property
     @abstractmethod
@@ -35,34 +35,34 @@ class ModelPolicy(Around):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        inside: Any = self.inside
-        asks = getattr(getattr(inside, "rule", None), "asks", False) and not isinstance(inside, CatalogueMED)
-        if not asks and not isinstance(inside, SHOWN):
+        base: Any = self.base
+        asks = getattr(getattr(base, "rule", None), "asks", False) and not isinstance(base, CatalogueMED)
+        if not asks and not isinstance(base, SHOWN):
             raise validation.BadValue(
-                "inside",
-                "inside must be LinMED, OFUL, LinUCB, LinIMED, RandUCB, LinTS, Pinpoint, SquareCB, Greedy or "
-                f"Uniform, whose rules need no more of items than means and distances, got {inside.name}",
+                "base",
+                "base must be LinMED, OFUL, LinUCB, LinIMED, RandUCB, LinTS, Pinpoint, SquareCB, Greedy or "
+                f"Uniform, whose rules need no more of items than means and distances, got {base.name}",
             )
-        for name, value in (("norm_bound", inside.norm_bound), ("ridge", inside.ridge)):
+        for name, value in (("norm_bound", base.norm_bound), ("ridge", base.ridge)):
             if isinstance(value, str):
                 raise validation.BadValue(
-                    "inside",
-                    f"inside: {name} must be a number, for there may always be another item of which "
-                    f"nothing is known, got {inside.name}",
+                    "base",
+                    f"base: {name} must be a number, for there may always be another item of which "
+                    f"nothing is known, got {base.name}",
                 )
-        counting = isinstance(inside, SquareCB) and inside.horizon is not None and inside.gamma is None
-        if counting or (isinstance(inside, LinTS) and inside.scale == "agrawal-goyal"):
+        counting = isinstance(base, SquareCB) and base.horizon is not None and base.gamma is None
+        if counting or (isinstance(base, LinTS) and base.scale == "agrawal-goyal"):
             raise validation.BadValue(
-                "inside",
-                "inside must not compute its exploration from the number of features, which grows with the "
-                f"items (scale='agrawal-goyal' of LinTS, horizon of SquareCB), got {inside.name}",
+                "base",
+                "base must not compute its exploration from the number of features, which grows with the "
+                f"items (scale='agrawal-goyal' of LinTS, horizon of SquareCB), got {base.name}",
             )
 
     @property
     def ridge_policy(self) -> RidgePolicy:
-        """The policy inside."""
-        assert isinstance(self.inside, RidgePolicy)
-        return self.inside
+        """The base policy."""
+        assert isinstance(self.base, RidgePolicy)
+        return self.base
 
     @cached_property
     def compiled_rounds(self) -> bool:  # type: ignore[override]
@@ -81,7 +81,7 @@ class ModelPolicy(Around):
 
     def noise_size(self, dim: int) -> int:
         """One, or two from which normals are made."""
-        return 1 if self.inside.noise == "uniform" else 2
+        return 1 if self.base.noise == "uniform" else 2
 
     def draw_noise(self, rng: np.random.Generator, shape: tuple[int, ...], dim: int) -> Floats:
         """The uniforms."""
@@ -94,13 +94,13 @@ class ModelPolicy(Around):
 
     @cached_property
     def confidence_set(self) -> Any:
-        """That of the policy inside, of all models together."""
+        """That of the base policy, of all models together."""
         return self.ridge_policy.confidence_set
 
     @property
     def rule(self) -> Any:
-        """The rule of the policy inside."""
-        return self.inside.rule  # type: ignore[attr-defined]
+        """The rule of the base policy."""
+        return self.base.rule  # type: ignore[attr-defined]
 
     def start(self, replicas: int, dim: int) -> ModelsState:
         """V = λI in every replica: no model has been learned from."""
@@ -178,10 +178,10 @@ class ModelPolicy(Around):
         return estimate, out
 
     def _drawn(self, noise: Floats, count: int) -> Floats:
-        """What the policy inside draws from, for `count` arms."""
-        if self.inside.noise == "uniform":
+        """What the base policy draws from, for `count` arms."""
+        if self.base.noise == "uniform":
             return noise
-        normals = np.empty((len(noise), self.inside.noise_size(count)))
+        normals = np.empty((len(noise), self.base.noise_size(count)))
         core.more_normals(np.ascontiguousarray(noise).view(np.uint64), normals)
         return normals
 
@@ -189,28 +189,28 @@ class ModelPolicy(Around):
         """log p(a) of every arm.  arms (R,K,d) or (1,K,d) → (R,K)."""
         if self.compiled_rounds:
             return super().log_probabilities(state, arms)
-        return self.inside.log_probabilities(*self.shown(state, arms))
+        return self.base.log_probabilities(*self.shown(state, arms))
 
     def choose(self, state: ModelsState, arms: Floats, noise: Floats) -> Ints:
         """Draw one arm per replica."""
         if self.compiled_rounds:
             return super().choose(state, arms, noise)
-        return self.inside.choose(*self.shown(state, arms), self._drawn(noise, arms.shape[1]))
+        return self.base.choose(*self.shown(state, arms), self._drawn(noise, arms.shape[1]))
 
     def decide(self, state: ModelsState, arms: Floats, noise: Floats) -> Choice:
         """Draw one arm per replica and say how probable it was."""
         if self.compiled_rounds:
             return super().decide(state, arms, noise)
-        choice = self.inside.decide(*self.shown(state, arms), self._drawn(noise, arms.shape[1]))
+        choice = self.base.decide(*self.shown(state, arms), self._drawn(noise, arms.shape[1]))
         return choice._replace(features=self.features(state, arms, choice.arm))
 
     def noise_level(self, state: ModelsState) -> Floats:
         """σ as it was told, or an estimate of it (R,)."""
-        inside = self.ridge_policy
-        if not isinstance(inside.sigma, str):
-            return np.full(len(state.count), inside.sigma)
+        base = self.ridge_policy
+        if not isinstance(base.sigma, str):
+            return np.full(len(state.count), base.sigma)
         out = np.empty(len(state.count))
-        scale = np.full(len(out), inside.reward_scale)
+        scale = np.full(len(out), base.reward_scale)
         core.likely_variances(state.count.astype(np.float64), state.arrays()["rss"], scale, out)
         return np.sqrt(out)
 
@@ -258,9 +258,9 @@ class ModelPolicy(Around):
 
 @dataclass(frozen=True, kw_only=True)
 class Disjoint(ModelPolicy):
-    """The policy inside, with one θ for each item: arms are rows (number of the item's model, x₁, …, x_c).
+    """The base policy, with one θ for each item: arms are rows (number of the item's model, x₁, …, x_c).
 
-    It decides as the policy inside would among the arms e_m ⊗ x, with zeros for all items but one, at the
+    It decides as the base policy would among the arms e_m ⊗ x, with zeros for all items but one, at the
     price of x alone. Models are numbered 0, 1, 2, …; a new one starts at the prior.
 
     >>> from linmed.policies import LinMED
@@ -273,15 +273,15 @@ class Disjoint(ModelPolicy):
     >>> agent.mean([[0, 1.0], [1, 1.0]]).mean.round(2)
     array([0.97, 0.  ])
 
-    Its parameter is the policy `inside`, and the `label` of every `Policy`.
+    Its parameter is the policy `base`, and the `label` of every `Policy`.
     """
 
     properties: ClassVar[Properties] = Properties(
         reference="Li, Chu, Langford & Schapire 2010",
-        minimax="as the policy inside, d = Mc",
-        instance="as the policy inside, d = Mc",
-        computable="that of the policy inside",
-        all_arms="as the policy inside",
+        minimax="as the base policy, d = Mc",
+        instance="as the base policy, d = Mc",
+        computable="that of the base policy",
+        all_arms="as the base policy",
         randomised=True,
     )
 
@@ -293,9 +293,9 @@ class Disjoint(ModelPolicy):
 
 @dataclass(frozen=True, kw_only=True)
 class Hybrid(ModelPolicy):
-    """The policy inside, with a part of θ that all items share: arms are rows (model, z₁, …, z_m, x₁, …).
+    """The base policy, with a part of θ that all items share: arms are rows (model, z₁, …, z_m, x₁, …).
 
-    It decides as the policy inside would among the arms [z; e_m ⊗ x]: what one item teaches of z, all know.
+    It decides as the base policy would among the arms [z; e_m ⊗ x]: what one item teaches of z, all know.
 
     >>> from linmed.policies import LinMED
     >>> Hybrid(LinMED(sigma=0.5), shared=3).name
@@ -307,14 +307,14 @@ class Hybrid(ModelPolicy):
     >>> agent.mean([[0, 1.0, 1.0], [1, 1.0, 1.0]]).mean.round(2)
     array([0.99, 0.49])
 
-    Its parameters are the policy `inside`, `shared`, and the `label` of every `Policy`.
+    Its parameters are the policy `base`, `shared`, and the `label` of every `Policy`.
     """
 
     shared: int = 1
     """m: how many of the columns behind the model's number are shared features."""
 
     properties: ClassVar[Properties] = Disjoint.properties._replace(
-        minimax="as the policy inside, d = m + Mc", instance="as the policy inside, d = m + Mc"
+        minimax="as the base policy, d = m + Mc", instance="as the base policy, d = m + Mc"
     )
 
     def __post_init__(self) -> None:
