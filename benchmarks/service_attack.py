@@ -38,7 +38,7 @@ from service_process import ARMS, Outcome, Service, alive, beside, seconds, serv
 
 from linmed.ope import DecisionLog
 from linmed.serve.client import Client
-from linmed.serve.listening import allow_files
+from linmed.serve.processes import allow_files
 
 HALF = (
     b"POST /v1/bandits HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"

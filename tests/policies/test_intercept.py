@@ -7,7 +7,7 @@ from linmed import OFUL, Agent, Disjoint, Forgetful, LinMED, LinTS, simulate
 from linmed.environments import FixedArms
 from linmed.policies import E2D, CatalogueMED, Pinpoint
 from linmed.policies.linmed import NOTHING_TOLD
-from linmed.serve.bodies import UNTOLD
+from linmed.serve.schemas import UNTOLD
 
 ARMS = np.random.default_rng(0).normal(size=(6, 3))
 THETA = np.array([0.5, -0.3, 0.2])

@@ -21,10 +21,10 @@ import numpy as np
 import pytest
 
 from linmed import streams
-from linmed.serve.app import create_app
+from linmed.serve.api import create_app
+from linmed.serve.connections import WebServer
 from linmed.serve.database import Database
 from linmed.serve.errors import Refused
-from linmed.serve.protocol import WebServer
 from linmed.serve.reporter import answer
 from linmed.serve.reports import Reports
 from linmed.serve.settings import Settings

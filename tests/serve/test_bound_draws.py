@@ -5,9 +5,9 @@ import pytest
 
 from linmed.policies import LinMED, LinTS, Policy
 from linmed.serve.bandit import Bandit
-from linmed.serve.bodies import DecideRequest
 from linmed.serve.decisions import BLOCK, Drawer
-from linmed.serve.quick import Arms, decide_request
+from linmed.serve.fast_path import Arms, decide_request
+from linmed.serve.schemas import DecideRequest
 from linmed.validation import BadValue
 
 RNG = np.random.default_rng(3)

@@ -11,8 +11,8 @@ import sqlalchemy as sa
 from linmed.ope import DecisionLog
 from linmed.policies import LinMED
 from linmed.serve import database as db
+from linmed.serve.database import pack, pack_places, unpack, unpack_places
 from linmed.serve.encoding import Joining
-from linmed.serve.numbers import pack, pack_places, unpack, unpack_places
 
 from .serving import application, create, decide, reward
 

@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 
 from linmed.ope import DecisionLog
-from linmed.serve.bodies import UNTOLD
 from linmed.serve.client import AsyncClient, Client, ServiceError, _Attempts
+from linmed.serve.schemas import UNTOLD
 
 from .serving import ARMS, Running, create
 

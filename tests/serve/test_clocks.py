@@ -11,7 +11,8 @@ import sqlalchemy as sa
 
 from linmed.serve import database as db
 from linmed.serve import decisions, engine, live_log, reports, store
-from linmed.serve.routes import PREFIX, REPORTS
+from linmed.serve.api import REPORTS
+from linmed.serve.schemas import PREFIX
 
 from .serving import application, create, decide, reward
 

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from linmed.serve.gate import Rates
+from linmed.serve.middleware import Rates
 
 from .serving import ARMS, PATIENCE, Running, application, create, decide, until
 from .test_protocol import connection, taken

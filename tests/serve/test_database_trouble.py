@@ -21,8 +21,9 @@ import pytest
 import sqlalchemy as sa
 
 from linmed.serve import reports
+from linmed.serve.api import BANDITS, CATALOGUE, DECISIONS, REPORTS
 from linmed.serve.client import Client
-from linmed.serve.routes import BANDITS, CATALOGUE, DECISIONS, PREFIX, REPORTS
+from linmed.serve.schemas import PREFIX
 
 from .serving import ARMS, Running, application, create, decide, reward
 

@@ -8,9 +8,9 @@ import httpx
 import numpy as np
 import pytest
 
-from linmed.serve.bodies import DecideBatch, DecideRequest
-from linmed.serve.large import LARGE, read_large
-from linmed.serve.threads import Pool
+from linmed.serve.concurrency import Pool
+from linmed.serve.parsing import LARGE, read_large
+from linmed.serve.schemas import DecideBatch, DecideRequest
 
 from .serving import PATIENCE, Running, create
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from linmed.serve import bodies, items, store
 from linmed.serve import database as db
+from linmed.serve import items, schemas, store
 from linmed.serve.errors import Refused
 from linmed.serve.item_table import ROOM, Catalogue, Rows
 
@@ -72,7 +72,7 @@ def test_a_catalogue_comes_in_parts_and_is_read_in_parts(kind: str, request: pyt
         assert whole(app, 4) == every
         after = app.get("/v1/bandits/b/catalogue", params={"after": "nobody"})
         assert (after.status_code, after.json()["error"]["field"]) == (404, "after")
-        for wrong in ({"limit": 0}, {"limit": bodies.PAGE + 1}, {"limit": "many"}, {"page": 2}):
+        for wrong in ({"limit": 0}, {"limit": schemas.PAGE + 1}, {"limit": "many"}, {"page": 2}):
             assert app.get("/v1/bandits/b/catalogue", params=wrong).status_code == 422
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from linmed.serve import gate
+from linmed.serve import middleware as gate
 
 from .serving import ARMS, application, create, decide, reward
 from .test_protocol import BODY, HEAD, answer, connection

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from linmed.policies import LinMED
-from linmed.serve import bodies, routes
-from linmed.serve.answers import STATUS
+from linmed.serve import api, schemas
 from linmed.serve.bandit import Bandit
 from linmed.serve.database import Database
 from linmed.serve.errors import Kind, Refused, place
 from linmed.serve.item_table import Catalogue
+from linmed.serve.middleware import STATUS
 from linmed.serve.server import Server
 from linmed.serve.settings import Settings
 from linmed.serve.tokens import Caller
@@ -31,7 +31,7 @@ def with_server(url: str, walk: Callable[[Server], Awaitable[None]]) -> None:
         database.open()
         server = Server(Settings(database=url, max_batch=2), database)
         async with server.running():
-            await routes.create_bandit(server, ADMIN, bodies.NewBandit(name="b", dim=2))
+            await api.create_bandit(server, ADMIN, schemas.NewBandit(name="b", dim=2))
             await walk(server)
 
     asyncio.run(run())
@@ -45,30 +45,30 @@ async def refused(request: Awaitable[Any]) -> tuple[Kind, str | None]:
 
 def test_a_route_is_a_function_of_the_server_and_its_request(sqlite: str) -> None:
     async def walk(server: Server) -> None:
-        decision = await routes.decide(server, "b", bodies.DecideRequest(arms=ARMS))
-        given = bodies.RewardRequest(decision_id=decision["decision_id"], reward=1.0)
-        assert not (await routes.reward(server, "b", given))["repeated"]
-        assert (await routes.state(server, "b"))["count"] == 1
-        stored = await routes.read_decision(server, "b", decision["decision_id"])
+        decision = await api.decide(server, "b", schemas.DecideRequest(arms=ARMS))
+        given = schemas.RewardRequest(decision_id=decision["decision_id"], reward=1.0)
+        assert not (await api.reward(server, "b", given))["repeated"]
+        assert (await api.state(server, "b"))["count"] == 1
+        stored = await api.read_decision(server, "b", decision["decision_id"])
         assert stored == {**decision, **{name: stored[name] for name in stored if name not in decision}}
-        assert [line["name"] for line in await routes.list_bandits(server, READER)] == ["b"]
-        assert await routes.list_bandits(server, Caller("s", frozenset({"read"}), "other")) == []
+        assert [line["name"] for line in await api.list_bandits(server, READER)] == ["b"]
+        assert await api.list_bandits(server, Caller("s", frozenset({"read"}), "other")) == []
 
     with_server(sqlite, walk)
 
 
 def test_a_refusal_says_its_kind_and_its_field_and_no_status(sqlite: str) -> None:
     async def walk(server: Server) -> None:
-        wanted = bodies.DecideRequest(arms=[[1.0]])
-        batch = bodies.DecideBatch(decisions=[wanted] * 3)
-        new = bodies.NewBandit(name="c", dim=2)
-        assert await refused(routes.decide(server, "b", wanted)) == ("invalid", "arms")
-        assert await refused(routes.decide(server, "c", wanted)) == ("unknown", None)
-        assert await refused(routes.decide_batch(server, "b", batch)) == ("invalid", "decisions")
-        assert await refused(routes.read_decision(server, "b", "x")) == ("unknown", "decision_id")
-        assert await refused(routes.create_bandit(server, READER, new)) == ("forbidden", None)
-        await routes.archive_bandit(server, "b")
-        assert await refused(routes.decide(server, "b", wanted)) == ("conflict", None)
+        wanted = schemas.DecideRequest(arms=[[1.0]])
+        batch = schemas.DecideBatch(decisions=[wanted] * 3)
+        new = schemas.NewBandit(name="c", dim=2)
+        assert await refused(api.decide(server, "b", wanted)) == ("invalid", "arms")
+        assert await refused(api.decide(server, "c", wanted)) == ("unknown", None)
+        assert await refused(api.decide_batch(server, "b", batch)) == ("invalid", "decisions")
+        assert await refused(api.read_decision(server, "b", "x")) == ("unknown", "decision_id")
+        assert await refused(api.create_bandit(server, READER, new)) == ("forbidden", None)
+        await api.archive_bandit(server, "b")
+        assert await refused(api.decide(server, "b", wanted)) == ("conflict", None)
 
     with_server(sqlite, walk)
 

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from linmed.cli import main
 from linmed.serve import database as db
 from linmed.serve import tokens
-from linmed.serve.gate import Rates
+from linmed.serve.middleware import Rates
 
 from .serving import ARMS, application, create, decide
 

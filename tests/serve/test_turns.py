@@ -11,17 +11,15 @@ import numpy as np
 import pytest
 
 from linmed.policies import EXP2, LinMED, LinTS, Policy
-from linmed.serve import bodies, routes
+from linmed.serve import api, schemas
 from linmed.serve.bandit import Bandit
+from linmed.serve.concurrency import Left, Pool, Shared, encoded, unless_left
 from linmed.serve.decisions import Drawer
 from linmed.serve.errors import Refused
 from linmed.serve.item_table import Catalogue
-from linmed.serve.leaving import Left, Shared, unless_left
 from linmed.serve.report_bodies import TrendRequest
 from linmed.serve.scheduling import ROOM, Scheduler
 from linmed.serve.server import Server
-from linmed.serve.threads import Pool
-from linmed.serve.turns import encoded
 
 from .serving import PATIENCE
 from .test_routes import with_server
@@ -41,7 +39,7 @@ def drawing_of(monkeypatch: pytest.MonkeyPatch) -> Scheduler:
     drawer = Drawer()
 
     def draw(
-        bandit: Bandit, requests: Sequence[bodies.DecideRequest], where: Sequence[str]
+        bandit: Bandit, requests: Sequence[schemas.DecideRequest], where: Sequence[str]
     ) -> list[dict[str, Any]]:
         offer = bandit.offer(None, None, None, 1000)
         return [drawer.draw(bandit, offer, request.key, None) for request in requests]
@@ -57,7 +55,7 @@ def told(rows: list[dict[str, Any]]) -> list[Any]:
 def test_a_long_request_is_drawn_as_it_would_be_at_once(
     policy: Policy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    requests = [bodies.DecideRequest()] * 40
+    requests = [schemas.DecideRequest()] * 40
     once = bandit_of(policy)
     rows = drawing_of(monkeypatch).now(once, requests, "")
     for pace in (1.0, 1e-9):  # in threads, and in the loop
@@ -80,7 +78,7 @@ def test_what_is_folded_meanwhile_stays_beside_what_decisions_note() -> None:
 
 
 def test_a_policy_that_is_slow_for_few_arms_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawing, one = drawing_of(monkeypatch), [bodies.DecideRequest()]
+    drawing, one = drawing_of(monkeypatch), [schemas.DecideRequest()]
     quick, slow = bandit_of(LinMED()), bandit_of(LinTS())
     for bandit in (quick, slow):
         for _ in range(10):
@@ -190,11 +188,11 @@ def test_pages_that_look_at_the_same_trend_cost_one_report(sqlite: str) -> None:
             return {"of": name}, 0.01
 
         server.reporters.ask = ask  # type: ignore[method-assign, assignment]
-        found = await asyncio.gather(*(routes.trend(server, "b", TrendRequest()) for _ in range(5)))
+        found = await asyncio.gather(*(api.trend(server, "b", TrendRequest()) for _ in range(5)))
         assert found == [{"of": "b"}] * 5
-        assert await routes.trend(server, "b", TrendRequest()) == {"of": "b"}  # a little old
+        assert await api.trend(server, "b", TrendRequest()) == {"of": "b"}  # a little old
         assert asked == ["b"]
-        await routes.trend(server, "b", TrendRequest(missing="skip"))  # another question
+        await api.trend(server, "b", TrendRequest(missing="skip"))  # another question
         assert asked == ["b", "b"]
 
     with_server(sqlite, walk)
@@ -230,10 +228,10 @@ def test_nothing_shares_a_pool_with_everything_else(sqlite: str) -> None:
     async def walk(server: Server) -> None:
         asyncio.get_running_loop().set_default_executor(Nobodys(1))
         assert await server.status() in ("ready", "loading")
-        await routes.statistics(server, "b")
-        await routes.read_bandit(server, "b")
-        await routes.change_bandit(server, "b", bodies.BanditChange(policy={"policy": "Uniform"}))
-        wanted = bodies.DecideBatch(decisions=[bodies.DecideRequest(arms=[[1.0, 0.0]])] * 2)
-        await routes.decide_batch(server, "b", wanted)
+        await api.statistics(server, "b")
+        await api.read_bandit(server, "b")
+        await api.change_bandit(server, "b", schemas.BanditChange(policy={"policy": "Uniform"}))
+        wanted = schemas.DecideBatch(decisions=[schemas.DecideRequest(arms=[[1.0, 0.0]])] * 2)
+        await api.decide_batch(server, "b", wanted)
 
     with_server(sqlite, walk)

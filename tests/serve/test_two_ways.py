@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from linmed.serve import app as application_module
-from linmed.serve.quick import Quick
+from linmed.serve import api as application_module
+from linmed.serve.fast_path import Quick
 
 from .serving import application, create, decide
 from .test_bad_input import DECIDE

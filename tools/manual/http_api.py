@@ -6,7 +6,7 @@ from typing import Any
 
 from tables import table
 
-from linmed.serve.app import create_app
+from linmed.serve.api import create_app
 from linmed.serve.database import Database
 from linmed.serve.settings import Settings
 

@@ -66,7 +66,7 @@ PAGES = {
         "`options` of both are `token`, `patience` (seconds for which a request without an answer is sent "
         "again), `timeout` of one attempt, and `backoff` between them. "
         "[The service](service.md) has a tour.",
-        ("linmed.serve.calls.Requests",),
+        ("linmed.serve.client.Requests",),
     ),
 }
 

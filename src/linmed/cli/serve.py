@@ -183,8 +183,7 @@ def _import(args: argparse.Namespace, database: Any) -> str:
 
 def _serve(settings: Settings, database: Any, log_level: str, demo: bool) -> int:
     from linmed.serve.demo import visitors
-    from linmed.serve.listening import address, bound, serve
-    from linmed.serve.workers import supervise
+    from linmed.serve.processes import address, bound, serve, supervise
 
     log_to_stderr(log_level)
     if settings.workers > 1:

@@ -11,7 +11,7 @@ from sqlalchemy.engine import Connection, Row
 from linmed.policies import Policy
 from linmed.serve import store
 from linmed.serve.bandit import Bandit, as_policy
-from linmed.serve.bodies import BanditChange, CatalogueBody, NewBandit
+from linmed.serve.concurrency import Pool
 from linmed.serve.database import Database
 from linmed.serve.differences import differences
 from linmed.serve.engine import Call, Engine
@@ -19,7 +19,7 @@ from linmed.serve.errors import Refused, refusing
 from linmed.serve.item_table import Catalogue
 from linmed.serve.items import Version, put_items, remove_item, remove_items, replace_catalogue
 from linmed.serve.memory import Memory
-from linmed.serve.threads import Pool
+from linmed.serve.schemas import BanditChange, CatalogueBody, NewBandit
 from linmed.serve.updates import (
     bandit_view,
     catalogue_of,

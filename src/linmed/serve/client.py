@@ -4,7 +4,7 @@ Retries never decide or reward twice: every decision is sent with a key (your ow
 same reward sent again changes nothing. So a request is tried again for as long as a restart of the service
 takes (`patience`), and an application need not know of it.
 
-Each request is described once, by a method of `calls.Requests`; the two clients differ only in how they
+Each request is described once, by a method of `Requests`; the two clients differ only in how they
 send it.
 """
 
@@ -13,17 +13,501 @@ import functools
 import logging
 import random
 import time
-from collections.abc import Callable, Coroutine
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+import uuid
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+from urllib.parse import quote, urlencode
 
 import httpx
-
-from linmed.serve.calls import Call, Requests, ServedDecision
+from numpy.typing import ArrayLike
 
 __all__ = ["AsyncClient", "Client", "ServedDecision", "ServiceError"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+Catalogue = Mapping[str, Any]
+"""Items as the API has them, {"ids": [...], "features": [[...], ...]}, or each item's features by its id."""
+REPORTING = 3600.0
+"""Seconds to wait for a report: it may take long, and one whose caller leaves is called off."""
+PREPARING = 300.0
+"""Seconds to wait for a bandit that the service may have to load from a long log first."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServedDecision:
+    """A decision as the service answered it.
+
+    >>> bandit = client.create("shown", dim=2)
+    >>> decision = client.decide("shown", [[1.0, 0.0], [0.0, 1.0]], arm_ids=["tea", "coffee"])
+    >>> decision.arm_id == ["tea", "coffee"][decision.arm], round(sum(decision.probabilities), 12)
+    (True, 1.0)
+    """
+
+    id: str
+    arm: int
+    arm_id: str | None
+    probability: float | None
+    """None where `fallback` is true."""
+    log_probability: float | None
+    probabilities: tuple[float, ...] | None
+    policy_version: int
+    repeated: bool
+    fallback: bool = False
+    """Whether what was proposed from a catalogue was not accepted, and the best item known is played."""
+
+
+@dataclass(frozen=True)
+class Call(Generic[T]):
+    """One request before it is sent, and how its answer is read."""
+
+    method: str
+    path: str
+    read: Callable[[httpx.Response], T]
+    body: dict[str, Any] | None = None
+    slow: bool = False
+    """Whether `read` waits for a disk, which nothing in an event loop should."""
+    timeout: Any = httpx.USE_CLIENT_DEFAULT
+    """Seconds to wait for the answer."""
+
+
+class Requests:
+    """What can be asked of the service.
+
+    In the examples `client` is a `linmed.serve.client.Client`; those of `AsyncClient` are awaited.
+    """
+
+    def create(
+        self,
+        name: str,
+        dim: int | None = None,
+        policy: Mapping[str, Any] | None = None,
+        *,
+        catalogue: Catalogue | None = None,
+        map: str = "plain",
+        features: Mapping[str, Any] | None = None,
+        reward_range: tuple[float, float] | None = None,
+        log_arms: bool = True,
+    ) -> Call[dict[str, Any]]:
+        """Create a bandit, or find it as it is described. `policy` as `Policy.to_dict()` gives it.
+
+        `features`, as `Features.to_dict()` gives it, take the place of `dim` and `map`.
+
+        >>> from linmed import LinMED
+        >>> bandit = client.create("teas", dim=2, policy=LinMED(sigma=0.5).to_dict(), reward_range=(0, 1))
+        >>> bandit["name"], bandit["policy"]["sigma"]
+        ('teas', 0.5)
+        """
+        body: dict[str, Any] = {"name": name, "log_arms": log_arms}
+        body |= {"dim": dim, "map": map} if features is None else {"features": dict(features)}
+        if policy is not None:
+            body["policy"] = dict(policy)
+        if catalogue is not None:
+            body["catalogue"] = _catalogue(catalogue)
+        if reward_range is not None:
+            body["reward_range"] = [float(bound) for bound in reward_range]
+        return Call("POST", "/v1/bandits", _object, body, timeout=PREPARING)
+
+    def bandits(self) -> Call[list[dict[str, Any]]]:
+        """Every bandit in a line, by name.
+
+        >>> bandit = client.create("listed", dim=2)
+        >>> "listed" in [bandit["name"] for bandit in client.bandits()]
+        True
+        """
+        return Call("GET", "/v1/bandits", _list)
+
+    def bandit(self, name: str) -> Call[dict[str, Any]]:
+        """Its settings.
+
+        >>> bandit = client.create("described", dim=2)
+        >>> client.bandit("described")["dim"]
+        2
+        """
+        return Call("GET", _path(name), _object)
+
+    def change(self, /, name: str, **changes: Any) -> Call[dict[str, Any]]:
+        """Change policy, catalogue, reward_range or archived.
+
+        >>> bandit = client.create("changed", dim=2)
+        >>> client.change("changed", policy={"policy": "LinMED", "sigma": 0.3})["policy"]["sigma"]
+        0.3
+        """
+        if changes.get("catalogue") is not None:
+            changes["catalogue"] = _catalogue(changes["catalogue"])
+        return Call("PATCH", _path(name), _object, changes, timeout=PREPARING)
+
+    def archive(self, name: str) -> Call[dict[str, Any]]:
+        """No more decisions; the log stays, and late rewards are taken.
+
+        >>> bandit = client.create("old", dim=2)
+        >>> client.archive("old")["archived"]
+        True
+        """
+        return Call("DELETE", _path(name), _object)
+
+    def put_item(self, name: str, id: str, features: ArrayLike | Mapping[str, Any]) -> Call[dict[str, Any]]:
+        """Add an item to the catalogue, or give it other features.
+
+        >>> bandit = client.create("shop", dim=2, catalogue={"tea": [1, 0]})
+        >>> answer = client.put_item("shop", "coffee", [0, 1])
+        >>> client.catalogue("shop")["ids"]
+        ['tea', 'coffee']
+        """
+        return Call("PUT", _path(name, "items", id), _object, {"features": _row(features)})
+
+    def put_items(self, name: str, catalogue: Catalogue) -> Call[dict[str, Any]]:
+        """Add items, or change their features; what is not named stays.
+
+        >>> bandit = client.create("shop-2", dim=2, catalogue={"tea": [1, 0]})
+        >>> answer = client.put_items("shop-2", {"coffee": [0, 1], "milk": [0.6, 0.8]})
+        >>> client.catalogue("shop-2")["ids"]
+        ['tea', 'coffee', 'milk']
+        """
+        return Call("PUT", _path(name, "items"), _object, _catalogue(catalogue))
+
+    def delete_items(self, name: str, ids: Iterable[str]) -> Call[dict[str, Any]]:
+        """Take items out of the catalogue, all or none; what is out already is no mistake.
+
+        >>> items = {"tea": [1, 0], "coffee": [0, 1], "milk": [1, 1]}
+        >>> bandit = client.create("shop-5", dim=2, catalogue=items)
+        >>> answer = client.delete_items("shop-5", ["tea", "milk"])
+        >>> client.catalogue("shop-5")["ids"]
+        ['coffee']
+        """
+        return Call("POST", _path(name, "items", "remove"), _object, {"ids": list(ids)})
+
+    def catalogue(
+        self, name: str, version: int | None = None, *, limit: int | None = None, after: str | None = None
+    ) -> Call[dict[str, Any]]:
+        """The items as they are now, or as a decision of `catalogue_version` saw them, at most 10,000.
+
+        Where there are more, `next` of the answer is to be given as `after`, with the answer's `version`.
+
+        >>> bandit = client.create("shop-3", dim=2, catalogue={"tea": [1, 0], "coffee": [0, 1]})
+        >>> client.catalogue("shop-3", limit=1)["ids"]
+        ['tea']
+        """
+        path = _path(name, "catalogue", *([] if version is None else [str(version)]))
+        asked = {key: value for key, value in {"limit": limit, "after": after}.items() if value is not None}
+        return Call("GET", f"{path}?{urlencode(asked)}" if asked else path, _object)
+
+    def delete_item(self, name: str, id: str) -> Call[dict[str, Any]]:
+        """Take an item out of the catalogue; decisions for it stay in the log.
+
+        >>> bandit = client.create("shop-4", dim=2, catalogue={"tea": [1, 0], "coffee": [0, 1]})
+        >>> answer = client.delete_item("shop-4", "tea")
+        >>> client.catalogue("shop-4")["ids"]
+        ['coffee']
+        """
+        return Call("DELETE", _path(name, "items", id), _object)
+
+    def decide(
+        self,
+        name: str,
+        arms: ArrayLike | None = None,
+        *,
+        arm_ids: Sequence[str] | None = None,
+        context: ArrayLike | Mapping[str, Any] | None = None,
+        key: str | None = None,
+    ) -> Call[ServedDecision]:
+        """One decision among `arms` (K, d), or among the catalogue's.
+
+        >>> bandit = client.create("asked", dim=2)
+        >>> first = client.decide("asked", [[1.0, 0.0], [0.6, 0.8]], key="visit 17")
+        >>> again = client.decide("asked", [[1.0, 0.0], [0.6, 0.8]], key="visit 17")
+        >>> first.repeated, again.repeated, first.id == again.id
+        (False, True, True)
+        """
+        body = _wanted(arms, arm_ids, context, key)
+        return Call("POST", _path(name, "decide"), lambda answer: _decision(answer.json()), body)
+
+    def decide_batch(
+        self,
+        name: str,
+        sets: Iterable[ArrayLike | None] | None = None,
+        *,
+        arm_ids: Iterable[Sequence[str] | None] | None = None,
+        contexts: Iterable[ArrayLike | Mapping[str, Any] | None] | None = None,
+        keys: Iterable[str | None] | None = None,
+    ) -> Call[list[ServedDecision]]:
+        """Several decisions, all or none: one in each set of arms, or among the catalogue for each context.
+
+        Whatever is given has one entry for each decision; None stands for what a decision does without.
+
+        >>> bandit = client.create("asked-often", dim=2)
+        >>> made = client.decide_batch("asked-often", [[[1.0, 0.0], [0.6, 0.8]], [[0.0, 1.0]]])
+        >>> [len(decision.probabilities) for decision in made]
+        [2, 1]
+        """
+        given = {"sets": sets, "arm_ids": arm_ids, "contexts": contexts, "keys": keys}
+        columns = {what: list(each) for what, each in given.items() if each is not None}
+        if len({len(each) for each in columns.values()}) != 1:
+            told = ", ".join(f"{len(each)} {what}" for what, each in columns.items()) or "nothing"
+            raise ValueError(f"decide_batch needs one entry for each decision in all it is given, got {told}")
+        number = len(next(iter(columns.values())))
+        every = [columns.get(what, [None] * number) for what in given]
+        body = {"decisions": [_wanted(*one) for one in zip(*every, strict=True)]}
+        return Call("POST", _path(name, "decide", "batch"), _decisions, body)
+
+    def reward(self, name: str, decision: ServedDecision | str, reward: float) -> Call[None]:
+        """The reward of one decision.
+
+        >>> bandit = client.create("paid", dim=2)
+        >>> decision = client.decide("paid", [[1.0, 0.0], [0.6, 0.8]])
+        >>> client.reward("paid", decision, 1.0)
+        >>> client.decision("paid", decision)["reward"]
+        1.0
+        """
+        return Call("POST", _path(name, "reward"), _nothing, _reward(decision, reward))
+
+    def reward_batch(self, name: str, pairs: Iterable[tuple[ServedDecision | str, float]]) -> Call[None]:
+        """The rewards of several decisions, all or none.
+
+        >>> bandit = client.create("paid-often", dim=1)
+        >>> made = client.decide_batch("paid-often", [[[1.0]], [[0.5]]])
+        >>> client.reward_batch("paid-often", [(made[0], 1.0), (made[1].id, 0.0)])
+        >>> client.statistics("paid-often")["rewards"]
+        2
+        """
+        body = {"rewards": [_reward(decision, reward) for decision, reward in pairs]}
+        return Call("POST", _path(name, "reward", "batch"), _nothing, body)
+
+    def decision(self, name: str, decision: ServedDecision | str) -> Call[dict[str, Any]]:
+        """A decision as the log has it, with its reward.
+
+        >>> bandit = client.create("kept", dim=1)
+        >>> decision = client.decide("kept", [[1.0], [0.5]])
+        >>> client.decision("kept", decision.id)["arm"] == decision.arm
+        True
+        """
+        return Call("GET", _path(name, "decisions", _identifier(decision)), _object)
+
+    def statistics(self, name: str) -> Call[dict[str, Any]]:
+        """Counts, shares and curves.
+
+        >>> bandit = client.create("counted", dim=1)
+        >>> decision = client.decide("counted", [[1.0], [0.5]])
+        >>> client.statistics("counted")["decisions"]
+        1
+        """
+        return Call("GET", _path(name, "statistics"), _object)
+
+    def state(self, name: str) -> Call[dict[str, Any]]:
+        """What the server has learned.
+
+        >>> bandit = client.create("learned", dim=1, policy={"policy": "LinMED"})
+        >>> client.reward("learned", client.decide("learned", [[1.0]]), 1.0)
+        >>> client.state("learned")["theta"]
+        [0.5]
+        """
+        return Call("GET", _path(name, "state"), _object)
+
+    def evaluate(
+        self,
+        name: str,
+        targets: Sequence[Any] = ("uniform", "greedy"),
+        estimators: Sequence[str] = ("ipw",),
+        interval: str = "betting",
+        confidence: float = 0.95,
+        reward_range: tuple[float, float] | None = None,
+        *,
+        missing: str | float = "stop",
+        mature: float | timedelta | None = None,
+        since: int | str | datetime | timedelta | None = None,
+        half_life: float | str | timedelta | None = None,
+        drift: bool | None = None,
+        smallest_probability: float | None = None,
+    ) -> Call[dict[str, Any]]:
+        """What would other policies have earned on the log so far? As `linmed.ope.evaluate` takes it.
+
+        >>> bandit = client.create("judged", dim=1, reward_range=(0, 1))
+        >>> for decision in client.decide_batch("judged", [[[1.0], [0.5]]] * 20):
+        ...     client.reward("judged", decision, 1.0)
+        >>> answer = client.evaluate("judged", ["logged"])
+        >>> [(row["target"], row["estimate"]) for row in answer["results"]]
+        [('logged', 1.0)]
+        """
+        body: dict[str, Any] = {"targets": list(targets), "estimators": list(estimators)}
+        body |= {"interval": interval, "confidence": confidence, "missing": missing, "drift": drift}
+        body["reward_range"] = None if reward_range is None else [float(bound) for bound in reward_range]
+        body["mature"], body["since"], body["half_life"] = _seconds(mature), _since(since), _age(half_life)
+        body["smallest_probability"] = smallest_probability
+        return Call("POST", _path(name, "evaluate"), _object, body, timeout=REPORTING)
+
+    def trend(
+        self, name: str, *, missing: str | float = "stop", mature: float | timedelta | None = None
+    ) -> Call[dict[str, Any]]:
+        """Which policy is better, how sure that is, and whether the log is sound: what the page shows.
+
+        >>> bandit = client.create("watched", dim=1, reward_range=(0, 1))
+        >>> for decision in client.decide_batch("watched", [[[1.0], [0.5]]] * 20):
+        ...     client.reward("watched", decision, 1.0)
+        >>> client.trend("watched")["judged"]
+        20
+        """
+        body = {"missing": missing, "mature": _seconds(mature)}
+        return Call("POST", _path(name, "trend"), _object, body, timeout=REPORTING)
+
+    def verdict(
+        self,
+        name: str,
+        arms: ArrayLike | None = None,
+        *,
+        arm_ids: Sequence[str] | None = None,
+        context: ArrayLike | Mapping[str, Any] | None = None,
+        delta: float = 0.05,
+        epsilon: float = 0.0,
+    ) -> Call[dict[str, Any]]:
+        """Which items of the catalogue, or which of these arms (K, d), can still be the best?
+
+        >>> bandit = client.create("tested", dim=2, catalogue={"tea": [1, 0], "coffee": [0, 1]})
+        >>> client.verdict("tested")["decided"]
+        False
+        """
+        if arms is None and arm_ids is None and context is None:
+            path = f"{_path(name, 'verdict')}?delta={delta}&epsilon={epsilon}"
+            return Call("GET", path, _object, timeout=REPORTING)
+        body = {**_wanted(arms, arm_ids, context, None), "delta": delta, "epsilon": epsilon}
+        body.pop("key")
+        return Call("POST", _path(name, "verdict"), _object, body, timeout=REPORTING)
+
+    def drift(self, name: str) -> Call[dict[str, Any]]:
+        """Has the world changed, and when? For a policy that forgets.
+
+        >>> policy = {"policy": "Forgetful", "base": {"policy": "LinMED"}}
+        >>> bandit = client.create("drifting", dim=1, policy=policy)
+        >>> client.drift("drifting")["changed"]
+        False
+        """
+        return Call("GET", _path(name, "drift"), _object)
+
+    def arms(self, name: str) -> Call[dict[str, Any]]:
+        """The catalogue with every item's estimate and interval.
+
+        >>> bandit = client.create("offered", dim=2, catalogue={"tea": [1, 0], "coffee": [0, 1]})
+        >>> answer = client.arms("offered")
+        >>> answer["count"], [row["id"] for row in answer["arms"]]
+        (2, ['tea', 'coffee'])
+        """
+        return Call("GET", _path(name, "arms"), _object)
+
+    def export(self, name: str, path: str | Path) -> Call[None]:
+        """Write the log to a Parquet file that `linmed.ope.DecisionLog.open` reads.
+
+        >>> import tempfile
+        >>> from linmed.ope import DecisionLog
+        >>> bandit = client.create("exported", dim=1)
+        >>> decision = client.decide("exported", [[1.0], [0.5]])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     client.export("exported", f"{folder}/log.parquet")
+        ...     len(DecisionLog.open(f"{folder}/log.parquet"))
+        1
+        """
+
+        def write(answer: httpx.Response) -> None:
+            Path(path).write_bytes(answer.content)
+
+        return Call("GET", _path(name, "log"), write, slow=True, timeout=REPORTING)
+
+
+def _path(bandit: str, *rest: str) -> str:
+    return "/".join(["/v1/bandits", *(quote(part, safe="") for part in (bandit, *rest))])
+
+
+def _seconds(time: float | timedelta | None) -> float | None:
+    return time.total_seconds() if isinstance(time, timedelta) else time
+
+
+def _since(since: int | str | datetime | timedelta | None) -> float | str | None:
+    return since.isoformat() if isinstance(since, datetime) else _age(since)
+
+
+def _age(length: float | str | timedelta | None) -> float | str | None:
+    return f"{length.total_seconds():f}s" if isinstance(length, timedelta) else length
+
+
+def _catalogue(catalogue: Catalogue) -> dict[str, Any]:
+    """In the API's form, which the names `ids` and `features` tell; they are never two items' own."""
+    if not isinstance(catalogue, Mapping):
+        form = '{"ids": ["a", "b"], "features": [[1.0, 0.0], [0.0, 1.0]]}'
+        raise TypeError(f"catalogue must be a mapping such as {form}, got {type(catalogue).__name__}")
+    if set(catalogue) == {"ids", "features"}:
+        return {"ids": list(catalogue["ids"]), "features": [_row(row) for row in catalogue["features"]]}
+    return {"ids": list(catalogue), "features": [_row(row) for row in catalogue.values()]}
+
+
+def _row(value: Any) -> Any:
+    """Numbers as a list, fields as an object."""
+    return dict(value) if isinstance(value, Mapping) else _numbers(value)
+
+
+def _numbers(value: ArrayLike) -> Any:
+    """Arrays as lists."""
+    import numpy as np
+
+    return np.asarray(value, dtype=np.float64).tolist()
+
+
+def _wanted(
+    arms: ArrayLike | None,
+    arm_ids: Sequence[str] | None = None,
+    context: ArrayLike | Mapping[str, Any] | None = None,
+    key: str | None = None,
+) -> dict[str, Any]:
+    body: dict[str, Any] = {"key": uuid.uuid4().hex if key is None else key}
+    if arms is not None:
+        body["arms"] = _numbers(arms)
+    if arm_ids is not None:
+        body["arm_ids"] = list(arm_ids)
+    if context is not None:
+        body["context"] = _row(context)
+    return body
+
+
+def _identifier(decision: ServedDecision | str) -> str:
+    return decision if isinstance(decision, str) else decision.id
+
+
+def _reward(decision: ServedDecision | str, reward: float) -> dict[str, Any]:
+    return {"decision_id": _identifier(decision), "reward": float(reward)}
+
+
+def _object(answer: httpx.Response) -> dict[str, Any]:
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def _list(answer: httpx.Response) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = answer.json()
+    return found
+
+
+def _nothing(answer: httpx.Response) -> None:
+    """That it succeeded is all there is to know."""
+
+
+def _decisions(answer: httpx.Response) -> list[ServedDecision]:
+    return [_decision(one) for one in answer.json()["decisions"]]
+
+
+def _decision(answer: dict[str, Any]) -> ServedDecision:
+    every = answer["probabilities"]
+    return ServedDecision(
+        answer["decision_id"],
+        answer["arm"],
+        answer["arm_id"],
+        answer["probability"],
+        answer["log_probability"],
+        None if every is None else tuple(every),
+        answer["policy_version"],
+        answer["repeated"],
+        answer["fallback"],
+    )
+
 
 logger = logging.getLogger("linmed.client")
 

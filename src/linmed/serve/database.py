@@ -10,14 +10,17 @@ import os
 import shutil
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
 import sqlalchemy as sa
+from numpy.typing import NDArray
 from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.pool import NullPool, QueuePool, StaticPool
+
+from linmed.validation import Floats
 
 metadata = sa.MetaData()
 Number = sa.BigInteger().with_variant(sa.Integer, "sqlite")  # only INTEGER is SQLite's own row number
@@ -91,8 +94,8 @@ decisions = sa.Table(
     # Arms of the catalogue: what they were made from.
     sa.Column("catalogue", sa.Integer),  # its version
     sa.Column("item", Number, sa.ForeignKey("items.number")),  # the arm
-    sa.Column("offered", sa.LargeBinary),  # (K,) places in it, by `numbers.pack_places`; null: all of it
-    sa.Column("context", sa.LargeBinary),  # (c,) by `numbers.pack`; null: none
+    sa.Column("offered", sa.LargeBinary),  # (K,) places in it, by `pack_places`; null: all of it
+    sa.Column("context", sa.LargeBinary),  # (c,) by `pack`; null: none
     sa.Index("decisions_of_bandit", "bandit", "number"),
     sa.Index(
         "decisions_by_key",
@@ -381,3 +384,67 @@ def migrate(connection: Connection) -> None:
     if current < len(MIGRATIONS):
         connection.execute(sa.delete(schema))
         connection.execute(sa.insert(schema).values(version=len(MIGRATIONS)))
+
+
+CHUNK = 1000
+"""Values in one IN (...): both databases take more."""
+_LITTLE = np.dtype("<f8")
+_KINDS = ("|i1", "<f2", "<f4", "<f8")
+
+T = TypeVar("T")
+
+
+@overload
+def blob(array: Floats) -> bytes: ...
+@overload
+def blob(array: None) -> None: ...
+def blob(array: Floats | None) -> bytes | None:
+    """float64, little-endian."""
+    return None if array is None else array.astype(_LITTLE, copy=False).tobytes()
+
+
+def vector(content: bytes) -> Floats:
+    """The inverse of `blob`."""
+    return np.frombuffer(content, dtype="<f8").astype(np.float64)
+
+
+def pack(array: Floats) -> bytes:
+    """The same numbers in the narrowest form that holds them to the last bit, after a byte that names it.
+
+    Contexts are mostly zeros, ones and small numbers: a byte each instead of eight.
+    """
+    whole = array.tobytes()
+    with np.errstate(over="ignore", invalid="ignore"):
+        for i, kind in enumerate(_KINDS):
+            narrow = array.astype(kind)
+            if narrow.astype(np.float64).tobytes() == whole:
+                return bytes([i]) + narrow.tobytes()
+    raise AssertionError("float64 holds every float64")
+
+
+def unpack(content: bytes) -> Floats:
+    """The inverse of `pack`."""
+    return np.frombuffer(content, dtype=_KINDS[content[0]], offset=1).astype(np.float64)
+
+
+def pack_places(places: NDArray[np.uint32], count: int) -> bytes:
+    """Places among `count` items: a bit for each, if they are in order and that is shorter, or a list."""
+    width = 1 if count <= 2**8 else 2 if count <= 2**16 else 4
+    if (count + 7) // 8 < width * places.size and (places[1:] > places[:-1]).all():
+        mask = np.zeros(count, dtype=bool)
+        mask[places] = True
+        return b"\0" + np.packbits(mask).tobytes()
+    return bytes([width]) + places.astype(f"<u{width}").tobytes()
+
+
+def unpack_places(content: bytes) -> NDArray[np.intp]:
+    """The inverse of `pack_places`."""
+    if content[0] == 0:
+        return np.flatnonzero(np.unpackbits(np.frombuffer(content, dtype=np.uint8, offset=1)))
+    return np.frombuffer(content, dtype=f"<u{content[0]}", offset=1).astype(np.intp)
+
+
+def parts(values: Sequence[T], size: int = CHUNK) -> Iterator[Sequence[T]]:
+    """`values` in pieces."""
+    for start in range(0, len(values), size):
+        yield values[start : start + size]

@@ -17,8 +17,7 @@ from linmed.catalogue_sampler import UNIFORMS, Routed
 from linmed.decision import probabilities_of, probability_of
 from linmed.serve.bandit import Bandit, Drawn
 from linmed.serve.catalogue import Offer, Whole
-from linmed.serve.database import now
-from linmed.serve.numbers import blob, pack, pack_places, vector
+from linmed.serve.database import blob, now, pack, pack_places, vector
 from linmed.validation import Floats
 
 BLOCK = 256

@@ -22,9 +22,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
 from linmed.serve import store
-from linmed.serve.database import Database, cause, now, trouble
+from linmed.serve.database import Database, cause, decisions, now, rewards, trouble
 from linmed.serve.errors import Refused, stopping
-from linmed.serve.times import Times
 
 logger = logging.getLogger("linmed.serve")
 
@@ -415,3 +414,27 @@ def unknown_decision(identifier: str, where: str = "") -> Refused:
     return Refused(
         "unknown", f"decision_id {identifier!r} is no decision of this bandit", where + "decision_id"
     )
+
+
+class Times:
+    """The last moment of every bandit, in microseconds since 1970."""
+
+    def __init__(self) -> None:
+        self.last: dict[int, int] = {}
+        self._seen = {decisions.c.number: 0, rewards.c.seq: 0}
+
+    def begin(self, connection: Connection) -> None:
+        """Where the log ends."""
+        self.last = store.newest_times(connection)
+        for number in self._seen:
+            self._seen[number] = connection.execute(sa.select(sa.func.max(number))).scalar_one() or 0
+
+    def follow(self, connection: Connection) -> None:
+        """Take notice of what any server has written since."""
+        for number, seen in self._seen.items():
+            table = number.table
+            query = sa.select(table.c.bandit, sa.func.max(table.c.time), sa.func.max(number))
+            rows = connection.execute(query.where(number > seen).group_by(table.c.bandit)).all()
+            for bandit, moment, newest in rows:
+                self.last[bandit] = max(moment, self.last.get(bandit, moment))
+                self._seen[number] = max(newest, self._seen[number])

@@ -1,4 +1,4 @@
-"""Why a request is not granted, in the service's own words. Only `answers` knows the HTTP status of each."""
+"""Name the reasons why a request is not granted; `middleware` knows the HTTP status of each."""
 
 from typing import Literal
 

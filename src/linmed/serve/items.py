@@ -12,10 +12,9 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
 from linmed.serve.catalogue import MOST_AT_ONCE, MOST_ITEMS
-from linmed.serve.database import items
+from linmed.serve.database import blob, items, parts, vector
 from linmed.serve.errors import Refused
 from linmed.serve.item_table import Catalogue, Rows, Shelf
-from linmed.serve.numbers import blob, parts, vector
 from linmed.validation import Floats
 
 READ = 10_000

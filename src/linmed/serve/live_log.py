@@ -17,10 +17,9 @@ from linmed.decision import probabilities_of, probability_of
 from linmed.log import AT_ONCE, SCHEMA, Malformed, ragged, write_parquet
 from linmed.serve import store
 from linmed.serve.bandit import Bandit
-from linmed.serve.database import decisions, items, now, rewards
+from linmed.serve.database import decisions, items, now, rewards, unpack, unpack_places, vector
 from linmed.serve.decisions import log_probabilities
 from linmed.serve.items import catalogue_at
-from linmed.serve.numbers import unpack, unpack_places, vector
 from linmed.validation import Floats
 
 EXPORT_ROWS = 8192

@@ -11,9 +11,8 @@ from linmed.features import Category, Number
 from linmed.features.features import Side
 from linmed.policies import Forgetful
 from linmed.serve.bandit import Bandit
-from linmed.serve.database import decisions
+from linmed.serve.database import decisions, unpack
 from linmed.serve.item_table import Catalogue
-from linmed.serve.numbers import unpack
 from linmed.validation import Floats, Ints
 
 RECENT = 2000

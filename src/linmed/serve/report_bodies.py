@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 from pydantic_core import PydanticCustomError
 
-from linmed.serve.bodies import MICROSECONDS, Finite, Range, example
-from linmed.serve.messages import EXAMPLES, TOLD, explained, shown
+from linmed.serve.parsing import TOLD, explained, shown
+from linmed.serve.schemas import EXAMPLES, MICROSECONDS, Finite, Range, example
 
 
 def _word_or_number(value: Any, check: ValidatorFunctionWrapHandler) -> Any:

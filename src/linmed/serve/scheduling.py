@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from linmed.serve.bandit import Bandit
-from linmed.serve.bodies import DecideRequest
+from linmed.serve.concurrency import Pool
 from linmed.serve.errors import Refused
 from linmed.serve.routing import TOGETHER
-from linmed.serve.threads import Pool
+from linmed.serve.schemas import DecideRequest
 
 FIXED = 20e-6
 """Seconds of a decision that its arms do not account for."""

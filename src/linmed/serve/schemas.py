@@ -1,90 +1,305 @@
-"""What the OpenAPI document says of policies and of maps of features: every class with its parameters.
+"""The bodies that the API takes and gives, with examples; those of reports are in `report_bodies`."""
 
-Requests are checked by the library itself, whose messages name the parameter; this is for those who write
-them, and for their tools.
-"""
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
-import dataclasses
-import inspect
-import typing
-from typing import Any
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, WrapValidator
 
-from pydantic import TypeAdapter
+from linmed.serve.catalogue import MOST_ITEMS
 
-from linmed.features import Category, Features, Number
-from linmed.features.columns import Column
-from linmed.policies import ALL
-from linmed.policies.base import Policy
-from linmed.registry import concrete_subclasses
-
-EXAMPLE = Features(
-    context=[Category("device", ["phone", "desk"])], item=[Number("price", scale=(50.0, 20.0))]
-).to_dict()
-_PLACE = "#/components/schemas/"
-_BASES: dict[type, tuple[str, list[type[Any]]]] = {
-    Policy: ("policy", list(ALL)),
-    Column: ("column", [cls for cls in concrete_subclasses(Column) if cls.__module__.startswith("linmed.")]),
+EXAMPLES: Mapping[str, Any] = {
+    "arms": [[1.0, 0.0], [0.6, 0.8]],
+    "arm_ids": ["red", "green"],
+    "context": [0.2, 0.7],
+    "policy": {"policy": "LinMED", "sigma": 0.5},
+    "catalogue": {"ids": ["red", "green"], "features": [[1.0, 0.0], [0.0, 1.0]]},
+    "ids": ["red", "green"],
+    "features": [[1.0, 0.0], [0.0, 1.0]],
+    "reward_range": [0, 1],
+    "decisions": [{"arms": [[1.0, 0.0], [0.6, 0.8]], "key": "visit-1"}],
+    "rewards": [{"decision_id": "18b0f0e7c2a4d1f06b1d9a64c3e2f801", "reward": 1.0}],
+    "targets": ["uniform", {"name": "calmer", "policy": {"policy": "LinMED", "sigma": 0.3}}],
+    "estimators": ["ipw", "snipw"],
 }
-"""A class → the field that names one below it, and those that there are."""
+"""What a field could hold, by its name."""
+NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
+TEXT = r"^[^\x00]+$"  # PostgreSQL's text has no NUL
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+Text = Annotated[str, Field(pattern=TEXT, max_length=200)]
+ArmId = Text
+Key = Text
+BanditName = Annotated[str, Field(pattern=NAME, max_length=64, examples=["colours"])]
+DecisionId = Annotated[str, Field(pattern=TEXT, max_length=64, examples=["18b0f0e7c2a4d1f06b1d9a64c3e2f801"])]
+CatalogueNumber = Annotated[int, Field(ge=1, le=2**31 - 1, examples=[1])]
 
 
-def reference(name: str) -> dict[str, str]:
-    """To a schema of `library`."""
-    return {"$ref": _PLACE + name}
+def _object_or(value: Any, list_of_numbers: Any) -> Any:
+    """An object as it is: a bandit's features say what may be in it."""
+    return value if isinstance(value, dict) else list_of_numbers(value)
 
 
-def library() -> dict[str, Any]:
-    """Name → schema: `Policy`, `Column`, each class of theirs, and `Features`."""
-    found: dict[str, Any] = {}
-    for base, (kind, classes) in _BASES.items():
-        found |= {cls.__name__: _schema(cls, kind) for cls in classes}
-        names = ", ".join(cls.__name__ for cls in classes)
-        found[base.__name__] = {
-            "description": f"One of {names}: its field `{kind}` says which.",
-            "oneOf": [reference(cls.__name__) for cls in classes],
-            "discriminator": {
-                "propertyName": kind,
-                "mapping": {cls.__name__: _PLACE + cls.__name__ for cls in classes},
-            },
-        }
-    made = _schema(Features, "format")
-    made["properties"]["format"] = {"const": 1}
-    made |= {"required": list(made["properties"]), "examples": [EXAMPLE]}
-    return {**found, "Features": made}
+_EITHER = {"anyOf": [{"type": "array", "items": {"type": "number"}}, {"type": "object"}]}
+Context = Annotated[list[Finite], WrapValidator(_object_or), WithJsonSchema(_EITHER)]
+"""Numbers or, for a bandit with features, fields by their names."""
+ItemRow = Annotated[list[Finite], WrapValidator(_object_or), WithJsonSchema(_EITHER)]
+Range = Annotated[list[Finite], Field(min_length=2, max_length=2)]
+
+PREFIX = "/v1/bandits"
+MICROSECONDS = "Microseconds since 1970 (UTC)."
+LISTED = 1000
+"""Items up to which a bandit's description lists its catalogue."""
+PAGE = 10_000
+"""Items of a catalogue in one answer."""
+
+UNTOLD: dict[str, Any] = {
+    "policy": "LinMED",
+    "sigma": "unknown",
+    "ridge": "learned",
+    "intercept": True,
+    "ties": "even",
+}
+"""The policy of a bandit that is given none, `policies.linmed.NOTHING_TOLD`: it needs no unit."""
+POLICY, CATALOGUE, ARMS = EXAMPLES["policy"], EXAMPLES["catalogue"], EXAMPLES["arms"]
 
 
-def _schema(cls: type[Any], kind: str) -> dict[str, Any]:
-    """An object with the parameters of a dataclass, and the field that names it."""
-    types = typing.get_type_hints(cls)
-    properties: dict[str, Any] = {kind: {"const": cls.__name__}}
-    fields = [field for field in dataclasses.fields(cls) if field.init]
-    for field in fields:
-        properties[field.name] = _of(types[field.name])
-        if isinstance(field.default, (str, int, float, bool)) or field.default is None:
-            properties[field.name] |= {"default": field.default}
-    missing = dataclasses.MISSING
-    needed = [field.name for field in fields if field.default is missing is field.default_factory]
-    return {
-        "type": "object",
-        "description": (inspect.getdoc(cls) or "").partition("\n\n")[0],
-        "properties": properties,
-        "required": [kind, *needed],
-        "additionalProperties": False,
-    }
+def example(value: dict[str, Any]) -> ConfigDict:
+    """Strict types, no unknown fields, one example."""
+    return ConfigDict(extra="forbid", strict=True, json_schema_extra={"examples": [value]})
 
 
-def _of(kind: Any) -> dict[str, Any]:
-    """The schema of a parameter; those that are policies or columns are described by their own."""
-    if kind in _BASES:
-        return reference(kind.__name__)
-    inside = [part for part in typing.get_args(kind) if part is not ...]
-    if not any(base in _parts(kind) for base in _BASES):
-        return TypeAdapter(kind).json_schema()
-    if len(inside) == 1:
-        return {"type": "array", "items": _of(inside[0])}
-    return {"anyOf": [_of(part) for part in inside]}
+class CatalogueBody(BaseModel):
+    """Items that requests may name by id."""
+
+    model_config = example(CATALOGUE)
+    ids: list[ArmId] = Field(min_length=1, max_length=MOST_ITEMS)
+    features: list[ItemRow] = Field(
+        min_length=1,
+        description="One for each id: numbers or, where the bandit has `features`, an object.",
+    )
 
 
-def _parts(kind: Any) -> set[Any]:
-    """A type and all that it is made of."""
-    return {kind}.union(*(_parts(part) for part in typing.get_args(kind) if not isinstance(part, (str, int))))
+class ItemBody(BaseModel):
+    """An item that is to be in the catalogue."""
+
+    model_config = example({"features": [0.6, 0.8]})
+    features: ItemRow = Field(description="Numbers or, where the bandit has `features`, an object.")
+
+
+class ItemIds(BaseModel):
+    """Items by id."""
+
+    model_config = example({"ids": EXAMPLES["catalogue"]["ids"][:1]})
+    ids: list[ArmId] = Field(min_length=1, max_length=MOST_ITEMS)
+
+
+class CatalogueView(BaseModel):
+    """One version of a catalogue, or a part of it."""
+
+    version: int
+    ids: list[str]
+    features: list[list[float]]
+    next: str | None = Field(
+        description="If there are more items: the last of these, to be sent as `after` with the path "
+        "`…/catalogue/{version}`. Null at the end."
+    )
+
+
+class PageQuery(BaseModel):
+    """Which part of a catalogue."""
+
+    model_config = ConfigDict(extra="forbid")
+    limit: int = Field(default=PAGE, ge=1, le=PAGE, description="Items in the answer, at most.")
+    after: ArmId | None = Field(default=None, description="The item behind which the answer begins: `next`.")
+
+
+class VersionView(BaseModel):
+    """What a change of items leads to."""
+
+    catalogue_version: int
+    items: int = Field(description="How many there are in this version.")
+
+
+class NewBandit(BaseModel):
+    """A bandit to be created."""
+
+    model_config = example(
+        {"name": "colours", "dim": 2, "policy": POLICY, "catalogue": CATALOGUE, "reward_range": [0.0, 1.0]}
+    )
+    name: BanditName
+    dim: int | None = Field(
+        default=None, ge=1, le=1000, description="Length of an arm's vector; left out where `features` tell."
+    )
+    policy: dict[str, Any] = Field(
+        default=UNTOLD, description="`Policy.to_dict()`: the class's name and its parameters."
+    )
+    catalogue: CatalogueBody | None = None
+    map: Literal["plain", "outer"] = Field(
+        default="plain",
+        description="How a context joins the catalogue's features: appended to them (dim = features + "
+        "context), or multiplied with each of them (dim = features · context).",
+    )
+    features: dict[str, Any] | None = Field(
+        default=None,
+        description="`linmed.features.Features.to_dict()`, instead of `dim` and `map`: how the fields of a "
+        "context and of an item become numbers. Categories and scales must be known (`Features.fit`).",
+    )
+    reward_range: Range | None = Field(
+        default=None, description="Lowest and highest possible reward: what confidence sequences need."
+    )
+    log_arms: bool = Field(
+        default=True,
+        description="Keep the features of every arm that a request gives, as evaluating a policy needs; "
+        "those of the catalogue are always known.",
+    )
+
+
+class BanditChange(BaseModel):
+    """What is to change; what is left out stays. The log stays in any case."""
+
+    model_config = example({"policy": {"policy": "LinMED", "sigma": 0.3}})
+    policy: dict[str, Any] | None = None
+    catalogue: CatalogueBody | None = None
+    reward_range: Range | None = None
+    archived: bool | None = None
+
+
+class BanditView(BaseModel):
+    """A bandit."""
+
+    name: str
+    dim: int
+    policy: dict[str, Any]
+    policy_name: str
+    policy_version: int
+    catalogue: CatalogueBody | None = Field(
+        description=f"Where it has at most {LISTED} items; larger ones are read in parts, by GET …/catalogue."
+    )
+    catalogue_version: int | None
+    items: int = Field(description="How many the catalogue has.")
+    map: Literal["plain", "outer"] | None
+    features: dict[str, Any] | None = Field(description="Instead of `map`.")
+    reward_range: list[float] | None
+    log_arms: bool
+    archived: bool
+    created: int = Field(description=MICROSECONDS)
+
+
+class BanditLine(BaseModel):
+    """A bandit in the list."""
+
+    name: str
+    dim: int
+    policy: str
+    version: int
+    archived: bool
+    created: int = Field(description=MICROSECONDS)
+
+
+class DecideRequest(BaseModel):
+    """Arms by features (`arms`), or from the catalogue: those in `arm_ids`, or all."""
+
+    model_config = example({"arms": ARMS, "key": "order-1847"})
+    arms: list[list[Finite]] | None = Field(default=None, min_length=1)
+    arm_ids: list[ArmId] | None = Field(
+        default=None, description="Ids in the catalogue; or, with `arms`, names for them."
+    )
+    context: Context | None = Field(
+        default=None,
+        description="Of the user, joined to the catalogue: numbers, or an object where the bandit has "
+        "`features`.",
+    )
+    key: Key | None = Field(
+        default=None, description="The same key gives the same decision: for retries without harm."
+    )
+
+
+class DecideBatch(BaseModel):
+    """Several decisions, all or none."""
+
+    model_config = example({"decisions": [{"arms": ARMS, "key": "a"}, {"arms": ARMS, "key": "b"}]})
+    decisions: list[DecideRequest] = Field(min_length=1)
+
+
+class DecisionView(BaseModel):
+    """A decision and how probable it was before it was drawn."""
+
+    decision_id: str
+    arm: int = Field(
+        description="Which of the arms that were offered; among a whole catalogue by route (CatalogueMED) a "
+        "number that the item keeps, and that may be larger than their count."
+    )
+    arm_id: str | None
+    probability: float | None = Field(
+        description="Null where `fallback` is true. Of an item that was found among a whole catalogue by "
+        "route (CatalogueMED) it is that of being played by any route but the fallback."
+    )
+    log_probability: float | None
+    fallback: bool = Field(
+        description="Whether the item that was proposed was not accepted and the best known one is played."
+    )
+    probabilities: list[float] | None = Field(
+        description="Of every arm, where the policy computes them and the log has them: of arms given by "
+        "features always, of up to 128 items to seven digits."
+    )
+    policy_version: int
+    catalogue_version: int | None = Field(description="That the arms were taken from.")
+    repeated: bool = Field(description="Whether the key was known and this is the earlier decision.")
+
+
+class DecisionBatchView(BaseModel):
+    """In the order of the request."""
+
+    decisions: list[DecisionView]
+
+
+class StoredDecision(DecisionView):
+    """A decision as the log has it."""
+
+    reward: float | None
+    time: int = Field(description=f"When it was taken. {MICROSECONDS}")
+    reward_time: int | None = Field(description=f"When its reward came. {MICROSECONDS}")
+    arm_count: int
+    absorbed: int = Field(description="Rewards in the state that took it.")
+
+
+class RewardRequest(BaseModel):
+    """The reward of one decision."""
+
+    model_config = example({"decision_id": "18b0f0e7c2a4d1f06b1d9a64c3e2f801", "reward": 1.0})
+    decision_id: DecisionId
+    reward: Finite
+
+
+class RewardBatch(BaseModel):
+    """Several rewards, all or none."""
+
+    model_config = example({"rewards": [{"decision_id": "18b0f0e7c2a4d1f06b1d9a64c3e2f801", "reward": 1.0}]})
+    rewards: list[RewardRequest] = Field(min_length=1)
+
+
+class RewardView(BaseModel):
+    """A reward that is in the log."""
+
+    decision_id: str
+    reward: float
+    repeated: bool = Field(description="Whether it was in the log already.")
+
+
+class RewardBatchView(BaseModel):
+    """In the order of the request."""
+
+    rewards: list[RewardView]
+
+
+class ErrorDetail(BaseModel):
+    """What was wrong and where."""
+
+    status: int
+    message: str
+    field: str | None = None
+
+
+class ErrorView(BaseModel):
+    """Every answer that is not 2xx."""
+
+    error: ErrorDetail

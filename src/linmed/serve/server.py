@@ -23,20 +23,18 @@ from sqlalchemy.engine import Connection
 from linmed.serve import store
 from linmed.serve.bandit import Bandit
 from linmed.serve.bandits import Bandits
-from linmed.serve.bodies import DecideRequest
+from linmed.serve.concurrency import Pool, Shared, in_turns
 from linmed.serve.database import Database, cause
 from linmed.serve.decisions import Drawer, digest, view
 from linmed.serve.engine import Call, Counts, Decide, Engine, Reward
 from linmed.serve.errors import INPUT, Refused, refusing
-from linmed.serve.leaving import Shared
 from linmed.serve.memory import Memory
 from linmed.serve.metrics import Metrics
 from linmed.serve.reporting import Reporters
 from linmed.serve.scheduling import Scheduler
+from linmed.serve.schemas import DecideRequest
 from linmed.serve.settings import Settings
-from linmed.serve.threads import Pool
 from linmed.serve.tokens import Tokens
-from linmed.serve.turns import in_turns
 
 P = ParamSpec("P")
 T = TypeVar("T")

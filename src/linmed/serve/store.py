@@ -15,12 +15,24 @@ from sqlalchemy.engine import Connection, Row
 from linmed.features import Features
 from linmed.policies import Policy
 from linmed.serve.bandit import Bandit
-from linmed.serve.database import bandits, decisions, items, now, origins, policies, rewards, snapshots
+from linmed.serve.database import (
+    bandits,
+    blob,
+    decisions,
+    items,
+    now,
+    origins,
+    parts,
+    policies,
+    rewards,
+    snapshots,
+    unpack,
+    vector,
+)
 from linmed.serve.encoding import Joining
 from linmed.serve.errors import Refused
 from linmed.serve.item_table import Catalogue
 from linmed.serve.items import present_catalogue, replace_catalogue
-from linmed.serve.numbers import blob, parts, unpack, vector
 from linmed.validation import Floats
 
 FOLD_ROWS = 10_000

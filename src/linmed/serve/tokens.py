@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from linmed.serve.database import Database, now, tokens
-from linmed.serve.messages import NAME
+from linmed.serve.schemas import NAME
 
 LONGEST = 200
 """Characters of a label."""

@@ -9,10 +9,10 @@ from sqlalchemy.engine import Connection
 from linmed.insight.best_arm import DELTA, look, looker
 from linmed.policies.per_item import ModelPolicy
 from linmed.serve.bandit import Bandit, few
-from linmed.serve.bodies import ARMS, ArmId, Context, Finite, example
 from linmed.serve.catalogue import MOST_AT_ONCE, Whole, from_catalogue
 from linmed.serve.errors import Refused, refusing
 from linmed.serve.outlook import SHOWN, context_size, mean_context
+from linmed.serve.schemas import ARMS, ArmId, Context, Finite, example
 from linmed.serve.server import Server
 from linmed.validation import BadValue, Floats
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import json
 import logging
 import re
 import time
@@ -9,9 +10,11 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
-from linmed.serve.answers import in_trouble, refusal
-from linmed.serve.assets import PAGE
-from linmed.serve.errors import Refused, stopping
+from fastapi import Response
+from pydantic_core import to_json
+
+from linmed.serve.database import cause, trouble
+from linmed.serve.errors import Kind, Refused, stopping
 from linmed.serve.metrics import Metrics
 from linmed.serve.settings import Settings
 from linmed.serve.tokens import Caller, Tokens
@@ -23,8 +26,6 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
-OPEN = frozenset({*PAGE, "/healthz", "/readyz", "/v1/openapi.json"})
-"""Shows nothing of anyone's data."""
 TAKE_BODIES = ("POST", "PATCH", "PUT")
 EVERYTHING = frozenset({"read", "decide", "admin"})
 _LOCAL = re.compile(rb"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]*)?", re.IGNORECASE)
@@ -38,6 +39,24 @@ HEADERS = [
         b"default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
     ),
 ]
+
+
+STATUS: dict[Kind, int] = {
+    "malformed": 400,
+    "unauthorised": 401,
+    "forbidden": 403,
+    "unknown": 404,
+    "too slow": 408,
+    "conflict": 409,
+    "too large": 413,
+    "wrong type": 415,
+    "invalid": 422,
+    "overloaded": 429,
+    "head too large": 431,
+    "left": 499,  # as nginx counts callers who did not wait for their answer
+    "failed": 500,
+    "unavailable": 503,
+}
 
 
 class Rates:
@@ -64,11 +83,12 @@ class Rates:
 class Gate:
     """ASGI middleware."""
 
-    def __init__(self, app: Any, settings: Settings, tokens: Tokens, metrics: Metrics):
+    def __init__(self, app: Any, settings: Settings, tokens: Tokens, metrics: Metrics, open: frozenset[str]):
+        self.open = open  # paths that show nothing of anyone's data
         self.app, self.settings, self.tokens, self.metrics = app, settings, tokens, metrics
         self.rates = Rates(settings.rate)
         self.quick: Any = None
-        """Answers without ASGI what can be (`quick.Quick`)."""
+        """Answers without ASGI what can be (`fast_path.Quick`)."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let through, or answer at once."""
@@ -86,7 +106,7 @@ class Gate:
             await send(message)
 
         try:
-            if "refused" in scope:  # by `quick`, which has checked it
+            if "refused" in scope:  # by the fast path, which has checked it
                 raise scope["refused"]
             if "caller" not in scope:
                 self.check(scope, dict(scope["headers"]))
@@ -120,7 +140,7 @@ class Gate:
             raise Refused("malformed", "the path is not UTF-8")
         address = (scope.get("client") or ("unknown",))[0]
         caller = _anybody(address)
-        if closed and scope["path"] not in OPEN:
+        if closed and scope["path"] not in self.open:
             caller = self._identified(headers.get(b"authorization", b"").decode("latin-1"), address)
         if not self.rates.take(caller.id):
             self.metrics.refused.labels("rate").inc()
@@ -175,3 +195,41 @@ def _is_text(raw_path: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+def refusal(error: Refused) -> Response:
+    """The reason, the field if there is one, and when to try again."""
+    headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
+    if error.kind == "unauthorised":
+        headers["WWW-Authenticate"] = "Bearer"
+    return error_response(STATUS[error.kind], error.message, error.field, headers)
+
+
+def error_response(status: int, message: str, field: str | None, headers: dict[str, str]) -> Response:
+    """Every answer that is not 2xx."""
+    body = json.dumps({"error": {"status": status, "message": message, "field": field}})
+    return Response(body, status, headers, "application/json")
+
+
+def in_trouble(error: Exception) -> Refused | None:
+    """What to answer where the database is the reason: it comes back, and so should the caller."""
+    if not trouble(error):
+        return None
+    logger.warning("the database does not answer", extra={"error": cause(error)})
+    return Refused("unavailable", "the database does not answer: try again", retry_after=1)
+
+
+class Json(Response):
+    """An answer that is JSON already validated by its making. What is not finite becomes null."""
+
+    media_type = "application/json"
+
+    def __init__(self, content: Any, status_code: int = 200):
+        super().__init__(to_json(content, inf_nan_mode="null"), status_code)
+
+
+def allow(caller: Caller, scope: str, bandit: str | None = None) -> None:
+    """Refuse a caller whose token does not reach so far."""
+    if not caller.may(scope, bandit):
+        what = "" if bandit is None else f" for bandit {bandit!r}"
+        raise Refused("forbidden", f"this token does not have the scope {scope!r}{what}")

@@ -1,26 +1,75 @@
-"""Several servers on one machine behind one port, and the parent that keeps them running.
-
-Python computes in one thread at a time, so one process serves with one core. Each worker is a whole server
-with a connection of its own to the one database, as servers on several machines are; the kernel spreads the
-connections over them (SO_REUSEPORT). A worker learns its settings from its standard input, which no listing
-of processes shows, and ends when that closes: it does not outlive its parent.
-
-`python -m linmed.serve.workers` is one worker; `supervise` starts them.
-"""
+"""The socket that a server listens on, and a server on it."""
 
 import dataclasses
+import gc
 import json
 import logging
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+from typing import Any
 
-from linmed.serve.listening import address, bound
 from linmed.serve.settings import Settings
+
+YOUNG = 20_000
+"""Objects made since the last search for garbage that lead to the next: those of many requests at once."""
+
+
+def bound(settings: Settings) -> socket.socket:
+    """A socket at the settings' address, which workers share; or say why it cannot be had."""
+    shared = settings.workers > 1
+    if shared and not hasattr(socket, "SO_REUSEPORT"):
+        raise ValueError("workers: this system cannot share a port between processes; start one server")
+    listener = socket.socket(socket.AF_INET6 if ":" in settings.host else socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        # A restart need not wait for the old connections to be forgotten. On Windows it need not anyway, and
+        # the option would let two servers have the same port.
+        if os.name != "nt":
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if shared:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        listener.bind((settings.host, settings.port))
+    except OSError as error:
+        listener.close()
+        raise ValueError(f"cannot listen on {settings.host}:{settings.port} ({error.strerror})") from None
+    return listener
+
+
+def address(settings: Settings) -> str:
+    """For people and browsers."""
+    return f"http://{f'[{settings.host}]' if ':' in settings.host else settings.host}:{settings.port}/"
+
+
+def serve(settings: Settings, database: Any, listener: socket.socket) -> None:
+    """Until a signal."""
+    from linmed.serve.api import create_app
+    from linmed.serve.connections import WebServer
+
+    allow_files(settings.max_connections)
+    server = WebServer(create_app(settings, database), settings)
+    # What is here now stays: to look through it for garbage again and again would make requests wait.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(YOUNG)
+    server.run(sockets=[listener])
+
+
+def allow_files(connections: int) -> None:
+    """Each connection is an open file, of which a process often may have only 1024 unless it asks."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = connections + 256  # the database's, and whatever else
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(wanted, hard) if hard >= 0 else wanted, hard))
+
 
 logger = logging.getLogger("linmed.serve")
 
@@ -67,7 +116,7 @@ def supervise(settings: Settings, log_level: str) -> int:
 
 def _started(settings: Settings, log_level: str, metrics: str) -> "subprocess.Popen[str]":
     worker = subprocess.Popen(
-        [sys.executable, "-P", "-m", "linmed.serve.workers"],  # nothing from the current directory
+        [sys.executable, "-P", "-m", "linmed.serve.processes"],  # nothing from the current directory
         stdin=subprocess.PIPE,
         text=True,
         env={**os.environ, "PROMETHEUS_MULTIPROC_DIR": metrics},
@@ -90,8 +139,8 @@ def _forget(worker: "subprocess.Popen[str]", metrics: str) -> None:
 def work() -> int:
     """Serve as one of several."""
     from linmed.serve.database import Database
-    from linmed.serve.listening import serve
     from linmed.serve.log_lines import log_to_stderr
+    from linmed.serve.processes import serve
 
     given, log_level = json.loads(sys.stdin.readline())
     settings = Settings(**given)

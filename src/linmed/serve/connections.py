@@ -12,10 +12,9 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from linmed.serve.answers import refusal
 from linmed.serve.errors import Refused
-from linmed.serve.gate import Gate
-from linmed.serve.reply import Reply
+from linmed.serve.fast_path import Reply
+from linmed.serve.middleware import Gate, refusal
 from linmed.serve.settings import Settings
 
 MAX_HEAD = 32 * 2**10
@@ -40,7 +39,7 @@ class Connection(HttpToolsProtocol):
         self._arrived = 0  # its bytes, but for those that came together with an earlier request's
         self._chunk = 0  # bytes of the piece at hand
         self._head = True  # its head is not complete
-        self._held: Reply | None = None  # whose body `quick` waits for
+        self._held: Reply | None = None  # whose body the fast path waits for
         self._answering: RequestResponseCycle | Reply | None = None  # whose turn it is; others: `pipeline`
         self._why: Refused | None = None  # that parsing ended
         self._ending = False  # what comes now is not read
@@ -138,7 +137,7 @@ class Connection(HttpToolsProtocol):
         super()._start_asgi_task(cycle, app)
 
     def answer(self, reply: Reply, status: int, lines: bytes, content: bytes) -> None:
-        """Send what `quick` has to say: status, header lines and body."""
+        """Send what the fast path has to say: status, header lines and body."""
         if reply.disconnected or self.transport.is_closing():
             return
         always = [name + b": " + value + b"\r\n" for name, value in self.server_state.default_headers]
@@ -163,7 +162,7 @@ class Connection(HttpToolsProtocol):
             self._expect(self.settings.idle_seconds)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Whoever left while `quick` waited for their body is counted where all are."""
+        """Whoever left while the fast path waited for their body is counted where all are."""
         if self._held is not None:
             self._to_application()
         super().connection_lost(exc)

@@ -1,0 +1,249 @@
+"""What is wrong with a body, in the words of a colleague: the field, what would be right, what was there.
+
+pydantic finds the mistakes and names their kinds; its own words are for the one who wrote the model, not for
+the one who wrote the request.
+"""
+
+import json
+import math
+from codecs import BOM_UTF8 as BOM
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.json
+from fastapi import Request
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from starlette.requests import ClientDisconnect
+
+from linmed.serve.concurrency import Pool
+from linmed.serve.errors import Refused, place
+from linmed.serve.schemas import EXAMPLES, NAME, TEXT, CatalogueBody, DecideBatch, DecideRequest
+from linmed.validation import Floats
+
+PATTERNS: Mapping[str, str] = {
+    NAME: "must be letters, digits, '.', '_' or '-', the first a letter or a digit, such as \"colours-2\"",
+    TEXT: "must be a text of at least one character, without the character NUL",
+}
+"""What each regular expression demands."""
+TOLD = "told"
+"""The kind of a mistake whose message says all there is to say."""
+LONGEST = 60
+"""Characters of a wrong value that are repeated."""
+
+RULES: Mapping[str, str | Callable[[Mapping[str, Any]], str]] = {
+    "int_type": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "int_parsing_size": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_type": "must be a number",
+    "finite_number": "must be finite",
+    "string_type": "must be a string",
+    "bool_type": "must be true or false",
+    "list_type": "must be a list",
+    "dict_type": "must be an object",
+    "model_type": "must be an object",
+    "model_attributes_type": "must be an object",
+    "literal_error": lambda limits: f"must be {limits['expected']}",
+    "greater_than": lambda limits: f"must be more than {limits['gt']:g}",
+    "greater_than_equal": lambda limits: f"must be at least {limits['ge']:g}",
+    "less_than": lambda limits: f"must be less than {limits['lt']:g}",
+    "less_than_equal": lambda limits: f"must be at most {limits['le']:g}",
+    "too_short": lambda limits: f"must have at least {_counted(limits['min_length'], 'entry', 'entries')}",
+    "too_long": lambda limits: f"must have at most {_counted(limits['max_length'], 'entry', 'entries')}",
+    "string_too_short": lambda limits: f"must have at least {_counted(limits['min_length'], 'character')}",
+    "string_too_long": lambda limits: f"must have at most {_counted(limits['max_length'], 'character')}",
+}
+"""What each kind of mistake breaks."""
+UNTYPED = ("list_type", "dict_type", "model_type", "model_attributes_type", "too_short", "too_long")
+"""Mistakes that an example mends sooner than a rule."""
+
+
+def _counted(number: int, one: str, many: str = "") -> str:
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def explained(error: ValidationError, whole: str) -> tuple[str, str]:
+    """The first mistake: its field (`whole` if it is all of it), and a sentence that begins with it."""
+    first: Mapping[str, Any] = error.errors(include_url=False)[0]
+    field, kind, limits = place(*first["loc"]) or whole, first["type"], first.get("ctx", {})
+    if kind == "missing":
+        return field, f"{field} is missing" + _example(first["loc"], "; it could be")
+    if kind == "extra_forbidden":
+        return field, f"{field} is not a field of this request"
+    if kind == TOLD:
+        return field, f"{field} {first['msg']}"
+    rule = PATTERNS.get(limits.get("pattern", "")) or RULES.get(kind, first["msg"])
+    text = f"{field} {rule if isinstance(rule, str) else rule(limits)}"
+    if kind in UNTYPED and (kind, field) != ("dict_type", "features"):  # a map, not numbers of items
+        text += _example(first["loc"], ", such as")
+    return field, f"{text}, got {shown(first['input'])}"
+
+
+def _example(path: tuple[int | str, ...], such: str) -> str:
+    """The example of a field, or of the entry of it that the path leads to, if there is one."""
+    depth = 0
+    while depth < len(path) and isinstance(path[-1 - depth], int):
+        depth += 1
+    found = EXAMPLES.get(str(path[-1 - depth])) if depth < len(path) else None
+    for _ in range(depth):
+        found = found[0] if isinstance(found, list) else None
+    return "" if found is None else f"{such} {json.dumps(found)}"
+
+
+def shown(value: Any) -> str:
+    """A wrong value, or what it is where that would be long."""
+    if isinstance(value, (list, tuple)):
+        return f"a list of {len(value)}"
+    if isinstance(value, Mapping):
+        return "an object"
+    if isinstance(value, float) and not math.isfinite(value):
+        return "what is not finite"
+    if isinstance(value, int) and value.bit_length() > LONGEST:
+        return "a very large number"
+    text = json.dumps(value)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}… ({len(value)} characters)"
+
+
+LARGE = 64 * 1024
+"""Bytes: smaller bodies are read faster than a thread wakes up."""
+
+_REQUEST = {
+    "arms": pa.list_(pa.list_(pa.float64())),
+    "arm_ids": pa.list_(pa.string()),
+    "context": pa.list_(pa.float64()),
+    "key": pa.string(),
+}
+
+_ITEMS = {"ids": pa.list_(pa.string()), "features": pa.list_(pa.list_(pa.float64()))}
+
+Body = TypeVar("Body", bound=BaseModel)
+
+
+async def read_large(body: bytes, model: type[Body], threads: Pool) -> Body | None:
+    """The request in `body`, whose arms are arrays; None where `model` should read it."""
+    if len(body) < LARGE or model not in _READERS:
+        return None
+    return cast(Body | None, await threads.run(_read, body, _READERS[model]))
+
+
+def _read(body: bytes, reader: "Callable[[bytes], BaseModel | None]") -> BaseModel | None:
+    if body.startswith(BOM):  # which Arrow passes over
+        return None
+    try:
+        return reader(body)
+    except (pa.ArrowException, ValueError, TypeError):  # pydantic's errors among them
+        return None
+
+
+def _one(body: bytes) -> DecideRequest | None:
+    table = _table(body, _REQUEST)
+    return _requests([table.column(name).combine_chunks() for name in _REQUEST], 1)[0]
+
+
+def _batch(body: bytes) -> DecideBatch | None:
+    found = _table(body, {"decisions": pa.list_(pa.struct(_REQUEST.items()))}).column("decisions")
+    entries = found.combine_chunks().flatten()
+    requests = _requests([entries.field(name) for name in _REQUEST], len(entries))
+    if not requests or entries.null_count or None in requests:
+        return None
+    return DecideBatch.model_construct(decisions=requests)
+
+
+def _items(body: bytes) -> CatalogueBody | None:
+    table = _table(body, _ITEMS)
+    ids, rows = (table.column(name).combine_chunks() for name in _ITEMS)
+    if ids.null_count or rows.null_count:
+        return None
+    found = CatalogueBody.model_validate({"ids": ids.to_pylist()[0], "features": [[0.0]]})
+    ends = _numbers(rows.values.offsets, np.int32)
+    found.features = cast(Any, _matrix(_numbers(rows.values.values, np.float64), ends))
+    return found
+
+
+_READERS: dict[type[BaseModel], Callable[[bytes], BaseModel | None]] = {
+    DecideRequest: _one,
+    DecideBatch: _batch,
+    CatalogueBody: _items,
+}
+
+
+def _table(body: bytes, fields: dict[str, Any]) -> pa.Table:
+    table = pyarrow.json.read_json(
+        pa.BufferReader(body),
+        pyarrow.json.ReadOptions(use_threads=False, block_size=len(body) + 1),
+        pyarrow.json.ParseOptions(
+            explicit_schema=pa.schema(fields.items()),
+            newlines_in_values=True,
+            unexpected_field_behavior="error",
+        ),
+    )
+    if table.num_rows != 1:
+        raise ValueError("one object is expected")
+    return table
+
+
+def _requests(columns: list[Any], count: int) -> list[DecideRequest | None]:
+    arms, *others = columns
+    rest = zip(*(column.to_pylist() for column in others), strict=True)
+    names = list(_REQUEST)[1:]
+    rows, ends = _numbers(arms.offsets, np.int32), _numbers(arms.values.offsets, np.int32)
+    content = _numbers(arms.values.values, np.float64)
+    found: list[DecideRequest | None] = []
+    for i, values in zip(range(count), rest, strict=True):
+        request = DecideRequest.model_validate(dict(zip(names, values, strict=True)))
+        if arms[i].is_valid:
+            request.arms = cast(Any, _matrix(content, ends[rows[i] : rows[i + 1] + 1]))
+        found.append(request)
+    return found
+
+
+def _numbers(array: Any, kind: type) -> Any:
+    """An array of Arrow's as NumPy's; its own `to_numpy` takes a second when it is first called."""
+    if array.null_count:
+        raise ValueError("numbers are expected")
+    return np.frombuffer(array.buffers()[1] or b"", kind)[array.offset : array.offset + len(array)]
+
+
+def _matrix(content: Floats, ends: Any) -> Floats:
+    """(K, d), where row k is content[ends[k]:ends[k+1]]."""
+    widths = np.diff(ends)
+    if not len(widths) or not 0 < widths.min() == widths.max():
+        raise ValueError("rows of one length are expected")
+    matrix = content[ends[0] : ends[-1]].reshape(len(widths), -1).copy()
+    if not np.isfinite(matrix).all():
+        raise ValueError("finite numbers are expected")
+    return matrix
+
+
+async def body_of(request: Request) -> bytes:
+    """The body of a request, if it comes to its end."""
+    try:
+        return await request.body()
+    except ClientDisconnect:
+        raise Refused("left", "the caller left before the end of the request") from None
+
+
+def read(body: bytes, model: type[Body]) -> Body:
+    """What a body says. One pass over the bytes: checked while it is parsed, and never bottomless."""
+    try:
+        return model.model_validate_json(body)
+    except ValidationError as error:
+        raise _invalid(error, "body") from None
+
+
+def checked(name: str, given: Any, kind: TypeAdapter[Any]) -> Any:
+    """A part of the path, or all of the query."""
+    try:
+        return kind.validate_python(given)
+    except ValidationError as error:
+        raise _invalid(error, name) from None
+
+
+def _invalid(error: ValidationError, whole: str) -> Refused:
+    first = error.errors(include_url=False, include_input=False)[0]
+    if first["type"] == "json_invalid":
+        return Refused("malformed", f"{whole}: {first['msg']}")
+    field, message = explained(error, whole)
+    return Refused("invalid", message, field)
