@@ -73,7 +73,7 @@ def picture() -> Drawing:
         panels[0, 0].set_ylabel("reward")
         panels[1, 0].set_ylabel("probability of being played")
     caption = "LinMED plays an arm the less, the further its gap exceeds the doubt about that gap."
-    return Scheduler("med-in-one-picture", caption, figure)
+    return Drawing("med-in-one-picture", caption, figure)
 
 
 def _beliefs(ax: Any, look: Look) -> None:
