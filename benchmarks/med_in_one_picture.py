@@ -16,8 +16,8 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from linmed import Agent, LinMED
-from linmed.palette import BOUND, INK, POLICY
 from linmed.paper.drawing import STYLE, Drawing
+from linmed.report.figures import BOUND, INK, POLICY
 
 ANGLES = np.linspace(-80.0, 80.0, 17)
 """Of the arms, in degrees."""

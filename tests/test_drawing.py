@@ -8,9 +8,9 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 from linmed import Agent, Forgetful, LinMED, Pinpoint
-from linmed.drawing import Estimate, axes, intervals, labels, percent, shortened
 from linmed.ope import DecisionLog, choose, drift, evaluate, history, plot_sequences, sequence, verdict
-from linmed.tables import Table
+from linmed.report.figures import Estimate, axes, intervals, labels, percent, shortened
+from linmed.report.tables import Table
 from linmed.validation import BadValue
 
 ARMS = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.6, 0.8, 0.0]])

@@ -16,9 +16,9 @@ from linmed.environments import Classification
 from linmed.environments.rewards import counts
 from linmed.extras import PACKAGES
 from linmed.paper import pool
+from linmed.report.tables import Table
 from linmed.serve.database import Database
 from linmed.simulation import Store
-from linmed.tables import Table
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

@@ -7,8 +7,8 @@ import nbformat
 import pytest
 
 from linmed.decision import Decision
-from linmed.notebooks import bar, running, table
-from linmed.tables import Table
+from linmed.report.html import bar, running, table
+from linmed.report.tables import Table
 
 CELLS = [
     """
@@ -16,9 +16,9 @@ import warnings
 warnings.simplefilter("error")
 from linmed import Agent, LinMED, simulate
 from linmed.environments import LargeGap
-from linmed.progress import Bar
-import linmed.progress
-linmed.progress.SELDOM = 0.0
+from linmed.report.progress import Bar
+import linmed.report.progress
+linmed.report.progress.SELDOM = 0.0
 with Bar(True, "rounds", "counting", total=50) as bar:
     for _ in range(50):
         bar.advance(1)

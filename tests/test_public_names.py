@@ -17,7 +17,7 @@ MODULES = (
     "linmed", "linmed.agent", "linmed.decision", "linmed.design", "linmed.environments",
     "linmed.paper", "linmed.features", "linmed.features.usearch", "linmed.insight", "linmed.log",
     "linmed.ope", "linmed.policies", "linmed.catalogue_sampler", "linmed.serve.client", "linmed.simulation",
-    "linmed.tables", "linmed.theory",
+    "linmed.report", "linmed.theory",
 )  # fmt: skip
 """Where the documentation imports from. What they export is public."""
 NOT_RUN = {

@@ -2,7 +2,7 @@ import pickle
 
 import pyarrow as pa
 
-from linmed.tables import ROWS, WIDTH, Table
+from linmed.report.tables import ROWS, WIDTH, Table
 
 
 def test_a_table_prints_one_line_per_row_with_columns_aligned():

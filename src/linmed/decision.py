@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from linmed.notebooks import paragraph
+from linmed.report.html import paragraph
 from linmed.validation import Floats
 
 __all__ = ["Decision"]

@@ -23,7 +23,7 @@ from linmed.cli.log_arguments import doubts, duration, missing, open_log
 from linmed.cli.ope import unexplained
 from linmed.ope import DecisionLog, OPEWarning, difference, evaluate
 from linmed.policies.linmed import LinMED
-from linmed.tables import Table
+from linmed.report.tables import Table
 
 
 def command(*words: object) -> int:

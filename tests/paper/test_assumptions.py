@@ -11,7 +11,7 @@ from linmed.paper.output import Output
 from linmed.paper.pool import workers_of
 from linmed.paper.rules import claims
 from linmed.paper.statistics import growth, resampled
-from linmed.progress import Bar
+from linmed.report.progress import Bar
 from linmed.simulation.trials import Task
 
 ASSUMPTIONS = EXPERIMENTS["assumptions"]

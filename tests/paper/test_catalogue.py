@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from linmed.palette import POLICY
 from linmed.paper.as_run.policies import ArmZero
 from linmed.paper.catalogue import EXPERIMENTS
 from linmed.paper.common import MATCHED, OVER, UNDER
 from linmed.paper.lineup import LINMED, policies
 from linmed.policies import LinMED, LinTS
+from linmed.report.figures import POLICY
 
 SIZES = {
     "offline-evaluation": (1_000, 5_000),

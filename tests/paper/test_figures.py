@@ -5,13 +5,13 @@ import dataclasses
 import numpy as np
 import pytest
 
-from linmed.palette import POLICY
 from linmed.paper import EXPERIMENTS
 from linmed.paper.common import MATCHED
 from linmed.paper.drawing import drawings, interval
 from linmed.paper.hero import hero
 from linmed.paper.large_gap import FAR
 from linmed.paper.offline import LINMED_EXACT, SAMPLES, expected, floor_column
+from linmed.report.figures import POLICY
 from linmed.simulation import Results, Run, checkpoints
 
 

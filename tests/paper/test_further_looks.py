@@ -11,7 +11,7 @@ from linmed.paper.experiment import Size
 from linmed.paper.further_looks import look_again
 from linmed.paper.output import Output
 from linmed.paper.rules import claims
-from linmed.progress import Bar
+from linmed.report.progress import Bar
 
 EXPERIMENT = EXPERIMENTS["large-gap"]
 

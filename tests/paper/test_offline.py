@@ -30,7 +30,7 @@ from linmed.paper.offline import (
 from linmed.paper.output import Output
 from linmed.paper.pool import workers_of
 from linmed.paper.statistics import mean
-from linmed.progress import Bar
+from linmed.report.progress import Bar
 from linmed.simulation import Store, StoreWarning
 from linmed.simulation.run import compute
 

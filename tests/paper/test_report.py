@@ -18,12 +18,12 @@ import matplotlib
 import numpy as np
 import pytest
 
-from linmed.palette import POLICY, THEMED, variable
 from linmed.paper import EXPERIMENTS, OutputError, experiment, run
 from linmed.paper.bounds import overlay
 from linmed.paper.drawing import drawings
 from linmed.paper.experiment import THEORY
 from linmed.paper.offline import Logs
+from linmed.report.figures import POLICY, THEMED, variable
 from linmed.simulation import SimulationInterrupted
 from linmed.simulation.trials import Task
 

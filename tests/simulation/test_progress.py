@@ -10,7 +10,7 @@ from linmed.simulation import simulate
 
 
 def test_a_terminal_shows_rate_and_time_left(capfd, monkeypatch):
-    monkeypatch.setattr("linmed.progress.SELDOM", 0.0)
+    monkeypatch.setattr("linmed.report.progress.SELDOM", 0.0)
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     simulate(LinMED(), LargeGap(), 3000, 4, batch=1)

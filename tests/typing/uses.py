@@ -12,9 +12,9 @@ from linmed.environments import FixedArms, UnitBall
 from linmed.features import Catalogue, Category, Features, Number
 from linmed.ope import Choice, DecisionLog, choose, difference, evaluate, plot_sequences, sequence
 from linmed.policies import EpsilonGreedy
+from linmed.report.tables import Table
 from linmed.serve.client import Client, ServedDecision
 from linmed.simulation import Results
-from linmed.tables import Table
 
 Floats = NDArray[np.float64]
 

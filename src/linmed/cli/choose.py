@@ -18,12 +18,12 @@ from linmed.cli.log_arguments import (
     options,
     parse_candidate,
 )
-from linmed.drawing import axes, height_of, saved, styled
+from linmed.cli.log_report import rows, tell, unexplained, unread
 from linmed.ope.choose import TRAIN, Choice, choose, listed
-from linmed.ope.page import tell
-from linmed.ope.report import Report, rows, unexplained, unread
-from linmed.progress import Bar
-from linmed.tables import Table
+from linmed.report.estimates import Report
+from linmed.report.figures import axes, height_of, saved, styled
+from linmed.report.progress import Bar
+from linmed.report.tables import Table
 
 TITLE = "Which policy shall I run?"
 CAUTION = (

@@ -18,16 +18,15 @@ from linmed.cli.log_arguments import (
     given_log,
     options,
 )
-from linmed.ope.bars import has_interval
+from linmed.cli.log_report import rows, tell, unexplained, unread
 from linmed.ope.choose import brief, decisions_to_go, listed
 from linmed.ope.compare import compare, named_arms
 from linmed.ope.evaluate import COMPARABLE
 from linmed.ope.intervals import VALID
-from linmed.ope.page import tell
 from linmed.ope.question import INTERVAL
-from linmed.ope.report import Report, rows, unexplained, unread
-from linmed.progress import Bar
-from linmed.tables import Table
+from linmed.report.estimates import Report, has_interval
+from linmed.report.progress import Bar
+from linmed.report.tables import Table
 
 TITLE = "What do the groups earn?"
 CAUTION = "Groups into which visitors were not put at random differ from the start."

@@ -8,15 +8,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 from linmed.cli.log_arguments import add_log, duration, given_log, missing
+from linmed.cli.log_report import unread
 from linmed.cli.verdict import number
 from linmed.insight.drift import Adoption, Alarm
-from linmed.ope.bars import folded, told
 from linmed.ope.drift import drift
-from linmed.ope.report import unread
 from linmed.policies import GLMMED, Forgetful, LinMED, Policy
 from linmed.policies.half_lives import written
-from linmed.progress import Bar
-from linmed.tables import Table
+from linmed.report.estimates import folded, told
+from linmed.report.progress import Bar
+from linmed.report.tables import Table
 from linmed.validation import BadValue
 
 CAUTION = "Neither sigma nor norm_bound may have been chosen by looking at these rewards."

@@ -23,8 +23,8 @@ from linmed.ope.question import CONFIDENCE
 from linmed.ope.targets import Target, as_target
 from linmed.policies.base import Policy
 from linmed.policies.legends import policy_makers
-from linmed.progress import Bar
 from linmed.registry import parse
+from linmed.report.progress import Bar
 
 FORMATS = ("parquet", "csv", "open-bandit", "dsjson", "vw")
 SUFFIXES = {

@@ -25,19 +25,19 @@ from linmed.cli.log_arguments import (
     parse_target,
     saved_agent,
 )
+from linmed.cli.log_report import meaning, rows, tell, unexplained, unread
 from linmed.ope.diagnostics import Diagnosis, diagnose
 from linmed.ope.estimators import ESTIMATORS, NAMED
 from linmed.ope.evaluate import COMPARABLE, difference, evaluate, sequence
 from linmed.ope.intervals import VALID
-from linmed.ope.page import tell
 from linmed.ope.plot import plot_sequences
 from linmed.ope.question import INTERVAL, USUAL
-from linmed.ope.report import Report, meaning, rows, unexplained, unread
 from linmed.ope.sequences import KINDS
 from linmed.ope.targets import as_targets
 from linmed.ope.window import recent
-from linmed.progress import Bar
-from linmed.tables import Table
+from linmed.report.estimates import Report
+from linmed.report.progress import Bar
+from linmed.report.tables import Table
 
 TITLE = "What would other policies have earned?"
 

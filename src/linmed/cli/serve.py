@@ -172,7 +172,7 @@ def _with_database(args: argparse.Namespace, settings: Settings, database: Any) 
 
 
 def _import(args: argparse.Namespace, database: Any) -> str:
-    from linmed.progress import Bar
+    from linmed.report.progress import Bar
     from linmed.serve.importing import import_file
 
     if args.bandit is None:

@@ -6,13 +6,13 @@ import warnings
 from typing import Any
 
 from linmed.cli.log_arguments import add_log, check_place, duration, given_log, missing
+from linmed.cli.log_report import rows, tell, unread
 from linmed.insight.best_arm import DELTA, VerdictWarning
-from linmed.ope.page import tell
-from linmed.ope.report import Report, rows, unread
 from linmed.ope.verdict import Arms, verdict
 from linmed.policies import LinMED
-from linmed.progress import Bar
-from linmed.tables import Table
+from linmed.report.estimates import Report
+from linmed.report.progress import Bar
+from linmed.report.tables import Table
 
 TITLE = "Which arm is the best?"
 CAUTION = "sigma and norm_bound must not have been chosen by looking at these rewards."

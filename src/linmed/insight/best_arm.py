@@ -19,15 +19,26 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from linmed import notebooks, validation
+from linmed import validation
 from linmed.core import core
-from linmed.drawing import Estimate, axes, height_of, intervals, keyed, shortened, styled
 from linmed.files import read_arrays, write_arrays
 from linmed.insight.assumptions import UNITS, Judge, Repeats, contradiction, grounds, set_name
-from linmed.palette import LEADING, POSSIBLE, RULED_OUT
 from linmed.policies import Forgetful, GLMPolicy, Policy, RidgePolicy
 from linmed.policies.compiled import set_of
 from linmed.policies.per_item import ModelPolicy
+from linmed.report import html
+from linmed.report.figures import (
+    LEADING,
+    POSSIBLE,
+    RULED_OUT,
+    Estimate,
+    axes,
+    height_of,
+    intervals,
+    keyed,
+    shortened,
+    styled,
+)
 from linmed.validation import BadType, BadValue, Bools, Floats
 
 if TYPE_CHECKING:
@@ -301,7 +312,7 @@ class Verdict:
         """
         doubt = "" if self.doubt is None else f" Not proved: {self.doubt}."
         assumed = f"Assumed: {self.assumes}.{doubt}"
-        return notebooks.paragraph(self.sentence(names)) + notebooks.paragraph(assumed, small=True)
+        return html.paragraph(self.sentence(names)) + html.paragraph(assumed, small=True)
 
     def __repr__(self) -> str:
         known = "decided" if self.decided else "contradicted" if self.contradicted else "undecided"

@@ -7,14 +7,25 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from linmed import notebooks, validation
-from linmed.drawing import axes, beside, height_of, keyed, name_lines, shares, styled
-from linmed.palette import BOUND, LEADING, RULED_OUT
+from linmed import validation
 from linmed.policies.base import Policy
 from linmed.policies.forgetful import Forgetful
 from linmed.policies.glm import INTERCEPT
 from linmed.policies.half_lives import HalfLife, written
 from linmed.policies.memories import CLIP, CLIPPED, GlmMemories, RidgeMemories
+from linmed.report import html
+from linmed.report.figures import (
+    BOUND,
+    LEADING,
+    RULED_OUT,
+    axes,
+    beside,
+    height_of,
+    keyed,
+    name_lines,
+    shares,
+    styled,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -135,7 +146,7 @@ class Drift:
 
     def _repr_html_(self) -> str:
         assumed = f"Level {self.alpha:g}, assumed: {self.assumes}."
-        return notebooks.paragraph(str(self)) + notebooks.paragraph(assumed, small=True)
+        return html.paragraph(str(self)) + html.paragraph(assumed, small=True)
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """When alarms were raised and memories restarted, and how much each is trusted. Returns the axes.

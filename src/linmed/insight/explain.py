@@ -10,9 +10,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from linmed import notebooks, validation
+from linmed import validation
 from linmed.decision import Decision
-from linmed.drawing import (
+from linmed.insight.assumptions import Repeats
+from linmed.insight.estimates import Assurance, Outlook, assurance, outlook, standard_errors
+from linmed.policies import Policy
+from linmed.report import html
+from linmed.report.figures import (
+    LEADING,
+    POSSIBLE,
+    RULED_OUT,
     Estimate,
     axes,
     beside,
@@ -24,11 +31,7 @@ from linmed.drawing import (
     shares,
     styled,
 )
-from linmed.insight.assumptions import Repeats
-from linmed.insight.estimates import Assurance, Outlook, assurance, outlook, standard_errors
-from linmed.palette import LEADING, POSSIBLE, RULED_OUT
-from linmed.policies import Policy
-from linmed.tables import Table
+from linmed.report.tables import Table
 from linmed.validation import Floats
 
 if TYPE_CHECKING:
@@ -202,7 +205,7 @@ class Explanation:
             headings += ["estimate", "interval", "may be better", f"what counts most{self.outlook.unit}"]
         for i in self.order:
             chance = float(self.probabilities[i])
-            row: list[Any] = [self.names[i], percent(chance), notebooks.bar(chance)]
+            row: list[Any] = [self.names[i], percent(chance), html.bar(chance)]
             if self.outlook is not None:
                 gain = float(self.outlook.gains[i])
                 told = "looks best" if i == self.best else _by(gain) if gain > 0.0 else "—"
@@ -211,11 +214,9 @@ class Explanation:
                 )
                 row += [f"{self.outlook.estimates[i]:.{self._digits(i)}g}", self._between(i), told, causes]
             rows.append(row)
-        parts = [notebooks.paragraph(self.sentence()), notebooks.table(headings, rows, words=(0, 2, 6))]
+        parts = [html.paragraph(self.sentence()), html.table(headings, rows, words=(0, 2, 6))]
         parts += [
-            notebooks.paragraph(words, small=True)
-            for words in [self._rest(self.order), *self._notes]
-            if words
+            html.paragraph(words, small=True) for words in [self._rest(self.order), *self._notes] if words
         ]
         return "".join(parts)
 

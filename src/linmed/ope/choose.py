@@ -11,7 +11,7 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from linmed import notebooks, validation
+from linmed import validation
 from linmed.log import DecisionLog
 from linmed.ope.accumulators import Answer, Contrast, Tally
 from linmed.ope.evaluate import Progress, collect, doubts, one_estimator
@@ -22,7 +22,8 @@ from linmed.ope.scan import Reading
 from linmed.ope.targets import Target, as_target
 from linmed.ope.window import Recent
 from linmed.policies.base import Policy, State
-from linmed.tables import Table
+from linmed.report import html
+from linmed.report.tables import Table
 from linmed.validation import BadType, BadValue
 
 if TYPE_CHECKING:
@@ -180,7 +181,7 @@ class Choice:
         return f"{self.leader} leads {so_far}: {'; '.join(said)}"
 
     def _repr_html_(self) -> str:
-        return notebooks.paragraph(repr(self)) + self.table._repr_html_()
+        return html.paragraph(repr(self)) + self.table._repr_html_()
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """What each candidate earns per decision, with its interval. Returns the axes.

@@ -24,7 +24,7 @@ from linmed.ope.scan import Reader, Reading, possible_rewards
 from linmed.ope.sequences import KINDS
 from linmed.ope.targets import ArmTarget
 from linmed.ope.warnings import no_value, of_waiting
-from linmed.tables import Table
+from linmed.report.tables import Table
 from linmed.validation import BadType, BadValue
 
 MEAN = "mean"

@@ -17,7 +17,7 @@ from linmed.ope.question import MISSING, Log, Scan, as_log
 from linmed.ope.scan import Problems, Reader, Reading, given
 from linmed.ope.targets import as_target
 from linmed.ope.warnings import of_log, of_waiting, of_weights
-from linmed.tables import Table
+from linmed.report.tables import Table
 from linmed.validation import Floats
 
 

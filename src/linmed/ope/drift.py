@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from linmed import validation
-from linmed.drawing import axes, styled
 from linmed.insight.drift import Drift, drift_of
 from linmed.log import BATCH
 from linmed.ope.learn import lessons
 from linmed.ope.log_facts import require
 from linmed.ope.question import Log, as_log
-from linmed.palette import BOUND, INK, LEADING
 from linmed.policies import Forgetful, LinMED
-from linmed.tables import Table
+from linmed.report.figures import BOUND, INK, LEADING, axes, styled
+from linmed.report.tables import Table
 from linmed.validation import BadType, Floats
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from linmed.ope.sequences import KINDS
 from linmed.ope.targets import ItemsTarget, Target, as_target
 from linmed.ope.warnings import no_value, no_variation, of_request, of_result
 from linmed.ope.window import HalfLife, Recent, Since, in_words, recent
-from linmed.tables import Table
+from linmed.report.tables import Table
 from linmed.validation import BadValue, Floats
 
 _TEXT, _NUMBER = pa.string(), pa.float64()

@@ -7,17 +7,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from linmed import notebooks, validation
-from linmed.drawing import panels, percent, shortened, styled
+from linmed import validation
 from linmed.insight.assumptions import grounds
 from linmed.insight.best_arm import DELTA, judge
 from linmed.log import BATCH, DecisionLog
 from linmed.ope.learn import learn_from
 from linmed.ope.log_facts import holds
 from linmed.ope.question import Log, as_log
-from linmed.palette import INK, LEADING, RULED_OUT, SERIES
 from linmed.policies import Policy, RidgePolicy
-from linmed.tables import Table
+from linmed.report import html
+from linmed.report.figures import INK, LEADING, RULED_OUT, SERIES, panels, percent, shortened, styled
+from linmed.report.tables import Table
 from linmed.validation import BadValue, Floats, Ints
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class History:
         return f"History({self.ends[-1]} decisions, {len(self.arms)} arms)"
 
     def _repr_html_(self) -> str:
-        return notebooks.paragraph(str(self))
+        return html.paragraph(str(self))
 
     @property
     def _last(self) -> int:

@@ -1,55 +1,15 @@
 """Pictures: the estimate and its confidence sequence as the log grows."""
 
 import os
-from collections.abc import Mapping
-from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
-from linmed.drawing import axes, saved, shortened, styled
-from linmed.ope.bars import Scale, has_interval
-from linmed.palette import INK, series
-from linmed.tables import Table
+from linmed.report.estimates_page import Traces, window
+from linmed.report.figures import INK, axes, saved, series, shortened, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 HEIGHT = 3.8
-
-Traces = Mapping[str, pa.Table | Table]
-"""Name → n, estimate, lower, upper at growing n, as `sequence` tells them."""
-
-
-class Window(NamedTuple):
-    """The part of the picture that is worth looking at."""
-
-    first: int
-    last: int
-    scale: Scale
-
-
-def window(traces: Traces, truth: float | None = None) -> Window:
-    """Rewards around the bounds at the end, and n from where the first bound comes into sight.
-
-    A sequence begins with the whole range of the rewards and ends with a small part of it: drawn in full, the
-    part that matters would be a thin line.
-    """
-    courses = [table.to_pylist() for table in traces.values()]
-    rows = list(chain.from_iterable(courses))
-    known = [row for row in rows if has_interval(row)]
-    last = [[row for row in course if has_interval(row)][-1:] for course in courses]
-    ends = [row[end] for row in chain.from_iterable(last) for end in ("lower", "upper")]
-    ends += [] if truth is None else [truth]
-    if known:
-        low, high = min(ends), max(ends)
-        room = (high - low) / 2
-        lowest, highest = min(row["lower"] for row in known), max(row["upper"] for row in known)
-        ends = [max(low - room, min(lowest, low)), min(high + room, max(highest, high))]
-    scale = Scale.over(ends or [row["estimate"] for row in rows])
-    inside = [row["n"] for row in known if row["lower"] > scale.low or row["upper"] < scale.high]
-    longest = max([1, *(row["n"] for row in rows)])
-    return Window(max(min([*inside, longest // 10]), 1), longest, scale)
 
 
 def plot_sequences(

@@ -43,7 +43,7 @@ from scipy.special import gammainc, gammaln
 
 from linmed import validation
 from linmed.core import core
-from linmed.tables import Table
+from linmed.report.tables import Table
 from linmed.validation import BadValue, Floats, Ints
 
 CONSTANTS = (0.0, 0.5, 1.0)

@@ -20,7 +20,7 @@ from linmed.ope.learn import lessons
 from linmed.ope.log_facts import holds
 from linmed.ope.question import Log, as_log
 from linmed.policies.base import Policy
-from linmed.tables import Table
+from linmed.report.tables import Table
 from linmed.validation import BadValue, Floats
 
 if TYPE_CHECKING:

@@ -5,11 +5,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from linmed.palette import INK, POLICY
 from linmed.paper.assumptions import SWEEPS, Sweep
 from linmed.paper.drawing import Drawing, interval
 from linmed.paper.experiment import Findings
 from linmed.paper.statistics import mean
+from linmed.report.figures import INK, POLICY
 
 MARKERS = {
     "δ": ("v", "o", "^", "D"),

@@ -13,11 +13,10 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from scipy.stats import t as student
 
-from linmed.drawing import STYLE
-from linmed.palette import INK, THEMED, variable
 from linmed.paper.experiment import Findings
 from linmed.paper.lineup import Variant
 from linmed.paper.statistics import LEVEL
+from linmed.report.figures import INK, STYLE, THEMED, variable
 from linmed.validation import Floats
 
 NARROW = 7.0

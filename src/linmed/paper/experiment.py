@@ -12,7 +12,7 @@ from linmed.paper.lineup import Variant, policies
 from linmed.paper.output import Output
 from linmed.paper.statistics import Normal
 from linmed.policies import LinMED, Policy
-from linmed.progress import Bar
+from linmed.report.progress import Bar
 from linmed.simulation import Results, Store, checkpoints, simulate
 from linmed.simulation.trials import Task
 from linmed.validation import Bools, Floats, Ints

@@ -13,13 +13,12 @@ import matplotlib
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from linmed.drawing import STYLE
-from linmed.palette import INK, POLICY
 from linmed.paper.drawing import Drawing
 from linmed.paper.experiment import Findings, Setting
 from linmed.paper.lineup import LINMED, Variant
 from linmed.paper.offline import LINMED_EXACT, ORACLE, PUBLISHED, SAMPLES, floor_column
 from linmed.paper.statistics import average, mean, resampled
+from linmed.report.figures import INK, POLICY, STYLE
 
 OWN, OTHER, WITHOUT = POLICY["LinMED-99"].light, POLICY["LinTS-Freq"].light, "#5f7a61"
 CLOSED = "closed form"

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.figure import Figure
 
-from linmed.palette import BOUND, DOTS, POLICY
 from linmed.paper.drawing import Drawing, interval, legend
 from linmed.paper.experiment import Findings
+from linmed.report.figures import BOUND, DOTS, POLICY
 
 if TYPE_CHECKING:
     from linmed.paper.lower_bounds import Comparison

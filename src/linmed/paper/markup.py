@@ -2,10 +2,10 @@
 
 import html
 
-from linmed.palette import POLICY, variable
 from linmed.paper.experiment import Numbers
 from linmed.paper.lineup import Variant
 from linmed.paper.statistics import Verdict
+from linmed.report.figures import POLICY, variable
 
 SIGN: dict[Verdict, str] = {"holds": "✓", "fails": "✗", "undecided": "?"}
 SHORT: dict[Variant, str] = {"text": "text", "as-run": "as run"}

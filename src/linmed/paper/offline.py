@@ -29,7 +29,7 @@ from linmed.paper.lineup import DELTA, Variant, policies
 from linmed.paper.output import Output
 from linmed.paper.statistics import Normal, deviation, mean
 from linmed.policies import LinMED, LinTS, Policy
-from linmed.progress import Bar
+from linmed.report.progress import Bar
 from linmed.simulation import Store
 from linmed.simulation.run import compute
 from linmed.simulation.trials import Job, Outcome, Tick, TrialBatch

@@ -6,7 +6,6 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from linmed.palette import INK, POLICY
 from linmed.paper.drawing import Drawing, interval, legend
 from linmed.paper.experiment import Findings
 from linmed.paper.lineup import Variant
@@ -21,6 +20,7 @@ from linmed.paper.offline import (
     plus_one_column,
 )
 from linmed.paper.statistics import mean
+from linmed.report.figures import INK, POLICY
 from linmed.validation import Floats
 
 AXIS = (0.78, 0.92)

@@ -5,11 +5,11 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from linmed.palette import INK, POLICY
 from linmed.paper.common import MATCHED, OVER
 from linmed.paper.drawing import Drawing, legend
 from linmed.paper.experiment import Findings, Key, labelled
 from linmed.paper.panels import READING, panel
+from linmed.report.figures import INK, POLICY
 
 SHOWN: tuple[Key, ...] = ((0.005, MATCHED), (0.005, OVER), (0.01, MATCHED), (0.01, OVER))
 """Figure 4, in the order of its panels."""

@@ -17,7 +17,7 @@ from linmed.paper.markup import badge, table, text
 from linmed.paper.output import Output
 from linmed.paper.pool import workers_of
 from linmed.paper.run import Report
-from linmed.progress import Bar
+from linmed.report.progress import Bar
 from linmed.simulation.run import default_workers
 
 FORMAT = 1

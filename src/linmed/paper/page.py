@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from importlib import metadata, resources
 
 from linmed import __version__
-from linmed.palette import stylesheet
 from linmed.paper import ledger_section, sections, summary
 from linmed.paper.claims import Row
 from linmed.paper.downloads import link
@@ -17,6 +16,7 @@ from linmed.paper.ledger import records
 from linmed.paper.markup import SHORT, text
 from linmed.paper.output import Output
 from linmed.paper.provenance import Origin, words
+from linmed.report.figures import stylesheet
 
 
 def write_page(

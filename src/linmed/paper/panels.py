@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from linmed.palette import INK, POLICY
 from linmed.paper.drawing import THIN, interval
 from linmed.paper.experiment import Findings, Setting
 from linmed.paper.lineup import LINMED
 from linmed.paper.statistics import mean
+from linmed.report.figures import INK, POLICY
 from linmed.validation import Floats
 
 HEAVY = 0.75

@@ -7,11 +7,11 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from linmed.palette import POLICY
 from linmed.paper.drawing import Drawing, interval, legend
 from linmed.paper.experiment import Findings, Key, Setting, labelled
 from linmed.paper.panels import READING, READING_DOTS, ends, panel
 from linmed.paper.statistics import mean
+from linmed.report.figures import POLICY
 
 
 def grids(

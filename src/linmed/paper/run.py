@@ -18,7 +18,7 @@ from linmed.paper.lineup import Variant
 from linmed.paper.output import Output
 from linmed.paper.pool import workers_of
 from linmed.paper.provenance import now, remember
-from linmed.progress import Bar
+from linmed.report.progress import Bar
 from linmed.simulation.run import default_workers
 
 DECISIVE_MINUTES = 110.0

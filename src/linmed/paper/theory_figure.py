@@ -5,10 +5,10 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from linmed.palette import BOUND, DASH_DOT, DASHED, DASHES, DOTS, INK, POLICY
 from linmed.paper.bounds import FAR, FIRST, overlay
 from linmed.paper.drawing import Drawing, interval, legend
 from linmed.paper.experiment import Findings
+from linmed.report.figures import BOUND, DASH_DOT, DASHED, DASHES, DOTS, INK, POLICY
 
 
 def theory(found: Findings) -> Drawing:

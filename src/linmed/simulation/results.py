@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from linmed import notebooks
-from linmed.drawing import axes, saved, shortened, styled
 from linmed.environments import Environment
 from linmed.extras import Later
-from linmed.palette import series
 from linmed.policies.base import Policy
+from linmed.report import html
+from linmed.report.figures import axes, saved, series, shortened, styled
+from linmed.report.tables import Table
 from linmed.simulation.store import arrow_type
 from linmed.simulation.trials import policy_columns
-from linmed.tables import Table
 from linmed.validation import Bools, Floats, Ints
 
 if TYPE_CHECKING:
@@ -221,7 +220,7 @@ class Results:
         return f"{self._played}\n{self._best_first}"
 
     def _repr_html_(self) -> str:
-        return notebooks.paragraph(self._played) + self._best_first._repr_html_()
+        return html.paragraph(self._played) + self._best_first._repr_html_()
 
     @property
     def _played(self) -> str:

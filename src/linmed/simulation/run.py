@@ -16,7 +16,7 @@ import numpy as np
 from linmed import validation
 from linmed.environments import Environment
 from linmed.policies.base import Policy
-from linmed.progress import Bar
+from linmed.report.progress import Bar
 from linmed.simulation.environment_batch import EnvironmentBatch
 from linmed.simulation.results import Ends, Results, Run
 from linmed.simulation.stopping import Decided, as_until
@@ -205,7 +205,7 @@ def simulate(
     executor: any `concurrent.futures.Executor`; None uses `workers` threads (default: all processors
         where a round is long enough to be worth it). `processes()` makes one of processes.
     store: a directory that keeps finished batches; what it already holds is not computed again.
-    progress: whether to show a bar, or a `linmed.progress.Bar` that several simulations share.
+    progress: whether to show a bar, or a `linmed.report.progress.Bar` that several simulations share.
     batch: trials that go through the loop together (default: as many as keep all workers busy).
     points: regret is written down at about this many rounds.
     until: "decided" or `Decided(delta=…)` ends each trial when it is decided which arm is the best, at the

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from linmed import __version__
 from linmed.extras import Later, require
 from linmed.files import PARTIAL, write_atomically
+from linmed.report.tables import Table
 from linmed.simulation.trials import Job, Outcome
-from linmed.tables import Table
 from linmed.validation import Ints
 
 if TYPE_CHECKING:

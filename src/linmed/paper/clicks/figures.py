@@ -7,7 +7,6 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from linmed.palette import INK, POLICY, Line
 from linmed.paper.clicks.measures import ClickFindings
 from linmed.paper.clicks.problems import (
     EPSILON,
@@ -32,6 +31,7 @@ from linmed.paper.clicks.watching import EDGES, LEAST
 from linmed.paper.drawing import Drawing, interval, legend
 from linmed.paper.experiment import Findings, Key
 from linmed.paper.statistics import Normal, mean
+from linmed.report.figures import INK, POLICY, Line
 
 LINES: dict[str, Line] = {
     OWN: POLICY["LinTS-Freq"],

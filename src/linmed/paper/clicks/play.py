@@ -21,7 +21,7 @@ from linmed.paper.clicks.replay import replayed
 from linmed.paper.clicks.watching import WATCHED, Attainable, Watched
 from linmed.paper.experiment import Cell, Findings, Setting
 from linmed.paper.output import Output
-from linmed.progress import Bar
+from linmed.report.progress import Bar
 from linmed.simulation import Store
 from linmed.simulation.run import compute
 from linmed.simulation.trials import Job, Outcome

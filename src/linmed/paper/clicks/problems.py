@@ -12,7 +12,7 @@ from linmed.paper.experiment import Experiment, Findings, Numbers, Scale, Settin
 from linmed.paper.lineup import Variant
 from linmed.paper.output import Output
 from linmed.policies import EpsilonGreedy, Greedy, LinMED, LogisticMED, LogisticTS, LogisticUCB, Policy
-from linmed.progress import Bar
+from linmed.report.progress import Bar
 
 if TYPE_CHECKING:
     from linmed.paper.drawing import Drawing

@@ -6,12 +6,12 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from linmed.palette import POLICY
 from linmed.paper.drawing import Drawing, interval, legend
 from linmed.paper.drift.problems import NEVER, OFTEN, ONCE, OURS, UNTOLD, fixed, memory
 from linmed.paper.experiment import Findings, Setting
 from linmed.paper.statistics import mean
 from linmed.policies import Forgetful
+from linmed.report.figures import POLICY
 from linmed.simulation.trials import TrialBatch
 from linmed.validation import Floats, Ints
 

@@ -7,7 +7,6 @@ from matplotlib.colors import LinearSegmentedColormap, LogNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
 
-from linmed.palette import INK, POLICY
 from linmed.paper.drawing import Drawing, interval, legend
 from linmed.paper.experiment import Findings
 from linmed.paper.robustness.problems import (
@@ -24,6 +23,7 @@ from linmed.paper.robustness.problems import (
     sets,
 )
 from linmed.paper.statistics import mean
+from linmed.report.figures import INK, POLICY
 
 FARTHEST = 20.0
 """Factors beyond are coloured like this one."""

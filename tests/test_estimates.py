@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linmed.ope.bars import ASCII, UNICODE, Scale, bar, cell_len, ends, render
-from linmed.tables import Table
+from linmed.report.estimates import ASCII, UNICODE, Scale, bar, cell_len, ends, render
+from linmed.report.tables import Table
 
 NAN = math.nan
 

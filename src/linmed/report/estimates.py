@@ -6,14 +6,15 @@ it is the same in every row. Where a line has no room for a bar, the bar gets a 
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
+from dataclasses import dataclass, field
 from itertools import chain
 from textwrap import wrap
 from typing import Any, NamedTuple, Self
 from unicodedata import combining, east_asian_width
 
-from linmed.tables import Table
+from linmed.report.tables import Table
 
 NARROW, COMFORTABLE, WIDE = 14, 20, 60
 """Characters of a bar. With fewer than the first it stands on a line of its own, with fewer than the second
@@ -296,3 +297,51 @@ def _stacked(found: Columns, width: int, glyphs: Glyphs, drawn: bool) -> list[st
         if drawn and has_interval(row):
             lines.append(bar(row, found.scale, size, glyphs))
     return lines
+
+
+CAUTION = "A target that was chosen or trained on this very log looks better than it is."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """Tables of estimates with what was asked and what gives reason to doubt."""
+
+    title: str
+    answer: Sequence[str] = ()
+    """The verdict in sentences, where there is one."""
+    asked: Mapping[str, str]
+    """What was asked, and of what, by short names."""
+    tables: Mapping[str, Table]
+    """Heading → table; the first is the answer."""
+    meaning: str
+    """What an interval says, in one sentence."""
+    warnings: Sequence[str] = ()
+    notes: Sequence[str] = ()
+    traces: Mapping[str, Table] = field(default_factory=dict)
+    """Name → n, estimate, lower, upper as the log grew."""
+    traced: str = ""
+    """What the traces are."""
+    caution: str = CAUTION
+    """What no interval accounts for."""
+
+    def reason(self, name: str) -> str:
+        """Why a row of that name has no interval: the first warning that names it."""
+        return next((words for words in self.warnings if repr(name) in words), NONE)
+
+    def text(self, width: int = 80, encoding: str = "utf-8") -> str:
+        """For a terminal of that width, in signs that its encoding has."""
+        width = max(width, SMALLEST)
+        indent = max(map(len, self.asked), default=0) + 2
+        lines = [line for said in self.answer for line in folded(told(said, encoding), width)]
+        lines += [""] if lines else []
+        for name, value in self.asked.items():
+            first, *rest = folded(told(value, encoding), width - indent) or [""]
+            lines += [f"{name:<{indent}}{first}".rstrip(), *(" " * indent + line.strip() for line in rest)]
+        for heading, table in self.tables.items():
+            lines.append("")
+            lines += folded(f"{told(heading, encoding)}:", width) if len(self.tables) > 1 else []
+            lines.append(render(table, width, encoding))
+        lines += [""] if self.warnings or self.notes else []
+        for kind, said in (("warning", self.warnings), ("note", self.notes)):
+            lines += [line for words in said for line in folded(f"{kind}: {told(words, encoding)}", width)]
+        return "\n".join(lines)

@@ -6,7 +6,7 @@ import threading
 import time
 from typing import Any, Self
 
-from linmed.notebooks import bar, escaped, running, show
+from linmed.report.html import bar, escaped, running, show
 
 SELDOM = 0.2
 """Seconds between two pictures of a bar."""

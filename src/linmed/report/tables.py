@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from linmed.drawing import Estimate, axes, height_of, intervals, styled
 from linmed.extras import Later
-from linmed.notebooks import table
-from linmed.palette import series
+from linmed.report.figures import Estimate, axes, height_of, intervals, series, styled
+from linmed.report.html import table
 from linmed.validation import BadValue
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from linmed.ope.page import page
-from linmed.ope.plot import window
-from linmed.ope.report import Report, meaning
-from linmed.tables import Table
+from linmed.cli.log_report import meaning
+from linmed.report.estimates import Report
+from linmed.report.estimates_page import page, window
+from linmed.report.tables import Table
 
 CHROMIUM = Path("/usr/bin/chromium")
 NAN = math.nan

@@ -5,20 +5,13 @@ Drawings are SVG stretched to the room there is; their words are HTML beside the
 
 import html
 import itertools
-import json
 import math
-import shutil
-import sys
 from collections.abc import Iterator, Mapping
 from importlib import metadata, resources
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from linmed.files import write_atomically
-from linmed.ope.bars import NONE, NUMBERS, Columns, Scale, has_interval, told
-from linmed.ope.plot import Traces, Window, window
-from linmed.ope.report import Report
-from linmed.tables import Table
+from linmed.report.estimates import NONE, NUMBERS, Columns, Report, Scale, has_interval, told
+from linmed.report.tables import Table
 
 HUES, DASHES = 5, 4
 """Colours and dashes; together they tell twenty targets apart."""
@@ -33,6 +26,41 @@ READING = (
     "may still be clear: its own interval says more.",
 )
 ZERO = "A difference is decided where its line stays on one side of the dashed zero."
+
+
+Traces = Mapping[str, Any]
+"""Name → a table of Arrow or of ours with n, estimate, lower, upper at growing n, as `sequence` makes it."""
+
+
+class Window(NamedTuple):
+    """The part of the picture that is worth looking at."""
+
+    first: int
+    last: int
+    scale: Scale
+
+
+def window(traces: Traces, truth: float | None = None) -> Window:
+    """Rewards around the bounds at the end, and n from where the first bound comes into sight.
+
+    A sequence begins with the whole range of the rewards and ends with a small part of it: drawn in full, the
+    part that matters would be a thin line.
+    """
+    courses = [table.to_pylist() for table in traces.values()]
+    rows = list(itertools.chain.from_iterable(courses))
+    known = [row for row in rows if has_interval(row)]
+    last = [[row for row in course if has_interval(row)][-1:] for course in courses]
+    ends = [row[end] for row in itertools.chain.from_iterable(last) for end in ("lower", "upper")]
+    ends += [] if truth is None else [truth]
+    if known:
+        low, high = min(ends), max(ends)
+        room = (high - low) / 2
+        lowest, highest = min(row["lower"] for row in known), max(row["upper"] for row in known)
+        ends = [max(low - room, min(lowest, low)), min(high + room, max(highest, high))]
+    scale = Scale.over(ends or [row["estimate"] for row in rows])
+    inside = [row["n"] for row in known if row["lower"] > scale.low or row["upper"] < scale.high]
+    longest = max([1, *(row["n"] for row in rows)])
+    return Window(max(min([*inside, longest // 10]), 1), longest, scale)
 
 
 def page(report: Report) -> str:
@@ -53,7 +81,7 @@ def page(report: Report) -> str:
     reading = "".join(f"<li>{_text(words)}</li>" for words in said)
     parts.append(f"<section><h2>How to read this</h2><ul>{reading}</ul></section>")
     parts.append(f"<footer>Made by linmed {metadata.version('linmed')}.</footer>")
-    css = (resources.files("linmed.ope") / "page.css").read_text(encoding="utf-8")
+    css = (resources.files("linmed.report") / "page.css").read_text(encoding="utf-8")
     body = "\n".join(parts)
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
@@ -61,16 +89,6 @@ def page(report: Report) -> str:
         f'<meta name="color-scheme" content="light dark"><title>{_text(report.title)}</title>'
         f"<style>{css}</style></head><body><main>{body}</main></body></html>\n"
     )
-
-
-def tell(report: Report, file: str | None, facts: Mapping[str, Any] | None) -> None:
-    """What a command found: as a page into `file` if there is one, and as text or, with `facts`, as JSON."""
-    if file is not None:
-        write_atomically(Path(file), page(report).encode())
-    if facts is not None:
-        print(json.dumps({**facts, "warnings": report.warnings, "notes": report.notes}, indent=2))
-    else:
-        print(report.text(shutil.get_terminal_size().columns, sys.stdout.encoding or "utf-8"))
 
 
 def _asked(asked: Mapping[str, str]) -> str:

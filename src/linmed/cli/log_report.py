@@ -1,61 +1,29 @@
-"""What a command found on a log, in one place, for a terminal and for a page."""
+"""Print what a command found on a log: as text, as JSON or as a page, with the meaning of its intervals."""
 
+import json
 import math
+import shutil
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from linmed.files import write_atomically
 from linmed.log import DecisionLog
-from linmed.ope.bars import NONE, SMALLEST, folded, has_interval, render, told
 from linmed.ope.intervals import VALID
-from linmed.tables import Table
+from linmed.report.estimates import Report, has_interval
+from linmed.report.estimates_page import page
+from linmed.report.tables import Table
 
-CAUTION = "A target that was chosen or trained on this very log looks better than it is."
 
-
-@dataclass(frozen=True, kw_only=True)
-class Report:
-    """Tables of estimates with what was asked and what gives reason to doubt."""
-
-    title: str
-    answer: Sequence[str] = ()
-    """The verdict in sentences, where there is one."""
-    asked: Mapping[str, str]
-    """What was asked, and of what, by short names."""
-    tables: Mapping[str, Table]
-    """Heading → table; the first is the answer."""
-    meaning: str
-    """What an interval says, in one sentence."""
-    warnings: Sequence[str] = ()
-    notes: Sequence[str] = ()
-    traces: Mapping[str, Table] = field(default_factory=dict)
-    """Name → n, estimate, lower, upper as the log grew."""
-    traced: str = ""
-    """What the traces are."""
-    caution: str = CAUTION
-    """What no interval accounts for."""
-
-    def reason(self, name: str) -> str:
-        """Why a row of that name has no interval: the first warning that names it."""
-        return next((words for words in self.warnings if repr(name) in words), NONE)
-
-    def text(self, width: int = 80, encoding: str = "utf-8") -> str:
-        """For a terminal of that width, in signs that its encoding has."""
-        width = max(width, SMALLEST)
-        indent = max(map(len, self.asked), default=0) + 2
-        lines = [line for said in self.answer for line in folded(told(said, encoding), width)]
-        lines += [""] if lines else []
-        for name, value in self.asked.items():
-            first, *rest = folded(told(value, encoding), width - indent) or [""]
-            lines += [f"{name:<{indent}}{first}".rstrip(), *(" " * indent + line.strip() for line in rest)]
-        for heading, table in self.tables.items():
-            lines.append("")
-            lines += folded(f"{told(heading, encoding)}:", width) if len(self.tables) > 1 else []
-            lines.append(render(table, width, encoding))
-        lines += [""] if self.warnings or self.notes else []
-        for kind, said in (("warning", self.warnings), ("note", self.notes)):
-            lines += [line for words in said for line in folded(f"{kind}: {told(words, encoding)}", width)]
-        return "\n".join(lines)
+def tell(report: Report, file: str | None, facts: Mapping[str, Any] | None) -> None:
+    """What a command found: as a page into `file` if there is one, and as text or, with `facts`, as JSON."""
+    if file is not None:
+        write_atomically(Path(file), page(report).encode())
+    if facts is not None:
+        print(json.dumps({**facts, "warnings": report.warnings, "notes": report.notes}, indent=2))
+    else:
+        print(report.text(shutil.get_terminal_size().columns, sys.stdout.encoding or "utf-8"))
 
 
 def meaning(
