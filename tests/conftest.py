@@ -1,4 +1,4 @@
-"""What holds for all tests."""
+"""Settings and skips for all tests."""
 
 import os
 import signal
@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # a core for each test: more threads would wait
 
 from tests.core.builds import load
 

@@ -2,11 +2,14 @@
 
 import doctest
 import importlib
+import multiprocessing
 import os
 import re
+import runpy
 import subprocess
 import sys
 import tomllib
+import warnings
 from pathlib import Path
 from textwrap import indent
 
@@ -23,21 +26,38 @@ def python_blocks(page):
     return re.findall(r"^```python\n(.*?)^```", page.read_text(), flags=re.MULTILINE | re.DOTALL)
 
 
+def run_page(script: Path, folder: Path) -> None:
+    """Run a script in this process as the program that was started, with warnings as errors."""
+    sys.stderr = (folder / "stderr").open("w")
+    os.chdir(folder)
+    warnings.resetwarnings()
+    warnings.simplefilter("error")
+    runpy.run_path(str(script), run_name="__main__")
+
+
+@pytest.fixture(scope="module")
+def processes():
+    """Processes that have imported what most pages do, where they can be forked from one that has."""
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["linmed.ope", "linmed.simulation", "matplotlib.pyplot", "scipy.stats"])
+    return context
+
+
 @pytest.mark.parametrize("page", [page for page in PAGES if python_blocks(page)], ids=lambda page: page.name)
-def test_examples_in_the_docs_run(page, tmp_path):
+def test_examples_in_the_docs_run(page, tmp_path, processes, monkeypatch):
     script = tmp_path / "example.py"
     # Guarded, because worker processes import the program again.
     script.write_text('if __name__ == "__main__":\n' + indent("\n".join(python_blocks(page)), "    "))
-    environment = {**os.environ, "MPLBACKEND": "Agg", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, "-W", "error", script],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
+    (tmp_path / "here").mkdir()
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    process = processes.Process(target=run_page, args=(script, tmp_path / "here"))
+    process.start()
+    process.join(300)
+    if process.exitcode != 0:
+        process.kill()
+        pytest.fail((tmp_path / "here" / "stderr").read_text() or f"exit code {process.exitcode}")
 
 
 PROMPTS = [page for page in PAGES if "```pycon\n" in page.read_text()]
