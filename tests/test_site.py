@@ -28,7 +28,7 @@ cli()
 """
 MODULES = ["linmed", *(f"linmed.{name}" for name in ("policies", "features", "ope", "log", "environments"))]
 MODULES += ["linmed.simulation", "linmed.serve.client"]
-FUNCTIONS = ["theory.Problem", "design.optimal_design", "verdict.Verdict", "drift.Drift"]
+FUNCTIONS = ["theory.Problem", "design.optimal_design", "insight.Verdict", "insight.Drift"]
 
 
 class Page(HTMLParser):
