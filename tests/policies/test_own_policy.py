@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from linmed import Agent
+from linmed import Agent, LinMED, simulate
+from linmed.environments import FixedArms
 from linmed.policies import RidgePolicy
 from tests.policies import test_contract as contract
 from tests.policies import test_shapes as shapes
@@ -75,3 +76,33 @@ def test_a_rule_that_states_no_distribution_is_refused(wrong, message):
     with pytest.raises(ValueError, match=message):
         agent.decide(np.eye(4))
     assert not agent.pending
+
+
+class Last(LinMED):
+    """A built-in policy with another law: the last arm."""
+
+    def log_probabilities(self, state, arms):
+        log_p = np.full((max(len(state.count), len(arms)), arms.shape[1]), -np.inf)
+        log_p[:, -1] = 0.0
+        return log_p
+
+
+class Deaf(LinMED):
+    """A built-in policy that takes no reward in."""
+
+    def learn(self, state, features, rewards, replicas):
+        pass
+
+
+def test_a_subclass_with_another_law_or_another_way_to_learn_is_asked_everywhere():
+    agent = Agent(Last(), dim=2, seed=0)
+    assert {agent.decide(np.eye(2)).arm for _ in range(9)} == {1}
+    assert agent.decide(np.eye(2)).probability == 1.0
+    problem = FixedArms(np.eye(2), [0.0, 1.0])
+    results = simulate([Last(), Deaf()], problem, horizon=30, trials=3, progress=False)
+    assert (results.regret("Last") == 0.0).all()
+    policy, played = Deaf(), np.empty((30, 2), dtype=np.int64)
+    state = policy.start(2, 2)
+    policy.play(state, np.eye(2)[None, None], np.ones((30, 2, 2)), np.full((30, 2, 1), 0.5), played)
+    assert not state.count.any()
+    assert policy.learns_in_core is policy.compiled_rounds is False

@@ -171,6 +171,18 @@ class State:
 
 
 Noise = Literal["uniform", "normal"]
+_ANSWERS = {
+    "law_in_core": (False, ("decide", "log_probabilities")),
+    "learns_in_core": (False, ("learn",)),
+    "compiled_rounds": (False, ("choose", "decide", "features", "learn", "log_probabilities", "play")),
+    "own_set": (True, ("squared_radius",)),
+}
+"""What the core answers, and the methods by which a class answers itself.
+
+A class that defines one of the methods is asked in place of the core, unless it declares the flag too: so a
+subclass of LinMED that overrides `decide` or `learn` is asked, and those of the library, which do there what
+the core does, say so. This is the only place where it is looked at what a class defines.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,6 +217,14 @@ class Policy(ABC):
     """Permuting the arms permutes the probabilities (ties aside)."""
     compiled_rounds: ClassVar[bool] = False
     """`play` runs whole rounds outside the interpreter and its lock."""
+    law_in_core: ClassVar[bool] = False
+    """The core's rule writes the probabilities of all arms: an agent decides by `live`."""
+    learns_in_core: ClassVar[bool] = False
+    """The core absorbs rewards: an agent learns by `live`."""
+    integrates: ClassVar[bool] = False
+    """Its probabilities are integrals: `propensity_error` says how exact they are."""
+    own_set: ClassVar[bool] = False
+    """The confidence set is written in Python: the class defines `squared_radius`."""
     learns_from_arms: ClassVar[bool] = True
     """What `learn` needs of a decision is the arm that was played, and nothing else of the moment."""
 
@@ -274,6 +294,17 @@ class Policy(ABC):
         if "floor" in told and "floor" not in cls.__dataclass_fields__:
             raise validation.BadType("floor", f"{cls.__name__} takes no floor: {cls.without_floor}")
         return super().__new__(cls)
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Find out what Python answers: see `_ANSWERS`."""
+        super().__init_subclass__(**options)
+        for flag, (value, methods) in _ANSWERS.items():
+            for one in cls.__mro__:
+                if flag in vars(one):
+                    break  # declared
+                if any(method in vars(one) for method in methods):
+                    setattr(cls, flag, value)
+                    break
 
     def __post_init__(self) -> None:
         if self.label is not None:
@@ -452,14 +483,6 @@ class Policy(ABC):
         arm = self._draw(log_p, arms, noise)
         return Choice(arm, entries(log_p, arm), log_p, self.features(state, arms, arm))
 
-    own_set: ClassVar[bool] = False
-    """The policy has a confidence set written in Python: its class defines `squared_radius`."""
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        """See whether the class has a confidence set of its own."""
-        super().__init_subclass__(**options)
-        cls.own_set = not cls.squared_radius.__module__.startswith("linmed.")
-
     def squared_radius(self, state: Any) -> Floats:
         """β of every replica (R,), by a class of yours: it takes the place of the policy's confidence set.
 
@@ -472,11 +495,6 @@ class Policy(ABC):
         array([2., 2.])
         """
         raise AttributeError(f"{type(self).__name__} has a confidence set of the core: see radius")
-
-    law_in_core: ClassVar[bool] = True
-    """A policy with a `live` agent decides by it: the core's rule writes the probabilities of all arms."""
-    learns_in_core: ClassVar[bool] = True
-    """A policy with a `live` agent learns by it."""
 
     def live(self, state: Any) -> Any:
         """The core's agent, which decides and learns on the arrays of a state of one replica.
@@ -527,6 +545,23 @@ class Policy(ABC):
             played[t] = arm
             features = self.features(state, offered, arm)
             self.learn(state, features, rewards[t][replicas, arm], replicas)
+
+    def play_with_errors(
+        self, state: Any, arms: Floats, means: Floats, errors: Floats, noise: Floats, played: Ints
+    ) -> None:
+        """`play` where an arm pays its mean and an error.
+
+        means (T,R,K), a 1 for T where they stay the same; errors (T,R).
+
+        >>> import numpy as np
+        >>> from linmed import Greedy
+        >>> policy, arms, played = Greedy(), np.eye(2)[None, None], np.empty((5, 1), dtype=np.int64)
+        >>> means, errors, noise = np.array([[[-1.0, 1.0]]]), np.zeros((5, 1)), np.zeros((5, 1, 1))
+        >>> policy.play_with_errors(policy.start(1, 2), arms, means, errors, noise, played)
+        >>> played[:, 0]
+        array([0, 1, 1, 1, 1])
+        """
+        self.play(state, arms, means + errors[:, :, None], noise, played)
 
     def features(self, state: Any, arms: Floats, arm: Ints) -> Floats:
         """What `learn` will need of the arms just played: their vectors.  arm (R,) → (R,d).

@@ -15,7 +15,6 @@ from linmed.validation import Floats, Ints
 
 _NO_REWARDS = _NO_LOGARITHMS = np.empty((0, 0, 0))
 _NO_ERRORS = np.empty((0, 0))
-_ANSWERS = {"law_in_core": ("decide", "log_probabilities"), "learns_in_core": ("learn",)}
 
 
 def set_of(policy: Any, state: Any) -> Any:
@@ -26,25 +25,31 @@ def set_of(policy: Any, state: Any) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompiledPolicy(Policy):
-    """A belief, a confidence set and a rule of the core; deciding and playing are its loop over rounds.
+class BeliefPolicy(Policy):
+    """A policy whose belief is one of the core's, on the arrays of the state in their order."""
 
-    The arrays of the state are those that `belief` takes, in order.
-    """
-
-    compiled_rounds: ClassVar[bool] = True
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        """A class of yours that decides or learns in another way is asked, in place of the core."""
-        super().__init_subclass__(**options)
-        for flag, methods in _ANSWERS.items():
-            if any(not getattr(cls, name).__module__.startswith("linmed.") for name in methods):
-                setattr(cls, flag, False)
+    learns_in_core: ClassVar[bool] = True
 
     @property
     @abstractmethod
     def belief(self) -> Callable[..., Any]:
         """Makes the core's belief from the arrays of a state."""
+
+    def bind(self, state: Any) -> Any:
+        """Make the core's belief that works on the arrays of this state."""
+        return self.belief(*state.parts())
+
+    def learn(self, state: Any, features: Floats, rewards: Floats, replicas: Ints) -> None:
+        """Absorb m rewards in place.  features (m,d), rewards (m,), replicas (m,)."""
+        core.observe(self.bind(state), *absorbable(state, features, rewards, replicas))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompiledPolicy(BeliefPolicy):
+    """A belief, a confidence set and a rule of the core; deciding and playing are its loop over rounds."""
+
+    compiled_rounds: ClassVar[bool] = True
+    law_in_core: ClassVar[bool] = True
 
     @property
     @abstractmethod
@@ -61,10 +66,6 @@ class CompiledPolicy(Policy):
         """ε that is mixed in around the rule, where the rule knows of none."""
         return 0.0
 
-    def bind(self, state: Any) -> Any:
-        """The core's belief that works on the arrays of this state."""
-        return self.belief(*state.parts())
-
     def log_probabilities(self, state: Any, arms: Floats) -> Floats:
         """log p(a) of every arm; −inf where it is zero.  arms (R,K,d) or (1,K,d) → (R,K)."""
         log_p = np.empty((1, decisions(state, arms), arms.shape[1]))
@@ -76,6 +77,8 @@ class CompiledPolicy(Policy):
 
     def decide(self, state: Any, arms: Floats, noise: Floats) -> Choice:
         """Draw one arm per replica and say how probable each was, in one call of the core."""
+        if not self.law_in_core:
+            return super().decide(state, arms, noise)
         arm, log_p = np.empty((1, len(noise)), dtype=np.int64), np.empty((1, len(noise), arms.shape[1]))
         self._rounds(state, arms[None], _NO_REWARDS, _NO_ERRORS, noise[None], arm, log_p)
         played, law = arm[0], log_p[0]
@@ -87,25 +90,29 @@ class CompiledPolicy(Policy):
 
     def choose(self, state: Any, arms: Floats, noise: Floats) -> Ints:
         """Draw without taking logarithms."""
+        draw = self._draw_in_core if self.law_in_core else super().choose
+        return draw(state, arms, noise)
+
+    def _draw_in_core(self, state: Any, arms: Floats, noise: Floats) -> Ints:
+        """One arm per replica by the core's rule."""
         arm = np.empty((1, len(noise)), dtype=np.int64)
         self._rounds(state, arms[None], _NO_REWARDS, _NO_ERRORS, noise[None], arm, _NO_LOGARITHMS)
         return arm.reshape(-1)
 
-    def learn(self, state: Any, features: Floats, rewards: Floats, replicas: Ints) -> None:
-        """Absorb m rewards in place.  features (m,d), rewards (m,), replicas (m,)."""
-        core.observe(self.bind(state), *absorbable(state, features, rewards, replicas))
-
     def play(self, state: Any, arms: Floats, rewards: Floats, noise: Floats, played: Ints) -> None:
         """All rounds in one call of the core, without the interpreter and its lock."""
+        if not self.compiled_rounds:
+            super().play(state, arms, rewards, noise, played)
+            return
         self._rounds(state, arms, rewards, _NO_ERRORS, noise, played, _NO_LOGARITHMS)
 
     def play_with_errors(
         self, state: Any, arms: Floats, means: Floats, errors: Floats, noise: Floats, played: Ints
     ) -> None:
-        """`play` where an arm pays its mean and an error, which need not be added for every arm.
-
-        means (T,R,K), a 1 for T where they stay the same; errors (T,R).
-        """
+        """`play` where the error is added to the mean of the arm played alone."""
+        if not self.compiled_rounds:
+            super().play_with_errors(state, arms, means, errors, noise, played)
+            return
         self._rounds(state, arms, means, errors, noise, played, _NO_LOGARITHMS)
 
     def _rounds(self, state: Any, arms: Floats, *others: Any) -> None:

@@ -105,6 +105,7 @@ class EXP2(CompiledPolicy):
         paper_all_arms="yes",
     )
     learns_from_arms: ClassVar[bool] = False
+    compiled_rounds: ClassVar[bool] = True
 
     @property
     def belief(self) -> Callable[..., Any]:

@@ -11,7 +11,6 @@ import numpy as np
 from linmed import validation
 from linmed.core import core
 from linmed.policies.base import Choice, Policy, Prediction, Properties, absorbable, decisions, entries
-from linmed.policies.compiled import CompiledPolicy
 from linmed.policies.glm import GLMPolicy
 from linmed.policies.half_lives import HalfLife, half_lives, written
 from linmed.policies.memories import GlmMemories, RidgeMemories
@@ -76,8 +75,7 @@ class Forgetful(Wrapper):
         self._set("share", validation.strictly_between("share", self.share, 0.0, 1.0))
         self._set("combine", validation.option("combine", self.combine, ("heaviest", "mixture")))
         self._set("alarm", validation.strictly_between("alarm", self.alarm, 0.0, 1.0))
-        tells = type(self.base).decide in (CompiledPolicy.decide, Policy.decide)
-        if self.combine == "mixture" and not tells:
+        if self.combine == "mixture" and self.base.integrates:
             raise validation.BadValue(
                 "combine",
                 f"combine must be 'heaviest' around {self.base.name}, whose probabilities have an error; "
@@ -86,7 +84,7 @@ class Forgetful(Wrapper):
 
     def _refuse(self, base: Policy) -> None:
         """What has no estimate that could fade, and a certificate that would not hold."""
-        if type(base).learn not in (RidgePolicy.learn, GLMPolicy.learn):
+        if not (isinstance(base, (RidgePolicy, GLMPolicy)) and base.learns_in_core):
             raise validation.BadValue(
                 "base",
                 "base must be a policy with a ridge estimate, as LinMED, OFUL or LinTS, or one for clicks "
@@ -99,12 +97,14 @@ class Forgetful(Wrapper):
                 f"got {base.name}",
             )
 
+    learns_in_core: ClassVar[bool] = True
+
     # ---- what the base policy says of itself
 
     @property
     def compiled_rounds(self) -> bool:  # type: ignore[override]
         """Whether the heaviest estimate decides, by a rule that can be compiled."""
-        return self.combine == "heaviest" and isinstance(self.base, CompiledPolicy)
+        return self.combine == "heaviest" and self.base.compiled_rounds
 
     @property
     def on_clock(self) -> bool:
@@ -204,7 +204,7 @@ class Forgetful(Wrapper):
     @property
     def _direct(self) -> bool:
         """Whether the core's rule writes the probabilities where one estimate decides."""
-        return type(self.base).decide is CompiledPolicy.decide
+        return self.base.law_in_core
 
     def estimate(self, state: Any) -> Any:
         """The estimate that decides, copied; its `count` is what is left of the number of rewards."""
@@ -247,8 +247,8 @@ class Forgetful(Wrapper):
 
     def _choice(self, state: Any, arms: Floats, noise: Floats) -> Ints:
         """One arm per replica by the leaders alone."""
-        if isinstance(self.base, CompiledPolicy):
-            return super().choose(state, arms, noise)
+        if self.base.compiled_rounds:
+            return self._draw_in_core(state, arms, noise)
         return self.asked.choose(self.of_one(state, state.leader), arms, noise)
 
     def decide(self, state: Any, arms: Floats, noise: Floats) -> Choice:

@@ -149,6 +149,8 @@ class GLMPolicy(CompiledPolicy):
     """Whether all rewards share a base rate that is learned apart from the features."""
     sigma: float = 1.0
     """σ of the "gaussian" family; the others have none."""
+    learns_in_core: ClassVar[bool] = True
+    compiled_rounds: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -156,6 +156,8 @@ class LinMED(MedParameters, MedPolicy):
         paper_computable="yes",
         paper_all_arms="yes",
     )
+    law_in_core: ClassVar[bool] = True
+    compiled_rounds: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -307,6 +309,7 @@ class MaillardSampling(CompiledPolicy):
         all_arms="once each has a reward",
         randomised=True,
     )
+    compiled_rounds: ClassVar[bool] = True
 
     @property
     def belief(self) -> Callable[..., Any]:

@@ -28,6 +28,8 @@ distances, of K dimensions for K arms. Other rules ask the belief for what they 
 class ModelPolicy(Wrapper):
     """The base policy, around a model for every item: what `Disjoint` and `Hybrid` have in common."""
 
+    learns_in_core: ClassVar[bool] = True
+
     @property
     @abstractmethod
     def shared_features(self) -> int:

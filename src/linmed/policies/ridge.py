@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from linmed import validation
 from linmed.core import core
-from linmed.policies.base import Policy, Prediction, State, absorbable
-from linmed.policies.compiled import Floor
+from linmed.policies.base import Prediction, State
+from linmed.policies.compiled import BeliefPolicy, Floor
 from linmed.validation import Floats, Ints
 
 UNTOLD = 0.01
@@ -229,7 +229,7 @@ class CentredExpertState(_Centred, _Led, CentredExperts):  # type: ignore[misc]
 
 
 @dataclass(frozen=True, kw_only=True)
-class RidgePolicy(Policy):
+class RidgePolicy(BeliefPolicy):
     """A policy that believes in a ridge estimate of θ*, is as sure as its confidence set, and has a rule.
 
     The rule is what subclasses add. A method `squared_radius(state)`, which returns β of every replica (R,),
@@ -451,10 +451,6 @@ class RidgePolicy(Policy):
             scale = np.abs(state.leading(TOLD)[:, 2])
         core.likely_variances(model.count.astype(np.float64), model.rss, scale, out)
         return np.sqrt(out)
-
-    def learn(self, state: Any, features: Floats, rewards: Floats, replicas: Ints) -> None:
-        """V += a aᵀ, b += a y."""
-        core.observe(self.belief(*state.parts()), *absorbable(state, features, rewards, replicas))
 
     def predict(self, state: Any, arms: Floats) -> Prediction:
         """⟨θ̂, a⟩ ± √β‖a‖ in V⁻¹; with an intercept ȳ + ⟨θ̂, a − ā⟩ ± √β √(‖a − ā‖² + 1/n)."""

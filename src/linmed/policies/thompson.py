@@ -20,7 +20,7 @@ from linmed.core import core
 from linmed.policies.base import Choice, Noise, Properties, entries
 from linmed.policies.compiled import CompiledPolicy, Floor
 from linmed.policies.ridge import Floored, RidgeState
-from linmed.validation import Floats
+from linmed.validation import Floats, Ints
 
 ENOUGH = 1e-4  # an error that asks for no more points
 WORK = 100_000  # points are doubled up to so many times the arms …
@@ -81,7 +81,9 @@ class Sampled(Floor):
     (X + 1)/(M + 1) where X of M fresh draws play the same arm."""
 
     noise: ClassVar[Noise] = "normal"
+    integrates: ClassVar[bool] = True
     law_in_core: ClassVar[bool] = False
+    compiled_rounds: ClassVar[bool] = True
 
     if TYPE_CHECKING:  # what the belief that a subclass adds has
 
@@ -94,6 +96,9 @@ class Sampled(Floor):
 
         def spread(self, state: Any) -> Floats:
             """s in every replica (R,)."""
+
+        def _draw_in_core(self, state: Any, arms: Floats, noise: Floats) -> Ints:
+            """One arm per replica."""
 
     @property
     def pivot(self) -> float:
@@ -136,6 +141,10 @@ class Sampled(Floor):
         with np.errstate(divide="ignore"):
             log_p = np.logaddexp(np.log1p(-self.floor) + log_p, np.log(self.floor / arms.shape[1]))
         return log_p, (1.0 - self.floor) * error
+
+    def choose(self, state: Any, arms: Floats, noise: Floats) -> Ints:
+        """Draw θ̃ and play its best arm, without computing how probable that was."""
+        return self._draw_in_core(state, arms, noise)
 
     def decide(self, state: Any, arms: Floats, noise: Floats) -> Choice:
         """Draw θ̃, play its best arm and say how probable that was beforehand."""

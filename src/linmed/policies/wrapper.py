@@ -53,7 +53,7 @@ class Wrapper(CompiledPolicy):
 
     def _refuse(self, base: Policy) -> None:
         """Raise where this policy's belief cannot take the place of the one base."""
-        if type(base).learn is not RidgePolicy.learn:
+        if not (isinstance(base, RidgePolicy) and base.learns_in_core):
             raise validation.BadValue(
                 "base",
                 "base must be a policy with a ridge estimate, as LinMED, OFUL or LinTS (for clicks LinMED "

@@ -20,7 +20,6 @@ from linmed import validation
 from linmed.environments import Environment
 from linmed.environments.base import LAST_ROUND
 from linmed.policies.base import Policy
-from linmed.policies.compiled import CompiledPolicy
 from linmed.registry import concrete_subclasses
 from linmed.simulation.environment_batch import EnvironmentBatch, Observation, Pending
 from linmed.simulation.stopping import Decided, StoppingRule
@@ -210,10 +209,8 @@ class Task(Job):
 
     def _adding(self) -> Callable[..., None] | None:
         """How the policy plays where errors are added for the arm played alone; None if it cannot."""
-        own = self.policy
-        if not (isinstance(own, CompiledPolicy) and type(own).play is CompiledPolicy.play):
-            return None
-        return own.play_with_errors if self.environment.additive else None
+        able = self.policy.compiled_rounds and self.environment.additive
+        return self.policy.play_with_errors if able else None
 
 
 def checkpoints(horizon: int, count: int = 200) -> Ints:

@@ -1,13 +1,12 @@
 """EXP2 of the authors' public code, whose estimates of θ* are at most half as long as unbiased ones."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from linmed import validation
 from linmed.core import core
-from linmed.policies import EXP2, Policy
+from linmed.policies import EXP2
 from linmed.policies.exp2 import Exp2State, fingerprints, require_same
 from linmed.validation import Floats, Ints
 
@@ -19,8 +18,6 @@ class Exp2AsRun(EXP2):
     In round t η = √(log K / (3 d (t + 1))), at most 1/d, and γ = d η, told no horizon; the first round is
     drawn from π. Written in Python: only one small experiment has it.
     """
-
-    compiled_rounds: ClassVar[bool] = False
 
     def log_probabilities(self, state: Exp2State, arms: Floats) -> Floats:
         """log P(a).  arms (R,K,d) or (1,K,d) → (R,K)."""
@@ -53,7 +50,3 @@ class Exp2AsRun(EXP2):
         key = fingerprints(arms)
         require_same(not ((state.arm_set != 0) & (state.arm_set != key)).any())
         return key
-
-    decide = Policy.decide
-    choose = Policy.choose
-    play = Policy.play
