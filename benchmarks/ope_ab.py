@@ -43,7 +43,7 @@ from linmed.ope import DecisionLog, compare
 from linmed.ope.accumulators import Contrast, Tally
 from linmed.ope.evaluate import answers
 from linmed.ope.intervals import OPEWarning, asymptotic, asymptotic_quantile, normal, quantile
-from linmed.ope.question import Request
+from linmed.ope.plan import Plan
 from linmed.ope.scan import Reading
 from linmed.ope.window import Recent
 
@@ -73,12 +73,10 @@ def ours(group: np.ndarray, click: np.ndarray) -> Iterator[tuple[str, Bounds]]:
     # A day is a batch, and batches do not reach beyond a table's chunks.
     log = DecisionLog.from_table(pa.Table.from_batches(pa.table(columns).to_batches(max_chunksize=DAY)))
     for estimator, interval in (("ipw", "betting"), ("dr", "betting"), ("ipw", "mixture")):
-        request = Request(
-            log=log, targets=(1, 0), estimators=estimator, interval=interval, paired=True, batch=DAY
-        )
-        contrast = Contrast(request)
+        plan = Plan(log=log, targets=(1, 0), estimators=estimator, interval=interval, paired=True, batch=DAY)
+        contrast = Contrast(plan)
         found: dict[str, Bounds] = {}
-        for one, other in answers(request, Recent(log, None), Reading()):
+        for one, other in answers(plan, Recent(log, None), Reading()):
             assert len(one.rounds) == DAY
             contrast.add(one, other)
             found.setdefault(f"{interval}, {estimator}", []).append(contrast.bounds)
@@ -87,9 +85,9 @@ def ours(group: np.ndarray, click: np.ndarray) -> Iterator[tuple[str, Bounds]]:
                     bounds = limit(contrast.gain, CONFIDENCE)
                     found.setdefault(f"{limit.__name__}, {estimator}", []).append(bounds)
         yield from found.items()
-    request = Request(log=log, targets=(1, 0), estimators="ipw", confidence=1 - ALPHA / 2, batch=DAY)
-    tallies, apart = [Tally(request), Tally(request)], []
-    for batch in answers(request, Recent(log, None), Reading()):
+    plan = Plan(log=log, targets=(1, 0), estimators="ipw", confidence=1 - ALPHA / 2, batch=DAY)
+    tallies, apart = [Tally(plan), Tally(plan)], []
+    for batch in answers(plan, Recent(log, None), Reading()):
         for tally, answer in zip(tallies, batch, strict=True):
             tally.add(answer)
         (low, high), (other_low, other_high) = (next(tally.rows(""))[3:5] for tally in tallies)

@@ -50,7 +50,7 @@ from scipy.stats import binom
 from linmed.ope import DecisionLog, evaluate
 from linmed.ope.evaluate import answers
 from linmed.ope.intervals import OPEWarning, asymptotic_quantile
-from linmed.ope.question import Request
+from linmed.ope.plan import Plan
 from linmed.ope.scan import Reading
 from linmed.ope.sequences import BettingLower, log_mixture, lower_sequence
 from linmed.ope.window import Recent
@@ -151,19 +151,17 @@ def at_every_look(
     for interval, columns in intervals:
         log = DecisionLog.from_table(known(table, columns))
         asked = {name: target for name, (target, _) in targets.items()}
-        request = Request(log=log, targets=asked, estimators=ASKED[interval, columns], interval=interval)
-        (batch,) = answers(request, Recent(log, None), Reading())
-        for estimator in request.estimators:
+        plan = Plan(log=log, targets=asked, estimators=ASKED[interval, columns], interval=interval)
+        (batch,) = answers(plan, Recent(log, None), Reading())
+        for estimator in plan.estimators:
             form = estimator.form
-            for target, answer in zip(request.targets, batch, strict=True):
+            for target, answer in zip(plan.targets, batch, strict=True):
                 truth = targets[target.name][1] * share
                 if interval == "asymptotic":
                     missed = asymptotic_missed(answer.terms(estimator.source), truth)
                 else:
                     sides = zip(answer.sides(form), (truth, 1 - truth), strict=True)
-                    missed = any(
-                        side_missed(interval, request.stakes(form), side, mean) for side, mean in sides
-                    )
+                    missed = any(side_missed(interval, plan.stakes(form), side, mean) for side, mean in sides)
                 terms = estimator.label + (", played p" if columns == "played p" else "")
                 yield Cell(*case, target.name, interval, terms, "every n"), missed, math.nan
 

@@ -18,11 +18,11 @@ import pytest
 
 from linmed.agent import Agent
 from linmed.cli import main
-from linmed.cli import ope as ope_command
-from linmed.cli.log_arguments import doubts, duration, missing, open_log
+from linmed.cli.log_arguments import doubts, open_log
 from linmed.cli.ope import unexplained
 from linmed.ope import DecisionLog, OPEWarning, difference, evaluate
 from linmed.policies.linmed import LinMED
+from linmed.question import duration, missing
 from linmed.report.tables import Table
 
 
@@ -243,24 +243,15 @@ def test_wrong_input_is_one_line_and_exit_code_2(logged, capsys):
     assert "--diff uniform needs another --target" in capsys.readouterr().err
 
 
-def test_what_was_not_said_is_left_to_evaluate(logged, monkeypatch, capsys):
-    asked = []
-
-    def listening(*args, **options):
-        asked.append(options)
-        return evaluate(*args, interval="none")
-
-    monkeypatch.setattr(
-        ope_command, "evaluate", lambda log, targets, *_, **options: listening(log, targets, **options)
-    )
-    assert command(logged / "log") == 0
-    said = ("--missing", "0", "--mature", "6h", "--no-drift", "--smallest-probability", "0.01")
+def test_options_reach_evaluate_and_the_report(logged, capsys):
+    said = ("--missing", "0", "--mature", "0", "--no-drift", "--smallest-probability", "1e-9")
+    assert command(logged / "log", *said, "--json") == 0
+    told = json.loads(capsys.readouterr().out)["results"]
+    given = {"missing": 0.0, "mature": 0.0, "drift": False, "smallest_probability": 1e-9}
+    assert told == evaluate(DecisionLog.open(logged / "log"), "uniform", **given).to_pylist()
     assert command(logged / "log", *said) == 0
-    plain, full = ({k: v for k, v in one.items() if k not in ("progress", "executor")} for one in asked)
-    assert plain == {"confidence": 0.95}
-    assert full == plain | {"missing": 0.0, "mature": 21600.0, "drift": False, "smallest_probability": 0.01}
     out = capsys.readouterr().out
-    for told in ("after 21,600 s", "one that does not change", "0.01"):
+    for told in ("after 0 s", "one that does not change", "1e-09"):
         assert told in out
 
 

@@ -12,6 +12,7 @@ from linmed.cli import main
 from linmed.ope import DecisionLog, difference, evaluate
 from linmed.ope.sequences import BettingLower, MixtureLower, Side, log_mixture, runs
 from linmed.ope.window import Fading, in_words
+from linmed.question import Question
 from tests.ope.test_recent import logged
 
 pytestmark = pytest.mark.filterwarnings("ignore::linmed.ope.OPEWarning")
@@ -217,9 +218,9 @@ def test_an_age_needs_times():
 
 
 def test_it_is_said_what_the_average_is():
-    assert in_words(None, "7d") == "recent average, a decision counting half after every 7 days"
+    assert in_words(Question(half_life="7d")) == "recent average, a decision counting half after every 7 days"
     assert (
-        in_words("30d", 500)
+        in_words(Question(since="30d", half_life=500))
         == "average of the last 30 days, a decision counting half after every 500 decisions"
     )
 

@@ -9,6 +9,7 @@ import pytest
 from linmed.cli import main
 from linmed.ope import DecisionLog, OPEWarning, difference, evaluate, sequence
 from linmed.ope.window import as_since, in_words, recent
+from linmed.question import Question
 
 BEGAN = datetime(2026, 5, 1, tzinfo=UTC)
 pytestmark = pytest.mark.filterwarnings("ignore::linmed.ope.OPEWarning")
@@ -151,14 +152,14 @@ def test_a_time_needs_times():
     ],
 )
 def test_it_is_said_which_average_it_is(since, said):
-    assert in_words(since) == said
+    assert in_words(Question(since=since)) == said
     assert since is None or as_since(since) is not None
 
 
 def test_the_parts_are_the_whole_log():
     log = DecisionLog.from_table(logged(100))
     for since in (30, "10h", BEGAN + timedelta(hours=42)):
-        judged, earlier = recent(log, since)
+        judged, earlier = recent(log, Question(since=since))
         assert len(judged) + len(earlier) == 100
 
 

@@ -1,6 +1,5 @@
 """What may be left out of a request, what its results are called, and rows that are not quite right."""
 
-import inspect
 import json
 import pickle
 from concurrent.futures import Executor, Future
@@ -51,12 +50,7 @@ def test_a_target_is_all_that_must_be_said(small):
     assert Replay(LinMED()).run(small.log).valid == "any time"
 
 
-def test_every_function_has_the_same_defaults(small, tmp_path, capsys):
-    options = ("interval", "confidence", "reward_range", "missing", "mature")
-    for one in (sequence, difference, Replay.run):
-        for name in options:
-            default = inspect.signature(one).parameters[name].default
-            assert default == inspect.signature(evaluate).parameters[name].default, (one, name)
+def test_the_command_asks_as_the_function_does(small, tmp_path, capsys):
     small.log.save(tmp_path / "log")
     assert main(["ope", str(tmp_path / "log")]) == 0
     printed = capsys.readouterr().out

@@ -1,7 +1,6 @@
 """Statistics, the exported log, and evaluation on it."""
 
 import time
-import typing
 import warnings
 from collections.abc import Iterator
 from datetime import timedelta
@@ -16,10 +15,8 @@ import sqlalchemy as sa
 
 from linmed.log import SCHEMA
 from linmed.ope import DecisionLog, OPEWarning, evaluate
-from linmed.ope.intervals import VALID
 from linmed.serve.client import Client
 from linmed.serve.database import Database, decisions, rewards
-from linmed.serve.report_bodies import EvaluateRequest
 
 from .serving import application, create, decide, reward
 
@@ -138,11 +135,6 @@ def test_the_smallest_probability_is_passed_on(app: httpx.Client) -> None:
     broken = {"targets": ["uniform"], "missing": "skip", "smallest_probability": 0.99}
     error = app.post("/v1/bandits/b/evaluate", json=broken).json()["error"]
     assert error["field"] == "smallest_probability"
-
-
-def test_every_interval_of_the_library_can_be_asked_for() -> None:
-    offered = EvaluateRequest.model_fields["interval"].annotation
-    assert set(typing.get_args(offered)) == set(VALID)
 
 
 def test_what_is_not_a_number_is_null(app: httpx.Client) -> None:

@@ -167,6 +167,10 @@ def parameters(cls: type) -> Iterator[tuple[str, str, str, str]]:
     else:
         return
     declared = _declared(cls)
+    if dataclasses.is_dataclass(cls):  # an option of `linmed.question` has its meaning in the metadata
+        for field in dataclasses.fields(cls):
+            if option := field.metadata.get("option"):
+                declared[field.name] = (*declared[field.name][:2], option.meaning)
     for name in sorted(defaults, key=lambda name: declared[name][0]):
         if not name.startswith("_"):
             _, kind, meaning = declared[name]

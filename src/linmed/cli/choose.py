@@ -54,7 +54,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         f"rest; default: {TRAIN}",
     )  # fmt: skip
     add("--estimator", choices=("ipw", "dr"), default="ipw", help="default: ipw")
-    add_question(parser)
+    add_question(parser, choose)
     add("--plot", metavar="FILE", help="draw what each candidate earns, with its interval")
     add_output(parser)
     parser.set_defaults(run=run)

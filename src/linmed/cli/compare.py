@@ -22,8 +22,7 @@ from linmed.cli.log_report import rows, tell, unexplained, unread
 from linmed.ope.choose import brief, decisions_to_go, listed
 from linmed.ope.compare import compare, named_arms
 from linmed.ope.evaluate import COMPARABLE
-from linmed.ope.intervals import VALID
-from linmed.ope.question import INTERVAL
+from linmed.question import VALID
 from linmed.report.estimates import Report, has_interval
 from linmed.report.progress import Bar
 from linmed.report.tables import Table
@@ -53,8 +52,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         "--shares", type=shares, metavar="GROUP=SHARE,...",
         help="of the visitors, as they were assigned: a=0.5,b=1/4,c=1/4; equal unless given",
     )  # fmt: skip
-    add("--interval", choices=COMPARABLE, default=INTERVAL, help=f"default: {INTERVAL}")
-    add_question(parser, guarded=False)
+    add_question(parser, compare, interval=COMPARABLE)
     add_output(parser)
     parser.set_defaults(run=run)
     return parser
@@ -84,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
     with Bar(args.progress, "visitors") as bar, executor(args.cluster) as workers, doubts() as found:
         both = compare(
             log, column, unit=args.unit, baseline=args.baseline, shares=args.shares,
-            interval=args.interval, progress=bar.reach, executor=workers, **options(args),
+            progress=bar.reach, executor=workers, **options(args),
         )  # fmt: skip
     size = (len(both) + 1) // 2
     arrow = both.to_arrow().rename_columns(["group", *both.column_names[1:]])

@@ -7,13 +7,14 @@ import sys
 from datetime import UTC, datetime
 from typing import Any
 
-from linmed.cli.log_arguments import add_log, duration, given_log, missing
+from linmed.cli.log_arguments import add_log, given_log
 from linmed.cli.log_report import unread
 from linmed.cli.verdict import number
 from linmed.insight.drift import Adoption, Alarm
 from linmed.ope.drift import drift
 from linmed.policies import GLMMED, Forgetful, LinMED, Policy
 from linmed.policies.half_lives import written
+from linmed.question import duration, missing
 from linmed.report.estimates import folded, told
 from linmed.report.progress import Bar
 from linmed.report.tables import Table

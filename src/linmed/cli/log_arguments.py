@@ -1,10 +1,9 @@
 """What the commands on a log share: how logs, targets, candidates, times and rewards are said."""
 
 import argparse
-import math
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,17 +11,16 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from linmed import validation
 from linmed.agent import Agent
 from linmed.log import DecisionLog, parse_columns
 from linmed.log.importers import csv_schema, csv_source
 from linmed.log.mapping import parquet_source
 from linmed.ope.fill_propensities import complete
 from linmed.ope.intervals import OPEWarning
-from linmed.ope.question import CONFIDENCE
 from linmed.ope.targets import Target, as_target
 from linmed.policies.base import Policy
 from linmed.policies.legends import policy_makers
+from linmed.question import DEFAULTS, OPTIONS, options_of
 from linmed.registry import parse
 from linmed.report.progress import Bar
 
@@ -35,7 +33,6 @@ COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
 """What the name of a CSV file may end with besides."""
 OPEN_BANDIT = {"timestamp", "item_id", "position", "click"}
 """Columns by which a CSV file is known as one of the Open Bandit Dataset."""
-UNITS = {"": 1.0, **validation.UNITS}
 PICTURES = (".png", ".svg", ".pdf")
 COMPLETED = 256
 """Decisions that are completed before the bar moves."""
@@ -65,31 +62,24 @@ def add_complete(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def add_question(parser: argparse.ArgumentParser, guarded: bool = True) -> None:
-    """Add what every question to a log takes; `guarded`: also the smallest probability."""
-    add = parser.add_argument
-    add("--confidence", type=float, default=CONFIDENCE, help=f"default: {CONFIDENCE}")
-    add(
-        "--reward-range", nargs=2, type=float, metavar=("LOW", "HIGH"),
-        help="the lowest and highest possible reward; may be left out where all rewards lie in [0, 1]",
-    )  # fmt: skip
-    add(
-        "--missing", type=missing, metavar="stop|skip|NUMBER",
-        help="decisions without a reward: end the log at the first, leave them out, or count NUMBER for them",
-    )  # fmt: skip
-    add(
-        "--mature", type=duration, metavar="DURATION",
-        help="judge only decisions that old when the log ended: 90s, 15m, 6h, 2d, or seconds",
-    )  # fmt: skip
-    add(
-        "--no-drift", dest="drift", action="store_false", default=None,
-        help="the value does not change over time; otherwise the answer is its average so far",
-    )  # fmt: skip
-    if guarded:
-        add(
-            "--smallest-probability", type=float, metavar="P",
-            help="that the logging policy could give an arm",
-        )  # fmt: skip
+def add_question(parser: argparse.ArgumentParser, function: Callable[..., Any], **words: Any) -> None:
+    """Add a flag for each option that `function` takes; `words`: those it knows, where they are fewer."""
+    for name in options_of(function):
+        option, flag = OPTIONS[name], name.replace("_", "-")
+        sentences = re.split(r"\. ", option.meaning.replace("`", "").replace("%", "%%").rstrip("."))
+        said, default = sentences[0][0].lower() + sentences[0][1:], DEFAULTS[name]
+        told = said if default is None else f"{said}; default: {default}"
+        if option.metavar == "no":
+            told = sentences[-1].removeprefix("False ")
+            parser.add_argument(f"--no-{flag}", dest=name, action="store_false", default=None, help=told)
+        elif option.words and option.parse is str:
+            choices = list(words.get(name, option.words))
+            parser.add_argument(f"--{flag}", choices=choices, default=default, help=told)
+        elif option.metavar:
+            several: dict[str, Any] = {"nargs": 2} if isinstance(option.metavar, tuple) else {}
+            parser.add_argument(
+                f"--{flag}", type=option.parse, metavar=option.metavar, default=default, help=told, **several
+            )
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
@@ -102,20 +92,11 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 
 
 def options(args: argparse.Namespace) -> dict[str, Any]:
-    """What a question is asked with; what was not said is left to the function that is asked."""
-    names = (
-        "confidence",
-        "reward_range",
-        "missing",
-        "mature",
-        "since",
-        "half_life",
-        "drift",
-        "smallest_probability",
-        "regressor",
-    )
-    said = {name: getattr(args, name, None) for name in names}
-    return {name: value for name, value in said.items() if value is not None}
+    """Collect the options that were given; the others are left to the function that is asked."""
+    given = {name: getattr(args, name, None) for name in OPTIONS}
+    if isinstance(given["catalogue"], str):
+        given["catalogue"] = saved_agent(given["catalogue"], "--catalogue")
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def conditions(args: argparse.Namespace, rewards: Sequence[float] | None) -> dict[str, str]:
@@ -123,7 +104,7 @@ def conditions(args: argparse.Namespace, rewards: Sequence[float] | None) -> dic
     said = {"completed": args.completed} if getattr(args, "completed", None) else {}
     if rewards is not None:
         said["rewards"] = f"in [{rewards[0]:g}, {rewards[1]:g}]"
-    if args.missing is not None:
+    if args.missing != DEFAULTS["missing"]:
         said["missing"] = str(args.missing)
     if args.mature is not None:
         said["mature"] = f"after {args.mature:,g} s"
@@ -267,35 +248,6 @@ def _name(text: str) -> tuple[str | None, str]:
     """NAME and what follows in NAME=…, where the sign stands before all others that mean something."""
     match = re.fullmatch(r"([^=:()]+)=(.+)", text, flags=re.DOTALL)
     return (match[1].strip(), match[2].strip()) if match else (None, text)
-
-
-def missing(text: str) -> str | float:
-    """What --missing says: stop, skip or a reward."""
-    if text in ("stop", "skip"):
-        return text
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
-        raise argparse.ArgumentTypeError(f"it must be stop, skip or a number, got {text!r}")
-    return number
-
-
-def duration(text: str) -> float:
-    """Seconds of "90s", "15m", "6h", "2d" or a plain number of seconds."""
-    match = re.fullmatch(r"(\d+\.?\d*|\.\d+)\s*([smhd]?)", text.strip())
-    if match is None:
-        raise argparse.ArgumentTypeError(f"it must be a time like 90s, 15m, 6h, 2d or seconds, got {text!r}")
-    return float(match[1]) * UNITS[match[2]]
-
-
-def half_life(text: str) -> float | str:
-    """What --half-life says: a number of decisions, or a length of time."""
-    try:
-        return float(text)
-    except ValueError:
-        return text
 
 
 def check_place(path: str | None, endings: tuple[str, ...] | None = None) -> None:

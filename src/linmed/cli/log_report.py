@@ -10,7 +10,7 @@ from typing import Any
 
 from linmed.files import write_atomically
 from linmed.log import DecisionLog
-from linmed.ope.intervals import VALID
+from linmed.question import VALID
 from linmed.report.estimates import Report, has_interval
 from linmed.report.estimates_page import page
 from linmed.report.tables import Table

@@ -3,7 +3,7 @@
 import argparse
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -20,21 +20,19 @@ from linmed.cli.log_arguments import (
     doubts,
     executor,
     given_log,
-    half_life,
     options,
     parse_target,
-    saved_agent,
 )
 from linmed.cli.log_report import meaning, rows, tell, unexplained, unread
 from linmed.ope.diagnostics import Diagnosis, diagnose
-from linmed.ope.estimators import ESTIMATORS, NAMED
+from linmed.ope.estimators import ESTIMATORS
 from linmed.ope.evaluate import COMPARABLE, difference, evaluate, sequence
-from linmed.ope.intervals import VALID
+from linmed.ope.plan import USUAL
 from linmed.ope.plot import plot_sequences
-from linmed.ope.question import INTERVAL, USUAL
 from linmed.ope.sequences import KINDS
 from linmed.ope.targets import as_targets
 from linmed.ope.window import recent
+from linmed.question import INTERVAL, Question, options_of
 from linmed.report.estimates import Report
 from linmed.report.progress import Bar
 from linmed.report.tables import Table
@@ -62,26 +60,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         "--estimator", action="append", dest="estimators", choices=list(ESTIMATORS),
         help=f"may be repeated; default: {', '.join(USUAL)} (dr where the log tells of every arm)",
     )  # fmt: skip
-    add(
-        "--regressor", choices=list(NAMED),
-        help="reward model of dm, dr and the like; logistic for clicks; default: ridge",
-    )  # fmt: skip
-    add(
-        "--catalogue", metavar="AGENT",
-        help="a saved agent, for reward models on the log of a catalogue, which lists no items: of its items "
-        "the target's own are looked at, or 256 drawn for each decision",
-    )  # fmt: skip
-    add("--interval", choices=list(VALID), default=INTERVAL, help=f"default: {INTERVAL}")
-    add_question(parser)
-    add(
-        "--since", metavar="WHEN",
-        help="judge only decisions from WHEN on: a time (2026-05-01), the number of a decision (-1000: the "
-        "last thousand), or how long before the log's end (30d, 6h); chosen before looking",
-    )  # fmt: skip
-    add(
-        "--half-life", type=half_life, metavar="AGE",
-        help="decisions count by their age, half as much after every AGE (7d, or a number of decisions)",
-    )  # fmt: skip
+    add_question(parser, evaluate)
     add("--diagnose", action="store_true", help="also look at weights and overlap")
     add("--plot", metavar="FILE", help="draw the estimates and their confidence sequences over time")
     add_output(parser)
@@ -104,23 +83,18 @@ def run(args: argparse.Namespace) -> int:
     if baseline is not None and not others:
         raise ValueError(f"--diff {args.diff} needs another --target to compare with {baseline.name}")
     asked = options(args)
-    of_items: dict[str, Any] = {}
-    if args.catalogue is not None:
-        of_items["catalogue"] = saved_agent(args.catalogue, "--catalogue")
     kind = args.interval if args.interval in KINDS else INTERVAL
     traces: dict[str, Table] = {}
     tables: dict[str, Table] = {}
     diagnoses: list[Diagnosis] = []
     with Bar(args.progress, "decisions") as bar, executor(args.cluster) as workers, doubts() as found:
-        table = evaluate(
-            log, targets, args.estimators, args.interval, progress=bar.reach, executor=workers,
-            **of_items, **asked,
-        )  # fmt: skip
+        table = evaluate(log, targets, args.estimators, progress=bar.reach, executor=workers, **asked)
         tables["Value per decision"] = table
         if baseline is not None:
             bar.begin("differences")
             paired = args.interval if args.interval in COMPARABLE else INTERVAL
-            gains = [difference(log, target, baseline, interval=paired, **asked) for target in others]
+            alike = {**_taken(difference, asked), "interval": paired}
+            gains = [difference(log, target, baseline, **alike) for target in others]
             heading = f"More than {baseline.name}" + (
                 "" if paired == args.interval else f" ({paired} interval)"
             )
@@ -128,11 +102,11 @@ def run(args: argparse.Namespace) -> int:
         if args.plot or (args.html and args.interval in KINDS and args.half_life is None):
             for target in targets:
                 bar.begin(target.name)
-                traces[target.name] = sequence(log, target, interval=kind, progress=bar.reach, **asked)
+                alike = {**_taken(sequence, asked), "interval": kind}
+                traces[target.name] = sequence(log, target, progress=bar.reach, **alike)
         if args.diagnose:
-            said = {name: asked[name] for name in ("missing", "mature") if name in asked}
-            judged = recent(log, args.since).judged
-            diagnoses = [diagnose(judged, target, **said) for target in targets]
+            judged = recent(log, Question(**asked)).judged
+            diagnoses = [diagnose(judged, target, **_taken(diagnose, asked)) for target in targets]
             found += [f"{one.target}: {doubt}" for one in diagnoses for doubt in one.warnings]
     about = {key.decode(): value.decode() for key, value in table.schema.metadata.items()}
     facts: dict[str, Any] = {k: v if k == "interval" else json.loads(v) for k, v in about.items()}
@@ -167,6 +141,11 @@ def run(args: argparse.Namespace) -> int:
         told["diagnosis"] = [_finite(asdict(one)) for one in diagnoses]
     tell(report, args.html, {**facts, **told} if args.json else None)
     return 0
+
+
+def _taken(function: Callable[..., Any], asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that a function takes too."""
+    return {name: asked[name] for name in options_of(function) if name in asked}
 
 
 def _diagnosed(found: Diagnosis) -> str:

@@ -5,11 +5,12 @@ import math
 import warnings
 from typing import Any
 
-from linmed.cli.log_arguments import add_log, check_place, duration, given_log, missing
+from linmed.cli.log_arguments import add_log, check_place, given_log
 from linmed.cli.log_report import rows, tell, unread
 from linmed.insight.best_arm import DELTA, VerdictWarning
 from linmed.ope.verdict import Arms, verdict
 from linmed.policies import LinMED
+from linmed.question import duration, missing
 from linmed.report.estimates import Report
 from linmed.report.progress import Bar
 from linmed.report.tables import Table

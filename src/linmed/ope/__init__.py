@@ -38,6 +38,7 @@ from linmed.ope.plot import plot_sequences
 from linmed.ope.replay import Replay, ReplayResult
 from linmed.ope.targets import Frozen, Target, as_target
 from linmed.ope.verdict import Arms, LogVerdict, verdict
+from linmed.question import Question
 
 __all__ = [
     "DM",
@@ -60,6 +61,7 @@ __all__ = [
     "Logistic",
     "MarginalIPW",
     "OPEWarning",
+    "Question",
     "Refitted",
     "Relearned",
     "Replay",

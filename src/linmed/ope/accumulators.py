@@ -19,7 +19,7 @@ from linmed.ope.intervals import (
     normal,
 )
 from linmed.ope.item_sampling import Listed
-from linmed.ope.question import PLAIN, Asked, Form, Request
+from linmed.ope.plan import PLAIN, Asked, Form, Plan
 from linmed.ope.scan import Rounds
 from linmed.ope.sequences import (
     CONSTANTS,
@@ -40,15 +40,15 @@ UNBIASED: dict[str, Estimator] = {"ipw": IPW(), "dr": DR(), "mips": MarginalIPW(
 class Answer:
     """One target's answer to one batch: its weights, its samples and the terms of sequences."""
 
-    def __init__(self, request: Request, rounds: Rounds, chance: Floats | Listed, models: list[Floats]):
-        self.request, self.rounds, self.models = request, rounds, models
+    def __init__(self, plan: Plan, rounds: Rounds, chance: Floats | Listed, models: list[Floats]):
+        self.plan, self.rounds, self.models = plan, rounds, models
         if isinstance(chance, Listed):
             self.probabilities: Floats | None = chance.mass
             self.weight = rounds.weights(chance.played)
         else:
-            self.probabilities = chance if request.all_arms else None
-            self.weight = rounds.weights(chance[rounds.chosen] if request.all_arms else chance)
-        sources = dict.fromkeys([PLAIN, *(asked.source for asked in request.estimators)])
+            self.probabilities = chance if plan.all_arms else None
+            self.weight = rounds.weights(chance[rounds.chosen] if plan.all_arms else chance)
+        sources = dict.fromkeys([PLAIN, *(asked.source for asked in plan.estimators)])
         self.samples = {source: self._sample(source) for source in sources}
 
     def _sample(self, source: Form) -> Sample:
@@ -66,7 +66,7 @@ class Answer:
         return np.array([estimator.marginal(*decision) for decision in rounds])
 
     def _embedded(self, number: int) -> MarginalIPW:
-        estimator = self.request.estimators[number].estimator
+        estimator = self.plan.estimators[number].estimator
         assert isinstance(estimator, MarginalIPW)
         return estimator
 
@@ -88,7 +88,7 @@ class Answer:
     def sides(self, form: Form) -> tuple[Side, Side]:
         """The two sides of the target's value."""
         arms = None
-        if self.request.guarded and form.kind != "mips":
+        if self.plan.guarded and form.kind != "mips":
             rounds = self.rounds
             arms = Arms(self.guard, rounds.probability, rounds.offsets, rounds.chosen)
         return value_sides(self.weights(form), self._reward, self.probabilities, self._models(form), arms)
@@ -98,15 +98,15 @@ class Answer:
         rounds = self.rounds
         if self.probabilities is None or other.probabilities is None:
             return unpaired_sides(self.weight, other.weight, self._reward)
-        guarded = self.request.guarded
+        guarded = self.plan.guarded
         return difference_sides(
             self.probabilities, other.probabilities, self._reward, rounds.probability, rounds.offsets,
             rounds.chosen, self._models(form) if guarded else (), self.guard if guarded else None,
         )  # fmt: skip
 
     def _models(self, form: Form) -> list[Model]:
-        """The reward models of the form's sequence, as `Request.stakes` has them."""
-        if not self.request.guarded or form.kind == "mips":
+        """The reward models of the form's sequence, as `Plan.stakes` has them."""
+        if not self.plan.guarded or form.kind == "mips":
             return [0.0]
         learned = [np.clip(self._unit(self.models[form.number]), 0.0, 1.0)] if form.kind == "dr" else []
         return [*CONSTANTS, *learned]
@@ -117,8 +117,8 @@ class Answer:
         return self._unit(self.rounds.reward)
 
     def _unit(self, values: Floats) -> Floats:
-        assert self.request.possible is not None
-        low, high, _ = self.request.possible
+        assert self.plan.possible is not None
+        low, high, _ = self.plan.possible
         return values if (low, high) == (0.0, 1.0) else (values - low) / (high - low)
 
     @cached_property
@@ -129,7 +129,7 @@ class Answer:
             guard = self.rounds.logged.copy()
             guard[self.rounds.chosen] = np.minimum(guard[self.rounds.chosen], self.rounds.probability)
             return guard
-        return np.full(int(self.rounds.offsets[-1]), self.request.smallest_probability)
+        return np.full(int(self.rounds.offsets[-1]), self.plan.smallest_probability)
 
     def weights(self, form: Form) -> Floats:
         """w of the arm that was played, or of its embedding."""
@@ -150,24 +150,24 @@ class Answer:
 
 
 class Tally:
-    """All that the results of one target need. Where the request knows no order, all of it merges."""
+    """All that the results of one target need. Where the plan knows no order, all of it merges."""
 
-    def __init__(self, request: Request, *, trace: bool = False, weights_only: bool = False):
-        self.request = request
-        interval, asked = request.interval, request.estimators
+    def __init__(self, plan: Plan, *, trace: bool = False, weights_only: bool = False):
+        self.plan = plan
+        interval, asked = plan.interval, plan.estimators
         self.distrusted = self.unordered = False  # as the log's arms show: its probabilities, its rows
         self.has_interval = interval != "none" and not weights_only
         interval = interval if self.has_interval else "none"
         forms = sorted({one.form for one in asked})
-        faded = request.half_life is not None
+        faded = plan.half_life is not None
         self.moments = [Faded() if faded else Moments() for _ in asked]
         self.counting = {form: Moments() for form in {PLAIN, *forms}} if faded else {}  # of ω w
         self.weights = {PLAIN: Weights()} | {form: Weights() for form in forms if form.kind == "mips"}
         bootstrapped = asked if interval == "bootstrap" else ()
-        self.bootstraps = [Bootstrap(request.samples, request.seed) for _ in bootstrapped]
+        self.bootstraps = [Bootstrap(plan.samples, plan.seed) for _ in bootstrapped]
         self.stable = {form: StableVariance() for form in forms} if interval == "adaptive" else {}
         sequenced = forms if interval in KINDS else ()
-        self.sequences = {form: value_sequence(request, form, trace=trace) for form in sequenced}
+        self.sequences = {form: value_sequence(plan, form, trace=trace) for form in sequenced}
 
     def add(self, answer: Answer) -> None:
         """Absorb one batch."""
@@ -176,7 +176,7 @@ class Tally:
             weights.add(answer.weights(form), rounds.reward)
             if rounds.logged is not None and answer.probabilities is not None:
                 weights.lost += float(answer.probabilities[rounds.logged <= 0].sum())
-        for i, asked in enumerate(self.request.estimators):
+        for i, asked in enumerate(self.plan.estimators):
             terms = asked.estimator.terms(answer.samples[asked.source])
             moments = self.moments[i]
             if isinstance(moments, Faded):
@@ -196,7 +196,7 @@ class Tally:
 
     def merge(self, other: "Tally") -> None:
         """Absorb what another part of the log left."""
-        assert not self.request.ordered
+        assert not self.plan.ordered
         for own, theirs in zip(self.moments, other.moments, strict=True):
             own.merge(theirs)
         for form, counting in self.counting.items():
@@ -208,7 +208,7 @@ class Tally:
 
     def rows(self, target: str) -> Iterator[tuple[Any, ...]]:
         """One result row per estimator."""
-        for i, asked in enumerate(self.request.estimators):
+        for i, asked in enumerate(self.plan.estimators):
             moments, estimator = self.moments[i], asked.estimator
             stabilised = self.stable and estimator.unbiased
             estimate = self.stable[asked.form].estimate if stabilised else moments.estimate
@@ -216,7 +216,7 @@ class Tally:
             worth = self.counting.get(asked.form, weights.moments)
             effective = float(moments.n) if estimator.name == "dm" else worth.effective
             low, high = self._interval(i, asked)
-            valid = "—" if math.isnan(low) else self.request.valid
+            valid = "—" if math.isnan(low) else self.plan.valid
             yield target, asked.label, estimate, low, high, moments.n, effective, valid
 
     @property
@@ -227,15 +227,15 @@ class Tally:
     @property
     def level(self) -> float:
         """The first estimator's estimate; of IPW that of rewards counted from the lowest that is possible."""
-        estimate, low = self.moments[0].estimate, self.request.possible
-        if self.request.estimators[0].estimator.name != "ipw" or low is None:
+        estimate, low = self.moments[0].estimate, self.plan.possible
+        if self.plan.estimators[0].estimator.name != "ipw" or low is None:
             return estimate
         return estimate + low.low * (1.0 - self.weights[PLAIN].mean)
 
     @property
     def overlaps(self) -> bool:
         """Whether each estimator that weighs the rewards gave one of them some weight."""
-        weighing = (asked for asked in self.request.estimators if asked.estimator.name != "dm")
+        weighing = (asked for asked in self.plan.estimators if asked.estimator.name != "dm")
         return all(self.weights_of(asked).mean > 0 for asked in weighing)
 
     def weights_of(self, asked: Asked) -> Weights:
@@ -252,13 +252,13 @@ class Tally:
             return (math.nan, math.nan) if empty else self.sequences[asked.form].bounds
         # Terms that are all zero do not vary, which is no knowledge.
         silent = self.weights_of(asked).mean == 0
-        if silent and (asked.estimator.name != "dm" or self.request.interval == "adaptive"):
+        if silent and (asked.estimator.name != "dm" or self.plan.interval == "adaptive"):
             return math.nan, math.nan
         return honest(*self._limit(i, asked))
 
     def _limit(self, i: int, asked: Asked) -> tuple[float, float]:
         """An interval by a limit theorem: of no use where nothing varies."""
-        interval, confidence = self.request.interval, self.request.confidence
+        interval, confidence = self.plan.interval, self.plan.confidence
         if interval == "normal":
             return normal(self.moments[i], confidence)
         if interval == "asymptotic":
@@ -273,24 +273,24 @@ class Tally:
 class Contrast:
     """What is left of two targets' answers: how much more the first one earns. Merges as a tally does."""
 
-    def __init__(self, request: Request, confidence: float | None = None):
-        self.request = request
-        self.confidence = request.confidence if confidence is None else confidence
-        (self.asked,) = request.estimators
+    def __init__(self, plan: Plan, confidence: float | None = None):
+        self.plan = plan
+        self.confidence = plan.confidence if confidence is None else confidence
+        (self.asked,) = plan.estimators
         self.distrusted = self.unordered = False
-        self.gain = Moments() if request.half_life is None else Faded()
+        self.gain = Moments() if plan.half_life is None else Faded()
         self.reach = Moments()  # of |w₁ − w₂|, times ω
-        sequenced = request.interval in KINDS
+        sequenced = plan.interval in KINDS
         form = self.asked.form
-        self.sequence = value_sequence(request, form, self.confidence, difference=True) if sequenced else None
+        self.sequence = value_sequence(plan, form, self.confidence, difference=True) if sequenced else None
 
     def add(self, ours: Answer, theirs: Answer) -> None:
         """Absorb one batch."""
         form = self.asked.source
         gain = ours.terms(form) - theirs.terms(form)
-        if form == PLAIN and self.request.possible is not None:
+        if form == PLAIN and self.plan.possible is not None:
             # Rewards counted from the lowest: a constant added to all of them is no difference.
-            gain -= self.request.possible.low * (ours.weight - theirs.weight)
+            gain -= self.plan.possible.low * (ours.weight - theirs.weight)
         weight, reach = ours.rounds.weight, np.abs(ours.weight - theirs.weight)
         if isinstance(self.gain, Faded):
             assert weight is not None
@@ -317,9 +317,9 @@ class Contrast:
             return math.nan, math.nan
         if self.sequence is not None:
             return self.sequence.bounds
-        if self.request.interval == "none":
+        if self.plan.interval == "none":
             return math.nan, math.nan
-        limit = asymptotic if self.request.interval == "asymptotic" else normal
+        limit = asymptotic if self.plan.interval == "asymptotic" else normal
         return honest(*limit(self.gain, self.confidence))
 
     def no_row(self, name: str) -> tuple[Any, ...]:
@@ -330,12 +330,12 @@ class Contrast:
     def row(self, name: str) -> tuple[Any, ...]:
         """A result row."""
         low, high = self.bounds
-        valid = "—" if math.isnan(low) else self.request.valid
+        valid = "—" if math.isnan(low) else self.plan.valid
         return name, self.asked.label, self.gain.estimate, low, high, self.gain.n, self.reach.effective, valid
 
 
 def value_sequence(
-    request: Request,
+    plan: Plan,
     form: Form,
     confidence: float | None = None,
     *,
@@ -343,10 +343,10 @@ def value_sequence(
     trace: bool = False,
 ) -> ValueSequence:
     """The confidence sequence that was asked for, before any decision."""
-    assert request.possible is not None
-    low, high, _ = request.possible
-    assert request.drift is not None
+    assert plan.possible is not None
+    low, high, _ = plan.possible
+    assert plan.drift is not None
     return ValueSequence(
-        request.interval, request.confidence if confidence is None else confidence, (low, high),
-        shares=request.stakes(form), difference=difference, drift=request.drift, trace=trace,
+        plan.interval, plan.confidence if confidence is None else confidence, (low, high),
+        shares=plan.stakes(form), difference=difference, drift=plan.drift, trace=trace,
     )  # fmt: skip

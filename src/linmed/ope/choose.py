@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 from linmed import validation
 from linmed.log import DecisionLog
@@ -17,11 +16,12 @@ from linmed.ope.accumulators import Answer, Contrast, Tally
 from linmed.ope.evaluate import Progress, collect, doubts, one_estimator
 from linmed.ope.intervals import asymptotic_quantile, honest, quantile, warn
 from linmed.ope.learn import learn_from
-from linmed.ope.question import CONFIDENCE, MISSING, Log, Request, as_log
+from linmed.ope.plan import Log, Plan, as_log
 from linmed.ope.scan import Reading
 from linmed.ope.targets import Target, as_target
 from linmed.ope.window import Recent
 from linmed.policies.base import Policy, State
+from linmed.question import CONFIDENCE, Models, Question, ask, asks
 from linmed.report import html
 from linmed.report.tables import Table
 from linmed.validation import BadType, BadValue
@@ -59,7 +59,7 @@ class Contest(NamedTuple):
         if self.contrasts:
             return self.gain(i, j)[1:]
         one, other = (self.tallies[k].moments[0] for k in (i, j))
-        interval = self.tallies[i].request.interval
+        interval = self.tallies[i].plan.interval
         if interval == "none":
             return math.nan, math.nan
         z = asymptotic_quantile(one.n, confidence) if interval == "asymptotic" else quantile(confidence)
@@ -80,7 +80,7 @@ class Contest(NamedTuple):
 
 
 def hold(
-    request: Request,
+    plan: Plan,
     log: DecisionLog,
     reading: Reading,
     pairs: Sequence[Pair],
@@ -88,20 +88,20 @@ def hold(
     progress: Progress | None = None,
     executor: Executor | None = None,
 ) -> Contest:
-    """One pass. Intervals of values have the request's confidence, those of differences `pair_confidence`."""
-    summarise = partial(_summarise, request, tuple(pairs), pair_confidence)
-    found = collect(request, Recent(log, None), reading, summarise, progress, executor)
-    size = len(request.targets)
+    """One pass. Intervals of values have the plan's confidence, those of differences `pair_confidence`."""
+    summarise = partial(_summarise, plan, tuple(pairs), pair_confidence)
+    found = collect(plan, Recent(log, None), reading, summarise, progress, executor)
+    size = len(plan.targets)
     tallies = [one for one in found[:size] if isinstance(one, Tally)]
     contrasts = [one for one in found[size:] if isinstance(one, Contrast)]
     return Contest(tallies, dict(zip(pairs, contrasts, strict=True)))
 
 
 def _summarise(
-    request: Request, pairs: tuple[Pair, ...], confidence: float, batches: Iterable[list[Answer]]
+    plan: Plan, pairs: tuple[Pair, ...], confidence: float, batches: Iterable[list[Answer]]
 ) -> list[Tally | Contrast]:
-    tallies = [Tally(request) for _ in request.targets]
-    contrasts = [Contrast(request, confidence) for _ in pairs]
+    tallies = [Tally(plan) for _ in plan.targets]
+    contrasts = [Contrast(plan, confidence) for _ in pairs]
     for answers in batches:
         for tally, answer in zip(tallies, answers, strict=True):
             tally.add(answer)
@@ -206,6 +206,7 @@ class Choice:
         return "no telling when a verdict will come, the estimates of its rivals are as high"
 
 
+@asks
 def choose(
     log: Log,
     candidates: Any,
@@ -213,14 +214,10 @@ def choose(
     *,
     estimator: Any = "ipw",
     reward_range: tuple[float, float] | None = None,
-    regressor: Any = None,
     train: float = TRAIN,
-    missing: str | float = MISSING,
-    mature: float | timedelta | None = None,
-    drift: bool | None = None,
-    smallest_probability: float | None = None,
     progress: Progress | None = None,
     executor: Executor | None = None,
+    **options: Unpack[Models],
 ) -> Choice:
     """Which candidate earns most? The best one is dropped with probability at most 1 − confidence, ever.
 
@@ -241,29 +238,25 @@ def choose(
     >>> choose(DecisionLog.from_table(played), ["arm:0", "arm:1"])
     arm 1 is the best of 2 after 200 decisions (confidence 95 %)
     """
+    question = ask(choose, confidence=confidence, reward_range=reward_range, **options)
     log = as_log(log)
-    validation.strictly_between("confidence", confidence, 0.0, 1.0)
     with _blaming_candidates():
-        judging, found, trained = _taught(log, _named(candidates), _share(train), missing, mature)
+        judging, found, trained = _taught(log, _named(candidates), _share(train), question)
         size = len(found)
         pairs = list(itertools.combinations(range(size), 2))
         error = 1.0 - confidence
         own = error / (2 * size) if pairs else error
-        request = one_estimator(
-            judging, found, estimator, "betting", paired=True, confidence=1.0 - own,
-            reward_range=reward_range, regressor=regressor, missing=missing, mature=mature, drift=drift,
-            smallest_probability=smallest_probability,
-        )  # fmt: skip
+        plan = one_estimator(question, judging, found, estimator, paired=True, confidence=1.0 - own)
         reading = Reading()
         pair_confidence = 1.0 - error / (2 * max(len(pairs), 1))
-        contest = hold(request, judging, reading, pairs, pair_confidence, progress, executor)
-        reading.finish(judging, request.possible)
-    for doubt in doubts(request, reading, judging, contest.tallies):
+        contest = hold(plan, judging, reading, pairs, pair_confidence, progress, executor)
+        reading.finish(judging, plan.possible)
+    for doubt in doubts(plan, reading, judging, contest.tallies):
         warn(doubt)
-    judges = reading.rewarded / (reading.rewarded + reading.waiting) if missing == "skip" else 1.0
+    judges = reading.rewarded / (reading.rewarded + reading.waiting) if question.missing == "skip" else 1.0
     if trained and isinstance(_share(train), float):
         judges *= 1.0 - train
-    return _choice([target.name for target in request.targets], contest, trained, confidence, judges)
+    return _choice([target.name for target in plan.targets], contest, trained, confidence, judges)
 
 
 @contextmanager
@@ -309,8 +302,7 @@ def _taught(
     log: DecisionLog,
     candidates: Mapping[str, Policy | Target],
     train: float | int,
-    missing: str | float,
-    mature: float | timedelta | None,
+    question: Question,
 ) -> tuple[DecisionLog, list[Target], int]:
     """The part of the log that judges, the candidates as targets, and how many decisions taught them."""
     if not any(isinstance(one, Policy) for one in candidates.values()):
@@ -325,9 +317,9 @@ def _taught(
         )
     first, rest = log[:taken], log[taken:size]
     # Rewards missing in the part that teaches are nobody's: only a number for them is taken over.
-    known = "skip" if isinstance(missing, str) else missing
+    known = "skip" if isinstance(question.missing, str) else question.missing
     return rest, [
-        as_target(learn_from(first, one, seed=0, missing=known, mature=mature), name)
+        as_target(learn_from(first, one, seed=0, missing=known, mature=question.mature), name)
         if isinstance(one, Policy)
         else one
         for name, one in candidates.items()

@@ -1,12 +1,12 @@
 """`compare`: groups of visitors against each other, as in an A/B test, however often one looks."""
 
+import dataclasses
 import math
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -19,11 +19,12 @@ from linmed.ope.evaluate import COMPARABLE, Progress, doubts, table
 from linmed.ope.groups import MISMATCH, Assignment, Grouped, Units, assignment, repeated_unit
 from linmed.ope.intervals import warn
 from linmed.ope.log_facts import holds, require
-from linmed.ope.question import CONFIDENCE, INTERVAL, MISSING, PLAIN, Request, as_log
+from linmed.ope.plan import PLAIN, Plan, as_log
 from linmed.ope.scan import Reader, Reading, possible_rewards
 from linmed.ope.sequences import KINDS
 from linmed.ope.targets import ArmTarget
 from linmed.ope.warnings import no_value, of_waiting
+from linmed.question import CONFIDENCE, INTERVAL, MISSING, Question, Rewards, ask, asks
 from linmed.report.tables import Table
 from linmed.validation import BadType, BadValue
 
@@ -34,6 +35,7 @@ LOOKS = ("any time", "any time, one value", "asymptotic")
 """What `valid` says of intervals for many looks."""
 
 
+@asks
 def compare(
     log: Any,
     groups: str = "arm",
@@ -45,11 +47,9 @@ def compare(
     interval: str = INTERVAL,
     confidence: float = CONFIDENCE,
     reward_range: tuple[float, float] | None = None,
-    missing: str | float = MISSING,
-    mature: float | timedelta | None = None,
-    drift: bool | None = None,
     progress: Progress | None = None,
     executor: Executor | None = None,
+    **options: Unpack[Rewards],
 ) -> Table:
     """An A/B test: what each group earns per visitor, and how much more than `baseline`.
 
@@ -82,19 +82,20 @@ def compare(
     ['a', 'b', 'b − a']
     """
     interval = validation.option("interval", interval, COMPARABLE)
-    validation.strictly_between("confidence", confidence, 0.0, 1.0)
+    question = ask(compare, interval=interval, confidence=confidence, reward_range=reward_range, **options)
     validation.text("groups", groups)
     validation.text("reward", reward)
     if unit is not None and validation.text("unit", unit) in (groups, reward):
         raise BadValue("unit", f"unit must be another column than groups and reward, got {unit!r}")
-    whole, column, maybe = _visitors(log, groups, reward, unit, timed=mature is not None)
+    whole, column, maybe = _visitors(log, groups, reward, unit, timed=question.mature is not None)
     found = assignment(whole, column)
     units, seen = None, Reading()
     waiting: list[str] = []
     if unit is not None:
-        units = _by_unit(whole, column, maybe[0], found, seen, interval, reward_range, missing, mature)
-        waiting += of_waiting(missing, seen, whole)
-        whole, column, missing, mature = units.log(whole.name), "group", MISSING, None
+        units = _by_unit(whole, column, maybe[0], found, seen, question)
+        waiting += of_waiting(question.missing, seen, whole)
+        whole, column = units.log(whole.name), "group"
+        question = dataclasses.replace(question, missing=MISSING, mature=None)
         found = assignment(whole, column)
     suspect = repeated_unit(whole, column, found, maybe) if unit is None else None
     if suspect is not None:
@@ -111,50 +112,48 @@ def compare(
     sequenced = interval in KINDS
     targets: Any = [ArmTarget(i, str(name)) for i, name in enumerate(names)]
     estimators: Any = "ipw" if sequenced else "snipw"
-    request = Request(
-        log=judged, targets=targets, estimators=estimators, interval=interval,
-        confidence=1.0 - error / len(names), reward_range=reward_range, missing=missing, mature=mature,
-        drift=drift, paired=True, smallest_probability=min(expected),
+    plan = Plan.of(
+        question, judged, targets, estimators, confidence=1.0 - error / len(names), paired=True,
+        smallest_probability=min(expected),
     )  # fmt: skip
     shuffled = found.at_random(expected)
     if not shuffled:
-        warn(_disorder(request))
+        warn(_disorder(plan))
     others = [i for i in range(len(names)) if i != base]
     pairs = [(i, base) for i in others] if sequenced else []
     pair_confidence = 1.0 - error / len(others)
     reading = Reading()
-    contest = hold(request, judged, reading, pairs, pair_confidence, progress, executor)
-    reading.finish(judged, request.possible)
+    contest = hold(plan, judged, reading, pairs, pair_confidence, progress, executor)
+    reading.finish(judged, plan.possible)
     if not shuffled:
         reading.played.again[:] = 0.0  # said already
-    for said in (*waiting, *doubts(request, reading, judged, contest.tallies)):
+    for said in (*waiting, *doubts(plan, reading, judged, contest.tallies)):
         warn(said)
-    rows = [
-        _group(target.name, tally) for target, tally in zip(request.targets, contest.tallies, strict=True)
-    ]
+    rows = [_group(target.name, tally) for target, tally in zip(plan.targets, contest.tallies, strict=True)]
     for i in others:
         row = _gain(rows[i], rows[base], contest.bounds(i, base, pair_confidence))
         if math.isnan(row[3]) and sequenced and not (contest.refuted(i) or contest.refuted(base)):
-            warn(no_value(row[0], judged, request))
+            warn(no_value(row[0], judged, plan))
         rows.append(row)
     if units is not None and units.several:
         rows = [(*row[:7], "one look" if row[7] in LOOKS else row[7]) for row in rows]
-    arrow = table(request, reading, rows).to_arrow()
+    arrow = table(plan, reading, rows).to_arrow()
     about = {b"confidence": repr(confidence), b"rows": str(units.rows if units else reading.rewarded)}
     about |= {b"waiting": str(seen.waiting)} if units else {}
     return Table(arrow.replace_schema_metadata({**arrow.schema.metadata, **about}))
 
 
 def _by_unit(
-    whole: DecisionLog, column: str, unit: str, found: Assignment, seen: Reading, interval: str,
-    reward_range: tuple[float, float] | None, missing: str | float, mature: float | timedelta | None,
-) -> Units:  # fmt: skip
+    whole: DecisionLog, column: str, unit: str, found: Assignment, seen: Reading, question: Question
+) -> Units:
     """The judged rows of each unit summed up."""
     require(whole, [unit], "counting by unit", "unit")
     even = (1.0 / len(found.names),) * len(found.names)
     log = DecisionLog(Grouped(whole.source, column, found.names, even, unit), whole.name)
-    possible = possible_rewards(reward_range, needed=interval in KINDS)
-    reader = Reader(extra=(unit,), possible=possible, missing=missing, mature=mature).settled(log)
+    possible = possible_rewards(question.reward_range, needed=question.interval in KINDS)
+    reader = Reader(
+        extra=(unit,), possible=possible, missing=question.missing, mature=question.mature
+    ).settled(log)  # fmt: skip
     units = Units(unit, found.names)
     for rounds in reader.scan(log, seen):
         units.add(rounds)
@@ -190,13 +189,13 @@ def _gain(row: Row, base: Row, bounds: tuple[float, float]) -> Row:
     return f"{row[0]} − {base[0]}", MEAN, row[2] - base[2], low, high, row[5], row[6] + base[6], valid
 
 
-def _disorder(request: Request) -> str:
+def _disorder(plan: Plan) -> str:
     """That groups do not come in the order of random draws: what learns in the rows' order is wrong then."""
     seen = (
         "the order of the rows is not that of visitors put into groups at random (by chance it is so in at "
         f"most one of {round(1 / MISMATCH):,} tests)"
     )
-    if request.ordered:
+    if plan.ordered:
         raise BadValue(
             "groups",
             f"groups must come in random order for this interval, and {seen}: shuffle the rows if they were "

@@ -13,10 +13,11 @@ from linmed import validation
 from linmed.log import DecisionLog
 from linmed.ope.intervals import Weights
 from linmed.ope.log_facts import begins_with, holds, require
-from linmed.ope.question import MISSING, Log, Scan, as_log
+from linmed.ope.plan import Log, Scan, as_log
 from linmed.ope.scan import Problems, Reader, Reading, given
 from linmed.ope.targets import as_target
 from linmed.ope.warnings import of_log, of_waiting, of_weights
+from linmed.question import MISSING
 from linmed.report.tables import Table
 from linmed.validation import Floats
 

@@ -13,7 +13,7 @@ from linmed.insight.drift import Drift, drift_of
 from linmed.log import BATCH
 from linmed.ope.learn import lessons
 from linmed.ope.log_facts import require
-from linmed.ope.question import Log, as_log
+from linmed.ope.plan import Log, as_log
 from linmed.policies import Forgetful, LinMED
 from linmed.report.figures import BOUND, INK, LEADING, axes, styled
 from linmed.report.tables import Table

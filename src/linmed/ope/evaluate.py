@@ -7,26 +7,26 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future
-from datetime import timedelta
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, Unpack
 
 import numpy as np
 import pyarrow as pa
 
 from linmed import validation
-from linmed.log import BATCH, DecisionLog, ParquetSource
+from linmed.log import DecisionLog, ParquetSource
 from linmed.ope.accumulators import Answer, Contrast, Tally
 from linmed.ope.estimators import as_model
 from linmed.ope.intervals import warn
 from linmed.ope.item_sampling import Listed
 from linmed.ope.log_facts import require
-from linmed.ope.question import CONFIDENCE, INTERVAL, MISSING, Log, Request, as_log
+from linmed.ope.plan import Log, Plan, as_log
 from linmed.ope.scan import Reading, Rounds
 from linmed.ope.sequences import KINDS
 from linmed.ope.targets import ItemsTarget, Target, as_target
-from linmed.ope.warnings import no_value, no_variation, of_request, of_result
-from linmed.ope.window import HalfLife, Recent, Since, in_words, recent
+from linmed.ope.warnings import no_value, no_variation, of_plan, of_result
+from linmed.ope.window import Recent, in_words, recent
+from linmed.question import CONFIDENCE, INTERVAL, Course, Everything, Pair, Question, ask, asks
 from linmed.report.tables import Table
 from linmed.validation import BadValue, Floats
 
@@ -44,6 +44,7 @@ Progress = Callable[[int], object]
 Found = TypeVar("Found")
 
 
+@asks
 def evaluate(
     log: Log,
     targets: Any,
@@ -52,65 +53,23 @@ def evaluate(
     confidence: float = CONFIDENCE,
     reward_range: tuple[float, float] | None = None,
     *,
-    regressor: Any = None,
-    adaptive: bool | None = None,
-    missing: str | float = MISSING,
-    mature: float | timedelta | None = None,
-    since: Since | None = None,
-    half_life: HalfLife | None = None,
-    drift: bool | None = None,
-    smallest_probability: float | None = None,
-    catalogue: Any = None,
-    samples: int = 200,
-    seed: int = 0,
-    batch: int = BATCH,
     progress: Progress | None = None,
     executor: Executor | None = None,
+    **options: Unpack[Everything],
 ) -> Table:
-    """What would each target have earned per decision, and how sure are we?
+    """Estimate what each target would have earned per decision, with intervals.
 
     `log`: a `DecisionLog`, or the path of one. `targets`: one, a sequence or a {name: target} mapping; see
     `as_target`. `estimators`: the same, of names of `ESTIMATORS` or instances; ipw, snipw and dr unless
-    given, dr only where the log and the targets tell of every arm, or targets are items by id. `interval`:
-    "betting", "mixture", "bernstein" (valid at any time), "asymptotic" (at any large time), "adaptive"
-    (logging policy learned; every arm's probability must be known), "normal", "bootstrap" (it did not),
-    "none". `reward_range`: the lowest and highest reward that are possible, which the first three need;
-    [0, 1] unless given, and then a log with other rewards is refused.
+    given, dr only where the log and the targets tell of every arm, or targets are items by id. `options` are
+    those of `Question`.
 
     A target must not have been chosen or trained on this very log: no interval accounts for that.
 
-    An interval is about the target's value, whichever estimate stands beside it: with a sequence, or
+    An interval is about the target's value, whichever estimate stands in its row: with a sequence, or
     with "adaptive", the biased estimators get the interval of the unbiased form they are made from (that
     of IPW without a reward model, that of DR with one). "adaptive" also replaces IPW's and DR's estimate
     by the stabilised one its interval is centred on.
-
-    `regressor`: reward model, ridge by default; see `Refitted`. `adaptive`: whether the logging policy
-    learned; None asks the log's `version` and `policy` columns.
-
-    `missing`: what becomes of decisions without a reward. "stop" judges the log up to the first of them and
-    assumes nothing; "skip" leaves them out, which is right if lateness has nothing to do with the reward; a
-    number is the reward that none after `mature` seconds means (and rewards that came later do not count).
-    `mature`: only decisions at least so many seconds (or a timedelta) old when the log ended are judged.
-
-    `since`: only these decisions are judged: from a number on (from the end where negative), from a time on
-    (a datetime or ISO 8601 text), or as far back from the log's end ("30d", a timedelta). The answer is then
-    the average since; reward models also know the decisions before. A `since` that was chosen by looking at
-    what came after it is covered by no interval.
-
-    `half_life`: decisions count by their age at the log's end, half as much after every so many of them, or
-    after every such length of time ("7d"), in sixteen steps. The answer is that weighted average, close to
-    the value now; its interval ("betting" or "mixture") is proved for one look at an end that was not chosen
-    by looking, and `valid` says "one look": who looks again has that risk again.
-
-    `drift`: a sequence is about the average value so far, which nothing need hold constant; False is the
-    promise that there is one value, and keeps the best bounds so far ("bernstein" has that reading only).
-    `smallest_probability`: the promise that no arm of any decision was less probable. With it, or with
-    every arm's probability in the log, betting sequences use reward models: much narrower for rare rewards.
-
-    `catalogue`: that of a log which lists no items, or the agent that decided among it. With it reward models
-    can be used: what a model says of a target is a sum over the target's few items, or of "uniform" the mean
-    over 256 items drawn for each decision by `seed` (see `linmed.ope.item_sampling`). Intervals that are
-    sequences stay those of IPW.
 
     `progress` is called with the number of decisions read so far. `executor` (a pool, or
     `dask.distributed.Client(...).get_executor()`) reads the log's files and asks the targets on its workers;
@@ -118,10 +77,11 @@ def evaluate(
     they also sum up, and send sums.
 
     Returns one row per target × estimator: target, estimator, estimate, lower, upper, n, effective_n
-    ((Σw)²/Σw²), valid ("independent", "adaptive", "asymptotic" or "any time": what the interval needs). Every
-    doubt is an `OPEWarning` that names the target. An interval is NaN, and valid "—", where the probabilities
-    are proved wrong, where no value is compatible with the log, and where a limit theorem has nothing to work
-    on. A target whose weights are all zero has no snipw or sndr; its sequence is the whole range.
+    ((Σw)²/Σw²), valid ("independent", "adaptive", "asymptotic", "any time" or "one look": what the interval
+    needs). Every doubt is an `OPEWarning` that names the target. An interval is NaN, and valid "—", where the
+    probabilities are proved wrong, where no value is compatible with the log, and where a limit theorem has
+    nothing to work on. A target whose weights are all zero has no snipw or sndr; its sequence is the whole
+    range.
 
     >>> from linmed.ope import DecisionLog, evaluate
     >>> played = {"arm": [0, 1] * 100, "probability": [0.5] * 200, "reward": [0.0, 1.0] * 100}
@@ -129,24 +89,21 @@ def evaluate(
     >>> [(row["target"], row["estimate"], row["lower"] > 0.5) for row in found.to_pylist()]
     [('arm 0', 0.0, False), ('arm 1', 1.0, True)]
     """
-    log = as_log(log)
-    part, reading = recent(log, since), Reading()
-    request = Request(
-        log=log, judged=part.judged, half_life=half_life, targets=targets, estimators=estimators,
-        interval=interval, confidence=confidence,
-        reward_range=reward_range, regressor=regressor, adaptive=adaptive, missing=missing, mature=mature,
-        drift=drift, smallest_probability=smallest_probability, catalogue=catalogue, samples=samples,
-        seed=seed, batch=batch,
+    question = ask(
+        evaluate, interval=interval, confidence=confidence, reward_range=reward_range, **options
     )  # fmt: skip
-    tallies = collect(request, part, reading, partial(_tallies, request), progress, executor)
-    reading.finish(part.judged, request.possible)
-    for doubt in doubts(request, reading, part.judged, tallies):
+    log = as_log(log)
+    part, reading = recent(log, question), Reading()
+    plan = Plan.of(question, log, targets, estimators, judged=part.judged)
+    tallies = collect(plan, part, reading, partial(_tallies, plan), progress, executor)
+    reading.finish(part.judged, plan.possible)
+    for doubt in doubts(plan, reading, part.judged, tallies):
         warn(doubt)
-    named = zip(request.targets, tallies, strict=True)
-    rows = [row for target, tally in named for row in tally.rows(target.name)]
-    return table(request, reading, rows, in_words(since, half_life))
+    named = zip(plan.targets, tallies, strict=True)
+    return table(plan, reading, [row for target, tally in named for row in tally.rows(target.name)])
 
 
+@asks
 def sequence(
     log: Log,
     target: Any,
@@ -155,15 +112,10 @@ def sequence(
     confidence: float = CONFIDENCE,
     reward_range: tuple[float, float] | None = None,
     *,
-    regressor: Any = None,
-    missing: str | float = MISSING,
-    mature: float | timedelta | None = None,
-    since: Since | None = None,
-    drift: bool | None = None,
-    smallest_probability: float | None = None,
     progress: Progress | None = None,
+    **options: Unpack[Course],
 ) -> Table:
-    """The estimate and its confidence sequence over time: n, estimate, lower, upper at growing n.
+    """Follow an estimate and its confidence sequence over time: n, estimate, lower, upper at growing n.
 
     `estimator` is "ipw" or "dr"; `interval` one of the sequences. The rest is as `evaluate` takes it.
 
@@ -173,20 +125,21 @@ def sequence(
     >>> last["n"], last["estimate"], last["lower"] > 0.5
     (200, 1.0, True)
     """
-    log = as_log(log)
-    request = one_estimator(
-        log, target, estimator, validation.option("interval", interval, KINDS),
-        confidence=confidence, reward_range=reward_range, regressor=regressor, missing=missing, mature=mature,
-        drift=drift, smallest_probability=smallest_probability,
+    validation.option("interval", interval, KINDS)
+    question = ask(
+        sequence, interval=interval, confidence=confidence, reward_range=reward_range, **options
     )  # fmt: skip
-    part, reading = recent(log, since), Reading()
-    tallies = _tallies(request, answers(request, part, reading, progress), trace=True)
-    reading.finish(part.judged, request.possible)
-    for doubt in doubts(request, reading, part.judged, tallies):
+    log = as_log(log)
+    plan = one_estimator(question, log, target, estimator)
+    part, reading = recent(log, question), Reading()
+    tallies = _tallies(plan, answers(plan, part, reading, progress), trace=True)
+    reading.finish(part.judged, plan.possible)
+    for doubt in doubts(plan, reading, part.judged, tallies):
         warn(doubt)
-    return tallies[0].sequences[request.estimators[0].form].table()
+    return tallies[0].sequences[plan.estimators[0].form].table()
 
 
+@asks
 def difference(
     log: Log,
     target: Any,
@@ -196,19 +149,11 @@ def difference(
     confidence: float = CONFIDENCE,
     reward_range: tuple[float, float] | None = None,
     *,
-    regressor: Any = None,
-    adaptive: bool | None = None,
-    missing: str | float = MISSING,
-    mature: float | timedelta | None = None,
-    since: Since | None = None,
-    half_life: HalfLife | None = None,
-    drift: bool | None = None,
-    smallest_probability: float | None = None,
-    batch: int = BATCH,
     progress: Progress | None = None,
     executor: Executor | None = None,
+    **options: Unpack[Pair],
 ) -> Table:
-    """How much more would `target` have earned than `baseline`? One row like `evaluate`'s.
+    """Estimate how much more `target` would have earned than `baseline`: one row like `evaluate`'s.
 
     The two are paired: what both would have done cancels, so equal targets differ by exactly zero and nearby
     ones narrowly. `estimator` is "ipw" or "dr"; the rest is as `evaluate` takes it, without "bootstrap" and
@@ -220,33 +165,32 @@ def difference(
     >>> row["target"], row["estimate"], row["lower"] > 0.5
     ('arm 1 − arm 0', 1.0, True)
     """
+    validation.option("interval", interval, COMPARABLE)
+    question = ask(
+        difference, interval=interval, confidence=confidence, reward_range=reward_range, **options
+    )  # fmt: skip
     log, one, other = as_log(log), as_target(target), as_target(baseline)
     if one.name == other.name:
         other = as_target(other, f"{other.name} (baseline)")
-    part, reading = recent(log, since), Reading()
-    request = one_estimator(
-        log, (one, other), estimator, validation.option("interval", interval, COMPARABLE), paired=True,
-        judged=part.judged, half_life=half_life,
-        confidence=confidence, reward_range=reward_range, regressor=regressor, adaptive=adaptive,
-        missing=missing, mature=mature, drift=drift, smallest_probability=smallest_probability, batch=batch,
-    )  # fmt: skip
-    contrast, *tallies = collect(request, part, reading, partial(_pair, request), progress, executor)
-    reading.finish(part.judged, request.possible)
-    name = f"{one.name} − {other.name}"
-    row = contrast.row(name) if not any(tally.refuted for tally in tallies) else contrast.no_row(name)
-    for doubt in doubts(request, reading, part.judged, tallies):
+    part, reading = recent(log, question), Reading()
+    plan = one_estimator(question, log, (one, other), estimator, paired=True, judged=part.judged)
+    contrast, *tallies = collect(plan, part, reading, partial(_pair, plan), progress, executor)
+    reading.finish(part.judged, plan.possible)
+    name, refuted = f"{one.name} − {other.name}", any(tally.refuted for tally in tallies)
+    row = contrast.no_row(name) if refuted else contrast.row(name)
+    for doubt in doubts(plan, reading, part.judged, tallies):
         warn(doubt)
-    if math.isnan(row[3]) and request.interval != "none" and not any(tally.refuted for tally in tallies):
-        empty = request.interval in KINDS
-        warn(no_value(name, part.judged, request) if empty else no_variation(name, request))
-    return table(request, reading, [row], in_words(since, half_life))
+    if math.isnan(row[3]) and plan.interval != "none" and not refuted:
+        empty = plan.interval in KINDS
+        warn(no_value(name, part.judged, plan) if empty else no_variation(name, plan))
+    return table(plan, reading, [row])
 
 
-def doubts(request: Request, reading: Reading, log: DecisionLog, tallies: Sequence[Tally]) -> list[str]:
+def doubts(plan: Plan, reading: Reading, log: DecisionLog, tallies: Sequence[Tally]) -> list[str]:
     """All that should make one hesitate over a result."""
-    found = list(of_request(request, reading, log))
-    for target, tally in zip(request.targets, tallies, strict=True):
-        found += of_result(request, target, tally, log)
+    found = list(of_plan(plan, reading, log))
+    for target, tally in zip(plan.targets, tallies, strict=True):
+        found += of_result(plan, target, tally, log)
     return found
 
 
@@ -261,20 +205,20 @@ Summary = TypeVar("Summary", bound=Merging)
 
 
 def collect(
-    request: Request,
+    plan: Plan,
     part: Recent,
     reading: Reading,
     summarise: Callable[[Iterable[list[Answer]]], list[Summary]],
     progress: Progress | None = None,
     executor: Executor | None = None,
 ) -> list[Summary]:
-    """The answers to a request summed up: part by part where order does not matter, else in the log's order.
+    """The answers to a plan summed up: part by part where order does not matter, else in the log's order.
 
     Parts are the log's own, and their sums are added in its order: with an executor and without, on however
     many workers, the same numbers come out.
     """
     with np.errstate(all="ignore"):  # weights beyond any float give estimates that are none, and a warning
-        found = _collected(request, part, reading, summarise, progress, executor)
+        found = _collected(plan, part, reading, summarise, progress, executor)
     for one in found:
         if isinstance(one, (Tally, Contrast)):
             one.distrusted = reading.played.overplayed is not None
@@ -283,20 +227,20 @@ def collect(
 
 
 def _collected(
-    request: Request,
+    plan: Plan,
     part: Recent,
     reading: Reading,
     summarise: Callable[[Iterable[list[Answer]]], list[Summary]],
     progress: Progress | None,
     executor: Executor | None,
 ) -> list[Summary]:
-    if request.ordered:
-        pool = None if request.counted else executor  # a worker does not know how many decisions came before
-        return summarise(answers(request, part, reading, progress, pool))
+    if plan.ordered:
+        pool = None if plan.counted else executor  # a worker does not know how many decisions came before
+        return summarise(answers(plan, part, reading, progress, pool))
     whole = summarise(())
     told = progress if executor is None else None  # by whoever reads
     here = None if told is None else lambda done: told(reading.decisions + done)
-    work = partial(_summary, request, summarise, progress=here)
+    work = partial(_summary, plan, summarise, progress=here)
     for summaries in _spread(work, part.judged, reading, executor):
         for one, other in zip(whole, summaries, strict=True):
             one.merge(other)
@@ -306,39 +250,39 @@ def _collected(
 
 
 def _summary(
-    request: Request,
+    plan: Plan,
     summarise: Callable[[Iterable[list[Answer]]], Found],
     log: DecisionLog,
     progress: Progress | None = None,
 ) -> tuple[Found, Reading]:
     """What a worker sends of a part of the log where order does not matter."""
     reading = Reading()
-    return summarise(answers(request, Recent(log, None), reading, progress)), reading
+    return summarise(answers(plan, Recent(log, None), reading, progress)), reading
 
 
 def answers(
-    request: Request,
+    plan: Plan,
     part: Recent,
     reading: Reading,
     progress: Progress | None = None,
     executor: Executor | None = None,
 ) -> Iterator[list[Answer]]:
     """Batch by batch in the log's order, every target's answer; `reading` knows at the end what was wrong."""
-    several = () if len(request.recast) == len(request.targets) else request.models
+    several = () if len(plan.recast) == len(plan.targets) else plan.models
     models = [as_model(regressor) for regressor in several]
-    own = {i: [as_model(regressor) for regressor in request.models] for i in request.recast}
-    lister = None if request.listing is None else request.listing.begin()
-    if request.models and part.earlier is not None:
-        for rounds in request.scan.reader.known(part.earlier):
+    own = {i: [as_model(regressor) for regressor in plan.models] for i in plan.recast}
+    lister = None if plan.listing is None else plan.listing.begin()
+    if plan.models and part.earlier is not None:
+        for rounds in plan.scan.reader.known(part.earlier):
             for model in models:
                 model.predict_learn(rounds if lister is None else lister.alone(rounds))
             for i, those in own.items():
                 for model in those:
-                    model.predict_learn(_recast(request.targets[i], rounds, reading)[0])
+                    model.predict_learn(_recast(plan.targets[i], rounds, reading)[0])
     if executor is None:
-        parts = request.scan.parts(part.judged, reading)
+        parts = plan.scan.parts(part.judged, reading)
     else:
-        spread = _spread(request.scan.collect, part.judged, reading, executor)
+        spread = _spread(plan.scan.collect, part.judged, reading, executor)
         parts = (one for several in spread for one in several)
     for whole, asked in parts:
         listed: Iterable[tuple[Rounds, Sequence[Floats | Listed]]] = (
@@ -351,9 +295,9 @@ def answers(
                 seen = rounds, chance, predicted
                 if i in own:
                     assert isinstance(chance, np.ndarray)
-                    alone, law = _recast(request.targets[i], rounds, reading)
+                    alone, law = _recast(plan.targets[i], rounds, reading)
                     seen = alone, Listed(chance, law), [model.predict_learn(alone) for model in own[i]]
-                found.append(Answer(request, *seen))
+                found.append(Answer(plan, *seen))
             yield found
         if progress is not None:
             progress(reading.decisions)
@@ -365,18 +309,18 @@ def _recast(target: Target, rounds: Rounds, reading: Reading) -> tuple[Rounds, F
     return target.recast(rounds, reading.problems)
 
 
-def _tallies(request: Request, batches: Iterable[list[Answer]], *, trace: bool = False) -> list[Tally]:
+def _tallies(plan: Plan, batches: Iterable[list[Answer]], *, trace: bool = False) -> list[Tally]:
     """The answers summed up, one tally a target."""
-    tallies = [Tally(request, trace=trace) for _ in request.targets]
+    tallies = [Tally(plan, trace=trace) for _ in plan.targets]
     for batch in batches:
         for tally, answer in zip(tallies, batch, strict=True):
             tally.add(answer)
     return tallies
 
 
-def _pair(request: Request, batches: Iterable[list[Answer]]) -> list[Any]:
+def _pair(plan: Plan, batches: Iterable[list[Answer]]) -> list[Any]:
     """Two targets' difference, and what was seen of each."""
-    contrast, tallies = Contrast(request), [Tally(request, weights_only=True) for _ in request.targets]
+    contrast, tallies = Contrast(plan), [Tally(plan, weights_only=True) for _ in plan.targets]
     for ours, theirs in batches:
         contrast.add(ours, theirs)
         tallies[0].add(ours)
@@ -423,17 +367,15 @@ def workers(executor: Executor) -> int:
     return int(getattr(executor, "_max_workers", None) or os.cpu_count() or 1)
 
 
-def one_estimator(log: DecisionLog, targets: Any, estimator: Any, interval: str, **rest: Any) -> Request:
-    """A request for one estimator, whose interval is its own."""
-    request = Request(
-        log=log, targets=targets, estimators=estimator, interval=interval, watchful=True, **rest
-    )
-    if len(request.estimators) > 1:
+def one_estimator(question: Question, log: DecisionLog, targets: Any, estimator: Any, **more: Any) -> Plan:
+    """Plan for one estimator, whose interval is its own."""
+    plan = Plan.of(question, log, targets, estimator, watchful=True, **more)
+    if len(plan.estimators) > 1:
         raise BadValue("estimator", "estimator must be one, 'ipw' or 'dr': `evaluate` takes several")
-    (asked,) = request.estimators
+    (asked,) = plan.estimators
     validation.option("estimator", asked.estimator.name, ("ipw", "dr"))
-    if asked.form != asked.source and interval in KINDS:
-        if interval == "betting":
+    if asked.form != asked.source and plan.interval in KINDS:
+        if plan.interval == "betting":
             require(log, ["probabilities"], "a doubly robust sequence", "estimator")
             raise BadValue(
                 "estimator",
@@ -442,14 +384,12 @@ def one_estimator(log: DecisionLog, targets: Any, estimator: Any, interval: str,
             )
         raise BadValue(
             "interval",
-            f"a doubly robust sequence needs interval='betting', got {interval!r}: use estimator='ipw'",
+            f"a doubly robust sequence needs interval='betting', got {plan.interval!r}: use estimator='ipw'",
         )
-    return request
+    return plan
 
 
-def table(
-    request: Request, reading: Reading, rows: list[tuple[Any, ...]], value: str = in_words(None)
-) -> Table:
+def table(plan: Plan, reading: Reading, rows: list[tuple[Any, ...]]) -> Table:
     """The rows, with what they rest on as metadata."""
     found = pa.table(dict(zip(RESULT.names, zip(*rows, strict=True), strict=True)), schema=RESULT)
     about = {
@@ -457,10 +397,10 @@ def table(
         "waiting": str(reading.waiting),
         "judged": str(reading.rewarded),
         "fallbacks": str(reading.fallbacks),
-        "interval": request.interval,
-        "confidence": repr(request.confidence),
-        "reward_range": json.dumps(request.possible and request.possible[:2]),
-        "value": json.dumps(value),
-        "left_out": json.dumps(request.left_out),
+        "interval": plan.interval,
+        "confidence": repr(plan.confidence),
+        "reward_range": json.dumps(plan.possible and plan.possible[:2]),
+        "value": json.dumps(in_words(plan)),
+        "left_out": json.dumps(plan.left_out),
     }
     return Table(found.replace_schema_metadata(about))

@@ -32,7 +32,7 @@ from linmed.log import SUM_ERROR, DecisionLog, Malformed
 from linmed.log.schema import OF_CATALOGUE
 from linmed.log.views import View
 from linmed.ope.log_facts import require
-from linmed.ope.question import Log, as_log
+from linmed.ope.plan import Log, as_log
 from linmed.policies.base import Policy, State
 from linmed.validation import BadType, BadValue, Floats, Ints
 

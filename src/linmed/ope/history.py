@@ -13,7 +13,7 @@ from linmed.insight.best_arm import DELTA, judge
 from linmed.log import BATCH, DecisionLog
 from linmed.ope.learn import learn_from
 from linmed.ope.log_facts import holds
-from linmed.ope.question import Log, as_log
+from linmed.ope.plan import Log, as_log
 from linmed.policies import Policy, RidgePolicy
 from linmed.report import html
 from linmed.report.figures import INK, LEADING, RULED_OUT, SERIES, panels, percent, shortened, styled

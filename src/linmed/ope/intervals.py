@@ -289,17 +289,6 @@ class OPEWarning(UserWarning):
     """
 
 
-VALID = {
-    "normal": "independent",
-    "bootstrap": "independent",
-    "adaptive": "adaptive",
-    "betting": "any time",
-    "bernstein": "any time",
-    "mixture": "any time",
-    "asymptotic": "asymptotic",
-    "none": "—",
-}
-"""Interval → when it holds, as the `valid` column says."""
 PLANNED = 100_000
 """Decisions at which the asymptotic sequence is narrowest."""
 

@@ -12,7 +12,7 @@ from linmed.agent import Agent
 from linmed.log import BATCH, DecisionLog
 from linmed.log.schema import TIME
 from linmed.ope.log_facts import begins_with, holds, require
-from linmed.ope.question import Log, as_log
+from linmed.ope.plan import Log, as_log
 from linmed.ope.scan import Problems, Reader, Reading, Rounds
 from linmed.ope.targets import is_list
 from linmed.policies.base import Policy

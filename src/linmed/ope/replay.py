@@ -11,15 +11,16 @@ from scipy.special import betaln, xlog1py
 
 from linmed import validation
 from linmed.log import DecisionLog
-from linmed.ope.intervals import VALID, warn
+from linmed.ope.intervals import warn
 from linmed.ope.log_facts import holds, require
-from linmed.ope.question import CONFIDENCE, INTERVAL, MISSING, Log, as_log
+from linmed.ope.plan import Log, as_log
 from linmed.ope.scan import Mask, Reader, Reading, Rounds, possible_rewards
 from linmed.ope.sequences import ValueSequence, value_sides
 from linmed.ope.targets import log_law
 from linmed.ope.warnings import of_log, of_waiting
 from linmed.policies.base import Policy, State
 from linmed.policies.live import Live
+from linmed.question import CONFIDENCE, INTERVAL, MISSING, VALID
 from linmed.streams import stream
 from linmed.validation import BadType, BadValue, Floats, Ints
 

@@ -22,6 +22,7 @@ from linmed.log import BATCH, ENTRY_ERROR, SUM_ERROR, DecisionLog
 from linmed.ope.intervals import Played
 from linmed.ope.log_facts import begins_with, ended, holds, require
 from linmed.ope.window import Fading
+from linmed.question import MISSING, checked
 from linmed.validation import BadValue, Floats, Ints
 
 SUM_ROUNDING = 1e-9
@@ -427,26 +428,17 @@ def _ints(column: pa.Array, missing: int, copy: bool = True) -> Ints:
     return np.require(array, np.int64, ["C", "W"] if copy else ["C"])
 
 
-AGES = 1e12
-"""Seconds beyond which nothing ripens."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Reader:
-    """What is read of a log: the columns besides arm, probability and reward, and what is done on the way."""
+    """Read a log: which columns, and with which options of `Question`."""
 
     columns: tuple[str, ...] = ()
     extra: tuple[str, ...] = ()
     """Columns outside the log's schema, handed on as they are."""
     possible: RewardRange | None = None
-    missing: str | float = "stop"
-    """Of decisions without a reward: "stop" judges the log up to the first of them, which assumes nothing;
-    "skip" leaves them out, which is right if lateness has nothing to do with the reward; a number is the
-    reward that none after `mature` seconds means."""
+    missing: str | float = MISSING
     mature: float | timedelta | None = None
-    """Seconds after which a reward is in; younger decisions are not judged."""
     smallest_probability: float | None = None
-    """No arm of a decision was less probable: a promise, to which the played arms are held."""
     shares: tuple[float, ...] | None = None
     """Every arm's probability, where all decisions have the same (`fixed_shares`)."""
     batch: int = BATCH
@@ -460,27 +452,14 @@ class Reader:
     """How much decisions count by their age."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.missing, str):
-            validation.option("missing", self.missing, ("stop", "skip"))
-        else:
-            object.__setattr__(self, "missing", validation.real("missing", self.missing))
-            if self.mature is None:
-                raise BadValue(
-                    "mature",
-                    f"mature must be given where missing is a number: the seconds after which no reward "
-                    f"means {self.missing:g}",
-                )
-        if self.mature is not None:
-            length = self.mature.total_seconds() if isinstance(self.mature, timedelta) else self.mature
-            seconds = validation.real("mature", length)
-            if not 0 <= seconds <= AGES:
-                raise BadValue("mature", f"mature must be 0 to {AGES:g} seconds, got {seconds:g}")
-            object.__setattr__(self, "mature", seconds)
-        if self.smallest_probability is not None:
-            p = validation.positive("smallest_probability", self.smallest_probability)
-            if p > 1.0:
-                raise BadValue("smallest_probability", f"smallest_probability must be at most 1, got {p:g}")
-        validation.whole("batch", self.batch)
+        for name in ("missing", "mature", "smallest_probability", "batch"):
+            object.__setattr__(self, name, checked(name, getattr(self, name)))
+        if not isinstance(self.missing, str) and self.mature is None:
+            raise BadValue(
+                "mature",
+                f"mature must be given where missing is a number: the seconds after which no reward "
+                f"means {self.missing:g}",
+            )
 
     def settled(self, log: DecisionLog) -> "Reader":
         """This reader for `log`, whose end tells how old its decisions are."""

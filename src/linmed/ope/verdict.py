@@ -18,7 +18,7 @@ from linmed.insight.best_arm import DELTA, Verdict, Verdicts, judge
 from linmed.log import BATCH, DecisionLog
 from linmed.ope.learn import lessons
 from linmed.ope.log_facts import holds
-from linmed.ope.question import Log, as_log
+from linmed.ope.plan import Log, as_log
 from linmed.policies.base import Policy
 from linmed.report.tables import Table
 from linmed.validation import BadValue, Floats

@@ -9,12 +9,13 @@ from typing import Any
 
 from linmed.log import SUM_ERROR, DecisionLog
 from linmed.ope.accumulators import Tally
-from linmed.ope.intervals import VALID, Weights
+from linmed.ope.intervals import Weights
 from linmed.ope.log_facts import copied
-from linmed.ope.question import Request
+from linmed.ope.plan import Plan
 from linmed.ope.scan import Reading
 from linmed.ope.sequences import KINDS
 from linmed.ope.targets import Target
+from linmed.question import VALID
 
 FEW = 100
 """Decisions of the target's own below which what a long log is worth is called little."""
@@ -69,7 +70,7 @@ def of_weights(weights: Weights, target: Target, long: float = LONG) -> Iterator
         yield f"only {telling} of the {weights.rewards.count:,} rewards that count differ from {common:g}"
 
 
-def of_result(request: Request, asked: Target, tally: Tally, log: DecisionLog) -> Iterator[str]:
+def of_result(plan: Plan, asked: Target, tally: Tally, log: DecisionLog) -> Iterator[str]:
     """Doubts about one target's rows."""
     target = asked.name
     if asked.doubt is not None:
@@ -89,58 +90,58 @@ def of_result(request: Request, asked: Target, tally: Tally, log: DecisionLog) -
             "'betting'"
         )
     empty = any(math.isnan(row[3]) for row in tally.rows(target))
-    if empty and request.interval in KINDS:
-        yield no_value(target, log, request)
+    if empty and plan.interval in KINDS:
+        yield no_value(target, log, plan)
     elif empty:
-        yield no_variation(target, request)
-    elif request.interval not in KINDS:
+        yield no_variation(target, plan)
+    elif plan.interval not in KINDS:
         telling = min(weights.rewards.telling for weights in tally.weights.values())
         if telling < FEWEST and tally.moments[0].n >= LONG * FEWEST:
             yield (
-                f"target {target!r}: interval={request.interval!r} needs more than {telling} rewards that "
+                f"target {target!r}: interval={plan.interval!r} needs more than {telling} rewards that "
                 "differ from the others: use 'betting'"
             )
-    elif outside := [row for row in tally.rows(target) if row[1] == "dr" and _astray(row, request)]:
+    elif outside := [row for row in tally.rows(target) if row[1] == "dr" and _astray(row, plan)]:
         yield (
             f"target {target!r}: its dr estimate, {outside[0][2]:.4g}, lies outside its own interval: the "
             "rows are not in the order of the decisions (was the table sorted?), or probabilities are wrong"
         )
 
 
-def _astray(row: tuple[Any, ...], request: Request) -> bool:
+def _astray(row: tuple[Any, ...], plan: Plan) -> bool:
     """Whether an estimate contradicts its interval, and not just the range at whose end that was cut.
 
     A doubly robust estimate of a value of 1 may well be 1.04, and its interval ends at 1.
     """
     estimate, lower, upper = row[2:5]
-    low, high = request.possible[:2] if request.possible else (-math.inf, math.inf)
+    low, high = plan.possible[:2] if plan.possible else (-math.inf, math.inf)
     return bool((low < lower and estimate < lower) or (upper < high and estimate > upper))
 
 
-def no_variation(target: str, request: Request) -> str:
+def no_variation(target: str, plan: Plan) -> str:
     """That a limit theorem has nothing to work on."""
     return (
         f"target {target!r}: what its estimate is a mean of does not vary, from which interval="
-        f"{request.interval!r} would conclude that there is no uncertainty: use 'betting'"
+        f"{plan.interval!r} would conclude that there is no uncertainty: use 'betting'"
     )
 
 
-def no_value(target: str, log: DecisionLog, request: Request) -> str:
+def no_value(target: str, log: DecisionLog, plan: Plan) -> str:
     """That an interval is empty."""
-    changed = "" if request.drift else ", or the value changed over time (leave out drift=False)"
+    changed = "" if plan.drift else ", or the value changed over time (leave out drift=False)"
     return (
         f"no value of target {target!r} is compatible with {log.name} at confidence "
-        f"{request.confidence:g}: its probabilities are wrong{changed}"
+        f"{plan.confidence:g}: its probabilities are wrong{changed}"
     )
 
 
-def of_request(request: Request, reading: Reading, log: DecisionLog) -> Iterator[str]:
+def of_plan(plan: Plan, reading: Reading, log: DecisionLog) -> Iterator[str]:
     """What was asked for that does not hold here."""
-    yield from of_waiting(request.missing, reading, log)
+    yield from of_waiting(plan.missing, reading, log)
     yield from of_log(reading, log)
     if (times := reading.played.clustered) is not None:
         said = f"in {log.name} an arm follows itself {times:.3g} times as often as by its probabilities"
-        if request.ordered:
+        if plan.ordered:
             yield (
                 f"{said}: its rows are not in the order of the decisions. Reward models, running bounds and "
                 "what policies learn from the first rows are wrong: sort the log by time, or ask for 'ipw'"
@@ -156,21 +157,21 @@ def of_request(request: Request, reading: Reading, log: DecisionLog) -> Iterator
             f"decisions stand in {log.name} more than once: {how}. Each counts as if it were another, and "
             "intervals are too narrow: keep one row for each, or give their decision_id"
         )
-    asked = f"interval={request.interval!r}"
-    learned = reading.adaptive if request.adaptive is None else request.adaptive
-    if request.interval == "asymptotic" and learned:
+    asked = f"interval={plan.interval!r}"
+    learned = reading.adaptive if plan.adaptive is None else plan.adaptive
+    if plan.interval == "asymptotic" and learned:
         yield (
             f"{asked} holds as decisions become many while weights stay bounded, but the logging policy "
             f"changed along {log.name}, and where its exploration fades weights do not: use 'betting'"
         )
-    if VALID[request.interval] == "independent":
+    if VALID[plan.interval] == "independent":
         if learned:
-            weighed = ", or 'adaptive' if it learned slowly" if request.whole and request.logged else ""
+            weighed = ", or 'adaptive' if it learned slowly" if plan.whole and plan.logged else ""
             yield (
                 f"{asked} holds for independent decisions, but the logging policy changed along {log.name}: "
                 f"use 'betting' with a reward_range{weighed}"
             )
-        if any(one.estimator.name == "dm" for one in request.estimators):
+        if any(one.estimator.name == "dm" for one in plan.estimators):
             yield (
                 f"{asked} of the direct method shows how the model's predictions vary, not how wrong the "
                 "model is: use 'dr'"

@@ -18,12 +18,9 @@ from linmed import validation
 from linmed.log import DecisionLog
 from linmed.log.views import moment
 from linmed.ope.log_facts import ended, require
+from linmed.question import Question, half_life_of
 from linmed.validation import BadType, BadValue, Floats, Ints
 
-HalfLife = float | str | timedelta
-"""A number of decisions, or a length of time."""
-Since = int | str | datetime | timedelta
-"""The number of a decision, counted from the end where negative; a time; or how long before the log's end."""
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LENGTHS = {86400.0: "day", 3600.0: "hour", 60.0: "minute", 1.0: "second"}
 
@@ -49,20 +46,6 @@ class Fading(NamedTuple):
         return np.where(steps > STEPS * FARTHEST, 0.0, np.exp2(-steps / STEPS))
 
 
-def as_half_life(half_life: Any) -> tuple[float, bool]:
-    """A half-life in decisions, or in seconds and True."""
-    if isinstance(half_life, timedelta):
-        half_life = f"{half_life.total_seconds():f}s"
-    if isinstance(half_life, str):
-        return validation.seconds("half_life", half_life), True
-    number = validation.positive("half_life", half_life)
-    if number < 1.0:
-        raise BadValue(
-            "half_life", f"half_life must be at least one decision, or a time such as '7d', got {half_life!r}"
-        )
-    return number, False
-
-
 class Recent(NamedTuple):
     """A log in two parts."""
 
@@ -71,8 +54,9 @@ class Recent(NamedTuple):
     """What reward models may know besides."""
 
 
-def recent(log: DecisionLog, since: Any) -> Recent:
-    """The decisions from `since` on, and those before; all where it is None."""
+def recent(log: DecisionLog, question: Question) -> Recent:
+    """Divide a log into the decisions that a question is about and those before."""
+    since = question.since
     if since is None:
         return Recent(log, None)
     asked = as_since(since)
@@ -112,12 +96,13 @@ def as_since(since: Any) -> int | datetime | timedelta:
     return since
 
 
-def in_words(since: Any, half_life: Any = None) -> str:
-    """What an estimate is then about: "average so far", "average of the last 30 days", …"""
-    if half_life is not None:
-        number, clock = as_half_life(half_life)
+def in_words(question: Question) -> str:
+    """Say what an estimate is about: "average so far", "average of the last 30 days", …"""
+    since = question.since
+    if question.half_life is not None:
+        number, clock = half_life_of(question.half_life)
         age = length(number) if clock else f"{number:,g} decisions"
-        average = "recent average" if since is None else in_words(since)
+        average = "recent average" if since is None else in_words(Question(since=since))
         return f"{average}, a decision counting half after every {age}"
     if since is None:
         return "average so far"

@@ -16,13 +16,15 @@ import time
 import uuid
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack
 from urllib.parse import quote, urlencode
 
 import httpx
 from numpy.typing import ArrayLike
+
+from linmed.question import CONFIDENCE, INTERVAL, Served, asks, in_json
 
 __all__ = ["AsyncClient", "Client", "ServedDecision", "ServiceError"]
 
@@ -306,21 +308,16 @@ class Requests:
         """
         return Call("GET", _path(name, "state"), _object)
 
+    @asks
     def evaluate(
         self,
         name: str,
         targets: Sequence[Any] = ("uniform", "greedy"),
         estimators: Sequence[str] = ("ipw",),
-        interval: str = "betting",
-        confidence: float = 0.95,
+        interval: str = INTERVAL,
+        confidence: float = CONFIDENCE,
         reward_range: tuple[float, float] | None = None,
-        *,
-        missing: str | float = "stop",
-        mature: float | timedelta | None = None,
-        since: int | str | datetime | timedelta | None = None,
-        half_life: float | str | timedelta | None = None,
-        drift: bool | None = None,
-        smallest_probability: float | None = None,
+        **options: Unpack[Served],
     ) -> Call[dict[str, Any]]:
         """What would other policies have earned on the log so far? As `linmed.ope.evaluate` takes it.
 
@@ -331,11 +328,9 @@ class Requests:
         >>> [(row["target"], row["estimate"]) for row in answer["results"]]
         [('logged', 1.0)]
         """
-        body: dict[str, Any] = {"targets": list(targets), "estimators": list(estimators)}
-        body |= {"interval": interval, "confidence": confidence, "missing": missing, "drift": drift}
-        body["reward_range"] = None if reward_range is None else [float(bound) for bound in reward_range]
-        body["mature"], body["since"], body["half_life"] = _seconds(mature), _since(since), _age(half_life)
-        body["smallest_probability"] = smallest_probability
+        given = {**options, "interval": interval, "confidence": confidence, "reward_range": reward_range}
+        body: dict[str, Any] = {what: in_json(what, value) for what, value in given.items()}
+        body |= {"targets": list(targets), "estimators": list(estimators)}
         return Call("POST", _path(name, "evaluate"), _object, body, timeout=REPORTING)
 
     def trend(
@@ -349,7 +344,7 @@ class Requests:
         >>> client.trend("watched")["judged"]
         20
         """
-        body = {"missing": missing, "mature": _seconds(mature)}
+        body = {"missing": missing, "mature": in_json("mature", mature)}
         return Call("POST", _path(name, "trend"), _object, body, timeout=REPORTING)
 
     def verdict(
@@ -416,18 +411,6 @@ class Requests:
 
 def _path(bandit: str, *rest: str) -> str:
     return "/".join(["/v1/bandits", *(quote(part, safe="") for part in (bandit, *rest))])
-
-
-def _seconds(time: float | timedelta | None) -> float | None:
-    return time.total_seconds() if isinstance(time, timedelta) else time
-
-
-def _since(since: int | str | datetime | timedelta | None) -> float | str | None:
-    return since.isoformat() if isinstance(since, datetime) else _age(since)
-
-
-def _age(length: float | str | timedelta | None) -> float | str | None:
-    return f"{length.total_seconds():f}s" if isinstance(length, timedelta) else length
 
 
 def _catalogue(catalogue: Catalogue) -> dict[str, Any]:

@@ -1,54 +1,71 @@
 """The bodies of reports: what may be asked about a log, and what the answers hold."""
 
+import functools
 import json
-from typing import Annotated, Any, Literal
+import operator
+import typing
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
+from pydantic import (
+    BaseModel,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    create_model,
+)
 from pydantic_core import PydanticCustomError
 
+from linmed.question import DEFAULTS, OPTIONS, json_types
 from linmed.serve.parsing import TOLD, explained, shown
-from linmed.serve.schemas import EXAMPLES, MICROSECONDS, Finite, Range, example
+from linmed.serve.schemas import EXAMPLES, MICROSECONDS, Range, example
 
 
-def _word_or_number(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
-    """One error for the whole field, where pydantic has one for each alternative."""
-    try:
-        return check(value)
-    except ValidationError:
-        message = 'must be "stop", "skip" or the reward that none after `mature` seconds means'
-        raise PydanticCustomError("missing_reward", message) from None
+def _body_field(name: str) -> tuple[Any, Any]:
+    """Make type and field of a body from an option of `Question`."""
+    option, default = OPTIONS[name], DEFAULTS[name]
+    limits: Any = option.limits
+    kinds = json_types(name)
+    if tuple in {typing.get_origin(kind) for kind in kinds}:
+        kinds = (Range, None)
+    elif option.words and (Any in kinds or str in kinds):
+        kinds = (
+            Literal[option.words],
+            *(kind for kind in kinds if kind is float),
+            *[None] * (default is None),
+        )
+    known = {
+        float: Annotated[float, Field(allow_inf_nan=False, **limits)],
+        int: Annotated[int, Field(strict=True)],
+        str: Annotated[str, Field(max_length=100)],
+    }
+    kind: Any = functools.reduce(operator.or_, (known.get(one, one) for one in kinds))
+    if option.right:
+
+        def one_error(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
+            """One error for the whole field, where pydantic has one for each alternative."""
+            try:
+                return check(value)
+            except ValidationError:
+                raise PydanticCustomError(f"wrong_{name}", f"must be {option.right}") from None
+
+        kind = Annotated[kind, WrapValidator(one_error)]
+    return kind, Field(default=default, description=option.meaning)
 
 
-Missing = Annotated[Literal["stop", "skip"] | Finite, WrapValidator(_word_or_number)]
+def _body(title: str, names: Iterable[str]) -> Any:
+    """Make a model whose fields are options of `Question`."""
+    fields: Any = {name: _body_field(name) for name in names}
+    return create_model(title, **fields)
 
 
-def _number_or_time(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
-    """The same of where decisions begin."""
-    try:
-        return check(value)
-    except ValidationError:
-        message = "must be a decision's number, a time such as 2026-05-01, or how long before the end, as 30d"
-        raise PydanticCustomError("since", message) from None
-
-
-Since = Annotated[
-    Annotated[int, Field(strict=True)] | Annotated[str, Field(max_length=100)], WrapValidator(_number_or_time)
-]
-
-
-def _number_or_length(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
-    """The same of how decisions count."""
-    try:
-        return check(value)
-    except ValidationError:
-        message = "must be a number of decisions, at least 1, or a length of time such as 7d"
-        raise PydanticCustomError("half_life", message) from None
-
-
-HalfLife = Annotated[
-    Annotated[float, Field(strict=True, ge=1.0, le=1e12)] | Annotated[str, Field(max_length=100)],
-    WrapValidator(_number_or_length),
-]
+if TYPE_CHECKING:
+    Asked = BaseModel
+    Waiting = BaseModel
+else:
+    Asked = _body("Asked", (name for name, option in OPTIONS.items() if option.served))
+    Waiting = _body("Waiting", ("missing", "mature"))
 
 
 class TrainedTarget(BaseModel):
@@ -82,49 +99,13 @@ Known = Annotated[str, Field(pattern=r"^(uniform|logged|greedy|arm:[0-9]{1,9}|it
 Target = Annotated[Known | TrainedTarget, WrapValidator(_known_or_trained)]
 
 
-class EvaluateRequest(BaseModel):
+class EvaluateRequest(Asked):
     """What would these targets have earned?"""
 
     model_config = example({"targets": ["uniform", "logged", "greedy"], "estimators": ["ipw", "snipw"]})
     targets: list[Target] = Field(default=["uniform", "greedy"], min_length=1, max_length=20)
     estimators: list[Annotated[str, Field(max_length=40)]] = Field(
         default=["ipw"], min_length=1, max_length=10
-    )
-    interval: Literal[
-        "betting", "bernstein", "mixture", "asymptotic", "adaptive", "normal", "bootstrap", "none"
-    ] = "betting"
-    confidence: float = Field(default=0.95, gt=0.0, lt=1.0)
-    reward_range: Range | None = Field(default=None, description="The bandit's own where left out.")
-    missing: Missing = Field(
-        default="stop",
-        description="Of decisions without a reward: 'stop' judges the log up to the first of them, which "
-        "assumes nothing; 'skip' leaves them out, which is right if lateness has nothing to do with the "
-        "reward; a number is the reward that none after `mature` seconds means.",
-    )
-    mature: Annotated[Finite, Field(ge=0.0)] | None = Field(
-        default=None,
-        description="Seconds: only decisions that are at least so much older than the newest decision or "
-        "reward of the log are judged.",
-    )
-    regressor: Literal["ridge", "logistic"] = Field(
-        default="ridge", description="The reward model of 'dm', 'dr' and the like; 'logistic' is for clicks."
-    )
-    since: Since | None = Field(
-        default=None,
-        description="Only decisions from here on are judged, and the answer is the average since: a "
-        "decision's number (the last ones where negative), a time such as '2026-05-01', or how long before "
-        "the log's end, such as '30d'. It must not have been chosen by looking at what came after it.",
-    )
-    half_life: HalfLife | None = Field(
-        default=None,
-        description="Decisions count by their age, half as much after every so many of them, or after such a "
-        "length of time ('7d'). The interval, 'betting' or 'mixture', is then proved for one look.",
-    )
-    drift: bool | None = Field(
-        default=None, description="Whether values may change over time; false promises that they do not."
-    )
-    smallest_probability: Annotated[float, Field(gt=0.0, le=1.0)] | None = Field(
-        default=None, description="The promise that no arm a target may play was less probable in the log."
     )
 
 
@@ -156,12 +137,10 @@ class EvaluateView(BaseModel):
     warnings: list[str] = Field(description="What should make one hesitate, in words.")
 
 
-class TrendRequest(BaseModel):
+class TrendRequest(Waiting):
     """How decisions without a reward are to be judged, as in an evaluation."""
 
     model_config = example({"missing": 0.0, "mature": 86400.0})
-    missing: Missing = Field(default="stop", description="As in an evaluation.")
-    mature: Annotated[Finite, Field(ge=0.0)] | None = Field(default=None, description="As in an evaluation.")
 
 
 class TrendPoint(BaseModel):

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
 from linmed.policies import Policy
+from linmed.question import OPTIONS, Question
 from linmed.serve import store, trends
 from linmed.serve.bandit import Bandit, as_policy
 from linmed.serve.database import Database, bandits, decisions, now, policies, rewards
@@ -68,15 +69,13 @@ class Reports:
         connection: Connection,
         row: Row[Any],
         targets: list[Any],
-        reward_range: tuple[float, float] | None = None,
-        since: int | str | None = None,
-        half_life: float | str | None = None,
         **asked: Any,
     ) -> dict[str, Any]:
         """`asked` is what `linmed.ope.evaluate` takes besides; its defaults are the service's too."""
         from linmed.ope import DecisionLog, OPEWarning, evaluate  # heavy, and not needed to decide
         from linmed.ope.window import as_since, in_words
 
+        question = Question(**{name: value for name, value in asked.items() if name in OPTIONS})
         bandit = store.as_bandit(connection, row)
         named: dict[str, Any] = {}
         trained: list[tuple[str, Policy]] = []
@@ -103,18 +102,16 @@ class Reports:
         log = DecisionLog(LiveSource(connection, bandit, after), title)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", OPEWarning)
-            begins = since if since is None else as_since(since)
+            begins = None if question.since is None else as_since(question.since)
             if isinstance(begins, int) and begins >= 0:  # the log that is judged may begin later than the log
                 begins = max(begins - first, 0)
-            table = evaluate(
-                log, named, reward_range=reward_range or bandit.reward_range, since=begins,
-                half_life=half_life, **asked,
-            )  # fmt: skip
+            possible = question.reward_range or bandit.reward_range
+            table = evaluate(log, named, **{**asked, "since": begins, "reward_range": possible})
         return {
             "results": table.to_pylist(),
             "trained_on": count,
             **{key: _metadata(table, key) for key in ("decisions", "waiting", "judged")},
-            "value": in_words(since, half_life),
+            "value": in_words(question),
             "warnings": [str(one.message) for one in caught if issubclass(one.category, OPEWarning)],
         }
 

@@ -15,6 +15,7 @@ from sqlalchemy.engine import Connection, Row
 
 from linmed.log import Malformed
 from linmed.policies import GLMMED, CatalogueMED, GLMPolicy, Greedy, Policy
+from linmed.question import Question
 from linmed.serve import store
 from linmed.serve.database import decisions
 from linmed.serve.errors import INPUT, Refused, field_of
@@ -109,24 +110,25 @@ def _judged(
     from linmed.ope.warnings import of_log, of_result
     from linmed.ope.window import Recent
 
-    request = one_estimator(
-        log, targets, "ipw", "betting" if reward_range else "none", paired=True,
-        confidence=CONFIDENCE, reward_range=reward_range, missing=missing, mature=mature,
+    asked = Question(
+        interval="betting" if reward_range else "none", confidence=CONFIDENCE, reward_range=reward_range,
+        missing=missing, mature=mature,
     )  # fmt: skip
-    course, reading = Course(request), Reading()
-    learner = request.targets[-1]
+    plan = one_estimator(asked, log, targets, "ipw", paired=True)
+    course, reading = Course(plan), Reading()
+    learner = plan.targets[-1]
     with np.errstate(all="ignore"):  # weights beyond any float give estimates that are none, and a warning
-        for found in answers(request, Recent(log, None), reading):
+        for found in answers(plan, Recent(log, None), reading):
             course.add(found)
             if isinstance(learner, Frozen):
                 rounds = found[0].rounds
                 assert rounds.arms is not None
                 own = np.zeros(len(rounds), dtype=np.int64)
                 learner.policy.learn(learner.state, rounds.arms[rounds.chosen], rounds.reward, own)
-    reading.finish(log, request.possible)
+    reading.finish(log, plan.possible)
     shown = course.shown(refuted or reading.played.overplayed is not None)
-    tallies = zip(request.targets, course.tallies.values(), strict=True)
-    doubts = [doubt for target, tally in tallies for doubt in of_result(request, target, tally, log)]
+    tallies = zip(plan.targets, course.tallies.values(), strict=True)
+    doubts = [doubt for target, tally in tallies for doubt in of_result(plan, target, tally, log)]
     return {
         "decisions": reading.decisions,
         "waiting": reading.waiting,
@@ -139,14 +141,14 @@ def _judged(
 class Course:
     """What one pass leaves of the targets: a tally and a curve of each, and their differences."""
 
-    def __init__(self, request: Any):
+    def __init__(self, plan: Any):
         from linmed.ope.accumulators import Contrast, Tally
 
-        names = [target.name for target in request.targets]
+        names = [target.name for target in plan.targets]
         pairs = [pair for pair in PAIRS if set(pair) <= set(names)]
         level = (1.0 - CONFIDENCE) / len(pairs)  # several are looked at, and all are to hold at once
-        self.tallies = {name: Tally(request) for name in names}
-        self.contrasts = {pair: Contrast(request, 1.0 - level) for pair in pairs}
+        self.tallies = {name: Tally(plan) for name in names}
+        self.contrasts = {pair: Contrast(plan, 1.0 - level) for pair in pairs}
         self.curves: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
 
     def add(self, answers: list[Any]) -> None:

@@ -4,26 +4,21 @@ import dataclasses
 import os
 from collections.abc import Iterator
 from dataclasses import InitVar, dataclass, field
-from datetime import timedelta
 from typing import Any, NamedTuple
 
-from linmed import validation
-from linmed.log import BATCH, DecisionLog
+from linmed.log import DecisionLog
 from linmed.ope.estimators import Estimator, MarginalIPW, as_estimators
-from linmed.ope.intervals import VALID
 from linmed.ope.item_sampling import Listing
 from linmed.ope.log_facts import begins_with, ended, fixed_shares, holds, of_catalogue, require
 from linmed.ope.scan import Reader, Reading, RewardRange, Rounds, possible_rewards
 from linmed.ope.sequences import KINDS, SHARES
 from linmed.ope.targets import Target, as_targets
-from linmed.ope.window import Fading, HalfLife, as_half_life
+from linmed.ope.window import Fading
+from linmed.question import OPTIONS, VALID, Question, half_life_of
 from linmed.validation import BadType, BadValue, Floats
 
 USUAL = ("ipw", "snipw", "dr")
 """Estimators where none is named; `dr` only where the log and the targets tell of every arm."""
-INTERVAL = "betting"
-CONFIDENCE = 0.95
-MISSING = "stop"
 FADING = ("betting", "mixture", "none")
 """Intervals that decisions may count in by their age."""
 ARM_COUNTED = frozenset({"arm_count", "probabilities", "arms"})
@@ -46,7 +41,7 @@ PLAIN = Form("ipw")
 
 
 class Asked(NamedTuple):
-    """One estimator of a request."""
+    """One estimator of a plan."""
 
     label: str
     estimator: Estimator
@@ -72,7 +67,7 @@ def as_log(log: Log) -> DecisionLog:
 
 @dataclass(frozen=True)
 class Scan:
-    """The part of a request that needs no order, and travels to workers: reading, and asking the targets."""
+    """The part of a plan that needs no order, and travels to workers: reading, and asking the targets."""
 
     reader: Reader
     targets: tuple[Target, ...]
@@ -106,33 +101,18 @@ class Scan:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
-    """The question. Made from what a caller gives; see `evaluate` for what each part means."""
+class Plan(Question):
+    """Hold a question with how one log answers it: the targets, what is read, what carries intervals."""
 
     log: InitVar[DecisionLog]
     targets: tuple[Target, ...]
     estimators: tuple[Asked, ...]
-    interval: str = INTERVAL
-    confidence: float = CONFIDENCE
-    reward_range: tuple[float, float] | None = None
-    regressor: Any = None
-    adaptive: bool | None = None
-    missing: str | float = MISSING
-    mature: float | timedelta | None = None
-    drift: bool | None = None
-    smallest_probability: float | None = None
-    half_life: HalfLife | None = None
     judged: InitVar[DecisionLog | None] = None
     """The part of the log that is judged, where decisions count by their age; None for all of it."""
     paired: bool = False
     """Whether targets are compared with each other, for which all arms' probabilities are wanted."""
     watchful: bool = False
     """Whether the answer follows the log's order, so that rows which do not are to be named."""
-    catalogue: InitVar[Any] = None
-    """Whose items can be listed, where the log does not."""
-    samples: int = 200
-    seed: int = 0
-    batch: int = BATCH
     listing: Listing | None = field(init=False)
     """Which items reward models see, where the log lists none."""
     possible: RewardRange | None = field(init=False)
@@ -148,35 +128,36 @@ class Request:
     """Why dr is not among the estimators, where none were named."""
     scan: Scan = field(init=False)
 
-    def __post_init__(self, log: DecisionLog, judged: DecisionLog | None, catalogue: Any) -> None:
+    @classmethod
+    def of(cls, question: Question, log: DecisionLog, targets: Any, estimators: Any, **more: Any) -> "Plan":
+        """Settle a question on a log; `more` are further fields, or options that differ from its own."""
+        options = {name: getattr(question, name) for name in OPTIONS}
+        return cls(log=log, targets=targets, estimators=estimators, **{**options, **more})
+
+    def __post_init__(self, log: DecisionLog, judged: DecisionLog | None) -> None:
         self._set("targets", tuple(target.settled(log) for target in as_targets(self.targets)))
-        self._set("interval", validation.option("interval", self.interval, tuple(VALID)))
-        self._set("confidence", validation.strictly_between("confidence", self.confidence, 0.0, 1.0))
+        super().__post_init__()
         self._set("possible", possible_rewards(self.reward_range, needed=self.interval in KINDS))
         if self.drift is None:
             self._set("drift", self.interval != "bernstein")
-        validation.flag("drift", self.drift)
         if self.half_life is not None:
             self._refuse_what_cannot_fade()
         if self.reward_range is not None and not isinstance(self.missing, str):
             assert self.possible is not None
             low, high, _ = self.possible
-            if not low <= validation.real("missing", self.missing) <= high:
+            if not low <= self.missing <= high:
                 raise BadValue(
                     "missing", f"missing must lie in reward_range [{low:g}, {high:g}], got {self.missing!r}"
                 )
-        validation.whole("samples", self.samples, at_least=2)
-        validation.whole("seed", self.seed, at_least=0)
-        if self.adaptive is not None:
-            validation.flag("adaptive", self.adaptive)
         unlisted = of_catalogue(log)
         self._set("listing", None)
-        if catalogue is not None:
+        if self.catalogue is not None:
             if not unlisted:
                 raise BadValue(
                     "catalogue", f"catalogue is for logs that list no items: {log.name} is none of those"
                 )
-            self._set("listing", Listing.of(catalogue, self.targets, self.seed, log))
+            self._set("listing", Listing.of(self.catalogue, self.targets, self.seed, log))
+            self._set("catalogue", None)  # which need not travel to workers
         counted = not ARM_COUNTED.isdisjoint(log.columns) and not unlisted
         unknown = [one for one in self.targets if not (counted and one.knows_all_arms(log))]
         self._set("whole", not unknown)
@@ -243,7 +224,6 @@ class Request:
             )
 
     def _refuse_what_cannot_fade(self) -> None:
-        as_half_life(self.half_life)
         if self.interval not in FADING:
             raise BadValue(
                 "half_life",
@@ -259,7 +239,7 @@ class Request:
 
     def _fading(self, log: DecisionLog, judged: DecisionLog, horizon: int | None) -> Fading:
         """Ages are counted from the end of what can be judged, which does not depend on any reward."""
-        length, clock = as_half_life(self.half_life)
+        length, clock = half_life_of(self.half_life)
         if not clock:
             return Fading(length, len(judged) - 1, False)
         require(log, ["time"], "half_life", "half_life")
@@ -268,7 +248,7 @@ class Request:
     @property
     def counted(self) -> bool:
         """Whether ages are counted in decisions: then the log is read here, in its order."""
-        return self.half_life is not None and not as_half_life(self.half_life)[1]
+        return self.half_life is not None and not half_life_of(self.half_life)[1]
 
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
