@@ -1,6 +1,5 @@
 """Confidence sets with nothing to guess: worked numbers, identities, and what each promises of itself."""
 
-import dataclasses
 import math
 from pathlib import Path
 
@@ -210,18 +209,6 @@ def test_rewards_that_are_all_alike_leave_some_doubt(tails):
     assert 0.0 < beta(agent) < 1.0
 
 
-def test_rss_after_a_hundred_thousand_rewards_is_that_of_a_direct_solve():
-    rng = np.random.default_rng(4)
-    features = rng.normal(size=(100_000, 6)) / 3
-    rewards = features[:, 0] + 0.1 * rng.normal(size=100_000)
-    agent = Agent(LinMED(sigma="unknown"), dim=6, seed=0)
-    agent.observe(features, rewards)
-    V = 0.01 * np.eye(6) + np.einsum("ni,nj->ij", features, features)
-    theta = np.linalg.solve(V, np.einsum("ni,n->i", features, rewards))
-    direct = math.fsum((rewards - np.einsum("ni,i->n", features, theta)) ** 2) + 0.01 * theta @ theta
-    assert agent.state.rss[0] == pytest.approx(direct, rel=1e-9)
-
-
 def test_the_sums_do_not_drift_in_a_million_rewards():
     """A hundred arms ten thousand times, against 200-bit arithmetic."""
     rng = np.random.default_rng(5)
@@ -305,45 +292,6 @@ def test_the_radius_of_a_learned_ridge_is_that_of_its_prior():
     assert guess == pytest.approx(model.rss[0] / 30, rel=0.1)
 
 
-def test_what_one_replica_learns_is_none_of_the_others_business():
-    policy = LinMED(sigma="unknown", ridge="learned")
-    rng = np.random.default_rng(8)
-    features, rewards, owners = rng.normal(size=(60, 3)), rng.normal(size=60), rng.integers(3, size=60)
-    together = policy.start(3, 3)
-    policy.learn(together, features, rewards, owners)
-    for r in range(3):
-        alone, mine = policy.start(1, 3), owners == r
-        policy.learn(alone, features[mine], rewards[mine], np.zeros(mine.sum(), dtype=np.int64))
-        for name, array in alone.arrays().items():
-            np.testing.assert_array_equal(together.arrays()[name][r], array[0], err_msg=name)
-
-
-@pytest.mark.parametrize(
-    ("kind", "told", "name", "words"),
-    [
-        (LinMED, {"sigma": "unkown"}, "sigma", "number or 'unknown'"),
-        (LinMED, {"norm_bound": "learned"}, "norm_bound", "number or 'unknown'"),
-        (LinMED, {"ridge": "unknown"}, "ridge", "number or 'learned'"),
-        (LinMED, {"confidence": "bayes"}, "confidence", "'paper'"),
-        (LinMED, {"sigma": "unknown", "confidence": "mixture"}, "confidence", "leave it out"),
-        (LinMED, {"ridge": "learned", "confidence": "empirical"}, "confidence", "leave it out"),
-        (LinMED, {"tails": "strict"}, "tails", "sigma='unknown'"),
-        (LinMED, {"sigma": "unknown", "ridge": "learned", "tails": "strict"}, "tails", "not learned"),
-        (LinMED, {"ridge": "learned", "norm_bound": 2.0}, "norm_bound", "leave it out"),
-        (LinMED, {"ridge": "learned", "design": "warm"}, "design", "'approx'"),
-        (LinMED, {"reward_scale": 0.0}, "reward_scale", "positive"),
-        (LinMED, {"reward_scale": 10.0}, "reward_scale", "sigma='unknown'"),
-        (SquareCB, {"sigma": "unknown"}, "sigma", "give gamma"),
-        (SquareCB, {"ridge": "learned"}, "ridge", "give gamma"),
-        (E2D, {"norm_bound": "unknown"}, "norm_bound", "give gamma"),
-    ],
-)
-def test_what_has_no_meaning_is_refused_by_name(kind, told, name, words):
-    with pytest.raises(ValueError, match=words) as caught:
-        kind(**told)
-    assert name in str(caught.value)
-
-
 def test_rules_without_a_radius_take_what_has_a_meaning():
     arms = np.random.default_rng(9).normal(size=(6, 3))
     made = [
@@ -365,9 +313,3 @@ def test_the_covariance_of_unknown_noise_is_estimated():
     agent.observe(features, features[:, 0] + 0.2 * rng.normal(size=5_000))
     expected = 0.04 * np.linalg.inv(np.einsum("ni,nj->ij", features, features))
     np.testing.assert_allclose(agent.covariance, expected, rtol=0.1, atol=1e-6)
-
-
-def test_nothing_told_leaves_the_paper_as_it_was():
-    told = LinMED()
-    assert dataclasses.asdict(told)["confidence"] == "paper"
-    assert (told.sigma, told.norm_bound, told.lam) == (1.0, 1.0, 1.0)

@@ -9,17 +9,26 @@ import pytest
 
 from linmed import policies
 from linmed.policies import (
+    E2D,
+    EXP2,
     OFUL,
     CatalogueMED,
+    DLinUCB,
     EpsilonGreedy,
     Forgetful,
     Greedy,
+    LinIMED,
     LinMED,
     LinTS,
     LinUCB,
     LogisticMED,
     MaillardSampling,
+    Pinpoint,
     Policy,
+    RandUCB,
+    SpannerIGW,
+    SquareCB,
+    SWLinUCB,
     Uniform,
 )
 from linmed.policies.legends import policy_makers
@@ -39,7 +48,7 @@ def test_a_label_must_be_a_string(cls):
 @pytest.mark.parametrize("cls", policies.ALL, ids=lambda cls: cls.__name__)
 def test_parameters_are_given_by_name(cls):
     with pytest.raises(BadType, match=f"{cls.__name__} takes its parameters by name .*label.*, got 0.05"):
-        cls(*[Uniform()][: "inside" in {f.name for f in fields(cls)}], 0.05)
+        cls(*[Uniform()][: "base" in {f.name for f in fields(cls)}], 0.05)
 
 
 def test_only_policies_that_can_be_made_are_offered():
@@ -74,14 +83,6 @@ def test_the_designs_share_is_half_of_what_the_best_arm_leaves_unless_it_is_give
     np.testing.assert_array_equal(policy.log_probabilities(state, arms), given.log_probabilities(state, arms))
 
 
-def test_shares_beyond_one_are_refused_by_name():
-    with pytest.raises(
-        BadValue, match=r"alpha_emp \+ alpha_opt must be at most 1, got 0.99 \+ 0.05"
-    ) as error:
-        LinMED(alpha_emp=0.99, alpha_opt=0.05)
-    assert error.value.field == "alpha_opt"
-
-
 def test_linucb_is_ofuls_index_with_ofuls_radius_or_a_fixed_one():
     rng = np.random.default_rng(1)
     arms = rng.standard_normal((40, 6, 3))
@@ -103,11 +104,6 @@ def test_epsilon_greedy_explores_a_tenth_of_the_time():
     p = np.exp(EpsilonGreedy().log_probabilities(state, arms))
     np.testing.assert_allclose(p, [[0.92, 0.02, 0.02, 0.02, 0.02]])
     np.testing.assert_array_equal(p, np.exp(Greedy(epsilon=0.1).log_probabilities(state, arms)))
-
-
-def test_maillard_sampling_checks_its_parameters():
-    with pytest.raises(BadValue, match="sigma"):
-        MaillardSampling(sigma=-1.0)
 
 
 def test_a_policy_inside_another_can_be_written():
@@ -163,3 +159,78 @@ def test_a_floor_is_mixed_in_exactly():
         assert np.array_equal(drawn[~evenly], rule[~evenly])
         assert np.array_equal(drawn[evenly], (noise[evenly, 0] * 20).astype(int))
         assert "floor" not in plain.to_dict()
+
+
+WRONG = [
+    (LinMED, {"sigma": [0.0, -1.0], "norm_bound": [0], "ridge": [0.0, -1.0]}, "must be positive"),
+    (LinMED, {"sigma": [math.nan, math.inf]}, "must be finite"),
+    (LinMED, {"sigma": ["1", True, "unkown"], "norm_bound": ["learned"]}, "must be a number"),
+    (LinMED, {"ridge": ["unknown"]}, "number or 'learned'"),
+    (LinMED, {"delta": [0.0, 1.1], "alpha_emp": [-0.1], "alpha_opt": [-0.1], "floor": [1.5]}, "must lie in"),
+    (LinMED, {"version": [2], "design": ["best"], "confidence": ["bayes"]}, "must be one of"),
+    (LinMED, {"explore": [1], "intercept": ["yes"]}, "must be True or False"),
+    (LinMED, {"tails": ["strict"], "reward_scale": [10.0]}, "sigma='unknown'"),
+    (LinMED, {"reward_scale": [0.0]}, "positive"),
+    (OFUL, {"floor": [-0.1, 1.1, "much"], "delta": [0.0], "sigma": [0.0]}, None),
+    (Greedy, {"epsilon": [math.nan, -1]}, None),
+    (Uniform, {"ridge": [-1.0]}, None),
+    (LinUCB, {"alpha": [-1.0]}, None),
+    (MaillardSampling, {"sigma": [-1.0]}, None),
+    (Pinpoint, {"floor": [1.5], "delta": [0.0], "sigma": [-1.0]}, None),
+    (LinIMED, {"version": [4, True], "C": [0.0, -1], "horizon": [0, 10.5]}, None),
+    (RandUCB, {"points": [0, 2.0], "low": [1.0, -2.0], "spread": [0.0], "top": [1.5], "coupled": [1]}, None),
+    (SquareCB, {"oracle": ["lasso"], "gamma": [0.0], "horizon": [0], "form": ["x"]}, None),
+    (SquareCB, {"sigma": ["unknown"], "ridge": ["learned"]}, "give gamma"),
+    (SpannerIGW, {"horizon": [-3], "C_opt": [0], "gamma": [math.inf], "regression_regret": [-1.0]}, None),
+    (SpannerIGW, {"design": ["best"]}, None),
+    (E2D, {"gamma": [0.0], "horizon": [0], "tol": [0.0, 2.0]}, None),
+    (E2D, {"norm_bound": ["unknown"]}, "give gamma"),
+    (E2D, {"intercept": [True]}, None),
+    (CatalogueMED, {"intercept": [True]}, None),
+    (EXP2, {"horizon": [0, "long"], "eta": [0.0], "gamma": [0.0, 1.0, -1]}, None),
+    (LinTS, {"scale": ["huge", 0.0, -1.0, None], "propensity": [0, -5, 1.5, "some"]}, None),
+    (LinTS, {"horizon": [2], "floor": [2.0]}, None),
+    (
+        DLinUCB,
+        {"half_life": [0.0, math.inf], "sigma": ["unknown"], "arm_bound": [-1.0], "floor": [1.5]},
+        None,
+    ),
+    (SWLinUCB, {"window": [0, 2.5], "delta": [0.0], "ridge": [0.0]}, None),
+]
+TOGETHER = [
+    ("alpha_opt", "at most 1, got 0.99 \\+ 0.05", lambda: LinMED(alpha_emp=0.99, alpha_opt=0.05)),
+    ("confidence", "leave it out", lambda: LinMED(sigma="unknown", confidence="mixture")),
+    ("confidence", "leave it out", lambda: LinMED(ridge="learned", confidence="empirical")),
+    ("tails", "not learned", lambda: LinMED(sigma="unknown", ridge="learned", tails="strict")),
+    ("norm_bound", "leave it out", lambda: LinMED(ridge="learned", norm_bound=2.0)),
+    ("design", "'approx'", lambda: LinMED(ridge="learned", design="warm")),
+    ("design", None, lambda: LinMED(intercept=True, design="warm")),
+    ("confidence", None, lambda: LinMED(intercept=True, confidence="empirical")),
+    ("tails", None, lambda: LinMED(intercept=True, sigma="unknown", tails="strict")),
+]
+
+
+@pytest.mark.parametrize("cls", {cls: None for cls, _, _ in WRONG}, ids=lambda cls: cls.__name__)
+def test_bad_parameters_are_named(cls):
+    for kind, values, words in WRONG:
+        for name, value in [(n, v) for n, each in values.items() for v in each if kind is cls]:
+            with pytest.raises((ValueError, TypeError), match=words) as error:
+                cls(**{name: value})
+            assert name in str(error.value), value
+
+
+def test_parameters_that_exclude_each_other_are_named():
+    for name, words, make in TOGETHER:
+        with pytest.raises(BadValue, match=words) as error:
+            make()
+        assert error.value.field == name
+
+
+def test_names_follow_the_paper():
+    assert LinMED(alpha_emp=0.99, alpha_opt=0.005).name == "LinMED-99"
+    assert LinMED(alpha_emp=0.5, alpha_opt=0.25, delta=0.01).name == "LinMED-50 (delta=0.01)"
+    assert LinMED(label="mine").name == "mine"
+    assert (EXP2(horizon=10).name, EXP2().name) == ("EXP2", "EXP2-AT")
+    assert [LinIMED(version=v).name for v in (1, 2, 3)] == ["LinIMED-1", "LinIMED-2", "LinIMED-3"]
+    names = [LinTS(scale=s).name for s in ("frequentist", "bayes", "agrawal-goyal", "squared-radius", 2.0)]
+    assert names == ["LinTS-Freq", "LinTS-Bayes", "LinTS-AG", "LinTS-Squared", "LinTS (scale=2.0)"]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from linmed.core import core
 from linmed.policies import E2D
-from tests.policies.toy import ARMS, probabilities, random_state, sphere, state_of
+from tests.policies.toy import ARMS, probabilities, random_state, sphere
 
 THETA = np.array([1.6 / 3, 0.1])
 
@@ -97,25 +97,17 @@ def test_orthogonal_arms_are_inverse_gap_weighting_with_four_gamma_and_optimal()
     )
 
 
-def test_two_arms_are_inverse_gap_weighting():
-    p = probabilities(E2D(gamma=10), ARMS[:, [0, 2]])
-    np.testing.assert_allclose(p, [0.8465002, 0.1534998], atol=5e-8)
-    assert 1 / p[0] == pytest.approx(1.1813346, abs=5e-7)
-
-
 @pytest.mark.parametrize(("K", "d"), [(4, 2), (10, 2), (50, 5), (100, 20), (6, 9)])
-@pytest.mark.parametrize("gamma", [0.1, 10.0, 1000.0])
-@pytest.mark.parametrize("tol", [1e-3, 1e-9])
-def test_the_certificate_holds(K, d, gamma, tol):
+def test_the_certificate_holds(K, d):
     arms = sphere(K, d, seed=K)
-    policy = E2D(gamma=gamma, tol=tol)
-    state = random_state(policy, arms)
-    value = (
-        objective(probabilities(policy, arms, state), arms[0], state.theta[0], gamma).max() * 4 * gamma / d
-    )
-    certificate = policy.certificate(state, arms)[0]
-    assert value <= certificate * (1 + 1e-9)
-    assert certificate <= 1 + tol
+    for gamma, tol in itertools.product((0.1, 10.0, 1000.0), (1e-3, 1e-9)):
+        policy = E2D(gamma=gamma, tol=tol)
+        state = random_state(policy, arms)
+        p = probabilities(policy, arms, state)
+        certificate = policy.certificate(state, arms)[0]
+        value = objective(p, arms[0], state.theta[0], gamma).max() * 4 * gamma / d
+        assert value <= certificate * (1 + 1e-9)
+        assert certificate <= 1 + tol
 
 
 @settings(max_examples=60, deadline=None)
@@ -152,45 +144,6 @@ def test_a_very_large_gamma_is_solved_and_certified_to_the_digits_there_are(gamm
         assert certificate <= 1 + policy.tol + 1e-13 * gamma * spread(arms[0], state.theta[0])
 
 
-def test_one_state_serves_many_sets_of_arms():
-    arms = np.concatenate([sphere(6, 3, seed) for seed in range(4)])
-    policy = E2D()
-    state = random_state(policy, arms[:1])
-    together = policy.probabilities(state, arms)
-    for n in range(4):
-        np.testing.assert_array_equal(together[n], policy.probabilities(state, arms[n : n + 1])[0])
-
-
-def test_gamma_by_its_formula():
-    policy = E2D(sigma=0.5)
-    state = state_of(policy)
-    known = policy.lam * 1.0 + (0.25 + 1) * state.logdet[0]
-    assert policy.exploration(state)[0] == pytest.approx(np.sqrt(2 * 4 / (4 * known)))
-    fixed = E2D(horizon=1000)
-    estimate = 1 + 2 * 2 * np.log(1 + 1000 / 2)
-    assert fixed.exploration(state)[0] == pytest.approx(np.sqrt(2 * 1000 / (4 * estimate)))
-
-
-def test_a_fixed_gamma_needs_the_inverse_unit_of_the_rewards():
-    arms = sphere(8, 3)
-    policy = E2D(gamma=5.0)
-    state = random_state(policy, arms)
-    p = probabilities(policy, arms, state)
-    state.theta[:] *= 3.0
-    np.testing.assert_allclose(probabilities(E2D(gamma=5.0 / 3.0), arms, state), p, atol=1e-7)
-    assert np.abs(probabilities(policy, arms, state) - p).max() > 1e-3
-
-
-def test_awkward_sets():
-    policy = E2D()
-    np.testing.assert_array_equal(probabilities(policy, ARMS[:, :1]), [1])
-    np.testing.assert_allclose(probabilities(policy, np.ones((1, 4, 2))), [0.25] * 4)
-    np.testing.assert_allclose(probabilities(policy, np.zeros((1, 2, 2))), [0.5] * 2)
-    floored = E2D(gamma=1e5, floor=0.02)
-    arms = sphere(20, 2)
-    assert (probabilities(floored, arms) >= 0.001 - 1e-15).all()
-
-
 def sets_with_many_optima():
     """Sets of which several designs are optimal, and sets of more arms than one model of the solver holds."""
     cube = np.array(list(itertools.product((-1.0, 1.0), repeat=7)))
@@ -210,17 +163,16 @@ def sets_with_many_optima():
 
 
 @pytest.mark.parametrize("name", sets_with_many_optima())
-@pytest.mark.parametrize("gamma", [1e-4, 3.0, 100.0, 1e8])
-@pytest.mark.parametrize("informed", [True, False], ids=["informed", "before any reward"])
-def test_ties_and_large_sets_are_certified(name, gamma, informed):
+def test_ties_and_large_sets_are_certified(name):
     arms = sets_with_many_optima()[name][None]
-    policy = E2D(gamma=gamma)
-    state = random_state(policy, arms, 20) if informed else policy.start(1, arms.shape[2])
-    p = probabilities(policy, arms, state)
-    assert p.sum() == pytest.approx(1.0, abs=1e-12)
-    assert (p >= 0).all()
-    reach = 2.0 * (np.abs(arms[0]) @ np.abs(state.theta[0])).max()
-    assert policy.certificate(state, arms)[0] <= 1 + policy.tol + 1e-13 * gamma * reach
+    for gamma in (1e-4, 3.0, 100.0, 1e8):
+        policy = E2D(gamma=gamma)
+        for state in (random_state(policy, arms, 20), policy.start(1, arms.shape[2])):
+            p = probabilities(policy, arms, state)
+            assert p.sum() == pytest.approx(1.0, abs=1e-12)
+            assert (p >= 0).all()
+            reach = 2.0 * (np.abs(arms[0]) @ np.abs(state.theta[0])).max()
+            assert policy.certificate(state, arms)[0] <= 1 + policy.tol + 1e-13 * gamma * reach
 
 
 @pytest.mark.parametrize("rounds", [0, 30, 300])
@@ -232,31 +184,3 @@ def test_a_thousand_arms_of_32_features_are_certified(rounds):
     assert policy.certificate(state, arms)[0] <= 1 + 2 * policy.tol
     value = objective(p, arms[0], state.theta[0], policy.exploration(state)[0]).max()
     assert value * 4 * policy.exploration(state)[0] / 32 <= 1 + 1e-8
-
-
-@pytest.mark.parametrize(("K", "d", "gamma"), [(8, 2, 0.5), (40, 4, 5.0), (60, 3, 50.0)])
-def test_the_design_is_the_one_that_majorise_minimise_steps_approach(K, d, gamma):
-    """p ← p w/(κ + c) climbs slowly and never above the optimum of log det Ṽ(p) − Σ p c."""
-    arms = sphere(K, d, seed=K)
-    policy = E2D(gamma=gamma)
-    state = random_state(policy, arms)
-    lifted = np.column_stack([np.ones(K), arms[0]])
-    means = arms[0] @ state.theta[0]
-    c = 4 * gamma * (means.max() - means)
-
-    def value(p):
-        return np.linalg.slogdet((lifted.T * p) @ lifted)[1] - c @ p
-
-    p = np.full(K, 1 / K)
-    for _ in range(3000):
-        w = np.einsum("ij,ij->i", lifted @ np.linalg.inv((lifted.T * p) @ lifted), lifted)
-        p = p * w / (core.simplex.normaliser(p * w, c) + c)
-    found = probabilities(policy, arms, state)
-    assert value(p) <= value(found) + 1e-12
-    assert value(p) == pytest.approx(value(found), abs=1e-3)
-
-
-@pytest.mark.parametrize("bad", [{"gamma": 0.0}, {"horizon": 0}, {"tol": 0.0}, {"tol": 2.0}])
-def test_bad_parameters_are_named(bad):
-    with pytest.raises((ValueError, TypeError), match=next(iter(bad))):
-        E2D(**bad)

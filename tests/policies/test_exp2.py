@@ -160,18 +160,6 @@ def test_duplicates_zero_arms_and_one_arm_alone():
         assert np.isfinite(policy.features(state, arms, np.array([0]))).all()
 
 
-@pytest.mark.parametrize(
-    "bad", [{"horizon": 0}, {"horizon": "long"}, {"eta": 0.0}, {"gamma": 0.0}, {"gamma": 1.0}, {"gamma": -1}]
-)
-def test_bad_parameters_are_named(bad):
-    with pytest.raises((ValueError, TypeError), match=next(iter(bad))):
-        EXP2(**bad)
-
-
-def test_names_for_legends():
-    assert (EXP2(horizon=10).name, EXP2().name) == ("EXP2", "EXP2-AT")
-
-
 def test_probabilities_sum_to_one_whatever_the_size_of_the_rewards():
     rng = np.random.default_rng(0)
     arms = rng.normal(size=(6, 3))

@@ -22,15 +22,6 @@ def test_square_cb_of_the_toy_state():
     assert 1 / best == pytest.approx(1.50988338, abs=5e-9)
 
 
-def test_the_warmuth_forecaster_shrinks_by_the_leverage():
-    state = state_of(SquareCB())
-    leverage = np.einsum("ij,jk,ik->i", ARMS[0], state.inverse[0], ARMS[0])
-    mean = ARMS[0] @ state.theta[0] / (1 + leverage)
-    np.testing.assert_allclose(mean, [0.4, 0.0666667, 0.2777778], atol=5e-8)
-    p = probabilities(SquareCB(gamma=10, oracle="vaw"))
-    np.testing.assert_allclose(p[1:], 1 / (3 + 10 * (mean[0] - mean[1:])), atol=1e-12)
-
-
 def test_square_cb_explores_less_as_time_goes_on():
     fixed = SquareCB(horizon=1000, delta=0.01)
     assert fixed.exploration(state_of(fixed), 3)[0] == pytest.approx(13.007311, abs=5e-7)
@@ -92,14 +83,6 @@ def test_spanner_igw_keeps_the_information_its_proof_needs(design, K, d, gamma):
     assert (leverage <= 2 * (1 + eta_gap) * certificate(scaled, q) * d * (1 + 1e-9)).all()
 
 
-def test_leverage_ratios_of_the_toy_state():
-    p = probabilities(SpannerIGW(gamma=8, C_opt=1, design="optimal"))
-    A = ARMS[0]
-    leverage = np.einsum("ij,jk,ik->i", A, np.linalg.inv((A.T * p) @ A), A)
-    gaps = np.array([0.0, 1.3 / 3, 0.4 / 3])
-    np.testing.assert_allclose(leverage / (2 * (1 + 4 * gaps) * 2), [0.296, 0.849, 0.926], atol=5e-4)
-
-
 @settings(max_examples=200, deadline=None)
 @given(
     st.lists(st.tuples(st.floats(0, 1e12), st.floats(0, 1)), min_size=1, max_size=30),
@@ -113,26 +96,3 @@ def test_the_normaliser_of_spanner_igw_lies_between_a_half_and_one(pairs):
     lam = core.simplex.normaliser(q, gap)
     assert 0.5 - 1e-12 <= lam <= 1 + 1e-12
     assert (q / (lam + gap)).sum() == pytest.approx(1.0, abs=1e-12)
-
-
-def test_spanner_igw_with_awkward_sets():
-    policy = SpannerIGW()
-    np.testing.assert_allclose(probabilities(policy, np.zeros((1, 2, 2))), [0.75, 0.25])
-    np.testing.assert_array_equal(probabilities(policy, ARMS[:, :1]), [1])
-    line = np.array([[[1.0, 2.0], [2.0, 4.0], [-1.0, -2.0], [0.0, 0.0], [3.0, 6.0]]])
-    p = probabilities(policy, line)
-    assert p.sum() == pytest.approx(1.0, abs=1e-12)
-    floored = probabilities(SpannerIGW(floor=0.05), line)
-    assert (floored >= 0.01 - 1e-15).all()
-
-
-@pytest.mark.parametrize(
-    ("cls", "bad"),
-    [(SquareCB, {"oracle": "lasso"}), (SquareCB, {"gamma": 0.0}), (SquareCB, {"horizon": 0}),
-     (SquareCB, {"form": "x"}), (SpannerIGW, {"horizon": -3}), (SpannerIGW, {"C_opt": 0}),
-     (SpannerIGW, {"gamma": np.inf}), (SpannerIGW, {"regression_regret": -1.0}),
-     (SpannerIGW, {"design": "best"})],
-)  # fmt: skip
-def test_bad_parameters_are_named(cls, bad):
-    with pytest.raises((ValueError, TypeError), match=next(iter(bad))):
-        cls(**bad)

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from linmed import OFUL, Agent, Disjoint, Forgetful, LinMED, LinTS, simulate
+from linmed import OFUL, Agent, LinMED, LinTS, simulate
 from linmed.environments import FixedArms
-from linmed.policies import E2D, CatalogueMED, Pinpoint
+from linmed.policies import Pinpoint
 from linmed.policies.linmed import NOTHING_TOLD
 from linmed.serve.schemas import UNTOLD
 
@@ -122,36 +122,3 @@ def test_what_is_given_no_policy_needs_no_unit():
     found = simulate(NOTHING_TOLD, FixedArms(ARMS, THETA, sigma=0.1), horizon=200, trials=4, progress=False)
     means = ARMS @ THETA
     assert found.regret(NOTHING_TOLD.name)[..., -1].max() < 0.2 * 200 * (means.max() - means.mean())
-
-
-def test_saved_and_loaded_it_goes_on(tmp_path):
-    features, rewards = rewards_of(30)
-    agent = Agent(dim=3, seed=1)
-    agent.observe(features, rewards)
-    agent.save(tmp_path / "agent.npz")
-    twin = Agent.load(tmp_path / "agent.npz")
-    for _ in range(5):
-        pair = agent.decide(ARMS), twin.decide(ARMS)
-        assert pair[0].arm == pair[1].arm
-        for one, decision in zip((agent, twin), pair, strict=True):
-            one.learn(decision, 0.3)
-    np.testing.assert_array_equal(agent.theta, twin.theta)
-    np.testing.assert_array_equal(agent.state.level, twin.state.level)
-
-
-@pytest.mark.parametrize(
-    ("make", "argument"),
-    [
-        (lambda: CatalogueMED(intercept=True), "intercept"),
-        (lambda: E2D(intercept=True), "intercept"),
-        (lambda: LinMED(intercept=True, design="warm"), "design"),
-        (lambda: LinMED(intercept=True, confidence="empirical"), "confidence"),
-        (lambda: LinMED(intercept=True, sigma="unknown", tails="strict"), "tails"),
-        (lambda: Forgetful(LinMED(intercept=True)), "base"),
-        (lambda: Disjoint(LinMED(intercept=True)), "base"),
-        (lambda: LinMED(intercept="yes"), "intercept"),
-    ],
-)
-def test_where_an_intercept_has_no_meaning_it_is_refused(make, argument):
-    with pytest.raises((ValueError, TypeError), match=argument):
-        make()

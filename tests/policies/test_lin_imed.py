@@ -69,15 +69,3 @@ def test_scaling_shifts_version_1_by_a_constant():
     np.testing.assert_allclose(
         indices(1, mean=c * MEAN, radius=c * RADIUS), indices(1) - 2 * math.log(c), atol=1e-12
     )
-
-
-@pytest.mark.parametrize(
-    "bad", [{"version": 4}, {"version": True}, {"C": 0.0}, {"C": -1}, {"horizon": 0}, {"horizon": 10.5}]
-)
-def test_bad_parameters_are_named(bad):
-    with pytest.raises((ValueError, TypeError), match=next(iter(bad))):
-        LinIMED(**bad)
-
-
-def test_names_for_legends():
-    assert [LinIMED(version=v).name for v in (1, 2, 3)] == ["LinIMED-1", "LinIMED-2", "LinIMED-3"]

@@ -2,12 +2,11 @@
 
 import itertools
 import math
-import time
 
 import mpmath
 import numpy as np
 import pytest
-from scipy.stats import binom, multivariate_normal, norm
+from scipy.stats import binom, norm
 
 from linmed.core import core
 from linmed.policies import LinTS
@@ -28,10 +27,6 @@ def test_probabilities_of_the_toy_state(scale, first_two, all_three):
     policy = LinTS(scale=scale, delta=0.1)
     assert probabilities(policy, ARMS[:, :2])[0] == pytest.approx(first_two, abs=5e-8)
     np.testing.assert_allclose(probabilities(policy), all_three, atol=1e-8)
-
-
-def test_the_other_pair_of_the_toy_state():
-    assert probabilities(LinTS(scale="bayes"), ARMS[:, [0, 2]])[0] == pytest.approx(0.5863703, abs=5e-8)
 
 
 def test_scales_of_the_toy_state():
@@ -68,30 +63,6 @@ def test_two_arms_keep_their_logarithms_far_into_the_tail():
     assert log_p[1] == pytest.approx(norm.logcdf(-ratio), rel=1e-12)
     assert log_p[1] < -1e5
     assert (policy.propensity_error(state, ARMS[:, :2]) == 0).all()
-
-
-def orthants(policy, state, arms):
-    """P(all differences ≥ 0) by scipy's integration of the multivariate normal distribution."""
-    V = np.tril(state.gram[0]) + np.tril(state.gram[0], -1).T
-    cov = policy.spread(state)[0] ** 2 * np.linalg.inv(V)
-    p = []
-    for i in range(arms.shape[1]):
-        D = np.delete(arms[0, i] - arms[0], i, axis=0)
-        p.append(
-            multivariate_normal.cdf(
-                D @ state.theta[0], mean=np.zeros(len(D)), cov=D @ cov @ D.T, allow_singular=True,
-                abseps=1e-7, releps=1e-7, maxpts=200_000, rng=np.random.default_rng(0),
-            )
-        )  # fmt: skip
-    return np.array(p)
-
-
-@pytest.mark.parametrize("scale", ["bayes", "frequentist"])
-def test_the_plane_agrees_with_orthant_integrals(scale):
-    arms = sphere(5, 2, seed=3) * np.linspace(0.5, 1, 5)[:, None]
-    policy = LinTS(scale=scale)
-    state = random_state(policy, arms, 20)
-    np.testing.assert_allclose(probabilities(policy, arms, state), orthants(policy, state, arms), atol=1e-4)
 
 
 def angle_by_quadrature(policy, state, arms):
@@ -169,13 +140,6 @@ def test_rays_agree_with_a_much_finer_set_of_points_and_with_their_error(
     np.testing.assert_allclose(p, fine, atol=atol)
     assert (np.abs(p - fine) <= 5 * error + 1e-9).all()
     assert error.max() <= 2 * atol
-
-
-def test_rays_agree_with_orthant_integrals():
-    arms = sphere(6, 4, seed=2)
-    policy = LinTS(scale="bayes")
-    state = random_state(policy, arms, 25)
-    np.testing.assert_allclose(probabilities(policy, arms, state), orthants(policy, state, arms), atol=5e-4)
 
 
 def two_differences(policy, state, arms):
@@ -270,43 +234,6 @@ def test_duplicates_among_very_many_arms_are_found_at_once():
     np.testing.assert_array_equal(distinct(rng.standard_normal((50, 3))), np.arange(50))
 
 
-@pytest.mark.parametrize(("K", "d"), [(3, 4), (9, 2), (12, 5), (300, 20)])
-def test_a_replica_has_the_same_probabilities_in_any_company(K, d):
-    policy = LinTS()
-    arms = np.concatenate([sphere(K, d, seed) for seed in range(5)])
-    states = [random_state(policy, arms[r : r + 1], 40, r) for r in range(5)]
-    many = policy.start(5, d)
-    many.restore({
-        name: np.concatenate([state.arrays()[name] for state in states]) for name in many.arrays()
-    })  # fmt: skip
-    together = policy.log_probabilities(many, arms)
-    for r in range(5):
-        np.testing.assert_array_equal(together[r], policy.log_probabilities(states[r], arms[r : r + 1])[0])
-
-
-@pytest.mark.parametrize(("K", "d"), [(2, 4), (9, 2), (3, 4), (12, 5)])
-def test_one_state_serves_many_sets_of_arms(K, d):
-    policy = LinTS()
-    arms = np.concatenate([sphere(K, d, seed) for seed in range(4)])
-    state = random_state(policy, arms[:1])
-    noise = np.random.default_rng(0).standard_normal((4, d))
-    log_p, arm = policy.log_probabilities(state, arms), policy.choose(state, arms, noise)
-    for n in range(4):
-        np.testing.assert_array_equal(log_p[n], policy.log_probabilities(state, arms[n : n + 1])[0])
-        assert arm[n] == policy.choose(state, arms[n : n + 1], noise[n : n + 1])[0]
-
-
-def test_probabilities_are_computed_in_the_thread_that_asks():
-    arms = sphere(1000, 32)
-    policy = LinTS()
-    state = random_state(policy, arms)
-    policy.log_probabilities(state, arms)
-    own, all_threads = time.thread_time(), time.process_time()
-    policy.log_probabilities(state, arms)
-    own, all_threads = time.thread_time() - own, time.process_time() - all_threads
-    assert all_threads - own < 0.2 * own
-
-
 @pytest.mark.parametrize("d", [1, 2, 3, 5])
 def test_only_corners_of_the_hull_are_possible(d):
     rng = np.random.default_rng(4)
@@ -334,28 +261,6 @@ def test_of_duplicates_only_the_first_is_possible(d):
     np.testing.assert_allclose(doubled[[1, 2, 0, 4]], p[:4], atol=1e-3 if d > 2 else 1e-9)
     np.testing.assert_array_equal(probabilities(policy, np.zeros((1, 5, d)), state), [1, 0, 0, 0, 0])
     np.testing.assert_array_equal(probabilities(policy, np.ones((1, 2, d)), state), [1, 0])
-
-
-def test_equal_arms_of_any_count_and_one_arm_alone():
-    policy = LinTS()
-    for K in (1, 2, 3, 7):
-        for d in (1, 2, 4):
-            state = policy.start(1, d)
-            p = probabilities(policy, np.full((1, K, d), 0.3), state)
-            np.testing.assert_array_equal(p, np.eye(K)[0])
-
-
-def test_a_floor_mixes_in_the_uniform_distribution_also_in_the_draw():
-    """200,000 decisions against the stated probabilities, 5 standard errors."""
-    policy = LinTS(scale=0.05, floor=0.3)
-    state = state_of(policy)
-    p = probabilities(policy)
-    np.testing.assert_allclose(p, 0.7 * probabilities(LinTS(scale=0.05)) + 0.1, atol=1e-12)
-    many = policy.start(200_000, 2)
-    many.restore({name: np.repeat(a, 200_000, axis=0) for name, a in state.arrays().items()})
-    noise = np.random.default_rng(0).standard_normal((200_000, policy.noise_size(2)))
-    share = np.bincount(policy.choose(many, ARMS, noise), minlength=3) / 200_000
-    assert (np.abs(share - p) < 5 * np.sqrt(p * (1 - p) / 200_000)).all()
 
 
 @pytest.mark.parametrize("floor", [0.0, 0.2])
@@ -387,15 +292,6 @@ def test_without_propensities_nothing_is_claimed():
     assert choice.log_probabilities is None
 
 
-def test_the_logged_probability_is_before_the_draw():
-    policy = LinTS(scale="bayes")
-    state = state_of(policy)
-    for noise in np.random.default_rng(0).standard_normal((20, 1, 2)):
-        choice = policy.decide(state, ARMS, noise)
-        assert np.exp(choice.log_probability[0]) == pytest.approx(probabilities(policy)[choice.arm[0]])
-        assert choice.error[0] == policy.propensity_error(state, ARMS)[0, choice.arm[0]] == 1e-9
-
-
 def test_an_arm_too_rare_to_be_met_is_still_reported_as_possible():
     """Drawn on purpose: 8 standard deviations towards an arm that the leader leaves no chance."""
     arms = np.concatenate([sphere(5, 4, seed=0), 1e-3 * np.ones((1, 1, 4))], axis=1)
@@ -422,21 +318,6 @@ def test_the_unit_of_the_arms_does_not_matter(unit):
             probabilities(plain, arms, plain.start(1, d)),
             atol=1e-9,
         )
-
-
-@pytest.mark.parametrize(
-    "bad",
-    [{"scale": "huge"}, {"scale": 0.0}, {"scale": -1.0}, {"scale": None}, {"propensity": 0},
-     {"propensity": -5}, {"propensity": 1.5}, {"propensity": "some"}, {"horizon": 2}, {"floor": 2.0}],
-)  # fmt: skip
-def test_bad_parameters_are_named(bad):
-    with pytest.raises((ValueError, TypeError), match=next(iter(bad))):
-        LinTS(**bad)
-
-
-def test_names_for_legends():
-    names = [LinTS(scale=s).name for s in ("frequentist", "bayes", "agrawal-goyal", "squared-radius", 2.0)]
-    assert names == ["LinTS-Freq", "LinTS-Bayes", "LinTS-AG", "LinTS-Squared", "LinTS (scale=2.0)"]
 
 
 def test_a_played_arms_probability_is_not_below_its_own_error():

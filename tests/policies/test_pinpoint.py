@@ -7,9 +7,8 @@ import pytest
 
 from linmed import Agent, Pinpoint
 from linmed.core import core
-from linmed.validation import BadValue
 from tests.policies.configurations import warmed_up
-from tests.policies.toy import ARMS, ONE, probabilities, state_of
+from tests.policies.toy import ONE, probabilities, state_of
 
 
 def formula(theta, inverse, radius, arms):
@@ -90,11 +89,3 @@ def test_rivals_that_cannot_be_told_apart_need_no_reward_of_theirs():
     state = policy.start(1, 3)
     policy.learn(state, arms[0][[0, 1, 2] * 20], np.tile([0.5, 0.48, -0.9], 20), np.zeros(60, dtype=np.int64))
     assert policy.choose(state, arms, ONE)[0] in (0, 1)
-
-
-def test_parameters_are_checked():
-    assert (Pinpoint().delta, Pinpoint().floor) == (0.05, 0.1)
-    for field, value in {"floor": 1.5, "delta": 0.0, "sigma": -1.0}.items():
-        with pytest.raises(BadValue, match=field):
-            Pinpoint(**{field: value})
-    assert np.isneginf(Pinpoint(floor=0.0).log_probabilities(Pinpoint().start(1, 2), ARMS)).sum() == 2

@@ -38,9 +38,12 @@ def test_probabilities_sum_to_one_and_the_one_of_the_played_arm_is_logged(policy
         assert log_p.shape == arms.shape[:2]
         assert (log_p <= 1e-12).all()
         np.testing.assert_allclose(np.exp(log_p).sum(axis=1), 1.0, rtol=0, atol=1e-12)
+    before = state.copy()
+    np.testing.assert_array_equal(policy.log_probabilities(state, arms), log_p)
+    same_arrays(before, state)  # to ask changes nothing
     noise = noise_for(policy, arms.shape[2], np.random.default_rng(4), len(arms))
-    choice = policy.decide(state, arms, noise)
-    np.testing.assert_array_equal(choice.arm, policy.choose(state, arms, noise))
+    choice = policy.decide(state.copy(), arms, noise)
+    np.testing.assert_array_equal(choice.arm, policy.choose(state.copy(), arms, noise))
     np.testing.assert_array_equal(choice.features, policy.features(state, arms, choice.arm))
     marginal = log_p[np.arange(len(arms)), choice.arm]
     if estimates_propensity(policy):

@@ -43,16 +43,6 @@ def test_the_design_of_every_round_is_an_approximate_design(K, d):
     assert certificate(scaled, weights) * d <= 4 * d * (1 + 1e-6)
 
 
-def test_asking_for_probabilities_changes_nothing():
-    policy, arms = LinMED(design="warm"), sphere(80, 5)
-    state, _ = rounds(policy, arms, 30)
-    before = state.copy()
-    first = policy.log_probabilities(state, arms)
-    np.testing.assert_array_equal(policy.log_probabilities(state, arms), first)
-    for name, array in before.arrays().items():
-        np.testing.assert_array_equal(array, state.arrays()[name])
-
-
 def test_the_law_is_close_to_that_of_the_cold_design():
     """Only the design differs, and its share of q is 5 %: p may differ by that share at most, before 1/Z."""
     arms = sphere(200, 6)
@@ -87,16 +77,6 @@ def test_a_batch_of_sets_of_different_size_is_decided_in_order():
     single = [other.decide(arms) for arms in sets]
     for a, b in zip(batch, single, strict=True):
         np.testing.assert_array_equal(a.log_probabilities, b.log_probabilities)
-
-
-def test_a_saved_agent_goes_on_where_it_stood(tmp_path):
-    agent = Agent(LinMED(design="warm"), dim=5, seed=9)
-    arms = sphere(70, 5)[0]
-    for _ in range(20):
-        agent.learn(agent.decide(arms), 0.1)
-    agent.save(tmp_path / "agent")
-    again = Agent.load(tmp_path / "agent")
-    np.testing.assert_array_equal(again.decide(arms).log_probabilities, agent.decide(arms).log_probabilities)
 
 
 def test_what_cannot_be_warm_says_so():

@@ -17,7 +17,6 @@ from linmed.policies import (
     RandUCB,
     SquareCB,
     SWLinUCB,
-    Uniform,
 )
 from tests.reference import rules
 
@@ -104,30 +103,6 @@ def test_maillard_sampling():
         for offered in ([0, 1, 2, 3, 4, 5], [4, 2, 0], [1, 1, 3]):
             expected = rules.maillard(means[offered], pulls[offered], 0.4)
             np.testing.assert_allclose(law(policy, state, np.eye(6)[offered]), expected, rtol=1e-12)
-
-
-def test_uniform_play_and_a_share_for_all_arms():
-    arms, _, _, state = situation(LinMED(sigma=0.3), 7, 3)
-    np.testing.assert_allclose(law(Uniform(), state, arms), 1.0 / 7.0, rtol=1e-14)
-    plain = law(LinMED(sigma=0.3), state, arms)
-    np.testing.assert_allclose(
-        law(LinMED(sigma=0.3, floor=0.2), state, arms), 0.8 * plain + 0.2 / 7.0, rtol=1e-13
-    )
-    np.testing.assert_allclose(law(LinMED(sigma=0.3, floor=1.0), state, arms), 1.0 / 7.0, rtol=1e-14)
-
-
-def test_one_uniform_draws_the_share_and_the_rule():
-    """A share of the draws, those below it, plays every arm as often; the others play as the rule would."""
-    plain, mixed, n = LinMED(sigma=0.3), LinMED(sigma=0.3, floor=0.25), 4000
-    arms, _, _, state = situation(plain, 7, 3, rewards=6)
-    noise = ((np.arange(n) + 0.5) / n)[:, None]
-    drawn = mixed.choose(state, np.broadcast_to(arms, (n, 7, 3)), noise)
-    evenly = n // 4
-    np.testing.assert_array_equal(drawn[:evenly], (2 * np.arange(evenly) + 1) * 7 // (2 * evenly))
-    rest = (noise[evenly:] - 0.25) / 0.75
-    np.testing.assert_array_equal(
-        drawn[evenly:], plain.choose(state, np.broadcast_to(arms, (n - evenly, 7, 3)), rest)
-    )
 
 
 @pytest.mark.parametrize(("K", "d"), SHAPES)
