@@ -71,8 +71,8 @@ def application(database: str, processes: bool = False, **settings: Any) -> Iter
     chosen = Settings(database=database, **settings)
     app = create_app(chosen, opened)
     if not processes:
-        app.quick.server.reporters = NearReporters(opened)
-    app.quick.server.drawer._random = streams.stream(len(_serving), "agent")
+        app.fast_path.server.reporters = NearReporters(opened)
+    app.fast_path.server.drawer._random = streams.stream(len(_serving), "agent")
     _serving.append(opened)
     server = WebServer(app, chosen)
     with socket.socket() as listener:

@@ -21,7 +21,7 @@ import pytest
 import sqlalchemy as sa
 
 from linmed.serve import reports
-from linmed.serve.api import BANDITS, CATALOGUE, DECISIONS, REPORTS
+from linmed.serve.api import ROUTES
 from linmed.serve.client import Client
 from linmed.serve.schemas import PREFIX
 
@@ -114,7 +114,7 @@ def requests(decision: str) -> Iterator[tuple[str, str, str, Any]]:
         "put_item": {"features": [1.0, 0.0]},
         "remove_items": {"ids": ["x"]},
     }
-    for route in (*BANDITS, *CATALOGUE, *DECISIONS, *REPORTS):
+    for route in ROUTES:
         name, path = (
             route.grant.__name__,
             route.path.replace("{name}", "b").replace("{decision_id}", decision).replace("{version}", "1"),
@@ -269,7 +269,7 @@ def test_repeated_warnings_are_written_once_a_second() -> None:
     """Without the filter a stopped database would fill the disk with its own complaints."""
     script = (
         "import logging\n"
-        "from linmed.serve.log_lines import log_to_stderr\n"
+        "from linmed.serve.processes import log_to_stderr\n"
         "log_to_stderr('info')\n"
         "for i in range(1000):\n"
         "    logging.getLogger('linmed.serve').warning('again')\n"

@@ -161,7 +161,7 @@ def test_a_port_is_shared_with_nobody_else(shared: Running, tmp_path: Path) -> N
 def test_workers_end_with_their_parent_and_import_nothing_from_the_folder_it_is_started_in(
     sqlite: str, tmp_path: Path
 ) -> None:
-    for name in ("fastapi", "uvicorn", "numpy"):
+    for name in ("starlette", "uvicorn", "numpy"):
         (tmp_path / f"{name}.py").write_text("open('ran', 'w').close()\nraise SystemExit(1)\n")
     with two_workers(sqlite, tmp_path) as server:
         assert not (tmp_path / "ran").exists()

@@ -6,9 +6,8 @@ from typing import Any
 
 from tables import table
 
-from linmed.serve.api import create_app
-from linmed.serve.database import Database
-from linmed.serve.settings import Settings
+from linmed.serve import openapi
+from linmed.serve.api import ROUTES
 
 Schema = dict[str, Any]
 INTRODUCTION = """# HTTP API
@@ -23,11 +22,8 @@ refused. Where the service has tokens, send `Authorization: Bearer TOKEN`.
 
 
 def document() -> Schema:
-    """The OpenAPI document; nothing is opened for it."""
-    settings = Settings()
-    gate = create_app(settings, Database(settings.database))
-    found: Schema = gate.app.openapi()
-    return found
+    """The OpenAPI document."""
+    return openapi.document(ROUTES)
 
 
 def page(api: Schema) -> str:

@@ -9,31 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from linmed.serve.log_lines import log_to_stderr
+from linmed.serve.processes import log_to_stderr
 from linmed.serve.settings import Settings
-
-_DEFAULT = Settings()
-_OPTIONS = {
-    "database": "SQLAlchemy URL: sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME",
-    "host": "address to listen on; any but a loopback address needs tokens",
-    "port": "0 takes a free one and prints it",
-    "workers": "processes that share the port, each with its own limits",
-    "staleness": "seconds within which other servers' rewards are folded",
-    "max_arms": "arms in one decision",
-    "max_batch": "decisions or rewards in one request",
-    "max_body": "bytes of one request",
-    "max_work": "numbers in the arms of one request: arms × dim, summed over its decisions",
-    "max_waiting": "decisions and rewards that may wait for their commit",
-    "reporters": "processes that evaluate and export",
-    "max_reports": "evaluations and exports that may wait for such a process",
-    "max_connections": "open connections",
-    "head_seconds": "seconds for a request's line and headers to arrive",
-    "body_seconds": "seconds for a request's body to arrive",
-    "idle_seconds": "seconds for which a connection is kept between requests",
-    "stop_seconds": "seconds from SIGTERM to the end; what is under way after three fifths of them gets 503",
-    "rate": "requests a second of one caller, 0 for no limit",
-    "snapshot_every": "rewards between two snapshots of a state",
-}
 
 
 def add_parser(subparsers: Any) -> None:
@@ -41,13 +18,12 @@ def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "serve", help="serve decisions over HTTP", description="Serve decisions over HTTP, on a durable log."
     )
-    for name, text in _OPTIONS.items():
-        default = getattr(_DEFAULT, name)
+    for field in dataclasses.fields(Settings):
         parser.add_argument(
-            f"--{name.replace('_', '-')}",
-            type=type(default),
-            default=default,
-            help=f"{text} (default {default})",
+            f"--{field.name.replace('_', '-')}",
+            type=type(field.default),
+            default=field.default,
+            help=f"{field.metadata['help']} (default {field.default})",
         )
     parser.add_argument("--log-level", default="info", choices=["debug", "info", "warning", "error"])
     parser.add_argument(

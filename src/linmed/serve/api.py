@@ -1,23 +1,25 @@
-"""The application: the routes over a server, behind the gate, with their OpenAPI document."""
+"""Grant every request of the API: one function for each, with the route that leads to it.
+
+A function takes the server, the parts of the path and the body, already read and checked, and returns what
+is to be answered. None of them knows of HTTP but `log`, whose answer is a file, and `create_bandit`, which
+has two ways to succeed. `create_app` puts the routes behind the middleware.
+"""
 
 import contextlib
-import inspect
-import logging
+import functools
 import os
 import re
 import tempfile
+import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, BinaryIO, TypeVar
 
-from fastapi import FastAPI, Request, Response
-from fastapi.responses import JSONResponse, StreamingResponse
-from pydantic import BaseModel, TypeAdapter
+from pydantic import TypeAdapter
+from pydantic_core import to_json
 from sqlalchemy.engine import Connection
-from sqlalchemy.exc import SQLAlchemyError
-from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
 
-import linmed
 from linmed.serve import reports, schemas, store
 from linmed.serve.concurrency import Left, encoded, unless_left
 from linmed.serve.database import Database
@@ -25,10 +27,19 @@ from linmed.serve.decisions import view
 from linmed.serve.drifts import DriftView, drift
 from linmed.serve.engine import unknown_decision
 from linmed.serve.errors import Refused
-from linmed.serve.fast_path import Quick
+from linmed.serve.fast_path import FastPath
 from linmed.serve.items import page
-from linmed.serve.middleware import TAKE_BODIES, Gate, Json, allow, error_response, in_trouble, refusal
-from linmed.serve.openapi import complete_document
+from linmed.serve.middleware import (
+    TAKE_BODIES,
+    Json,
+    Middleware,
+    Receive,
+    Scope,
+    Send,
+    allow,
+    error_response,
+)
+from linmed.serve.openapi import PATH, Route, content, document
 from linmed.serve.outlook import context_size, mean_context, outlook, recent_arms
 from linmed.serve.pages import OPEN, Endpoint, add_operation
 from linmed.serve.parsing import body_of, checked, read, read_large
@@ -48,134 +59,59 @@ from linmed.serve.tokens import Caller
 from linmed.serve.updates import bandit_view
 from linmed.serve.verdicts import VerdictQuery, VerdictRequest, VerdictView, catalogue_verdict, given_verdict
 
+Grant = TypeVar("Grant", bound=Callable[..., Awaitable[Any]])
+
 PARQUET = "application/vnd.apache.parquet"
 PIECE = 2**18
 """Bytes of a file that are sent at once."""
 
 
-@dataclass(frozen=True)
-class Route:
-    """One request: where it is sent, which function grants it, and to whom."""
-
-    method: str
-    path: str
-    grant: Callable[..., Awaitable[Any]]
-    gives: Any = None
-    """The model of the answer; None where it is a file."""
-    takes: type[BaseModel] | None = None
-    """The model of the body."""
-    scope: str | None = None
-    """What the caller's token must allow for this bandit; where it is None, `grant` judges the caller."""
-    _: KW_ONLY
-    status: int = 200
-    also: dict[int | str, Any] = field(default_factory=dict)
-    """Other good answers, for the OpenAPI document."""
-    shown: bool = True
-    """Whether the document has this request at all."""
-    asks: type[BaseModel] | None = None
-    """The model of what may stand behind the question mark."""
-    long: bool = False
-    """Whether it may take long, and is therefore called off when the caller leaves."""
+ROUTES: list[Route] = []
+"""Every route; of those that match a path the first is taken."""
 
 
-# Bandits
+def route(tag: str, method: str, path: str, gives: Any = None, **more: Any) -> Callable[[Grant], Grant]:
+    """Have a function grant the requests with this method and path; `more` are fields of `Route`."""
+
+    def add(grant: Grant) -> Grant:
+        ROUTES.append(Route(tag, method, path, grant, gives, **more))
+        return grant
+
+    return add
 
 
-async def create_bandit(server: Server, caller: Caller, new: schemas.NewBandit) -> Response:
-    """Create a bandit. The same request again changes nothing."""
-    allow(caller, "admin", new.name)
-    created, view = await server.bandits.create(new)
-    return Json(view, 201 if created else 200)
-
-
-async def list_bandits(server: Server, caller: Caller) -> Any:
-    """Every bandit this caller may read."""
-    return [line for line in await server.reading(reports.overview) if caller.may("read", line["name"])]
-
-
-async def read_bandit(server: Server, name: str) -> Any:
-    """One bandit."""
-    return await server.reading(bandit_view, name)
-
-
-async def change_bandit(server: Server, name: str, change: schemas.BanditChange) -> Any:
-    """Change the policy (a new version over the same log), the catalogue, the range, or archive."""
-    return await server.bandits.change(name, change)
-
-
-async def archive_bandit(server: Server, name: str) -> Any:
-    """Archive: no more decisions; the log stays, and late rewards are taken."""
-    return await server.bandits.change(name, schemas.BanditChange(archived=True))
-
-
-async def read_catalogue(server: Server, name: str, wanted: schemas.PageQuery) -> Any:
-    """The items as they are now, in parts where they are many."""
-    return await server.reading(catalogue_view, name, None, wanted)
-
-
-async def read_version(server: Server, name: str, version: int, wanted: schemas.PageQuery) -> Any:
-    """The items as a decision saw them: `catalogue_version` says in which version."""
-    return await server.reading(catalogue_view, name, version, wanted)
-
-
-async def put_items(server: Server, name: str, given: schemas.CatalogueBody) -> Any:
-    """Add items, or change their features: what is not named stays. Gives the next version.
-
-    A large catalogue comes in parts, each of which costs what it has, not what the catalogue has.
-    """
-    return await server.bandits.change_items(name, given)
-
-
-async def put_item(server: Server, name: str, item_id: str, given: schemas.ItemBody) -> Any:
-    """Add one item, or change its features."""
-    return await server.bandits.change_items(
-        name, schemas.CatalogueBody(ids=[item_id], features=[given.features])
-    )
-
-
-async def delete_item(server: Server, name: str, item_id: str) -> Any:
-    """Remove an item: it is played no more, and its late rewards are taken."""
-    return await server.bandits.remove_item(name, item_id)
-
-
-async def remove_items(server: Server, name: str, given: schemas.ItemIds) -> Any:
-    """Remove items, all or none: they are played no more, and their late rewards are taken.
-
-    Items that were removed before are passed over, so the same request again changes nothing.
-    """
-    return await server.bandits.remove_items(name, given.ids)
-
-
-def catalogue_view(
-    connection: Connection, name: str, version: int | None, wanted: schemas.PageQuery
-) -> dict[str, Any]:
-    """A part of a version of a catalogue, or of the present one, as the API shows it."""
-    row = store.the_bandit(connection, name)
-    if row.catalogue is None:
-        raise Refused("unknown", f"bandit {name!r} has no catalogue")
-    if version is not None and version > row.catalogue:
-        text = f"version: the catalogue of bandit {name!r} is at version {row.catalogue}"
-        raise Refused("unknown", text, "version")
-    version = version or row.catalogue
-    return {"version": version, **page(connection, row.id, version, wanted.limit, wanted.after)._asdict()}
+in_decisions = functools.partial(route, "decisions")
+in_bandits = functools.partial(route, "bandits")
+in_catalogues = functools.partial(route, "catalogues")
+in_reports = functools.partial(route, "reports", scope="read")
 
 
 # Decisions and rewards
 
 
+@in_decisions("POST", "/{name}/decide", schemas.DecisionView, takes=schemas.DecideRequest, scope="decide")
 async def decide(server: Server, name: str, wanted: schemas.DecideRequest) -> Any:
     """Take one decision. It is in the log when this answers."""
     return (await server.decide(name, [wanted]))[0]
 
 
+@in_decisions(
+    "POST",
+    "/{name}/decide/batch",
+    schemas.DecisionBatchView,
+    takes=schemas.DecideBatch,
+    scope="decide",
+    long=True,
+)
 async def decide_batch(server: Server, name: str, wanted: schemas.DecideBatch) -> Any:
     """Take several decisions with the same state, all or none."""
     few("decisions", wanted.decisions, server)
     return {"decisions": await server.decide(name, wanted.decisions, "decisions[{}].")}
 
 
+@in_decisions("GET", "/{name}/decisions/{decision_id}", schemas.StoredDecision, scope="read")
 async def read_decision(server: Server, name: str, decision_id: str) -> Any:
-    """One decision as the log has it."""
+    """Read one decision as the log has it."""
     bandit = await server.bandit(name)
     row = await server.reading(store.find_decision, bandit.id, decision_id)
     if row is None:
@@ -184,13 +120,17 @@ async def read_decision(server: Server, name: str, decision_id: str) -> Any:
     return {**view(row._mapping), **{name: getattr(row, name) for name in more}}
 
 
+@in_decisions("POST", "/{name}/reward", schemas.RewardView, takes=schemas.RewardRequest, scope="decide")
 async def reward(server: Server, name: str, given: schemas.RewardRequest) -> Any:
-    """The reward of one decision: once for each; the same again is no harm, another is a 409."""
+    """Take the reward of one decision: once for each; the same again is no harm, another is a 409."""
     return (await server.reward(name, [(given.decision_id, given.reward)]))[0]
 
 
+@in_decisions(
+    "POST", "/{name}/reward/batch", schemas.RewardBatchView, takes=schemas.RewardBatch, scope="decide"
+)
 async def reward_batch(server: Server, name: str, given: schemas.RewardBatch) -> Any:
-    """Several rewards, all or none."""
+    """Take several rewards, all or none."""
     few("rewards", given.rewards, server)
     pairs = [(one.decision_id, one.reward) for one in given.rewards]
     return {"rewards": await server.reward(name, pairs, "rewards[{}].")}
@@ -203,24 +143,141 @@ def few(field: str, entries: Sequence[Any], server: Server) -> None:
         raise Refused("invalid", f"{field}: at most {most} in a batch, got {len(entries)}", field)
 
 
+# Bandits
+
+
+@in_bandits(
+    "POST",
+    "",
+    schemas.BanditView,
+    takes=schemas.NewBandit,
+    status=201,
+    also=content("It exists with these settings", schemas.BanditView),
+)
+async def create_bandit(server: Server, caller: Caller, new: schemas.NewBandit) -> Response:
+    """Create a bandit. The same request again changes nothing."""
+    allow(caller, "admin", new.name)
+    created, view = await server.bandits.create(new)
+    return Json(view, 201 if created else 200)
+
+
+@in_bandits("GET", "", list[schemas.BanditLine])
+async def list_bandits(server: Server, caller: Caller) -> Any:
+    """List every bandit this caller may read."""
+    return [line for line in await server.reading(reports.overview) if caller.may("read", line["name"])]
+
+
+@in_bandits("GET", "/{name}", schemas.BanditView, scope="read")
+async def read_bandit(server: Server, name: str) -> Any:
+    """Describe one bandit."""
+    return await server.reading(bandit_view, name)
+
+
+@in_bandits("PATCH", "/{name}", schemas.BanditView, takes=schemas.BanditChange, scope="admin")
+async def change_bandit(server: Server, name: str, change: schemas.BanditChange) -> Any:
+    """Change the policy (a new version over the same log), the catalogue, the range, or archive."""
+    return await server.bandits.change(name, change)
+
+
+@in_bandits("DELETE", "/{name}", schemas.BanditView, scope="admin")
+async def archive_bandit(server: Server, name: str) -> Any:
+    """Archive: no more decisions; the log stays, and late rewards are taken."""
+    return await server.bandits.change(name, schemas.BanditChange(archived=True))
+
+
+# Catalogues
+
+
+@in_catalogues(
+    "GET", "/{name}/catalogue", schemas.CatalogueView, scope="read", asks=schemas.PageQuery, long=True
+)
+async def read_catalogue(server: Server, name: str, wanted: schemas.PageQuery) -> Any:
+    """Read the items as they are now, in parts where they are many."""
+    return await server.reading(catalogue_view, name, None, wanted)
+
+
+@in_catalogues(
+    "GET",
+    "/{name}/catalogue/{version}",
+    schemas.CatalogueView,
+    scope="read",
+    asks=schemas.PageQuery,
+    long=True,
+)
+async def read_version(server: Server, name: str, version: int, wanted: schemas.PageQuery) -> Any:
+    """Read the items as a decision saw them: `catalogue_version` says in which version."""
+    return await server.reading(catalogue_view, name, version, wanted)
+
+
+@in_catalogues("PUT", "/{name}/items", schemas.VersionView, takes=schemas.CatalogueBody, scope="admin")
+async def put_items(server: Server, name: str, given: schemas.CatalogueBody) -> Any:
+    """Add items, or change their features: what is not named stays. Gives the next version.
+
+    A large catalogue comes in parts, each of which costs what it has, not what the catalogue has.
+    """
+    return await server.bandits.change_items(name, given)
+
+
+@in_catalogues("POST", "/{name}/items/remove", schemas.VersionView, takes=schemas.ItemIds, scope="admin")
+async def remove_items(server: Server, name: str, given: schemas.ItemIds) -> Any:
+    """Remove items, all or none: they are played no more, and their late rewards are taken.
+
+    Items that were removed before are passed over, so the same request again changes nothing.
+    """
+    return await server.bandits.remove_items(name, given.ids)
+
+
+@in_catalogues(
+    "PUT", "/{name}/items/{item_id:path}", schemas.VersionView, takes=schemas.ItemBody, scope="admin"
+)
+async def put_item(server: Server, name: str, item_id: str, given: schemas.ItemBody) -> Any:
+    """Add one item, or change its features."""
+    return await server.bandits.change_items(
+        name, schemas.CatalogueBody(ids=[item_id], features=[given.features])
+    )
+
+
+@in_catalogues("DELETE", "/{name}/items/{item_id:path}", schemas.VersionView, scope="admin")
+async def delete_item(server: Server, name: str, item_id: str) -> Any:
+    """Remove an item: it is played no more, and its late rewards are taken."""
+    return await server.bandits.remove_item(name, item_id)
+
+
+def catalogue_view(
+    connection: Connection, name: str, version: int | None, wanted: schemas.PageQuery
+) -> dict[str, Any]:
+    """Show a part of a version of a catalogue, or of the present one."""
+    row = store.the_bandit(connection, name)
+    if row.catalogue is None:
+        raise Refused("unknown", f"bandit {name!r} has no catalogue")
+    if version is not None and version > row.catalogue:
+        text = f"version: the catalogue of bandit {name!r} is at version {row.catalogue}"
+        raise Refused("unknown", text, "version")
+    version = version or row.catalogue
+    return {"version": version, **page(connection, row.id, version, wanted.limit, wanted.after)._asdict()}
+
+
 # Reports
 
 
+@in_reports("GET", "/{name}/statistics", StatisticsView, long=True)
 async def statistics(server: Server, name: str) -> Any:
-    """Counts, shares and curves."""
+    """Give counts, shares and curves."""
     return await server.reading(reports.statistics, name)
 
 
+@in_reports("GET", "/{name}/state", StateView, long=True)
 async def state(server: Server, name: str) -> Any:
-    """What this server has learned from the log so far."""
+    """Give what this server has learned from the log so far."""
     bandit = await server.bandit(name)
     arrays = {key: array.copy() for key, array in bandit.state.arrays().items()}
     counts = {"policy_version": bandit.version, "count": bandit.count, "seq": bandit.seq}
     return {**counts, "theta": bandit.state.theta[0].copy(), "arrays": arrays}
 
 
+@in_reports("GET", "/{name}/log", also={"content": {PARQUET: {}}, "description": "A Parquet file"}, long=True)
 async def log(server: Server, name: str) -> Response:
-    """The whole log in the schema of `linmed.ope.DecisionLog`."""
+    """Export the whole log in the schema of `linmed.ope.DecisionLog`."""
     handle, path = tempfile.mkstemp(suffix=".parquet")
     os.close(handle)
     try:
@@ -228,7 +285,7 @@ async def log(server: Server, name: str) -> Response:
     except BaseException:
         os.unlink(path)
         raise
-    file = open(path, "rb")  # noqa: SIM115  (closed by whoever reads it)
+    file = open(path, "rb")  # noqa: SIM115  (closed by `pieces`)
     os.unlink(path)  # nothing is left behind, whatever becomes of the answer
     headers = {
         "x-decisions": str(count),
@@ -239,25 +296,28 @@ async def log(server: Server, name: str) -> Response:
 
 
 async def pieces(file: BinaryIO) -> AsyncIterator[bytes]:
-    """A file bit by bit."""
+    """Read a file bit by bit."""
     with file:
         while piece := file.read(PIECE):
             yield piece
 
 
+@in_reports("POST", "/{name}/evaluate", EvaluateView, takes=EvaluateRequest, long=True)
 async def evaluate(server: Server, name: str, wanted: EvaluateRequest) -> Any:
-    """What would other policies have earned? Off-policy estimates on the log as it is now."""
+    """Estimate what other policies would have earned, on the log as it is now."""
     found, _ = await server.reporters.ask("evaluate", name=name, request=wanted.model_dump())
     return found
 
 
+@in_reports("POST", "/{name}/trend", TrendView, takes=TrendRequest, long=True)
 async def trend(server: Server, name: str, wanted: TrendRequest) -> Any:
-    """Which policy is better, how sure that is, and whether the log is sound; at most a little old."""
+    """Say which policy is better, how sure that is, and whether the log is sound; at most a little old."""
     return await server.trend(name, wanted.model_dump())
 
 
+@in_reports("GET", "/{name}/arms", OutlookView, long=True)
 async def arms(server: Server, name: str) -> Any:
-    """The catalogue with every arm's estimate and interval, and how often each was played lately."""
+    """List the catalogue with every arm's estimate and interval, and how often each was played lately."""
     bandit = await server.bandit(name)
     state = bandit.state.copy()  # as it is now; the work is done beside the event loop
 
@@ -269,179 +329,87 @@ async def arms(server: Server, name: str) -> Any:
     return await server.reading(look)
 
 
-_EXISTS = {"model": schemas.BanditView, "description": "It exists with these settings"}
-_FILE = {"content": {PARQUET: {}}, "description": "A Parquet file"}
-
-BANDITS = (
-    Route("POST", "", create_bandit, schemas.BanditView, schemas.NewBandit, status=201, also={200: _EXISTS}),
-    Route("GET", "", list_bandits, list[schemas.BanditLine]),
-    Route("GET", "/{name}", read_bandit, schemas.BanditView, None, "read"),
-    Route("PATCH", "/{name}", change_bandit, schemas.BanditView, schemas.BanditChange, "admin"),
-    Route("DELETE", "/{name}", archive_bandit, schemas.BanditView, None, "admin"),
-)
-CATALOGUE = (
-    Route(
-        "GET",
-        "/{name}/catalogue",
-        read_catalogue,
-        schemas.CatalogueView,
-        None,
-        "read",
-        asks=schemas.PageQuery,
-        long=True,
-    ),
-    Route(
-        "GET",
-        "/{name}/catalogue/{version}",
-        read_version,
-        schemas.CatalogueView,
-        None,
-        "read",
-        asks=schemas.PageQuery,
-        long=True,
-    ),
-    Route("PUT", "/{name}/items", put_items, schemas.VersionView, schemas.CatalogueBody, "admin"),
-    Route("POST", "/{name}/items/remove", remove_items, schemas.VersionView, schemas.ItemIds, "admin"),
-    Route("PUT", "/{name}/items/{item_id:path}", put_item, schemas.VersionView, schemas.ItemBody, "admin"),
-    Route("DELETE", "/{name}/items/{item_id:path}", delete_item, schemas.VersionView, None, "admin"),
-)
-DECISIONS = (
-    Route("POST", "/{name}/decide", decide, schemas.DecisionView, schemas.DecideRequest, "decide"),
-    Route(
-        "POST",
-        "/{name}/decide/batch",
-        decide_batch,
-        schemas.DecisionBatchView,
-        schemas.DecideBatch,
-        "decide",
-        long=True,
-    ),
-    Route("GET", "/{name}/decisions/{decision_id}", read_decision, schemas.StoredDecision, None, "read"),
-    Route("POST", "/{name}/reward", reward, schemas.RewardView, schemas.RewardRequest, "decide"),
-    Route(
-        "POST", "/{name}/reward/batch", reward_batch, schemas.RewardBatchView, schemas.RewardBatch, "decide"
-    ),
-)
-REPORTS = (
-    Route("GET", "/{name}/statistics", statistics, StatisticsView, None, "read", long=True),
-    Route("GET", "/{name}/state", state, StateView, None, "read", long=True),
-    Route("GET", "/{name}/log", log, None, None, "read", also={200: _FILE}, long=True),
-    Route(
-        "POST",
-        "/{name}/evaluate",
-        evaluate,
-        EvaluateView,
-        EvaluateRequest,
-        "read",
-        long=True,
-    ),
-    Route("POST", "/{name}/trend", trend, TrendView, TrendRequest, "read", long=True),
-    Route("GET", "/{name}/arms", arms, OutlookView, None, "read", long=True),
-    Route(
-        "GET",
-        "/{name}/verdict",
-        catalogue_verdict,
-        VerdictView,
-        None,
-        "read",
-        asks=VerdictQuery,
-        long=True,
-    ),
-    Route("GET", "/{name}/drift", drift, DriftView, None, "read"),
-    Route("POST", "/{name}/verdict", given_verdict, VerdictView, VerdictRequest, "read", long=True),
-)
+in_reports("GET", "/{name}/verdict", VerdictView, asks=VerdictQuery, long=True)(catalogue_verdict)
+in_reports("GET", "/{name}/drift", DriftView)(drift)
+in_reports("POST", "/{name}/verdict", VerdictView, takes=VerdictRequest, long=True)(given_verdict)
 
 
-logger = logging.getLogger("linmed.serve")
-
-Body = TypeVar("Body", bound=BaseModel)
+# The application
 
 
-async def refused(request: Request, error: Exception) -> Response:
-    """What a route refuses."""
-    assert isinstance(error, Refused)
-    return refusal(error)
-
-
-async def http_error(request: Request, error: Exception) -> Response:
-    """What Starlette itself refuses: unknown paths and methods."""
-    assert isinstance(error, HTTPException)
-    return error_response(error.status_code, str(error.detail), None, dict(error.headers or {}))
-
-
-async def without_database(request: Request, error: Exception) -> Response:
-    """What the database fails; where it is not in trouble, the mistake is ours."""
-    refused = in_trouble(error)
-    if refused is None:
-        raise error
-    return refusal(refused)
-
-
-async def failed(request: Request, error: Exception) -> Response:
-    """Nothing of the inside; the gate logs the error."""
-    return refusal(Refused("failed", "internal error"))
-
-
-ERRORS: dict[int | str, dict[str, Any]] = {
-    status: {"model": schemas.ErrorView, "description": text}
-    for status, text in {
-        400: "Not JSON",
-        401: "No valid token",
-        403: "The token does not allow this",
-        404: "No such bandit or decision",
-        409: "Contradicts what is in the log",
-        413: "Too large",
-        415: "Not application/json",
-        422: "A field is wrong: the message names it",
-        429: "Too much at once: see Retry-After",
-        503: "Not now: see Retry-After",
-    }.items()
-}
-PATH: dict[str, TypeAdapter[Any]] = {
-    "name": TypeAdapter(schemas.BanditName),
-    "decision_id": TypeAdapter(schemas.DecisionId),
-    "item_id": TypeAdapter(schemas.ArmId),
-    "version": TypeAdapter(schemas.CatalogueNumber),
-}
-"""What may stand in a path."""
-TAGS = {"decisions": DECISIONS, "bandits": BANDITS, "catalogues": CATALOGUE, "reports": REPORTS}
-
-
-def create_app(settings: Settings, database: Database) -> Gate:
-    """The application over an opened database."""
+def create_app(settings: Settings, database: Database) -> Middleware:
+    """Make the application over an opened database."""
     server = Server(settings, database)
+    router = Router(server.running)
+    for each in ROUTES:
+        router.add(PREFIX + each.path, each.method, endpoint(server, each))
+    add_operation(router, server)
 
-    @contextlib.asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        async with server.running():
-            yield
+    @functools.cache
+    def documented() -> bytes:
+        return to_json(document(ROUTES))
 
-    app = FastAPI(
-        title="linmed",
-        summary="Decisions with exact probabilities, rewards whenever they come, evaluation on the live log.",
-        version=linmed.__version__,
-        openapi_url="/v1/openapi.json",
-        docs_url=None,  # these pages load scripts from elsewhere
-        redoc_url=None,
-        redirect_slashes=False,  # it would send callers, with their tokens, to http:// and any Host
-        lifespan=lifespan,
-    )
-    for tag, routes in TAGS.items():
-        for route in routes:
-            add(app, tag, route, endpoint(server, route))
-    add_operation(app, server)
-    app.add_exception_handler(Refused, refused)
-    app.add_exception_handler(HTTPException, http_error)
-    app.add_exception_handler(SQLAlchemyError, without_database)
-    app.add_exception_handler(Exception, failed)
-    complete_document(app, [route.takes for routes in TAGS.values() for route in routes if route.takes])
-    gate = Gate(app, settings, server.tokens, server.metrics, OPEN)
-    gate.quick = Quick(server, gate)
-    return gate
+    async def openapi(request: Request) -> Response:
+        return Response(documented(), media_type=Json.media_type)
+
+    router.add("/v1/openapi.json", "GET", openapi)
+    outside = Middleware(router, settings, server.tokens, server.metrics, OPEN)
+    outside.fast_path = FastPath(server, outside)
+    return outside
+
+
+class Router:
+    """Find the function that answers a path and a method; `lifespan` is entered while the server runs."""
+
+    def __init__(self, lifespan: Callable[[], contextlib.AbstractAsyncContextManager[None]]):
+        self._lifespan = lifespan
+        self._table: dict[str, tuple[re.Pattern[str], dict[str, Endpoint]]] = {}
+
+    def add(self, path: str, method: str, answer: Endpoint) -> None:
+        """Have `answer` answer a path such as `/v1/bandits/{name}`; GET answers HEAD too."""
+        form = re.sub(r"{(\w+):path}", r"(?P<\1>.*)", path)
+        pattern = re.compile(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", form))
+        _, methods = self._table.setdefault(path, (pattern, {}))
+        for one in (method, "HEAD") if method == "GET" else (method,):
+            methods[one] = answer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, or run from the start of the web server to its end."""
+        if scope["type"] == "lifespan":
+            await self._run(receive, send)
+            return
+        allowed: set[str] = set()
+        for path, (pattern, methods) in self._table.items():
+            found = pattern.fullmatch(scope["path"])
+            if found is None:
+                continue
+            scope["route"], scope["path_params"] = path, found.groupdict()
+            if scope["method"] in methods:
+                response = await methods[scope["method"]](Request(scope, receive, send))
+                await response(scope, receive, send)
+                return
+            allowed |= set(methods)
+        if not allowed:
+            raise Refused("unknown", "Not Found")
+        refused = error_response(405, "Method Not Allowed", None, {"Allow": ", ".join(sorted(allowed))})
+        await refused(scope, receive, send)
+
+    async def _run(self, receive: Receive, send: Send) -> None:
+        await receive()  # that it starts
+        state = "startup"
+        try:
+            async with self._lifespan():
+                await send({"type": "lifespan.startup.complete"})
+                state = "shutdown"
+                await receive()  # that it ends
+        except BaseException:
+            await send({"type": f"lifespan.{state}.failed", "message": traceback.format_exc()})
+            raise
+        await send({"type": "lifespan.shutdown.complete"})
 
 
 def endpoint(server: Server, route: Route) -> Endpoint:
-    """A request read and checked, granted by the route's function, and answered as JSON."""
+    """Make the function that reads and checks a request, has it granted and answers it as JSON."""
 
     async def answer(request: Request) -> Response:
         caller = request.scope["caller"]
@@ -475,49 +443,10 @@ def endpoint(server: Server, route: Route) -> Endpoint:
 
 
 def take_no_query(request: Request) -> None:
-    """A parameter that nothing reads is a mistake, as an unknown field of a body is."""
+    """Refuse a parameter that nothing reads, as an unknown field of a body is."""
     for name in request.query_params:
         known = (
             "its path and its body say it all" if request.method in TAKE_BODIES else "its path says it all"
         )
         text = f"query parameter {name[:100]!r} is unknown: {request.method} takes none here, {known}"
         raise Refused("invalid", text, name[:100])
-
-
-def add(app: FastAPI, tag: str, route: Route, answer: Endpoint) -> None:
-    """Tell FastAPI, which finds and documents the route."""
-    extra: dict[str, Any] = {
-        "parameters": [
-            {"name": key, "in": "path", "required": True, "schema": kind.json_schema()}
-            for key, kind in PATH.items()
-            if re.search(rf"{{{key}\b", route.path)
-        ]
-    }
-    if route.asks is not None:
-        asked = route.asks.model_json_schema()["properties"]
-        extra["parameters"] += [{"name": key, "in": "query", "schema": kind} for key, kind in asked.items()]
-    if route.takes is not None:
-        schema = {"$ref": f"#/components/schemas/{route.takes.__name__}"}
-        extra["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
-    app.add_api_route(
-        PREFIX + route.path,
-        answer,
-        methods=[route.method],
-        name=route.grant.__name__,
-        operation_id=route.grant.__name__,
-        description=inspect.getdoc(route.grant),
-        response_model=route.gives,
-        response_class=Response if route.gives is None else JSONResponse,
-        status_code=route.status,
-        responses={**ERRORS, **route.also},
-        tags=[tag],
-        openapi_extra=extra,
-        include_in_schema=route.shown,
-    )
-    if route.method == "GET":
-        answer_head(app, PREFIX + route.path, answer)
-
-
-def answer_head(app: FastAPI, path: str, answer: Endpoint) -> None:
-    """HEAD as GET, but for the content, which the web server leaves out."""
-    app.add_api_route(path, answer, methods=["HEAD"], include_in_schema=False)

@@ -1,4 +1,4 @@
-"""What one connection may cost: how long its requests may be, how long they may take, how many there are.
+"""Limit what one connection may cost: the length and time of its requests, and their number.
 
 uvicorn reads a head of any length for as long as it takes, and waits for the end of a half-sent request when
 it is told to stop. Here every connection has one moment at which something must have happened (`due`), and
@@ -14,7 +14,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from linmed.serve.errors import Refused
 from linmed.serve.fast_path import Reply
-from linmed.serve.middleware import Gate, refusal
+from linmed.serve.middleware import Middleware, refusal
 from linmed.serve.settings import Settings
 
 MAX_HEAD = 32 * 2**10
@@ -30,9 +30,9 @@ FAREWELL = 5.0
 class Connection(HttpToolsProtocol):
     """One connection within the limits of `settings`."""
 
-    def __init__(self, settings: Settings, quick: Any, **given: Any):
+    def __init__(self, settings: Settings, fast_path: Any, **given: Any):
         super().__init__(**given)
-        self.settings, self.quick = settings, quick
+        self.settings, self.fast_path = settings, fast_path
         self.due = math.inf
         """When (`loop.time()`) the connection ends unless the other side has done its part."""
         self._receiving = False  # a request has begun and is not complete
@@ -62,7 +62,7 @@ class Connection(HttpToolsProtocol):
         self._chunk = len(data)
         self._arrived += len(data)
         super().data_received(data)
-        # Chunked bodies may have as much again around their content; the content itself is the gate's affair.
+        # Chunked bodies may have as much again around their content; the middleware counts that.
         most = MAX_HEAD if self._head else MAX_HEAD + 2 * self.settings.max_body
         if self._receiving and self._arrived > most and not self.transport.is_closing():
             self._refuse(_LONG_HEAD if self._head else Refused("too large", "the request's body is too long"))
@@ -86,14 +86,13 @@ class Connection(HttpToolsProtocol):
         self._expect(self.settings.body_seconds)
         free = (self.cycle is None or self.cycle.response_complete) and not self.flow.write_paused
         if free and not upgrade:
-            self._held = self.quick.take(self, self.parser.get_method(), self.url, self.headers)
-        if self._held is not None:
-            self._held.keep_alive = (
-                self.parser.get_http_version() != "1.0" and self.parser.should_keep_alive()
-            )
-            self.cycle = self._answering = self._held  # type: ignore[assignment]
-        if self._held is None or not self._held.granted:
+            self._held = self.fast_path.take(self, self.parser.get_method(), self.url, self.headers)
+        if self._held is None:
             self._to_application()
+        else:
+            kept = self.parser.get_http_version() != "1.0" and self.parser.should_keep_alive()
+            self._held.keep_alive = kept
+            self.cycle = self._answering = self._held  # type: ignore[assignment]
         if upgrade:
             self.cycle.keep_alive = False
 
@@ -126,7 +125,7 @@ class Connection(HttpToolsProtocol):
         if self.cycle.response_complete:  # refused before its end
             self._expect(self.settings.idle_seconds)
         if self._held is not None:
-            if self.quick.grant(self._held):
+            if self.fast_path.grant(self._held):
                 self._held = None
             else:
                 self._to_application()
@@ -259,9 +258,9 @@ _LONG_HEAD = Refused("head too large", f"a request's line and headers may have a
 class WebServer(uvicorn.Server):
     """uvicorn for the application, within the limits of `settings`."""
 
-    def __init__(self, app: Gate, settings: Settings):
+    def __init__(self, app: Middleware, settings: Settings):
         def connection(**given: Any) -> Connection:
-            return Connection(settings, app.quick, **given)
+            return Connection(settings, app.fast_path, **given)
 
         super().__init__(
             uvicorn.Config(

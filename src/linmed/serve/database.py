@@ -1,16 +1,15 @@
-"""The tables, how a database is opened, and how its schema moves from one version to the next.
+"""Define the tables, open a database, and pack arrays for it.
 
 Order matters in one place: rewards are numbered without gaps under a lock that is held until their
 transaction is visible, so a server that has read all rewards up to `seq` never meets an earlier one later.
 On SQLite the lock is the write transaction itself, on PostgreSQL an advisory lock.
 """
 
-import json
 import os
 import shutil
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar, overload
 
@@ -126,7 +125,7 @@ snapshots = sa.Table(
     sa.Column("seq", sa.BigInteger, primary_key=True),
     sa.Column("state", sa.LargeBinary, nullable=False),  # npz, read without pickle
     sa.Column("time", sa.BigInteger, nullable=False),
-    sa.Column("digest", sa.LargeBinary),  # SHA-256 of the row's place and state
+    sa.Column("digest", sa.LargeBinary, nullable=False),  # SHA-256 of the row's place and state
 )
 
 origins = sa.Table(  # what a bandit had learned before its log begins
@@ -150,65 +149,8 @@ tokens = sa.Table(
 )
 
 
-def _first(connection: Connection) -> None:
-    """Every table as it is today; the later steps find nothing missing in it."""
-    metadata.create_all(connection)
-
-
-def _second(connection: Connection) -> None:
-    """Catalogues have versions, in a table of their own; snapshots a digest; revoked tokens stay."""
-    metadata.create_all(connection, [items, origins])
-    _add_missing(connection, bandits.c.catalogue)
-    _add_missing(connection, *decisions.c["catalogue", "item", "offered", "context"])
-    # Requests are compared by what they say, no longer by the arms that a catalogue made of it.
-    connection.execute(sa.update(decisions).values(digest=None))
-    _add_missing(connection, tokens.c.revoked, snapshots.c.digest)
-    connection.execute(sa.delete(snapshots))  # those without a digest; they only shorten the way
-    for row in connection.execute(sa.select(bandits.c.id, bandits.c.settings)).all():
-        settings = json.loads(row.settings)
-        if "catalogue" not in settings:
-            continue
-        listed = settings.pop("catalogue")
-        change = sa.update(bandits).where(bandits.c.id == row.id)
-        connection.execute(change.values(settings=json.dumps(settings), catalogue=listed and 1))
-        if listed is not None:
-            entries = zip(listed["ids"], listed["features"], strict=True)
-            rows = [
-                {
-                    "bandit": row.id,
-                    "id": name,
-                    "place": i,
-                    "since": 1,
-                    "features": np.asarray(one, "<f8").tobytes(),
-                }
-                for i, (name, one) in enumerate(entries)
-            ]
-            connection.execute(sa.insert(items), rows)
-
-
-def _third(connection: Connection) -> None:
-    """Large catalogues: the number of their items, indexes by which a change finds its own, and routes."""
-    _add_missing(connection, bandits.c.item_count, decisions.c.fallback)
-    for index in items.indexes:
-        index.create(connection, checkfirst=True)
-    there = (items.c.bandit == bandits.c.id) & items.c.until.is_(None)
-    number = sa.select(sa.func.count()).where(there).scalar_subquery()
-    listed = bandits.c.catalogue.is_not(None)
-    connection.execute(sa.update(bandits).where(listed).values(item_count=number))
-
-
-def _add_missing(connection: Connection, *columns: "sa.Column[Any]") -> None:
-    """ALTER TABLE, where the table has not got the columns from `_first`."""
-    for column in columns:
-        present = {found["name"] for found in sa.inspect(connection).get_columns(column.table.name)}
-        if column.name not in present:
-            kind = column.type.compile(connection.dialect)
-            connection.exec_driver_sql(f"ALTER TABLE {column.table.name} ADD COLUMN {column.name} {kind}")
-
-
-MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_first, _second, _third)
-"""MIGRATIONS[v] takes a database from schema version v to v + 1."""
-
+VERSION = 3
+"""Of the schema; a database of another version is refused."""
 ROOM = 8000 * 4096
 """Free bytes with which a SQLite database counts as full: what its WAL takes between two checkpoints."""
 _LOCK = 0x6C696E6D6564  # "linmed"
@@ -270,11 +212,11 @@ class Database:
             ) from None
 
     def open(self) -> None:
-        """Bring the schema to this release's version, or refuse."""
+        """Make the tables where there are none, or refuse a database of another version."""
         try:
             with self.writer.begin() as connection:
                 self.lock(connection)
-                migrate(connection)
+                create_tables(connection)
         except sa.exc.DBAPIError as error:
             raise DatabaseError(f"cannot open the database {self.shown}: {error.orig}") from None
 
@@ -369,22 +311,21 @@ class Database:
         return engine
 
 
-def migrate(connection: Connection) -> None:
-    """Run the migrations that this database has not had."""
-    current = 0
+def create_tables(connection: Connection) -> None:
+    """Make the tables of an empty database; refuse one of another version."""
+    found = None
     if sa.inspect(connection).has_table(schema.name):
-        current = connection.execute(sa.select(schema.c.version)).scalar_one_or_none() or 0
-    if current > len(MIGRATIONS):
-        raise DatabaseError(
-            f"the database has schema version {current}, written by a newer linmed; this release knows "
-            f"versions up to {len(MIGRATIONS)}: upgrade linmed"
-        )
-    for step in MIGRATIONS[current:]:
-        step(connection)
-    if current < len(MIGRATIONS):
-        connection.execute(sa.delete(schema))
-        connection.execute(sa.insert(schema).values(version=len(MIGRATIONS)))
+        found = connection.execute(sa.select(schema.c.version)).scalar_one_or_none()
+    if found is None:
+        metadata.create_all(connection)
+        connection.execute(sa.insert(schema).values(version=VERSION))
+    elif found != VERSION:
+        which = "a newer" if found > VERSION else "an older"
+        text = f"the database has schema version {found}, written by {which} linmed"
+        raise DatabaseError(f"{text}; this release reads version {VERSION}")
 
+
+# Arrays as the tables hold them
 
 CHUNK = 1000
 """Values in one IN (...): both databases take more."""

@@ -380,7 +380,7 @@ def decided(
             written.append(row)
             if row["key"] is not None:
                 fresh[key] = {**row, "repeated": True}
-        elif before["digest"] not in (None, row["digest"]):
+        elif before["digest"] != row["digest"]:
             text = f"key {row['key']!r} was used before for a decision among other arms"
             return Refused("conflict", text, job.where.format(i) + "key"), []
         else:

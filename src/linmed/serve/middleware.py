@@ -1,4 +1,4 @@
-"""What every request passes before its route: who asks, how much, how often; and what no answer may show."""
+"""Check every request before its route (who asks, how much, how often), and write every refusal."""
 
 import asyncio
 import functools
@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
-from fastapi import Response
 from pydantic_core import to_json
+from starlette.responses import Response
 
 from linmed.serve.database import cause, trouble
 from linmed.serve.errors import Kind, Refused, stopping
@@ -80,15 +80,14 @@ class Rates:
         return granted
 
 
-class Gate:
-    """ASGI middleware."""
+class Middleware:
+    """Let requests through to `app`, or refuse them; `open` are the paths that show nobody's data."""
 
     def __init__(self, app: Any, settings: Settings, tokens: Tokens, metrics: Metrics, open: frozenset[str]):
-        self.open = open  # paths that show nothing of anyone's data
-        self.app, self.settings, self.tokens, self.metrics = app, settings, tokens, metrics
+        self.open, self.app, self.settings, self.tokens, self.metrics = open, app, settings, tokens, metrics
         self.rates = Rates(settings.rate)
-        self.quick: Any = None
-        """Answers without ASGI what can be (`fast_path.Quick`)."""
+        self.fast_path: Any = None
+        """Answers without ASGI what can be (`fast_path.FastPath`)."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let through, or answer at once."""
@@ -106,10 +105,8 @@ class Gate:
             await send(message)
 
         try:
-            if "refused" in scope:  # by the fast path, which has checked it
-                raise scope["refused"]
-            if "caller" not in scope:
-                self.check(scope, dict(scope["headers"]))
+            if "caller" not in scope:  # which the fast path has found out before it handed this over
+                self._count_refused(scope)
             if not scope["content_length"]:
                 receive = self._counted(receive)
             await self.app(scope, receive, watched)
@@ -125,8 +122,15 @@ class Gate:
             if not status:
                 await refusal(told or Refused("failed", "internal error"))(scope, receive, watched)
         finally:
-            route = getattr(scope.get("route"), "path", "none")
-            self.metrics.answered(route, status, time.perf_counter() - started)
+            self.metrics.answered(scope.get("route", "none"), status, time.perf_counter() - started)
+
+    def _count_refused(self, scope: Scope) -> None:
+        try:
+            self.check(scope, dict(scope["headers"]))
+        except Refused as error:
+            if error.kind == "overloaded":
+                self.metrics.refused.labels("rate").inc()
+            raise
 
     def check(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
         """Find out who asks (`scope["caller"]`), and refuse what no route needs to see."""
@@ -143,7 +147,6 @@ class Gate:
         if closed and scope["path"] not in self.open:
             caller = self._identified(headers.get(b"authorization", b"").decode("latin-1"), address)
         if not self.rates.take(caller.id):
-            self.metrics.refused.labels("rate").inc()
             text = f"more than {self.settings.rate:g} requests a second: slow down"
             raise Refused("overloaded", text, retry_after=1)
         if length is not None and (not length.isdigit() or int(length) > self.settings.max_body):

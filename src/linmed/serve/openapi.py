@@ -1,25 +1,72 @@
-"""What the OpenAPI document says of policies and of maps of features: every class with its parameters.
+"""Make the OpenAPI document of the routes, their models, and the library's policies and features.
 
-Requests are checked by the library itself, whose messages name the parameter; this is for those who write
-them, and for their tools.
+Policies and features in requests are checked by the library itself, whose messages name the parameter; the
+document is for those who write requests, and for their tools.
 """
 
 import dataclasses
 import inspect
+import re
 import typing
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from fastapi import FastAPI
 from pydantic import BaseModel, TypeAdapter
 from pydantic.json_schema import models_json_schema
 
+import linmed
 from linmed.features import Category, Features, Number
 from linmed.features.columns import Column
 from linmed.policies import ALL
 from linmed.policies.base import Policy
 from linmed.registry import concrete_subclasses
+from linmed.serve import schemas
 
+
+@dataclass(frozen=True)
+class Route:
+    """One request: where it is sent, which function grants it, and to whom."""
+
+    tag: str
+    method: str
+    path: str
+    grant: Callable[..., Awaitable[Any]]
+    gives: Any = None
+    """The model of the answer, or list[model]; None where it is a file."""
+    takes: type[BaseModel] | None = None
+    """The model of the body."""
+    scope: str | None = None
+    """What the caller's token must allow for this bandit; where it is None, `grant` judges the caller."""
+    asks: type[BaseModel] | None = None
+    """The model of what may stand behind the question mark."""
+    long: bool = False
+    """Whether it may take long, and is therefore called off when the caller leaves."""
+    status: int = 200
+    also: dict[str, Any] | None = None
+    """Another good answer, with status 200, for the document."""
+
+
+PATH: dict[str, TypeAdapter[Any]] = {
+    "name": TypeAdapter(schemas.BanditName),
+    "decision_id": TypeAdapter(schemas.DecisionId),
+    "item_id": TypeAdapter(schemas.ArmId),
+    "version": TypeAdapter(schemas.CatalogueNumber),
+}
+"""What may stand in a path."""
+SUMMARY = "Decisions with exact probabilities, rewards whenever they come, evaluation on the live log."
+ERRORS = {
+    400: "Not JSON",
+    401: "No valid token",
+    403: "The token does not allow this",
+    404: "No such bandit or decision",
+    409: "Contradicts what is in the log",
+    413: "Too large",
+    415: "Not application/json",
+    422: "A field is wrong: the message names it",
+    429: "Too much at once: see Retry-After",
+    503: "Not now: see Retry-After",
+}
 EXAMPLE = Features(
     context=[Category("device", ["phone", "desk"])], item=[Number("price", scale=(50.0, 20.0))]
 ).to_dict()
@@ -109,22 +156,73 @@ def type_field(described: dict[str, Any], name: str) -> None:
             schema |= reference(name)
 
 
-def complete_document(app: FastAPI, taken: Sequence[type[BaseModel]]) -> None:
-    """Add to the OpenAPI document the bodies that `read` reads and how tokens are sent."""
-    plain = app.openapi
+def document(routes: Iterable[Route]) -> dict[str, Any]:
+    """Make the OpenAPI document of the routes."""
+    paths: dict[str, dict[str, Any]] = {}
+    for route in routes:
+        path = schemas.PREFIX + route.path.replace(":path}", "}")
+        paths.setdefault(path, {})[route.method.lower()] = _operation(route)
+    given = [(one, "serialization") for route in routes for one in _models(route.gives)]
+    taken = [(route.takes, "validation") for route in routes if route.takes is not None]
+    found: dict[str, Any] = {}
+    for models in ([*given, (schemas.ErrorView, "serialization")], taken):
+        found |= models_json_schema(models, ref_template=_PLACE + "{model}")[1]["$defs"]  # type: ignore[arg-type]
+    found |= library()
+    for model, field, name in TYPED:
+        type_field(found[model]["properties"][field], name)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "linmed",
+            "summary": SUMMARY,
+            "version": linmed.__version__,
+        },
+        "paths": paths,
+        "components": {
+            "schemas": found,
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+        "security": [{"token": []}, {}],
+    }
 
-    def documented() -> dict[str, Any]:
-        document = plain()
-        schemes = document.setdefault("components", {}).setdefault("securitySchemes", {})
-        schemes["token"] = {"type": "http", "scheme": "bearer"}
-        _, given = models_json_schema(
-            [(model, "validation") for model in taken], ref_template="#/components/schemas/{model}"
-        )
-        schemas = document["components"].setdefault("schemas", {})
-        schemas.update(given["$defs"], **library())
-        for model, field, name in TYPED:
-            type_field(schemas[model]["properties"][field], name)
-        document["security"] = [{"token": []}, {}]
-        return document
 
-    app.openapi = documented  # type: ignore[method-assign]
+def _operation(route: Route) -> dict[str, Any]:
+    name = route.grant.__name__
+    parameters = [
+        {"name": key, "in": "path", "required": True, "schema": kind.json_schema()}
+        for key, kind in PATH.items()
+        if re.search(rf"{{{key}\b", route.path)
+    ]
+    if route.asks is not None:
+        asked = route.asks.model_json_schema()["properties"]
+        parameters += [{"name": key, "in": "query", "schema": kind} for key, kind in asked.items()]
+    good = {str(route.status): content("Successful Response", route.gives)}
+    if route.also is not None:
+        good["200"] = route.also
+    errors = {str(status): content(text, schemas.ErrorView) for status, text in ERRORS.items()}
+    body: dict[str, Any] = {}
+    if route.takes is not None:
+        schema = {"schema": reference(route.takes.__name__)}
+        body = {"requestBody": {"required": True, "content": {"application/json": schema}}}
+    return {
+        "tags": [route.tag],
+        "summary": name.replace("_", " ").title(),
+        "description": inspect.getdoc(route.grant),
+        "operationId": name,
+        "parameters": parameters,
+        "responses": {**good, **errors},
+        **body,
+    }
+
+
+def _models(gives: Any) -> Sequence[type[BaseModel]]:
+    """The model of an answer, or of the entries of its list."""
+    return () if gives is None else typing.get_args(gives) or (gives,)
+
+
+def content(description: str, gives: Any) -> dict[str, Any]:
+    """Describe an answer in JSON."""
+    (model,) = _models(gives) or (None,)
+    schema: dict[str, Any] = {} if model is None else reference(model.__name__)
+    schema = schema if model is gives else {"type": "array", "items": schema}
+    return {"description": description, "content": {"application/json": {"schema": schema}}}

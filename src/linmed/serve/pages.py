@@ -1,11 +1,11 @@
-"""The files of the page: what is served under which path, to everyone, for they show nobody's data."""
+"""Serve the page, health and metrics."""
 
-import functools
 from collections.abc import Awaitable, Callable
 from importlib.resources import files
 from typing import Any
 
-from fastapi import FastAPI, Request, Response
+from starlette.requests import Request
+from starlette.responses import Response
 
 from linmed.insight.drift import drift_of
 from linmed.policies import Forgetful
@@ -39,8 +39,8 @@ OPEN = frozenset({*PAGE, "/healthz", "/readyz", "/v1/openapi.json"})
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-def add_operation(app: FastAPI, server: Server) -> None:
-    """Health, metrics and the page."""
+def add_operation(router: Any, server: Server) -> None:
+    """Add the page, health and metrics to the router."""
 
     def page(content: bytes, kind: str) -> Endpoint:
         async def show(request: Request) -> Response:
@@ -48,32 +48,27 @@ def add_operation(app: FastAPI, server: Server) -> None:
 
         return show
 
-    looked_at = functools.partial(app.api_route, methods=["GET", "HEAD"], include_in_schema=False)
     for path, (content, kind) in PAGE.items():
-        looked_at(path)(page(content, kind))
+        router.add(path, "GET", page(content, kind))
 
-    @looked_at("/healthz")
     async def healthz(request: Request) -> Response:
-        """The process answers."""
+        """Say that the process answers."""
         return Json({"status": "ok"})
 
-    @looked_at("/readyz")
     async def readyz(request: Request) -> Response:
-        """Whether decisions of every bandit can be taken."""
+        """Say whether decisions of every bandit can be taken."""
         status = await server.status()
         body: dict[str, Any] = {"status": status}
         if broken := sorted(server.memory.broken):
             body["broken"] = len(broken) if len(server.tokens) else broken  # anyone may ask this
         return Json(body, 200 if status == "ready" else 503)
 
-    @looked_at("/v1/status")
     async def status(request: Request) -> Response:
-        """The same for the page, always with status 200."""
+        """Say the same to the page, always with status 200."""
         return Json({"status": await server.status()})
 
-    @looked_at("/metrics")
     async def metrics(request: Request) -> Response:
-        """For Prometheus."""
+        """Give the metrics to Prometheus."""
         allow(request.scope["caller"], "read")
         server.metrics.waiting.set(server.engine.waiting)
         server.metrics.reports.set(server.reporters.waiting)
@@ -83,3 +78,8 @@ def add_operation(app: FastAPI, server: Server) -> None:
             if isinstance(bandit.policy, Forgetful):
                 server.metrics.drifted(bandit.name, drift_of(bandit.policy, bandit.state))
         return Response(server.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    router.add("/healthz", "GET", healthz)
+    router.add("/readyz", "GET", readyz)
+    router.add("/v1/status", "GET", status)
+    router.add("/metrics", "GET", metrics)

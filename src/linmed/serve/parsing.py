@@ -13,9 +13,8 @@ from typing import Any, TypeVar, cast
 import numpy as np
 import pyarrow as pa
 import pyarrow.json
-from fastapi import Request
 from pydantic import BaseModel, TypeAdapter, ValidationError
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, Request
 
 from linmed.serve.concurrency import Pool
 from linmed.serve.errors import Refused, place

@@ -1,4 +1,11 @@
-"""The socket that a server listens on, and a server on it."""
+"""Run servers: one in this process, or workers behind one port and the parent that keeps them running.
+
+Python computes in one thread at a time, so one process serves with one core. Each worker is a whole server
+with its own connection to the one database, as servers on several machines are; the kernel spreads the
+connections over them (SO_REUSEPORT). A worker reads its settings from its standard input, which no listing of
+processes shows, and ends when that closes: it does not outlive its parent. `python -m linmed.serve.processes`
+is one worker; `supervise` starts them.
+"""
 
 import dataclasses
 import gc
@@ -12,16 +19,24 @@ import sys
 import tempfile
 import threading
 import time
+from datetime import UTC, datetime
 from typing import Any
 
 from linmed.serve.settings import Settings
 
+logger = logging.getLogger("linmed.serve")
+
+PAUSE = 1.0
+"""Seconds before a worker that has ended is started again."""
+PATIENCE = 5.0
+"""Seconds beyond `stop_seconds` after which a worker that has not ended is killed."""
 YOUNG = 20_000
 """Objects made since the last search for garbage that lead to the next: those of many requests at once."""
+_STANDARD = frozenset({*vars(logging.makeLogRecord({})), "color_message"})  # which uvicorn adds for terminals
 
 
 def bound(settings: Settings) -> socket.socket:
-    """A socket at the settings' address, which workers share; or say why it cannot be had."""
+    """Open the socket at the settings' address, which workers share; ValueError says why it cannot be had."""
     shared = settings.workers > 1
     if shared and not hasattr(socket, "SO_REUSEPORT"):
         raise ValueError("workers: this system cannot share a port between processes; start one server")
@@ -41,12 +56,12 @@ def bound(settings: Settings) -> socket.socket:
 
 
 def address(settings: Settings) -> str:
-    """For people and browsers."""
+    """Return the URL of a server."""
     return f"http://{f'[{settings.host}]' if ':' in settings.host else settings.host}:{settings.port}/"
 
 
 def serve(settings: Settings, database: Any, listener: socket.socket) -> None:
-    """Until a signal."""
+    """Serve in this process until a signal comes."""
     from linmed.serve.api import create_app
     from linmed.serve.connections import WebServer
 
@@ -60,7 +75,7 @@ def serve(settings: Settings, database: Any, listener: socket.socket) -> None:
 
 
 def allow_files(connections: int) -> None:
-    """Each connection is an open file, of which a process often may have only 1024 unless it asks."""
+    """Ask for as many open files as there may be connections: often a process has only 1024."""
     try:
         import resource
     except ImportError:  # not on Windows
@@ -71,12 +86,49 @@ def allow_files(connections: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(wanted, hard) if hard >= 0 else wanted, hard))
 
 
-logger = logging.getLogger("linmed.serve")
+class Seldom(logging.Filter):
+    """Let the same warning through once a second: trouble repeats itself with every request."""
 
-PAUSE = 1.0
-"""Seconds before a worker that has ended is started again."""
-PATIENCE = 5.0
-"""Seconds beyond `stop_seconds` after which a worker that has not ended is killed."""
+    def __init__(self) -> None:
+        super().__init__()
+        self._second, self._told = 0, set[str]()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Say whether to write a record."""
+        message, second = record.getMessage(), int(record.created)
+        if second != self._second:
+            self._second, self._told = second, set()
+        fresh = record.levelno < logging.WARNING or message not in self._told
+        self._told.add(message)
+        return fresh
+
+
+class JsonLines(logging.Formatter):
+    """Write one JSON object a line: time, level, message, and whatever was passed as `extra`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line of a record."""
+        entry: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        entry.update({key: value for key, value in vars(record).items() if key not in _STANDARD})
+        if record.exc_info:
+            entry["trace"] = self.formatException(record.exc_info)
+        return json.dumps(entry, default=str)
+
+
+def log_to_stderr(level: str) -> None:
+    """Send the service's and the web server's logs to stderr as JSON lines."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines())
+    handler.addFilter(Seldom())
+    for name in ("linmed", "uvicorn"):
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = [handler], False
+        logger.setLevel(level.upper())
 
 
 def supervise(settings: Settings, log_level: str) -> int:
@@ -139,7 +191,6 @@ def _forget(worker: "subprocess.Popen[str]", metrics: str) -> None:
 def work() -> int:
     """Serve as one of several."""
     from linmed.serve.database import Database
-    from linmed.serve.log_lines import log_to_stderr
     from linmed.serve.processes import serve
 
     given, log_level = json.loads(sys.stdin.readline())

@@ -18,8 +18,8 @@ from typing import Any, BinaryIO
 
 from linmed.serve.database import Database
 from linmed.serve.errors import Refused
-from linmed.serve.log_lines import log_to_stderr
 from linmed.serve.middleware import in_trouble
+from linmed.serve.processes import log_to_stderr
 from linmed.serve.reports import Reports
 
 logger = logging.getLogger("linmed.serve")

@@ -360,8 +360,8 @@ def newest_snapshots(connection: Connection, bandit: int, version: int) -> Rows:
 def forget_snapshot(connection: Connection, row: Row[Any]) -> None:
     """Delete this one, unless a sound one has taken its place."""
     place = sa.and_(*(snapshots.c[name] == getattr(row, name) for name in ("bandit", "version", "seq")))
-    same = snapshots.c.digest.is_not_distinct_from(row.digest)
-    connection.execute(sa.delete(snapshots).where(place & same & (snapshots.c.time == row.time)))
+    same = (snapshots.c.digest == row.digest) & (snapshots.c.time == row.time)
+    connection.execute(sa.delete(snapshots).where(place & same))
 
 
 def snapshot_digest(bandit: int, version: int, seq: int, state: bytes) -> bytes:

@@ -1,10 +1,13 @@
-"""Odd requests, each sent twice: as it comes, and with the shorter ways closed. The answers are the same.
+"""Requests, each sent twice: as it comes, and with the shorter ways closed. The answers are the same.
 
-The shorter ways are `quick` (one decision or reward without ASGI) and `large` (bodies read by Arrow). Behind
-each request comes another on the same connection, so that a disagreement on where the first ends shows too.
+The shorter ways are `fast_path` (one decision or reward without ASGI) and `read_large` (bodies read by
+Arrow). Behind each request comes another on the same connection, so that a disagreement on where the first
+ends shows too.
 """
 
+import random
 import re
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,13 +15,15 @@ import httpx
 import pytest
 
 from linmed.serve import api as application_module
-from linmed.serve.fast_path import Quick
+from linmed.serve.fast_path import FastPath
+from linmed.serve.middleware import Middleware
 
-from .serving import application, create, decide
+from .serving import ARMS, application, create, decide, reward
 from .test_bad_input import DECIDE
-from .test_protocol import connection, last_words
+from .test_protocol import BODY, HEAD, answer, connection, last_words
 from .test_security import bearer, token_for
 
+KIND = {"Content-Type": "application/json"}
 NEXT = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 GOOD = b'{"arms": [[1.0, 0.0], [0.6, 0.8]], "key": "K"}'
 PAD = b" " * 70_000  # makes a body large
@@ -148,13 +153,13 @@ class Ways:
     def __init__(self, monkeypatch: pytest.MonkeyPatch):
         self.short = True
         self.granted = self.large = self.sent = 0
-        take, grant, read_large = Quick.take, Quick.grant, application_module.read_large
+        take, grant, read_large = FastPath.take, FastPath.grant, application_module.read_large
 
-        def taken(quick: Quick, *given: Any) -> Any:
-            return take(quick, *given) if self.short else None
+        def taken(path: FastPath, *given: Any) -> Any:
+            return take(path, *given) if self.short else None
 
-        def counted(quick: Quick, reply: Any) -> bool:
-            found = grant(quick, reply)
+        def counted(path: FastPath, reply: Any) -> bool:
+            found = grant(path, reply)
             self.granted += found
             return found
 
@@ -163,8 +168,8 @@ class Ways:
             self.large += found is not None
             return found
 
-        monkeypatch.setattr(Quick, "take", taken)
-        monkeypatch.setattr(Quick, "grant", counted)
+        monkeypatch.setattr(FastPath, "take", taken)
+        monkeypatch.setattr(FastPath, "grant", counted)
         monkeypatch.setattr(application_module, "read_large", read)
 
     def agree(self, app: httpx.Client, raw: bytes) -> None:
@@ -209,7 +214,7 @@ def test_odd_requests_are_answered_alike_by_both_ways(sqlite: str, monkeypatch: 
         for body in odd_rewards(old):
             ways.agree(app, request(b"/v1/bandits/archived/reward", body))
     assert ways.sent > 700
-    assert ways.granted > 100  # by `quick`
+    assert ways.granted > 100  # by the fast path
     assert ways.large > 40
 
 
@@ -236,3 +241,62 @@ def test_strangers_are_told_the_same_by_both_ways_though_their_bodies_never_come
             whole = request(header=f"Authorization: {authorization}".encode())
             ways.agree(app, whole.replace(b"Content-Length: ", b"Content-Length: 9"))
     assert ways.granted > 3
+
+
+def mutated(raw: bytes, chance: random.Random) -> bytes:
+    """A request with some of its bytes changed, left out, doubled or exchanged with another's."""
+    for _ in range(chance.choice([0, 1, 1, 2, 5])):
+        at, much = chance.randrange(len(raw)), chance.choice([1, 1, 2, 8])
+        part = raw[at : at + much]
+        new = chance.choice(
+            [b"", part + part, bytes([chance.randrange(256)]), part.swapcase(), b"9", b"\r\n"]
+        )
+        raw = raw[:at] + new + raw[at + much :]
+    return raw
+
+
+def test_seeded_changes_of_requests_are_answered_alike_by_both_ways(
+    sqlite: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance, ways = random.Random(30), Ways(monkeypatch)
+    bodies = [*BODIES, *([GOOD] * len(BODIES))]
+    with application(sqlite, head_seconds=0.1, body_seconds=0.1) as app:
+        create(app, catalogue={"ids": ["x", "y"], "features": [[1.0, 0.0], [0.0, 1.0]]})
+        for i in range(300):
+            body = chance.choice(bodies).replace(b'"key": "', b'"key": "%d-' % i)
+            if i % 3 == 0:
+                known = decide(app, arms=ARMS)["decision_id"].encode()
+                body = b'{"decision_id": "%s", "reward": %s}' % (known, chance.choice(NUMBERS))
+            raw = request(b"/v1/bandits/b/reward" if i % 3 == 0 else b"/v1/bandits/b/decide", body)
+            ways.agree(app, mutated(raw, chance))
+    assert ways.granted > 50
+
+
+@pytest.fixture
+def asgi(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The paths of the requests that go the way of all."""
+    found: list[str] = []
+    plain = Middleware.__call__
+
+    async def watched(self: Middleware, scope: Any, receive: Any, send: Any) -> None:
+        found.append(scope.get("path", ""))
+        await plain(self, scope, receive, send)
+
+    monkeypatch.setattr(Middleware, "__call__", watched)
+    return found
+
+
+def test_decisions_and_rewards_take_the_short_way(asgi: list[str], sqlite: str) -> None:
+    with application(sqlite) as app:
+        create(app)
+        asgi.clear()
+        reward(app, decide(app, arms=ARMS, key="k", arm_ids=["a", "b", "c"]), 1.0)
+        with connection(app) as opened:  # as many clients send: the head, then the body
+            opened.sendall(HEAD + f"Content-Length: {len(BODY)}\r\n\r\n".encode())
+            time.sleep(0.1)
+            opened.sendall(BODY)
+            assert answer(opened).startswith(b"HTTP/1.1 200 ")
+        assert asgi == []
+        assert 'decide",status="200"} 2.0' in app.get("/metrics").text
+        app.post("/v1/bandits/b/decide", content=iter([BODY]), headers=KIND)
+        assert asgi == ["/metrics", "/v1/bandits/b/decide"]
