@@ -2,11 +2,13 @@
 
     python benchmarks/service_load.py                         # every server, 1, 16 and 64 connections
     python benchmarks/service_load.py --only bare tmpfs       # some of them
+    python benchmarks/service_load.py --only tmpfs plain --connections 64     # what the fast path gains
     python benchmarks/service_load.py --million --rounds 0    # memory over 10⁶ decisions, restart
 
 Every server is a process of its own on loopback: a bare endpoint (the same uvicorn and event loop; it reads
 the body and answers a small JSON), the service on SQLite in memory (tmpfs) and on a disk, and on PostgreSQL
-with one worker and with two. They are loaded in turn, round by round, by the same client with the same
+with one worker and with two; `plain` is the one on tmpfs, asked with a "?" behind the path, which the fast
+path leaves to the application. They are loaded in turn, round by round, by the same client with the same
 requests (K = 10, d = 10, keep-alive), so that a busy machine slows all of them alike; rates are medians over
 the rounds (beside them the ratio of the best rounds, in which a neighbour's work plays the least part), times
 are of all requests.
@@ -178,12 +180,12 @@ async def load(port: int, requests: list[bytes], callers: int, seconds: float) -
     return len(times) / (time.perf_counter() - started), times
 
 
-def decide_requests() -> list[bytes]:
+def decide_requests(path: str = PATH) -> list[bytes]:
     rng = np.random.default_rng(0)
     found = []
     for _ in range(64):
         content = json.dumps({"arms": rng.normal(size=(ARMS, DIM)).round(6).tolist()}).encode()
-        head = f"POST {PATH} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         found.append(head.encode() + f"Content-Length: {len(content)}\r\n\r\n".encode() + content)
     return found
 
@@ -215,6 +217,7 @@ def all_servers(only: list[str]) -> Iterator[dict[str, Process]]:
         start: dict[str, Callable[[], Process]] = {
             "bare": lambda: Process("-c", BARE),
             "tmpfs": lambda: service(f"sqlite:///{folder(dir='/dev/shm') / 'load.db'}"),
+            "plain": lambda: service(f"sqlite:///{folder(dir='/dev/shm') / 'load.db'}"),
             "disk": lambda: service(f"sqlite:///{folder() / 'load.db'}"),
             "disk-2": lambda: service(f"sqlite:///{folder() / 'load.db'}", "--workers", "2"),
             "postgres": lambda: postgres(),
@@ -228,7 +231,7 @@ def all_servers(only: list[str]) -> Iterator[dict[str, Process]]:
 
 
 def compare(rounds: int, seconds: float, connections: list[int], only: list[str]) -> None:
-    requests = decide_requests()
+    usual, plain = decide_requests(), decide_requests(PATH + "?")
     print(f"K = {ARMS}, d = {DIM}, {rounds} rounds of {seconds:g} s each, in turn, {os.cpu_count()} cores")
     with all_servers(only) as servers:
         for callers in connections:
@@ -239,6 +242,7 @@ def compare(rounds: int, seconds: float, connections: list[int], only: list[str]
                 for name, server in servers.items():
                     before = server.cpu
                     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                        requests = plain if name == "plain" else usual
                         rate, spent = runner.run(
                             load(server.port, requests, callers, seconds if turn else min(seconds, 1.0))
                         )

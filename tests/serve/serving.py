@@ -21,12 +21,12 @@ import numpy as np
 import pytest
 
 from linmed import streams
-from linmed.serve.api import create_app
-from linmed.serve.connections import WebServer
+from linmed.serve.api import web_server
 from linmed.serve.database import Database
 from linmed.serve.errors import Refused
 from linmed.serve.reporter import answer
 from linmed.serve.reports import Reports
+from linmed.serve.server import Server
 from linmed.serve.settings import Settings
 
 ARMS = [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]
@@ -69,12 +69,12 @@ def application(database: str, processes: bool = False, **settings: Any) -> Iter
     opened = Database(database)
     opened.open()
     chosen = Settings(database=database, **settings)
-    app = create_app(chosen, opened)
+    behind = Server(chosen, opened)
     if not processes:
-        app.fast_path.server.reporters = NearReporters(opened)
-    app.fast_path.server.drawer._random = streams.stream(len(_serving), "agent")
+        behind.reporters = NearReporters(opened)
+    behind.drawer._random = streams.stream(len(_serving), "agent")
     _serving.append(opened)
-    server = WebServer(app, chosen)
+    server = web_server(behind)
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from linmed.serve import api as application_module
-from linmed.serve.fast_path import FastPath
+from linmed.serve.fast_path import FastConnection
 from linmed.serve.middleware import Middleware
 
 from .serving import ARMS, application, create, decide, reward
@@ -153,13 +153,17 @@ class Ways:
     def __init__(self, monkeypatch: pytest.MonkeyPatch):
         self.short = True
         self.granted = self.large = self.sent = 0
-        take, grant, read_large = FastPath.take, FastPath.grant, application_module.read_large
+        take, grant, read_large = (
+            FastConnection._taken,
+            FastConnection._granted,
+            application_module.read_large,
+        )
 
-        def taken(path: FastPath, *given: Any) -> Any:
-            return take(path, *given) if self.short else None
+        def taken(connection: FastConnection) -> Any:
+            return take(connection) if self.short else None
 
-        def counted(path: FastPath, reply: Any) -> bool:
-            found = grant(path, reply)
+        def counted(connection: FastConnection, reply: Any) -> bool:
+            found = grant(connection, reply)
             self.granted += found
             return found
 
@@ -168,8 +172,8 @@ class Ways:
             self.large += found is not None
             return found
 
-        monkeypatch.setattr(FastPath, "take", taken)
-        monkeypatch.setattr(FastPath, "grant", counted)
+        monkeypatch.setattr(FastConnection, "_taken", taken)
+        monkeypatch.setattr(FastConnection, "_granted", counted)
         monkeypatch.setattr(application_module, "read_large", read)
 
     def agree(self, app: httpx.Client, raw: bytes) -> None:

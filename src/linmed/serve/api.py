@@ -22,12 +22,12 @@ from starlette.responses import Response, StreamingResponse
 
 from linmed.serve import reports, schemas, store
 from linmed.serve.concurrency import Left, encoded, unless_left
-from linmed.serve.database import Database
+from linmed.serve.connections import WebServer
 from linmed.serve.decisions import view
 from linmed.serve.drifts import DriftView, drift
 from linmed.serve.engine import unknown_decision
 from linmed.serve.errors import Refused
-from linmed.serve.fast_path import FastPath
+from linmed.serve.fast_path import FastConnection
 from linmed.serve.items import page
 from linmed.serve.middleware import (
     TAKE_BODIES,
@@ -54,7 +54,6 @@ from linmed.serve.report_bodies import (
 )
 from linmed.serve.schemas import PREFIX
 from linmed.serve.server import Server
-from linmed.serve.settings import Settings
 from linmed.serve.tokens import Caller
 from linmed.serve.updates import bandit_view
 from linmed.serve.verdicts import VerdictQuery, VerdictRequest, VerdictView, catalogue_verdict, given_verdict
@@ -337,9 +336,14 @@ in_reports("POST", "/{name}/verdict", VerdictView, takes=VerdictRequest, long=Tr
 # The application
 
 
-def create_app(settings: Settings, database: Database) -> Middleware:
-    """Make the application over an opened database."""
-    server = Server(settings, database)
+def web_server(server: Server) -> WebServer:
+    """Make the web server of a server: the application, and the fast path beside it."""
+    app = create_app(server)
+    return WebServer(app, server.settings, functools.partial(FastConnection, app, server))
+
+
+def create_app(server: Server) -> Middleware:
+    """Make the application of a server."""
     router = Router(server.running)
     for each in ROUTES:
         router.add(PREFIX + each.path, each.method, endpoint(server, each))
@@ -353,9 +357,7 @@ def create_app(settings: Settings, database: Database) -> Middleware:
         return Response(documented(), media_type=Json.media_type)
 
     router.add("/v1/openapi.json", "GET", openapi)
-    outside = Middleware(router, settings, server.tokens, server.metrics, OPEN)
-    outside.fast_path = FastPath(server, outside)
-    return outside
+    return Middleware(router, server.settings, server.tokens, server.metrics, OPEN)
 
 
 class Router:

@@ -7,14 +7,14 @@ the server's tick ends those that are late; no request pays for a timer of its o
 
 import asyncio
 import math
+from collections.abc import Callable
 from typing import Any
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from linmed.serve.errors import Refused
-from linmed.serve.fast_path import Reply
-from linmed.serve.middleware import Middleware, refusal
+from linmed.serve.middleware import header_lines, refusal
 from linmed.serve.settings import Settings
 
 MAX_HEAD = 32 * 2**10
@@ -30,17 +30,16 @@ FAREWELL = 5.0
 class Connection(HttpToolsProtocol):
     """One connection within the limits of `settings`."""
 
-    def __init__(self, settings: Settings, fast_path: Any, **given: Any):
+    def __init__(self, settings: Settings, **given: Any):
         super().__init__(**given)
-        self.settings, self.fast_path = settings, fast_path
+        self.settings = settings
         self.due = math.inf
         """When (`loop.time()`) the connection ends unless the other side has done its part."""
         self._receiving = False  # a request has begun and is not complete
         self._arrived = 0  # its bytes, but for those that came together with an earlier request's
         self._chunk = 0  # bytes of the piece at hand
         self._head = True  # its head is not complete
-        self._held: Reply | None = None  # whose body the fast path waits for
-        self._answering: RequestResponseCycle | Reply | None = None  # whose turn it is; others: `pipeline`
+        self._answering: Any = None  # the request whose turn it is (a cycle); others: `pipeline`
         self._why: Refused | None = None  # that parsing ended
         self._ending = False  # what comes now is not read
         self._unsent = 0  # bytes of answers when the other side was last found to be late in taking them
@@ -68,54 +67,39 @@ class Connection(HttpToolsProtocol):
             self._refuse(_LONG_HEAD if self._head else Refused("too large", "the request's body is too long"))
 
     def on_message_begin(self) -> None:
-        """The first byte of a request; ASGI's description of it is made when it is needed."""
-        self.url, self.headers, self.expect_100_continue = b"", [], False
+        """The first byte of a request."""
+        super().on_message_begin()
+        self._begin_head()
+
+    def _begin_head(self) -> None:
         self._receiving = self._head = True
         self._expect(self.settings.head_seconds)
 
     def on_headers_complete(self) -> None:
-        """A head: count it where it may be too long, and wait for the body."""
+        """A head: the application begins with the request."""
+        self._end_head()
+        self._start_request()
+
+    def _end_head(self) -> None:
+        """Count the head where it may be too long, and wait for the body."""
         if max(self._chunk, self._arrived) > MAX_HEAD:
             size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
             if size > MAX_HEAD:
                 self._end_parsing(_LONG_HEAD)
-        upgrade = self.parser.should_upgrade()
-        if upgrade and any(name in (b"content-length", b"transfer-encoding") for name, _ in self.headers):
+        bodied = any(name in (b"content-length", b"transfer-encoding") for name, _ in self.headers)
+        if bodied and self.parser.should_upgrade():
             self._end_parsing(_UPGRADE)  # the parser would take its body for the next request
         self._head = False
         self._expect(self.settings.body_seconds)
-        free = (self.cycle is None or self.cycle.response_complete) and not self.flow.write_paused
-        if free and not upgrade:
-            self._held = self.fast_path.take(self, self.parser.get_method(), self.url, self.headers)
-        if self._held is None:
-            self._to_application()
-        else:
-            kept = self.parser.get_http_version() != "1.0" and self.parser.should_keep_alive()
-            self._held.keep_alive = kept
-            self.cycle = self._answering = self._held  # type: ignore[assignment]
-        if upgrade:
+
+    def _start_request(self) -> None:
+        super().on_headers_complete()
+        if self.parser.should_upgrade():
             self.cycle.keep_alive = False
 
     def _end_parsing(self, why: Refused) -> None:
         self._why = why
         raise why
-
-    def _to_application(self) -> None:
-        """The request whose head has come goes the way of all, with what was learned of it until now."""
-        held, self._held = self._held, None
-        url, headers, expects = self.url, self.headers, self.expect_100_continue
-        super().on_message_begin()
-        self.url, self.expect_100_continue = url, expects
-        self.headers += headers
-        if held is None:
-            super().on_headers_complete()
-            return
-        self.scope.update(held.scope)  # type: ignore[typeddict-item]
-        self.cycle = None  # type: ignore[assignment]
-        super().on_headers_complete()
-        self.cycle.body, self.cycle.more_body = held.body, held.more_body
-        self.cycle.keep_alive = held.keep_alive
-        self.cycle.message_event.set()
 
     def on_message_complete(self) -> None:
         """A whole request: now it is our turn."""
@@ -124,28 +108,11 @@ class Connection(HttpToolsProtocol):
         super().on_message_complete()
         if self.cycle.response_complete:  # refused before its end
             self._expect(self.settings.idle_seconds)
-        if self._held is not None:
-            if self.fast_path.grant(self._held):
-                self._held = None
-            else:
-                self._to_application()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         """A request's turn has come."""
         self._answering = cycle
         super()._start_asgi_task(cycle, app)
-
-    def answer(self, reply: Reply, status: int, lines: bytes, content: bytes) -> None:
-        """Send what the fast path has to say: status, header lines and body."""
-        if reply.disconnected or self.transport.is_closing():
-            return
-        always = [name + b": " + value + b"\r\n" for name, value in self.server_state.default_headers]
-        end = b"\r\n" if reply.keep_alive else b"connection: close\r\n\r\n"
-        self.transport.write(b"".join([STATUS_LINE[status], *always, lines, end, content]))
-        reply.response_complete = True
-        if not reply.keep_alive:
-            self.transport.close()
-        self.on_response_complete()
 
     def on_response_complete(self) -> None:
         """An answer: the next request may take its time."""
@@ -161,9 +128,7 @@ class Connection(HttpToolsProtocol):
             self._expect(self.settings.idle_seconds)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Whoever left while the fast path waited for their body is counted where all are."""
-        if self._held is not None:
-            self._to_application()
+        """Nobody is there to be answered any more."""
         super().connection_lost(exc)
         for cycle in self._unanswered():
             cycle.disconnected = True
@@ -198,7 +163,7 @@ class Connection(HttpToolsProtocol):
         else:
             super().shutdown()
 
-    def _unanswered(self) -> list["RequestResponseCycle | Reply"]:
+    def _unanswered(self) -> list[Any]:
         """The requests that have no whole answer yet, oldest first."""
         own = [] if self._answering is None else [self._answering]
         known: list[Any] = [*own, *(cycle for cycle, _ in reversed(self.pipeline))]
@@ -244,8 +209,7 @@ class Connection(HttpToolsProtocol):
         cycle = self.cycle
         if cycle is None or (cycle.response_complete if self._head else not cycle.response_started):
             answer = refusal(why)
-            headers = [(b"connection", b"close"), *answer.raw_headers]
-            lines = b"".join(name + b": " + value + b"\r\n" for name, value in headers)
+            lines = header_lines([(b"connection", b"close"), *answer.raw_headers])
             self.transport.write(STATUS_LINE[answer.status_code] + lines + b"\r\n" + bytes(answer.body))
         self.transport.close()
         self._expect(FAREWELL)
@@ -256,12 +220,9 @@ _LONG_HEAD = Refused("head too large", f"a request's line and headers may have a
 
 
 class WebServer(uvicorn.Server):
-    """uvicorn for the application, within the limits of `settings`."""
+    """uvicorn for an application, within the limits of `settings`; `connection` makes each connection."""
 
-    def __init__(self, app: Middleware, settings: Settings):
-        def connection(**given: Any) -> Connection:
-            return Connection(settings, app.fast_path, **given)
-
+    def __init__(self, app: Any, settings: Settings, connection: Callable[..., Connection]):
         super().__init__(
             uvicorn.Config(
                 app,

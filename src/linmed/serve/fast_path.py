@@ -2,9 +2,9 @@
 
 Where all is as it should be they need no task, no request object and no response object: the body is checked
 and the decision drawn where its last byte arrives, and the engine's answer is written to the connection. That
-is 2.3 times as many requests for the same processor time. Everything else (a bandit that is not loaded, a
-decision that takes long, a request that must be refused) is handed to the application, so that nothing is
-refused here; `tests/serve/test_fast_path.py` compares the two ways.
+is 1.9 times as many requests for the same processor time (docs/service.md). Everything else (a bandit that is
+not loaded, a decision that takes long, a request that must be refused) goes to the application, so that
+nothing is refused here; `tests/serve/test_fast_path.py` compares the two ways.
 """
 
 import logging
@@ -15,12 +15,14 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from pydantic import ValidationError
 from pydantic_core import from_json, to_json
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from linmed.serve.bandit import Bandit
+from linmed.serve.connections import Connection
 from linmed.serve.decisions import view
 from linmed.serve.engine import Decide, Reward
 from linmed.serve.errors import INPUT, Refused
-from linmed.serve.middleware import HEADERS, Middleware, Scope, in_trouble, refusal
+from linmed.serve.middleware import HEADERS, Middleware, Scope, header_lines, in_trouble, refusal
 from linmed.serve.schemas import PREFIX, DecideRequest, RewardRequest
 from linmed.serve.server import Server
 from linmed.validation import Floats
@@ -30,7 +32,8 @@ logger = logging.getLogger("linmed.serve")
 LONGEST = 2**16
 """Bytes of a body that is waited for here; uvicorn reads no more before the application takes it."""
 _START = f"{PREFIX}/".encode()
-_ALWAYS = b"".join(name + b": " + value + b"\r\n" for name, value in HEADERS)
+_ENDS = (b"/decide", b"/reward")
+_ALWAYS = header_lines(HEADERS)
 _GOOD = _ALWAYS + b"content-type: application/json\r\ncontent-length: %d\r\n"
 
 
@@ -38,18 +41,18 @@ class Reply:
     """Hold one request until it is answered.
 
     To the connection it is what uvicorn's cycle is for other requests, to the engine the future that it
-    answers. `connection` has the method `answer`.
+    answers.
     """
 
     __slots__ = (
-        "body", "connection", "disconnected", "keep_alive", "more_body", "response_complete", "scope", "show",
-        "started", "taker",
+        "body", "connection", "disconnected", "keep_alive", "more_body", "name", "response_complete", "scope",
+        "show", "started",
     )  # fmt: skip
     response_started = False  # it is sent whole
 
-    def __init__(self, connection: Any, taker: "FastPath", scope: Scope):
-        self.connection, self.taker, self.scope = connection, taker, scope
-        self.body, self.more_body, self.keep_alive = bytearray(), True, True
+    def __init__(self, connection: "FastConnection", scope: Scope, name: str, keep_alive: bool):
+        self.connection, self.scope, self.name, self.keep_alive = connection, scope, name, keep_alive
+        self.body, self.more_body = bytearray(), True
         self.response_complete = self.disconnected = False
         self.show: Callable[[Any], Any] | None = None
         self.started = 0.0
@@ -69,7 +72,7 @@ class Reply:
     def set_result(self, answers: list[Any]) -> None:
         """Send the answer of what is now in the log."""
         content = to_json(self.show(answers[0]) if self.show else answers[0], inf_nan_mode="null")
-        self._send(200, _GOOD % len(content), content)
+        self.connection.answer(self, 200, _GOOD % len(content), content)
 
     def set_exception(self, error: Exception) -> None:
         """Send what the engine refuses, as the application would."""
@@ -77,69 +80,122 @@ class Reply:
         if told is None:
             logger.error("a request failed", exc_info=error)
         answer = refusal(told or Refused("failed", "internal error"))
-        lines = b"".join(name + b": " + value + b"\r\n" for name, value in answer.raw_headers)
-        self._send(answer.status_code, _ALWAYS + lines, bytes(answer.body))
-
-    def _send(self, status: int, lines: bytes, content: bytes) -> None:
-        self.connection.answer(self, status, lines, content)
-        route = PREFIX + "/{name}" + self.scope["path"][-7:]
-        self.taker.middleware.metrics.answered(route, status, time.perf_counter() - self.started)
+        lines = _ALWAYS + header_lines(answer.raw_headers)
+        self.connection.answer(self, answer.status_code, lines, bytes(answer.body))
 
 
-class FastPath:
-    """Take `POST /v1/bandits/{name}/decide` and `…/reward` from the connections."""
+class FastConnection(Connection):
+    """Take `POST /v1/bandits/{name}/decide` and `…/reward`; the application has every other request."""
 
-    def __init__(self, server: Server, middleware: Middleware):
-        self.server, self.middleware = server, middleware
-        self._kinds: dict[bytes, Callable[[Bandit, Reply], bool]] = {
-            b"/decide": self._decide,
-            b"/reward": self._reward,
-        }
+    def __init__(self, app: Middleware, server: Server, **given: Any):
+        super().__init__(server.settings, **given)
+        self.middleware, self.service = app, server
+        self._held: Reply | None = None  # whose body is waited for
 
-    def take(
-        self, connection: Any, method: bytes, url: bytes, headers: list[tuple[bytes, bytes]]
-    ) -> Reply | None:
-        """Return a `Reply` that waits for the body, or None where the application is to have the request."""
-        if method != b"POST" or url[-7:] not in self._kinds or not url.startswith(_START):
-            return None
-        fields = dict(headers)
+    def on_message_begin(self) -> None:
+        """The first byte of a request; ASGI's description of it is made when it is needed."""
+        self.url, self.headers, self.expect_100_continue = b"", [], False
+        self._begin_head()
+
+    def on_headers_complete(self) -> None:
+        """A head: it says which way the request goes."""
+        self._end_head()
+        self._held = self._taken() if self.cycle is None or self.cycle.response_complete else None
+        if self._held is None:
+            self._to_application()
+        else:
+            self.cycle = self._answering = self._held  # type: ignore[assignment]
+
+    def on_message_complete(self) -> None:
+        """A whole request: now it is our turn."""
+        super().on_message_complete()
+        if self._held is not None:
+            if self._granted(self._held):
+                self._held = None
+            else:
+                self._to_application()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Whoever left while their body was waited for is counted where all are."""
+        if self._held is not None:
+            self._to_application()
+        super().connection_lost(exc)
+
+    def _taken(self) -> Reply | None:
+        """A `Reply` that waits for the body, or None where the application is to have the request."""
+        url, fields = self.url, dict(self.headers)
         length = fields.get(b"content-length", b"")
+        if url[-7:] not in _ENDS or not url.startswith(_START) or self.parser.get_method() != b"POST":
+            return None
         if not url.isascii() or not length.isdigit() or int(length) > LONGEST or b"expect" in fields:
             return None
         path = url.decode()
         name = path[len(_START) : -7]
-        if name not in self.server.memory.by_name:
+        if name not in self.service.memory.by_name or self.parser.should_upgrade() or self.flow.write_paused:
             return None
-        scope = {"method": "POST", "path": path, "headers": headers, "client": connection.client}
+        scope = {"method": "POST", "path": path, "headers": self.headers, "client": self.client}
         try:
             self.middleware.check(scope, fields)
         except Refused:
             return None
-        return Reply(connection, self, scope) if scope["caller"].may("decide", name) else None
+        if not scope["caller"].may("decide", name):
+            return None
+        kept = self.parser.get_http_version() != "1.0" and self.parser.should_keep_alive()
+        return Reply(self, scope, name, kept)
 
-    def grant(self, reply: Reply) -> bool:
-        """Have a whole request answered, now or by the engine; False hands it to the application."""
-        path = reply.scope["path"]
-        bandit = self.server.memory.by_name.get(path[len(_START) : -7])
+    def _to_application(self) -> None:
+        """The request whose head has come goes the way of all, with what was learned of it until now."""
+        held, self._held = self._held, None
+        url, headers, expects = self.url, self.headers, self.expect_100_continue
+        super(Connection, self).on_message_begin()
+        self.url, self.expect_100_continue = url, expects
+        self.headers += headers
+        if held is None:
+            self._start_request()
+            return
+        self.scope.update(held.scope)  # type: ignore[typeddict-item]
+        self.cycle = None  # type: ignore[assignment]
+        self._start_request()
+        self.cycle.body, self.cycle.more_body = held.body, held.more_body
+        self.cycle.keep_alive = held.keep_alive
+        self.cycle.message_event.set()
+
+    def _granted(self, reply: Reply) -> bool:
+        """Whether a whole request is answered, now or by the engine."""
+        bandit = self.service.memory.by_name.get(reply.name)
         reply.started = time.perf_counter()
+        take = self._decide if reply.scope["path"].endswith("/decide") else self._reward
         try:
-            return bandit is not None and self._kinds[path[-7:].encode()](bandit, reply)
+            return bandit is not None and take(bandit, reply)
         except (Refused, ValidationError, *INPUT):
             return False
 
     def _decide(self, bandit: Bandit, reply: Reply) -> bool:
-        row = self.server.scheduler.at_once(bandit, decide_request(reply.body))
+        row = self.service.scheduler.at_once(bandit, decide_request(reply.body))
         if row is None:
             return False
         reply.show = view
-        self.server.hand_in(Decide([row], reply))
+        self.service.hand_in(Decide([row], reply))
         return True
 
     def _reward(self, bandit: Bandit, reply: Reply) -> bool:
         given = RewardRequest.model_validate_json(reply.body)
         bandit.check_reward(given.reward)
-        self.server.hand_in(Reward(bandit.id, [(given.decision_id, given.reward)], reply))
+        self.service.hand_in(Reward(bandit.id, [(given.decision_id, given.reward)], reply))
         return True
+
+    def answer(self, reply: Reply, status: int, lines: bytes, content: bytes) -> None:
+        """Send status, header lines and body."""
+        if not reply.disconnected and not self.transport.is_closing():
+            always = header_lines(self.server_state.default_headers)
+            end = b"\r\n" if reply.keep_alive else b"connection: close\r\n\r\n"
+            self.transport.write(b"".join([STATUS_LINE[status], always, lines, end, content]))
+            reply.response_complete = True
+            if not reply.keep_alive:
+                self.transport.close()
+            self.on_response_complete()
+        route = PREFIX + "/{name}" + reply.scope["path"][-7:]
+        self.middleware.metrics.answered(route, status, time.perf_counter() - reply.started)
 
 
 class Arms(NamedTuple):

@@ -6,7 +6,7 @@ import json
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -86,8 +86,6 @@ class Middleware:
     def __init__(self, app: Any, settings: Settings, tokens: Tokens, metrics: Metrics, open: frozenset[str]):
         self.open, self.app, self.settings, self.tokens, self.metrics = open, app, settings, tokens, metrics
         self.rates = Rates(settings.rate)
-        self.fast_path: Any = None
-        """Answers without ASGI what can be (`fast_path.FastPath`)."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let through, or answer at once."""
@@ -198,6 +196,11 @@ def _is_text(raw_path: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+def header_lines(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """Headers as HTTP/1.1 has them."""
+    return b"".join(name + b": " + value + b"\r\n" for name, value in headers)
 
 
 def refusal(error: Refused) -> Response:

@@ -62,11 +62,11 @@ def address(settings: Settings) -> str:
 
 def serve(settings: Settings, database: Any, listener: socket.socket) -> None:
     """Serve in this process until a signal comes."""
-    from linmed.serve.api import create_app
-    from linmed.serve.connections import WebServer
+    from linmed.serve.api import web_server
+    from linmed.serve.server import Server
 
     allow_files(settings.max_connections)
-    server = WebServer(create_app(settings, database), settings)
+    server = web_server(Server(settings, database))
     # What is here now stays: to look through it for garbage again and again would make requests wait.
     gc.collect()
     gc.freeze()
