@@ -24,7 +24,7 @@ from linmed import streams
 from linmed.serve.api import web_server
 from linmed.serve.database import Database
 from linmed.serve.errors import Refused
-from linmed.serve.reporter import answer
+from linmed.serve.reporting import answer
 from linmed.serve.reports import Reports
 from linmed.serve.server import Server
 from linmed.serve.settings import Settings
@@ -53,7 +53,7 @@ class NearReporters:
             raise Refused(*found["refused"])
         return found["found"], found["seconds"]
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
         self._threads.shutdown()
 
 

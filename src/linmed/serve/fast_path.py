@@ -133,7 +133,7 @@ class FastConnection(Connection):
         name = path[len(_START) : -7]
         if name not in self.service.memory.by_name or self.parser.should_upgrade() or self.flow.write_paused:
             return None
-        scope = {"method": "POST", "path": path, "headers": self.headers, "client": self.client}
+        scope: Scope = {"method": "POST", "path": path, "headers": self.headers, "client": self.client}
         try:
             self.middleware.check(scope, fields)
         except Refused:

@@ -1,21 +1,37 @@
-"""The processes that make reports (`reporter`), as the server sees them: a few, with a bounded queue."""
+"""Make reports in a few processes of their own, with a bounded queue before them.
+
+Reports are long and use a whole core, so they are made where they hold up neither the event loop nor the
+interpreter's lock, and with less right to the processor. `python -m linmed.serve.reporting` is one such
+process: requests and answers are lines of JSON. The first line has the database's URL, which is not on the
+command line because everyone on the machine could read its password there. The process ends with its input,
+so also when the server is killed.
+"""
 
 import asyncio
 import contextlib
 import json
 import logging
+import os
+import queue
 import subprocess
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any
+import time
+from collections.abc import Callable
+from typing import Any, BinaryIO
 
 from linmed.serve.errors import Refused, stopping
+from linmed.serve.middleware import in_trouble
 
-COMMAND = [sys.executable, "-P", "-m", "linmed.serve.reporter"]
+logger = logging.getLogger("linmed.serve")
+
+COMMAND = [sys.executable, "-P", "-m", "linmed.serve.reporting"]
 RETRY_AFTER = 5
 """Seconds: reports are long."""
+LONGEST = 2**28
+"""Bytes of an answer."""
+NICE = 5
+"""A quarter of a busy core: enough to get on, too little to be in the way."""
 
 
 class Reporters:
@@ -50,111 +66,122 @@ class Reporters:
             raise Refused(*answer["refused"])
         return answer["found"], answer["seconds"]
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
         """End every process."""
         for reporter in self._all:
-            reporter.stop()
-
-
-@dataclass(eq=False)
-class Asked:
-    """One line for a process, and whether somebody still waits for what it answers."""
-
-    line: bytes
-    wanted: bool = True
+            await reporter.stop()
 
 
 class Reporter:
-    """One process, started when it is needed: the first time, and after it had to be ended.
-
-    The pipes are written and read in a thread of their own. What the thread and the event loop both touch,
-    the process and `Asked.wanted`, is under the lock.
-    """
+    """One process, started when it is needed: the first time, and after it had to be ended."""
 
     def __init__(self, database: str):
         self.database = database
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="linmed-reporter")
-        self._lock = threading.Lock()
-        self._process: subprocess.Popen[bytes] | None = None
-        self._killed = self._stopped = False
+        self._process: asyncio.subprocess.Process | None = None
+        self._stopped = False
 
     async def ask(self, request: dict[str, Any]) -> Any:
         """The answer to one request."""
-        asked = Asked(json.dumps(request).encode() + b"\n")
-        try:
-            return await asyncio.wrap_future(self._thread.submit(self._exchange, asked))
-        except asyncio.CancelledError:
-            self._end(asked)
-            raise
-
-    def stop(self) -> None:
-        """End the process, if there is one."""
-        self._stopped = True
-        self._end()
-        self._thread.shutdown(cancel_futures=True)
-        self._bury(self._process)
-
-    def _end(self, asked: Asked | None = None) -> None:
-        """Kill the process; whoever reads from it will notice, in the thread."""
-        with self._lock:
-            if asked is not None:
-                asked.wanted = False
-            if self._process is not None:
-                self._process.kill()
-                self._killed = True
-
-    def _exchange(self, asked: Asked) -> Any:
-        process = self._ready(asked)
+        if self._stopped:
+            raise stopping()
+        if self._process is not None and self._process.returncode is not None:
+            await self._end()
+        process = self._process = self._process or await self._start()
         assert process.stdin is not None
         assert process.stdout is not None
         answer = b""
-        with contextlib.suppress(OSError):  # the process has ended
-            process.stdin.write(asked.line)
-            process.stdin.flush()
-            answer = process.stdout.readline()
+        try:
+            with contextlib.suppress(OSError):  # the process has ended
+                process.stdin.write(json.dumps(request).encode() + b"\n")
+                await process.stdin.drain()
+                answer = await process.stdout.readline()
+        except BaseException:
+            await self._end()
+            raise
         if not answer.endswith(b"\n"):
-            self._bury(process)
+            await self._end()
             text = "the process that made this report was ended, perhaps for want of memory: try again"
-            raise Refused("unavailable", text, retry_after=RETRY_AFTER)
+            raise stopping() if self._stopped else Refused("unavailable", text, retry_after=RETRY_AFTER)
         return json.loads(answer)
 
-    def _ready(self, asked: Asked) -> "subprocess.Popen[bytes]":
-        """The process, a new one if need be."""
-        old = self._process
-        if old is not None and (self._killed or old.poll() is not None):
-            self._bury(old)
-        with self._lock:
-            if not asked.wanted or self._stopped:
-                raise stopping()
-            if self._process is None:
-                self._process = self._start()
-            return self._process
+    async def stop(self) -> None:
+        """End the process, if there is one, and start no other."""
+        self._stopped = True
+        await self._end()
 
-    def _start(self) -> "subprocess.Popen[bytes]":
+    async def _start(self) -> asyncio.subprocess.Process:
         try:
-            process = subprocess.Popen(
-                COMMAND,
+            process = await asyncio.create_subprocess_exec(
+                *COMMAND,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 start_new_session=True,  # a Ctrl-C is the server's, which ends its reporters itself
+                limit=LONGEST,
             )
         except OSError as error:
             text = f"no process can be started for this report ({error.strerror}): try again"
             raise Refused("unavailable", text, retry_after=RETRY_AFTER) from None
         level = logging.getLogger("linmed").getEffectiveLevel()
         assert process.stdin is not None
-        with contextlib.suppress(OSError):
-            process.stdin.write(json.dumps({"database": self.database, "level": level}).encode() + b"\n")
+        process.stdin.write(json.dumps({"database": self.database, "level": level}).encode() + b"\n")
         return process
 
-    def _bury(self, process: "subprocess.Popen[bytes] | None") -> None:
-        """Nobody speaks to it any more. What may take a moment is done without the lock."""
-        with self._lock:
-            self._process, self._killed = None, False
+    async def _end(self) -> None:
+        process, self._process = self._process, None
         if process is not None:
-            process.kill()
-            process.wait()
-            for pipe in (process.stdin, process.stdout):
-                with contextlib.suppress(OSError):
-                    if pipe is not None:
-                        pipe.close()
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+
+def main() -> None:
+    """Answer one line after the other."""
+    from linmed.serve.database import Database
+    from linmed.serve.processes import log_to_stderr
+    from linmed.serve.reports import Reports
+
+    if hasattr(os, "nice"):  # not on Windows
+        os.nice(NICE)
+    lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    threading.Thread(target=listen, args=(sys.stdin.buffer, lines), daemon=True).start()
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever else is printed is no answer
+    settings = json.loads(lines.get())
+    log_to_stderr("info")
+    logging.getLogger("linmed").setLevel(settings["level"])
+    reports = Reports(Database(settings["database"]))
+    known: dict[str, Callable[..., Any]] = {
+        "evaluate": reports.evaluate,
+        "trend": reports.trend,
+        "export": reports.export,
+    }
+    while True:
+        asked = json.loads(lines.get())
+        answers.write(json.dumps(answer(known[asked["report"]], asked["with"])).encode() + b"\n")
+        answers.flush()
+
+
+def listen(file: BinaryIO, lines: "queue.SimpleQueue[bytes]") -> None:
+    """Pass on what is asked; the server's end is ours, in the middle of a report too."""
+    for line in file:
+        lines.put(line)
+    os._exit(0)
+
+
+def answer(report: Callable[..., Any], given: dict[str, Any]) -> dict[str, Any]:
+    """What the report says and how long it took, or why there is none."""
+    started = time.monotonic()
+    try:
+        return {"found": report(**given), "seconds": time.monotonic() - started}
+    except Refused as refused:
+        error = refused
+    except Exception as unexpected:
+        told = in_trouble(unexpected)
+        if told is None:
+            logger.exception("a report failed")
+        error = told or Refused("failed", "internal error")
+    return {"refused": [error.kind, error.message, error.field, error.retry_after]}
+
+
+if __name__ == "__main__":
+    main()

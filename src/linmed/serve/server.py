@@ -103,7 +103,7 @@ class Server:
             deadline = time.monotonic() + LAST * self.settings.stop_seconds
             if await self.keeper.run(self.engine.stop, LAST * self.settings.stop_seconds):
                 await self.keeper.run(self.memory.save, deadline)
-            await self.keeper.run(self.reporters.stop)
+            await self.reporters.stop()
             for part in (self.scheduler, self.readers, self.loaders):
                 await self.keeper.run(part.stop, deadline - time.monotonic())
             with contextlib.suppress(sqlite3.Error):
