@@ -43,9 +43,8 @@ from linmed.ope import DecisionLog, compare
 from linmed.ope.accumulators import Contrast, Tally
 from linmed.ope.evaluate import answers
 from linmed.ope.intervals import OPEWarning, asymptotic, asymptotic_quantile, normal, quantile
-from linmed.ope.plan import Plan
+from linmed.ope.plan import Plan, Recent
 from linmed.ope.scan import Reading
-from linmed.ope.window import Recent
 
 VISITORS, DAY, GROUPS, CLICKS, MORE = 300_000, 20_000, 3, 0.05, 0.005
 CONFIDENCE = 0.95

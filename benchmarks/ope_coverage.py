@@ -50,10 +50,9 @@ from scipy.stats import binom
 from linmed.ope import DecisionLog, evaluate
 from linmed.ope.evaluate import answers
 from linmed.ope.intervals import OPEWarning, asymptotic_quantile
-from linmed.ope.plan import Plan
+from linmed.ope.plan import Plan, Recent
 from linmed.ope.scan import Reading
 from linmed.ope.sequences import BettingLower, log_mixture, lower_sequence
-from linmed.ope.window import Recent
 from linmed.policies.base import Policy
 from linmed.policies.igw import SquareCB
 from linmed.policies.linmed import LinMED

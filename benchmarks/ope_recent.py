@@ -14,7 +14,7 @@ import warnings
 import numpy as np
 
 from linmed.ope import DecisionLog, evaluate, sequence
-from linmed.ope.window import Fading
+from linmed.ope.scan import Fading
 
 DECISIONS, RECENT, HALF_LIFE = 1200, 300, 150
 CONFIDENCE = 0.95

@@ -338,6 +338,14 @@ class Rewards(TypedDict, total=False):
     drift: bool | None
 
 
+class Lessons(TypedDict, total=False):
+    """Options of `learn_from`, `verdict` and `drift`, by which rewards are learned."""
+
+    missing: str | float
+    mature: float | timedelta | None
+    batch: int
+
+
 class Models(Rewards, total=False):
     """Options of `choose`."""
 
@@ -372,36 +380,44 @@ class Everything(Pair, total=False):
     seed: int
 
 
-def asks(function: Function) -> Function:
-    """Give a function with `**options: Unpack[…]` the signature that names them, and their meanings."""
-    own = inspect.signature(function)
-    several = typing.get_args(typing.get_type_hints(function)["options"])[0]
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    added = [
-        inspect.Parameter(name, keyword, default=DEFAULTS[name], annotation=kind)
-        for name, kind in typing.get_type_hints(several).items()
-    ]
-    named = [one for one in own.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
-    last = [one for one in named if one.name in ("progress", "executor")]
-    first = [one for one in named if one not in last]
-    vars(function)["__signature__"] = own.replace(parameters=[*first, *added, *last])
-    meanings = "\n\n".join(f"    `{name}`: {OPTIONS[name].meaning}" for name in options_of(function))
-    function.__doc__ = f"{function.__doc__}\n    Options of `Question`:\n\n{meanings}\n    "
-    return function
+def asks(**defaults: Any) -> Callable[[Function], Function]:
+    """Give a function with `**options: Unpack[…]` the signature that names them, and their meanings.
+
+    `defaults`: of this function, where they are not those of `Question`.
+    """
+
+    def signed(function: Function) -> Function:
+        own = inspect.signature(function)
+        several = typing.get_args(typing.get_type_hints(function)["options"])[0]
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        added = [
+            inspect.Parameter(name, keyword, default={**DEFAULTS, **defaults}[name], annotation=kind)
+            for name, kind in typing.get_type_hints(several).items()
+        ]
+        named = [one for one in own.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
+        last = [one for one in named if one.name in ("progress", "executor")]
+        first = [one for one in named if one not in last]
+        vars(function)["__signature__"] = own.replace(parameters=[*first, *added, *last])
+        meanings = "\n\n".join(f"    `{name}`: {OPTIONS[name].meaning}" for name in options_of(function))
+        function.__doc__ = f"{function.__doc__}\n    Options of `Question`:\n\n{meanings}\n    "
+        return function
+
+    return signed
 
 
 def options_of(function: Callable[..., Any]) -> tuple[str, ...]:
     """List the options that a function takes, in the order of its parameters."""
-    return tuple(name for name in inspect.signature(function).parameters if name in OPTIONS)
+    parameters = inspect.signature(function).parameters.items()
+    return tuple(name for name, one in parameters if name in OPTIONS and one.annotation == TYPES[name])
 
 
 def ask(function: Callable[..., Any], **given: Any) -> Question:
     """Make the question that a function was called with."""
-    known = options_of(function)
+    known = {name: inspect.signature(function).parameters[name].default for name in options_of(function)}
     for name in given:
         if name not in known:
             raise TypeError(f"{function.__name__}() got an unexpected keyword argument {name!r}")
-    return Question(**given)
+    return Question(**{**known, **given})
 
 
 def json_types(name: str) -> tuple[Any, ...]:

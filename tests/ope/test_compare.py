@@ -11,7 +11,7 @@ from scipy.stats import binom
 
 from linmed import Agent, LinMED, LinTS
 from linmed.ope import DecisionLog, OPEWarning, compare
-from linmed.ope.groups import MISMATCH, log_evidence
+from linmed.ope.compare import MISMATCH, log_evidence
 from linmed.validation import BadType, BadValue
 
 FALSE_ALARM = 1e-3

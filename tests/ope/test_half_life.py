@@ -10,8 +10,9 @@ from scipy.optimize import brentq
 
 from linmed.cli import main
 from linmed.ope import DecisionLog, difference, evaluate
+from linmed.ope.plan import in_words
+from linmed.ope.scan import Fading
 from linmed.ope.sequences import BettingLower, MixtureLower, Side, log_mixture, runs
-from linmed.ope.window import Fading, in_words
 from linmed.question import Question
 from tests.ope.test_recent import logged
 

@@ -8,7 +8,7 @@ import pytest
 
 from linmed.cli import main
 from linmed.ope import DecisionLog, OPEWarning, difference, evaluate, sequence
-from linmed.ope.window import as_since, in_words, recent
+from linmed.ope.plan import as_since, in_words, recent
 from linmed.question import Question
 
 BEGAN = datetime(2026, 5, 1, tzinfo=UTC)

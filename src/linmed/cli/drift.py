@@ -7,14 +7,13 @@ import sys
 from datetime import UTC, datetime
 from typing import Any
 
-from linmed.cli.log_arguments import add_log, given_log
+from linmed.cli.log_arguments import add_log, add_question, given_log
 from linmed.cli.log_report import unread
 from linmed.cli.verdict import number
 from linmed.insight.drift import Adoption, Alarm
-from linmed.ope.drift import drift
+from linmed.ope.learning import drift
 from linmed.policies import GLMMED, Forgetful, LinMED, Policy
 from linmed.policies.half_lives import written
-from linmed.question import duration, missing
 from linmed.report.estimates import folded, told
 from linmed.report.progress import Bar
 from linmed.report.tables import Table
@@ -55,14 +54,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         help=f"memories that are weighed, in rewards or as durations (inf,7d,1d); default: {DEFAULT}",
     )  # fmt: skip
     add("--alpha", type=float, default=0.05, help="how often a false alarm may ever come; default: 0.05")
-    add(
-        "--missing", type=missing, default="skip", metavar="skip|NUMBER",
-        help="decisions without a reward: leave them out (the default), or count NUMBER for them",
-    )  # fmt: skip
-    add(
-        "--mature", type=duration, metavar="DURATION",
-        help="look only at decisions that old when the log ended: 90s, 15m, 6h, 2d, or seconds",
-    )  # fmt: skip
+    add_question(parser, drift)
     add("--json", action="store_true", help="print JSON")
     add("--progress", action=argparse.BooleanOptionalAction, default=True, help="a bar, on a terminal")
     parser.set_defaults(run=run)

@@ -1,6 +1,7 @@
 """What the commands on a log share: how logs, targets, candidates, times and rewards are said."""
 
 import argparse
+import inspect
 import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +16,7 @@ from linmed.agent import Agent
 from linmed.log import DecisionLog, parse_columns
 from linmed.log.importers import csv_schema, csv_source
 from linmed.log.mapping import parquet_source
-from linmed.ope.fill_propensities import complete
+from linmed.ope.catalogue_logs import complete
 from linmed.ope.intervals import OPEWarning
 from linmed.ope.targets import Target, as_target
 from linmed.policies.base import Policy
@@ -66,8 +67,9 @@ def add_question(parser: argparse.ArgumentParser, function: Callable[..., Any], 
     """Add a flag for each option that `function` takes; `words`: those it knows, where they are fewer."""
     for name in options_of(function):
         option, flag = OPTIONS[name], name.replace("_", "-")
+        default = inspect.signature(function).parameters[name].default
         sentences = re.split(r"\. ", option.meaning.replace("`", "").replace("%", "%%").rstrip("."))
-        said, default = sentences[0][0].lower() + sentences[0][1:], DEFAULTS[name]
+        said = sentences[0][0].lower() + sentences[0][1:]
         told = said if default is None else f"{said}; default: {default}"
         if option.metavar == "no":
             told = sentences[-1].removeprefix("False ")

@@ -26,12 +26,10 @@ from linmed.cli.log_arguments import (
 from linmed.cli.log_report import meaning, rows, tell, unexplained, unread
 from linmed.ope.diagnostics import Diagnosis, diagnose
 from linmed.ope.estimators import ESTIMATORS
-from linmed.ope.evaluate import COMPARABLE, difference, evaluate, sequence
-from linmed.ope.plan import USUAL
-from linmed.ope.plot import plot_sequences
+from linmed.ope.evaluate import COMPARABLE, difference, evaluate, plot_sequences, sequence
+from linmed.ope.plan import USUAL, recent
 from linmed.ope.sequences import KINDS
 from linmed.ope.targets import as_targets
-from linmed.ope.window import recent
 from linmed.question import INTERVAL, Question, options_of
 from linmed.report.estimates import Report
 from linmed.report.progress import Bar

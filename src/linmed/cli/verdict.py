@@ -5,12 +5,11 @@ import math
 import warnings
 from typing import Any
 
-from linmed.cli.log_arguments import add_log, check_place, given_log
+from linmed.cli.log_arguments import add_log, add_question, check_place, given_log
 from linmed.cli.log_report import rows, tell, unread
 from linmed.insight.best_arm import DELTA, VerdictWarning
-from linmed.ope.verdict import Arms, verdict
+from linmed.ope.learning import Arms, verdict
 from linmed.policies import LinMED
-from linmed.question import duration, missing
 from linmed.report.estimates import Report
 from linmed.report.progress import Bar
 from linmed.report.tables import Table
@@ -58,14 +57,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     add(
         "--epsilon", type=float, default=0.0, help="how much worse than the best is good enough; default: 0"
     )  # fmt: skip
-    add(
-        "--missing", type=missing, default="skip", metavar="skip|NUMBER",
-        help="decisions without a reward: leave them out (the default), or count NUMBER for them",
-    )  # fmt: skip
-    add(
-        "--mature", type=duration, metavar="DURATION",
-        help="look only at decisions that old when the log ended: 90s, 15m, 6h, 2d, or seconds",
-    )  # fmt: skip
+    add_question(parser, verdict)
     add("--json", action="store_true", help="print JSON")
     add("--html", metavar="FILE", help="write the report as a page")
     add("--progress", action=argparse.BooleanOptionalAction, default=True, help="a bar, on a terminal")

@@ -5,10 +5,10 @@ from linmed.extras import require
 require("linmed.ope", "ope")
 
 from linmed.log import DecisionLog
+from linmed.ope.catalogue_logs import Relearned, by_routes, complete, relearned
 from linmed.ope.choose import Choice, choose
 from linmed.ope.compare import compare
 from linmed.ope.diagnostics import Diagnosis, calibration, diagnose
-from linmed.ope.drift import LogDrift, drift
 from linmed.ope.estimators import (
     DM,
     DR,
@@ -29,15 +29,12 @@ from linmed.ope.estimators import (
     ipw,
     snipw,
 )
-from linmed.ope.evaluate import difference, evaluate, sequence
-from linmed.ope.fill_propensities import Relearned, by_routes, complete, relearned
+from linmed.ope.evaluate import difference, evaluate, plot_sequences, sequence
 from linmed.ope.history import History, history
 from linmed.ope.intervals import OPEWarning
-from linmed.ope.learn import learn_from
-from linmed.ope.plot import plot_sequences
+from linmed.ope.learning import Arms, LogDrift, LogVerdict, drift, learn_from, verdict
 from linmed.ope.replay import Replay, ReplayResult
 from linmed.ope.targets import Frozen, Target, as_target
-from linmed.ope.verdict import Arms, LogVerdict, verdict
 from linmed.question import Question
 
 __all__ = [

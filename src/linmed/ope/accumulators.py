@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from linmed.ope.catalogue_logs import Listed
 from linmed.ope.estimators import DR, IPW, Estimator, MarginalIPW, Sample
 from linmed.ope.intervals import (
     Bootstrap,
@@ -14,11 +15,9 @@ from linmed.ope.intervals import (
     Moments,
     StableVariance,
     Weights,
-    asymptotic,
     honest,
-    normal,
+    limit,
 )
-from linmed.ope.item_sampling import Listed
 from linmed.ope.plan import PLAIN, Asked, Form, Plan
 from linmed.ope.scan import Rounds
 from linmed.ope.sequences import (
@@ -178,12 +177,7 @@ class Tally:
                 weights.lost += float(answer.probabilities[rounds.logged <= 0].sum())
         for i, asked in enumerate(self.plan.estimators):
             terms = asked.estimator.terms(answer.samples[asked.source])
-            moments = self.moments[i]
-            if isinstance(moments, Faded):
-                assert rounds.weight is not None
-                moments.weigh(rounds.weight, *terms)
-            else:
-                moments.add(*terms)
+            self.moments[i].add(*terms, rounds.weight)
             if self.bootstraps:
                 self.bootstraps[i].add(*terms)
         for form, stable in self.stable.items():
@@ -199,12 +193,9 @@ class Tally:
         assert not self.plan.ordered
         for own, theirs in zip(self.moments, other.moments, strict=True):
             own.merge(theirs)
-        for form, counting in self.counting.items():
-            counting.merge(other.counting[form])
-        for form, weights in self.weights.items():
-            weights.merge(other.weights[form])
-        for form, bounds in self.sequences.items():
-            bounds.merge(other.sequences[form])
+        for name in ("counting", "weights", "sequences"):
+            for form, one in getattr(self, name).items():
+                one.merge(getattr(other, name)[form])
 
     def rows(self, target: str) -> Iterator[tuple[Any, ...]]:
         """One result row per estimator."""
@@ -258,16 +249,11 @@ class Tally:
 
     def _limit(self, i: int, asked: Asked) -> tuple[float, float]:
         """An interval by a limit theorem: of no use where nothing varies."""
-        interval, confidence = self.plan.interval, self.plan.confidence
-        if interval == "normal":
-            return normal(self.moments[i], confidence)
-        if interval == "asymptotic":
-            return asymptotic(self.moments[i], confidence)
-        if interval == "bootstrap":
-            return self.bootstraps[i].interval(confidence)
-        if interval == "adaptive":
-            return self.stable[asked.form].interval(confidence)
-        return math.nan, math.nan
+        if self.bootstraps:
+            return self.bootstraps[i].interval(self.plan.confidence)
+        if self.stable:
+            return self.stable[asked.form].interval(self.plan.confidence)
+        return limit(self.plan.interval, self.moments[i], self.plan.confidence)
 
 
 class Contrast:
@@ -275,7 +261,7 @@ class Contrast:
 
     def __init__(self, plan: Plan, confidence: float | None = None):
         self.plan = plan
-        self.confidence = plan.confidence if confidence is None else confidence
+        self.confidence = confidence or plan.confidence
         (self.asked,) = plan.estimators
         self.distrusted = self.unordered = False
         self.gain = Moments() if plan.half_life is None else Faded()
@@ -292,13 +278,8 @@ class Contrast:
             # Rewards counted from the lowest: a constant added to all of them is no difference.
             gain -= self.plan.possible.low * (ours.weight - theirs.weight)
         weight, reach = ours.rounds.weight, np.abs(ours.weight - theirs.weight)
-        if isinstance(self.gain, Faded):
-            assert weight is not None
-            self.gain.weigh(weight, gain)
-            reach = weight * reach
-        else:
-            self.gain.add(gain)
-        self.reach.add(reach)
+        self.gain.add(gain, weight=weight)
+        self.reach.add(reach if weight is None else weight * reach)
         if self.sequence is not None:
             self.sequence.add(gain, *ours.sides_against(theirs, self.asked.form), weight)
 
@@ -317,19 +298,11 @@ class Contrast:
             return math.nan, math.nan
         if self.sequence is not None:
             return self.sequence.bounds
-        if self.plan.interval == "none":
-            return math.nan, math.nan
-        limit = asymptotic if self.plan.interval == "asymptotic" else normal
-        return honest(*limit(self.gain, self.confidence))
+        return honest(*limit(self.plan.interval, self.gain, self.confidence))
 
-    def no_row(self, name: str) -> tuple[Any, ...]:
-        """The same where the probabilities are wrong, so that no interval holds."""
-        target, label, estimate, _, _, n, effective, _ = self.row(name)
-        return target, label, estimate, math.nan, math.nan, n, effective, "—"
-
-    def row(self, name: str) -> tuple[Any, ...]:
-        """A result row."""
-        low, high = self.bounds
+    def row(self, name: str, refuted: bool) -> tuple[Any, ...]:
+        """Make a result row; where probabilities are `refuted` no interval holds."""
+        low, high = (math.nan, math.nan) if refuted else self.bounds
         valid = "—" if math.isnan(low) else self.plan.valid
         return name, self.asked.label, self.gain.estimate, low, high, self.gain.n, self.reach.effective, valid
 
@@ -347,6 +320,6 @@ def value_sequence(
     low, high, _ = plan.possible
     assert plan.drift is not None
     return ValueSequence(
-        plan.interval, plan.confidence if confidence is None else confidence, (low, high),
+        plan.interval, confidence or plan.confidence, (low, high),
         shares=plan.stakes(form), difference=difference, drift=plan.drift, trace=trace,
     )  # fmt: skip

@@ -15,11 +15,11 @@ from linmed.log import DecisionLog
 from linmed.ope.accumulators import Answer, Contrast, Tally
 from linmed.ope.evaluate import Progress, collect, doubts, one_estimator
 from linmed.ope.intervals import asymptotic_quantile, honest, quantile, warn
-from linmed.ope.learn import learn_from
-from linmed.ope.plan import Log, Plan, as_log
+from linmed.ope.learning import learn_from
+from linmed.ope.log_facts import Log, as_log
+from linmed.ope.plan import Plan, Recent
 from linmed.ope.scan import Reading
 from linmed.ope.targets import Target, as_target
-from linmed.ope.window import Recent
 from linmed.policies.base import Policy, State
 from linmed.question import CONFIDENCE, Models, Question, ask, asks
 from linmed.report import html
@@ -206,7 +206,7 @@ class Choice:
         return "no telling when a verdict will come, the estimates of its rivals are as high"
 
 
-@asks
+@asks()
 def choose(
     log: Log,
     candidates: Any,

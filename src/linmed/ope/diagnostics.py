@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from linmed import validation
 from linmed.log import DecisionLog
 from linmed.ope.intervals import Weights
-from linmed.ope.log_facts import begins_with, holds, require
-from linmed.ope.plan import Log, Scan, as_log
+from linmed.ope.log_facts import Log, as_log, begins_with, holds, require
+from linmed.ope.plan import Scan
 from linmed.ope.scan import Problems, Reader, Reading, given
 from linmed.ope.targets import as_target
 from linmed.ope.warnings import of_log, of_waiting, of_weights

@@ -1,4 +1,4 @@
-"""`evaluate`: one pass over a log, every target × estimator with its interval."""
+"""Estimate targets' values by one pass over a log: `evaluate`, `sequence`, `difference`, and pictures."""
 
 import dataclasses
 import json
@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from functools import partial
-from typing import Any, Protocol, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -16,19 +16,24 @@ import pyarrow as pa
 from linmed import validation
 from linmed.log import DecisionLog, ParquetSource
 from linmed.ope.accumulators import Answer, Contrast, Tally
+from linmed.ope.catalogue_logs import Listed
 from linmed.ope.estimators import as_model
 from linmed.ope.intervals import warn
-from linmed.ope.item_sampling import Listed
-from linmed.ope.log_facts import require
-from linmed.ope.plan import Log, Plan, as_log
+from linmed.ope.log_facts import Log, as_log, require
+from linmed.ope.plan import Plan, Recent, in_words, recent
 from linmed.ope.scan import Reading, Rounds
 from linmed.ope.sequences import KINDS
 from linmed.ope.targets import ItemsTarget, Target, as_target
 from linmed.ope.warnings import no_value, no_variation, of_plan, of_result
-from linmed.ope.window import Recent, in_words, recent
 from linmed.question import CONFIDENCE, INTERVAL, Course, Everything, Pair, Question, ask, asks
+from linmed.report.estimates_page import Traces, window
+from linmed.report.figures import INK, axes, saved, series, shortened, styled
 from linmed.report.tables import Table
 from linmed.validation import BadValue, Floats
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 
 _TEXT, _NUMBER = pa.string(), pa.float64()
 RESULT = pa.schema(
@@ -44,7 +49,7 @@ Progress = Callable[[int], object]
 Found = TypeVar("Found")
 
 
-@asks
+@asks()
 def evaluate(
     log: Log,
     targets: Any,
@@ -103,7 +108,7 @@ def evaluate(
     return table(plan, reading, [row for target, tally in named for row in tally.rows(target.name)])
 
 
-@asks
+@asks()
 def sequence(
     log: Log,
     target: Any,
@@ -139,7 +144,7 @@ def sequence(
     return tallies[0].sequences[plan.estimators[0].form].table()
 
 
-@asks
+@asks()
 def difference(
     log: Log,
     target: Any,
@@ -177,7 +182,7 @@ def difference(
     contrast, *tallies = collect(plan, part, reading, partial(_pair, plan), progress, executor)
     reading.finish(part.judged, plan.possible)
     name, refuted = f"{one.name} − {other.name}", any(tally.refuted for tally in tallies)
-    row = contrast.no_row(name) if refuted else contrast.row(name)
+    row = contrast.row(name, refuted)
     for doubt in doubts(plan, reading, part.judged, tallies):
         warn(doubt)
     if math.isnan(row[3]) and plan.interval != "none" and not refuted:
@@ -404,3 +409,59 @@ def table(plan: Plan, reading: Reading, rows: list[tuple[Any, ...]]) -> Table:
         "left_out": json.dumps(plan.left_out),
     }
     return Table(found.replace_schema_metadata(about))
+
+
+HEIGHT = 3.8
+
+
+def plot_sequences(
+    sequences: Traces,
+    path: str | os.PathLike[str] | None = None,
+    title: str = "",
+    truth: float | None = None,
+    *,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw tables as `sequence` makes them, by name; to a file (PNG, PDF or SVG by its ending) if told so.
+
+    Returns the axes.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from linmed.ope import DecisionLog, sequence
+    >>> played = {"arm": [0, 1] * 100, "probability": [0.5] * 200, "reward": [0.0, 1.0] * 100}
+    >>> courses = {target: sequence(DecisionLog.from_table(played), target) for target in ("arm:0", "arm:1")}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     axes = plot_sequences(courses, f"{folder}/courses.png", title="Two pages")
+    ...     Path(folder, "courses.png").stat().st_size > 1000
+    True
+    """
+    if not sequences:
+        raise ValueError("sequences is empty: nothing to draw")
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    with styled():
+        ax = axes(ax, HEIGHT, shown=path is None)
+        band = 0.18 if len(sequences) == 1 else 0.07
+        for i, (name, table) in enumerate(sequences.items()):
+            n, (colour, dash) = table["n"].to_numpy(), series(i)
+            low, high = table["lower"].to_numpy(), table["upper"].to_numpy()
+            ax.plot(n, table["estimate"].to_numpy(), color=colour, linestyle=dash, label=shortened(name, 40))
+            # Where bands overlap their colours merge; their edges do not.
+            ax.fill_between(n, low, high, color=colour, alpha=band, linewidth=0)
+            for edge in (low, high):
+                ax.plot(n, edge, color=colour, linestyle=dash, linewidth=0.9, alpha=0.85)
+        if truth is not None:
+            ax.axhline(truth, color=INK.light, linewidth=1, linestyle="--", label="truth")
+        shown = window(sequences, truth)
+        ax.set(xscale="log", xlabel="decisions", ylabel="reward per decision", title=title)
+        ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        ax.xaxis.set_major_formatter("{x:,.0f}")
+        ax.xaxis.set_minor_formatter(NullFormatter())
+        ax.set_ylim(shown.scale.low, shown.scale.high)
+        if shown.first < shown.last:
+            ax.set_xlim(shown.first, shown.last)
+        ax.legend()
+        if path is not None:
+            saved(ax, path)
+    return ax

@@ -11,9 +11,8 @@ from linmed import validation
 from linmed.insight.assumptions import grounds
 from linmed.insight.best_arm import DELTA, judge
 from linmed.log import BATCH, DecisionLog
-from linmed.ope.learn import learn_from
-from linmed.ope.log_facts import holds
-from linmed.ope.plan import Log, as_log
+from linmed.ope.learning import learn_from
+from linmed.ope.log_facts import Log, as_log, holds
 from linmed.policies import Policy, RidgePolicy
 from linmed.report import html
 from linmed.report.figures import INK, LEADING, RULED_OUT, SERIES, panels, percent, shortened, styled

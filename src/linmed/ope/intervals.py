@@ -5,6 +5,7 @@ What makes each interval valid is said with it; `sequences` needs no limit.
 
 import math
 import warnings
+from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
@@ -26,26 +27,23 @@ class Moments:
         self.mean = np.zeros(3)
         self.scatter = np.zeros((3, 3))
 
-    def add(self, x: Floats | None, y: Floats | None = None, z: Floats | None = None) -> None:
-        """Absorb n decisions."""
-        if x is not None and y is None and z is None:
-            other = Moments()
-            other.n = x.size
-            other.mean[0], other.scatter[0, 0] = core.moments(x)
-            self.merge(other)
-            return
-        columns = [column for column in (x, y, z) if column is not None]
-        present = [i for i, column in enumerate((x, y, z)) if column is not None]
+    def add(
+        self, x: Floats | None, y: Floats | None = None, z: Floats | None = None, weight: Floats | None = None
+    ) -> None:
+        """Absorb n decisions. `weight` is for `Faded`."""
+        there = [(i, column) for i, column in enumerate((x, y, z)) if column is not None]
         other = Moments()
-        other.n = columns[0].size
-        other.ratio = z is not None
-        means = [float(np.mean(column)) for column in columns]
-        other.mean[present] = means
-        centred = [column - mean for column, mean in zip(columns, means, strict=True)]
-        for a, left in zip(present, centred, strict=True):
-            for b, right in zip(present, centred, strict=True):
-                # Not a BLAS product: its threads cost more than this sum.
-                other.scatter[a, b] = np.einsum("i,i->", left, right)
+        other.n, other.ratio = there[0][1].size, z is not None
+        if x is not None and len(there) == 1:
+            other.mean[0], other.scatter[0, 0] = core.moments(x)
+        else:
+            for i, column in there:
+                other.mean[i] = np.mean(column)
+            centred = [(i, column - other.mean[i]) for i, column in there]
+            for a, left in centred:
+                for b, right in centred:
+                    # Not a BLAS product: its threads cost more than this sum.
+                    other.scatter[a, b] = np.einsum("i,i->", left, right)
         self.merge(other)
 
     def merge(self, other: "Moments") -> None:
@@ -91,14 +89,14 @@ class Faded(Moments):
         super().__init__()
         self.sums = np.zeros(4)
 
-    def weigh(
-        self, weight: Floats, x: Floats | None, y: Floats | None = None, z: Floats | None = None
+    def add(
+        self, x: Floats | None, y: Floats | None = None, z: Floats | None = None, weight: Floats | None = None
     ) -> None:
         """Absorb n decisions with their weights ω (n,)."""
+        assert weight is not None
         self.n += weight.size
         self.ratio |= z is not None
-        self.sums[0] += weight.sum()
-        for place, column in enumerate((x, y, z), start=1):
+        for place, column in enumerate((1.0, x, y, z)):
             if column is not None:
                 self.sums[place] += (weight * column).sum()
 
@@ -124,12 +122,55 @@ class Faded(Moments):
         return math.nan
 
 
+BETS = 4.0 * 0.5 ** np.arange(24.0)
+REFUTED = 1e-3
+"""How probable it is, ever, that true probabilities are called wrong."""
+
+
+def log_gains(total: float | Floats, squares: float | Floats, n: float) -> Floats:
+    """Bound log Π_i (1 + γ w_i)/(1 + γ) of every bet γ from below by Σ w, Σ w² and n.  (24, …)
+
+    The mean over bets is an e-value against weights with conditional means of at most one, as with true
+    probabilities: it exceeds 1/α ever with probability at most α (Ville). log(1 + x) ≥ x − x²/2 for x ≥ 0.
+    """
+    cost = n * np.log1p(BETS).reshape(-1, *[1] * np.ndim(total))
+    gains: Floats = np.multiply.outer(BETS, total) - np.multiply.outer(0.5 * BETS**2, squares) - cost
+    return gains
+
+
+def refutes(gains: Floats) -> bool:
+    """Whether the e-value that is the mean of these gains is too large for chance."""
+    return float(np.logaddexp.reduce(gains, axis=None)) - math.log(gains.size) >= -math.log(REFUTED)
+
+
+@dataclass
+class Extremes:
+    """How many rewards lie at the lowest and at the highest that was seen; merges."""
+
+    count: int = 0
+    low: float = math.inf
+    at_low: int = 0
+    high: float = -math.inf
+    at_high: int = 0
+
+    def merge(self, other: "Extremes") -> None:
+        """Absorb another summary."""
+        self.count += other.count
+        if other.low <= self.low:
+            self.at_low = other.at_low + (self.at_low if other.low == self.low else 0)
+            self.low = other.low
+        if other.high >= self.high:
+            self.at_high = other.at_high + (self.at_high if other.high == self.high else 0)
+            self.high = other.high
+
+    @property
+    def telling(self) -> int:
+        """Count those that differ from the more frequent of the two ends: of clicks, the fewer kind."""
+        return self.count - max(self.at_low, self.at_high)
+
+
 class Weights:
     """What is to be known of a target's weights, and of the rewards that they fell on; merges."""
-
-    BETS = 4.0 * 0.5 ** np.arange(24.0)
-    REFUTED = 1e-3
-    """How probable it is, ever, that true probabilities are called wrong."""
 
     def __init__(self) -> None:
         self.moments = Moments()
@@ -140,9 +181,9 @@ class Weights:
     def add(self, weight: Floats, reward: Floats) -> None:
         """Absorb n decisions."""
         self.moments.add(weight)
-        largest, *rewards = core.ends_of_rewards(weight, reward)
+        largest, count, low, at_low, high, at_high = core.ends_of_rewards(weight, reward)
         self.largest = max(self.largest, largest)
-        self.rewards.merge(Extremes(*rewards))
+        self.rewards.merge(Extremes(int(count), low, int(at_low), high, int(at_high)))
 
     def merge(self, other: "Weights") -> None:
         """Absorb another summary."""
@@ -159,21 +200,9 @@ class Weights:
     @property
     def refuted(self) -> bool:
         """Whether the logged probabilities, or the target's own, cannot be true."""
-        return self.moments.n > 0 and self.log_evidence >= -math.log(self.REFUTED)
-
-    @property
-    def log_evidence(self) -> float:
-        """Logarithm of an e-value against a mean weight of at most one, valid at any time.
-
-        Σ_j prior_j Π_i (1 + γ_j w_i)/(1 + γ_j) exceeds 1/α ever with probability at most α if no weight has a
-        larger conditional mean than one (Ville), as with true probabilities. log(1 + x) ≥ x − x²/2 for x ≥ 0
-        bounds it from below by the sums of w and of w².
-        """
         n = self.moments.n
-        total = n * self.mean
-        squares = float(self.moments.scatter[0, 0]) + total * self.mean
-        gains = self.BETS * total - 0.5 * self.BETS**2 * squares - n * np.log1p(self.BETS)
-        return float(np.logaddexp.reduce(gains)) - math.log(self.BETS.size)
+        squares = float(self.moments.scatter[0, 0]) + n * self.mean * self.mean
+        return n > 0 and refutes(log_gains(n * self.mean, squares, n))
 
 
 class Played:
@@ -200,9 +229,8 @@ class Played:
         counted, own = arm, inverse
         if int(arm.max()) >= self.ARMS:  # arms beyond are not looked at, but their decisions took place
             counted, own = arm[arm < self.ARMS], inverse[arm < self.ARMS]
-        size = max(int(counted.max(initial=-1)) + 1, self.sums.shape[0])
-        columns = [np.bincount(counted, weights, size) for weights in (own, own * own)]
-        self._grow(size)
+        self._grow(int(counted.max(initial=-1)) + 1)
+        columns = [np.bincount(counted, weights, len(self.sums)) for weights in (own, own * own)]
         self.sums += np.stack(columns, axis=1)
         self.decisions += arm.size
         same = inverse[1:][arm[1:] == arm[:-1]]
@@ -210,27 +238,19 @@ class Played:
 
     def merge(self, other: "Played") -> None:
         """Absorb another summary."""
-        self._grow(other.sums.shape[0])
-        self.sums[: other.sums.shape[0]] += other.sums
+        self._grow(len(other.sums))
+        self.sums[: len(other.sums)] += other.sums
         self.decisions += other.decisions
         self.again += other.again
 
     def _grow(self, size: int) -> None:
-        if size > self.sums.shape[0]:
-            self.sums = np.concatenate([self.sums, np.zeros((size - self.sums.shape[0], 2))])
+        self.sums = np.pad(self.sums, ((0, max(size - len(self.sums), 0)), (0, 0)))
 
     @property
     def overplayed(self) -> tuple[int, float] | None:
-        """The arm that was played too often, and how many times as often as its probabilities say; or None.
-
-        The average over arms of what `Weights.log_evidence` is for one is an e-value too.
-        """
-        if not self.sums.size:
-            return None
-        bets = Weights.BETS[:, None]
-        gains = bets * self.sums[:, 0] - 0.5 * bets**2 * self.sums[:, 1] - self.decisions * np.log1p(bets)
-        evidence = float(np.logaddexp.reduce(gains, axis=None)) - math.log(gains.size)
-        if evidence < -math.log(Weights.REFUTED):
+        """Name an arm that was played too often, and how many times as often as its probabilities say."""
+        gains = log_gains(self.sums[:, 0], self.sums[:, 1], self.decisions)
+        if not gains.size or not refutes(gains):
             return None
         arm = int(np.argmax(gains.max(axis=0)))
         return arm, float(self.sums[arm, 0]) / self.decisions
@@ -242,37 +262,7 @@ class Played:
         1{the arm before is played again}/p has mean one, or zero, as well: more shows rows that are sorted.
         """
         total, squares, count = self.again
-        bets = Weights.BETS
-        gains = bets * total - 0.5 * bets**2 * squares - count * np.log1p(bets)
-        evidence = float(np.logaddexp.reduce(gains)) - math.log(gains.size)
-        return None if evidence < -math.log(Weights.REFUTED) else float(total / count)
-
-
-class Extremes:
-    """How many rewards lie at the lowest and at the highest that was seen; merges."""
-
-    def __init__(
-        self, count: float = 0, low: float = math.inf, at_low: float = 0,
-        high: float = -math.inf, at_high: float = 0,
-    ):  # fmt: skip
-        self.count = int(count)
-        self.low, self.at_low = low, int(at_low)
-        self.high, self.at_high = high, int(at_high)
-
-    def merge(self, other: "Extremes") -> None:
-        """Absorb another summary."""
-        self.count += other.count
-        if other.low <= self.low:
-            self.at_low = other.at_low + (self.at_low if other.low == self.low else 0)
-            self.low = other.low
-        if other.high >= self.high:
-            self.at_high = other.at_high + (self.at_high if other.high == self.high else 0)
-            self.high = other.high
-
-    @property
-    def telling(self) -> int:
-        """The number that differ from the more frequent of the two ends: of clicks, the fewer kind."""
-        return self.count - max(self.at_low, self.at_high)
+        return float(total / count) if refutes(log_gains(total, squares, count)) else None
 
 
 class OPEWarning(UserWarning):
@@ -291,8 +281,6 @@ class OPEWarning(UserWarning):
 
 PLANNED = 100_000
 """Decisions at which the asymptotic sequence is narrowest."""
-
-
 BLOCK = 4096
 """Decisions that a bootstrap resamples together."""
 CERTAINTY = 1e-5
@@ -335,6 +323,13 @@ def normal(moments: Moments, confidence: float) -> tuple[float, float]:
     """
     half = quantile(confidence) * moments.standard_error
     return moments.estimate - half, moments.estimate + half
+
+
+def limit(kind: str, moments: Moments, confidence: float) -> tuple[float, float]:
+    """Make the interval of that name of a mean, "normal" or "asymptotic"; of "none" NaN."""
+    if kind == "none":
+        return math.nan, math.nan
+    return (asymptotic if kind == "asymptotic" else normal)(moments, confidence)
 
 
 class Bootstrap:

@@ -1,6 +1,7 @@
-"""What a log tells of itself before it is read through."""
+"""Tell what a log holds before it is read through."""
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from linmed.log import SUM_ERROR, DecisionLog, ParquetSource, TableSource
+from linmed.log import SUM_ERROR, DecisionLog, ParquetSource, Source, TableSource
 from linmed.log.source import Dated
 from linmed.log.views import View
 from linmed.ope.intervals import Weights
-from linmed.validation import BadValue
+from linmed.validation import BadType, BadValue
 
 CERTAIN = 14.0
 """e^−14 is about one in a million."""
@@ -26,7 +27,29 @@ PATTERN = 50
 """Rows of a pattern that is taken for a copied file, at least."""
 ODD = np.uint64(0x9E37_79B9_7F4A_7C15)
 
+Log = DecisionLog | str | os.PathLike[str]
+"""A log, or the path of one."""
 Words = NDArray[np.uint64]
+
+
+def as_log(log: Log) -> DecisionLog:
+    """`log`, opened where it is a path; a decision that stands in it twice would count twice."""
+    if isinstance(log, (str, os.PathLike)):
+        log = DecisionLog.open(log)
+    if not isinstance(log, DecisionLog):
+        advice = "DecisionLog.from_table makes one of a table or of a dictionary of arrays"
+        found = type(log).__name__
+        raise BadType("log", f"log must be a DecisionLog or the path of one, got {found}: {advice}")
+    if (repeated := log.duplicates()) is not None:
+        advice = "log.distinct() keeps the first of each"
+        raise BadValue("log", f"every decision must stand in {log.name} once: {repeated}; {advice}")
+    return log
+
+
+def pairs(batch: pa.RecordBatch, *names: str) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of a batch that differ in these columns, each once."""
+    found = pa.Table.from_batches([batch.select(list(names))]).group_by(list(names)).aggregate([])
+    yield from zip(*(found[name].to_pylist() for name in names), strict=True)
 
 
 def require(log: DecisionLog, columns: Sequence[str], reason: str, field: str) -> None:
@@ -44,28 +67,38 @@ def holds(log: DecisionLog, column: str) -> bool:
     """
     if column not in log.columns:
         return False
-    source = log.source
+    source = _rows_of(log)
     if isinstance(source, TableSource):
         return bool(source.table[column].null_count == 0)
     if isinstance(source, ParquetSource):
-        return all(_filled(file, column) for file in source.files)
-    if isinstance(source, View):
-        return holds(DecisionLog(source.source, log.name), column)
-    return begins_with(log, column)
+        every = [_statistics(file, column) for file in source.files]
+        return all(
+            known is not None and all(one is not None and one.null_count == 0 for one in known)
+            for known in every
+        )
+    return begins_with(DecisionLog(source, log.name), column)
 
 
 def has_some(log: DecisionLog, column: str) -> bool:
     """Whether some row of the log has `column`; of a part of a log, whether some row of the whole has."""
     if column not in log.columns:
         return False
-    source = log.source
+    source = _rows_of(log)
     if isinstance(source, TableSource):
         return bool(source.table[column].null_count < source.table.num_rows)
-    if isinstance(source, View):
-        return has_some(DecisionLog(source.source, log.name), column)
     if isinstance(source, ParquetSource):
-        return any(_begun(file, column) for file in source.files)
-    return any(batch.column(0).null_count < batch.num_rows for batch in log.batches([column]))
+        known = (one for file in source.files for one in _statistics(file, column) or [])
+        return any(one is None or one.num_values > 0 for one in known)
+    batches = DecisionLog(source, log.name).batches([column])
+    return any(batch.column(0).null_count < batch.num_rows for batch in batches)
+
+
+def _rows_of(log: DecisionLog) -> Source:
+    """Find the source that a log is a part of."""
+    source = log.source
+    while isinstance(source, View):
+        source = source.source
+    return source
 
 
 def of_catalogue(log: DecisionLog) -> bool:
@@ -81,19 +114,8 @@ def begins_with(log: DecisionLog, column: str) -> bool:
     return first is not None and bool(first.column(0).null_count == 0)
 
 
-def _filled(file: Path, column: str) -> bool:
-    """Whether a Parquet file's statistics know of no null in a column, however deep."""
-    known = _statistics(file, column)
-    return known is not None and all(one is not None and one.null_count == 0 for one in known)
-
-
-def _begun(file: Path, column: str) -> bool:
-    """Whether they know of a value that is none, or do not know."""
-    return any(one is None or one.num_values > 0 for one in _statistics(file, column) or [])
-
-
 def _statistics(file: Path, column: str) -> list[Any] | None:
-    """What a Parquet file knows of a column, row group by row group; None where there is no such column."""
+    """What a Parquet file knows of a column, row group by row group; None where it has no such column."""
     metadata = pq.read_metadata(file)
     for leaf in range(metadata.num_columns):
         if metadata.schema.column(leaf).path.split(".")[0] == column:
@@ -120,10 +142,8 @@ def fixed_shares(log: DecisionLog) -> tuple[float, ...] | None:
         counts |= set(batch.column("arm_count").unique().to_pylist())
         if len(counts) != 1 or len(batch.column("probability").unique()) > next(iter(counts)):
             return None
-        pairs = pa.Table.from_batches([batch.select(["arm", "probability"])]).group_by(["arm", "probability"])
-        for row in pairs.aggregate([]).to_pylist():
-            if seen.setdefault(row["arm"], row["probability"]) != row["probability"]:
-                return None
+        if any(seen.setdefault(arm, p) != p for arm, p in pairs(batch, "arm", "probability")):
+            return None
     if len(counts) != 1 or set(seen) != set(range(counts.pop())):
         return None
     shares = [seen[arm] for arm in sorted(seen)]

@@ -1,22 +1,32 @@
-"""What is asked of a log: one description, made and checked once, which all that follows reads."""
+"""Settle a question on a log, once: what is read, what carries intervals, which decisions are judged.
+
+A sequence may begin anywhere, as long as nobody chose the place by looking at what follows it: reward models
+may know the decisions before, everything else begins there. By age a decision counts half as much after every
+half-life. Its weight ω is known before its reward is, if the log's end was not chosen by looking; `sequences`
+has what is then proved of Σ ω ν / Σ ω.
+"""
 
 import dataclasses
-import os
+import re
 from collections.abc import Iterator
 from dataclasses import InitVar, dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
+from linmed import validation
 from linmed.log import DecisionLog
+from linmed.log.views import moment
+from linmed.ope.catalogue_logs import Listing
 from linmed.ope.estimators import Estimator, MarginalIPW, as_estimators
-from linmed.ope.item_sampling import Listing
 from linmed.ope.log_facts import begins_with, ended, fixed_shares, holds, of_catalogue, require
-from linmed.ope.scan import Reader, Reading, RewardRange, Rounds, possible_rewards
+from linmed.ope.scan import Fading, Reader, Reading, RewardRange, Rounds, possible_rewards
 from linmed.ope.sequences import KINDS, SHARES
 from linmed.ope.targets import Target, as_targets
-from linmed.ope.window import Fading
 from linmed.question import OPTIONS, VALID, Question, half_life_of
 from linmed.validation import BadType, BadValue, Floats
 
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+LENGTHS = {86400.0: "day", 3600.0: "hour", 60.0: "minute", 1.0: "second"}
 USUAL = ("ipw", "snipw", "dr")
 """Estimators where none is named; `dr` only where the log and the targets tell of every arm."""
 FADING = ("betting", "mixture", "none")
@@ -24,8 +34,6 @@ FADING = ("betting", "mixture", "none")
 ARM_COUNTED = frozenset({"arm_count", "probabilities", "arms"})
 """Columns of a log that tell the number of arms."""
 
-Log = DecisionLog | str | os.PathLike[str]
-"""A log, or the path of one."""
 Part = tuple[Rounds, list[Floats]]
 """Decisions, and each target's probability of every arm or of the arm played."""
 
@@ -49,20 +57,6 @@ class Asked(NamedTuple):
     """What its own terms are made from."""
     form: Form
     """The terms that carry its interval."""
-
-
-def as_log(log: Log) -> DecisionLog:
-    """`log`, opened where it is a path; a decision that stands in it twice would count twice."""
-    if isinstance(log, (str, os.PathLike)):
-        log = DecisionLog.open(log)
-    if not isinstance(log, DecisionLog):
-        advice = "DecisionLog.from_table makes one of a table or of a dictionary of arrays"
-        found = type(log).__name__
-        raise BadType("log", f"log must be a DecisionLog or the path of one, got {found}: {advice}")
-    if (repeated := log.duplicates()) is not None:
-        advice = "log.distinct() keeps the first of each"
-        raise BadValue("log", f"every decision must stand in {log.name} once: {repeated}; {advice}")
-    return log
 
 
 @dataclass(frozen=True)
@@ -343,3 +337,82 @@ class Plan(Question):
         if self.adaptive is None and VALID[self.interval] in ("independent", "asymptotic"):
             columns.update(dict.fromkeys(name for name in ("policy", "version") if name in log.columns))
         return tuple(columns)
+
+
+class Recent(NamedTuple):
+    """A log in two parts."""
+
+    judged: DecisionLog
+    earlier: DecisionLog | None
+    """What reward models may know besides."""
+
+
+def recent(log: DecisionLog, question: Question) -> Recent:
+    """Divide a log into the decisions that a question is about and those before."""
+    since = question.since
+    if since is None:
+        return Recent(log, None)
+    asked = as_since(since)
+    if isinstance(asked, int):
+        start = asked if asked >= 0 else max(asked + len(log), 0)
+        parts = Recent(log[start:], log[:start])
+    else:
+        require(log, ["time"], "since", "since")
+        if isinstance(asked, timedelta):
+            asked = EPOCH + timedelta(microseconds=ended(log, "since")) - asked
+        parts = Recent(log.after(asked), log.before(asked))
+    if next(parts.judged.batches(["arm"], 1), None) is None:
+        raise BadValue("since", f"since must leave decisions to judge: {log.name} has none since {since!r}")
+    return parts
+
+
+def as_since(since: Any) -> int | datetime | timedelta:
+    """What was said: a number, text such as "30d", "1000" or "2026-05-01", a time or a length of time."""
+    if isinstance(since, str):
+        if re.fullmatch(r"\s*[+-]?\d+\s*", since):
+            return int(since)
+        if re.fullmatch(r"\s*[\d.]+\s*[smhd]\s*", since):
+            return timedelta(seconds=validation.seconds("since", since))
+        return EPOCH + timedelta(microseconds=moment("since", since.strip()))
+    if isinstance(since, datetime):
+        return EPOCH + timedelta(microseconds=moment("since", since))
+    if isinstance(since, timedelta):
+        if since <= timedelta(0):
+            raise BadValue("since", f"since must be a length of time above 0, got {since!r}")
+        return since
+    if isinstance(since, bool) or not isinstance(since, int):
+        raise BadType(
+            "since",
+            "since must be a decision's number, a time, or how long before the log's end, such as 1000, "
+            f"'2026-05-01' or '30d', got {since!r}",
+        )
+    return since
+
+
+def in_words(question: Question) -> str:
+    """Say what an estimate is about: "average so far", "average of the last 30 days", …"""
+    since = question.since
+    if question.half_life is not None:
+        number, clock = half_life_of(question.half_life)
+        age = length(number) if clock else f"{number:,g} decisions"
+        average = "recent average" if since is None else in_words(Question(since=since))
+        return f"{average}, a decision counting half after every {age}"
+    if since is None:
+        return "average so far"
+    asked = as_since(since)
+    if isinstance(asked, timedelta):
+        return f"average of the last {length(asked.total_seconds())}"
+    if isinstance(asked, datetime):
+        return f"average since {asked.isoformat(' ', 'auto' if asked.microsecond else 'seconds')}"
+    if asked < 0:
+        return f"average of the last {-asked:,} decisions"
+    return f"average since decision {asked:,}"
+
+
+def length(seconds: float) -> str:
+    """A length of time in the largest unit that it has whole: "30 days"; "1 day" is "day"."""
+    for unit, name in LENGTHS.items():
+        count = seconds / unit
+        if count >= 1.0 and count == round(count):
+            return name if count == 1.0 else f"{count:,.0f} {name}s"
+    return f"{seconds:g} seconds"

@@ -12,8 +12,7 @@ from scipy.special import betaln, xlog1py
 from linmed import validation
 from linmed.log import DecisionLog
 from linmed.ope.intervals import warn
-from linmed.ope.log_facts import holds, require
-from linmed.ope.plan import Log, as_log
+from linmed.ope.log_facts import Log, as_log, holds, require
 from linmed.ope.scan import Mask, Reader, Reading, Rounds, possible_rewards
 from linmed.ope.sequences import ValueSequence, value_sides
 from linmed.ope.targets import log_law

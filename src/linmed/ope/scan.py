@@ -21,7 +21,6 @@ from linmed.core import core
 from linmed.log import BATCH, ENTRY_ERROR, SUM_ERROR, DecisionLog
 from linmed.ope.intervals import Played
 from linmed.ope.log_facts import begins_with, ended, holds, require
-from linmed.ope.window import Fading
 from linmed.question import MISSING, checked
 from linmed.validation import BadValue, Floats, Ints
 
@@ -29,6 +28,25 @@ SUM_ROUNDING = 1e-9
 """Sums closer to one than this are float64's own, and left as they are."""
 
 Mask = NDArray[np.bool_]
+STEPS = 16
+"""In which a weight falls by half."""
+FARTHEST = 60
+"""Half-lives after which a decision counts nothing."""
+
+
+class Fading(NamedTuple):
+    """By how much a decision counts less for its age."""
+
+    half_life: float
+    """In decisions, or in microseconds."""
+    end: int
+    """When a decision counts fully: the number of the last one, or a time in microseconds since 1970."""
+    clock: bool
+
+    def weights(self, when: Ints) -> Floats:
+        """ω in [0, 1] of decisions that were taken then, or have these numbers.  (n,)"""
+        steps = np.floor(np.maximum(self.end - when, 0) * (STEPS / self.half_life))
+        return np.where(steps > STEPS * FARTHEST, 0.0, np.exp2(-steps / STEPS))
 
 
 class Problems:

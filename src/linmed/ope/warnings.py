@@ -9,7 +9,7 @@ from typing import Any
 
 from linmed.log import SUM_ERROR, DecisionLog
 from linmed.ope.accumulators import Tally
-from linmed.ope.intervals import Weights
+from linmed.ope.intervals import REFUTED, Weights
 from linmed.ope.log_facts import copied
 from linmed.ope.plan import Plan
 from linmed.ope.scan import Reading
@@ -46,7 +46,7 @@ def of_weights(weights: Weights, target: Target, long: float = LONG) -> Iterator
     if weights.refuted:
         yield (
             f"the mean weight is {mean:.4g} where it should be 1, and by chance is so large in at most one "
-            f"of {round(1 / weights.REFUTED):,} logs: the logged probabilities or the target's own are "
+            f"of {round(1 / REFUTED):,} logs: the logged probabilities or the target's own are "
             f"wrong{target.exceeding()}, and no interval holds"
         )
     elif n > 1 and abs(gap) > ERRORS * error + SUM_ERROR * max(mean, 1.0):
@@ -184,7 +184,7 @@ def of_log(reading: Reading, log: DecisionLog) -> Iterator[str]:
         arm, times = found
         yield (
             f"the probabilities in {log.name} are wrong: arm {arm} was played {times:.3g} times as often as "
-            f"they say, by chance in at most one of {round(1 / Weights.REFUTED):,} logs (or decisions were "
+            f"they say, by chance in at most one of {round(1 / REFUTED):,} logs (or decisions were "
             "left out by their arm). No interval holds"
         )
     if reading.fallbacks > WEIGHTLESS * reading.rewarded:

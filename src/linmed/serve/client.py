@@ -308,7 +308,7 @@ class Requests:
         """
         return Call("GET", _path(name, "state"), _object)
 
-    @asks
+    @asks()
     def evaluate(
         self,
         name: str,

@@ -73,7 +73,7 @@ class Reports:
     ) -> dict[str, Any]:
         """`asked` is what `linmed.ope.evaluate` takes besides; its defaults are the service's too."""
         from linmed.ope import DecisionLog, OPEWarning, evaluate  # heavy, and not needed to decide
-        from linmed.ope.window import as_since, in_words
+        from linmed.ope.plan import as_since, in_words
 
         question = Question(**{name: value for name, value in asked.items() if name in OPTIONS})
         bandit = store.as_bandit(connection, row)

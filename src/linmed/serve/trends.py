@@ -105,10 +105,10 @@ def _judged(
 ) -> dict[str, Any]:
     """One pass. Greedy is judged on each part of the log as it was before it, and then learns from it."""
     from linmed.ope.evaluate import answers, one_estimator
+    from linmed.ope.plan import Recent
     from linmed.ope.scan import Reading
     from linmed.ope.targets import Frozen
     from linmed.ope.warnings import of_log, of_result
-    from linmed.ope.window import Recent
 
     asked = Question(
         interval="betting" if reward_range else "none", confidence=CONFIDENCE, reward_range=reward_range,
@@ -179,7 +179,7 @@ class Course:
                 {
                     "target": one,
                     "baseline": other,
-                    **point(contrast.no_row("") if refuted else contrast.row("")),
+                    **point(contrast.row("", refuted)),
                 }
                 for (one, other), contrast in self.contrasts.items()
             ],
@@ -200,10 +200,10 @@ def weights(connection: Connection, bandit: int) -> dict[str, Any]:
     upper bound there is none: weights have no largest value. A mean below 1 is therefore no evidence: where
     an arm has become improbable, the decision that makes up for it is yet to come.
     """
-    from linmed.ope.intervals import Played, Weights
+    from linmed.ope.intervals import REFUTED, Played
     from linmed.ope.sequences import BettingLower, Side
 
-    bound, played, total = BettingLower(Weights.REFUTED), Played(), 0.0
+    bound, played, total = BettingLower(REFUTED), Played(), 0.0
     curve: list[dict[str, Any]] = []
     query = (
         sa.select(*decisions.c["arm", "arm_count", "log_probability"], decisions.c.fallback.is_(True))
