@@ -27,7 +27,7 @@ from linmed.insight.drift import Drift, drift_of
 from linmed.insight.explain import TOP, Explanation, explain
 from linmed.item_encoder import ItemEncoder, Offer, Seen, item_encoder
 from linmed.noise_buffer import NoiseBuffer
-from linmed.policies import CatalogueMED, Forgetful, GLMPolicy, Policy, Prediction, RidgePolicy
+from linmed.policies import Policy, Prediction, as_policy
 from linmed.policies.linmed import NOTHING_TOLD
 from linmed.policies.live import Live
 from linmed.taken import Taken, chosen, routed
@@ -114,8 +114,7 @@ class Agent:
     ) -> None:
         if policy is None:
             policy = NOTHING_TOLD
-        if not isinstance(policy, Policy):
-            raise TypeError(f"policy must be a Policy such as LinMED(), got {policy!r}")
+        as_policy(policy)
         self._encoder = item_encoder(catalogue, features, context, policy)
         if self._encoder is None:
             if dim is None:
@@ -141,7 +140,7 @@ class Agent:
         self._earlier: list[tuple[str, int]] = []
         self._name_run()
         self._pending: dict[str, Floats] = {}  # what learn() needs, by decision, oldest first
-        self._timed = policy.on_clock
+        self._timed = policy.capabilities.clock
         self._moments: dict[str, float] = {}  # when each was taken, where the policy wants to know
         self._watch = watch(policy)
         self._open(log)
@@ -536,16 +535,12 @@ class Agent:
         array([[0.077, 0.   ],
                [0.   , 1.   ]])
         """
-        if isinstance(self.policy, GLMPolicy):
-            with self._lock:
-                own: Floats = self.policy.estimate(self.state).inverse[0].copy()
-            return own
-        if not isinstance(self.policy, (RidgePolicy, Forgetful)):
+        if not self.policy.capabilities.covariance:
             raise AttributeError(f"{type(self.policy).__name__} keeps no covariance")
         with self._lock:
-            sigma, inverse = self.policy.noise_level(self.state)[0], self.policy.estimate(self.state).inverse
-            covariance: Floats = sigma**2 * inverse[0]
-        return covariance
+            seen = self.policy.posterior(self.state)
+        assert seen is not None
+        return seen.covariance
 
     @property
     def count(self) -> int:
@@ -746,7 +741,7 @@ class Agent:
     def _begin(self, seed: int | None, index: Index | None, coresets: Sequence[Coreset]) -> None:
         """The stream of a seed; and decisions among a catalogue by route, where the policy knows how."""
         self._sampler: CatalogueSampler | None = None
-        if isinstance(self.policy, CatalogueMED) and self._encoder is not None:
+        if self.policy.capabilities.by_route and self._encoder is not None:
             own = self._encoder
             if any(one.rows > len(own.catalogue.snapshot().matrix) for one in coresets):
                 raise ValueError("a coreset of more rows than the catalogue has")
@@ -871,7 +866,7 @@ class Agent:
         """Log to `log` from now on."""
         if not (log is None or isinstance(log, (str, os.PathLike)) or hasattr(log, "record")):
             raise validation.BadType("log", f"log must be a directory or a linmed.log.Recorder, got {log!r}")
-        if log is not None and not self.policy.tells_probability:
+        if log is not None and not self.policy.capabilities.probability:
             raise validation.BadValue(
                 "log",
                 f"log must be None: decisions of {self.policy.name} carry no probability, and a log "

@@ -27,7 +27,7 @@ from linmed import validation
 from linmed.core import core
 from linmed.decision import probabilities_of, probability_of
 from linmed.features import Catalogue, Index, Items, Scan
-from linmed.policies import CatalogueMED
+from linmed.policies import CatalogueMED, Policy
 from linmed.validation import Bools, Floats, Ints
 
 __all__ = ["ActionDistribution", "CatalogueSampler", "Coreset", "Routed"]
@@ -357,15 +357,16 @@ class CatalogueSampler:
 
     def __init__(
         self,
-        policy: CatalogueMED,
+        policy: Policy,
         catalogue: Catalogue,
         index: Index | None = None,
         lift: Lift | None = None,
         coreset: Coreset | None = None,
     ) -> None:
-        if not isinstance(policy, CatalogueMED):
+        if not (isinstance(policy, Policy) and policy.capabilities.by_route):
             raise validation.BadType("policy", f"policy must be a CatalogueMED, got {policy!r}")
-        self.policy, self.catalogue, self._lift = policy, catalogue, lift
+        self.policy: Any = policy
+        self.catalogue, self._lift = catalogue, lift
         self.index: Index = Scan() if index is None else index
         for name in ("follow", "top"):
             if isinstance(self.index, type) or not callable(getattr(self.index, name, None)):

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from linmed.features import Catalogue, Column, Features, Items
 from linmed.features.catalogue import Id
 from linmed.features.rows import number, row, table
-from linmed.policies import Hybrid, Policy
-from linmed.policies.per_item import ModelPolicy
+from linmed.policies import Policy
 from linmed.validation import BadType, BadValue, Floats
 
 MANY = 200
@@ -51,12 +50,13 @@ class ItemEncoder:
         seen: Mapping[str, Sequence[float]] | None = None,
     ) -> None:
         self.catalogue, self.features = catalogue, features
-        self._models, self._shared = isinstance(policy, ModelPolicy), isinstance(policy, Hybrid)
-        if isinstance(policy, Hybrid) and policy.shared != features.dim:
+        can = policy.capabilities
+        self._models, self._shared = can.per_item, can.shared > 0
+        if self._shared and can.shared != features.dim:
             raise BadValue(
                 "policy",
                 f"policy must be Hybrid(…, shared={features.dim}), the features that the map makes, got "
-                f"shared={policy.shared}",
+                f"shared={can.shared}",
             )
         self._seen = {field: list((seen or {}).get(field, ())) for field in self._unsettled()}
         self._learn()
@@ -240,8 +240,8 @@ def item_encoder(catalogue: Any, features: Any, context: Any, policy: Policy) ->
     if context is not None:
         features = replace(features, context=context)
     made = ItemEncoder(catalogue, features, policy)
-    shared = not isinstance(policy, ModelPolicy) or isinstance(policy, Hybrid)
-    if shared and features.interactions == "shrunk" and features.dim > MANY:
+    joined = not policy.capabilities.per_item or policy.capabilities.shared > 0
+    if joined and features.interactions == "shrunk" and features.dim > MANY:
         warnings.warn(
             f"the guessed map has {made.features}; regret grows with their number: name the pairs of columns "
             "that matter, features=Features(context=…, item=…, interactions=[(…, …)])",

@@ -70,7 +70,7 @@ def test_the_length_that_is_named_is_that_of_the_shortest_theta_of_the_set():
     policy = LinMED(sigma=0.3, norm_bound=0.2)
     state = policy.start(1, 4)
     policy.learn(state, features, rewards, np.zeros(400, dtype=np.int64))
-    words = refuted(policy, state, 0.05)
+    words = refuted(policy.posterior(state), 0.05)
     named = float(words.split("at least ")[1].split(" long")[0])
     limit = state.rss[0] + 0.09 * (state.logdet[0] + 2 * np.log(2 / 0.05))
     V = np.tril(state.gram[0]) + np.tril(state.gram[0], -1).T - policy.lam * np.eye(4)
@@ -148,7 +148,7 @@ def test_what_is_right_is_hardly_ever_refuted():
                 some = slice(before, count)
                 policy.learn(state, features[some], paid[some], np.zeros(count - before, dtype=np.int64))
                 repeats.add_all(features[some], paid[some])
-                found.append(contradiction(policy, state, 0.05, repeats))
+                found.append(contradiction(policy.posterior(state), 0.05, repeats))
                 before = count
             wrong += any(one is not None for one in found)
         assert wrong <= 12

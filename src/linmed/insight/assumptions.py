@@ -1,5 +1,4 @@
-"""What a policy's confidence set takes for granted, whether what follows from it is proved, and whether the
-rewards refute it.
+"""Whether rewards refute what a confidence set takes for granted (`Posterior.grounds`).
 
 Three tests, each right at all times at once, whoever chose the arms. L(θ) is Σ(y − ⟨a,θ⟩)².
 - S: by the confidence set L(θ*) ≤ RSS + Q. If no θ with ‖θ‖ ≤ S is there, S is refuted.
@@ -13,102 +12,36 @@ Three tests, each right at all times at once, whoever chose the arms. L(θ) is �
 With an intercept L is that of the contrasts, which is no larger than Ση² either.
 """
 
-import dataclasses
 import math
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from linmed.policies import GLMPolicy, RidgePolicy
-from linmed.policies.glm import INTERCEPT
+from linmed.policies import Posterior
 from linmed.validation import Floats
 
-Judge = RidgePolicy | GLMPolicy
-"""Policies that have a confidence set to judge arms by."""
-UNITS = {"logistic": " in log-odds", "poisson": " in logarithms of the rate", "gaussian": ""}
-"""Of what is linear in the features."""
 
+def refuted(seen: Posterior, delta: float) -> str | None:
+    """Say why norm_bound or sigma cannot be right; None if they can.
 
-def set_name(judge: Judge) -> str:
-    """Which set of the core its confidence set is, or that it has a formula of its own."""
-    return "squared_radius" if judge.own_set else str(judge.confidence_set.name)
-
-
-@lru_cache(maxsize=64)
-def grounds(judge: Judge) -> tuple[str | None, str]:
-    """Why what this set says is no proof, or None; and what it assumes."""
-    doubt, assumes = _of_glm(judge) if isinstance(judge, GLMPolicy) else _of_ridge(judge)
-    sure = set_name(judge)
-    if doubt is None and sure not in ("RidgeSet", "GlmSet"):
-        doubt = f"{sure} of {type(judge).__name__} is a set of your own, whose proof is not known here"
-    return doubt, f"{', '.join(assumes[:-1])}, and {assumes[-1]}" if len(assumes) > 1 else assumes[0]
-
-
-def _of_glm(judge: GLMPolicy) -> tuple[str | None, list[str]]:
-    doubt = None
-    if not judge.proved:
-        doubt = 'the set is the quadratic model of a likelihood (confidence="certified" has a proof)'
-    linear = {"logistic": "log-odds of a click", "poisson": "logarithms of rates", "gaussian": "rewards"}
-    assumes = [f"{linear[judge.family]} are linear in the features"]
-    if judge.family == "gaussian":
-        assumes.append(f"their noise is sub-Gaussian with sigma={judge.sigma:g}")
-    if not isinstance(judge.norm_bound, str):
-        assumes.append(f"the length of theta is at most norm_bound={judge.norm_bound:g}")
-    if judge.intercept:
-        assumes.append(f"the intercept is at most {INTERCEPT:g} in size")
-    return doubt, assumes
-
-
-def _of_ridge(judge: RidgePolicy) -> tuple[str | None, list[str]]:
-    sigma, norm = judge.sigma, judge.norm_bound
-    assumes = ["rewards are linear in the features" + (" but for a constant" if judge.intercept else "")]
-    if judge.intercept and (isinstance(sigma, str) or judge.delta is None):
-        told = "" if isinstance(sigma, str) else f" with sigma={sigma:g}"
-        assumes.append(f"their noise is Gaussian{told}")
-        assumes.append("arms were chosen without regard to the level of rewards, as this policy chooses them")
-    elif not isinstance(sigma, str):
-        assumes.append(f"their noise is sub-Gaussian with sigma={sigma:g}")
-    elif judge.tails == "gaussian":
-        assumes.append("their noise is Gaussian")
-    else:
-        assumes.append("their noise is strictly sub-Gaussian of one size, as Gaussian, uniform and ±1 are")
-    if not isinstance(norm, str) and judge.ridge != "learned":
-        assumes.append(f"the length of theta is at most norm_bound={norm:g}")
-    doubt = None
-    if not judge.proved:
-        doubt = "the ridge is learned from the same rewards (empirical Bayes), which no proof covers"
-    return doubt, assumes
-
-
-def refuted(judge: RidgePolicy, state: Any, delta: float) -> str | None:
-    """Why norm_bound or sigma cannot be right, in words; None if they can.
-
-    Of a state of one replica. Where they are right this is said with probability `delta` at most, ever.
+    Where they are right this is said with probability `delta` at most, ever.
     """
-    if set_name(judge) != "RidgeSet" or not np.isfinite(state.count[0]):
+    if seen.sums is None:
         return None
-    sigma, norm = judge.numbers
-    if judge.ridge == "learned":
-        norm = 0.0
-    if sigma == 0.0 and norm == 0.0:
+    (gram, moment, rss, lam, sigma, norm, radius), n, own = seen.sums, seen.count, seen.theta
+    if radius is None or sigma == norm == 0.0:
         return None
-    model, lam = judge.estimate(state), judge.lam
-    if judge.ridge == "learned":
-        lam = float(state.arrays()["told"][0, state.leader[0], 0])
-    rss, n, own, moment = float(model.rss[0]), int(state.count[0]), model.theta[0], model.moment[0]
-    if lam <= 0.0 or not rss >= 0.0 or n == 0:  # nothing was seen, or by a release that did not sum it
+    if lam <= 0.0 or not rss >= 0.0 or n == 0:  # nothing was seen
         return None
     noise = sigma**2 * _most_squares(n, delta / 2.0) if sigma > 0.0 else math.inf
-    limit = math.inf
-    if norm > 0.0:
-        limit = rss + float(_mixed(judge, delta / 2.0).radius(state)[0]) ** 2 - lam * norm**2
+    limit = rss + radius(delta / 2.0) ** 2 - lam * norm**2 if norm > 0.0 else math.inf
     length2 = float(np.vecdot(own, own))
     part = norm / math.sqrt(length2) if 0.0 < norm**2 < length2 else 1.0
     reached = rss + (1.0 - part) ** 2 * float(np.vecdot(moment, own)) - lam * part**2 * length2
     if reached <= min(noise, limit):
         return None  # θ̂, or what is left of it at length S: nothing speaks against it
-    fits = _Fits(model.gram[0], moment, rss, lam)
+    fits = _Fits(gram, moment, rss, lam)
     shortest = fits.least(norm if norm > 0.0 else math.inf)
     if shortest > limit + fits.rounding:
         given = f" with sigma={sigma:g}" if sigma > 0.0 else ""
@@ -124,13 +57,6 @@ def refuted(judge: RidgePolicy, state: Any, delta: float) -> str | None:
             "least. A larger sigma, or sigma='unknown', may be right"
         )
     return None
-
-
-@lru_cache(maxsize=64)
-def _mixed(judge: RidgePolicy, delta: float) -> RidgePolicy:
-    """The same with another δ and, where it has the paper's set, the smaller "mixture"."""
-    paper = judge.confidence == "paper" and not isinstance(judge.sigma, str)
-    return dataclasses.replace(judge, delta=delta, confidence="mixture" if paper else judge.confidence)
 
 
 @lru_cache(maxsize=1024)
@@ -179,13 +105,14 @@ class _Fits:
         return math.exp(high)
 
 
-def contradiction(judge: RidgePolicy, state: Any, delta: float, repeats: "Repeats | None") -> str | None:
-    """What the rewards have against what a set assumes, or None; wrongly with probability δ at most."""
+def contradiction(seen: Posterior | None, delta: float, repeats: "Repeats | None") -> str | None:
+    """Say what the rewards have against what a set assumes, or None; wrongly with probability δ at most."""
+    if seen is None or seen.sums is None:
+        return None
     found = None
     if repeats is not None:  # which says most: what is not linear looks like noise, or like a long theta
-        sigma = None if isinstance(judge.sigma, str) else judge.sigma
-        found = repeats.lack_of_fit(sigma, delta / 2.0, judge.intercept)
-    return refuted(judge, state, delta / 2.0) if found is None else found
+        found = repeats.lack_of_fit(seen.sums.sigma or None, delta / 2.0, seen.intercept)
+    return refuted(seen, delta / 2.0) if found is None else found
 
 
 _KEPT = "repeats_features", "repeats_sums"

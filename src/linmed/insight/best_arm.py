@@ -22,10 +22,10 @@ from numpy.typing import ArrayLike
 from linmed import validation
 from linmed.core import core
 from linmed.files import read_arrays, write_arrays
-from linmed.insight.assumptions import UNITS, Judge, Repeats, contradiction, grounds, set_name
-from linmed.policies import Forgetful, GLMPolicy, Policy, RidgePolicy
+from linmed.insight.assumptions import Repeats, contradiction
+from linmed.policies import Policy
 from linmed.policies.compiled import set_of
-from linmed.policies.per_item import ModelPolicy
+from linmed.policies.posterior import Grounds
 from linmed.report import html
 from linmed.report.figures import (
     LEADING,
@@ -137,32 +137,29 @@ class Verdict:
     """√β."""
     refuted: str | None = field(default=None, kw_only=True)
     """What the rewards have against what is assumed, where they refute it: then there is no verdict."""
-    _judge: Judge = field(kw_only=True)
+    _grounds: Grounds = field(kw_only=True)
     _theta: Floats = field(kw_only=True)  # (d,), with V⁻¹ (d,d) and the arms (K,d) as they were …
     # … or, with a model for each item, ⟨θ̂, a⟩ (K,), a·V⁻¹·a′ (K,K) and unit vectors
     _inverse: Floats = field(kw_only=True)
     _arms: Floats = field(kw_only=True)
     _base: float = field(default=0.0, kw_only=True)  # the intercept of a ridge estimate
+    unit: str = field(default="", kw_only=True)
+    """What estimates, differences and margins are in, where that is not the rewards' own unit."""
 
     @property
     def doubt(self) -> str | None:
         """Why this is no proof; None where it is one."""
-        return grounds(self._judge)[0] if self.refuted is None else self.refuted
+        return self._grounds.doubt if self.refuted is None else self.refuted
 
     @property
     def assumes(self) -> str:
         """What the proof takes for granted."""
-        return grounds(self._judge)[1]
+        return self._grounds.sentence
 
     @property
     def proved(self) -> bool:
         """Whether it holds with probability 1 − δ if what it `assumes` is so."""
         return self.doubt is None
-
-    @property
-    def unit(self) -> str:
-        """What estimates, differences and margins are in, where that is not the rewards' own unit."""
-        return UNITS[self._judge.family] if isinstance(self._judge, GLMPolicy) else ""
 
     @property
     def arms(self) -> int:
@@ -224,7 +221,7 @@ class Verdict:
         left = every if count == self.arms else f"{count} of {self.arms} arms"
         if math.isinf(self.margin):
             why = "too little is known"
-            if self._judge.norm_bound == "unknown":
+            if self._grounds.unbounded:
                 why = 'norm_bound is "unknown", and too little of some direction of the features'
             return f"Not yet decided: {left} can still be the best, for {why} after {after}."
         listed = ", ".join(called[i] for i in self.candidates[:_LISTED])
@@ -321,87 +318,54 @@ class Verdict:
         return f"Verdict({known}, best={self.best}, candidates={left}, margin={self.margin:.6g})"
 
 
-def judge(policy: Policy, delta: float) -> Judge:
-    """The policy whose confidence set has the fixed δ that a verdict needs."""
-    return _judge(policy, validation.strictly_between("delta", delta, 0.0, 1.0))
-
-
-def looker(policy: Policy, delta: float) -> Judge | ModelPolicy:
-    """The same for `look`, which needs no state of its own: also around a model for each item."""
-    if isinstance(policy, ModelPolicy):
-        return dataclasses.replace(policy, base=judge(policy.base, delta))
-    return judge(policy, delta)
+def judge(policy: Policy, delta: float) -> Any:
+    """Make the policy whose confidence set has the fixed δ that verdicts after every reward need."""
+    if policy.capabilities.per_item:
+        raise BadType(
+            "policy",
+            "policy: verdicts after every reward are for one model of all arms, not for "
+            f"{type(policy).__name__}; an agent with this policy has a verdict whenever it is asked",
+        )
+    return looker(policy, delta)
 
 
 @lru_cache(maxsize=64)
-def _judge(policy: Policy, delta: float) -> Judge:
-    name = type(policy).__name__
-    if isinstance(policy, Forgetful):
-        raise BadType(
-            "policy",
-            f"policy: {name} is for a world that changes, of which no confidence set is proved; "
-            f"instead let {policy.base.name} observe the rewards since the last change",
-        )
-    if isinstance(policy, ModelPolicy):
-        raise BadType(
-            "policy",
-            f"policy: verdicts after every reward are for one model of all arms, not for {name}; an agent "
-            "with this policy has a verdict whenever it is asked",
-        )
-    if not isinstance(policy, (RidgePolicy, GLMPolicy)):
-        raise BadType(
-            "policy",
-            f"policy: {name} keeps no ridge estimate, so it has no confidence set to judge arms by; "
-            "LinMED(), Pinpoint() and every other ridge policy has one, and may observe these rewards",
-        )
-    if set_name(policy) == "FixedSet":
-        raise BadValue(
-            "policy",
-            f"policy: {policy.name} has a width that is the same at every δ, so it proves nothing; LinMED(), "
-            "Pinpoint() or LinUCB(alpha=None) has a confidence set",
-        )
-    return dataclasses.replace(policy, delta=delta)
+def looker(policy: Policy, delta: float) -> Any:
+    """Make the same for `look`, which needs no state of its own: also with a model for each item."""
+    return policy.with_delta(validation.strictly_between("delta", delta, 0.0, 1.0))
 
 
-def follower(judge: Judge, state: Any) -> Callable[..., None]:
-    """Absorbs rewards into the state and looks at the arms after each: `core.follow`, from arms on."""
-    return partial(core.follow, judge.belief(*state.parts()), set_of(judge, state))
+def follower(judge: Any, state: Any) -> Callable[..., None]:
+    """Bind a function that absorbs rewards and looks at the arms after each: `core.follow`, from arms on."""
+    return partial(core.follow, judge.bind(state), set_of(judge, state))
 
 
 def look(
-    by: Judge | ModelPolicy,
+    by: Policy,
     state: Any,
     arms: Floats,
     epsilon: float = 0.0,
     repeats: Repeats | None = None,
 ) -> Verdict:
-    """The verdict on arms (K,d), checked, by a state of one replica and the set of a `judge`.
+    """Find the verdict on arms (K,d), checked, by a state of one replica and the set of a `judge`.
 
     `repeats`, where somebody kept them, tell whether rewards are linear in the features.
     """
     epsilon = validation.between("epsilon", epsilon, 0.0, validation.LARGEST)
-    radius = float(by.radius(state)[0])
-    radius = math.inf if math.isnan(radius) else radius
-    if isinstance(by, ModelPolicy):
-        # All that counts are means and distances, so every arm may be a direction of its own.
-        means, products = by.look(state, arms[None], distances=True)
-        theta, inverse, offered = means[0], products[0], np.eye(len(arms))
-    else:
-        model = by.estimate(state)
-        theta, inverse, offered = model.theta[0].copy(), model.inverse[0].copy(), arms.copy()
-    judge: Judge = by.ridge_policy if isinstance(by, ModelPolicy) else by
-    assert judge.delta is not None
+    seen = by.posterior(state)
+    assert seen is not None
+    delta = seen.grounds.delta
+    assert delta is not None
+    radius = math.inf if math.isnan(seen.radius) else seen.radius
+    theta, inverse, offered = seen.compared(arms)
     possible = np.ones(len(arms), dtype=np.bool_)
     best, margin, left = core.look_once(theta, inverse, radius, offered, UNDECIDED, epsilon, possible)
-    against, base = None, 0.0
-    if isinstance(by, RidgePolicy) and len(arms) > 1:
-        against = contradiction(by, state, judge.delta, repeats)
-    if isinstance(by, RidgePolicy) and by.intercept:
-        base = float(state.level[0] - np.vecdot(state.middle[0], theta))
+    against = contradiction(seen, delta, repeats) if len(arms) > 1 else None
+    base = (seen.base or 0.0) if seen.link is None else 0.0
     found = Verdict(
-        best, tuple(possible.nonzero()[0].tolist()), margin, left == 1 or margin <= epsilon, judge.delta,
-        epsilon, int(state.count[0]), radius=radius, _judge=judge, _theta=theta, _inverse=inverse,
-        _arms=offered, _base=base,
+        best, tuple(possible.nonzero()[0].tolist()), margin, left == 1 or margin <= epsilon, delta, epsilon,
+        seen.count, radius=radius, _grounds=seen.grounds, _theta=theta, _inverse=inverse, _arms=offered,
+        _base=base, unit=seen.unit,
     )  # fmt: skip
     return found if against is None else _refused(found, against)
 
@@ -422,7 +386,7 @@ class Watch:
 
     LEVEL, FIRST, LARGEST = 0.001, 4, 256
 
-    def __init__(self, policy: RidgePolicy) -> None:
+    def __init__(self, policy: Policy) -> None:
         self.policy, self.repeats, self.rewards, self.told = policy, Repeats(), 0, False
 
     def see(self, features: Floats, reward: float) -> bool:
@@ -443,7 +407,7 @@ class Watch:
 
     def look(self, state: Any) -> str | None:
         """What the rewards have against what was told, or None."""
-        return contradiction(self.policy, state, self.LEVEL, self.repeats)
+        return contradiction(self.policy.posterior(state), self.LEVEL, self.repeats)
 
     def warn(self, state: Any) -> None:
         """Say so, once."""
@@ -456,7 +420,7 @@ class Watch:
 
 def watch(policy: Policy) -> Watch | None:
     """For a policy whose decisions rest on a ridge estimate and its confidence set."""
-    return Watch(policy) if isinstance(policy, RidgePolicy) and policy.learns_from_arms else None
+    return Watch(policy) if policy.capabilities.refutable and policy.learns_from_arms else None
 
 
 class _Judged(Protocol):
@@ -521,7 +485,7 @@ class Verdicts:
         """
         by = judge(policy, self.delta)
         by.check_rewards(rewards)
-        self._same(by, int(state.count[0]))
+        self._same(by.grounds(0).set_name, int(state.count[0]))
         times = np.arange(self._count + 1, self._count + 1 + len(rewards))
         before = self._winner[0]
         follower(by, state)(
@@ -530,14 +494,12 @@ class Verdicts:
         )  # fmt: skip
         if self._winner[0] == CONTRADICTED != before:
             self._winner[0] = before  # which `_with` finds out, and says
-        if isinstance(by, RidgePolicy):
+        if by.capabilities.refutable:
             self._repeats.add_all(features, rewards)
         return self._with(look(by, state, self.arms, self.epsilon, self._repeats))
 
-    def _same(self, by: Judge, count: int) -> None:
+    def _same(self, own: str, count: int) -> None:
         """That a look by this set at so many rewards goes on from the earlier ones."""
-        sure = by.confidence_set if not by.own_set else f"squared_radius of {type(by).__name__}"
-        own = f"{sure} with ridge {by.lam}"
         if self._set not in (None, own):
             raise BadValue(
                 "agent", f"agent: earlier looks had the set {self._set}, this has {own}: begin anew"
@@ -552,7 +514,7 @@ class Verdicts:
 
     def _with(self, seen: Verdict) -> Verdict:
         """What is known after one more look."""
-        self._same(seen._judge, seen.count)
+        self._same(seen._grounds.set_name, seen.count)
         winner = int(self._winner[0])
         best, margin, left = core.look_once(
             seen._theta, seen._inverse, seen.radius, seen._arms, winner, self.epsilon, self._possible[0]

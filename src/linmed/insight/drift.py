@@ -9,10 +9,7 @@ import numpy as np
 
 from linmed import validation
 from linmed.policies.base import Policy
-from linmed.policies.forgetful import Forgetful
-from linmed.policies.glm import INTERCEPT
 from linmed.policies.half_lives import HalfLife, written
-from linmed.policies.memories import CLIP, CLIPPED, GlmMemories, RidgeMemories
 from linmed.report import html
 from linmed.report.figures import (
     BOUND,
@@ -31,9 +28,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["Adoption", "Alarm", "Drift"]
-
-FEW = 5
-"""So many rewards far from what was predicted are no reason for a doubt."""
 
 
 class Adoption(NamedTuple):
@@ -218,21 +212,22 @@ class Drift:
 
 def drift_of(policy: Policy, state: Any, replica: int = 0) -> Drift:
     """What a state of this policy knows of changes."""
-    if not isinstance(policy, Forgetful):
+    if not policy.capabilities.drift:
         raise validation.BadValue(
             "policy",
             f"policy must be Forgetful for this: Forgetful({policy.name}) watches for changes, {policy.name} "
             "does not",
         )
-    memories = policy.half_lives
+    watching: Any = policy
+    memories, kept = watching.half_lives, watching.kept
     weights = state.weight[replica].reshape(len(memories), -1).sum(axis=1)
     adopted, alarmed = (int(n) for n in state.happened[replica])
     return Drift(
         count=int(state.rewards[replica]),
         weights=dict(zip(memories, weights.tolist(), strict=True)),
-        memory=float(policy.estimate(state).count[replica]),
+        memory=float(watching.estimate(state).count[replica]),
         log_e=float(state.evidence[replica]),
-        alpha=policy.alarm,
+        alpha=watching.alarm,
         alarm_count=alarmed,
         alarms=tuple(
             Alarm(int(number), time or None, log_e)
@@ -243,31 +238,8 @@ def drift_of(policy: Policy, state: Any, replica: int = 0) -> Drift:
             Adoption(int(number), time or None, memories[int(who)], memories[int(source)])
             for number, time, who, source in _last(state.adoptions[replica], adopted)
         ),
-        assumes=_assumes(policy),
-        doubt=_doubt(policy, state, replica),
-    )
-
-
-def _doubt(policy: Forgetful, state: Any, replica: int) -> str | None:
-    """That more rewards are far from what was predicted than the noise that is assumed makes so.
-
-    A Gaussian reward is with probability 6e-5, a σ-sub-Gaussian one with 7e-4 at most.
-    """
-    kept, count = policy.kept, int(state.rewards[replica])
-    if isinstance(kept, GlmMemories):
-        return None
-    far, sigma = int(state.spread[replica, CLIPPED]), kept.asked.numbers[0]
-    if far <= FEW + count * (2e-3 if sigma else 2e-4):
-        return None
-    if sigma:
-        return (
-            f"{far:,} of {count:,} rewards lie farther from every prediction than {CLIP:g} times sigma = "
-            f'{sigma:g}: it is too small, or norm_bound is; sigma="unknown" learns it from the rewards'
-        )
-    return (
-        f"{far:,} of {count:,} rewards lie farther than {CLIP:g} standard deviations from what was predicted "
-        "and were clipped there: with tails heavier than a Gaussian's the level of the alarms is measured, "
-        "not proved"
+        assumes=f"{kept.assumes} and whether a reward comes late does not depend on it",
+        doubt=kept.doubt(state, replica),
     )
 
 
@@ -276,34 +248,6 @@ def _last(rows: Any, count: int) -> list[list[float]]:
     kept = min(count, len(rows))
     last: list[list[float]] = rows[np.arange(count - kept, count) % len(rows)].tolist()
     return last
-
-
-def _assumes(policy: Forgetful) -> str:
-    """When the level of the alarms holds."""
-    kept = policy.kept
-    linear = _of_clicks(kept) if isinstance(kept, GlmMemories) else _of_numbers(kept)
-    return f"{linear} and whether a reward comes late does not depend on it"
-
-
-def _of_numbers(kept: RidgeMemories) -> str:
-    inside = kept.asked
-    sigma, norm = inside.numbers
-    noise = (
-        f"{sigma:g}-sub-Gaussian, as any within ±{sigma:g} of its mean," if sigma else "Gaussian of one size"
-    )
-    size = f" of size at most {norm:g}" if kept.bounded else ""
-    return f"rewards are linear in the features with one θ{size}, their noise is {noise}"
-
-
-def _of_clicks(kept: GlmMemories) -> str:
-    inside = kept.asked
-    what = {
-        "logistic": "the log-odds of rewards between 0 and 1",
-        "poisson": "the logarithms of the means of counts by Poisson's law",
-        "gaussian": f"rewards with {inside.sigma:g}-sub-Gaussian noise",
-    }[inside.family]
-    base = f" and one intercept of at most ±{INTERCEPT:g}" if inside.intercept else ""
-    return f"{what} are linear in the features with one θ of size at most {kept.norm:.3g}{base},"
 
 
 def _at(event: Alarm | Adoption) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 from linmed import validation
 from linmed.decision import Decision
 from linmed.insight.assumptions import Repeats
-from linmed.insight.estimates import Assurance, Outlook, assurance, outlook, standard_errors
+from linmed.insight.estimates import Assurance, Outlook, assurance, outlook
 from linmed.policies import Policy
 from linmed.report import html
 from linmed.report.figures import (
@@ -324,8 +324,9 @@ def explain(
     place = int(probabilities.argmax()) if arm is None else _asked(arm, called, names is not None)
     kept = arms.copy()
     kept.flags.writeable = False
+    errors = policy.propensity_error(state, arms[None])
     return Explanation(
-        policy.name, int(state.count[0]), place, called, probabilities, standard_errors(policy, state, arms),
+        policy.name, int(state.count[0]), place, called, probabilities, None if errors is None else errors[0],
         outlook(policy, state, arms), assurance(policy, state, repeats), validation.whole("top", top),
         _arms=kept, _features=own, _named=names is not None,
     )  # fmt: skip

@@ -8,12 +8,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from linmed import validation
-from linmed.insight.assumptions import grounds
 from linmed.insight.best_arm import DELTA, judge
 from linmed.log import BATCH, DecisionLog
 from linmed.ope.learning import learn_from
 from linmed.ope.log_facts import Log, as_log, holds
-from linmed.policies import Policy, RidgePolicy
+from linmed.policies import Policy
 from linmed.report import html
 from linmed.report.figures import INK, LEADING, RULED_OUT, SERIES, panels, percent, shortened, styled
 from linmed.report.tables import Table
@@ -234,14 +233,13 @@ class _Regret:
 
     def __init__(self, log: DecisionLog, policy: Policy, delta: float) -> None:
         by = judge(policy, delta)
-        if not isinstance(by, RidgePolicy):
+        if not by.capabilities.refutable:
             raise validation.BadType(
                 "policy", f"policy must be a ridge policy, whose estimates are rewards, got {policy.name}"
             )
-        state = learn_from(log, by).state
-        model = by.estimate(state)
-        self.theta, self.inverse, self.radius = model.theta[0], model.inverse[0], float(by.radius(state)[0])
-        self.doubt = grounds(by)[0]
+        seen = by.posterior(learn_from(log, by).state)
+        self.theta, self.inverse, self.radius = seen.theta, seen.inverse, seen.radius
+        self.doubt = seen.grounds.doubt
 
     def of(self, rows: pa.RecordBatch) -> Floats:
         """Estimate, lower and upper bound of each decision (n, 3)."""

@@ -23,7 +23,7 @@ from linmed.ope.log_facts import Log, as_log, begins_with, holds, pairs, require
 from linmed.ope.scan import Problems, Reader, Reading, Rounds
 from linmed.ope.targets import is_list
 from linmed.policies import Forgetful, LinMED
-from linmed.policies.base import Policy
+from linmed.policies.base import Policy, as_policy
 from linmed.question import Lessons, Question, ask, asks
 from linmed.report.figures import BOUND, INK, LEADING, axes, styled
 from linmed.report.tables import Table
@@ -71,8 +71,7 @@ def learn_from(
     >>> learn_from(log, LinMED(), seed=7).theta.tolist()
     [0.5, 0.0]
     """
-    if not isinstance(policy, Policy):
-        raise BadType("policy", f"policy must be a Policy such as LinMED(), got {policy!r}")
+    as_policy(policy)
     if not policy.learns_from_arms:
         raise BadValue(
             "policy",
@@ -83,7 +82,7 @@ def learn_from(
         validation.whole("seed", seed, at_least=0)
     log, question = as_log(log), ask(learn_from, **options)
     agent: Agent | None = None
-    if policy.on_clock:
+    if policy.capabilities.clock:
         require(log, ["time"], f"{policy.name}, which forgets by the clock", "log")
     for vectors, rewards, times in lessons(log, question, dim, progress):
         agent = agent or Agent(policy, vectors.shape[1], seed)
@@ -497,10 +496,10 @@ def drift(
     >>> [alarm.reward for alarm in drift(log).drift.alarms]
     [411]
     """
-    if not isinstance(policy, Forgetful):
+    if not (isinstance(policy, Policy) and policy.capabilities.drift):
         raise BadType("policy", f"policy must be Forgetful, which watches for changes, got {policy!r}")
     log, question = as_log(log), ask(drift, **options)
-    if policy.on_clock:
+    if policy.capabilities.clock:
         require(log, ["time"], "half-lives that are durations", "log")
     state, course = None, _Course()
     values: set[float] = set()

@@ -17,11 +17,11 @@ from linmed.ope.scan import Mask, Reader, Reading, Rounds, possible_rewards
 from linmed.ope.sequences import ValueSequence, value_sides
 from linmed.ope.targets import log_law
 from linmed.ope.warnings import of_log, of_waiting
-from linmed.policies.base import Policy, State
+from linmed.policies.base import Policy, State, as_policy
 from linmed.policies.live import Live
 from linmed.question import CONFIDENCE, INTERVAL, MISSING, VALID
 from linmed.streams import stream
-from linmed.validation import BadType, BadValue, Floats, Ints
+from linmed.validation import BadValue, Floats, Ints
 
 ROUNDING = 1e-9
 """Probabilities that differ by no more than this may be the same."""
@@ -83,9 +83,7 @@ class Replay:
     """
 
     def __init__(self, policy: Policy, bound: float | None = None, seed: int = 0):
-        if not isinstance(policy, Policy):
-            raise BadType("policy", f"policy must be a Policy such as LinMED(), got {policy!r}")
-        self.policy = policy
+        self.policy = as_policy(policy)
         self.bound = None if bound is None else validation.positive("bound", bound)
         if self.bound is not None and self.bound < 1.0:
             raise BadValue(

@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from linmed.log import SUM_ERROR, DecisionLog
 from linmed.ope.log_facts import holds, of_catalogue, require
 from linmed.ope.scan import Mask, Problems, Rounds, given
-from linmed.policies import CatalogueMED
 from linmed.policies.base import Policy, State
 from linmed.validation import BadType, BadValue, Floats, Ints
 
@@ -709,8 +708,9 @@ def _is_asked(target: Any) -> bool:
     if not callable(getattr(target, "probability_of", None)):
         return False
     policy = getattr(target, "policy", None)
-    many = isinstance(policy, CatalogueMED) and getattr(target, "catalogue", None) is not None
-    return many or not isinstance(policy, Policy)
+    if not isinstance(policy, Policy):
+        return True
+    return policy.capabilities.by_route and getattr(target, "catalogue", None) is not None
 
 
 def _from_string(text: str) -> Target:

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
@@ -11,7 +11,6 @@ from linmed.paper.experiment import THEORY, Findings
 from linmed.paper.lineup import DELTA
 from linmed.paper.mean_field import MeanField, mean_field
 from linmed.paper.statistics import Estimate, resampled, slope
-from linmed.policies import LinMED
 from linmed.streams import stream
 from linmed.theory import Problem, exp2_exploration_bound, spanner_igw_lower_bound
 from linmed.validation import Floats, Ints
@@ -154,8 +153,7 @@ class Overlay:
 def overlay(found: Findings) -> Overlay:
     """For LinMED with δ_t = 1/(t+1), as the theorems have it."""
     setting = found.setting(*THEORY)
-    (policy,) = setting.policies
-    assert isinstance(policy, LinMED)
+    policy: Any = setting.policies[0]  # LinMED
     results = found.results[THEORY]
     block = next(setting.environment.blocks(stream(found.seed, "environment", 0)))
     gaps = block.means.max() - block.means

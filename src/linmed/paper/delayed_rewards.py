@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from linmed.environments import Delayed, MovieLens
 from linmed.paper.as_run.films import FilmsAsRun
-from linmed.paper.as_run.policies import LinTsAsRun, OfulAsRun
 from linmed.paper.differences import DESIGN, EVEN_START, LINMED_START, NO_HALF_STEP
 from linmed.paper.experiment import Experiment, Findings, Key, Scale, Setting, Size
 from linmed.paper.lineup import LINMED, Variant
@@ -99,7 +98,7 @@ def _setting(
     if version != "copied":
         return setting
     copying = (
-        replace(policy, keeps_copies=True) if isinstance(policy, OfulAsRun | LinTsAsRun) else policy
+        policy if policy.keeps_copies else replace(policy, keeps_copies=True)  # type: ignore[call-arg]
         for policy in setting.policies
     )
     return replace(setting, policies=tuple(copying))

@@ -1,6 +1,7 @@
 """The policies of the paper's experiments by the names in its legends, as the text has them or as run."""
 
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any, Literal
 
 from linmed.paper.as_run.exp2 import Exp2AsRun
@@ -12,7 +13,7 @@ from linmed.paper.as_run.policies import (
     OfulAsRun,
     SpannerIgwAsRun,
 )
-from linmed.policies import Policy, RidgePolicy
+from linmed.policies import Policy
 from linmed.policies.legends import LEGENDS, policy_makers
 
 Variant = Literal["text", "as-run"]
@@ -42,6 +43,7 @@ def policies(names: Sequence[str], sigma: float, horizon: int, variant: Variant)
     for name in names:
         cls, parameters = known[name]
         told = {"horizon": horizon} if name in TUNED else {}
-        shared = {"sigma": sigma, "delta": DELTA} if issubclass(cls, RidgePolicy) else {}
-        made.append(cls(label=name, **{**shared, **told, **parameters}))
+        shared = {"sigma": sigma, "delta": DELTA}
+        known_here = shared if shared.keys() <= {field.name for field in fields(cls)} else {}
+        made.append(cls(label=name, **{**known_here, **told, **parameters}))
     return made

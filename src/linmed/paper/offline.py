@@ -22,7 +22,6 @@ import pyarrow as pa
 
 from linmed.environments import FixedArms
 from linmed.ope import ipw
-from linmed.paper.as_run.policies import LinTsAsRun
 from linmed.paper.expected_weights import floor_factor, plus_one_factor, zero_chance
 from linmed.paper.experiment import Experiment, Findings, Numbers, Setting, Size
 from linmed.paper.lineup import DELTA, Variant, policies
@@ -152,6 +151,8 @@ class Logs(Logging):
 
     linmed: LinMED
     lints: LinTS
+    first_known: bool
+    """Whether the first round's 1/K is known, as in the authors' public code."""
 
     @classmethod
     def of(cls, variant: Variant, horizon: int, seed: int, trials: int) -> "Logs":
@@ -162,12 +163,12 @@ class Logs(Logging):
         else:
             sigma = 0.1
             arms, own_share = [[0.6, 0.8], [1.0, 0.0]], 0.5
+        linmed: Any
+        lints: Any
         linmed, lints = policies((LINMED_EXACT, "LinTS-Freq"), sigma, horizon, variant)
-        assert isinstance(linmed, LinMED)
-        assert isinstance(lints, LinTS)
         problem = FixedArms(arms, theta=[1.0, 0.0], sigma=sigma)
         linmed = replace(linmed, alpha_opt=own_share)
-        return cls(problem, horizon, seed, tuple(range(trials)), linmed, lints)
+        return cls(problem, horizon, seed, tuple(range(trials)), linmed, lints, variant == "as-run")
 
     @property
     def name(self) -> str:
@@ -218,7 +219,7 @@ class Logs(Logging):
             for row, trial in enumerate(self.trials)
         ]
         hits = np.array(rows, dtype=np.float64)
-        if isinstance(self.lints, LinTsAsRun):  # the first round's 1/K is known
+        if self.first_known:
             hits[:, 0] = M * chances[:, 0]
         return hits
 

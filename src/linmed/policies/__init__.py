@@ -1,6 +1,6 @@
 """The policies. Being exported here makes one known everywhere: contract suite, CLI, reports, service."""
 
-from linmed.policies.base import Choice, Policy, Prediction, Properties, State
+from linmed.policies.base import Choice, Policy, Properties, State, as_policy
 from linmed.policies.baselines import EpsilonGreedy, Greedy, Uniform
 from linmed.policies.catalogue import CatalogueMED
 from linmed.policies.e2d import E2D
@@ -10,6 +10,7 @@ from linmed.policies.glm import GLMMED, GLMPolicy, LogisticMED, LogisticTS, Logi
 from linmed.policies.igw import SpannerIGW, SquareCB
 from linmed.policies.linmed import LinMED, LinMEDNoDesign, MaillardSampling
 from linmed.policies.per_item import Disjoint, Hybrid
+from linmed.policies.posterior import Capabilities, Posterior, Prediction
 from linmed.policies.recent_ucb import DLinUCB, SWLinUCB
 from linmed.policies.ridge import RidgePolicy, RidgeState
 from linmed.policies.thompson import LinTS
@@ -22,6 +23,7 @@ __all__ = [
     "EXP2",
     "GLMMED",
     "OFUL",
+    "Capabilities",
     "CatalogueMED",
     "Choice",
     "DLinUCB",
@@ -42,6 +44,7 @@ __all__ = [
     "MaillardSampling",
     "Pinpoint",
     "Policy",
+    "Posterior",
     "Prediction",
     "Properties",
     "RandUCB",
@@ -52,6 +55,7 @@ __all__ = [
     "SquareCB",
     "State",
     "Uniform",
+    "as_policy",
 ]
 
 _PAPERS_OWN = ("LinMED", "LinMEDNoDesign", "MaillardSampling")

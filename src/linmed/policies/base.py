@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from linmed import validation
 from linmed.core import core
+from linmed.policies.posterior import Capabilities, Posterior, Prediction
 from linmed.registry import described
 from linmed.validation import Bools, Floats, Ints
 
@@ -61,22 +62,6 @@ class Choice(NamedTuple):
     log_probabilities: Floats | None  # (R, K), None where only the played arm's is known
     features: Floats  # (R, d) what `learn` needs besides the reward
     error: Floats | None = None  # (R,) standard error of exp(log_probability); None where it is exact
-
-
-class Prediction(NamedTuple):
-    """What arms are expected to pay, and between what it lies as far as a confidence set tells, (K,) each.
-
-    >>> from linmed import Agent, LinMED
-    >>> agent = Agent(LinMED(sigma=0.1), dim=1)
-    >>> agent.observe([[1.0]] * 50, [0.5] * 50)
-    >>> expected = agent.mean([[1.0], [2.0]])
-    >>> expected.mean.round(3), bool((expected.lower < expected.mean).all())
-    (array([0.5, 1. ]), True)
-    """
-
-    mean: Floats
-    lower: Floats
-    upper: Floats
 
 
 MOST = 1 << 53
@@ -229,6 +214,20 @@ class Policy(ABC):
     """What `learn` needs of a decision is the arm that was played, and nothing else of the moment."""
 
     @property
+    def capabilities(self) -> Capabilities:
+        """Declare what the policy can be asked beside its decisions.
+
+        >>> from linmed import EXP2, Forgetful, LinMED, LinTS
+        >>> LinMED().capabilities.interval, EXP2().capabilities.interval
+        (True, False)
+        >>> LinTS(propensity="none").capabilities.probability
+        False
+        >>> Forgetful(LinMED(), half_lives=("7d", "1d")).capabilities.clock
+        True
+        """
+        return Capabilities()
+
+    @property
     def remembers(self) -> bool:
         """Whether a decision notes something in the state, from which the next one starts.
 
@@ -247,26 +246,6 @@ class Policy(ABC):
         True
         """
         return True
-
-    @property
-    def tells_probability(self) -> bool:
-        """Whether `decide` says how probable the arm was.
-
-        >>> from linmed import LinTS
-        >>> LinTS().tells_probability, LinTS(propensity="none").tells_probability
-        (True, False)
-        """
-        return True
-
-    @property
-    def on_clock(self) -> bool:
-        """Whether it must know when the decisions were taken that it learns from: see `learn_at`.
-
-        >>> from linmed import Forgetful, LinMED
-        >>> LinMED().on_clock, Forgetful(LinMED(), half_lives=("7d", "1d")).on_clock
-        (False, True)
-        """
-        return False
 
     @property
     def scale_free(self) -> bool:
@@ -436,7 +415,7 @@ class Policy(ABC):
         return arms
 
     def predict(self, state: Any, arms: Floats) -> Prediction | None:
-        """What arms (K,d) are expected to pay, by a state of one replica; None without a confidence set.
+        """Predict what arms (K,d) pay, by a state of one replica; None without a `posterior`.
 
         >>> import numpy as np
         >>> from linmed import LinMED
@@ -444,7 +423,54 @@ class Policy(ABC):
         >>> policy.predict(policy.start(1, 2), np.eye(2)).upper.round(3)
         array([1., 1.])
         """
+        seen = self.posterior(state)
+        return None if seen is None else seen.predict(arms)
+
+    def posterior(self, state: Any) -> Posterior | None:
+        """Say what a state of one replica knows of arms; None of a policy without estimates.
+
+        >>> from linmed import EXP2, LinMED
+        >>> LinMED().posterior(LinMED().start(1, 2)).radius, EXP2().posterior(EXP2().start(1, 2))
+        (1.0, None)
+        """
         return None
+
+    def propensity_error(self, state: Any, arms: Floats) -> Floats | None:
+        """Estimate the standard errors of the probabilities.  → (R,K); None where they are exact.
+
+        >>> import numpy as np
+        >>> from linmed import LinMED, LinTS
+        >>> policy, arms = LinTS(), np.eye(2)[None]
+        >>> policy.propensity_error(policy.start(1, 2), arms), LinMED().propensity_error(None, arms)
+        (array([[0., 0.]]), None)
+        """
+        return None
+
+    def with_delta(self, delta: float) -> "Policy":
+        """Make the policy whose confidence set has this δ at all times, by which a verdict is found.
+
+        >>> from linmed import LinMED
+        >>> LinMED().with_delta(0.05).name
+        'LinMED-90 (delta=0.05)'
+        """
+        raise validation.BadType(
+            "policy",
+            f"policy: {type(self).__name__} keeps no ridge estimate, so it has no confidence set to judge "
+            "arms by; LinMED(), Pinpoint() and every other ridge policy has one, and may observe these "
+            "rewards",
+        )
+
+    def greedy(self) -> "Policy":
+        """Make the policy that plays what looks best by the same estimate, and never explores.
+
+        >>> from linmed import LinMED, LogisticMED
+        >>> LinMED(sigma=0.5).greedy().name, LogisticMED().greedy().name
+        ('Greedy (sigma=0.5)', 'Greedy')
+        """
+        shared = {
+            name: getattr(self, name) for name in ("sigma", "norm_bound", "ridge") if hasattr(self, name)
+        }
+        return self.from_dict({"policy": "Greedy", **shared})
 
     def observe(self, state: Any, features: Floats, rewards: Floats, replicas: Ints) -> None:
         """Absorb rewards of arms that this policy did not choose: for most rules the same as `learn`.
@@ -626,6 +652,18 @@ class Policy(ABC):
         cls, parameters = described(Policy, "policy", config)
         policy: Policy = cls(**parameters)
         return policy
+
+
+def as_policy(value: Any, name: str = "policy") -> Policy:
+    """Check that what a user gave as parameter `name` is a policy.
+
+    >>> from linmed import LinMED
+    >>> as_policy(LinMED()).name
+    'LinMED-90'
+    """
+    if not isinstance(value, Policy):
+        raise validation.BadType(name, f"{name} must be a Policy such as LinMED(), got {value!r}")
+    return value
 
 
 def decisions(state: State, arms: Floats) -> int:

@@ -7,6 +7,7 @@ from linmed import validation
 from linmed.core import core
 from linmed.policies.base import Properties
 from linmed.policies.linmed import MedParameters, MedPolicy
+from linmed.policies.posterior import Capabilities
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +57,11 @@ class CatalogueMED(MedParameters, MedPolicy):
             "intercept must be False for CatalogueMED, whose routes know no mean of the arms played: add a "
             "constant column to the features instead",
         )
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """As of every ridge policy; and it decides among a catalogue by route."""
+        return super().capabilities._replace(by_route=True)
 
     @property
     def rule(self) -> Any:

@@ -2,15 +2,16 @@
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from linmed import validation
 from linmed.core import core
 from linmed.policies.base import Choice, Policy, absorbable, decisions, entries
+from linmed.policies.posterior import Capabilities, Grounds
 from linmed.validation import Floats, Ints
 
 _NO_REWARDS = _NO_LOGARITHMS = np.empty((0, 0, 0))
@@ -42,6 +43,63 @@ class BeliefPolicy(Policy):
     def learn(self, state: Any, features: Floats, rewards: Floats, replicas: Ints) -> None:
         """Absorb m rewards in place.  features (m,d), rewards (m,), replicas (m,)."""
         core.observe(self.bind(state), *absorbable(state, features, rewards, replicas))
+
+
+@dataclass(frozen=True, kw_only=True)
+class EstimatePolicy(BeliefPolicy):
+    """A policy with an estimate of θ* and a confidence set around it."""
+
+    if TYPE_CHECKING:  # what subclasses have, each with a default of its own
+        delta: float | None
+        norm_bound: float | str
+
+        @property
+        def lam(self) -> float:
+            """λ; of several the smallest."""
+
+        @cached_property
+        def confidence_set(self) -> Any:
+            """How sure the policy is."""
+
+    @property
+    def set_name(self) -> str:
+        """Which set of the core it has, or that it has a formula of its own."""
+        return "squared_radius" if self.own_set else str(self.confidence_set.name)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Intervals and covariance; and verdicts, if the set depends on δ."""
+        verdict = self.set_name != "FixedSet"
+        return super().capabilities._replace(interval=True, covariance=True, verdict=verdict)
+
+    def with_delta(self, delta: float) -> Self:
+        """Make the same policy with this δ."""
+        if not self.capabilities.verdict:
+            raise validation.BadValue(
+                "policy",
+                f"policy: {self.name} has a width that is the same at every δ, so it proves nothing; "
+                "LinMED(), Pinpoint() or LinUCB(alpha=None) has a confidence set",
+            )
+        return replace(self, delta=delta)
+
+    @abstractmethod
+    def _grounds(self) -> tuple[list[str], str | None]:
+        """What a proof takes for granted, and why it is none."""
+
+    def grounds(self, samples: float) -> Grounds:
+        """Say what intervals rest on, after so many rewards."""
+        assumes, doubt = self._grounds()
+        name = self.set_name
+        confidence: float | None = 1.0 - (1.0 / (samples + 1) if self.delta is None else self.delta)
+        if name == "FixedSet":
+            doubt, confidence = "its width is the same at every δ: no confidence set", None
+        elif doubt is None and name not in ("RidgeSet", "GlmSet"):
+            doubt = f"{name} of {type(self).__name__} is a set of your own, whose proof is not known here"
+        set_name = f"{name} of {type(self).__name__}" if self.own_set else self.confidence_set
+        return Grounds(
+            tuple(assumes), doubt, doubt, confidence, self.delta, f"{set_name} with ridge {self.lam}",
+            self.norm_bound == "unknown",
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
@@ -10,10 +10,11 @@ import numpy as np
 
 from linmed import validation
 from linmed.core import core
-from linmed.policies.base import Choice, Policy, Prediction, Properties, absorbable, decisions, entries
+from linmed.policies.base import Choice, Policy, Properties, absorbable, decisions, entries
 from linmed.policies.glm import GLMPolicy
 from linmed.policies.half_lives import HalfLife, half_lives, written
 from linmed.policies.memories import GlmMemories, RidgeMemories
+from linmed.policies.posterior import Capabilities, Grounds, Posterior
 from linmed.policies.ridge import RidgePolicy
 from linmed.policies.wrapper import Wrapper
 from linmed.validation import Bools, Floats, Ints
@@ -107,9 +108,19 @@ class Forgetful(Wrapper):
         return self.combine == "heaviest" and self.base.compiled_rounds
 
     @property
-    def on_clock(self) -> bool:
-        """Whether half-lives are durations."""
-        return any(isinstance(half_life, str) for half_life in self.half_lives)
+    def capabilities(self) -> Capabilities:
+        """Those of the base policy but verdicts; drift; and a clock where half-lives are durations."""
+        clock = any(isinstance(half_life, str) for half_life in self.half_lives)
+        base = self.base.capabilities
+        return base._replace(verdict=False, refutable=False, by_route=False, drift=True, clock=clock)
+
+    def with_delta(self, delta: float) -> Policy:
+        """Always an error."""
+        raise validation.BadType(
+            "policy",
+            f"policy: {type(self).__name__} is for a world that changes, of which no confidence set is "
+            f"proved; instead let {self.base.name} observe the rewards since the last change",
+        )
 
     def noise_size(self, dim: int) -> int:
         """As many as base, and a uniform that draws the estimate where all of them decide."""
@@ -187,7 +198,7 @@ class Forgetful(Wrapper):
         core.observe(self.bind(state), features, rewards, replicas, times)
 
     def _require_no_clock(self) -> None:
-        if self.on_clock:
+        if self.capabilities.clock:
             raise validation.BadValue(
                 "half_lives",
                 "half_lives are durations, so the time of every decision must be told (learn_at, or time= of "
@@ -293,9 +304,15 @@ class Forgetful(Wrapper):
         """σ as it was told, or what is left of the rewards says of it (R,); 1 where V is in its units."""
         return self.kept.noise_level(self.of_one(state, state.leader))
 
-    def predict(self, state: Any, arms: Floats) -> Prediction | None:
-        """What arms (K,d) are expected to pay by the estimate that decides."""
-        return self.asked.predict(self.of_one(state, state.leader), arms)
+    def posterior(self, state: Any) -> Posterior | None:
+        """What the estimate that decides says of arms."""
+        seen = self.asked.posterior(self.of_one(state, state.leader))
+        doubt = "they are the heaviest memory's, and in a world that changes no confidence set is proved"
+        return replace(seen, count=int(state.rewards[0]), grounds=Grounds(doubt=doubt), sums=None)
+
+    def propensity_error(self, state: Any, arms: Floats) -> Floats | None:
+        """That of the policy that is asked."""
+        return self.asked.propensity_error(self.of_one(state, state.leader), arms)
 
     def radius(self, state: Any) -> Floats:
         """√β of the estimate that decides, one per replica (R,)."""

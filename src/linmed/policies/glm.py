@@ -11,15 +11,18 @@ from numpy.typing import NDArray
 
 from linmed import validation
 from linmed.core import core
-from linmed.policies.base import Prediction, Properties, State, absorbable
-from linmed.policies.compiled import CompiledPolicy, Floor, Mixed
+from linmed.policies.base import Policy, Properties, State, absorbable
+from linmed.policies.compiled import CompiledPolicy, EstimatePolicy, Floor, Mixed
 from linmed.policies.linmed import MedParameters
+from linmed.policies.posterior import Posterior
 from linmed.policies.ridge import LEARNED
 from linmed.policies.thompson import Sampled
 from linmed.validation import Bools, Floats, Ints
 
 FAMILIES = {"logistic": 0, "poisson": 1, "gaussian": 2}
 """The numbers that stand for them in states and in core/links.hpp."""
+UNITS = {"logistic": " in log-odds", "poisson": " in logarithms of the rate", "gaussian": ""}
+"""Of what is linear in the features."""
 INTERCEPT = 5.0
 """What the intercept is thought to be as large as: click rates from 0.7 % to 99.3 % are within it."""
 
@@ -112,7 +115,7 @@ class Laplace(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GLMPolicy(CompiledPolicy):
+class GLMPolicy(EstimatePolicy, CompiledPolicy):
     """A policy that believes in a generalised linear model: rewards of mean μ(c + ⟨a,θ*⟩).
 
     One pass, O(d²) a reward, no data kept: see core/glm.hpp. The rule is what subclasses add.
@@ -129,8 +132,8 @@ class GLMPolicy(CompiledPolicy):
     >>> policy.learns_ridge, policy.lam
     (False, 0.25)
     >>> state = policy.start(replicas=1, dim=2)
-    >>> policy.radius(state).shape, policy.estimate(state).theta
-    ((1,), array([[0., 0.]]))
+    >>> policy.radius(state).shape, policy.estimate(state).theta, policy.noise_level(state)
+    ((1,), array([[0., 0.]]), array([1.]))
     """
 
     family: Literal["logistic", "poisson", "gaussian"] = "logistic"
@@ -311,16 +314,42 @@ class GLMPolicy(CompiledPolicy):
         core.radii(core.Glm(*leaders), self.confidence_set, out)
         return out
 
-    def predict(self, state: GlmState, arms: Floats) -> Prediction:
-        """μ(z) and μ(z ± √β‖(1, a)‖ in H⁻¹), with z = c + ⟨θ̂, a⟩."""
-        z = np.einsum("kd,d->k", arms, state.theta[0])
-        leverage = np.einsum("kd,de,ke->k", arms, state.leading("inverse")[0], arms)
+    def noise_level(self, state: GlmState) -> Floats:
+        """1 (R,): the curvature of the losses is in units of their noise."""
+        return np.ones(len(state.leader))
+
+    def greedy(self) -> Policy:
+        """`GLMMED` that always plays what looks best, with the same model."""
+        belief = {
+            name: getattr(self, name) for name in ("family", "norm_bound", "ridge", "intercept", "sigma")
+        }
+        shares = {"alpha_emp": 1.0, "alpha_opt": 0.0, "label": "Greedy"}
+        return self.from_dict({"policy": "GLMMED", **belief, **shares})
+
+    def _grounds(self) -> tuple[list[str], str | None]:
+        linear = {"logistic": "log-odds of a click", "poisson": "logarithms of rates", "gaussian": "rewards"}
+        assumes = [f"{linear[self.family]} are linear in the features"]
+        if self.family == "gaussian":
+            assumes.append(f"their noise is sub-Gaussian with sigma={self.sigma:g}")
+        if not isinstance(self.norm_bound, str):
+            assumes.append(f"the length of theta is at most norm_bound={self.norm_bound:g}")
         if self.intercept:
-            z += state.intercept[0]
-            cross, corner = state.leading("cross")[0], state.leading("corner")[0]
-            leverage += 2.0 * np.einsum("kd,d->k", arms, cross) + corner
-        half = self.radius(state) * np.sqrt(np.maximum(leverage, 0.0))
-        return Prediction(self.mean(z), self.mean(z - half), self.mean(z + half))
+            assumes.append(f"the intercept is at most {INTERCEPT:g} in size")
+        doubt = 'the set is the quadratic model of a likelihood (confidence="certified" has a proof)'
+        return assumes, None if self.proved else doubt
+
+    def posterior(self, state: GlmState) -> Posterior:
+        """μ(z) and μ(z ± √β‖(1, a)‖ in H⁻¹), with z = c + ⟨θ̂, a⟩."""
+        level, cross, corner = 0.0, None, 0.0
+        if self.intercept:
+            level, corner = float(state.intercept[0]), float(state.leading("corner")[0])
+            cross = state.leading("cross")[0]
+        n = int(state.count[0])
+        return Posterior(
+            theta=state.theta[0], inverse=state.leading("inverse")[0], radius=float(self.radius(state)[0]),
+            count=n, grounds=self.grounds(n), intercept=self.intercept, level=level, cross=cross,
+            corner=corner, link=self.mean, unit=UNITS[self.family],
+        )  # fmt: skip
 
     def mean(self, z: Floats) -> Floats:
         """μ(z): the expected reward at these.

@@ -32,6 +32,8 @@ KEPT = 16
 """Adoptions and alarms that are remembered."""
 CLIP = 4.0
 """So many times the size of the noise is far from what was predicted."""
+FEW = 5
+"""So many rewards far from what was predicted are no reason for a doubt."""
 CLIPPED = 3
 """Of `spread`: how many rewards were as far."""
 
@@ -232,6 +234,41 @@ class RidgeMemories:
         one = [np.expand_dims(row, 1) for row in rows]
         return ExpertState._make([*one, np.ascontiguousarray(told[:, None, :3]), surprise, leader])
 
+    @property
+    def assumes(self) -> str:
+        """When the level of the alarms holds."""
+        sigma, norm = self.asked.numbers
+        noise = (
+            f"{sigma:g}-sub-Gaussian, as any within ±{sigma:g} of its mean,"
+            if sigma
+            else "Gaussian of one size"
+        )
+        size = f" of size at most {norm:g}" if self.bounded else ""
+        return f"rewards are linear in the features with one θ{size}, their noise is {noise}"
+
+    def doubt(self, state: Any, replica: int) -> str | None:
+        """That more rewards are far from what was predicted than the noise that is assumed makes so.
+
+        A Gaussian reward is with probability 6e-5, a σ-sub-Gaussian one with 7e-4 at most.
+        """
+        count, far, sigma = (
+            int(state.rewards[replica]),
+            int(state.spread[replica, CLIPPED]),
+            self.asked.numbers[0],
+        )
+        if far <= FEW + count * (2e-3 if sigma else 2e-4):
+            return None
+        if sigma:
+            return (
+                f"{far:,} of {count:,} rewards lie farther from every prediction than {CLIP:g} times sigma = "
+                f'{sigma:g}: it is too small, or norm_bound is; sigma="unknown" learns it from the rewards'
+            )
+        return (
+            f"{far:,} of {count:,} rewards lie farther than {CLIP:g} standard deviations from what was "
+            "predicted and were clipped there: with tails heavier than a Gaussian's the level of the alarms "
+            "is measured, not proved"
+        )
+
     def noise_level(self, state: Any) -> Floats:
         """σ by a state of the policy that is asked (R,)."""
         return self.asked.noise_level(state)
@@ -283,6 +320,21 @@ class GlmMemories:
         """A state of the policy that is asked, which knows one estimate for each of `experts`."""
         rows = [np.expand_dims(row, 1) for row in _rows(state, experts, GLM)]
         return GlmState._make([*rows, np.zeros(len(experts), dtype=np.int64)])
+
+    @property
+    def assumes(self) -> str:
+        """When the level of the alarms holds."""
+        inside = self.asked
+        what = {
+            "logistic": "the log-odds of rewards between 0 and 1",
+            "poisson": "the logarithms of the means of counts by Poisson's law",
+            "gaussian": f"rewards with {inside.sigma:g}-sub-Gaussian noise",
+        }[inside.family]
+        base = f" and one intercept of at most ±{INTERCEPT:g}" if inside.intercept else ""
+        return f"{what} are linear in the features with one θ of size at most {self.norm:.3g}{base},"
+
+    def doubt(self, state: Any, replica: int) -> None:
+        """None: clicks and counts cannot be far from what was predicted."""
 
     def noise_level(self, state: Any) -> Floats:
         """1: H is in units of the rewards' own noise."""

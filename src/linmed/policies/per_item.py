@@ -1,7 +1,7 @@
 """Models per item: `Disjoint`, one θ for each, and `Hybrid`, with a part that all share (Li et al. 2010)."""
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -9,10 +9,11 @@ import numpy as np
 
 from linmed import validation
 from linmed.core import core
-from linmed.policies.base import Choice, Noise, Policy, Prediction, Properties, absorbable, decisions
+from linmed.policies.base import Choice, Noise, Policy, Properties, absorbable, decisions
 from linmed.policies.catalogue import CatalogueMED
 from linmed.policies.igw import SquareCB
 from linmed.policies.model_state import FIRST_ROOM, MOST_BYTES, ItemModels, ModelsState, models_of
+from linmed.policies.posterior import Capabilities, Posterior, Prediction
 from linmed.policies.ridge import RidgePolicy, RidgeState, start_ridge
 from linmed.policies.thompson import LinTS
 from linmed.policies.ucb import Pinpoint
@@ -22,6 +23,7 @@ from linmed.validation import Floats, Ints
 SHOWN = (LinTS, Pinpoint)
 """Policies whose rules multiply a θ̂ with arms: they are shown a ridge estimate with the same means and
 distances, of K dimensions for K arms. Other rules ask the belief for what they look at (`asks`)."""
+_CHUNK = 64  # arms that are compared with the best one at a time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -241,13 +243,28 @@ class ModelPolicy(Wrapper):
         expected: Floats = self.look(state, arms[None])[0][0]
         return expected
 
-    def predict(self, state: ModelsState, arms: Floats) -> Prediction:
-        """⟨θ̂, a⟩ ± √β‖a‖ in V⁻¹."""
-        means, leverages = self.look(state, arms[None])
-        mean = means[0]
-        with np.errstate(invalid="ignore"):  # nothing is said of a zero vector: its mean is 0
-            half = np.nan_to_num(self.radius(state) * np.sqrt(leverages[0, :, 0]), posinf=np.inf)
-        return Prediction(mean, mean - half, mean + half)
+    @property
+    def capabilities(self) -> Capabilities:
+        """Intervals, and the base policy's verdicts, of items with a model each."""
+        base = self.base.capabilities
+        return base._replace(covariance=False, refutable=False, per_item=True, shared=self.shared_features)
+
+    def with_delta(self, delta: float) -> "ModelPolicy":
+        """The same around the base policy with this δ."""
+        return replace(self, base=self.base.with_delta(delta))
+
+    def propensity_error(self, state: ModelsState, arms: Floats) -> Floats | None:
+        """That of the base policy."""
+        return None if self.compiled_rounds else self.base.propensity_error(*self.shown(state, arms))
+
+    def posterior(self, state: ModelsState) -> "ModelsPosterior":
+        """⟨θ̂, a⟩ ± √β‖a‖ in V⁻¹ by the model of each arm."""
+        n = int(state.count[0])
+        return ModelsPosterior(
+            theta=state.arrays()["theta"][0], inverse=np.empty((0, 0)), radius=float(self.radius(state)[0]),
+            count=n, grounds=self.ridge_policy.grounds(n), noise=float(self.noise_level(state)[0]),
+            policy=self, state=state,
+        )  # fmt: skip
 
     def like(self, arms: Floats) -> Floats:
         """Arms in which every one of the first few models has its turn."""
@@ -256,6 +273,43 @@ class ModelPolicy(Wrapper):
         made[:, : arms.shape[1]] = arms
         made[:, 0] = np.arange(len(arms)) % FIRST_ROOM
         return made
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ModelsPosterior(Posterior):
+    """What a state says of arms by the model of each; `theta` is of the features that all share."""
+
+    policy: ModelPolicy
+    state: ModelsState
+
+    def predict(self, arms: Floats) -> Prediction:
+        """⟨θ̂, a⟩ ± √β‖a‖ in V⁻¹."""
+        means, leverages = self.policy.look(self.state, arms[None])
+        return self._between(means[0], leverages[0, :, 0])
+
+    def gains(self, arms: Floats, best: int) -> Floats:
+        """As of one model, with a part of the arms at a time."""
+        gains = np.empty(len(arms))
+        for start in range(0, len(arms), _CHUNK):
+            some = np.concatenate([arms[best : best + 1], arms[start : start + _CHUNK]])
+            means, products = self.policy.look(self.state, some[None], distances=True)
+            mean, gram = means[0], products[0]
+            apart = gram.diagonal()[1:] + gram[0, 0] - 2.0 * gram[0, 1:]
+            gains[start : start + _CHUNK] = mean[1:] - mean[0] + self._reach(apart)
+        return gains
+
+    def weights(self, arms: Floats) -> tuple[Floats, Ints]:
+        """θ of every model that was learned from, and of one that was not, as weights of an arm's columns."""
+        own, m = self.state.thetas[0], len(self.theta)
+        weights = np.zeros((len(own) + 1, arms.shape[1]))
+        weights[:, 1 : 1 + m] = self.theta
+        weights[:-1, 1 + m :] = own
+        return weights, np.minimum(arms[:, 0].astype(np.int64), len(own))
+
+    def compared(self, arms: Floats) -> tuple[Floats, Floats, Floats]:
+        """Means and distances are all that counts, so every arm may be a direction of its own."""
+        means, products = self.policy.look(self.state, arms[None], distances=True)
+        return means[0], products[0], np.eye(len(arms))
 
 
 @dataclass(frozen=True, kw_only=True)

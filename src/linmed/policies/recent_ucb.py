@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from linmed import validation
 from linmed.core import core
-from linmed.policies.base import Prediction, Properties, State
+from linmed.policies.base import Properties, State
 from linmed.policies.compiled import CompiledPolicy
+from linmed.policies.posterior import Capabilities, Grounds, Posterior
 from linmed.validation import Floats, Ints
 
 
@@ -117,12 +118,16 @@ class RecentUCB(CompiledPolicy):
         core.radii(self.bind(state), self.confidence_set, out)
         return out
 
-    def predict(self, state: Any, arms: Floats) -> Prediction:
+    @property
+    def capabilities(self) -> Capabilities:
+        """Intervals."""
+        return super().capabilities._replace(interval=True)
+
+    def posterior(self, state: Any) -> Posterior:
         """⟨θ̂, a⟩ ± √β‖a‖, by which it is optimistic."""
-        mean = np.einsum("kd,d->k", arms, state.theta[0])
-        leverage = np.einsum("kd,de,ke->k", arms, state.inverse[0], arms)
-        half = self.radius(state)[0] * np.sqrt(np.maximum(leverage, 0.0))
-        return Prediction(mean, mean - half, mean + half)
+        theta, inverse, radius = state.theta[0], state.inverse[0], float(self.radius(state)[0])
+        count = int(state.count[0])
+        return Posterior(theta=theta, inverse=inverse, radius=radius, count=count, grounds=Grounds())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from linmed import validation
 from linmed.core import core
-from linmed.policies.base import Prediction, State
-from linmed.policies.compiled import BeliefPolicy, Floor
+from linmed.policies.base import State
+from linmed.policies.compiled import EstimatePolicy, Floor
+from linmed.policies.posterior import Capabilities, Posterior, RidgeSums
 from linmed.validation import Floats, Ints
 
 UNTOLD = 0.01
@@ -229,7 +230,7 @@ class CentredExpertState(_Centred, _Led, CentredExperts):  # type: ignore[misc]
 
 
 @dataclass(frozen=True, kw_only=True)
-class RidgePolicy(BeliefPolicy):
+class RidgePolicy(EstimatePolicy):
     """A policy that believes in a ridge estimate of θ*, is as sure as its confidence set, and has a rule.
 
     The rule is what subclasses add. A method `squared_radius(state)`, which returns β of every replica (R,),
@@ -452,18 +453,58 @@ class RidgePolicy(BeliefPolicy):
         core.likely_variances(model.count.astype(np.float64), model.rss, scale, out)
         return np.sqrt(out)
 
-    def predict(self, state: Any, arms: Floats) -> Prediction:
+    @property
+    def capabilities(self) -> Capabilities:
+        """As of every policy with an estimate, and rewards may refute what is assumed."""
+        return super().capabilities._replace(refutable=True)
+
+    def _grounds(self) -> tuple[list[str], str | None]:
+        sigma, norm = self.sigma, self.norm_bound
+        assumes = ["rewards are linear in the features" + (" but for a constant" if self.intercept else "")]
+        if self.intercept and (isinstance(sigma, str) or self.delta is None):
+            known = "" if isinstance(sigma, str) else f" with sigma={sigma:g}"
+            assumes.append(f"their noise is Gaussian{known}")
+            assumes.append(
+                "arms were chosen without regard to the level of rewards, as this policy chooses them"
+            )
+        elif not isinstance(sigma, str):
+            assumes.append(f"their noise is sub-Gaussian with sigma={sigma:g}")
+        elif self.tails == "gaussian":
+            assumes.append("their noise is Gaussian")
+        else:
+            assumes.append(
+                "their noise is strictly sub-Gaussian of one size, as Gaussian, uniform and ±1 are"
+            )
+        if not isinstance(norm, str) and self.ridge != "learned":
+            assumes.append(f"the length of theta is at most norm_bound={norm:g}")
+        doubt = "the ridge is learned from the same rewards (empirical Bayes), which no proof covers"
+        return assumes, None if self.proved else doubt
+
+    def posterior(self, state: Any) -> Posterior:
         """⟨θ̂, a⟩ ± √β‖a‖ in V⁻¹; with an intercept ȳ + ⟨θ̂, a − ā⟩ ± √β √(‖a − ā‖² + 1/n)."""
         model, n = self.estimate(state), float(state.count[0])
-        level, further = 0.0, 0.0
+        theta, inverse, radius = model.theta[0], model.inverse[0], float(self.radius(state)[0])
+        grounds = self.grounds(max(n - 1.0, 0.0) if self.intercept else n)  # contrasts
+        level, centre, corner = 0.0, None, 0.0
         if self.intercept:
-            arms, level = arms - state.middle[0], float(state.level[0])
-            further = 1.0 / n if n > 0.0 else math.inf
-        mean = level + np.einsum("kd,d->k", arms, model.theta[0])
-        leverage = further + np.einsum("kd,de,ke->k", arms, model.inverse[0], arms)
-        with np.errstate(invalid="ignore"):  # nothing is said of a zero vector: its mean is 0
-            half = np.nan_to_num(self.radius(state) * np.sqrt(np.maximum(leverage, 0.0)), posinf=np.inf)
-        return Prediction(mean, mean - half, mean + half)
+            level, centre, corner = float(state.level[0]), state.middle[0], 1.0 / n if n else math.inf
+            if grounds.doubt is None and (self.delta is None or self.sigma == "unknown"):
+                grounds = grounds._replace(
+                    doubt_of_means="the intercept's share of an interval is approximate"
+                )
+        sigma, norm = self.numbers
+        lam, of_set = self.lam, self.set_name == "RidgeSet"
+        if isinstance(state, _Led):
+            lam, norm = float(state.leading(TOLD)[0, 0]), 0.0
+        sums = RidgeSums(
+            model.gram[0], model.moment[0], float(model.rss[0]), lam, sigma, norm,
+            (lambda delta: float(_smallest_set(self, delta).radius(state)[0])) if of_set else None,
+        )  # fmt: skip
+        return Posterior(
+            theta=theta, inverse=inverse, radius=radius, count=int(n), grounds=grounds,
+            intercept=self.intercept, noise=float(self.noise_level(state)[0]), level=level, centre=centre,
+            corner=corner, sums=sums,
+        )  # fmt: skip
 
     def radius(self, state: Any) -> Floats:
         """√β, one per replica (R,); infinite as long as nothing is known."""
@@ -474,6 +515,13 @@ class RidgePolicy(BeliefPolicy):
         if isinstance(state, _Led):
             out[state.leading(TOLD)[:, 0] < 0.0] = np.inf  # in what unit λ is, nobody knows yet
         return out
+
+
+@lru_cache(maxsize=64)
+def _smallest_set(policy: RidgePolicy, delta: float) -> RidgePolicy:
+    """The same with another δ and, where it has the paper's set, the smaller "mixture"."""
+    paper = policy.confidence == "paper" and not isinstance(policy.sigma, str)
+    return replace(policy, delta=delta, confidence="mixture" if paper else policy.confidence)
 
 
 @dataclass(frozen=True, kw_only=True)

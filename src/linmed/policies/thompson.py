@@ -19,6 +19,7 @@ from linmed import validation
 from linmed.core import core
 from linmed.policies.base import Choice, Noise, Properties, entries
 from linmed.policies.compiled import CompiledPolicy, Floor
+from linmed.policies.posterior import Capabilities
 from linmed.policies.ridge import Floored, RidgeState
 from linmed.validation import Floats, Ints
 
@@ -113,9 +114,9 @@ class Sampled(Floor):
             self._set("propensity", validation.whole("propensity", self.propensity))
 
     @property
-    def tells_probability(self) -> bool:
-        """Unless propensity="none"."""
-        return self.propensity != "none"
+    def capabilities(self) -> Capabilities:
+        """Probabilities unless propensity="none"."""
+        return super().capabilities._replace(probability=self.propensity != "none")
 
     def noise_size(self, dim: int) -> int:
         """d normals, and one more that becomes a uniform where there is a floor."""

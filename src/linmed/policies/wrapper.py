@@ -75,10 +75,9 @@ class Wrapper(CompiledPolicy):
         """That of the base policy, whose rule is used."""
         return getattr(self.base, "_mixed", 0.0)
 
-    @property
-    def tells_probability(self) -> bool:
-        """Whether the base policy does."""
-        return self.base.tells_probability
+    def greedy(self) -> Policy:
+        """The same around greedy play."""
+        return dataclasses.replace(self, base=self.base.greedy(), label="Greedy")
 
     @property
     def scale_free(self) -> bool:

@@ -15,7 +15,6 @@ import numpy as np
 from linmed import validation
 from linmed.core import core
 from linmed.features import Features
-from linmed.policies import CatalogueMED
 from linmed.policies.base import Policy
 from linmed.serve.catalogue import Offer, Whole, from_catalogue
 from linmed.serve.encoding import Joining, MapName, bounded
@@ -70,7 +69,7 @@ class Bandit:
         self.state = self.policy.start(1, self.dim)
         if self.keeps:
             self._fix_arms()
-        if isinstance(self.policy, CatalogueMED) and self.catalogue is not None:
+        if self.policy.capabilities.by_route and self.catalogue is not None:
             self.router = Router(self.policy, self.catalogue, self.joining)
 
     @property

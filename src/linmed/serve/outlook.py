@@ -9,7 +9,6 @@ from sqlalchemy.engine import Connection
 from linmed import validation
 from linmed.features import Category, Number
 from linmed.features.features import Side
-from linmed.policies import Forgetful
 from linmed.serve.bandit import Bandit
 from linmed.serve.database import decisions, unpack
 from linmed.serve.item_table import Catalogue
@@ -66,7 +65,7 @@ def outlook(bandit: Bandit, state: Any, context: Floats | None, shares: dict[str
     needed, fields = context_size(bandit), bandit.features
     found: dict[str, Any] = {
         "policy": bandit.policy.name,
-        "forgets": isinstance(bandit.policy, Forgetful),
+        "forgets": bandit.policy.capabilities.drift,
         "rewards": int(state.count[0]),
         "count": 0,
         "context_size": needed,

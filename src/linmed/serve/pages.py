@@ -8,7 +8,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from linmed.insight.drift import drift_of
-from linmed.policies import Forgetful
 from linmed.serve.middleware import Json, allow
 from linmed.serve.server import Server
 
@@ -75,7 +74,7 @@ def add_operation(router: Any, server: Server) -> None:
         server.metrics.broken.set(len(server.memory.broken))
         for bandit in list(server.memory.by_name.values()):
             server.metrics.known(bandit.name)
-            if isinstance(bandit.policy, Forgetful):
+            if bandit.policy.capabilities.drift:
                 server.metrics.drifted(bandit.name, drift_of(bandit.policy, bandit.state))
         return Response(server.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 

@@ -86,7 +86,7 @@ class Reports:
                 raise BadValue(where, f"{where}: targets need distinct names, {name!r} occurs twice")
             named[name] = target  # what is trained takes its place
             if target == "greedy":
-                trained.append((name, trends.greedy_of(bandit.policy)))
+                trained.append((name, bandit.policy.greedy()))
             elif not isinstance(target, str):
                 trained.append((name, as_policy(target["policy"], place("targets", i, "policy"))))
         title, first, after, count = f"the log of {bandit.name}", 0, 0, 0

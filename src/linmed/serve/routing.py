@@ -9,7 +9,7 @@ import numpy as np
 
 from linmed.catalogue_sampler import CatalogueSampler, Routed
 from linmed.features import Scan
-from linmed.policies import CatalogueMED
+from linmed.policies import Policy
 from linmed.serve.encoding import Joining
 from linmed.serve.item_table import Catalogue
 from linmed.serve.settings import LARGEST
@@ -28,7 +28,7 @@ SHARED = 4
 class Router:
     """The routes of one version of a catalogue. Index and coreset are made by the first who needs them."""
 
-    def __init__(self, policy: CatalogueMED, catalogue: Catalogue, joining: Joining):
+    def __init__(self, policy: Policy, catalogue: Catalogue, joining: Joining):
         self.policy, self.catalogue, self.joining = policy, catalogue, joining
         self._before: Router | None = None
         self._made: CatalogueSampler | None = None

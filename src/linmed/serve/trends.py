@@ -14,7 +14,6 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
 from linmed.log import Malformed
-from linmed.policies import GLMMED, CatalogueMED, GLMPolicy, Greedy, Policy
 from linmed.question import Question
 from linmed.serve import store
 from linmed.serve.database import decisions
@@ -77,9 +76,9 @@ def _values(
     targets: dict[str, Any] = {"logged": "logged", "uniform": "uniform"}
     notes = []
     if "arms" in source.columns:
-        greedy = greedy_of(bandit.policy)
+        greedy = bandit.policy.greedy()
         targets["greedy"] = greedy, greedy.start(1, bandit.dim)
-    elif isinstance(bandit.policy, CatalogueMED):
+    elif bandit.policy.capabilities.by_route:
         notes.append("greedy play cannot be judged: decisions by route are logged without all items")
     else:
         notes.append("greedy play cannot be judged: the log has not every arm's features (log_arms)")
@@ -244,13 +243,3 @@ def thinned(curve: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def number(value: float) -> float | None:
     """What is not finite is not known."""
     return float(value) if math.isfinite(value) else None
-
-
-def greedy_of(policy: Policy) -> Policy:
-    """Greedy with the same estimate as `policy`."""
-    if isinstance(policy, GLMPolicy):
-        belief = ("family", "norm_bound", "ridge", "intercept", "sigma")
-        kept: dict[str, Any] = {name: getattr(policy, name) for name in belief}
-        return GLMMED(**kept, alpha_emp=1.0, alpha_opt=0.0, label="Greedy")
-    shared = ("sigma", "norm_bound", "ridge")
-    return Greedy(**{name: getattr(policy, name) for name in shared if hasattr(policy, name)})

@@ -7,7 +7,6 @@ from sqlalchemy.engine import Connection, Row
 
 from linmed.features import Number
 from linmed.policies import Policy
-from linmed.policies.per_item import ModelPolicy
 from linmed.serve import store
 from linmed.serve.bandit import Bandit
 from linmed.serve.catalogue import MOST_AT_ONCE, as_catalogue
@@ -114,7 +113,7 @@ def joining_of(new: NewBandit) -> Joining:
 def check_models(policy: Policy, joining: Joining) -> None:
     """Refuse features whose first number could not be that of an item's model."""
     features = joining.features
-    if not isinstance(policy, ModelPolicy) or features is None:
+    if not policy.capabilities.per_item or features is None:
         return
     first = features.item[0] if features.item else None
     all_meet = features.interactions in ("outer", "shrunk")

@@ -7,7 +7,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy.engine import Connection
 
 from linmed.insight.best_arm import DELTA, look, looker
-from linmed.policies.per_item import ModelPolicy
 from linmed.serve.bandit import Bandit, few
 from linmed.serve.catalogue import MOST_AT_ONCE, Whole, from_catalogue
 from linmed.serve.errors import Refused, refusing
@@ -134,7 +133,7 @@ def answer(
     """The verdict on vectors (K,d), called `ids`, as the API shows it."""
     by = looker(bandit.policy, delta)
     count, dim = vectors.shape
-    if isinstance(by, ModelPolicy):  # every arm is a direction of its own
+    if by.capabilities.per_item:  # every arm is a direction of its own
         dim = count
     if count * dim * dim > MOST_WORK:
         raise BadValue("arm_ids", f"arm_ids: {count} arms of {dim} features are too many at once: name fewer")

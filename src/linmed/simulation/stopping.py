@@ -7,9 +7,8 @@ import numpy as np
 
 from linmed import validation
 from linmed.environments.base import LAST_ROUND
-from linmed.insight.assumptions import Judge
 from linmed.insight.best_arm import DELTA, UNDECIDED, follower, judge
-from linmed.policies import Policy
+from linmed.policies import Policy, as_policy
 from linmed.simulation.environment_batch import EnvironmentBatch, Observation, Pending
 from linmed.validation import BadType, BadValue, Bools, Floats, Ints
 
@@ -45,18 +44,14 @@ class Decided:
             self, "epsilon", validation.between("epsilon", self.epsilon, 0.0, validation.LARGEST)
         )
         if self.judge is not None:
-            if not isinstance(self.judge, Policy):
-                raise BadType(
-                    "judge", f"judge must be a policy such as LinMED(sigma=0.3), got {self.judge!r}"
-                )
-            judge(self.judge, self.delta)
+            judge(as_policy(self.judge, "judge"), self.delta)
 
     def to_dict(self) -> dict[str, Any]:
         """All that decides, as JSON-ready values."""
         by = None if self.judge is None else self.judge.to_dict()
         return {"delta": self.delta, "epsilon": self.epsilon, "judge": by}
 
-    def by(self, policy: Policy) -> Judge:
+    def by(self, policy: Policy) -> Any:
         """Whose confidence set judges where `policy` plays."""
         try:
             return judge(self.judge or policy, self.delta)

@@ -67,8 +67,7 @@ def memories(found: Findings) -> Drawing:
     """The mean weight of every memory of Forgetful by round, one upon the other."""
     figure, axes = _panels(found)
     for ax, setting in zip(axes, found.settings, strict=True):
-        policy = next(policy for policy in setting.policies if policy.name == OURS)
-        assert isinstance(policy, Forgetful)
+        policy: Any = next(policy for policy in setting.policies if policy.name == OURS)
         rounds, weights = trace(policy, setting, found.seed, min(TRACED, found.trials))
         shades = [POLICY[name].light for name in SHADES]
         labels = [memory(float(half_life)) for half_life in policy.half_lives]
