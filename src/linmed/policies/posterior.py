@@ -108,7 +108,7 @@ class Posterior:
     >>> agent.observe(arms, [0.9, 0.4])
     >>> seen = agent.policy.posterior(agent.state)
     >>> seen.predict(arms).mean.round(2), seen.gains(arms, best=0).round(2), seen.covariance.round(4)
-    (array([0.89, 0.4 ]), array([0.  , 0.  ]), array([[0.0099, 0.    ],
+    (array([0.89, 0.4 ]), array([0.  , 0.12]), array([[0.0099, 0.    ],
            [0.    , 0.0099]]))
     >>> weights, rows = seen.weights(arms)  # those of the features, and which row of them is whose
     >>> seen.base, weights.round(2), rows, [one.shape for one in seen.compared(arms)]
