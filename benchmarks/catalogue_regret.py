@@ -57,7 +57,7 @@ class ByRoutes(RidgePolicy):
 
     def choose(self, state: Any, arms: Any, noise: Any) -> Any:
         drawn = zip(self.each(state, arms), noise, strict=True)
-        return np.array([routes.decide(one, row).place for (routes, one), row in drawn])
+        return np.array([routes.decide(one, row).arm for (routes, one), row in drawn])
 
     def each(self, state: Any, arms: Any) -> Iterator[tuple[CatalogueSampler, RidgeState]]:
         """What decides in every replica, and its state."""

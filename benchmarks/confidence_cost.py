@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from linmed import Agent, LinMED
-from linmed.policies.live import Live
+from linmed.decider import Decider
 
 SHAPES = ((3, 2), (10, 4), (10, 50), (100, 20))
 SETS = {
@@ -37,8 +37,8 @@ def seconds(work: Callable[[int], object]) -> float:
     return best / CALLS
 
 
-def learn(live: Live, features: np.ndarray, rewards: np.ndarray, i: int) -> None:
-    live.learn(features[i], rewards[i])
+def learn(decider: Decider, features: np.ndarray, rewards: np.ndarray, i: int) -> None:
+    decider.learn(features[i], rewards[i])
 
 
 def decide(agent: Agent, arms: np.ndarray, i: int) -> None:
@@ -55,9 +55,11 @@ def main() -> None:
         cells, base = [], (1.0, 1.0)
         for name, policy in SETS.items():
             agent = Agent(policy, dim=d, seed=0)
-            live = agent._live
             agent.observe(features, rewards)
-            took = seconds(partial(learn, live, features, rewards)), seconds(partial(decide, agent, arms))
+            took = (
+                seconds(partial(learn, agent._decider, features, rewards)),
+                seconds(partial(decide, agent, arms)),
+            )
             if name == "paper":
                 base = took
                 cells.append(f"{1e6 * took[0]:.1f} µs, {1e6 * took[1]:.1f} µs")

@@ -66,14 +66,14 @@ def prepared(policy: Policy, arms: Any, theta: Any, rng: np.random.Generator) ->
     agent = Agent(policy, arms.shape[1], seed=0)
     rows = arms[rng.integers(len(arms), size=300)]
     agent.observe(rows, rows @ theta + SIGMA * rng.standard_normal(300))
-    live, noise = agent._live, np.full((1, 1, 1), 0.5)
+    decider = agent._decider
     played = arms[rng.integers(len(arms), size=1000)]
     paid = (played @ theta + SIGMA * rng.standard_normal(1000)).tolist()
     pairs = list(zip(list(played), paid, strict=True))
 
     def decide() -> int:
         for _ in range(1000):
-            live.decide(arms, noise, 0)
+            decider.decide(arms)
         return 1000
 
     def learn_many() -> int:
@@ -82,7 +82,7 @@ def prepared(policy: Policy, arms: Any, theta: Any, rng: np.random.Generator) ->
 
     def learn() -> int:
         for vector, reward in pairs:
-            live.learn(vector, reward)
+            decider.learn(vector, reward)
         return 1000
 
     return decide, learn, learn_many

@@ -63,8 +63,8 @@ def test_no_seed_of_a_users_generator_gives_the_numbers_that_the_agent_draws():
         uniforms, normals = rng.random(4), same.standard_normal(4)
         for policy, numbers in ((Uniform(), uniforms), (LinTS(), normals)):
             one = Agent(policy, 2, seed=seed)
-            one._noise.draw(4)
-            assert not np.isin(one._noise.rows[:4], numbers).any()
+            one._decider.noise.draw(4)
+            assert not np.isin(one._decider.noise.rows[:4], numbers).any()
 
 
 def test_arms_earn_what_they_pay_although_rewards_come_from_a_generator_of_the_same_seed():

@@ -20,6 +20,7 @@ from linmed import (
     Uniform,
 )
 from linmed.agent import UnknownDecision
+from linmed.decision import NoProbability
 from linmed.log import DecisionLog, LogWriter, writer
 from tests.policies.configurations import CONFIGURATIONS, acceptable, make_arms, short
 
@@ -138,7 +139,12 @@ def test_a_policy_that_tells_no_probability_cannot_have_a_log(tmp_path):
     with pytest.raises(ValueError, match="carry no probability"):
         Agent(silent, 2, log=LogWriter(tmp_path / "other"))
     assert not (tmp_path / "log").exists()
-    Agent(silent, 2).decide(ARMS)
+    decision = Agent(silent, 2).decide(ARMS)
+    assert not decision.has_probability
+    assert repr(decision).endswith(", no probability)")
+    for name in ("probability", "log_probability"):
+        with pytest.raises(NoProbability, match="the policy computes none"):
+            getattr(decision, name)
     Agent(LinTS(propensity=100), 2, log=tmp_path / "log").decide(ARMS)
 
 
@@ -332,7 +338,7 @@ def test_a_worker_that_loads_a_newer_model_with_its_seed_draws_other_numbers(tmp
     for _ in range(2):
         trainer.save(tmp_path / "model")
         worker = Agent.load(tmp_path / "model", seed=1)
-        worker._noise.draw(5)
-        drawn.append(worker._noise.rows.copy())
+        worker._decider.noise.draw(5)
+        drawn.append(worker._decider.noise.rows.copy())
         trainer.observe([1.0, 0.0], 0.0)
     assert not np.isin(drawn[0][:5], drawn[1]).any()

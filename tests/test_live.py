@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from linmed import OFUL, Agent, Decision, LinMED, LinMEDNoDesign, LinTS
-from linmed.policies.live import Live
+from linmed.decider import Decider
+from linmed.streams import bits
 
 ARMS = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
 POLICIES = [LinMED(sigma=0.5), LinMED(version=1), LinMEDNoDesign(), OFUL(), LinTS(propensity="none")]
@@ -23,23 +24,24 @@ def sets(K, d, n, seed=0):
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
 @pytest.mark.parametrize(("K", "d"), [(1, 1), (3, 2), (10, 4), (5, 20), (60, 12)])
 def test_a_bound_state_decides_and_learns_to_the_last_bit_as_the_policy_does(policy, K, d):
-    live, state = Live(policy, policy.start(1, d)), policy.start(1, d)
-    noise = policy.draw_noise(np.random.default_rng(1), (30, 1), d)
+    decider, state = Decider(policy, d, bits(1, "agent")), policy.start(1, d)
+    noise = policy.draw_noise(np.random.Generator(bits(1, "agent")), (256, 1), d)
     for t, arms in enumerate(sets(K, d, 30)):
-        arm, log_p, law, error, vector, kept = live.decide(arms, noise, t)
-        choice = policy.decide(state, arms[None], noise[t])
-        assert (arm, error) == (choice.arm[0], 0.0)
-        np.testing.assert_array_equal(log_p, choice.log_probability[0])
+        one = decider.decide(arms)
+        choice, arm, vector = policy.decide(state, arms[None], noise[t]), one.arm, one.features
+        assert (arm, one.probability_error) == (choice.arm[0], 0.0)
+        np.testing.assert_array_equal(one._log_probability, choice.log_probability[0])
         np.testing.assert_array_equal(vector, arms[arm])
         assert not np.shares_memory(vector, arms)
         if choice.log_probabilities is None:
-            assert law is None
+            assert one.log_probabilities is None
         else:
-            np.testing.assert_array_equal(law, choice.log_probabilities[0])
-        live.learn(kept, float(t % 3))
+            np.testing.assert_array_equal(one.log_probabilities, choice.log_probabilities[0])
+            np.testing.assert_array_equal(one.log_probabilities, decider.log_probabilities(arms))
+        decider.learn(one._kept, float(t % 3))
         policy.learn(state, arms[arm][None], np.array([float(t % 3)]), np.zeros(1, dtype=np.int64))
     for name, array in state.arrays().items():
-        np.testing.assert_array_equal(live.state.arrays()[name], array, err_msg=name)
+        np.testing.assert_array_equal(decider.state.arrays()[name], array, err_msg=name)
 
 
 def test_a_subclass_that_decides_or_learns_in_its_own_way_is_asked():

@@ -84,6 +84,6 @@ def test_html_of_tables_and_decisions_is_escaped_and_in_bounds():
     long = Table({"n": list(range(1_000))})._repr_html_()
     assert long.count("<tr>") == 42
     assert "960 more rows" in long
-    decision = Decision("a-1", 0, -0.5, None, None, item="<script>")
+    decision = Decision(0, -0.5, None, None, None, 2, item="<script>")
     assert "<script>" not in decision._repr_html_()
     assert "width:25%" in table(["x"], [[bar(0.25)]])

@@ -7,7 +7,6 @@ import secrets
 import threading
 import time as clock
 from collections.abc import Iterable, Sequence
-from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -15,9 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from linmed import streams, validation
-from linmed.arm_sets import as_matrix, group_by_size, validate
-from linmed.catalogue_sampler import UNIFORMS, ActionDistribution, CatalogueSampler, Coreset
+from linmed.catalogue_sampler import UNIFORMS, CatalogueSampler, Coreset
 from linmed.core import core
+from linmed.decider import Decider, as_matrix, group_by_size, validate
 from linmed.decision import Decision, probabilities_of
 from linmed.features import Catalogue, Column, Features, Index
 from linmed.files import read_arrays, write_arrays
@@ -25,12 +24,9 @@ from linmed.insight.assumptions import Repeats
 from linmed.insight.best_arm import DELTA, Verdict, look, looker, watch
 from linmed.insight.drift import Drift, drift_of
 from linmed.insight.explain import TOP, Explanation, explain
-from linmed.item_encoder import ItemEncoder, Offer, Seen, item_encoder
-from linmed.noise_buffer import NoiseBuffer
+from linmed.item_encoder import ItemEncoder, Offer, item_encoder
 from linmed.policies import Policy, Prediction, as_policy
 from linmed.policies.linmed import NOTHING_TOLD
-from linmed.policies.live import Live
-from linmed.taken import Taken, chosen, routed
 from linmed.validation import Floats
 
 if TYPE_CHECKING:
@@ -115,15 +111,15 @@ class Agent:
         if policy is None:
             policy = NOTHING_TOLD
         as_policy(policy)
-        self._encoder = item_encoder(catalogue, features, context, policy)
-        if self._encoder is None:
+        encoder = item_encoder(catalogue, features, context, policy)
+        if encoder is None:
             if dim is None:
                 raise validation.BadType(
                     "dim", "dim must be given: how many features an arm has; or a catalogue"
                 )
             self._dim = validation.whole("dim", dim)
         else:
-            self._dim = self._encoder.dim
+            self._dim = encoder.dim
             if dim not in (None, self._dim):
                 raise validation.BadValue(
                     "dim", f"dim must be that of the map, {self._dim}, or None, got {dim!r}"
@@ -131,11 +127,10 @@ class Agent:
         self.max_pending = None if max_pending is None else validation.whole("max_pending", max_pending)
         if seed is not None:
             seed = validation.whole("seed", seed, at_least=0)
-        self._live = Live(policy, policy.start(1, self.dim))
         self.dropped = 0
         self.log_arms = validation.flag("log_arms", log_arms)
         self._lock = threading.RLock()
-        self._begin(seed, index, ())
+        self._decider = _decider(policy, self._dim, streams.bits(seed, "agent"), encoder, index)
         self._decisions = 0
         self._earlier: list[tuple[str, int]] = []
         self._name_run()
@@ -168,24 +163,15 @@ class Agent:
         (0, 0.933333)
         """
         moment = self._moment(time) if self._timed or time is not None else None
-        offer = None
-        if arms is None or context is not None or items is not None:
-            if self._sampler is not None and arms is None and items is None:
+        if arms is not None and context is None and items is None:
+            matrix = as_matrix(arms, self._dim)
+            with self._lock:
+                return self._decide(matrix, None, moment)
+        with self._lock:
+            if self._decider.sampler is not None and arms is None and items is None:
                 return self._decide_items([context], moment)[0]
             offer = self._offer(arms, context, items)
-            matrix = offer.arms
-        else:
-            matrix = as_matrix(arms, self._dim)
-        with self._lock:
-            before = self.state.copy() if self.log is not None and self.policy.remembers else None
-            self._noise.draw(1)
-            drawn = self._live.decide(matrix, self._noise.rows, self._noise.used)
-            try:
-                return self._settle(chosen(matrix, drawn, offer), moment, offer.seen if offer else None)
-            except BaseException:
-                if before is not None:
-                    self.state.restore(before.arrays())
-                raise
+            return self._decide(offer.arms, offer, moment)
 
     def decide_batch(self, sets: Any = None, *, contexts: Any = None) -> list[Decision]:
         """One decision for each of n sets: an array (n, K, d), or n matrices whose K may differ.
@@ -202,35 +188,23 @@ class Agent:
         >>> [len(decision.probabilities) for decision in agent.decide_batch(sets)]
         [2, 3]
         """
-        made: Iterable[Offer | None] = repeat(None)
-        if contexts is not None:
-            own = self._catalogued("contexts", sets)
-            rows = own.rows(contexts)
-            if self._sampler is not None:
-                return self._decide_items(rows, self._moment(None) if self._timed else None)
-            if own.waits or self.policy.remembers:  # each may change what comes of the next
-                return [self.decide(context=row) for row in rows]
-            with self._lock:
-                made = [own.offer(row) for row in rows]
-            sets = [offer.arms for offer in made if offer is not None]
-        alike = group_by_size(sets, self._dim)
-        count = sum(len(stack) for _, stack in alike)
         with self._lock:
-            if self.policy.remembers:
-                each = dict(pair for some, stack in alike for pair in zip(some, stack, strict=True))
-                return [self.decide(each[i]) for i in range(count)]
-            self._noise.draw(count)
-            noise, decide = self._noise.rows[self._noise.used :], self._live.decide_each
-            found = [
-                pair for some, stack in alike for pair in zip(stack, decide(stack, noise[some]), strict=True)
-            ]
-            if len(alike) > 1:  # back into their order
-                found = [found[j] for j in np.argsort([i for some, _ in alike for i in some])]
             moment = self._moment(None) if self._timed else None
-            return [
-                self._settle(chosen(matrix, drawn, offer), moment, offer.seen if offer else None)
-                for (matrix, drawn), offer in zip(found, made, strict=False)
-            ]
+            offers: list[Offer] | None = None
+            if contexts is not None:
+                encoder = self._catalogued("contexts", sets)
+                rows = encoder.rows(contexts)
+                if self._decider.sampler is not None:
+                    return self._decide_items(rows, moment)
+                if encoder.waits or self.policy.remembers:  # each may change what comes of the next
+                    return [self.decide(context=row) for row in rows]
+                offers = [encoder.offer(row) for row in rows]
+                sets = [offer.arms for offer in offers]
+            if self.policy.remembers:
+                alike = group_by_size(sets, self._dim)
+                each = dict(pair for some, stack in alike for pair in zip(some, stack, strict=True))
+                return [self.decide(each[i]) for i in range(len(each))]
+            return self._settle_each(self._decider.decide_each(sets, offers), offers, moment)
 
     def learn(
         self, decision: Decision | str | Iterable[Decision | str], reward: float | Iterable[float]
@@ -249,10 +223,13 @@ class Agent:
         >>> agent.count
         5
         """
-        if not isinstance(decision, (str, Decision)) and isinstance(decision, Iterable):
+        if isinstance(decision, Decision):
+            identifier = decision._id
+        elif not isinstance(decision, str) and isinstance(decision, Iterable):
             self._learn_each(list(decision), reward)
             return
-        identifier = decision.id if isinstance(decision, Decision) else decision
+        else:
+            identifier = decision
         value = validation.reward("reward", reward)
         self.policy.check_rewards(value)
         with self._lock:
@@ -263,9 +240,10 @@ class Agent:
                 # A log opened after the decision was made has no row for the reward to join.
                 with contextlib.suppress(KeyError):
                     self.log.reward(identifier, value)
-            self._live.learn(features, value, self._moments[identifier] if self._timed else None)
+            self._decider.learn(features, value, self._moments[identifier] if self._timed else None)
             del self._pending[identifier]
-            self._moments.pop(identifier, None)
+            if self._timed:
+                del self._moments[identifier]
             if self._watch is not None and self._watch.see(features, value):
                 self._watch.warn(self.state)
 
@@ -332,7 +310,8 @@ class Agent:
         >>> agent.arms().shape, agent.arms(items=["mint"]).shape
         ((2, 2), (1, 2))
         """
-        return self._offer(None, context, items).arms
+        arms: Floats = self._offer(None, context, items).arms
+        return arms
 
     def probabilities(
         self, arms: ArrayLike | None = None, *, context: Any = None, items: Sequence[Any] | None = None
@@ -345,14 +324,12 @@ class Agent:
         >>> agent.probabilities(arms).round(3)
         array([0.951, 0.049])
         """
-        if self._sampler is not None and arms is None and items is None:
-            with self._lock:
-                law = self._law(context)
-                every: Floats = law.complete()[law.items.live]
-            return every
-        matrix = self._matrix(arms, context, items)
         with self._lock:
-            return probabilities_of(self.policy.log_probabilities(self.state, matrix[None])[0])
+            if self._decider.sampler is not None and arms is None and items is None:
+                law = self._decider.law(context)
+                every: Floats = law.complete()[law.items.live]
+                return every
+            return probabilities_of(self._decider.log_probabilities(self._matrix(arms, context, items)))
 
     def probability_of(self, item: str | int, context: Any = None) -> float:
         """The probability with which one item of the catalogue would be played now.
@@ -366,10 +343,10 @@ class Agent:
         >>> round(agent.probability_of("mint"), 3), agent.probabilities().round(3)
         (0.025, array([0.975, 0.025]))
         """
-        if self._sampler is not None:
+        if self._decider.sampler is not None:
             with self._lock:
-                law = self._law(context)
-                return law.probability_of(self._sampler.catalogue.place(item))
+                law = self._decider.law(context)
+                return law.probability_of(self._decider.sampler.catalogue.place(item))
         offer = self._offer(None, context, None)
         names = [str(name) for name in offer.ids]
         if str(item) not in names:
@@ -471,12 +448,14 @@ class Agent:
     @property
     def catalogue(self) -> Catalogue | None:
         """The items it decides among, if it was given a catalogue."""
-        return None if self._encoder is None else self._encoder.catalogue
+        encoder = self._decider.encoder
+        return None if encoder is None else encoder.catalogue
 
     @property
     def features(self) -> Features | None:
         """The map from (context, item) to the features of an arm, as far as it is known by now."""
-        return None if self._encoder is None else self._encoder.features
+        encoder = self._decider.encoder
+        return None if encoder is None else encoder.features
 
     @property
     def sampler(self) -> CatalogueSampler | None:
@@ -488,7 +467,7 @@ class Agent:
         >>> [Agent(policy, catalogue=teas).sampler is None for policy in (LinMED(), CatalogueMED())]
         [True, False]
         """
-        return self._sampler
+        return self._decider.sampler
 
     @property
     def items(self) -> tuple[str | int, ...]:
@@ -504,7 +483,7 @@ class Agent:
     @property
     def policy(self) -> Policy:
         """The rule."""
-        return self._live.policy
+        return self._decider.policy
 
     @property
     def state(self) -> Any:
@@ -515,7 +494,7 @@ class Agent:
         >>> agent.policy.radius(agent.state).round(3)
         array([1.])
         """
-        return self._live.state
+        return self._decider.state
 
     @property
     def theta(self) -> Floats:
@@ -604,7 +583,7 @@ class Agent:
                 "max_pending": self.max_pending,
                 "log_arms": self.log_arms,
                 "dropped": self.dropped,
-                **self._noise.to_dict(),
+                **self._decider.noise.to_dict(),
                 "run": self._run,
                 "earlier": self._earlier,
                 "decisions": self._decisions,
@@ -612,12 +591,13 @@ class Agent:
                 "moments": list(self._moments.values()),
             }
             offered: dict[str, Any] = {}
+            encoder, sampler = self._decider.encoder, self._decider.sampler
             # Before the catalogue, in which others may put items meanwhile: it has all items of the coreset.
-            if self._sampler is not None and self._sampler.found is not None:
-                meta["coreset"] = self._sampler.found.to_dict()
-                meta["coresets"] = [one.to_dict() for one in self._sampler.earlier]
-            if self._encoder is not None:
-                meta["encoder"], offered = self._encoder.to_dict()
+            if sampler is not None:
+                found = () if sampler.found is None else (*sampler.earlier, sampler.found)
+                meta["coresets"] = [one.to_dict() for one in found]
+            if encoder is not None:
+                meta["encoder"], offered = encoder.to_dict()
             arrays = {f"state_{name}": array for name, array in self.state.copy().arrays().items()}
             arrays["pending"] = np.array([*self._pending.values()]).reshape(-1, self.dim)
             arrays.update({} if self._repeats is None else self._repeats.to_dict())
@@ -663,16 +643,18 @@ class Agent:
             raise ValueError(f"{path} has format {version}; this release of linmed reads format {FORMAT}")
         keep = validation.flag("log_arms", meta.get("log_arms", True) if log_arms is None else log_arms)
         try:
-            agent = cls(
-                Policy.from_dict(meta["policy"]), meta["dim"], max_pending=meta["max_pending"], log_arms=keep
-            )
+            policy = Policy.from_dict(meta["policy"])
+            agent = cls(policy, meta["dim"], max_pending=meta["max_pending"], log_arms=keep)
+            encoder = None
             if "encoder" in meta:
                 own = {name: arrays.pop(f"catalogue_{name}") for name in ("matrix", "live")}
-                agent._encoder = ItemEncoder.from_dict(meta["encoder"], own, agent.policy)
-                if agent._encoder.dim != agent.dim:
-                    raise ValueError(f"a map of {agent._encoder.dim} features for dim={agent.dim}")
-            known = [*meta.get("coresets", ()), *([meta["coreset"]] if "coreset" in meta else ())]
-            agent._begin(None, index, [Coreset.from_dict(one) for one in known])
+                encoder = ItemEncoder.from_dict(meta["encoder"], own, policy)
+                if encoder.dim != agent.dim:
+                    raise ValueError(f"a map of {encoder.dim} features for dim={agent.dim}")
+            coresets = [Coreset.from_dict(one) for one in meta.get("coresets", ())]
+            agent._decider = _decider(
+                policy, agent.dim, streams.bits(seed, "agent"), encoder, index, coresets
+            )
             pending = validation.for_kernels(arrays.pop("pending"))
             if pending.shape != (len(meta["pending"]), agent.dim) or not core.all_within(
                 pending, validation.LARGEST
@@ -690,9 +672,9 @@ class Agent:
             ]
             agent._earlier = agent._earlier[-REMEMBERED:]
             if seed is None:
-                agent._noise.restore(meta["stream"], meta["used"])
+                agent._decider.noise.restore(meta["stream"], meta["used"])
             else:
-                agent._draw_from(seed, agent._decisions, agent.count)
+                agent._decider.draw_from(streams.bits(seed, "agent", agent._decisions, agent.count))
             agent._pending = dict(zip(meta["pending"], pending, strict=True))
             if agent._timed:
                 moments = map(float, meta["moments"])
@@ -738,63 +720,56 @@ class Agent:
         with self._lock:
             return own.offer(context, items)
 
-    def _begin(self, seed: int | None, index: Index | None, coresets: Sequence[Coreset]) -> None:
-        """The stream of a seed; and decisions among a catalogue by route, where the policy knows how."""
-        self._sampler: CatalogueSampler | None = None
-        if self.policy.capabilities.by_route and self._encoder is not None:
-            own = self._encoder
-            if any(one.rows > len(own.catalogue.snapshot().matrix) for one in coresets):
-                raise ValueError("a coreset of more rows than the catalogue has")
-            self._sampler = CatalogueSampler(self.policy, own.catalogue, index, own.lift, *coresets[-1:])
-            self._sampler.earlier = list(coresets[:-1])
-        elif index is not None:
-            raise validation.BadValue(
-                "index", "index goes with CatalogueMED and a catalogue: else leave it out"
-            )
-        self._draw_from(seed)
-
-    def _draw_from(self, seed: int | None, *key: int) -> None:
-        """Take random numbers from the stream of a seed and a key."""
-        uniforms = None if self._sampler is None else UNIFORMS
-        self._noise = NoiseBuffer(streams.bits(seed, "agent", *key), self.policy, self.dim, uniforms)
-
     def _name_run(self) -> None:
         """Draw what ids begin with: anew in every process and copy, so that no two of them ever meet."""
         self._run, self._process = secrets.token_hex(8), os.getpid()
 
-    def _law(self, context: Any) -> ActionDistribution:
-        """How probable every item of the catalogue is in a context, by route."""
-        assert self._sampler is not None
-        assert self._encoder is not None
-        return self._sampler.law(self.state, self._encoder.encoded(context)[0][:-1])
+    def _decide(self, matrix: Floats, offer: Offer | None, moment: float | None) -> Decision:
+        """Choose one arm; where the log refuses it, nothing has changed."""
+        decider = self._decider
+        before = self.state.copy() if self.log is not None and self.policy.remembers else None
+        decision = decider.decide(matrix, offer)
+        try:
+            return self._settle(decision, matrix, offer, moment)
+        except BaseException:
+            decider.noise.used -= 1
+            if before is not None:
+                self.state.restore(before.arrays())
+            raise
 
     def _decide_items(self, contexts: Sequence[Any], moment: float | None) -> list[Decision]:
-        """One item of the catalogue for each context, as n calls would choose them."""
-        by, own = self._sampler, self._encoder
-        assert by is not None
-        assert own is not None
-        with self._lock:
-            if own.waits and len(contexts) > 1:  # each may change what comes of the next
-                return [self._decide_items([context], moment)[0] for context in contexts]
-            encoded = [own.encoded(context) for context in contexts]
-            self._noise.draw(len(contexts))
-            noise = self._noise.rows[self._noise.used :][: len(contexts), 0]
-            made = by.decide_each(self.state, noise, [x[:-1] for x, _ in encoded])
-            return [
-                self._settle(routed(one, x[:-1]), moment, seen)
-                for one, (x, seen) in zip(made, encoded, strict=True)
-            ]
+        """Choose one item of the catalogue for each context, as n calls would."""
+        encoder = self._catalogued("context", None)
+        if encoder.waits and len(contexts) > 1:  # each may change what comes of the next
+            return [self._decide_items([context], moment)[0] for context in contexts]
+        offers = [encoder.whole(context) for context in contexts]
+        drawn = self._decider.decide_items([encoded for encoded, _ in offers])
+        return self._settle_each([(one, None) for one in drawn], [offer for _, offer in offers], moment)
+
+    def _settle_each(
+        self, drawn: list[tuple[Decision, Any]], offers: list[Offer] | None, moment: float | None
+    ) -> list[Decision]:
+        """Settle decisions that were drawn together: where the log refuses one, those before it stand."""
+        done: list[Decision] = []
+        try:
+            for decision, arms in drawn:
+                done.append(self._settle(decision, arms, offers[len(done)] if offers else None, moment))
+        except BaseException:
+            self._decider.noise.used -= len(drawn) - len(done)
+            raise
+        return done
 
     def _catalogued(self, name: str, arms: Any) -> ItemEncoder:
         """What it offers, if it has a catalogue and nobody gave arms beside it."""
-        if self._encoder is None:
+        encoder = self._decider.encoder
+        if encoder is None:
             wanted = "arms must be given" if name == "arms" else f"{name} needs a catalogue"
             raise validation.BadType(
                 name, f"{wanted}: this agent was made without one (Agent(…, catalogue=…))"
             )
         if arms is not None:
             raise validation.BadValue(name, f"{name} must be None where arms are given as vectors")
-        return self._encoder
+        return encoder
 
     def _matrix(self, arms: ArrayLike | None, context: Any = None, items: Any = None) -> Floats:
         """`arms`, or what is offered in a context, checked."""
@@ -808,49 +783,55 @@ class Agent:
             return clock.time_ns() // 1000 / 1e6
         return round(validation.between("time", time, -6e10, 2.5e11) * 1e6) / 1e6  # the years 68 to 9892
 
-    def _settle(self, taken: Taken, moment: float | None, seen: Seen | None) -> Decision:
-        """The decision that was drawn; only when the log has taken it does anything change here."""
+    def _settle(
+        self, decision: Decision, arms: Floats | None, offer: Offer | None, moment: float | None
+    ) -> Decision:
+        """Name the decision, log it and wait for its reward; until the log has it nothing else changes."""
         if self._process != os.getpid():  # a process that was forked
             self._earlier.append((self._run, self._decisions))
             self._name_run()
-        identifier = f"{self._run}-{self._decisions}"
-        chance, law, vector, item = taken.log_probability, taken.log_probabilities, taken.vector, taken.item
-        decision = Decision(identifier, taken.arm, chance, vector, law, taken.error, item, taken.fallback)
+        decision._id = identifier = f"{self._run}-{self._decisions}"
         if self.log is not None:
-            # What a recorder of one's own need not know of is left out where it says nothing.
-            told: dict[str, Any] = {
-                "time": moment,
-                "fallback": taken.fallback,
-                "best": taken.best,
-                "catalogue_version": taken.catalogue_version,
-                "context": taken.context,
-            }
-            self.log.record(
-                identifier,
-                arm=taken.arm,
-                arm_count=taken.count,
-                log_probability=chance,
-                features=vector,
-                log_probabilities=law,
-                arms=taken.arms if self.log_arms else None,
-                arm_id=item,
-                policy=self.policy.name,
-                version=self.count,
-                **{name: value for name, value in told.items() if value is not None},
-            )
-        self._noise.used += 1
+            self._record(decision, arms, offer, moment)
         self._decisions += 1
-        self._pending[identifier] = taken.kept
+        pending = self._pending
+        pending[identifier] = decision._kept
         if self._timed and moment is not None:
             self._moments[identifier] = moment
-        if self.max_pending is not None and len(self._pending) > self.max_pending:
-            oldest = next(iter(self._pending))
-            del self._pending[oldest]
+        if self.max_pending is not None and len(pending) > self.max_pending:
+            oldest = next(iter(pending))
+            del pending[oldest]
             self._moments.pop(oldest, None)
             self.dropped += 1
-        if seen and self._encoder is not None and self._encoder.see(seen):
+        if offer is not None and offer.seen and self._catalogued("items", None).see(offer.seen):
             self._describe()
         return decision
+
+    def _record(
+        self, decision: Decision, arms: Floats | None, offer: Offer | None, moment: float | None
+    ) -> None:
+        """Have the log take a decision."""
+        # What a recorder of one's own need not know of is left out where it says nothing.
+        told: dict[str, Any] = {
+            "time": moment,
+            "fallback": decision.fallback,
+            "best": decision._best,
+            "catalogue_version": decision._catalogue_version,
+            "context": None if offer is None else offer.context,
+        }
+        self.log.record(  # type: ignore[union-attr]
+            decision._id,
+            arm=decision._arm,
+            arm_count=decision._count,
+            log_probability=decision._log_probability if decision.has_probability else None,
+            features=decision._features,
+            log_probabilities=decision._log_probabilities,
+            arms=arms if self.log_arms else None,
+            arm_id=decision._item,
+            policy=self.policy.name,
+            version=self.count,
+            **{name: value for name, value in told.items() if value is not None},
+        )
 
     @property
     def _repeats(self) -> Repeats | None:
@@ -859,8 +840,8 @@ class Agent:
     def _describe(self) -> None:
         """Have the log say what its features are."""
         describe = getattr(self.log, "describe", None)
-        if self._encoder is not None and describe is not None:
-            describe(self._encoder.features.to_dict())
+        if self.features is not None and describe is not None:
+            describe(self.features.to_dict())
 
     def _open(self, log: "str | os.PathLike[str] | Recorder | None") -> None:
         """Log to `log` from now on."""
@@ -888,17 +869,16 @@ class Agent:
             return {
                 **self.__dict__,
                 "_lock": None,
-                "_live": (self.policy, self.state.copy()),
+                "_decider": copy.copy(self._decider),
                 "_pending": dict(self._pending),
                 "_moments": dict(self._moments),
-                "_noise": copy.deepcopy(self._noise),
             }
 
     def __copy__(self) -> "Agent":
         return copy.deepcopy(self)
 
     def __setstate__(self, kept: dict[str, Any]) -> None:
-        self.__dict__.update(kept, _lock=threading.RLock(), _live=Live(*kept["_live"]))
+        self.__dict__.update(kept, _lock=threading.RLock())
         self._earlier = [*self._earlier, (self._run, self._decisions)][-REMEMBERED:]
         self._name_run()
 
@@ -908,3 +888,24 @@ class Agent:
         if number.isascii() and number.isdigit() and len(number) < 19 and int(number) < made:
             return f"decision {identifier!r} has had its reward already, or was dropped by max_pending"
         return f"decision {identifier!r} is unknown to this agent"
+
+
+def _decider(
+    policy: Policy,
+    dim: int,
+    bits: np.random.PCG64,
+    encoder: ItemEncoder | None,
+    index: Index | None,
+    coresets: Sequence[Coreset] = (),
+) -> Decider:
+    """What decides among a catalogue by a sampler, where the policy knows how."""
+    if not policy.capabilities.by_route or encoder is None:
+        if index is not None:
+            text = "index goes with CatalogueMED and a catalogue: else leave it out"
+            raise validation.BadValue("index", text)
+        return Decider(policy, dim, bits, encoder=encoder)
+    if any(one.rows > len(encoder.catalogue.snapshot().matrix) for one in coresets):
+        raise ValueError("a coreset of more rows than the catalogue has")
+    sampler = CatalogueSampler(policy, encoder.catalogue, index, encoder.lift, *coresets[-1:])
+    sampler.earlier = list(coresets[:-1])
+    return Decider(policy, dim, bits, encoder=encoder, sampler=sampler, uniforms=UNIFORMS)

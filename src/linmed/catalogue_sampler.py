@@ -19,22 +19,21 @@ probability.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from linmed import validation
 from linmed.core import core
-from linmed.decision import probabilities_of, probability_of
+from linmed.decision import Decision, Route, probabilities_of, probability_of
 from linmed.features import Catalogue, Index, Items, Scan
 from linmed.policies import CatalogueMED, Policy
 from linmed.validation import Bools, Floats, Ints
 
-__all__ = ["ActionDistribution", "CatalogueSampler", "Coreset", "Routed"]
+__all__ = ["ActionDistribution", "CatalogueSampler", "Coreset"]
 
 Lift = Callable[[Any], tuple[Floats, Floats]]
 """From an encoded context to B (d, de) and c (d,): the arm of an item e is B e + c."""
-Route = Literal["accepted", "explore", "fallback"]
 ROUTES: tuple[Route, ...] = ("accepted", "explore", "fallback")
 UNIFORMS = 4
 """Random numbers of one decision: explore or not, which part of q, which item of it, kept or not."""
@@ -57,42 +56,6 @@ class ItemPosterior(NamedTuple):
     cross: Floats  # (de,) BᵀV⁻¹c
     constant: float  # cᵀV⁻¹c
     sharpness: float  # 1/√β
-
-
-class Routed(NamedTuple):
-    """A decision.
-
-    >>> from linmed.features import Catalogue
-    >>> policy, items = CatalogueMED(), Catalogue(["a", "b", "c"], np.eye(3))
-    >>> noise = np.array([0.9, 0.5, 0.5, 0.5])
-    >>> found = CatalogueSampler(policy, items).decide(policy.start(1, 3), noise)
-    >>> found.place, found.route, found.fallback, round(found.probability, 3)
-    (0, 'accepted', False, 0.933)
-    """
-
-    place: int
-    """Row of the catalogue."""
-    route: Route
-    log_probability: float | None
-    """Of playing this item by any route but the fallback; None for a fallback."""
-    features: Floats
-    """The arm B e + c (d,)."""
-    best: int
-    """â: what the index answered."""
-    items: Items
-    """The catalogue as it was."""
-    index_version: str
-    coreset_version: int
-
-    @property
-    def probability(self) -> float | None:
-        """exp of `log_probability`."""
-        return None if self.log_probability is None else probability_of(self.log_probability)
-
-    @property
-    def fallback(self) -> bool:
-        """Whether the proposal was not kept."""
-        return self.route == "fallback"
 
 
 @dataclass(frozen=True)
@@ -192,7 +155,7 @@ class ActionDistribution:
 
     def __init__(
         self,
-        policy: CatalogueMED,
+        policy: Any,
         sight: ItemPosterior,
         items: Items,
         best: int,
@@ -287,7 +250,7 @@ class ActionDistribution:
         return log_f, leverage
 
 
-def _design(policy: CatalogueMED, rows: Floats, log_f: Floats) -> Floats:
+def _design(policy: Any, rows: Floats, log_f: Floats) -> Floats:
     """Weights of ApproxDesign, or the optimal design, of the arms rescaled by √f, or of those with f ≥ 1/e.
 
     A design does not change under an injective map of the arms, and one that is good for the items is good
@@ -454,21 +417,24 @@ class CatalogueSampler:
         sight = self._see(state, *self._lifted(context))
         return ActionDistribution(self.policy, sight, items, best, places, nth)
 
-    def decide(self, state: Any, noise: Floats, context: Any = None) -> Routed:
+    def decide(self, state: Any, noise: Floats, context: Any = None) -> Decision:
         """One decision.  noise (4,)."""
         return self.decide_each(state, noise[None], [context])[0]
 
-    def decide_each(self, state: Any, noise: Floats, contexts: Sequence[Any]) -> list[Routed]:
+    def decide_each(self, state: Any, noise: Floats, contexts: Sequence[Any]) -> list[Decision]:
         """One decision for each of n contexts, as n calls of `decide` would take them.  noise (n, 4)."""
         laws = self.laws(state, contexts)
         return [self._routed(law, row) for law, row in zip(laws, noise, strict=True)]
 
-    def _routed(self, law: ActionDistribution, noise: Floats) -> Routed:
+    def _routed(self, law: ActionDistribution, noise: Floats) -> Decision:
         places, routes = law.draw(noise[None])
-        place, route = int(places[0]), ROUTES[routes[0]]
-        log_probability = None if route == "fallback" else float(law.log_probabilities(places)[0])
-        versions = self.index.version, self.coreset.version
-        return Routed(place, route, log_probability, law.arm(place), law.best, law.items, *versions)
+        place, route, items = int(places[0]), ROUTES[routes[0]], law.items
+        log_probability = math.nan if route == "fallback" else float(law.log_probabilities(places)[0])
+        arm = law.arm(place)
+        return Decision(
+            place, log_probability, arm, None, arm, items.count, item=items.ids[place], route=route,
+            best=law.best, catalogue_version=items.version,
+        )  # fmt: skip
 
     def _lifted(self, context: Any) -> tuple[Floats, Floats]:
         if self._lift is None:

@@ -1,13 +1,16 @@
-"""What an agent answers."""
+"""What is drawn: `Decision`, and the one way from logarithms to probabilities."""
 
 import math
+from typing import Literal
 
 import numpy as np
 
 from linmed.report.html import paragraph
 from linmed.validation import Floats
 
-__all__ = ["Decision"]
+__all__ = ["Decision", "NoProbability"]
+
+Route = Literal["accepted", "explore", "fallback"]
 
 
 def probability_of(log_probability: float) -> float:
@@ -31,6 +34,20 @@ def read_only(array: Floats) -> Floats:
     return view
 
 
+class NoProbability(AttributeError):
+    """Say that a decision has no probability, and why.
+
+    It is a fallback of `CatalogueMED`, for which only a pass over all items would tell (`fallback` is True),
+    or the policy does not compute any (`LinTS(propensity="none")`). `hasattr` and `getattr` with a default
+    take it as they take an attribute that is not there.
+
+    >>> from linmed import Agent, LinTS
+    >>> decision = Agent(LinTS(propensity="none"), dim=1, seed=7).decide([[1.0], [2.0]])
+    >>> hasattr(decision, "probability"), getattr(decision, "probability", None) is None
+    (False, True)
+    """
+
+
 class Decision:
     """What was played and how probable it was, before any random draw was made. It cannot be changed.
 
@@ -48,35 +65,38 @@ class Decision:
 
     # Properties over slots: a frozen dataclass takes four times as long to make.
     __slots__ = (
-        "_arm",
-        "_fallback",
-        "_features",
-        "_id",
-        "_item",
-        "_log_probabilities",
-        "_log_probability",
-        "_probability_error",
-    )
+        "_arm", "_best", "_catalogue_version", "_count", "_features", "_id", "_item", "_kept",
+        "_log_probabilities", "_log_probability", "_probability_error", "_route",
+    )  # fmt: skip
 
     def __init__(
         self,
-        id: str,
         arm: int,
-        log_probability: float | None,
+        log_probability: float,
         features: Floats,
         log_probabilities: Floats | None,
+        kept: Floats,
+        count: int,
         probability_error: float = 0.0,
         item: str | int | None = None,
-        fallback: bool | None = None,
+        route: Route | None = None,
+        best: int | None = None,
+        catalogue_version: int | None = None,
+        id: str = "",
     ) -> None:
-        self._id = id
+        """`log_probability` is NaN where there is none, `kept` (d,) what `learn` needs, `count` is K."""
         self._arm = arm
         self._log_probability = log_probability
         self._features = features
         self._log_probabilities = log_probabilities
+        self._kept = kept
+        self._count = count
         self._probability_error = probability_error
         self._item = item
-        self._fallback = fallback
+        self._route: Route | None = route
+        self._best = best
+        self._catalogue_version = catalogue_version
+        self._id = id
 
     @property
     def id(self) -> str:
@@ -94,6 +114,29 @@ class Decision:
         return self._item
 
     @property
+    def route(self) -> Route | None:
+        """How `CatalogueMED` came to an item of a catalogue: see `linmed.catalogue_sampler`; else None.
+
+        >>> from linmed import Agent, CatalogueMED
+        >>> from linmed.features import Catalogue
+        >>> teas = Catalogue.from_table([{"item_id": "oolong", "price": 4}, {"item_id": "mint", "price": 2}])
+        >>> decision = Agent(CatalogueMED(), catalogue=teas, seed=7).decide()
+        >>> decision.route, decision.best, decision.catalogue_version
+        ('accepted', 0, 0)
+        """
+        return self._route
+
+    @property
+    def best(self) -> int | None:
+        """Where there is a `route`: the row of the item that looked best."""
+        return self._best
+
+    @property
+    def catalogue_version(self) -> int | None:
+        """Where there is a `route`: the version of the catalogue that was decided among."""
+        return self._catalogue_version
+
+    @property
     def fallback(self) -> bool | None:
         """Of `CatalogueMED` among a catalogue: whether its proposal was not kept, so that the best item known
         was played, for which there is no `probability`. None of every other decision.
@@ -103,16 +146,33 @@ class Decision:
         >>> teas = Catalogue.from_table([{"item_id": "oolong", "price": 4}, {"item_id": "mint", "price": 2}])
         >>> agent = Agent(CatalogueMED(alpha_emp=0.2), catalogue=teas, seed=7)
         >>> agent.observe([*agent.arms()] * 5, [1.0, -1.0] * 5)
-        >>> {made.fallback: made.probability for made in (agent.decide() for _ in range(20))}[True] is None
-        True
+        >>> made = [agent.decide() for _ in range(20)]
+        >>> {decision.fallback: hasattr(decision, "probability") for decision in made}
+        {False: True, True: False}
         """
-        return self._fallback
+        return None if self._route is None else self._route == "fallback"
+
+    @property
+    def has_probability(self) -> bool:
+        """Whether there is a `probability`.
+
+        >>> from linmed import Agent, LinMED, LinTS
+        >>> agents = [Agent(policy, dim=1) for policy in (LinMED(), LinTS(propensity="none"))]
+        >>> [agent.decide([[1.0]]).has_probability for agent in agents]
+        [True, False]
+        """
+        return self._log_probability == self._log_probability
 
     @property
     def log_probability(self) -> float:
-        """The logarithm of `probability`, None with it."""
-        # Only where `fallback` is True it is None.
-        return self._log_probability  # type: ignore[return-value]
+        """The logarithm of `probability`; `NoProbability` is raised with it."""
+        if self._log_probability != self._log_probability:
+            raise NoProbability(
+                "a fallback has no probability: only a pass over all items would tell (see Decision.fallback)"
+                if self.fallback
+                else "this decision has no probability: the policy computes none"
+            )
+        return self._log_probability
 
     @property
     def features(self) -> Floats:
@@ -133,11 +193,10 @@ class Decision:
     def probability(self) -> float:
         """The probability with which this arm was to be played.
 
-        Where `fallback` is False: by any route but the fallback. Where it is True: None, since only a pass
-        over all items would tell.
+        Where `fallback` is False: by any route but the fallback. Where it is True: `NoProbability` is raised,
+        and so is where the policy computes none.
         """
-        chance = self._log_probability
-        return probability_of(chance) if chance is not None else None  # type: ignore[return-value]
+        return probability_of(self.log_probability)
 
     @property
     def probabilities(self) -> Floats | None:
@@ -147,10 +206,13 @@ class Decision:
     def _repr_html_(self) -> str:
         """One line: a notebook shows what was played, and how probable it was."""
         played = f"arm {self.arm}" if self.item is None else str(self.item)
-        chance = "as a fallback" if self.fallback else f"with probability {self.probability:.4g}"
-        return paragraph(f"{played}, {chance} (decision {self.id})")
+        return paragraph(f"{played}, {self._likely('with probability {:.4g}')} (decision {self.id})")
 
     def __repr__(self) -> str:
         played = f"arm={self.arm}" if self.item is None else f"item={self.item!r}"
-        chance = "fallback" if self.fallback else f"probability={self.probability:.6g}"
-        return f"Decision(id={self.id!r}, {played}, {chance})"
+        return f"Decision(id={self.id!r}, {played}, {self._likely('probability={:.6g}')})"
+
+    def _likely(self, words: str) -> str:
+        if self.has_probability:
+            return words.format(self.probability)
+        return "fallback" if self.fallback else "no probability"

@@ -23,7 +23,7 @@ Seen = dict[str, float]
 class Offer(NamedTuple):
     """The arms of one decision."""
 
-    arms: Floats  # (K, d)
+    arms: Any  # (K, d); None where a sampler decides among all items
     ids: Sequence[Id]  # (K,)
     seen: Seen | None
     """What becomes known by deciding."""
@@ -104,6 +104,12 @@ class ItemEncoder:
         extended, seen = self.encoded(context)
         told = extended[:-1] if len(extended) > 1 else None
         return Offer(spread * self._factors(extended), ids, seen, told)
+
+    def whole(self, context: Any) -> tuple[Floats, Offer]:
+        """All items in this context, whose arms are not made: the context (dx,), and what is offered."""
+        extended, seen = self.encoded(context)
+        encoded = extended[:-1]
+        return encoded, Offer(None, (), seen, encoded if len(encoded) else None)
 
     @property
     def dim(self) -> int:

@@ -117,7 +117,7 @@ def test_models_of_items_are_explained_by_the_names_of_a_map(around):
     for i in range(4):
         causes = explained.contributions(i)
         assert math.fsum(one.amount for one in causes) == pytest.approx(mean.mean[i], abs=1e-12)
-        assert not {one.feature for one in causes} - set(agent._encoder.names)
+        assert not {one.feature for one in causes} - set(agent._decider.encoder.names)
     assert any("device=phone" in one.feature for one in explained.contributions("s-3"))
     # The differences are those of the same arms with a coordinate for each.
     verdict = agent.verdict(agent.arms(here), delta=0.05)

@@ -173,9 +173,9 @@ def play(place, rounds, seed, late=0):
         for t in range(rounds):
             found = routes.decide(state, rng.random(4))
             writer.record(
-                t, arm=found.place, arm_count=40, arm_id=f"shoes-{found.place}", features=found.features,
-                log_probability=found.log_probability, fallback=found.fallback, version=int(state.count[0]),
-                time=1e9 + t,
+                t, arm=found.arm, arm_count=40, arm_id=f"shoes-{found.arm}", features=found.features,
+                log_probability=getattr(found, "log_probability", None), fallback=found.fallback,
+                version=int(state.count[0]), time=1e9 + t,
             )  # fmt: skip
             paid = float(rng.random() < 0.5 + 0.4 * found.features[0])
             waiting.append((t, found.features, paid))

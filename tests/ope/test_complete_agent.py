@@ -153,7 +153,7 @@ def test_logs_and_agents_of_an_earlier_release(tmp_path):
     # An old file of a catalogue has its last version alone.
     meta, arrays = again.catalogue.arrays()
     del meta["history"]
-    again._sampler.catalogue = type(again.catalogue).from_arrays(meta, arrays)
+    again.sampler.catalogue = type(again.catalogue).from_arrays(meta, arrays)
     assert again.sampler.catalogue.since == 1
     assert complete(log, again).table().equals(log.table())
 

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import betaln, xlog1py
 
 from linmed import validation
+from linmed.decider import Decider
 from linmed.log import DecisionLog
 from linmed.ope.intervals import warn
 from linmed.ope.log_facts import Log, as_log, holds, require
@@ -18,9 +19,8 @@ from linmed.ope.sequences import ValueSequence, value_sides
 from linmed.ope.targets import log_law
 from linmed.ope.warnings import of_log, of_waiting
 from linmed.policies.base import Policy, State, as_policy
-from linmed.policies.live import Live
 from linmed.question import CONFIDENCE, INTERVAL, MISSING, VALID
-from linmed.streams import stream
+from linmed.streams import bits, stream
 from linmed.validation import BadValue, Floats, Ints
 
 ROUNDING = 1e-9
@@ -165,11 +165,8 @@ class _Player:
 
     def __init__(self, policy: Policy, dim: int, bound: float):
         self.policy, self.bound = policy, bound
-        self.state = policy.start(1, dim)
-        self._live = Live(policy, self.state)
-        decides = policy.law_in_core and policy.learns_from_arms and not policy.remembers
-        self._core = policy.live(self.state) if decides else None
-        self._noise = np.zeros((1, 1, policy.noise_size(dim)))
+        self._decider = Decider(policy, dim, bits(0, "replay"))  # nothing is drawn from it
+        self.state = self._decider.state
         self._asked: tuple[Any, bytes] | None = None
         self._answer = np.empty(0)
 
@@ -227,22 +224,21 @@ class _Player:
         return self._answer
 
     def _ask(self, arms: Floats, row: int) -> Floats:
-        if self._core is None:
+        if not self.policy.law_in_core:  # what a policy of one's own says is checked
             answer: Floats = log_law(self.policy, self.state, arms[None], "policy")[0]
             return answer
-        law = np.empty(len(arms))
-        if self._core.decide(arms, self._noise, 0, law) < 0:
-            raise BadValue(
-                "log", f"arms must be at most {validation.LARGEST:g} in size, row {row} has larger ones"
-            )
-        return law
+        try:
+            return self._decider.log_probabilities(arms)
+        except BadValue:
+            text = f"arms must be at most {validation.LARGEST:g} in size, row {row} has larger ones"
+            raise BadValue("log", text) from None
 
     def _learn(self, arms: Floats, arm: int, reward: float) -> None:
         self._asked = None
         if self.policy.learns_from_arms:
-            self._live.learn(arms[arm], reward)
+            self._decider.learn(arms[arm], reward)
         else:
-            self._live.learn(self.policy.features(self.state, arms[None], np.array([arm]))[0], reward)
+            self._decider.learn(self.policy.features(self.state, arms[None], np.array([arm]))[0], reward)
 
 
 def _require_credible(

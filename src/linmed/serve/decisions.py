@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from linmed import streams
-from linmed.catalogue_sampler import UNIFORMS, Routed
-from linmed.decision import probabilities_of, probability_of
+from linmed.catalogue_sampler import UNIFORMS
+from linmed.decision import Decision, probabilities_of, probability_of
 from linmed.serve.bandit import Bandit, Drawn
 from linmed.serve.catalogue import Offer, Whole
 from linmed.serve.database import blob, now, pack, pack_places, vector
@@ -35,10 +35,10 @@ class Drawer:
         self._last = 0
         self._lock = threading.Lock()
 
-    def route(self, bandit: Bandit, offers: Sequence[Offer | Whole]) -> list[Routed | None]:
+    def route(self, bandit: Bandit, offers: Sequence[Offer | Whole]) -> list[Decision | None]:
         """What is drawn by route, all of it together; None for offers of single arms."""
         places = [i for i, offer in enumerate(offers) if isinstance(offer, Whole)]
-        found: list[Routed | None] = [None] * len(offers)
+        found: list[Decision | None] = [None] * len(offers)
         if places:
             assert bandit.router is not None
             with self._lock:
@@ -54,7 +54,7 @@ class Drawer:
         offer: Offer | Whole,
         key: str | None,
         digest: bytes | None,
-        routed: Routed | None = None,
+        routed: Decision | None = None,
     ) -> dict[str, Any]:
         """A row for the log; `routed` is what `route` has drawn already."""
         with self._lock:
@@ -139,14 +139,14 @@ def _listed(row: dict[str, Any], offer: Offer, drawn: Drawn) -> None:
     row["context"] = pack(offer.context) if offer.context.size else None
 
 
-def _routed(offer: Whole, drawn: Routed) -> dict[str, Any]:
+def _routed(offer: Whole, drawn: Decision) -> dict[str, Any]:
     """The rest of a row whose arm was found by route; where that was the fallback, it has no probability."""
-    catalogue, log_p = offer.catalogue, drawn.log_probability
+    catalogue, log_p = offer.catalogue, drawn.log_probability if drawn.has_probability else None
     return {
-        "arm": catalogue.place(drawn.place),
-        "arm_id": catalogue.id(drawn.place),
+        "arm": catalogue.place(drawn.arm),
+        "arm_id": catalogue.id(drawn.arm),
         "arm_count": catalogue.count,
-        "best": catalogue.place(drawn.best),
+        "best": catalogue.place(drawn._best),  # type: ignore[arg-type]
         "log_probability": 0.0 if log_p is None else min(log_p, 0.0),
         "fallback": drawn.fallback,
         "features": b"",
@@ -154,7 +154,7 @@ def _routed(offer: Whole, drawn: Routed) -> dict[str, Any]:
         "log_probabilities": None,
         "arms": None,
         "catalogue": catalogue.version,
-        "item": catalogue.number(drawn.place),
+        "item": catalogue.number(drawn.arm),
         "offered": None,
         "context": pack(offer.context) if offer.context.size else None,
     }

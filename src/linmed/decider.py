@@ -1,0 +1,256 @@
+"""One decision maker: a policy, its state, its random numbers, and how it sees a catalogue.
+
+An agent, a server and a replay decide and learn by it. It knows nothing of locks, ids, logs and files.
+"""
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from linmed import validation
+from linmed.catalogue_sampler import ActionDistribution, CatalogueSampler
+from linmed.core import core
+from linmed.decision import Decision
+from linmed.item_encoder import ItemEncoder, Offer
+from linmed.policies import Policy
+from linmed.validation import Floats
+
+BLOCK = 256
+"""Decisions whose random numbers are drawn at once: a call of the generator costs more than what it draws."""
+
+
+class NoiseBuffer:
+    """The random numbers of the next decisions: `rows` (n, 1, size), from row `used` on.
+
+    Numbers depend on the stream and on how many decisions there were, not on how many were asked for at
+    once. `uniforms` is how many a decision takes instead of what the policy would draw.
+    """
+
+    def __init__(self, bits: np.random.PCG64, policy: Policy, dim: int, uniforms: int | None = None) -> None:
+        self._bits, self._policy, self._dim, self._uniforms = bits, policy, dim, uniforms
+        self._starts: list[Any] = []  # the stream before each block of `rows`
+        self.rows = np.empty((0, 1, policy.noise_size(dim) if uniforms is None else uniforms))
+        self.used = 0
+
+    def draw(self, count: int) -> None:
+        """Have the numbers of `count` more decisions in `rows`."""
+        missing = count - (len(self.rows) - self.used)
+        if missing > 0:
+            stream, done = np.random.Generator(self._bits), self.used // BLOCK
+            blocks = [self.rows[done * BLOCK :]]
+            self._starts = self._starts[done:]
+            for _ in range(0, missing, BLOCK):
+                self._starts.append(self._bits.state)
+                if self._uniforms is None:
+                    blocks.append(self._policy.draw_noise(stream, (BLOCK, 1), self._dim))
+                else:
+                    blocks.append(stream.random((BLOCK, 1, self._uniforms)))
+            self.rows = validation.for_kernels(np.concatenate(blocks))
+            self.used -= done * BLOCK
+
+    def to_dict(self) -> dict[str, Any]:
+        """The stream before the present block, and how far that block was used."""
+        block, used = divmod(self.used, BLOCK)
+        return {"stream": [*self._starts, self._bits.state][block], "used": used}
+
+    def restore(self, stream: Any, used: Any) -> None:
+        """Go on where `to_dict` was asked."""
+        if validation.whole("used", used, at_least=0) > BLOCK:
+            raise ValueError(f"{used} random numbers used of a block of {BLOCK}")
+        self._bits.state = stream
+        self._starts, self.rows, self.used = [], self.rows[:0], 0
+        self.draw(used)
+        self.used = used
+
+
+class Decider:
+    """Decide and learn with a policy, on a state of one replica.
+
+    The core's agent works on the arrays of the state, where the policy has one. Only one thread may call at a
+    time. `noise` counts a decision as soon as it is drawn: who throws one away sets `noise.used` back.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        dim: int,
+        bits: np.random.PCG64,
+        *,
+        state: Any = None,
+        encoder: ItemEncoder | None = None,
+        sampler: CatalogueSampler | None = None,
+        uniforms: int | None = None,
+    ) -> None:
+        """`uniforms`: how many random numbers a decision takes, instead of what the policy would draw."""
+        self.policy, self.dim = policy, dim
+        self.state = policy.start(1, dim) if state is None else state
+        self.encoder, self.sampler = encoder, sampler
+        self._uniforms = uniforms
+        self.draw_from(bits)
+        self._bind()
+
+    def draw_from(self, bits: np.random.PCG64) -> None:
+        """Take random numbers from here from now on."""
+        self.noise = NoiseBuffer(bits, self.policy, self.dim, self._uniforms)
+
+    def _bind(self) -> None:
+        live = self.policy.live(self.state) if self.policy.learns_from_arms else None
+        self._decides = live if self.policy.law_in_core else None
+        self._learns = live if self.policy.learns_in_core else None
+
+    def decide(self, arms: Floats, offer: Offer | None = None) -> Decision:
+        """Choose one of arms (K,d) in the form of `validation.for_kernels`, made by `offer` or given."""
+        noise, live = self.noise, self._decides
+        if noise.used == len(noise.rows):
+            noise.draw(1)
+        used = noise.used
+        if live is None:
+            if not core.all_within(arms, validation.LARGEST):
+                raise validation.bad_entry("arms", arms)
+            decision = next(self._choose(arms[None], noise.rows[used : used + 1]))
+        else:
+            count = len(arms)
+            every = np.empty(count)
+            arm = live.decide(arms, noise.rows, used, every)
+            if arm < 0:
+                raise validation.bad_entry("arms", arms)
+            vector = arms[arm].copy()
+            decision = Decision(arm, every.item(arm), vector, every, vector, count)
+        self._require_probability(decision)
+        noise.used = used + 1
+        if offer is not None:
+            decision._item = offer.ids[decision._arm]
+        return decision
+
+    def decide_each(self, sets: Any, offers: Sequence[Offer] | None = None) -> list[tuple[Decision, Floats]]:
+        """Choose one arm of each of n sets, as n calls would, in one call of the core for each K.
+
+        Also the arms (K,d) of each.
+        """
+        alike = group_by_size(sets, self.dim)
+        noise = self._ahead(sum(len(stack) for _, stack in alike))
+        found: list[Any] = [None] * len(noise)
+        for places, stack in alike:
+            for place, arms, decision in zip(places, stack, self._choose(stack, noise[places]), strict=True):
+                self._require_probability(decision)
+                if offers is not None:
+                    decision._item = offers[place].ids[decision._arm]
+                found[place] = decision, arms
+        self.noise.used += len(noise)
+        return found
+
+    def decide_items(self, contexts: Sequence[Floats]) -> list[Decision]:
+        """Choose one item of the catalogue in each encoded context (dx,), by the sampler."""
+        assert self.sampler is not None
+        noise = self._ahead(len(contexts))
+        found = self.sampler.decide_each(self.state, noise[:, 0], contexts)
+        self.noise.used += len(noise)
+        return found
+
+    def law(self, context: Any) -> ActionDistribution:
+        """How probable every item of the catalogue is in a context, by the sampler."""
+        assert self.sampler is not None
+        assert self.encoder is not None
+        return self.sampler.law(self.state, self.encoder.encoded(context)[0][:-1])
+
+    def log_probabilities(self, arms: Floats) -> Floats:
+        """How probable each of arms (K,d) is; nothing changes by it."""
+        if self._decides is None or self.policy.remembers:
+            every: Floats = self.policy.log_probabilities(self.state, arms[None])[0]
+            return every
+        every = np.empty(len(arms))
+        if self._decides.decide(arms, np.zeros((1, 1, self.policy.noise_size(self.dim))), 0, every) < 0:
+            raise validation.bad_entry("arms", arms)
+        return every
+
+    def learn(self, features: Floats, reward: float, time: float | None = None) -> None:
+        """Absorb the reward of one decision, taken at `time`.  features (d,)."""
+        if self._learns is not None:
+            self._learns.learn(features, reward, time)
+            return
+        one = features[None], np.array([reward]), np.zeros(1, dtype=np.int64)
+        if time is None:
+            self.policy.learn(self.state, *one)
+        else:
+            self.policy.learn_at(self.state, *one, np.array([time]))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies, without what is bound to the state's memory."""
+        own = {"state": self.state.copy(), "noise": copy.deepcopy(self.noise)}
+        return {**self.__dict__, **own, "_decides": None, "_learns": None}
+
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        self.__dict__.update(kept)
+        self._bind()
+
+    def _ahead(self, count: int) -> Floats:
+        """The random numbers of the next `count` decisions (count,1,size)."""
+        self.noise.draw(count)
+        return self.noise.rows[self.noise.used :][:count]
+
+    def _choose(self, sets: Floats, noise: Floats) -> Iterator[Decision]:
+        """One arm of each of n sets (n,K,d), in one call.  noise (n,1,size)."""
+        choice = self.policy.decide(self.state, sets, noise[:, 0])
+        laws = repeat(None) if choice.log_probabilities is None else choice.log_probabilities
+        errors = repeat(0.0) if choice.error is None else choice.error.tolist()
+        vectors = sets[np.arange(len(sets)), choice.arm]
+        kept = vectors if self.policy.learns_from_arms else choice.features.copy()
+        found = choice.arm.tolist(), choice.log_probability.tolist()
+        return map(Decision, *found, vectors, laws, kept, repeat(sets.shape[1]), errors)
+
+    def _require_probability(self, decision: Decision) -> None:
+        if not decision.has_probability and self.policy.tells_probability:
+            text = "arms: the policy finds no probability for them; are they of very different size?"
+            raise validation.BadValue("arms", text)
+
+
+def as_matrix(arms: ArrayLike, dim: int) -> Floats:
+    """`arms` as the core takes them (K,d); if they were so already, nobody has looked at their entries."""
+    if type(arms) is np.ndarray and arms.dtype is validation.FLOAT64 and arms.flags.carray and arms.ndim == 2:
+        count, width = arms.shape
+        if count > 0 and width == dim:
+            return arms
+    if isinstance(arms, Mapping):
+        raise validation.BadType(
+            "arms", "arms must be vectors (K, d); a context is told by name: context={…}"
+        )
+    return validation.arm_matrix(arms, dim)
+
+
+def validate(arms: ArrayLike, dim: int) -> Floats:
+    """`arms` as the core takes them (K,d), every entry looked at."""
+    matrix = as_matrix(arms, dim)
+    if not core.all_within(matrix, validation.LARGEST):
+        raise validation.bad_entry("arms", matrix)
+    return matrix
+
+
+def group_by_size(sets: Any, dim: int) -> list[tuple[list[int], Floats]]:
+    """Sets, checked, by number of arms: the places of those with K, and all of them as (m,K,d)."""
+    if isinstance(sets, np.ndarray) and sets.dtype != object and sets.ndim != 3:
+        raise validation.BadValue("sets", f"sets must have shape (n, K, {dim}), got {sets.shape}")
+    if not hasattr(sets, "__iter__"):
+        raise validation.BadType("sets", f"sets must be matrices of arms, got {sets!r}")
+    found: list[tuple[list[int], Floats]]
+    if type(sets) is np.ndarray and sets.dtype.kind == "f" and sets.size and sets.shape[2] == dim:
+        found = [(list(range(len(sets))), validation.for_kernels(sets))]
+    else:
+        alike: dict[int, dict[int, Floats]] = {}
+        for i, arms in enumerate(sets):
+            try:
+                matrix = as_matrix(arms, dim)
+            except (ValueError, TypeError) as error:
+                raise validation.BadValue("sets", f"in sets[{i}]: {error}") from None
+            alike.setdefault(len(matrix), {})[i] = matrix
+        found = [(list(some), np.array(list(some.values()))) for some in alike.values()]
+    for places, stack in found:
+        if not core.all_within(stack.reshape(-1, dim), validation.LARGEST):
+            i, matrix = next(
+                p for p in zip(places, stack, strict=True) if not core.all_within(p[1], validation.LARGEST)
+            )
+            raise validation.BadValue("sets", f"in sets[{i}]: {validation.bad_entry('arms', matrix)}")
+    return found
