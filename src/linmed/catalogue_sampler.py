@@ -27,7 +27,7 @@ from linmed import validation
 from linmed.core import core
 from linmed.decision import Decision, Route, probabilities_of, probability_of
 from linmed.features import Catalogue, Index, Items, Scan
-from linmed.policies import CatalogueMED, Policy
+from linmed.policies import Policy
 from linmed.validation import Bools, Floats, Ints
 
 __all__ = ["ActionDistribution", "CatalogueSampler", "Coreset"]
@@ -62,6 +62,7 @@ class ItemPosterior(NamedTuple):
 class Coreset:
     """Extreme items of a catalogue, and the catalogue for which they were found.
 
+    >>> from linmed import CatalogueMED
     >>> from linmed.features import Catalogue
     >>> items = Catalogue(range(5), [[1.0, 0.0], [0.0, 1.0], [0.1, 0.1], [0.2, 0.1], [0.1, 0.2]])
     >>> coreset = CatalogueSampler(CatalogueMED(), items).coreset
@@ -140,6 +141,7 @@ def find_coreset(items: Items, index: Index) -> Coreset:
 class ActionDistribution:
     """How probable every item is in one context: all of a decision but the draw.
 
+    >>> from linmed import CatalogueMED
     >>> from linmed.features import Catalogue
     >>> policy, items = CatalogueMED(), Catalogue(["a", "b", "c"], np.eye(3))
     >>> law = CatalogueSampler(policy, items).law(policy.start(1, 3))
@@ -302,6 +304,7 @@ class CatalogueSampler:
     `lift` says how a context turns items into arms; None: the items are the arms. The same state, context,
     noise, catalogue, index and coreset give the same decision, on every processor.
 
+    >>> from linmed import CatalogueMED
     >>> from linmed.features import Catalogue
     >>> rng = np.random.default_rng(0)
     >>> policy, items = CatalogueMED(), Catalogue(range(1000), rng.standard_normal((1000, 3)))
@@ -393,6 +396,7 @@ class CatalogueSampler:
         No index is asked: of extremes it said the coreset, the latest made by then. None where that or the
         catalogue is not known.
 
+        >>> from linmed import CatalogueMED
         >>> from linmed.features import Catalogue
         >>> policy, items = CatalogueMED(), Catalogue(["a", "b", "c"], np.eye(3))
         >>> routes, state = CatalogueSampler(policy, items), policy.start(1, 3)

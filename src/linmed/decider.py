@@ -203,7 +203,7 @@ class Decider:
         return map(Decision, *found, vectors, laws, kept, repeat(sets.shape[1]), errors)
 
     def _require_probability(self, decision: Decision) -> None:
-        if not decision.has_probability and self.policy.tells_probability:
+        if not decision.has_probability and self.policy.capabilities.probability:
             text = "arms: the policy finds no probability for them; are they of very different size?"
             raise validation.BadValue("arms", text)
 

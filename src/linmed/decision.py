@@ -122,7 +122,7 @@ class Decision:
         >>> teas = Catalogue.from_table([{"item_id": "oolong", "price": 4}, {"item_id": "mint", "price": 2}])
         >>> decision = Agent(CatalogueMED(), catalogue=teas, seed=7).decide()
         >>> decision.route, decision.best, decision.catalogue_version
-        ('accepted', 0, 0)
+        ('explore', 0, 0)
         """
         return self._route
 
