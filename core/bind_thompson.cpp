@@ -47,14 +47,13 @@ void bind_thompson(nb::module_ &m) {
     }, "belief"_a, "set"_a, "rule"_a, "out"_a.noconvert());
     // law (2,R,K) = log P(arm is best) under N(theta, scale² gram⁻¹), and the probability's standard error.
     m.def("best_arm_probabilities", [](In<2> theta, In<3> gram, double smallest, In<1> scale, In<3> arms, Out<3> law,
-                                       double enough, double work, Index most_points, Index flat, Index few,
-                                       Index most_arms, Index lines) {
+                                       double enough, double work, Index most_points, Index most_arms, Index lines) {
         const Laws laws(theta, gram, scale, arms, law.shape(1));
         const Index R = laws.R, K = laws.K, d = laws.d;
         demand(law.shape(0) == 2 && Index(law.shape(2)) == K, "law must be (2, R, K)");
         demand(most_points <= 1 << 30 && lines > 0 && lines <= 1 << 26 && lines % 4 == 0,
                "most_points must be at most 2**30, lines at most 2**26 and a multiple of four");
-        const Effort effort{enough, work, most_points, flat, few, most_arms, lines};
+        const Effort effort{enough, work, most_points, most_arms, lines};
         Unlocked unlocked(R * K * (K + d * d));
         std::vector<Index> some;
         for (Index r = 0; r < R; ++r) {
@@ -64,7 +63,7 @@ void bind_thompson(nb::module_ &m) {
                                    laws.scale[laws.law(r)], effort, law.data() + r * K, law.data() + (R + r) * K);
         }
     }, "theta"_a.noconvert(), "gram"_a.noconvert(), "smallest"_a, "scale"_a.noconvert(), "arms"_a.noconvert(),
-       "law"_a.noconvert(), "enough"_a, "work"_a, "most_points"_a, "flat"_a, "few"_a, "most_arms"_a, "lines"_a);
+       "law"_a.noconvert(), "enough"_a, "work"_a, "most_points"_a, "most_arms"_a, "lines"_a);
     // log_p (R,K) becomes the law that decisions for the arms `played` (R,) report, see there; so does error (R,K).
     m.def("report_played", [](Out<2> log_p, Out<2> error, InInts<1> played) {
         const Index R = log_p.shape(0), K = log_p.shape(1);

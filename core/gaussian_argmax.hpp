@@ -5,14 +5,12 @@
 //     two arms                      the normal CDF, exact, also in the tails
 //     arms in a plane (`planes`)    the best arm depends only on the angle of z, whose density is known: one integral over
 //                                   the arm's normal cone
-//     other arms (`rays`)           the chance that each arm has on a ray of its own through the points of a Sobol set;
-//                                   few arms in few dimensions have points of their own (`own_rays`)
+//     other arms (`rays`)           the chance that each arm has on a ray of its own through the points of a Sobol set
 //     very many arms (`lines`)      lines that all arms share: rays take the square of the number of arms
 //
-// No method serves everywhere. At equal time, for arms on a sphere: few arms in three dimensions have a tenth of the
-// error by points of their own, half of it in four, and no less from six on. In 32 dimensions rays have a fifth of the error
-// of lines among 100 to 3000 arms; in three from 100 arms on, in eight from 1000 on, lines have less, a tenth in the end;
-// and the time of rays grows with the square of the number of arms.
+// No method serves everywhere. At equal time, for arms on a sphere: in 32 dimensions rays have a fifth of the error of lines
+// among 100 to 3000 arms; in three from 100 arms on, in eight from 1000 on, lines have less, a tenth in the end; and the
+// time of rays grows with the square of the number of arms.
 //
 // An arm that duplicates an earlier one or lies inside the hull of the others has probability 0; so has, in more than two
 // dimensions, one that beats the leader with less than Φ(−9) = 1e-19, and among very many one too rare for any line to
@@ -41,7 +39,6 @@ struct Effort {
     double enough;      // an error that asks for no more points
     double work;        // points are doubled up to so many times the arms …
     Index most_points;  // … and to this number
-    Index flat, few;    // up to so many dimensions and arms, an arm's points are its own
     Index most_arms;    // beyond, lines that all arms share
     Index lines;        // in each of `lines::BLOCKS` consecutive parts of the Sobol set, a multiple of four
 };
@@ -350,8 +347,7 @@ inline Index principal_axes(Grid &B, double *m) {
 // Φ(to) − Φ(from). It is the arm's chance to win wherever x lies, small but smooth, where a single line for all arms says 0
 // to most of them; its mean over the points is the arm's probability.
 //
-// Here all arms share the points; `own_rays` gives each arm points of its own, in one dimension less. Lanes are points,
-// and a replica's numbers depend on nothing but its own data.
+// All arms share the points. Lanes are points, and a replica's numbers depend on nothing but its own data.
 namespace rays {
 
 constexpr Index BLOCKS = 16;              // consecutive parts of the points: their spread gives an error on the safe side
@@ -690,114 +686,6 @@ inline Index shared_points(const Field &field, Index start, Index all, double en
 
 }  // namespace rays
 
-// As `rays`, but every arm has all its points across its own ray, in the r − 1 dimensions that are left.
-//
-// There they lie more evenly than the shadows of r-dimensional points do, which in few dimensions halves the error. Two
-// arms at a point cost r − 1 products instead of one.
-namespace own_rays {
-
-using rays::Field;
-using rays::Totals;
-
-// Where an arm meets the others on its ray, as linear functions of the point y across it: at α_j + <β_j, y>.
-struct Crossings {
-    Grid low, high;  // (n,r) rows (α_j, β_j), with the opposite sign in `high`, where arm j overtakes
-    Index lows = 0, highs = 0;
-    Crossings(Index n, Index rank) : low(n, rank), high(n, rank) {}
-
-    // Those of arm i; none of both if it is no corner of the hull. A reflection turns u_i into an axis and leaves the other
-    // axes to y.
-    void find(const Field &field, const double *centre, Index i) {
-        constexpr double TINY_GAIN = 1e-150;  // stands for a gain of zero: the crossing is out of sight on either side
-        const Index n = field.n(), rank = field.rank();
-        const Grid &b = field.b;
-        double longest = 0.0, length = 0.0;
-        for (Index j = 0; j < n; ++j) {
-            double distance = 0.0;
-            for (Index k = 0; k < rank; ++k) distance += (b[k][j] - centre[k]) * (b[k][j] - centre[k]);
-            distance = sqrt(distance);
-            longest = std::max(longest, distance);
-            if (j == i) length = distance;
-        }
-        lows = highs = 0;
-        if (length <= rays::SMALL * longest) return;
-        Buffer u(rank);
-        Index axis = 0;
-        for (Index k = 0; k < rank; ++k) {
-            u[k] = (b[k][i] - centre[k]) / length;
-            if (fabs(u[k]) > fabs(u[axis])) axis = k;
-        }
-        const double turned = u[axis] + std::copysign(1.0, u[axis]);  // the reflection is I − 2 w w'/|w|², w = u ± e_axis
-        for (Index j = 0; j < n; ++j) {
-            if (j == i) continue;
-            double gain = 0.0, inner = 0.0;
-            for (Index k = 0; k < rank; ++k) {
-                const double difference = b[k][j] - b[k][i];
-                gain -= u[k] * difference;
-                inner += (k == axis ? turned : u[k]) * difference;
-            }
-            const double share = inner / fabs(turned);  // 2/|w|² = 1/|w_axis|
-            const double rate = 1.0 / std::max(gain >= 0.0 ? gain : -gain, TINY_GAIN);
-            double *to = gain >= 0.0 ? low[lows++] : high[highs++];
-            *to++ = (field.mean[j] - field.mean[i]) * rate;
-            for (Index k = 0; k < rank; ++k)
-                if (k != axis) *to++ = (b[k][j] - b[k][i] - share * u[k]) * rate;
-        }
-    }
-};
-
-// In both vectors the largest of α_j + <β_j, y> over the first n rows, at the points y from `x` on.
-LINMED_INLINE rays::Pair highest(const Grid &rows, Index n, const double *x, Index across, Index points) {
-    rays::Pair most{splat(-INF), splat(-INF)};
-    for (Index j = 0; j < n; ++j) {
-        const double *row = rows[j];
-        Lanes c = splat(row[0]), d = c;
-        for (Index k = 0; k < across; ++k) {
-            const Lanes share = splat(row[k + 1]);
-            c = fma(share, load(x + k * points), c);
-            d = fma(share, load(x + k * points + LANES), d);
-        }
-        most = {larger(c, most.first), larger(d, most.second)};
-    }
-    return most;
-}
-
-// Add the chances of arm i at the points begin … end − 1 to the totals.
-inline void own_chances(const Normals &normals, Index begin, Index end, const Crossings &crossings, Index i, Index block,
-                        Totals &totals) {
-    const Index across = normals->dim, points = normals->points;
-    const Lanes zero = splat(0.0);
-    for (Index x = begin; x < end; x += 2 * LANES) {
-        const double *y = normals->normals + x;
-        auto [a, b] = highest(crossings.low, crossings.lows, y, across, points);
-        a = upper_tail(a), b = upper_tail(b);
-        if (crossings.highs > 0) {
-            const auto [e, f] = highest(crossings.high, crossings.highs, y, across, points);
-            a = larger(a - upper_tail(zero - e), zero);
-            b = larger(b - upper_tail(zero - f), zero);
-        }
-        double *total = totals.at(i, x / block);
-        store(total, (a + b) + load(total));
-    }
-}
-
-// As `rays::shared_points`, with points across the rays; start and all are 2 PILOT times powers of two.
-inline Index own_points(const Field &field, Index start, Index all, double enough, double *p, double *error) {
-    const Buffer centre = rays::centre_of(field, sobol_normals(field.rank(), rays::PILOT));
-    const Normals normals = sobol_normals(field.rank() - 1, all);
-    Crossings crossings(field.n(), field.rank());
-    Totals totals(field.n());
-    return rays::until_enough(totals, start, all, enough, p, error, [&](Index from, Index to, Index block) {
-        for (Index i = 0; i < field.n(); ++i) {
-            between_rounds();
-            crossings.find(field, centre, i);
-            if (crossings.lows + crossings.highs > 0) own_chances(normals, from, to, crossings, i, block, totals);
-        }
-    });
-}
-
-}  // namespace own_rays
-
 // ---- lines ----------------------------------------------------------------------------------------------------------
 
 // All coordinates but the first are averaged over a low-discrepancy set, and along the first one, where every arm's value
@@ -948,14 +836,9 @@ inline void average(const double *mean, const Grid &b, Index points, double *p, 
 
 // Probabilities and errors (n,) of arms with coordinates b (rank,n), by points whose number fits n; returns how many.
 inline Index by_rays(const rays::Field &field, const Effort &effort, double *p, double *error) {
-    const Index n = field.n(), rank = field.rank();
-    const bool shared = rank > effort.flat || n > effort.few;
-    const Index least = shared ? rays::PILOT : 2 * rays::PILOT;
-    Index most = least;
-    while (double(most) < std::min(double(effort.most_points), effort.work / double(n))) most *= 2;
-    if (shared)
-        return rays::shared_points(field, std::max(least, std::min(most / 2, Index(512))), most, effort.enough, p, error);
-    return own_rays::own_points(field, std::max(least, most / 8), most, effort.enough, p, error);
+    Index most = rays::PILOT;
+    while (double(most) < std::min(double(effort.most_points), effort.work / double(field.n()))) most *= 2;
+    return rays::shared_points(field, std::max(rays::PILOT, std::min(most / 2, Index(512))), most, effort.enough, p, error);
 }
 
 // Probabilities and errors (n,) of arms with coordinates B (d,n), which are turned here; see `contend`.

@@ -44,21 +44,6 @@ inline double quantile(double u) {
     return u < 0.5 ? -x : x;
 }
 
-// exp(x) for |x| ≤ 700 in every lane, to 6e-9 of itself: 2ⁿ exp(r) with |r| ≤ log(2)/2, and exp(r) by its series.
-//
-// Neighbouring terms are paired, then pairs: the processor works on several at a time.
-LINMED_INLINE Lanes short_exponential(Lanes x) {
-    constexpr double LOG2_E = 1.4426950408889634, LN2_HIGH = 0.6931471805599453, LN2_LOW = 2.3190468138462996e-17;
-    constexpr double SHIFT = 6755399441055744.0;  // 1.5 * 2^52: what is added to it is rounded to a whole number
-    const Lanes shifted = fma(x, splat(LOG2_E), splat(SHIFT)), n = shifted - splat(SHIFT);
-    const Lanes r = fma(n, splat(-LN2_LOW), fma(n, splat(-LN2_HIGH), x)), r2 = r * r;
-    const Lanes low = fma(r2, fma(r, splat(1.0 / 6.0), splat(0.5)), r + splat(1.0));
-    Lanes high = fma(r, splat(1.0 / 5040.0), splat(1.0 / 720.0));
-    high = fma(r2, high, fma(r, splat(1.0 / 120.0), splat(1.0 / 24.0)));
-    const Lanes power = each([&](int i) { return (Native)(((Words)shifted.part[i] + 1023) << 52); });  // 2ⁿ
-    return fma(r2 * r2, high, low) * power;
-}
-
 // 1 − Φ(x) in every lane, to 3e-8 of itself up to x = 37 and constant from there on (1e-300).
 //
 // exp(x²/2) (1 − Φ(x)) (x + c), x ≥ 0, as a function of y = (x − c)/(x + c) is interpolated at ten Chebyshev points.
@@ -76,7 +61,7 @@ LINMED_INLINE Lanes upper_tail(Lanes x) {
     const Lanes t8 = fma(y, splat(1.3320200632528238e-04), splat(9.499664456559093e-05));
     t4 = fma(y4, t8, fma(y2, t6, t4));
     const Lanes ratio = fma(y4, t4, fma(y2, t2, t0));
-    const Lanes tail = (share * ratio) * short_exponential((a * a) * splat(-0.5));
+    const Lanes tail = (share * ratio) * exp((a * a) * splat(-0.5));
     return where_greater(splat(0.0), x, one - tail, tail);
 }
 

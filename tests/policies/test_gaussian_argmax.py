@@ -27,7 +27,7 @@ def test_quantiles_of_the_normal_distribution():
     np.testing.assert_allclose(x, ndtri(u), rtol=1e-15, atol=1e-15)
 
 
-@pytest.mark.parametrize(("dim", "points"), [(1, 64), (3, 8192), (40, 512), (1111, 16)])
+@pytest.mark.parametrize(("dim", "points"), [(1, 64), (3, 8192), (40, 512), (161, 16)])
 def test_sobol_points_are_those_of_scipy(dim, points):
     ours = np.empty((dim, points))
     core.normal.sobol_normals(ours)
@@ -36,12 +36,12 @@ def test_sobol_points_are_those_of_scipy(dim, points):
 
 
 def test_dimensions_past_the_table_of_directions_have_independent_normals():
-    points = np.empty((1500, 256))
+    points = np.empty((500, 256))
     core.normal.sobol_normals(points)
-    within = np.empty((1111, 256))
+    within = np.empty((161, 256))
     core.normal.sobol_normals(within)
-    np.testing.assert_array_equal(points[:1111], within)
-    further = points[1111:]
+    np.testing.assert_array_equal(points[:161], within)
+    further = points[161:]
     assert abs(further.mean()) < 5 / np.sqrt(further.size)
     assert abs((further**2).mean() - 1.0) < 5 * np.sqrt(2 / further.size)
     assert np.abs(np.corrcoef(further) - np.eye(len(further))).max() < 7 / np.sqrt(256)
@@ -61,7 +61,7 @@ def learned(policy, K, d, rounds, seed=0):
 
 @pytest.mark.parametrize("scale", ["frequentist", "bayes"])
 @pytest.mark.parametrize("rounds", [10, 100, 1000])
-@pytest.mark.parametrize(("K", "d", "accuracy"), [(10, 4, 3e-4), (100, 20, 6e-4), (400, 16, 6e-4)])
+@pytest.mark.parametrize(("K", "d", "accuracy"), [(10, 4, 6e-4), (100, 20, 6e-4), (400, 16, 6e-4)])
 def test_the_error_is_small_and_honest_early_and_late(K, d, accuracy, rounds, scale, monkeypatch):
     policy = LinTS(scale=scale)
     arms, state = learned(policy, K, d, rounds)
@@ -76,20 +76,19 @@ def test_the_error_is_small_and_honest_early_and_late(K, d, accuracy, rounds, sc
 
 
 @pytest.mark.parametrize(("K", "d"), [(12, 4), (30, 6), (90, 12)])
-def test_own_points_shared_points_and_lines_agree(K, d, monkeypatch):
+def test_rays_and_lines_agree(K, d, monkeypatch):
     arms = sphere(K, d, seed=K) * np.linspace(0.6, 1.0, K)[:, None]
     policy = LinTS(scale="bayes")
     state = random_state(policy, arms, 60)
     with_more_points(monkeypatch, 8)
     monkeypatch.setattr(thompson, "POINTS", 8 * thompson.POINTS)
     laws = []
-    for flat, most_arms in [(thompson.FLAT, 2048), (0, 2048), (0, 0)]:
-        monkeypatch.setattr(thompson, "FLAT", flat)
+    for most_arms in (2048, 0):
         monkeypatch.setattr(thompson, "MOST_ARMS", most_arms)
         laws.append((probabilities(policy, arms, state), policy.propensity_error(state, arms)[0]))
-    for p, error in laws[1:]:
-        np.testing.assert_allclose(p, laws[0][0], atol=5e-4)
-        assert (np.abs(p - laws[0][0]) <= 6 * np.hypot(error, laws[0][1])).all()
+    (by_rays, error), (by_lines, other) = laws
+    np.testing.assert_allclose(by_lines, by_rays, atol=5e-4)
+    assert (np.abs(by_lines - by_rays) <= 6 * np.hypot(error, other)).all()
 
 
 def test_a_few_leading_arms_among_many_are_integrated_with_more_points():

@@ -26,7 +26,6 @@ from linmed.validation import Floats, Ints
 ENOUGH = 1e-4  # an error that asks for no more points
 WORK = 100_000  # points are doubled up to so many times the arms …
 MOST_POINTS = 8192  # … and to this number
-FLAT, FEW = 6, 64  # up to so many dimensions and arms, an arm's points are its own
 MOST_ARMS = 2048  # beyond, lines that all arms share: the rays take the square of their number
 POINTS = 2048  # lines in each of eight parts of the Sobol set
 
@@ -53,19 +52,7 @@ def log_best_arm_probabilities(
     """
     law = np.empty((2, max(len(state.theta), len(arms)), arms.shape[1]))
     core.best_arm_probabilities(
-        state.theta,
-        state.gram,
-        lam,
-        scale,
-        arms,
-        law,
-        ENOUGH,
-        WORK,
-        MOST_POINTS,
-        FLAT,
-        FEW,
-        MOST_ARMS,
-        POINTS,
+        state.theta, state.gram, lam, scale, arms, law, ENOUGH, WORK, MOST_POINTS, MOST_ARMS, POINTS
     )
     return law[0], law[1]
 
