@@ -146,7 +146,7 @@ inline double exchange_in_axes(const double *coordinates, Index K, Index rank, I
     const Arms arms = pack(coordinates, K, rank, d, blocks);
     Desk desk(rank);
     const Index chosen = betke_henk(arms, arms.d, ones, count, desk);
-    desk.invert_M(0.0);
+    desk.invert_M(desk.d, 0.0);
     const Index first = squared_lengths(arms, arms.d, ones, desk.M(), desk.stride, leverage);
     const Index added = add_greedily(arms, arms.d, ones, first, leverage, count, desk);
     if (added > 0) {

@@ -41,6 +41,7 @@ class Belief {
     // One observation of replica r: an arm (width,) and its reward; `absorb_at` where it is known when it was decided.
     virtual void absorb(Index r, const double *a, double reward) = 0;
     virtual void absorb_at(Index r, const double *a, double reward, double) { absorb(r, a, reward); }
+    virtual void absorb_along(Index r, const double *a, const double * /* V⁻¹a */, double reward) { absorb(r, a, reward); }
 
     // Where rules see arms from elsewhere than where they stand: writes them to out (K,d).
     virtual bool moves() const { return false; }
@@ -84,6 +85,8 @@ class Rule {
     virtual const double *lesson(const double *features, Index /* p */, Index /* arm */, Scratch &, double * /* room */) const {
         return features;
     }
+    // V⁻¹a of the arm just decided for, if it was computed on the way.
+    virtual const double *along(Index /* arm */, const Scratch &) const { return nullptr; }
     virtual Index noise_size(Index /* d */) const { return 1; }  // draws that one decision takes
 };
 

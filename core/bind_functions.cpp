@@ -20,11 +20,6 @@ template <class F> static void over_lanes(nb::module_ &m, const char *name, F f)
 
 void bind_functions(nb::module_ &m) {
     nb::module_ functions = m.def_submodule("functions", "exp, log and their relatives over arrays, for tests.");
-#if defined(LINMED_LIBM)
-    functions.attr("OWN") = false;  // they are the C library's
-#else
-    functions.attr("OWN") = true;
-#endif
     over(functions, "exp", [](double x) { return exp(x); });
     over(functions, "exp2", [](double x) { return exp2(x); });
     over(functions, "expm1", [](double x) { return expm1(x); });

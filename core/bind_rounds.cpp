@@ -2,7 +2,6 @@
 
 #include "confidence.hpp"
 #include "med.hpp"
-#include "few_arms.hpp"
 #include "ridge.hpp"
 #include "rounds.hpp"
 #include "sampling.hpp"
@@ -43,9 +42,7 @@ static void play_arrays(const Held<Belief> &belief, const Held<Set> &set, const 
     auto *ridge = dynamic_cast<Ridge *>(belief.object.get());
     auto *radius = dynamic_cast<const RidgeSet *>(set.object.get());
     auto *med = dynamic_cast<const MedRule *>(rule.object.get());
-    if (ridge && radius && med && !laws && few_arms(*ridge, *radius, *med, world))
-        play_few(*ridge, *radius, *med, world, played.data());
-    else if (ridge && radius && med)  // the commonest combination by far, compiled as one
+    if (ridge && radius && med)  // the commonest combination by far, compiled as one
         play(*ridge, *radius, *med, world, played.data(), laws);
     else
         play<Belief, Set, Rule>(*belief, *set, *rule, world, played.data(), laws);

@@ -84,6 +84,7 @@ class RidgeSet final : public Set {
     double lam, norm;                 // S, or UNKNOWN
     double scale;                     // of the rewards
     bool centred;                     // whether there is an intercept
+    double bias = sqrt(lam) * norm;   // √λ S
 
     RidgeSet(int kind, double sigma, double log_inverse_delta, double lam, double norm, double scale, bool centred)
         : kind(kind), sigma(sigma), log_inverse_delta(log_inverse_delta), lam(lam), norm(norm), scale(scale), centred(centred) {}
@@ -95,7 +96,7 @@ class RidgeSet final : public Set {
         double logdet = std::max(belief.logdet[s], 0.0);  // where the past fades, less than λI may be left of V
         if (centred && sigma > 0.0 && log_inverse_delta >= 0.0) logdet += log(n + 1.0) + 2.0 * l + 2.0 * log(8.0);
         if (kind != PAPER) return of_other_kinds(belief, s, n, l, logdet);
-        const double root = sigma * sqrt(logdet + 2.0 * l) + sqrt(lam) * norm;
+        const double root = sigma * sqrt(logdet + 2.0 * l) + bias;
         return root * root;
     }
 
@@ -103,7 +104,7 @@ class RidgeSet final : public Set {
     bool papers() const { return kind == PAPER && !centred; }
     LINMED_INLINE double of_paper(double n, double logdet) const {
         const double l = log_inverse_delta < 0.0 ? log(n + 1.0) : log_inverse_delta;
-        const double root = sigma * sqrt(std::max(logdet, 0.0) + 2.0 * l) + sqrt(lam) * norm;
+        const double root = sigma * sqrt(std::max(logdet, 0.0) + 2.0 * l) + bias;
         return root * root;
     }
 

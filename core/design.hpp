@@ -161,15 +161,18 @@ struct Desk {
     double *P() { return room; }
     double *M() { return room + d * stride; }
     double *line(Index i) { return room + (2 * d + i) * stride; }
-    bool invert_M(double smallest_pivot) { return invert(M(), d, stride, smallest_pivot, line(2), line(3)); }
+    template <class Dim> bool invert_M(Dim n, double smallest_pivot) {
+        return invert(M(), n, stride_of(n), smallest_pivot, line(2), line(3));
+    }
 };
 
 // Vector i to a line of the desk and, if it is new, into the set: count and M. Returns 1 if it joined.
-LINMED_INLINE Index join(const Arms &arms, Index i, const double *scale, double *count, Desk &desk, double *line) {
-    for (Index k = 0; k < arms.d; ++k) line[k] = scale[i] * arms.row(i)[k];
+template <class Dim>
+LINMED_INLINE Index join(const Arms &arms, Dim d, Index i, const double *scale, double *count, Desk &desk, double *line) {
+    count_to(d, [&](Index k) LINMED_ALWAYS { line[k] = scale[i] * arms.row(i)[k]; });
     if (count[i] > 0.0) return 0;
     count[i] = 1.0;
-    add_outer(desk.M(), arms.d, desk.stride, line, 1.0);
+    add_outer(desk.M(), d, stride_of(d), line, 1.0);
     return 1;
 }
 
@@ -179,7 +182,7 @@ LINMED_INLINE Index join(const Arms &arms, Index i, const double *scale, double 
 // not explain. Where all arms have the same inner product with b_i (a hyperplane off the origin), the difference of the
 // two extreme arms vanishes; one arm alone then takes its place.
 template <class Dim> Index betke_henk(const Arms &arms, Dim d, const double *scale, double *count, Desk &desk) {
-    const Index stride = desk.stride;
+    const auto stride = stride_of(d);
     double *v = desk.line(0), *rest = desk.line(1);
     clear(desk.room, desk.room.size());
     for (Index i = 0; i < arms.K; ++i) count[i] = 0.0;
@@ -191,10 +194,10 @@ template <class Dim> Index betke_henk(const Arms &arms, Dim d, const double *sca
         if (dot(b, b, stride) < NEGLIGIBLE * NEGLIGIBLE) continue;  // the axis lies in their span already
         const auto [high, low] = arms.blocks ? extreme_products(arms, d, scale, b) : desk.screen.extremes(arms, scale, b);
         if (high.value == -INF) break;  // no arm takes part
-        chosen += join(arms, high.place, scale, count, desk, v);
+        chosen += join(arms, d, high.place, scale, count, desk, v);
         if (high.value - low.value > NEGLIGIBLE * std::max(fabs(high.value), fabs(low.value))) {
-            chosen += join(arms, low.place, scale, count, desk, rest);
-            for (Index k = 0; k < d; ++k) v[k] -= rest[k];
+            chosen += join(arms, d, low.place, scale, count, desk, rest);
+            count_to(d, [&](Index k) LINMED_ALWAYS { v[k] -= rest[k]; });
         }
         if (axis < d - 1) {
             times_line(desk.P(), d, stride, v, rest);
@@ -213,7 +216,7 @@ inline Index gather(const Arms &arms, const double *scale, const int64_t *suppor
     Index chosen = 0;
     for (Index m = 0; m < n; ++m)
         if (const Index i = support[m]; 0 <= i && i < arms.K && scale[i] > 0.0)
-            chosen += join(arms, i, scale, count, desk, desk.line(0));
+            chosen += join(arms, arms.d, i, scale, count, desk, desk.line(0));
     return chosen;
 }
 
@@ -228,10 +231,10 @@ Index add_greedily(const Arms &arms, Dim d, const double *scale, Index worst, do
     double *v = desk.line(0), *u = desk.line(1);
     for (; leverage[worst] > STOP && added < 2000 * d; ++added) {
         count[worst] += 1.0;
-        for (Index k = 0; k < d; ++k) v[k] = scale[worst] * arms.row(worst)[k];
-        times_line(desk.M(), d, desk.stride, v, u);
+        count_to(d, [&](Index k) LINMED_ALWAYS { v[k] = scale[worst] * arms.row(worst)[k]; });
+        times_line(desk.M(), d, stride_of(d), v, u);
         const double shrink = 1.0 / (1.0 + leverage[worst]);
-        add_outer(desk.M(), d, desk.stride, u, -shrink);
+        add_outer(desk.M(), d, stride_of(d), u, -shrink);
         worst = lower_lengths(arms, d, scale, u, shrink, leverage);
     }
     return added;
@@ -253,8 +256,8 @@ inline void leave_out_zero_arms(const Arms &arms, double *scale) {
 // set is too ill-conditioned for that.
 template <class Dim>
 double complete(const Arms &arms, Dim d, const double *scale, Index chosen, double *count, double *leverage, Desk &desk) {
-    if (!desk.invert_M(1e-7)) return -1.0;
-    const Index worst = squared_lengths(arms, d, scale, desk.M(), desk.stride, leverage);
+    if (!desk.invert_M(d, 1e-7)) return -1.0;
+    const Index worst = squared_lengths(arms, d, scale, desk.M(), stride_of(d), leverage);
     if (!(leverage[worst] < LARGEST_LEVERAGE)) return -1.0;
     return double(chosen + add_greedily(arms, d, scale, worst, leverage, count, desk));
 }
@@ -344,7 +347,7 @@ inline bool weighted_inverse(const Arms &arms, const double *scale, const double
             for (Index k = 0; k < arms.d; ++k) desk.line(0)[k] = scale[i] * arms.row(i)[k];
             add_outer(desk.M(), arms.d, desk.stride, desk.line(0), count[i]);
         }
-    return desk.invert_M(smallest_pivot);
+    return desk.invert_M(desk.d, smallest_pivot);
 }
 
 // Whether sum weight_i leverage_i is the rank, as it is unless rounding has eaten the inverse.

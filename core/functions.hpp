@@ -21,53 +21,6 @@ using std::isfinite;
 using std::ldexp;
 using std::sqrt;
 
-#if defined(LINMED_LIBM)  // the C library's, for comparisons with kernels that call it
-
-inline double exp(double x) { return std::exp(x); }
-inline double exp2(double x) { return std::exp2(x); }
-inline double expm1(double x) { return std::expm1(x); }
-inline double log(double x) { return std::log(x); }
-inline double log1p(double x) { return std::log1p(x); }
-inline double log2(double x) { return std::log2(x); }
-inline double tanh(double x) { return std::tanh(x); }
-inline double lgamma(double x) { return std::lgamma(x); }
-inline double erfc(double x) { return std::erfc(x); }
-inline double sin(double x) { return std::sin(x); }
-inline double cos(double x) { return std::cos(x); }
-inline double atan2(double y, double x) { return std::atan2(y, x); }
-
-// exp(x) for x <= 0 in every lane, to about one unit in the last place; 0 below -708.
-//
-// x = n log 2 + r with n whole and |r| <= log(2)/2; exp(r) by its Taylor polynomial of degree 13, whose remainder is
-// below 2^-56.
-LINMED_INLINE Lanes exp(Lanes x) {
-    constexpr double LOG2_E = 1.4426950408889634, LN2_HIGH = 0.6931471805599453, LN2_LOW = 2.3190468138462996e-17;
-    constexpr double SHIFT = 6755399441055744.0;  // 1.5 * 2^52: what is added to it is rounded to a whole number
-    const Lanes floor = splat(-708.0);
-    const Lanes bounded = larger(x, floor);
-    const Lanes shifted = fma(bounded, splat(LOG2_E), splat(SHIFT));
-    const Lanes n = shifted - splat(SHIFT);
-    const Lanes r = fma(n, splat(-LN2_LOW), fma(n, splat(-LN2_HIGH), bounded));
-    Lanes y = splat(1.0 / 6227020800.0);
-    for (double c : {1.0 / 479001600.0, 1.0 / 39916800.0, 1.0 / 3628800.0, 1.0 / 362880.0, 1.0 / 40320.0, 1.0 / 5040.0,
-                     1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0})
-        y = fma(y, r, splat(c));
-    const Lanes power = each([&](int i) { return (Native)(((Words)shifted.part[i] + 1023) << 52); });  // 2^n
-    return where_greater(x, floor, y * power, splat(0.0));
-}
-
-template <class F> LINMED_INLINE Lanes one_by_one(Lanes x, F f) {
-    double numbers[LANES];
-    store(numbers, x);
-    for (double &number : numbers) number = f(number);
-    return load(numbers);
-}
-LINMED_INLINE Lanes log(Lanes x) { return one_by_one(x, [](double y) { return std::log(y); }); }
-LINMED_INLINE Lanes log1p(Lanes x) { return one_by_one(x, [](double y) { return std::log1p(y); }); }
-LINMED_INLINE Lanes expm1(Lanes x) { return one_by_one(x, [](double y) { return std::expm1(y); }); }
-
-#else
-
 constexpr double LN2_HIGH = 0.6931471805599453, LN2_LOW = 2.3190468138462996e-17;  // log 2 = high + low
 constexpr double LOG2_E = 1.4426950408889634, LOG2_E_LOW = 2.0355273740931033e-17;
 constexpr double SHIFT = 0x1.8p52;  // what is added to it is rounded to a whole number, which its last bits then hold
@@ -460,12 +413,10 @@ inline double atan2(double y, double x) {
     return std::copysign(sum + (lost + fma(n, QUARTER_LOW, sign * rest)), y);
 }
 
-#endif
-
 // high + low += x*y in twice the working precision: the product's rounding error, and Knuth's sum.
-LINMED_INLINE void add_product(double &high, double &low, double x, double y) {
-    const double product = x * y, total = high + product, part = total - high;
-    low += fma(x, y, -product) + ((high - (total - part)) + (product - part));
+template <class V> LINMED_INLINE void add_product(V &high, V &low, V x, V y) {
+    const V product = x * y, total = high + product, part = total - high;
+    low = low + (fma(x, y, product * all<V>(-1.0)) + ((high - (total - part)) + (product - part)));
     high = total;
 }
 

@@ -46,6 +46,10 @@ using Words = Register<WIDTH>::Words;
 // A dimension that the compiler knows; functions of a `Dim d` take one of these or an Index and compute the same bits.
 template <Index n> using Fixed = std::integral_constant<Index, n>;
 
+// The dimension where the compiler knows it, else 0.
+template <class Dim> constexpr Index KNOWN = 0;
+template <Index n> constexpr Index KNOWN<Fixed<n>> = n;
+
 // what(d), compiled for two, three and four dimensions and for any: the same bits.
 template <class F> LINMED_INLINE decltype(auto) with_dimension(Index d, F &&what) {
     switch (d) {
@@ -64,16 +68,6 @@ template <Index n, class F> LINMED_INLINE void count_to(Fixed<n>, F &&step) {
 #pragma GCC unroll 8
     for (Index k = 0; k < n; ++k) step(k);
 }
-// How many of d numbers fill whole vectors, and step(k) for those that do not.
-template <class Dim> constexpr Index in_vectors(Dim d) { return d - d % LANES; }
-template <class F> LINMED_INLINE void rest_of(Index d, F &&step) {
-    for (Index k = in_vectors(d); k < d; ++k) step(k);
-}
-template <Index n, class F> LINMED_INLINE void rest_of(Fixed<n> d, F &&step) {
-    static_assert(n < LANES);
-    count_to(d, step);
-}
-
 constexpr Index padded(Index n) { return (n + LANES - 1) / LANES * LANES; }  // n rounded up to whole vectors
 
 // ---- what the instruction set decides: fma, and the square root -------------------------------------------------
@@ -128,6 +122,32 @@ inline Native fma(Native x, Native y, Native z) {
 }
 #endif
 
+// x > y ? x : y and x < y ? x : y, for a register of any width: what x86 has an instruction for.
+template <class V> LINMED_INLINE V larger(V x, V y) {
+#if defined(__AVX512F__)
+    if constexpr (sizeof(V) == 64) return (V)_mm512_max_pd((__m512d)x, (__m512d)y);
+#endif
+#if defined(__AVX2__)
+    if constexpr (sizeof(V) == 32) return (V)_mm256_max_pd((__m256d)x, (__m256d)y);
+#endif
+#if defined(__x86_64__)
+    if constexpr (sizeof(V) == 16) return (V)_mm_max_pd((__m128d)x, (__m128d)y);
+#endif
+    return x > y ? x : y;
+}
+template <class V> LINMED_INLINE V smaller(V x, V y) {
+#if defined(__AVX512F__)
+    if constexpr (sizeof(V) == 64) return (V)_mm512_min_pd((__m512d)x, (__m512d)y);
+#endif
+#if defined(__AVX2__)
+    if constexpr (sizeof(V) == 32) return (V)_mm256_min_pd((__m256d)x, (__m256d)y);
+#endif
+#if defined(__x86_64__)
+    if constexpr (sizeof(V) == 16) return (V)_mm_min_pd((__m128d)x, (__m128d)y);
+#endif
+    return x < y ? x : y;
+}
+
 // ---- eight of them ------------------------------------------------------------------------------------------------
 
 struct Lanes {
@@ -168,7 +188,7 @@ LINMED_INLINE Lanes where_greater(Lanes x, Lanes y, Lanes then, Lanes otherwise)
 LINMED_INLINE Lanes where_equal(Lanes x, Lanes y, Lanes then, Lanes otherwise) {
     return each([&](int i) { return x.part[i] == y.part[i] ? then.part[i] : otherwise.part[i]; });
 }
-LINMED_INLINE Lanes larger(Lanes x, Lanes y) { return where_greater(x, y, x, y); }
+LINMED_INLINE Lanes larger(Lanes x, Lanes y) { return each([&](int i) { return larger(x.part[i], y.part[i]); }); }
 
 // One number of the lanes, halves first: (0..3) with (4..7), then (0,1) with (2,3), then 0 with 1.
 template <class V, class F> LINMED_INLINE double fold(V x, F combine) {
@@ -185,8 +205,8 @@ template <class F> LINMED_INLINE double fold(Lanes x, F combine) {
     return fold<Native, F>(x.part[0], combine);
 }
 LINMED_INLINE double sum_lanes(Lanes x) { return fold(x, [](auto low, auto high) { return low + high; }); }
-LINMED_INLINE double largest_lane(Lanes x) { return fold(x, [](auto low, auto high) { return high > low ? high : low; }); }
-LINMED_INLINE double smallest_lane(Lanes x) { return fold(x, [](auto low, auto high) { return high < low ? high : low; }); }
+LINMED_INLINE double largest_lane(Lanes x) { return fold(x, [](auto low, auto high) { return larger(high, low); }); }
+LINMED_INLINE double smallest_lane(Lanes x) { return fold(x, [](auto low, auto high) { return smaller(high, low); }); }
 
 // Which lanes of x are greater than (equal to) those of y, a bit for each.
 LINMED_INLINE unsigned bits_of(Words mask) {
@@ -209,16 +229,36 @@ LINMED_INLINE unsigned greater(Lanes x, Lanes y) { return gather_bits([&](int i)
 LINMED_INLINE unsigned equal(Lanes x, Lanes y) { return gather_bits([&](int i) { return Words(x.part[i] == y.part[i]); }); }
 LINMED_INLINE Index lowest_bit(unsigned bits) { return __builtin_ctz(bits); }
 
+// n numbers changed in place: put(k, get(k)) for eight of them from k on, one(k) where they are fewer. The last eight may
+// overlap those before, so they are computed first.
+template <class Dim, class Get, class Put, class One> LINMED_INLINE void update(Dim n, Get &&get, Put &&put, One &&one) {
+    if (n < LANES) return count_to(n, one);
+    const Index end = n - LANES;
+    const auto last = get(end);
+    for (Index k = 0; k < end; k += LANES) put(k, get(k));
+    put(end, last);
+}
+
 struct Found { double value; Index place; };
+
+// The lowest of the places that the bits stand for.
+LINMED_INLINE Index lowest_place(Lanes places, unsigned bits) {
+    double place[LANES];
+    store(place, places);
+    bits |= !bits;  // not a number
+    double lowest = place[lowest_bit(bits)];
+    for (bits &= bits - 1; bits; bits &= bits - 1) lowest = smaller(place[lowest_bit(bits)], lowest);
+    return Index(lowest);
+}
 
 // The largest (smallest) number of a vector and its place, the lowest where several are equal.
 LINMED_INLINE Found first_of_largest(Lanes values, Lanes places) {
     const double highest = largest_lane(values);
-    return {highest, Index(smallest_lane(where_greater(splat(highest), values, splat(INF), places)))};
+    return {highest, lowest_place(places, equal(values, splat(highest)))};
 }
 LINMED_INLINE Found first_of_smallest(Lanes values, Lanes places) {
     const double lowest = smallest_lane(values);
-    return {lowest, Index(smallest_lane(where_greater(values, splat(lowest), splat(INF), places)))};
+    return {lowest, lowest_place(places, equal(values, splat(lowest)))};
 }
 
 }  // namespace linmed

@@ -16,14 +16,16 @@ constexpr double VANISHED = 1.0;   // marks such a weight: no log f is positive
 // What a decision writes on its way, for every arm (padded to whole blocks) unless said otherwise.
 struct MedScratch : Rule::Scratch {
     double alpha_opt;                // 0 where the design is uniform
+    bool few;                        // up to eight arms, for which `MedRule` needs no more than registers
     Buffer log_f, root, leverage;    // root: √f; leverage: |a|² in V⁻¹
     Buffer even, q, weight, sums;    // even: what every arm gets of q; weight: q f; sums: of every eight weights
     Buffer design, scale;            // counts, and the scales of the vectors in the design
     Desk desk;
+    Index centre = -1;               // the arm that `ahead` is of, or −1
     Buffer best, ahead, difference;  // (d,) â; (d,) V⁻¹â; (d,8) a − â of one block
 
-    MedScratch(double alpha_emp, double alpha_opt, Index K, Index d)
-        : alpha_opt(alpha_opt), log_f(padded(K)), root(padded(K)), leverage(padded(K)), even(padded(K)), q(padded(K)),
+    MedScratch(double alpha_emp, double alpha_opt, Index K, Index d, bool few = false)
+        : alpha_opt(alpha_opt), few(few), log_f(padded(K)), root(padded(K)), leverage(padded(K)), even(padded(K)), q(padded(K)),
           weight(padded(K)), sums(padded(K) / LANES), design(alpha_opt > 0.0 ? padded(K) : 0),
           scale(alpha_opt > 0.0 ? padded(K) : 0), desk(alpha_opt > 0.0 ? d : 0), best(d), ahead(padded(d)),
           difference(LANES * d) {
@@ -94,20 +96,28 @@ LINMED_INLINE Lanes log_weights(Lanes gap, Lanes distance2, double sharpness) {
 template <class Dim>
 LINMED_INLINE Belief::Weighed weigh_arms(Dim d, const double *theta, const double *M, double sharpness, const Arms &arms,
                                          MedScratch &scratch) {
+    constexpr Index small = KNOWN<Dim>;
+    double *centre = scratch.best, *ahead = scratch.ahead, *difference = scratch.difference;
+    double *leverage = scratch.leverage, *log_f = scratch.log_f, *root = scratch.root;
+    double own[small * small + 3 * small + small * LANES + 1];  // what the loop reads, in registers
+    if constexpr (small > 0) {
+        std::copy(theta, theta + d, own), std::copy(M, M + d * d, own + d);
+        theta = own, M = own + d, centre = own + d + d * d, ahead = centre + d, difference = ahead + d;
+    }
     const Index best = best_arm(arms, d, theta);
-    const double length = centre_on(arms.row(best), M, d, scratch.best, scratch.ahead);
+    scratch.centre = small ? -1 : best;
+    const double length = centre_on(arms.row(best), M, d, centre, ahead);
     Lanes widest = splat(0.0), marked = splat(LOWEST);
     OneBlock one(arms);
     for (Index first = 0; first < arms.K; first += LANES) {
-        const auto [lengths, gap, distance2] = seen_from(arms.block(first, one), d, theta, M, scratch.best, scratch.ahead,
-                                                         length, scratch.difference);
+        const auto [lengths, gap, distance2] = seen_from(arms.block(first, one), d, theta, M, centre, ahead, length, difference);
         const Lanes value = log_weights(gap, distance2, sharpness);
         widest = larger(lengths, widest), marked = larger(value, marked);
-        store(scratch.leverage + first, lengths);
-        store(scratch.log_f + first, value);
-        store(scratch.root + first, exp(value * splat(0.5)));
+        store(leverage + first, lengths);
+        store(log_f + first, value);
+        store(root + first, exp(value * splat(0.5)));
     }
-    if (largest_lane(marked) > 0.0) repair(theta, M, sharpness, arms, arms.row(best), scratch.log_f, scratch.root);
+    if (largest_lane(marked) > 0.0) repair(theta, M, sharpness, arms, arms.row(best), log_f, root);
     return {best, largest_lane(widest)};
 }
 
@@ -123,12 +133,13 @@ inline double augmented_counts(const Arms &arms, const double *log_f, const doub
                                double *scale, double *count, double *leverage, Desk &desk) {
     const Index K = arms.K;
     Index members = K;
-    for (Index i = 0; i < K; ++i) {
-        const bool kept = version == 0 || log_f[i] >= -1.0;
-        scale[i] = version == 0 ? root[i] : kept ? 1.0 : 0.0;
-        members -= !kept;
-    }
-    for (Index i = K; i < padded(K); ++i) scale[i] = 0.0;
+    std::copy(root, root + K, scale);
+    std::fill(scale + K, scale + padded(K), 0.0);
+    if (version == 1)
+        for (Index i = 0; i < K; ++i) {
+            scale[i] = log_f[i] >= -1.0;
+            members -= !(log_f[i] >= -1.0);
+        }
     if (members <= 2 * arms.d && !optimal) {  // Algorithm 4, line 1: all of them
         for (Index i = 0; i < K; ++i) count[i] = version == 0 ? 1.0 : scale[i];
         return double(members);
@@ -158,7 +169,8 @@ class Med : public Rule {
 
     std::unique_ptr<Scratch> workspace(Index K, Index d) const override {
         const bool uniform = K <= 2 * d && version == 0 && !optimal;  // so ApproxDesign is
-        return std::make_unique<MedScratch>(alpha_emp, uniform ? 0.0 : alpha_opt, K, d);
+        const bool few = uniform && K <= LANES && !even_ties && d >= 2 && d <= 4;
+        return std::make_unique<MedScratch>(alpha_emp, uniform ? 0.0 : alpha_opt, K, d, few);
     }
 
     Index decide(const Belief &belief, Index s, double beta, const Arms &arms, Index, const double *noise, Scratch &room,
@@ -182,6 +194,11 @@ class Med : public Rule {
         }
         if (log_p) logarithms(arms.K, total, extra, scratch, log_p);
         return draw(scratch, noise[0] * total);
+    }
+
+    const double *along(Index arm, const Scratch &room) const override {
+        const auto &scratch = static_cast<const MedScratch &>(room);
+        return arm == scratch.centre ? static_cast<const double *>(scratch.ahead) : nullptr;
     }
 
     static constexpr double EXPLORE = 1.0 + 1e-9;  // B_t: leverages above 1, but not because of a last bit
@@ -279,19 +296,13 @@ class Med : public Rule {
     LINMED_INLINE static Index draw(const MedScratch &scratch, double target) {
         const double *weight = scratch.weight, *sums = scratch.sums;
         double running = 0.0;
-        Index i = 0, last = -1;
+        Index i = 0;
         while (i < scratch.sums.size() - 1 && running + sums[i] <= target) running += sums[i++];
-        for (Index j = LANES * i; j < LANES * i + LANES; ++j)
-            if (weight[j] > 0.0) {
-                running += weight[j], last = j;
-                if (running > target) break;
-            }
-        while (last < 0 && i > 0) {  // rounding led past the last arm of positive weight
-            --i;
-            for (Index j = LANES * i; j < LANES * i + LANES; ++j)
-                if (weight[j] > 0.0) last = j;
-        }
-        return std::max(last, Index(0));
+        Index arm = LANES * i;
+        for (Index j = 0; j < LANES; ++j) running += weight[LANES * i + j], arm += running <= target;
+        if (arm == LANES * (i + 1))  // rounding led past the last arm of positive weight
+            while (arm > 0 && !(weight[--arm] > 0.0)) {}
+        return arm;
     }
 };
 
@@ -300,13 +311,23 @@ class MedRule final : public Med {
     using Med::Med;
     bool asks() const override { return true; }
 
-    // Whether `decide_in_block` can decide among K arms in d dimensions.
-    bool among_few(Index K, Index d) const {
-        return K <= LANES && K <= 2 * d && version == 0 && !optimal && !even_ties && d >= 2 && d <= 4;
+    Index decide(const Belief &belief, Index s, double beta, const Arms &arms, Index p, const double *noise, Scratch &room,
+                 double *log_p) const override {
+        auto &scratch = static_cast<MedScratch &>(room);
+        if (scratch.few && !log_p && belief.plain) {
+            const double *theta = belief.estimate(s), *inverse = belief.covariance(s);
+            const Index arm = with_dimension(arms.d, [&](auto d) LINMED_ALWAYS -> Index {
+                if constexpr (std::is_same_v<decltype(d), Index>) return -1;  // `few` says otherwise
+                else return decide_in_block(d, theta, inverse, 1.0 / sqrt(beta), arms, noise[0], scratch);
+            });
+            if (arm >= 0) return arm;
+        }
+        return Med::decide(belief, s, beta, arms, p, noise, room, log_p);
     }
 
-    // `decide` among up to eight arms without a design, in registers, from θ̂ and V⁻¹: the same bits. −1 where something
-    // is out of the ordinary.
+  private:
+    // `decide` among up to eight arms without a design and without log p, in registers, from θ̂ and V⁻¹: the same bits. −1
+    // where something is out of the ordinary.
     template <class Dim>
     LINMED_INLINE Index decide_in_block(Dim d, const double *theta, const double *M, double sharpness, const Arms &arms,
                                         double uniform, MedScratch &scratch) const {
@@ -315,9 +336,9 @@ class MedRule final : public Med {
         const unsigned top = equal(mean, splat(largest_lane(mean)));
         if (!top) return -1;  // not a number
         const Index best = lowest_bit(top);
-        double a[Dim::value], ahead[Dim::value], difference[Dim::value * LANES];
-        const double length = centre_on(arms.row(best), M, d, a, ahead);
-        const auto [lengths, gap, distance2] = seen_from(block, d, theta, M, a, ahead, length, difference);
+        double centre[d], ahead[d], difference[d * LANES];
+        const double length = centre_on(arms.row(best), M, d, centre, ahead);
+        const auto [lengths, gap, distance2] = seen_from(block, d, theta, M, centre, ahead, length, difference);
         const Lanes log_f = log_weights(gap, distance2, sharpness);
         if (greater(log_f, splat(0.0)) || scratch.even[best] + alpha_emp == 0.0) return -1;
         const Lanes root = exp(log_f * splat(0.5)), even = load(scratch.even);

@@ -21,9 +21,11 @@ constexpr double NOTHING_NEW = 8.9e-16;  // four units in the last place: levera
 
 // ---- pieces that other beliefs are made of too; M, V (d,d), u, a (d,) --------------------------------------------
 
-// u = M a; returns a'Ma. Both are 0 where there is nothing but rounding: this direction is known.
-template <class Dim> LINMED_INLINE double look_along(const double *a, const double *M, Dim d, double *u) {
-    combine_rows(a, M, d, u);
+// u = M a, which may be known; returns a'Ma. Both are 0 where there is nothing but rounding: this direction is known.
+template <class Dim>
+LINMED_INLINE double look_along(const double *a, const double *M, Dim d, double *u, const double *known = nullptr) {
+    if (known) std::copy(known, known + d, u);
+    else combine_rows(a, M, d, u);
     double h = 0.0, rounding = 0.0;
     count_to(d, [&](Index k) LINMED_ALWAYS {
         h += a[k] * u[k];
@@ -36,24 +38,20 @@ template <class Dim> LINMED_INLINE double look_along(const double *a, const doub
 
 // high + low += x y for n numbers of x, in twice the working precision.
 LINMED_INLINE void add_products(double *high, double *low, Index n, const double *x, double y) {
-    const Index whole = n - n % LANES;
-    for (Index k = 0; k < whole; k += LANES) {
-        const Lanes numbers = load(x + k), before = load(high + k), product = numbers * splat(y);
-        const Lanes lost = fma(numbers, splat(y), product * splat(-1.0));
-        const Lanes total = before + product, part = total - before;
-        store(high + k, total);
-        store(low + k, load(low + k) + (lost + ((before - (total - part)) + (product - part))));
-    }
-#pragma GCC unroll 4
-    for (Index k = whole; k < n; ++k) add_product(high[k], low[k], x[k], y);
+    struct Sum { Lanes high, low; };
+    update(n, [&](Index k) LINMED_ALWAYS {
+        Sum sum{load(high + k), load(low + k)};
+        add_product(sum.high, sum.low, load(x + k), splat(y));
+        return sum;
+    }, [&](Index k, Sum sum) LINMED_ALWAYS { store(high + k, sum.high), store(low + k, sum.low); },
+       [&](Index k) LINMED_ALWAYS { add_product(high[k], low[k], x[k], y); });
 }
 
 // A row of M −= shrink u u', where u is `factor`: in this order M stays symmetric to the last bit.
 template <class Dim> LINMED_INLINE void subtract_outer_row(double *row, Dim d, const double *u, double factor, double shrink) {
-    const Index whole = in_vectors(d);
-    for (Index k = 0; k < whole; k += LANES)
-        store(row + k, load(row + k) - (splat(factor) * load(u + k)) * splat(shrink));
-    rest_of(d, [&](Index k) LINMED_ALWAYS { row[k] -= (factor * u[k]) * shrink; });
+    update(d, [&](Index k) LINMED_ALWAYS { return load(row + k) - (splat(factor) * load(u + k)) * splat(shrink); },
+           [&](Index k, Lanes x) LINMED_ALWAYS { store(row + k, x); },
+           [&](Index k) LINMED_ALWAYS { row[k] -= (factor * u[k]) * shrink; });
 }
 
 // V += a a' and M −= shrink u u', for u of `look_along`.
@@ -65,14 +63,16 @@ LINMED_INLINE void add_direction(double *V, double *V_low, double *M, Dim d, con
     });
 }
 
-// (V x)_i is taken off high + low; V by its lower triangle, x's entries `stride` apart.
-LINMED_INLINE void subtract_row(const double *V, const double *V_low, Index d, Index i, const double *x, Index stride,
-                                double &high, double &low) {
+// high + low − (V x)_i in twice the working precision, for one x or eight; V by its lower triangle, x(k) the k-th entry.
+template <class N, class F>
+LINMED_INLINE N residual(const double *V, const double *V_low, Index d, Index i, N high, N low, F &&x) {
     for (Index k = 0; k < d; ++k) {
         const Index place = i >= k ? i * d + k : k * d + i;
-        add_product(high, low, -V[place], x[k * stride]);
-        low -= V_low[place] * x[k * stride];
+        const N entry = x(k);
+        add_product(high, low, all<N>(-V[place]), entry);
+        low = low - all<N>(V_low[place]) * entry;
     }
+    return high + low;
 }
 
 // out = V⁻¹ by Cholesky, from the lower triangle; false, and out unchanged, if V is singular.
@@ -111,17 +111,19 @@ enum class Polished { NOT, AS_IT_WAS, ANEW };
 
 // Newton steps for X = V⁻¹, one unless it was far off.
 inline Polished polish(const double *V, const double *V_low, Index d, double *X) {
-    Buffer residual(d * d), step(d * d);
+    Buffer lost(d * d), step(d * d);
     Polished outcome = Polished::AS_IT_WAS;
     for (int attempt = 0; attempt < 4; ++attempt) {
         double norm2 = 0.0;
-        for (Index i = 0; i < d; ++i)
-            for (Index j = 0; j < d; ++j) {
-                double high = i == j ? 1.0 : 0.0, low = 0.0;
-                subtract_row(V, V_low, d, i, X + j, d, high, low);
-                residual[i * d + j] = high + low;
-                norm2 += residual[i * d + j] * residual[i * d + j];
-            }
+        for (Index i = 0; i < d; ++i)  // lost = I − V X
+            update(d, [&](Index j) LINMED_ALWAYS {
+                const Lanes one = where_equal(steps(), splat(double(i - j)), splat(1.0), splat(0.0));
+                return residual(V, V_low, d, i, one, splat(0.0), [&](Index k) LINMED_ALWAYS { return load(X + k * d + j); });
+            }, [&](Index j, Lanes x) LINMED_ALWAYS { store(lost + i * d + j, x); },
+               [&](Index j) LINMED_ALWAYS {
+                lost[i * d + j] = residual(V, V_low, d, i, i == j ? 1.0 : 0.0, 0.0, [&](Index k) { return X[k * d + j]; });
+            });
+        for (Index place = 0; place < d * d; ++place) norm2 += lost[place] * lost[place];
         if (!(norm2 <= 0.25)) {  // Newton would not contract: compute it again, or keep what we have
             if (attempt > 0 || !invert_from_lower(V, d, X)) return Polished::NOT;
             outcome = Polished::ANEW;
@@ -130,7 +132,7 @@ inline Polished polish(const double *V, const double *V_low, Index d, double *X)
         for (Index i = 0; i < d; ++i) {
             for (Index j = 0; j < d; ++j) step[i * d + j] = 0.0;
             for (Index k = 0; k < d; ++k)
-                for (Index j = 0; j < d; ++j) step[i * d + j] += X[i * d + k] * residual[k * d + j];
+                for (Index j = 0; j < d; ++j) step[i * d + j] += X[i * d + k] * lost[k * d + j];
         }
         for (Index i = 0; i < d; ++i)
             for (Index j = 0; j <= i; ++j) {
@@ -151,11 +153,7 @@ inline void refine(const double *V, const double *V_low, Index d, const double *
             x[i] = 0.0;
             for (Index k = 0; k < d; ++k) x[i] += X[i * d + k] * b[k];
         }
-    for (Index i = 0; i < d; ++i) {
-        double high = b[i], low = b_low[i];
-        subtract_row(V, V_low, d, i, x, 1, high, low);
-        lost[i] = high + low;
-    }
+    for (Index i = 0; i < d; ++i) lost[i] = residual(V, V_low, d, i, b[i], b_low[i], [&](Index k) { return x[k]; });
     for (Index k = 0; k < d; ++k)
         for (Index i = 0; i < d; ++i) x[i] += X[k * d + i] * lost[k];
 }
@@ -185,9 +183,9 @@ template <class Count> struct RidgeRows {
     double *rss, *leveraged;          // (rows,) Σ e²/(1+h), which is the minimum over θ of Σ(y − <a,θ>)² + λ|θ|², and
                                       // Σ e²h/(1+h), with h = |a|² in V⁻¹ and e = y − <a,θ̂> before each reward
 
-    // One observation of row s; u (padded(d),) is scratch.
-    void absorb(Index s, const double *a, double reward, double *u) {
-        with_dimension(d, [&](auto n) LINMED_ALWAYS { absorb_in(n, s, a, reward, u); });
+    // One observation of row s; u (padded(d),) is scratch; `along` is V⁻¹a where it is known.
+    void absorb(Index s, const double *a, double reward, double *u, const double *along = nullptr) {
+        with_dimension(d, [&](auto n) LINMED_ALWAYS { absorb_in(n, s, a, reward, u, along); });
     }
 
     // Remove what rounding has left in row s.
@@ -203,9 +201,10 @@ template <class Count> struct RidgeRows {
         belief.logdet = logdet, belief.rss = rss, belief.leveraged = leveraged;
     }
 
-    template <class Dim> LINMED_INLINE void absorb_in(Dim n, Index s, const double *a, double reward, double *u) {
+    template <class Dim>
+    LINMED_INLINE void absorb_in(Dim n, Index s, const double *a, double reward, double *u, const double *along) {
         double *M = inverse + s * n * n, *estimate = theta + s * n;
-        const double h = look_along(a, M, n, u);
+        const double h = look_along(a, M, n, u, along);
         double predicted = 0.0;
         count_to(n, [&](Index k) LINMED_ALWAYS { predicted += a[k] * estimate[k]; });
         const double shrink = 1.0 / (1.0 + h), error = reward - predicted, gain = error * shrink;
@@ -228,6 +227,9 @@ template <class Count> class RidgeBelief final : public Belief {
     Index replicas() const override { return model.rows; }
     double count(Index s) const override { return double(model.counts[s]); }
     void absorb(Index r, const double *a, double reward) override { model.absorb(r, a, reward, u_); }
+    void absorb_along(Index r, const double *a, const double *along, double reward) override {
+        model.absorb(r, a, reward, u_, along);
+    }
 
   private:
     Buffer u_;

@@ -36,6 +36,7 @@ extern void (*between_rounds)();
 // not depend on each other, so a processor works on several at once.
 template <class B, class S, class R>
 void play(B &belief, const S &set, const R &rule, const World &world, int64_t *played, double *log_p) {
+    constexpr Index LONG = 1 << 12;      // so much work is long enough for a look at whether to go on
     constexpr Index TOGETHER = 1 << 15;  // numbers of arms and state that are gone through again and again, 256 KiB
     const Index K = world.K, d = world.width, room = Arms::room(K, d);
     const bool several = belief.replicas() > 1, moves = belief.moves();
@@ -43,9 +44,11 @@ void play(B &belief, const S &set, const R &rule, const World &world, int64_t *p
     const auto scratch = rule.workspace(K, belief.features());
     Buffer blocks((world.arms_differ ? together : 1) * room), moved(moves ? K * d : 0), room_for_lesson(padded(d));
     std::vector<Arms> sets(world.arms_differ ? together : 1, Arms{nullptr, K, d, d, nullptr});
+    Index work = LONG;
     for (Index group = 0; group < world.R; group += together)
         for (Index t = 0; t < world.T; ++t) {
-            between_rounds();
+            work += K * d * d;
+            if (work >= LONG) between_rounds(), work = 0;
             set.before_round();
             for (Index r = group; r < std::min(group + together, world.R); ++r) {
                 const Index own = several ? r : 0, place = t * world.R + r, held = world.arms_differ ? r - group : 0;
@@ -64,7 +67,8 @@ void play(B &belief, const S &set, const R &rule, const World &world, int64_t *p
                 played[place] = arm;
                 if (!world.means) continue;
                 const double *a = rule.lesson(offered + arm * d, world.set(r), arm, *scratch, room_for_lesson);
-                belief.absorb(own, a, world.reward(t, r, arm));
+                if (const double *along = rule.along(arm, *scratch)) belief.absorb_along(own, a, along, world.reward(t, r, arm));
+                else belief.absorb(own, a, world.reward(t, r, arm));
             }
         }
 }

@@ -11,7 +11,6 @@ from linmed.core import core
 
 INF, NAN = math.inf, math.nan
 LEAST, NORMAL, LARGEST = 5e-324, 2.2250738585072014e-308, 1.7976931348623157e308
-pytestmark = pytest.mark.skipif(not core.functions.OWN, reason="built with the functions of the C library")
 N = 2_000  # points for each function, besides its edges
 
 

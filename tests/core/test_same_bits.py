@@ -147,21 +147,10 @@ ROUNDS: dict[str, str] = {
 }
 
 
-def of_own_functions() -> bool:
-    from linmed.core import core
-
-    return bool(core.functions.OWN)
-
-
-own = pytest.mark.skipif(not of_own_functions(), reason="built with the functions of the C library")
-
-
-@own
 def test_functions_have_the_bits_that_they_have_elsewhere():
     assert values_of_functions() == FUNCTIONS
 
 
-@own
 def test_rounds_have_the_bits_that_they_have_elsewhere():
     assert rounds() == ROUNDS
 

@@ -36,7 +36,6 @@ def imported(path: Path) -> list[str]:
 
 
 @pytest.mark.linux
-@pytest.mark.skipif(not core.functions.OWN, reason="built with the functions of the C library")
 def test_no_function_of_the_c_library_is_asked_for_a_rounded_number():
     names = imported(Path(core.__file__))
     assert "memcpy" in names
