@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from linmed.registry import described
-from linmed.validation import Floats, Ints
+from linmed.validation import Floats, Ints, whole
 
 LAST_ROUND = 1 << 53
 """Rounds and delays are counted up to here, where floats still hold every whole number."""
@@ -63,6 +63,8 @@ class Environment(ABC):
 
     block_rounds: ClassVar[int] = 1024
     """Rounds in a block. Part of the problem's definition: another length is another stream."""
+    _read_from: ClassVar[str | None] = None
+    """The parameter that says which data are read, of a problem that has their `digest`."""
 
     @abstractmethod
     def blocks(self, rng: np.random.Generator) -> Iterator[Block]:
@@ -137,13 +139,14 @@ class Environment(ABC):
     def identity(self) -> dict[str, Any]:
         """What the numbers depend on, and nothing else: stored results are found by it.
 
-        It is `to_dict` unless the problem reads data: then the data's digest stands for its path.
+        It is `to_dict` unless the problem reads data: then the data's digest stands for where it was read.
 
         >>> from linmed.environments import Classification
         >>> Classification(([[0.0], [1.0]], ["cat", "dog"]), components=None).identity()["data"][:7]
         'sha256:'
         """
-        return self.to_dict()
+        named = {} if self._read_from is None else {self._read_from: f"sha256:{self.digest}"}  # type: ignore[attr-defined]
+        return {**self.to_dict(), **named}
 
     @classmethod
     def _from_parameters(cls, parameters: dict[str, Any]) -> "Environment":
@@ -156,14 +159,35 @@ class Environment(ABC):
         environment: Environment = cls._from_parameters(parameters)
         return environment
 
-    def _set(self, name: str, value: Any) -> None:
-        object.__setattr__(self, name, value)
+    def _set(self, **values: Any) -> None:
+        """Set fields in `__post_init__`."""
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def _check_whole(self, **least: int) -> None:
+        """Have these fields be whole numbers, none below the number given."""
+        self._set(**{name: whole(name, getattr(self, name), at_least=at) for name, at in least.items()})
+
+    def _fitting(self, numbers: int, most: int = 1 << 18) -> int:
+        """Rounds of a block of at most `most` numbers, where a round has so many; 1024 if they fit."""
+        return max(1, min(1024, most // numbers))
 
 
 def _as_lists(value: Any) -> Any:
     if isinstance(value, (np.ndarray, np.generic)):
         return value.tolist()
     raise TypeError(f"a parameter of {type(value).__name__} cannot be written down: {value!r}")
+
+
+def changed_once(before: Floats, after: Floats, at: int, rounds: int) -> Iterator[Floats]:
+    """The means of one block after the other where they change once, after round `at`."""
+    for first in range(0, LAST_ROUND, rounds):
+        mixed = first < at < first + rounds
+        yield (
+            np.where(np.arange(first, first + rounds)[:, None] < at, before, after)
+            if mixed
+            else (before if first < at else after)
+        )
 
 
 def on_sphere(rng: np.random.Generator, *shape: int) -> Floats:

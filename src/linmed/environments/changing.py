@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from linmed import validation
-from linmed.environments.base import LAST_ROUND, Block, on_sphere
+from linmed.environments.base import LAST_ROUND, Block, changed_once, on_sphere
 from linmed.environments.rewards import NoisyEnvironment
 from linmed.environments.synthetic import UnitBall
 from linmed.validation import Floats
@@ -39,7 +39,7 @@ class _MovingBall(UnitBall):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        validation.whole("dim", self.dim, at_least=2)  # a sphere on which to move
+        self._check_whole(dim=2)  # a sphere on which to move
 
     @abstractmethod
     def _paths(self, theta: Floats, rng: np.random.Generator) -> Iterator[Floats]:
@@ -50,14 +50,17 @@ class _MovingBall(UnitBall):
 class _Jumping(_MovingBall):
     """θ* jumps before some rounds and rests between."""
 
+    distance: float | None = field(default=None, kw_only=True)
+    """‖Δθ*‖ of a jump, up to 2; None: the new θ* is anywhere on the sphere."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.distance is not None:
+            self._set(distance=_distance(self.distance))
+
     @abstractmethod
     def _jumps(self) -> Iterator[int]:
         """Rounds, from 0, before which θ* jumps, in order."""
-
-    @property
-    @abstractmethod
-    def distance(self) -> float | None:
-        """‖Δθ*‖ of a jump; None: anywhere on the sphere."""
 
     def _paths(self, theta: Floats, rng: np.random.Generator) -> Iterator[Floats]:
         jumps, first = self._jumps(), 0
@@ -93,14 +96,10 @@ class OneChange(_Jumping):
 
     at: int = 1500
     """Rounds before the change."""
-    distance: float | None = field(default=None, kw_only=True)
-    """‖Δθ*‖, up to 2; None: the new θ* is anywhere on the sphere."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._set("at", validation.whole("at", self.at))
-        if self.distance is not None:
-            self._set("distance", _distance(self.distance))
+        self._check_whole(at=1)
 
     def _jumps(self) -> Iterator[int]:
         yield self.at
@@ -117,14 +116,10 @@ class ChangeEvery(_Jumping):
 
     every: int = 500
     """Rounds from one change to the next."""
-    distance: float | None = field(default=None, kw_only=True)
-    """‖Δθ*‖ of each, up to 2; None: the new θ* is anywhere on the sphere."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._set("every", validation.whole("every", self.every))
-        if self.distance is not None:
-            self._set("distance", _distance(self.distance))
+        self._check_whole(every=1)
 
     def _jumps(self) -> Iterator[int]:
         yield from range(self.every, LAST_ROUND, self.every)
@@ -144,7 +139,7 @@ class RandomWalk(_MovingBall):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._set("step", validation.positive("step", self.step))
+        self._set(step=validation.positive("step", self.step))
 
     def _paths(self, theta: Floats, rng: np.random.Generator) -> Iterator[Floats]:
         theta, first = theta.copy(), True
@@ -177,8 +172,8 @@ class Season(_MovingBall):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._set("period", validation.whole("period", self.period, at_least=2))
-        self._set("distance", _distance(self.distance))
+        self._check_whole(period=2)
+        self._set(distance=_distance(self.distance))
 
     def _paths(self, theta: Floats, rng: np.random.Generator) -> Iterator[Floats]:
         aside, widest, first = across(theta, rng), math.asin(self.distance / 2.0), 0
@@ -233,8 +228,7 @@ class Pricing(NoisyEnvironment):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._set("prices", validation.whole("prices", self.prices, at_least=2))
-        self._set("at", validation.whole("at", self.at))
+        self._check_whole(prices=2, at=1)
         self._check_means(0.0, 0.5)
 
     def blocks(self, rng: np.random.Generator) -> Iterator[Block]:
@@ -242,11 +236,5 @@ class Pricing(NoisyEnvironment):
         price = np.arange(1, self.prices + 1) / self.prices
         arms = np.stack([price, price * price], axis=1) / math.sqrt(2.0)
         before, after = (price - price * price / value for value in rng.uniform(1.0, 2.0, 2))
-        first = 0
-        while True:
-            last = first + self.block_rounds
-            means = before if last <= self.at else after
-            if first < self.at < last:
-                means = np.where(np.arange(first, last)[:, None] < self.at, before, after)
+        for means in changed_once(before, after, self.at, self.block_rounds):
             yield Block(arms, means, self._noise(rng))
-            first = last

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from linmed import validation
-from linmed.environments.base import Block, on_sphere
+from linmed.environments.base import Block, changed_once, on_sphere
 from linmed.environments.rewards import ClickEnvironment, expit, gegenbauer_nodes, logit, root
 from linmed.validation import Floats, Ints
 
@@ -54,17 +54,18 @@ class Clicks(ClickEnvironment):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._set("rate", validation.strictly_between("rate", self.rate, 0.0, 1.0))
-        self._set("norm", validation.between("norm", self.norm, 0.0, STEEPEST))
-        for name in ("arms", "dim"):
-            self._set(name, validation.whole(name, getattr(self, name)))
-        for name in ("changing", "constant"):
-            self._set(name, validation.flag(name, getattr(self, name)))
+        self._check_whole(arms=1, dim=1)
+        self._set(
+            rate=validation.strictly_between("rate", self.rate, 0.0, 1.0),
+            norm=validation.between("norm", self.norm, 0.0, STEEPEST),
+            changing=validation.flag("changing", self.changing),
+            constant=validation.flag("constant", self.constant),
+        )
 
     @property
     def block_rounds(self) -> int:  # type: ignore[override]
         """At most two megabytes of arms."""
-        return max(1, min(1024, (1 << 18) // (self.arms * (self.dim + 1))))
+        return self._fitting(self.arms * (self.dim + 1))
 
     @cached_property
     def intercept(self) -> float:
@@ -132,7 +133,7 @@ class ClicksChange(Clicks):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._set("at", validation.whole("at", self.at))
+        self._check_whole(at=1)
         if self.changing:
             raise validation.BadValue(
                 "changing", "changing must be False here: the arms stay, what is liked moves"
@@ -145,14 +146,8 @@ class ClicksChange(Clicks):
         arms, rates = self._drawn(rng, w, (self.arms,))
         x = arms if not self.constant else np.sqrt(2.0) * arms[:, :-1]
         other: Floats = expit(self.intercept + x @ after)
-        first = 0
-        while True:
-            last = first + self.block_rounds
-            own = rates if last <= self.at else other
-            if first < self.at < last:
-                own = np.where(np.arange(first, last)[:, None] < self.at, rates, other)
+        for own in changed_once(rates, other, self.at, self.block_rounds):
             yield Block(arms, own, rng.random(self.block_rounds), self._delays(waiting))
-            first = last
 
 
 KINDS, TOPICS = 9, 8
@@ -199,8 +194,7 @@ class News(ClickEnvironment):
     def __post_init__(self) -> None:
         if not isinstance(self.ids, bool):
             raise TypeError(f"ids must be True or False, got {self.ids!r}")
-        for name in ("live", "articles", "swap_every"):
-            self._set(name, validation.whole(name, getattr(self, name)))
+        self._check_whole(live=1, articles=1, swap_every=1)
         super().__post_init__()
         if self.live > self.articles:
             raise ValueError(
@@ -215,7 +209,7 @@ class News(ClickEnvironment):
     @property
     def block_rounds(self) -> int:  # type: ignore[override]
         """Two megabytes of arms."""
-        return max(1, min(1024, (1 << 18) // (self.live * self.dim)))
+        return self._fitting(self.live * self.dim)
 
     def blocks(self, rng: np.random.Generator) -> Iterator[Block]:
         """Rates, articles and who is live first; then readers, clicks and when they are known."""

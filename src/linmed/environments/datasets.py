@@ -95,7 +95,7 @@ class Classification(Environment):
     _labels: Ints = field(init=False, repr=False, compare=False)  # (n,)
     _classes: int = field(init=False, repr=False, compare=False)
 
-    _block_numbers: ClassVar[int] = 1 << 16  # feature values in a block, so that blocks stay small
+    _read_from: ClassVar[str] = "data"
 
     def __post_init__(self) -> None:
         if isinstance(self.data, str):
@@ -103,23 +103,20 @@ class Classification(Environment):
         X, y, label = _digits() if isinstance(self.data, str) else _given(self.data)
         classes, labels = np.unique(y, return_inverse=True)
         # Of the data as they came: the components' last digits depend on the processor.
-        self._set("digest", digest(X, labels))
+        self._set(digest=digest(X, labels))
         if self.components is not None:
-            self._set("components", min(validation.whole("components", self.components), X.shape[1]))
+            self._set(components=min(validation.whole("components", self.components), X.shape[1]))
             X = principal_components(X, self.components)
         rows = np.hstack([np.ones((len(X), 1)), X / max(np.abs(X).max(), 1e-300)])
         rows /= np.linalg.norm(rows, axis=1).max()
         if len(classes) < 2:
             raise ValueError(f"y must have at least two classes, got {len(classes)}")
-        self._set("label", label)
-        self._set("_rows", rows)
-        self._set("_labels", labels.astype(np.int64))
-        self._set("_classes", len(classes))
+        self._set(label=label, _rows=rows, _labels=labels.astype(np.int64), _classes=len(classes))
 
     @property
     def block_rounds(self) -> int:  # type: ignore[override]
         """Shorter blocks for more features."""
-        return max(1, min(1024, self._block_numbers // (self._classes * self.dim)))
+        return self._fitting(self._classes * self.dim, 1 << 16)
 
     @property
     def dim(self) -> int:
@@ -146,10 +143,6 @@ class Classification(Environment):
         """Built-in data by name; data of one's own cannot be made again from its digest."""
         data = self.data if isinstance(self.data, str) else f"sha256:{self.digest}"
         return {"environment": "Classification", "data": data, "components": self.components}
-
-    def identity(self) -> dict[str, Any]:
-        """The digest of the data instead of the name."""
-        return {**self.to_dict(), "data": f"sha256:{self.digest}"}
 
 
 def _given(data: Any) -> tuple[Floats, Any, str]:
@@ -207,28 +200,29 @@ class MovieLens(NoisyEnvironment):
     _films: Floats = field(init=False, repr=False, compare=False)  # (films, 2)
     _users: Floats = field(init=False, repr=False, compare=False)  # (users, 2)
 
+    _read_from: ClassVar[str] = "path"
+
     def __post_init__(self) -> None:
         super().__post_init__()
         self._check_means(-1.0, 1.0)  # θ* is a random unit vector
         films, users = generated() if self.path is None else _read(Path(self.path))
-        self._set("arms", validation.whole("arms", self.arms))
+        self._check_whole(arms=1)
         if self.arms > len(films):
             raise ValueError(f"arms must be at most {len(films)}, the number of films, got {self.arms}")
         if self.path is not None:
-            self._set("path", str(self.path))
+            self._set(path=str(self.path))
         # Of the tables as they came: the components' last digits depend on the processor.
-        self._set("digest", digest(films, users))
+        self._set(digest=digest(films, users), source="generated" if self.path is None else "ml-100k")
         films = unit_interval(principal_components(films, 2))
         users = unit_interval(principal_components(users, 2))
         # ‖film ⊗ user‖ = ‖film‖ ‖user‖, so scaling each side to norm ≤ 1 scales the arms.
-        self._set("_films", films / np.linalg.norm(films, axis=1).max())
-        self._set("_users", users / np.linalg.norm(users, axis=1).max())
-        self._set("source", "generated" if self.path is None else "ml-100k")
+        self._set(_films=films / np.linalg.norm(films, axis=1).max())
+        self._set(_users=users / np.linalg.norm(users, axis=1).max())
 
     @property
     def block_rounds(self) -> int:  # type: ignore[override]
         """Shorter blocks for more films, so that the arms of many trials fit into memory."""
-        return max(1, min(1024, (1 << 16) // (4 * self.arms)))
+        return self._fitting(4 * self.arms, 1 << 16)
 
     def blocks(self, rng: np.random.Generator) -> Iterator[Block]:
         """θ* and the films first, then users and noise."""
@@ -243,10 +237,6 @@ class MovieLens(NoisyEnvironment):
     def name(self) -> str:
         """Whether the features are real, then the parameters."""
         return f"MovieLens({self.source}, arms={self.arms}, sigma={self.sigma})"
-
-    def identity(self) -> dict[str, Any]:
-        """The digest of the tables instead of the path."""
-        return {**self.to_dict(), "path": f"sha256:{self.digest}"}
 
 
 def _read(directory: Path) -> tuple[Floats, Floats]:
@@ -395,19 +385,20 @@ class OpenBanditClicks(ClickEnvironment):
     _kinds: Floats = field(init=False, repr=False, compare=False)  # (items, categories) one-hot
     _users: Ints = field(init=False, repr=False, compare=False)  # (rows, attributes) columns of each user
 
+    _read_from: ClassVar[str] = "path"
+
     def __post_init__(self) -> None:
         super().__post_init__()
         validation.text("campaign", self.campaign)
         if self.rate is not None:
-            self._set("rate", validation.strictly_between("rate", self.rate, 0.0, 1.0))
-        self._set("shrink", validation.positive("shrink", self.shrink))
-        self._set("taste", validation.between("taste", self.taste, 0.0, 10.0))
-        self._set("path", str(self.path))
+            self._set(rate=validation.strictly_between("rate", self.rate, 0.0, 1.0))
+        self._set(
+            shrink=validation.positive("shrink", self.shrink),
+            taste=validation.between("taste", self.taste, 0.0, 10.0),
+            path=str(self.path),
+        )
         counts, kinds, users = _read_campaign(Path(self.path), self.campaign)
-        self._set("_counts", counts)
-        self._set("_kinds", kinds)
-        self._set("_users", users)
-        self._set("digest", digest(counts, kinds, users))
+        self._set(_counts=counts, _kinds=kinds, _users=users, digest=digest(counts, kinds, users))
 
     @property
     def arms(self) -> int:
@@ -422,7 +413,7 @@ class OpenBanditClicks(ClickEnvironment):
     @property
     def block_rounds(self) -> int:  # type: ignore[override]
         """Two megabytes of arms."""
-        return max(1, min(1024, (1 << 18) // (self.arms * self.dim)))
+        return self._fitting(self.arms * self.dim)
 
     @cached_property
     def overall(self) -> float:
@@ -476,10 +467,6 @@ class OpenBanditClicks(ClickEnvironment):
         """Without the path."""
         rate = "" if self.rate is None else f", rate={self.rate:g}"
         return f"OpenBanditClicks({self.campaign}, {self.arms} items, taste={self.taste:g}{rate})"
-
-    def identity(self) -> dict[str, Any]:
-        """The digest of what was read instead of the path."""
-        return {**self.to_dict(), "path": f"sha256:{self.digest}"}
 
 
 def _read_campaign(folder: Path, campaign: str) -> tuple[Floats, Floats, Ints]:

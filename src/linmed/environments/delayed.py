@@ -42,7 +42,7 @@ class Delayed(Environment):
         if isinstance(self.env, Delayed):
             raise ValueError("env is already delayed; give one Delayed the whole delay")
         smallest = 1 if self.mode == "batch" else 0
-        self._set("rounds", validation.whole("rounds", self.rounds, at_least=smallest))
+        self._check_whole(rounds=smallest)
         validation.between("rounds", self.rounds, smallest, LAST_ROUND)
         if not callable(self.mode):
             validation.option("mode", self.mode, ("constant", "batch"))
@@ -88,12 +88,8 @@ class Delayed(Environment):
 
     def to_dict(self) -> dict[str, Any]:
         """With `env` as a nested configuration, and a function as its module and name."""
-        return {
-            "environment": "Delayed",
-            "env": self.env.to_dict(),
-            "rounds": self.rounds,
-            "mode": _rule_name(self.mode),
-        }
+        mode = _rule_name(self.mode)
+        return {"environment": "Delayed", "env": self.env.to_dict(), "rounds": self.rounds, "mode": mode}
 
     def identity(self) -> dict[str, Any]:
         """With the identity of `env`."""

@@ -39,9 +39,9 @@ class NoisyEnvironment(Environment):
         """σ*: the true noise level. Subclasses make it a field, in the place that suits them."""
 
     def __post_init__(self) -> None:
-        self._set("sigma", validation.between("sigma", self.sigma, 0.0, validation.LARGEST))
+        sigma = validation.between("sigma", self.sigma, 0.0, validation.LARGEST)
         validation.option("noise", self.noise, NAMES)
-        self._set("degrees", validation.between("degrees", self.degrees, 2.0, validation.LARGEST))
+        self._set(sigma=sigma, degrees=validation.between("degrees", self.degrees, 2.0, validation.LARGEST))
         if self.degrees <= 2.0:
             raise ValueError(f"degrees must be above 2 for the noise to have a variance, got {self.degrees}")
 
@@ -186,7 +186,7 @@ class LinkedEnvironment(NoisyEnvironment):
     def __post_init__(self) -> None:
         super().__post_init__()
         validation.option("link", self.link, LINKS)
-        self._set("intercept", validation.real("intercept", self.intercept))
+        self._set(intercept=validation.real("intercept", self.intercept))
         if self.link == "identity":
             return
         for name in ("noise", "degrees", "sigma"):
@@ -269,8 +269,7 @@ class ClickEnvironment(Environment):
         """Rounds after which no click is a non-click, and clicks are known at the latest; 0: all at once."""
 
     def __post_init__(self) -> None:
-        self._set("clicks_after", validation.whole("clicks_after", self.clicks_after))
-        self._set("timeout", validation.whole("timeout", self.timeout, at_least=0))
+        self._check_whole(clicks_after=1, timeout=0)
         validation.between("timeout", self.timeout, 0, LAST_ROUND)
 
     def rewards(self, means: Floats, noise: Floats) -> Floats:

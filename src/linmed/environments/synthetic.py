@@ -65,8 +65,7 @@ class FixedArms(LinkedEnvironment, _Given):
                 f"theta has shape {theta.shape} but arms of shape {arms.shape} need {arms.shape[1:]}"
             )
         # Tuples, so that equal problems are equal, hashable and JSON-ready.
-        self._set("arms", tuple(map(tuple, arms.tolist())))
-        self._set("theta", tuple(theta.tolist()))
+        self._set(arms=tuple(map(tuple, arms.tolist())), theta=tuple(theta.tolist()))
         self._block  # noqa: B018  (wrong means are refused here, not in the middle of a run)
 
     def _problem(self) -> tuple[Floats, Floats]:
@@ -124,7 +123,7 @@ class EndOfOptimism(_Given):
             raise ValueError(
                 f"eps must lie in (0, 0.4], so that every arm has norm at most 1, got {self.eps!r}"
             )
-        self._set("eps", eps)
+        self._set(eps=eps)
         self._check_means(0.0, 1.0)
 
     def _problem(self) -> tuple[Floats, Floats]:
@@ -148,7 +147,7 @@ class RepeatedArms(_Given):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._set("arms", validation.whole("arms", self.arms, at_least=2))
+        self._check_whole(arms=2)
         self._check_means(0.0, 1.0)
 
     def _problem(self) -> tuple[Floats, Floats]:
@@ -175,8 +174,7 @@ class UnitBall(LinkedEnvironment):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._set("arms", validation.whole("arms", self.arms))
-        self._set("dim", validation.whole("dim", self.dim))
+        self._check_whole(arms=1, dim=1)
         self._valid(self._means(np.array([-1.0, 1.0])))
 
     def blocks(self, rng: np.random.Generator) -> Iterator[Block]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 
@@ -49,11 +49,12 @@ class FilmsAsRun(NoisyEnvironment):
     """θ* (4,)."""
     raw: Floats = field(init=False, repr=False, compare=False)
     """film ⊗ user by user and film (10, 10, 4)."""
+    _read_from: ClassVar[str] = "path"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.path is not None:
-            self._set("path", str(self.path))
+            self._set(path=str(self.path))
         films, users = generated() if self.path is None else _read(Path(self.path))
         if min(len(films), len(users)) < DRAWN:
             raise ValueError(
@@ -70,10 +71,8 @@ class FilmsAsRun(NoisyEnvironment):
             raise ValueError(
                 "a film or user among the ten has no features left: its arms would be divided by 0"
             )
-        self._set("source", "generated" if self.path is None else "ml-100k")
-        self._set("digest", digest(films, users))
-        self._set("theta", theta / np.linalg.norm(theta))
-        self._set("raw", raw)
+        self._set(source="generated" if self.path is None else "ml-100k", digest=digest(films, users))
+        self._set(theta=theta / np.linalg.norm(theta), raw=raw)
         self._valid(self.scaled @ self.theta)
 
     @property
@@ -95,10 +94,6 @@ class FilmsAsRun(NoisyEnvironment):
     def name(self) -> str:
         """Whether the features are real, then the parameters."""
         return f"FilmsAsRun({self.source}, sigma={self.sigma})"
-
-    def identity(self) -> dict[str, Any]:
-        """The digest of the tables instead of the path."""
-        return {**self.to_dict(), "path": f"sha256:{self.digest}"}
 
 
 def _read(directory: Path) -> tuple[Floats, Floats]:
