@@ -6,8 +6,8 @@
 
 A fault (mutations.txt) is a text that stands exactly once in a file, and another one for its place. It is
 put into a copy of the tree, and the few test files that should catch it run there until one fails, which must
-pass without the fault. All faults of the core are compiled into one build (build/faults, kept for the next time), each behind
-a switch that $LINMED_FAULT throws; the product has no such switch.
+pass without the fault. All faults of the core are compiled into one build (build/faults, kept for the next
+time), each behind a switch that $LINMED_FAULT throws; the product has no such switch.
 """
 
 import argparse
