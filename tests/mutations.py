@@ -67,10 +67,10 @@ def with_fault(text: str, fault: Fault, new: str) -> str:
 
 
 def read_faults() -> list[Fault]:
-    """Read mutations.txt: a line with name, file and tests, then lines with "- " and "+ "."""
+    """Read mutations.txt: a line with name, file and tests, then lines that begin with - or +."""
     found: list[Fault] = []
     for line in (ROOT / "tests" / "mutations.txt").read_text(encoding="utf-8").splitlines():
-        if line.startswith(("- ", "+ ")):
+        if line[:1] in ("-", "+"):
             side = "old" if line[0] == "-" else "new"
             before = getattr(found[-1], side)
             found[-1] = replace(found[-1], **{side: f"{before}\n{line[2:]}" if before else line[2:]})
