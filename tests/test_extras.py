@@ -1,6 +1,7 @@
 """What is missing is asked for by the name of its extra; the lists of packages agree with each other."""
 
 import re
+import subprocess
 import sys
 import tomllib
 from collections.abc import Callable
@@ -94,3 +95,16 @@ def test_every_dependency_is_explained() -> None:
     for text in [*PROJECT["dependencies"], *(text for extra in EXTRAS.values() for text in extra)]:
         name = re.split(r"[\[<>=; ]", text)[0]
         assert name in {*explained, "linmed"}, name
+
+
+def test_importing_linmed_reaches_no_extra_and_neither_service_nor_paper() -> None:
+    """Not even when every public name has been looked up."""
+    program = (
+        "import sys, linmed\n"
+        "for name in linmed.__all__: getattr(linmed, name)\n"
+        "found = {'.'.join(name.split('.')[:2]) for name in sys.modules}\n"
+        "print(*sorted(found & {'linmed.serve', 'linmed.paper', 'linmed.ope', 'linmed.log', 'linmed.cli',\n"
+        "                       'matplotlib', 'pyarrow', 'scipy', 'sqlalchemy', 'starlette', 'pandas'}))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
