@@ -1,9 +1,11 @@
+import shlex
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
 
+from linmed.cli import main
 from linmed.ope import DecisionLog
 
 
@@ -41,3 +43,10 @@ def synthetic(n: int, arms: int = 4, dim: int = 3, seed: int = 0) -> Synthetic:
 @pytest.fixture(scope="session")
 def small() -> Synthetic:
     return synthetic(500)
+
+
+def command(capsys: pytest.CaptureFixture[str], words: str, **places: object) -> tuple[int, str, str]:
+    """What a command line answers: status, output, errors. {names} in it stand for places."""
+    shown = {name: str(place) for name, place in places.items()}
+    status = main([word.format(**shown) for word in shlex.split(words)])
+    return (status, *capsys.readouterr())

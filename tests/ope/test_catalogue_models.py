@@ -71,12 +71,12 @@ def test_a_few_items_are_all_that_a_model_is_asked_for(tmp_path):
 
 
 def test_drawn_items_have_the_mean_of_all(tmp_path):
-    """40 seeds on one log: their mean is that with all items; |z| > 4.5 has probability 7e-6."""
+    """12 seeds on one log: their mean is that with all items; |z| > 4.5 has probability 7e-6."""
     log, agent = logged(tmp_path / "log")
     truth = by_hand(log, agent, "uniform").mean()
-    found = np.array([estimate(log, "uniform", agent, seed=seed) for seed in range(40)])
+    found = np.array([estimate(log, "uniform", agent, seed=seed) for seed in range(12)])
     assert found.std() > 0.0
-    assert abs(found.mean() - truth) < 4.5 * found.std(ddof=1) / math.sqrt(40)
+    assert abs(found.mean() - truth) < 4.5 * found.std(ddof=1) / math.sqrt(12)
     assert found.std() < 0.01
 
 
@@ -95,14 +95,14 @@ def test_workers_and_batches_make_no_difference(tmp_path):
 
 
 def test_estimates_are_unbiased_also_with_a_model_that_is_wrong(tmp_path):
-    """40 logs of 100 decisions among 8 items; |z| > 4.5 has probability 7e-6 for each of four means."""
+    """12 logs of 80 decisions among 8 items; |z| > 4.5 has probability 7e-6 for each of four means."""
     stiff = DR(regressor=Ridge(1e4))
     rows = 0.5 + 0.4 * on_sphere(np.random.default_rng(1), 8, 3)[:, 0]
     few = {"0": 0.5, "4": 0.3, "7": 0.2}
     value = {"uniform": rows.mean(), "few": 0.5 * rows[0] + 0.3 * rows[4] + 0.2 * rows[7]}
     errors: dict[tuple[str, str], list[float]] = {}
-    for seed in range(40):
-        log, agent = logged(tmp_path / str(seed), 100, seed, items=8, change=False)
+    for seed in range(12):
+        log, agent = logged(tmp_path / str(seed), 80, seed, items=8, change=False)
         done = complete(log, agent)
         table = evaluate(
             done, {"uniform": "uniform", "few": few}, {"dr": "dr", "stiff": stiff}, "none", catalogue=agent,

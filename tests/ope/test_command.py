@@ -17,17 +17,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from linmed.agent import Agent
-from linmed.cli import main
 from linmed.cli.log_arguments import doubts, open_log
 from linmed.cli.ope import unexplained
 from linmed.ope import DecisionLog, OPEWarning, difference, evaluate
 from linmed.policies.linmed import LinMED
 from linmed.question import duration, missing
 from linmed.report.tables import Table
+from tests.ope.conftest import command
 
-
-def command(*words: object) -> int:
-    return main(["ope", *map(str, words)])
+pytestmark = pytest.mark.filterwarnings("ignore::linmed.ope.OPEWarning")
 
 
 @pytest.fixture(scope="module")
@@ -43,72 +41,56 @@ def logged(tmp_path_factory):
     return folder
 
 
+def asked(capsys, words, **places):
+    """The JSON that a command prints."""
+    status, out, error = command(capsys, f"ope {words} --json", **places)
+    assert status == 0, error
+    return json.loads(out)
+
+
 def test_json_holds_what_evaluate_returns(logged, capsys):
-    code = command(logged / "log", "--target", "uniform", "--target", "arm:1", "--estimator", "dr", "--json")
-    printed = json.loads(capsys.readouterr().out)
-    assert code == 0
+    printed = asked(capsys, "{log}/log --target uniform --target arm:1 --estimator dr", log=logged)
     with pytest.warns(OPEWarning) as caught:
         table = evaluate(DecisionLog.open(logged / "log"), ["uniform", 1], "dr", reward_range=(0, 1))
     assert printed["results"] == table.to_pylist()
     assert (printed["waiting"], printed["judged"]) == (10, 110)
     assert printed["warnings"] == [str(one.message) for one in caught]
     assert printed["notes"] == []
+    assert asked(capsys, "{log}/log --interval none", log=logged)["results"][0]["lower"] is None
 
 
 @pytest.mark.parametrize("width", [80, 40])
 def test_the_table_has_bars_at_every_width(logged, capsys, monkeypatch, width):
     monkeypatch.setenv("COLUMNS", str(width))
-    assert command(logged / "log", "--target", "uniform", "--target", f"agent:{logged / 'agent'}") == 0
-    out = capsys.readouterr().out
+    out = command(capsys, "ope {log}/log --target uniform --target agent:{log}/agent", log=logged)[1]
     lines = out.splitlines()
     assert max(map(len, lines)) <= width
-    for told in (
-        "120, 10 of them",
-        "betting, confidence 95 %",
-        "in [0, 1]",
-        "uniform",
-        "LinMED-90",
-        "any time",
-    ):
+    for told in ("120, 10 of them", "betting, confidence 95 %", "in [0, 1]", "LinMED-90", "any time"):
         assert told in out
     assert sum("●" in line and line.endswith("┤") for line in lines) == 6
 
 
-@pytest.mark.filterwarnings("ignore::linmed.ope.OPEWarning")
 def test_the_plot_the_page_and_the_differences(logged, capsys, tmp_path):
-    words = (
-        "--target",
-        "uniform",
-        "--target",
-        f"agent:{logged / 'agent'}",
-        "--diff",
-        "uniform",
-        "--diagnose",
-    )
-    files = ("--plot", tmp_path / "plot.png", "--html", tmp_path / "report.html")
-    assert command(logged / "log", *words, *files) == 0
-    out = capsys.readouterr().out
+    words = "{log}/log --target uniform --target agent:{log}/agent --diff uniform --diagnose"
+    files = " --plot {to}/plot.png --html {to}/report.html"
+    out = command(capsys, f"ope {words}{files}", log=logged, to=tmp_path)[1]
     assert "More than uniform:" in out
     assert "LinMED-90 (sigma=0.5) − uniform" in out
     assert (tmp_path / "plot.png").stat().st_size > 1000
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     for told in ("LinMED-90 (sigma=0.5) − uniform", "More than uniform", "<polygon", str(logged / "log")):
         assert told in page
-    assert command(logged / "log", *words, "--json") == 0
-    printed = json.loads(capsys.readouterr().out)
     agent = Agent.load(logged / "agent")
-    with pytest.warns(OPEWarning, match="10 of 120 decisions"):
-        apart = difference(logged / "log", agent, "uniform")
-    assert printed["differences"] == apart.to_pylist()
+    apart = difference(logged / "log", agent, "uniform")
+    assert asked(capsys, words, log=logged)["differences"] == apart.to_pylist()
 
 
 def test_without_a_sequence_the_page_has_no_plot_unless_one_is_asked_for(logged, capsys, tmp_path):
-    words = (logged / "log", "--interval", "adaptive", "--html", tmp_path / "report.html")
-    assert command(*words) == 0
+    words = "ope {log}/log --interval adaptive --html {to}/report.html"
+    assert "More than" not in command(capsys, words, log=logged, to=tmp_path)[1]
     assert "<polygon" not in (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "More than" not in capsys.readouterr().out
-    assert command(*words, "--plot", tmp_path / "plot.svg", "--diff", "arm:0") == 0
-    assert "More than arm 0 (betting interval):" in capsys.readouterr().out
+    out = command(capsys, words + " --plot {to}/plot.svg --diff arm:0", log=logged, to=tmp_path)[1]
+    assert "More than arm 0 (betting interval):" in out
     assert "The betting sequence" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
@@ -122,31 +104,20 @@ def silent(tmp_path):
 
 def test_every_doubt_is_told_once_in_words(silent, capsys, tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "60")
-    words = (silent, "--target", "arm:0", "--target", "arm:1", "--estimator", "ipw", "--diff", "arm:0")
-    assert command(*words, "--html", tmp_path / "report.html") == 0
-    captured = capsys.readouterr()
-    assert captured.err == ""
-    assert " ".join(captured.out.split()).count("warning: target 'arm 1' never agrees with") == 1
-    assert max(map(len, captured.out.splitlines())) <= 60
-    page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert page.count("<li>target &#x27;arm 1&#x27; never agrees with") == 1
-    assert command(*words, "--json") == 0
-    (doubt,) = [
-        one for one in json.loads(capsys.readouterr().out)["warnings"] if "'arm 1' never agrees" in one
-    ]
+    words, page = "{log} --target arm:0 --target arm:1 --estimator ipw", tmp_path / "report.html"
+    _, out, error = command(capsys, f"ope {words} --diff arm:0 --html {page}", log=silent)
+    assert error == ""
+    assert " ".join(out.split()).count("warning: target 'arm 1' never agrees with") == 1
+    assert max(map(len, out.splitlines())) <= 60
+    assert page.read_text(encoding="utf-8").count("<li>target &#x27;arm 1&#x27; never agrees with") == 1
+    told = asked(capsys, words.replace("ipw", "snipw"), log=silent)
+    (doubt,) = [one for one in told["warnings"] if "'arm 1' never agrees" in one]
     assert "the rewards say nothing of its value" in doubt
-
-
-def test_a_target_without_an_interval_is_shown_as_such_with_the_reason(silent, capsys, tmp_path):
-    words = ("--target", "arm:0", "--target", "arm:1", "--estimator", "ipw", "--interval", "normal")
-    assert command(silent, *words, "--html", tmp_path / "report.html") == 0
-    out = capsys.readouterr().out
+    assert told["results"][1]["estimate"] is None
+    out = command(capsys, f"ope {words} --interval normal --html {page}", log=silent)[1]
     (row,) = [line for line in out.splitlines() if line.startswith("arm 1")]
     assert "no interval" in row
-    assert "warning: target 'arm 1'" in out
-    reason = re.search(
-        '<td class="bar none">(.*?)</td>', (tmp_path / "report.html").read_text(encoding="utf-8")
-    )
+    reason = re.search('<td class="bar none">(.*?)</td>', page.read_text(encoding="utf-8"))
     assert "target &#x27;arm 1&#x27; never agrees" in reason[1]
 
 
@@ -193,64 +164,59 @@ def test_a_terminal_that_knows_ascii_alone_gets_ascii(logged):
     assert sum("o" in line and line.endswith("|") for line in lines) == 2
 
 
-def test_no_interval_is_null_in_json(logged, capsys):
-    assert command(logged / "log", "--interval", "none", "--json") == 0
-    assert json.loads(capsys.readouterr().out)["results"][0]["lower"] is None
-
-
 def test_text_logs_are_recognised_by_their_names(logged, capsys, tmp_path):
     DecisionLog.open(logged / "log").to_dsjson(tmp_path / "log.json")
     with open(tmp_path / "log.json", "a") as file:
         file.write("nonsense\n")
-    assert command(tmp_path / "log.json", "--json") == 2
-    assert "line 121: not JSON" in capsys.readouterr().err
-    assert command(tmp_path / "log.json", "--json", "--skip-malformed") == 0
-    assert "1 lines could not be read, the first is line 121" in capsys.readouterr().out
+    status, _, error = command(capsys, "ope {to}/log.json", to=tmp_path)
+    assert (status, "line 121: not JSON" in error) == (2, True)
+    (note,) = asked(capsys, "{to}/log.json --skip-malformed", to=tmp_path)["notes"]
+    assert "1 lines could not be read, the first is line 121" in note
     (tmp_path / "log.vw").write_text("1:-1:0.5 | a\n2:0:0.5 | a\n")
-    assert command(tmp_path / "log.vw", "--arms", 2, "--json") == 0
-    assert json.loads(capsys.readouterr().out)["results"][0]["estimate"] == 0.5
+    assert asked(capsys, "{to}/log.vw --arms 2", to=tmp_path)["results"][0]["estimate"] == 0.5
 
 
 def test_a_dask_cluster_gives_the_same_table(logged, capsys):
     distributed = pytest.importorskip("distributed", reason="distributed is not installed")
+    words = "{log}/log --target uniform --estimator dr"
     with distributed.LocalCluster(
         n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None, protocol="tcp"
     ) as cluster:
-        words = (logged / "log", "--target", "uniform", "--estimator", "dr", "--json")
-        assert command(*words, "--cluster", cluster.scheduler_address) == 0
-        spread = json.loads(capsys.readouterr().out)
-    assert command(*words) == 0
-    assert spread == json.loads(capsys.readouterr().out)
+        spread = asked(capsys, words + " --cluster {at}", log=logged, at=cluster.scheduler_address)
+    assert spread == asked(capsys, words, log=logged)
 
 
-def test_wrong_input_is_one_line_and_exit_code_2(logged, capsys):
-    assert command("nowhere") == 2
-    assert capsys.readouterr().err == "linmed: error: there is no log at nowhere\n"
-    assert command(logged / "log", "--target", "nobody") == 2
-    assert "target must be" in capsys.readouterr().err
-    assert command(logged / "log", "--reward-range", 0, 0.5) == 2
-    assert "reward must lie in reward_range [0, 0.5]" in capsys.readouterr().err
-    assert command(logged / "log", "--plot", "nowhere/x.png") == 2
-    assert "there is no directory nowhere" in capsys.readouterr().err
-    assert command(logged / "log", "--plot", "x.wav") == 2
-    assert "ends in .png, .svg or .pdf" in capsys.readouterr().err
-    assert command(logged / "log", "--html", "nowhere/x.html") == 2
-    assert "there is no directory nowhere" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("nowhere", "linmed: error: there is no log at nowhere\n"),
+        ("{log}/log --target nobody", "target must be"),
+        ("{log}/log --reward-range 0 0.5", "reward must lie in reward_range [0, 0.5]"),
+        ("{log}/log --plot nowhere/x.png", "there is no directory nowhere"),
+        ("{log}/log --plot x.wav", "ends in .png, .svg or .pdf"),
+        ("{log}/log --html nowhere/x.html", "there is no directory nowhere"),
+        ("{log}/log --diff uniform", "--diff uniform needs another --target"),
+        (
+            "{log}/log --target agent:nofile",
+            "'agent:nofile' must name a file that agent.save wrote; 'nofile' does",
+        ),
+        ("{log}/log --target agent:{log}", "is a directory"),
+        ("{log}/shop.parquet", "say where they are with --columns reward=click,arm=item"),
+    ],
+)
+def test_wrong_input_is_one_line_and_exit_code_2(logged, capsys, words, message):
     pq.write_table(pa.table({"item": [0], "click": [1.0]}), logged / "shop.parquet")
-    assert command(logged / "shop.parquet") == 2
-    assert "say where they are with --columns reward=click,arm=item" in capsys.readouterr().err
-    assert command(logged / "log", "--diff", "uniform") == 2
-    assert "--diff uniform needs another --target" in capsys.readouterr().err
+    status, _, error = command(capsys, f"ope {words}", log=logged)
+    assert (status, error.count("\n")) == (2, 1)
+    assert message in error
 
 
 def test_options_reach_evaluate_and_the_report(logged, capsys):
-    said = ("--missing", "0", "--mature", "0", "--no-drift", "--smallest-probability", "1e-9")
-    assert command(logged / "log", *said, "--json") == 0
-    told = json.loads(capsys.readouterr().out)["results"]
+    words = "{log}/log --missing 0 --mature 0 --no-drift --smallest-probability 1e-9"
     given = {"missing": 0.0, "mature": 0.0, "drift": False, "smallest_probability": 1e-9}
-    assert told == evaluate(DecisionLog.open(logged / "log"), "uniform", **given).to_pylist()
-    assert command(logged / "log", *said) == 0
-    out = capsys.readouterr().out
+    expected = evaluate(DecisionLog.open(logged / "log"), "uniform", **given).to_pylist()
+    assert asked(capsys, words, log=logged)["results"] == expected
+    out = command(capsys, f"ope {words}", log=logged)[1]
     for told in ("after 0 s", "one that does not change", "1e-09"):
         assert told in out
 
@@ -260,13 +226,8 @@ def test_durations_and_missing_rewards_are_read():
         90, 900, 21600, 172800, 45, 5400
     ]  # fmt: skip
     assert [missing(text) for text in ("stop", "skip", "0", "-1.5")] == ["stop", "skip", 0.0, -1.5]
-    for read, text in (
-        (duration, "soon"),
-        (duration, "-3s"),
-        (duration, "5 weeks"),
-        (missing, "nan"),
-        (missing, "no"),
-    ):
+    wrong = ((duration, "soon"), (duration, "-3s"), (duration, "5 weeks"), (missing, "nan"), (missing, "no"))
+    for read, text in wrong:
         with pytest.raises(argparse.ArgumentTypeError, match=text):
             read(text)
 
@@ -308,41 +269,30 @@ def test_compressed_csv_files_and_other_delimiters_are_read(tmp_path, capsys):
     for name, opened in (("log.csv.gz", gzip.open), ("LOG.CSV.bz2", bz2.open)):
         with opened(tmp_path / name, "wt") as file:
             file.write(lines)
-        assert command(tmp_path / name, "--json") == 2
-        assert "seems to be ';' (say so with delimiter, on a command line with" in capsys.readouterr().err
-        assert command(tmp_path / name, "--arms", 2, "--delimiter", ";", "--json") == 0
-        assert json.loads(capsys.readouterr().out)["decisions"] == 40
+        status, _, error = command(capsys, "ope {to}", to=tmp_path / name)
+        assert status == 2
+        assert "seems to be ';' (say so with delimiter, on a command line with" in error
+        assert asked(capsys, "{to} --arms 2 --delimiter ';'", to=tmp_path / name)["decisions"] == 40
     (tmp_path / "log.csv").write_text(lines.replace(";", "\t"))
-    assert command(tmp_path / "log.csv", "--arms", 2, "--delimiter", "tab", "--json") == 0
+    assert asked(capsys, "{to}/log.csv --arms 2 --delimiter tab", to=tmp_path)["decisions"] == 40
 
 
 def test_decisions_that_stand_in_a_log_twice_may_be_counted_once(tmp_path, capsys):
     rows = "".join(f"d{i % 30},{i % 2},0.5,1\n" for i in range(40))
     (tmp_path / "log.csv").write_text("decision_id,arm,probability,reward\n" + rows)
-    assert command(tmp_path / "log.csv", "--arms", 2) == 2
-    error = capsys.readouterr().err
+    status, _, error = command(capsys, "ope {to}/log.csv --arms 2", to=tmp_path)
+    assert status == 2
     assert "row 30 has the decision_id 'd0' of row 0 again" in error
     assert "--distinct counts the first of each" in error
-    assert command(tmp_path / "log.csv", "--arms", 2, "--distinct", "--json") == 0
-    assert json.loads(capsys.readouterr().out)["decisions"] == 30
+    assert asked(capsys, "{to}/log.csv --arms 2 --distinct", to=tmp_path)["decisions"] == 30
 
 
 def test_a_diagnosis_tells_its_numbers_of_a_healthy_log_too(tmp_path, capsys):
     rng = np.random.default_rng(3)
     rows = {"arm": rng.integers(0, 2, 400), "reward": rng.random(400), "probability": np.full(400, 0.5)}
     DecisionLog.from_table({**rows, "probabilities": np.full((400, 2), 0.5)}).save(tmp_path / "log")
-    assert command(tmp_path / "log", "--diagnose") == 0
-    out = " ".join(capsys.readouterr().out.split())
+    out = " ".join(command(capsys, "ope {to}/log --diagnose", to=tmp_path)[1].split())
     assert "note: uniform: 400 decisions are worth 400.0 of the target's own, largest weight 1," in out
     assert "mass without overlap 0" in out
-    assert command(tmp_path / "log", "--diagnose", "--target", "arm:0", "--json") == 0
-    (found,) = json.loads(capsys.readouterr().out)["diagnosis"]
+    (found,) = asked(capsys, "{to}/log --diagnose --target arm:0", to=tmp_path)["diagnosis"]
     assert (found["target"], found["n"], found["largest_weight"]) == ("arm 0", 400, 2.0)
-
-
-def test_an_agent_that_is_not_there_is_named(silent, capsys):
-    for target, reason in (("agent:nofile", "does not exist"), (f"agent:{silent}", "is a directory")):
-        assert command(silent, "--target", target) == 2
-        error = capsys.readouterr().err
-        assert f"target '{target}' must name a file that agent.save wrote" in error
-        assert reason in error

@@ -9,8 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.stats import binom
 
-from linmed import Agent, LinMED, LinTS
-from linmed.ope import DecisionLog, OPEWarning, compare
+from linmed.ope import OPEWarning, compare
 from linmed.ope.compare import MISMATCH, log_evidence
 from linmed.validation import BadType, BadValue
 
@@ -52,16 +51,6 @@ def test_what_a_group_earns_and_what_more_than_the_baseline():
     assert list(other)[3:] == ["a − b", "c − b"]
     for end, opposite in (("estimate", "estimate"), ("lower", "upper"), ("upper", "lower")):
         assert other["a − b"][end] == pytest.approx(-found["b − a"][opposite], abs=1e-12)
-
-
-def test_five_groups_are_all_compared_with_the_first():
-    found = compare(table(5_000, (0.1, 0.1, 0.1, 0.1, 0.6)), "variant", reward="click")
-    names = found["target"].to_pylist()
-    assert names == ["a", "b", "c", "d", "e", "b − a", "c − a", "d − a", "e − a"]
-    assert rows(found)["e − a"]["lower"] > 0.3
-    about = found.schema.metadata
-    assert float(about[b"confidence"]) == 0.95
-    assert about[b"decisions"] == b"5000"
 
 
 def values(name):
@@ -121,13 +110,6 @@ def test_columns_that_are_not_asked_for_may_be_anything():
     assert compare(odd, "version", reward="policy") == compare(test, "variant", reward="click")
 
 
-def test_the_path_of_a_plain_table_is_enough(tmp_path):
-    test = table()
-    pq.write_table(pa.table(test), tmp_path / "visits.parquet")
-    found = compare(str(tmp_path / "visits.parquet"), "variant", reward="click")
-    assert found == compare(test, "variant", reward="click")
-
-
 def test_shares_are_those_of_the_assignment():
     test = table(4_000, (0.2, 0.3, 0.2), shares=[0.5, 0.25, 0.25])
     shares = {"a": 0.5, "b": 0.25, "c": 0.25}
@@ -144,7 +126,7 @@ def test_shares_are_those_of_the_assignment():
 def test_a_sample_ratio_mismatch_is_found_and_hardly_ever_where_there_is_none():
     rng = np.random.default_rng(0)
     shares = np.array([0.5, 0.3, 0.2])
-    alarms, found, logs = 0, 0, 400
+    alarms, found, logs = 0, 0, 40
     for _ in range(logs):
         true, lost = (
             np.cumsum(np.eye(3)[rng.choice(3, 5_000, p=p)], axis=0)[::50]
@@ -183,22 +165,22 @@ def test_visitors_in_turns_and_visitors_with_several_rows_are_noticed_and_others
         compare({"variant": several, "click": click}, "variant", reward="click")
     rng = np.random.default_rng(1)
     shares, alarms = np.array([0.5, 0.3, 0.2]), 0
-    for _ in range(300):
+    for _ in range(40):
         group = rng.choice(3, 1_000, p=shares)
         looks = (np.bincount(group[: n - 1] * 3 + group[1:n], minlength=9) for n in range(100, 1_001, 100))
         alarms += max(log_evidence(look.reshape(3, 3), shares) for look in looks) >= -np.log(MISMATCH)
-    assert alarms <= binom.isf(FALSE_ALARM, 300, MISMATCH)
+    assert alarms <= binom.isf(FALSE_ALARM, 40, MISMATCH)
 
 
 @pytest.mark.parametrize("interval", ["betting", "asymptotic"])
 def test_tests_of_equal_groups_that_are_looked_at_every_day_decide_falsely_no_more_often_than_promised(
     interval,
 ):
-    tests, wrong = 100, 0
+    tests, wrong = 12, 0
     for seed in range(tests):
         group, click = visits(3_000, (0.3, 0.3, 0.3), [seed, 3])
         decided = False
-        for n in range(500, 3_001, 500):
+        for n in (500, 1_000, 3_000):
             found = compare({"g": group[:n], "r": click[:n]}, "g", reward="r", interval=interval)
             decided |= any(row["lower"] > 0 or row["upper"] < 0 for row in found.to_pylist()[3:])
         wrong += decided
@@ -206,7 +188,7 @@ def test_tests_of_equal_groups_that_are_looked_at_every_day_decide_falsely_no_mo
 
 
 def test_all_differences_are_in_their_intervals_at_once_as_often_as_promised():
-    tests, wrong, rates = 100, 0, np.array([0.3, 0.5, 0.32, 0.7])
+    tests, wrong, rates = 12, 0, np.array([0.3, 0.5, 0.32, 0.7])
     for seed in range(tests):
         group, click = visits(1_000, rates, [seed, 4])
         found = compare({"g": group, "r": click}, "g", reward="r").to_pylist()
@@ -228,12 +210,6 @@ def test_estimates_are_the_groups_means_whatever_the_interval(interval):
         assert np.isnan(row["lower"])
     else:
         assert row["lower"] <= 0.1 <= row["upper"]
-
-
-def test_a_handful_of_visitors_is_enough_to_say_that_they_are_few():
-    group, click = visits(12, (0.2, 0.3), 0)
-    found = rows(compare({"g": group, "r": click}, "g", reward="r"))
-    assert found["1 − 0"]["lower"] < 0 < found["1 − 0"]["upper"]
 
 
 def test_rewards_that_are_missing_or_not_old_enough():
@@ -277,29 +253,6 @@ def test_an_executor_gives_the_same_numbers(tmp_path):
     assert compare(whole, "variant", reward="click")["estimate"].to_pylist() == pytest.approx(
         compare(tmp_path, "variant", reward="click")["estimate"].to_pylist(), abs=1e-12
     )
-
-
-def test_two_bandits_side_by_side_on_visitors_put_to_them_at_random(tmp_path):
-    rng = np.random.default_rng(0)
-    policies = {
-        "mild": LinMED(sigma=0.5, label="mild"),
-        "bayes": LinTS(scale="bayes", sigma=0.5, label="bayes"),
-    }
-    for name in policies:
-        (tmp_path / name).mkdir()
-    agents = {name: Agent(one, dim=2, seed=1, log=tmp_path / name) for name, one in policies.items()}
-    with agents["mild"], agents["bayes"]:
-        for _ in range(400):
-            agent = agents[str(rng.choice(list(agents)))]
-            decision = agent.decide(rng.uniform(0, 0.5, size=(3, 2)))
-            agent.learn(decision, float(rng.random() < decision.features.sum()))
-    logs = [DecisionLog.open(tmp_path / name).table() for name in policies]
-    both = pa.concat_tables(logs).sort_by("time")
-    found = compare(DecisionLog.from_table(both), groups="policy")
-    assert found["target"].to_pylist() == ["bayes", "mild", "mild − bayes"]
-    assert found["n"].to_pylist() == [400] * 3
-    with pytest.warns(OPEWarning, match="order of the rows"):
-        compare(DecisionLog.from_table(pa.concat_tables(logs)), groups="policy")
 
 
 @pytest.mark.parametrize(
@@ -368,14 +321,13 @@ def users(seed, n=300, most=40, more=0.0):
 
 @pytest.mark.parametrize("interval", ["betting", "normal"])
 def test_units_with_several_rows_count_once_and_equal_groups_stay_equal(interval):
-    """60 A/A tests at 5 %: more than 9 are wrong in one of 1,000 such runs. Row by row 15 and 19 are wrong,
-    and 29 are refused for the groups' sizes."""
+    """8 A/A tests at 5 %: more than 3 are wrong in one of 2,000 such runs."""
     wrong = 0
-    for seed in range(60):
+    for seed in range(8):
         found = compare(users(seed), "variant", reward="click", unit="user", interval=interval).to_pylist()
         wrong += not found[-1]["lower"] <= 0.0 <= found[-1]["upper"]
         assert [row["n"] for row in found] == [300] * 3
-    assert wrong <= 9
+    assert wrong <= 3
     assert {row["valid"] for row in found} == {"one look" if interval == "betting" else "independent"}
 
 
@@ -437,7 +389,7 @@ def test_a_column_by_which_rows_were_put_into_groups_is_named():
 
 def test_columns_that_name_no_units_are_not_taken_for_them():
     """Visitors drawn row by row: their countries, what they were shown, and ids of which some come twice."""
-    for seed in range(20):
+    for seed in range(4):
         rng = np.random.default_rng([seed, 5])
         test = table(3_000, seed=seed)
         shown = np.char.add(test["variant"], rng.integers(3, size=3_000).astype(str))

@@ -56,18 +56,18 @@ def test_a_state_is_asked_once_for_its_decisions():
 
 
 def test_what_is_estimated_is_the_same_with_less_variance():
-    """150 logs of 300 decisions: |z| > 4.5 has probability 7e-6 for each of three means."""
+    """40 logs of 300 decisions: |z| > 4.5 has probability 7e-6 for each of three means."""
     laws, target = Fixed(0.3), {"item-0": 0.8, "item-4": 0.2}
     value = 0.8 * 0.1 + 0.2 * 0.5
     logged, completed, weights = [], [], []
-    for seed in range(150):
+    for seed in range(40):
         log = numbered(300, seed, keep=0.3)
         logged.append(evaluate(log, {"t": target}, "ipw", "none")["estimate"][0].as_py())
         done = complete(log, laws)
         completed.append(evaluate(done, {"t": target}, "ipw", "none")["estimate"][0].as_py())
         weights.append(diagnose(done, target).mean_weight)
     for found, truth in ((logged, value), (completed, value), (weights, 1.0)):
-        assert abs(np.mean(found) - truth) < 4.5 * np.std(found, ddof=1) / math.sqrt(150)
+        assert abs(np.mean(found) - truth) < 4.5 * np.std(found, ddof=1) / math.sqrt(40)
     accepted = np.array([0.68, 0.024])
     by_route = 0.64 / accepted[0] + 0.04 / accepted[1]
     by_item = 0.64 / laws.law[0] + 0.04 / laws.law[4]

@@ -16,7 +16,6 @@ from linmed.ope import (
     as_target,
     difference,
     evaluate,
-    sequence,
 )
 from linmed.policies.linmed import LinMED
 from linmed.validation import BadValue
@@ -123,12 +122,12 @@ def test_stabilised_weights_need_every_arms_probability(small):
 
 @pytest.mark.filterwarnings("ignore::linmed.ope.OPEWarning")
 def test_stabilised_intervals_of_an_arm_at_a_floor_cover():
-    """150 logs in which an arm is played 30 times: about 8 % of normal intervals miss, and 26 or more of 150
-    with that rate in one test of 10,000. Weights by w² missed 47."""
+    """60 logs in which an arm is played 30 times: about 8 % of normal intervals miss, and 14 or more of 60
+    with that rate in one test of 5,000. Weights by w² missed a third."""
     rng = np.random.default_rng(4)
     n, missed = 1500, 0
     p = np.tile([0.02, 0.98], (n, 1))
-    for _ in range(150):
+    for _ in range(60):
         arm = (rng.random(n) > 0.02).astype(int)
         log = DecisionLog.from_table(
             {
@@ -138,7 +137,7 @@ def test_stabilised_intervals_of_an_arm_at_a_floor_cover():
         )  # fmt: skip
         row = evaluate(log, "arm:0", "ipw", interval="adaptive").to_pylist()[0]
         missed += not row["lower"] <= 0.5 <= row["upper"]
-    assert missed <= 25
+    assert missed <= 13
 
 
 def test_the_bootstrap_is_repeatable_and_close_to_the_normal_interval(small):
@@ -189,11 +188,6 @@ def test_intervals_for_independent_decisions_warn_on_adaptive_logs(interval):
     for log, also in ((learned, ""), (whole, ", or 'adaptive' if it learned slowly")):
         with pytest.warns(OPEWarning, match=f"use 'betting' with a reward_range{also}$"):
             evaluate(log, "uniform", "ipw", interval=interval)
-
-
-def test_a_normal_interval_for_the_direct_method_warns():
-    with pytest.warns(OPEWarning, match="not how wrong the model is"):
-        evaluate(table(), "uniform", "dm", interval="normal")
 
 
 def test_every_way_of_naming_a_target(small):
@@ -293,19 +287,6 @@ def test_a_column_of_the_log_can_be_the_target():
         evaluate(log, "column:nowhere", "ipw", interval="none")
 
 
-@pytest.mark.parametrize("wrong", ["nobody", "arm:x", 3.5, None, "column:"])
-def test_unknown_targets_are_explained(wrong):
-    with pytest.raises((ValueError, TypeError), match="target must be"):
-        evaluate(table(), [wrong], "ipw", interval="none")
-
-
-def test_targets_need_distinct_names():
-    with pytest.raises(ValueError, match="'uniform' occurs twice"):
-        evaluate(table(), ["uniform", "uniform"], "ipw", interval="none")
-    with pytest.raises(ValueError, match="targets is empty"):
-        evaluate(table(), [], "ipw", interval="none")
-
-
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
@@ -368,8 +349,9 @@ def test_wrong_lists_are_named(columns, message, batch):
 )
 def test_targets_that_answer_nonsense_are_named(function, message):
     log = table(arms=[[[1.0], [2.0]]] * 4)
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(BadValue, match=message) as e:
         evaluate(log, function, "ipw", interval="none")
+    assert e.value.field == "targets"
 
 
 def test_targets_of_another_size_are_named():
@@ -380,32 +362,6 @@ def test_targets_of_another_size_are_named():
         evaluate(log, [(LinMED(), LinMED().start(1, 3))], "ipw", interval="none")
     with pytest.raises(ValueError, match="must give one probability per arm: row 1 has 1 of them"):
         evaluate(table(q=[[0.5, 0.5], [1.0], [1.0, 0.0], [0.5, 0.5]]), "column:q", "ipw", interval="none")
-
-
-def test_the_request_itself_is_checked():
-    log = table()
-    with pytest.raises(ValueError, match="interval must be one of"):
-        evaluate(log, "uniform", "ipw", interval="exact")
-    for wrong in (0.0, 1.0, 1.5, float("nan")):
-        with pytest.raises(ValueError, match="confidence"):
-            evaluate(log, "uniform", "ipw", interval="normal", confidence=wrong)
-    for wrong in ((1, 0), (0, 0), (0, 1, 2), (0, float("inf"))):
-        with pytest.raises((ValueError, TypeError), match="reward_range"):
-            evaluate(log, "uniform", "ipw", reward_range=wrong)
-    with pytest.raises(ValueError, match="estimators must be among ipw"):
-        evaluate(log, "uniform", "magic", interval="none")
-    with pytest.raises(ValueError, match="estimators is empty"):
-        evaluate(log, "uniform", [], interval="none")
-    with pytest.raises(ValueError, match="missing must be one of"):
-        evaluate(log, "uniform", "ipw", interval="none", missing="guess")
-    with pytest.raises(TypeError, match="adaptive must be"):
-        evaluate(log, "uniform", "ipw", interval="none", adaptive="yes")
-    with pytest.raises(ValueError, match="mips needs the column 'probabilities'"):
-        evaluate(log, "uniform", "mips", interval="none")
-    with pytest.raises(ValueError, match="doubly robust sequence needs the column 'probabilities'"):
-        difference(log, 0, 1, "dr")
-    with pytest.raises(ValueError, match="estimator must be one of"):
-        sequence(log, "uniform", "dm")
 
 
 def test_an_empty_log_is_said_to_be_empty():

@@ -72,11 +72,11 @@ def test_differences_and_diagnosis_find_wrong_probabilities_too():
 
 
 def test_true_probabilities_are_hardly_ever_called_wrong_however_often_one_looks():
-    """2,000 logs with heavy weights, looked at after every hundred decisions, level 1e-3: more than 9 has
+    """200 logs with heavy weights, looked at after every hundred decisions, level 1e-3: more than 3 has
     probability below 1e-4."""
     rng = np.random.default_rng(5)
     called = 0
-    for _ in range(2000):
+    for _ in range(200):
         weights = Weights()
         p = rng.uniform(0.02, 0.5, size=1000)
         weight = np.where(rng.random(1000) < p, 1 / p, 0.0)
@@ -85,7 +85,7 @@ def test_true_probabilities_are_hardly_ever_called_wrong_however_often_one_looks
             if weights.refuted:
                 called += 1
                 break
-    assert called <= 9
+    assert called <= 3
 
 
 def test_the_evidence_against_the_weights_is_no_more_than_its_e_process():
@@ -108,7 +108,7 @@ def test_weights_that_are_too_small_are_named():
 
 @pytest.mark.parametrize("shape", ["decline", "step", "season"])
 def test_values_that_drift_are_covered_by_default(shape):
-    """60 logs each, 95 % intervals at the end: more than 9 misses has probability below 1e-3."""
+    """8 logs each, three 95 % intervals at the end: more than 6 misses has probability below 1e-3."""
     n = 4000
     t = np.arange(n) / n
     means = {
@@ -116,7 +116,7 @@ def test_values_that_drift_are_covered_by_default(shape):
     }[shape]  # fmt: skip
     rng = np.random.default_rng(3)
     missed = 0
-    for _ in range(60):
+    for _ in range(8):
         reward = (rng.random(n) < means).astype(float)
         one = log(n, arms=4, means=[0.5] * 4, rng=rng, reward=reward)
         for interval in ("betting", "mixture"):
@@ -124,19 +124,20 @@ def test_values_that_drift_are_covered_by_default(shape):
             missed += not row["lower"] <= means.mean() <= row["upper"]
         row = sequence(one, 1).to_pylist()[-1]
         missed += not row["lower"] <= means.mean() <= row["upper"]
-    assert missed <= 9
+    assert missed <= 6
 
 
 # No certainty without cause
 
 
-@pytest.mark.parametrize("interval", ["normal", "adaptive", "bootstrap", "asymptotic"])
-@pytest.mark.parametrize("estimator", ["ipw", "snipw", "dr"])
-@pytest.mark.parametrize("n", [1, 2, 1000])
+@pytest.mark.parametrize(
+    ("interval", "estimator", "n"),
+    [("normal", "ipw", 1), ("adaptive", "snipw", 2), ("bootstrap", "snipw", 1000), ("asymptotic", "ipw", 2)],
+)
 def test_what_does_not_vary_gives_no_interval_and_says_what_to_use(interval, estimator, n):
     silent = log(n, reward=np.zeros(n), probability=np.full(n, 0.5), probabilities=np.full((n, 2), 0.5))
     with pytest.warns(OPEWarning, match=f"does not vary, from which interval='{interval}'.*use 'betting'"):
-        row = evaluate(silent, "logged", "ipw" if estimator == "dr" else estimator, interval=interval)
+        row = evaluate(silent, "logged", estimator, interval=interval)
     assert math.isnan(row["lower"][0].as_py())
     assert row["valid"][0].as_py() == "—"
     low, high = (evaluate(silent, "logged", "ipw")[name][0].as_py() for name in ("lower", "upper"))
@@ -146,7 +147,7 @@ def test_what_does_not_vary_gives_no_interval_and_says_what_to_use(interval, est
 def test_no_interval_of_rare_rewards_has_no_width():
     """0.2 % rewards, 500 decisions: a third of all logs have none."""
     rng = np.random.default_rng(9)
-    for _ in range(100):
+    for _ in range(12):
         one = log(500, rng=rng, means=(0.002, 0.002))
         for interval in ("normal", "adaptive", "bootstrap", "asymptotic", "betting"):
             with warnings.catch_warnings():
@@ -217,9 +218,9 @@ def timed(n: int, seed: int = 0, rate: float = 0.114, timeout: float = 3600.0) -
 
 
 def test_by_default_late_rewards_bias_nothing_and_the_share_that_waits_is_named():
-    """40 logs, 95 %: more than 8 misses has probability below 1e-3. Left out, all of them miss."""
+    """6 logs, 95 %: more than 3 misses has probability below 1e-4. Left out, all of them miss."""
     missed = skipped = 0
-    for seed in range(40):
+    for seed in range(6):
         one = DecisionLog.from_table(timed(6000, seed))
         with pytest.warns(
             OPEWarning, match=r"decisions \(\d\d%\) were not judged: .* have no reward yet"
@@ -231,8 +232,8 @@ def test_by_default_late_rewards_bias_nothing_and_the_share_that_waits_is_named(
         with pytest.warns(OPEWarning, match="harmless only if lateness has nothing to do with the reward"):
             row = evaluate(one, "uniform", "ipw", missing="skip").to_pylist()[0]
         skipped += not row["lower"] <= 0.114 <= row["upper"]
-    assert missed <= 8
-    assert skipped == 40
+    assert missed <= 3
+    assert skipped == 6
 
 
 def test_no_reward_by_then_means_zero():
@@ -349,18 +350,17 @@ def test_the_asymptotic_sequence_is_narrowest_where_it_is_planned():
 
 
 def test_asymptotic_sequences_cover_at_all_large_times():
-    """300 logs looked at after every hundred decisions from 1,000 on, 90 %: over 47 misses has probability
-    below 1e-3."""
+    """60 logs looked at after every hundred decisions from 1,000 on, 90 %: over 14 misses: below 1e-3."""
     rng = np.random.default_rng(12)
     missed = 0
-    for _ in range(300):
+    for _ in range(60):
         x = np.where(rng.random(10_000) < 0.25, 4.0, 0.0) * (rng.random(10_000) < 0.3)
         n = np.arange(1000, 10_001, 100)
         mean = np.cumsum(x)[n - 1] / n
         error = np.sqrt((np.cumsum(x**2)[n - 1] / n - mean**2) / n)
         quantile = np.array([asymptotic_quantile(int(k), 0.9) for k in n])
         missed += bool((np.abs(mean - 0.3) > quantile * error).any())
-    assert missed <= 47
+    assert missed <= 14
 
 
 def test_a_promised_smallest_probability_narrows_the_interval_of_rare_rewards():
@@ -469,18 +469,8 @@ def test_rows_that_stand_in_a_log_more_than_once_are_named_without_ids():
         warnings.simplefilter("error")
         evaluate(copies(every), 1, "ipw")
         evaluate(copies(every, (*bare, "decision_id")), 1, "ipw")
-        for seed in range(50):  # three decisions a second, each drawn by itself
+        for seed in range(12):  # three decisions a second, each drawn by itself
             evaluate(copies(every, (*bare, "arm_count", "time"), seed), 1, "ipw")
-
-
-def test_late_rewards_in_the_order_of_their_arrival_are_named():
-    columns = timed(3000, timeout=600.0)
-    known = [i for i, reward in enumerate(columns["reward"]) if reward is not None]
-    known.sort(key=lambda i: columns["reward_time"][i])
-    order = known + [i for i in range(3000) if columns["reward"][i] is None]
-    rows = {name: [values[i] for i in order] for name, values in columns.items()}
-    with pytest.warns(OPEWarning, match="was taken before the row above it"):
-        evaluate(DecisionLog.from_table(rows), "uniform", "ipw")
 
 
 def test_a_constant_added_to_all_rewards_changes_no_difference():
@@ -508,7 +498,7 @@ def test_mass_that_could_not_be_logged_is_named_under_limit_theorems():
 
 @pytest.mark.parametrize("interval", ["normal", "asymptotic", "bootstrap"])
 def test_rounding_is_no_variation(interval):
-    for seed in range(10):
+    for seed in range(3):
         rng = np.random.default_rng(seed)
         p = rng.uniform(0.2, 0.8, 200)
         arm = (rng.random(200) > p).astype(int)

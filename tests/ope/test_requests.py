@@ -1,13 +1,11 @@
 """What may be left out of a request, what its results are called, and rows that are not quite right."""
 
-import json
 import pickle
 from concurrent.futures import Executor, Future
 
 import numpy as np
 import pytest
 
-from linmed.cli import main
 from linmed.log import LogWriter
 from linmed.ope import (
     DR,
@@ -48,15 +46,6 @@ def test_a_target_is_all_that_must_be_said(small):
     )
     assert difference(small.log, 1, "uniform")["valid"][0].as_py() == "any time"
     assert Replay(LinMED()).run(small.log).valid == "any time"
-
-
-def test_the_command_asks_as_the_function_does(small, tmp_path, capsys):
-    small.log.save(tmp_path / "log")
-    assert main(["ope", str(tmp_path / "log")]) == 0
-    printed = capsys.readouterr().out
-    assert "interval betting, confidence 95 %" in " ".join(printed.split())
-    assert main(["ope", str(tmp_path / "log"), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["results"] == evaluate(small.log, "uniform").to_pylist()
 
 
 def test_without_knowledge_of_all_arms_the_estimators_are_those_that_need_none():

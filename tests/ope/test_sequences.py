@@ -266,7 +266,7 @@ def first_arm(p: np.ndarray, arm: np.ndarray, reward: np.ndarray, models) -> tup
 def test_sequences_cover_at_all_times_simultaneously(kind, models):
     """Adaptive logs, level 0.1 for each side: more misses than allowed has probability below 1e-3."""
     rng = np.random.default_rng(7)
-    logs, allowed = (300, 48) if kind == "betting" else (100, 21)
+    logs, allowed = (150, 28) if kind == "betting" else (30, 9)
     shares = SHARES if models else (1.0,)
     missed = np.zeros(2, dtype=int)
     for _ in range(logs):
@@ -293,14 +293,14 @@ def test_a_fixed_size_interval_fails_where_sequences_hold():
 
 
 def test_sequences_hold_for_values_that_drift():
-    """200 logs of each shape, 90 % intervals: more than 35 misses has probability below 1e-3."""
+    """25 logs of each shape, 90 % intervals: more than 8 misses has probability below 1e-3."""
     rng = np.random.default_rng(11)
     n = 2000
     t = np.arange(n)
     for means in (0.9 - 0.8 * t / n, 0.5 + 0.4 * np.sin(t / 100), np.where(t < 700, 0.8, 0.1)):
         missed = 0
         average = np.cumsum(means) / (t + 1)
-        for _ in range(200):
+        for _ in range(25):
             weight = np.where(rng.random(n) < 0.25, 4.0, 0.0)
             reward = (rng.random(n) < means).astype(float)
             bounds = ValueSequence("betting", 0.9, (0, 1))
@@ -311,7 +311,7 @@ def test_sequences_hold_for_values_that_drift():
                 if not low <= average[i + 249] <= high:
                     missed += 1
                     break
-        assert missed <= 35
+        assert missed <= 8
 
 
 @settings(max_examples=30, deadline=None)

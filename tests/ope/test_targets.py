@@ -126,7 +126,6 @@ def half_played(tmp_path, *names: str) -> DecisionLog:
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda log: evaluate(log, "arm:9", "ipw"),
         lambda log: evaluate(log, ["uniform", 9], ["snipw", "ipw"], interval="normal"),
         lambda log: evaluate(log, 9, "dr"),
         lambda log: evaluate(log, 9),
