@@ -58,7 +58,7 @@ def megabytes(package: Distribution) -> float:
 
 
 def own() -> float:
-    """linmed itself, without what was compiled."""
+    """linmed itself, its compiled core among it."""
     files = [file for file in (ROOT / "src" / "linmed").rglob("*") if "__pycache__" not in file.parts]
     return sum(file.stat().st_size for file in files if file.is_file()) / 1e6
 

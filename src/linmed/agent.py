@@ -39,6 +39,17 @@ FORMAT = 3
 REMEMBERED = 16
 """Earlier beginnings of ids that are told from those of others."""
 
+_forks = 0  # how often this process, or one that it comes from, was forked off: cheaper to ask than its id
+
+
+def _count_fork() -> None:
+    global _forks
+    _forks += 1
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_count_fork)
+
 
 class UnknownDecision(ValueError, KeyError):
     """A reward for a decision that this agent is not waiting for.
@@ -230,8 +241,8 @@ class Agent:
             return
         else:
             identifier = decision
-        value = validation.reward("reward", reward)
-        self.policy.check_rewards(value)
+        value, decider = validation.reward("reward", reward), self._decider
+        decider.policy.check_rewards(value)
         with self._lock:
             features = self._pending.get(identifier) if isinstance(identifier, str) else None
             if features is None:
@@ -240,7 +251,7 @@ class Agent:
                 # A log opened after the decision was made has no row for the reward to join.
                 with contextlib.suppress(KeyError):
                     self.log.reward(identifier, value)
-            self._decider.learn(features, value, self._moments[identifier] if self._timed else None)
+            decider.learn(features, value, self._moments[identifier] if self._timed else None)
             del self._pending[identifier]
             if self._timed:
                 del self._moments[identifier]
@@ -722,7 +733,7 @@ class Agent:
 
     def _name_run(self) -> None:
         """Draw what ids begin with: anew in every process and copy, so that no two of them ever meet."""
-        self._run, self._process = secrets.token_hex(8), os.getpid()
+        self._run, self._process = secrets.token_hex(8), _forks
 
     def _decide(self, matrix: Floats, offer: Offer | None, moment: float | None) -> Decision:
         """Choose one arm; where the log refuses it, nothing has changed."""
@@ -787,7 +798,7 @@ class Agent:
         self, decision: Decision, arms: Floats | None, offer: Offer | None, moment: float | None
     ) -> Decision:
         """Name the decision, log it and wait for its reward; until the log has it nothing else changes."""
-        if self._process != os.getpid():  # a process that was forked
+        if self._process != _forks:  # a process that was forked
             self._earlier.append((self._run, self._decisions))
             self._name_run()
         decision._id = identifier = f"{self._run}-{self._decisions}"

@@ -120,7 +120,8 @@ class Decider:
                 raise validation.bad_entry("arms", arms)
             vector = arms[arm].copy()
             decision = Decision(arm, every.item(arm), vector, every, vector, count)
-        self._require_probability(decision)
+        if decision._log_probability != decision._log_probability:  # NaN
+            self._require_probability(decision)
         noise.used = used + 1
         if offer is not None:
             decision._item = offer.ids[decision._arm]
