@@ -718,7 +718,7 @@ class GlmForgetting final : public Forgetting<FadingGlm> {
     void look_at(Index s, const Arms &arms, double *mean, double *leverage, double *apart) const override {
         model.look_at(s, arms, mean, leverage, apart);
     }
-    void factor_precision(Index s, double lam, double *L) const override { model.factor_precision(s, lam, true, L); }
+    void factor_precision(Index s, double, double *L) const override { model.factor_precision(s, 0.0, L); }
 
   private:
     static constexpr Index PRIOR = OWN;  // of `rules`: λS² + λ₀·5² − 2 log 9/10

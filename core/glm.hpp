@@ -213,16 +213,10 @@ template <class Count> struct GlmRows {
         }
     }
 
-    // L L' is the inverse of the features' block of H⁻¹; where λ is `learned`, it is in units of the features, and pivots
-    // smaller than SINGULAR of the least diagonal entry are rounding.
-    void factor_precision(Index s, double lam, bool learned, double *L) const {
-        constexpr double SINGULAR = 1e-15;
+    // L L' is the inverse of the features' block of H⁻¹.
+    void factor_precision(Index s, double lam, double *L) const {
         Buffer precision(d * d);
         features_precision(gram + s * (d + 1) * (d + 1), d, precision);
-        if (learned) {
-            lam = INF;
-            for (Index k = 0; k < d; ++k) lam = std::min(lam, SINGULAR * precision[k * d + k]);
-        }
         factor(precision, d, lam, L);
     }
 
@@ -334,7 +328,7 @@ template <class Count> class GlmBelief final : public Experts<GlmPriors<Count>> 
     void look_at(Index s, const Arms &arms, double *mean, double *leverage, double *apart) const override {
         model.look_at(s, arms, mean, leverage, apart);
     }
-    void factor_precision(Index s, double lam, double *L) const override { model.factor_precision(s, lam, this->E > 1, L); }
+    void factor_precision(Index s, double lam, double *L) const override { model.factor_precision(s, lam, L); }
 };
 using Glm = GlmBelief<int64_t>;
 

@@ -13,16 +13,19 @@ namespace linmed {
 // V = U'U by Cholesky, from the lower triangle of V (d,d); U has rows of padded(d) numbers, of which those left of the
 // diagonal and past the last mean nothing.
 //
-// V ≥ λI, so no pivot is below λ: where rounding says otherwise, `smallest`, which is λ, is right. Row after row of U is
+// V ≥ λI, so no pivot is below λ: where rounding says otherwise, `smallest`, which is λ, is right. Where it is 0, λ has a
+// unit that nobody told, and a pivot that is next to nothing beside its diagonal entry is rounding. Row after row of U is
 // finished and taken off all that are left, eight numbers at a time, which do not wait for each other; few are taken one
 // by one. The bits are the same.
 inline void factor(const double *V, Index d, double smallest, double *U) {
+    constexpr double ROUNDING = 1e-15;
     const Index stride = padded(d);
     for (Index i = 0; i < d; ++i)
         for (Index j = 0; j <= i; ++j) U[j * stride + i] = V[i * d + j];
     for (Index j = 0; j < d; ++j) {
         double *row = U + j * stride;
-        const double pivot = sqrt(std::max(row[j], smallest));
+        const double least = smallest > 0.0 ? smallest : ROUNDING * V[j * d + j];
+        const double pivot = sqrt(std::max(row[j], least));
         if (d < LANES)
             for (Index i = j + 1; i < d; ++i) row[i] /= pivot;
         else

@@ -1,32 +1,33 @@
 """What a policy can be asked is what it says it can, and nobody outside guesses it from its class."""
 
 import ast
-import inspect
-from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import linmed
+import linmed.paper.as_run.policies  # noqa: F401  (they are policies too)
 from linmed import Agent
 from linmed.policies import LinUCB, Policy, as_policy
 from tests.policies.configurations import CONFIGURATIONS, DEFAULTS, make_arms, short, warmed_up
 
+
+def below(cls):
+    """All classes that are policies, abstract ones among them."""
+    return {cls, *(found for child in cls.__subclasses__() for found in below(child))}
+
+
 SOURCE = Path(linmed.__file__).parent
+CLASSES = {"Policy": Policy, **{cls.__name__: cls for cls in below(Policy)}}
 FILES = [path for path in sorted(SOURCE.rglob("*.py")) if path.parent.name != "policies"]
 
 
 def families(tree):
-    """The names under which a file imports classes of policies, `Policy` itself among them."""
-    found = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("linmed"):
-            for one in node.names:
-                value = getattr(import_module(node.module), one.name, None)
-                if inspect.isclass(value) and issubclass(value, Policy):
-                    found[one.asname or one.name] = value
-    return found
+    """The names under which a file imports policies, `Policy` itself among them."""
+    imported = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    names = [one for node in imported if (node.module or "").startswith("linmed") for one in node.names]
+    return {one.asname or one.name: CLASSES[one.name] for one in names if one.name in CLASSES}
 
 
 def guesses(source):

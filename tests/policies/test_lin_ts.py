@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import binom, norm
 
 from linmed.core import core
-from linmed.policies import LinTS
+from linmed.policies import LinTS, LogisticTS
 from tests.policies.toy import ARMS, probabilities, random_state, sphere, state_of, with_more_points
 
 RADIUS = 3.5292152
@@ -345,3 +345,24 @@ def test_features_in_units_far_apart_leave_no_arm_out(ratio):
     policy = LinTS()
     p = np.exp(policy.log_probabilities(policy.start(1, 3), arms[None])[0])
     np.testing.assert_allclose(p, [0.1875, 0.1875, 0.125, 0.5], atol=2e-3)
+
+
+@pytest.mark.parametrize("size", [4.0**-13, 4.0**13])  # 1.5e-8, 6.7e7: λ is in powers of four
+@pytest.mark.parametrize(
+    "policy", [LinTS(scale="bayes", sigma=0.5, ridge="learned"), LogisticTS()], ids=lambda one: one.name
+)
+def test_the_unit_of_features_changes_no_draw_where_the_ridge_is_learned(policy, size):
+    """What rounding leaves of a pivot is small beside the diagonal, not beside a number of some unit."""
+    rng = np.random.default_rng(0)
+    arms = rng.standard_normal((1, 6, 4))
+    arms[0, 3:, 3] = arms[0, 3:, 2] * (1.0 + 1e-6)  # two features that hardly differ
+    played, noise = arms[0][rng.integers(0, 6, 60)], rng.standard_normal((500, 4))
+    laws, draws = [], []
+    for unit in (1.0, size):
+        state = policy.start(1, 4)
+        policy.learn(state, unit * played, (played[:, 0] > 0.0) * 1.0, np.zeros(60, dtype=np.int64))
+        laws.append(np.exp(policy.log_probabilities(state, unit * arms))[0])
+        draws.append(policy.choose(state, np.repeat(unit * arms, 500, axis=0), noise))
+    np.testing.assert_allclose(laws[1], laws[0], atol=1e-3)
+    assert (draws[0] != draws[1]).mean() < 0.01
+    assert abs(np.bincount(draws[1], minlength=6) / 500 - laws[1]).max() < 0.1

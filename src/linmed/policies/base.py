@@ -6,8 +6,9 @@ Arms are (R, K, d), or (1, K, d) when all replicas see the same set.
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
@@ -31,13 +32,13 @@ class Properties(NamedTuple):
     """
 
     reference: str
-    minimax: str
-    instance: str
-    computable: str
+    minimax: str = "unknown"
+    instance: str = "unknown"
+    computable: str = "closed form"
     """How the probability is computed here."""
-    all_arms: str
+    all_arms: str = "yes"
     """Whether every arm has positive probability."""
-    randomised: bool
+    randomised: bool = True
     paper_computable: str = "—"
     paper_all_arms: str = "—"
 
@@ -94,9 +95,10 @@ class State:
         """Numbers of an arm that this state decides among."""
         return int(self.theta.shape[1])
 
-    @abstractmethod
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """The arrays by name, not copied."""
+        """Name the arrays, without a copy: those of a named tuple, unless a class says otherwise."""
+        own: Any = self
+        return dict(zip(own._fields, own, strict=True))
 
     def parts(self) -> tuple[NDArray[Any], ...]:
         """The arrays as the core takes them, not copied."""
@@ -155,6 +157,39 @@ class State:
                     raise ValueError(f"state array {name!r} must have no negative number on its diagonal")
 
 
+class Check(NamedTuple):
+    """Which values a parameter takes: those that pass `check`, of `linmed.validation`; or None, or a word."""
+
+    check: Callable[..., Any]
+    bounds: tuple[Any, ...]
+    optional: bool
+    word: str | None
+
+    def __call__(self, name: str, value: Any) -> Any:
+        """Return the value of the parameter `name` in its own type, or raise what names it."""
+        if (value is None and self.optional) or (value == self.word is not None):
+            return value
+        if isinstance(value, str) and self.word is not None:
+            raise validation.BadValue(name, f"{name} must be a number or {self.word!r}, got {value!r}")
+        return self.check(name, value, *self.bounds)
+
+
+def parameter(default: Any, check: Callable[..., Any], *bounds: Any, word: str | None = None) -> Any:
+    """Declare a parameter of a policy: its default and its check, which a default of None passes."""
+    return dataclasses.field(default=default, metadata={"check": Check(check, bounds, default is None, word)})
+
+
+@cache
+def _checks(cls: type) -> dict[str, Check]:
+    """The check of every parameter that has one; where a subclass has another default it is the same."""
+    found: dict[str, Check] = {}
+    for one in reversed(cls.__mro__):
+        for field in getattr(one, "__dataclass_fields__", {}).values():
+            if "check" in field.metadata:
+                found[field.name] = field.metadata["check"]
+    return found
+
+
 Noise = Literal["uniform", "normal"]
 _ANSWERS = {
     "law_in_core": (False, ("decide", "log_probabilities")),
@@ -192,7 +227,7 @@ class Policy(ABC):
     array([0, 0, 1])
     """
 
-    label: str | None = None
+    label: str | None = parameter(None, validation.text)
     """Name in legends and results; None derives one from the parameters."""
 
     properties: ClassVar[Properties]
@@ -286,8 +321,8 @@ class Policy(ABC):
                     break
 
     def __post_init__(self) -> None:
-        if self.label is not None:
-            validation.text("label", self.label)
+        for name, check in _checks(type(self)).items():
+            self._set(name, check(name, getattr(self, name)))
 
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from linmed import validation
 from linmed.core import core
-from linmed.policies.base import Properties
+from linmed.policies.base import Properties, parameter
 from linmed.policies.compiled import CompiledPolicy
 from linmed.policies.ridge import RidgePolicy
 
@@ -25,22 +25,13 @@ class Greedy(RidgePolicy, CompiledPolicy):
     array([0.8, 0.1, 0.1])
     """
 
-    epsilon: float = 0.0
+    epsilon: float = parameter(0.0, validation.between, 0.0, 1.0)
     """ε: share of uniform exploration."""
 
     without_floor: ClassVar[str] = "its epsilon is the share of uniform play, as in Greedy(epsilon=0.1)"
     properties: ClassVar[Properties] = Properties(
-        reference="folklore",
-        minimax="n",
-        instance="n",
-        computable="closed form",
-        all_arms="no (yes with epsilon > 0)",
-        randomised=True,
+        "folklore", minimax="n", instance="n", all_arms="no (yes with epsilon > 0)"
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._set("epsilon", validation.between("epsilon", self.epsilon, 0.0, 1.0))
 
     @property
     def rule(self) -> Any:
@@ -76,14 +67,7 @@ class Uniform(RidgePolicy, CompiledPolicy):
     array([0.5, 0.5])
     """
 
-    properties: ClassVar[Properties] = Properties(
-        reference="folklore",
-        minimax="n",
-        instance="n",
-        computable="closed form",
-        all_arms="yes",
-        randomised=True,
-    )
+    properties: ClassVar[Properties] = Properties("folklore", minimax="n", instance="n")
 
     @property
     def rule(self) -> Any:

@@ -33,12 +33,7 @@ class CatalogueMED(MedParameters, MedPolicy):
     """
 
     properties: ClassVar[Properties] = Properties(
-        reference="LinMED by one trial of its rejection",
-        minimax="d √n, argued",
-        instance="d² log²(n) / Δ, argued",
-        computable="closed form",
-        all_arms="yes",
-        randomised=True,
+        "LinMED by one trial of its rejection", minimax="d √n, argued", instance="d² log²(n) / Δ, argued"
     )
     designs: ClassVar[tuple[str, ...]] = ("approx", "optimal")
 
@@ -66,4 +61,4 @@ class CatalogueMED(MedParameters, MedPolicy):
     @property
     def rule(self) -> Any:
         """q_t f_t, and the rest to â."""
-        return core.OneTrialRule(*self._shares)
+        return core.OneTrialRule(*self._med_parameters)

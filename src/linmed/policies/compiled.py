@@ -10,7 +10,7 @@ import numpy as np
 
 from linmed import validation
 from linmed.core import core
-from linmed.policies.base import Choice, Policy, absorbable, decisions, entries
+from linmed.policies.base import Choice, Policy, absorbable, decisions, entries, parameter
 from linmed.policies.posterior import Capabilities, Grounds
 from linmed.validation import Floats, Ints
 
@@ -189,17 +189,8 @@ class CompiledPolicy(BeliefPolicy):
 class Floor(Policy):
     """A policy that gives some arms little probability or none, unless `floor` does."""
 
-    floor: float = 0.0
+    floor: float = parameter(0.0, validation.between, 0.0, 1.0)
     """ε: share of the mass that is spread evenly over the arms."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._set("floor", validation.between("floor", self.floor, 0.0, 1.0))
-
-    @property
-    def evenly(self) -> float:
-        """ε."""
-        return self.floor
 
 
 @dataclass(frozen=True, kw_only=True)

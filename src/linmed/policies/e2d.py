@@ -7,7 +7,7 @@ import numpy as np
 
 from linmed import validation
 from linmed.core import core
-from linmed.policies.base import Properties, decisions
+from linmed.policies.base import Properties, decisions, parameter
 from linmed.policies.compiled import CompiledPolicy
 from linmed.policies.ridge import Floored, RidgeState
 from linmed.validation import Floats
@@ -33,33 +33,26 @@ class E2D(Floored, CompiledPolicy):
     array([0.964, 0.036])
     """
 
-    gamma: float | None = None
+    gamma: float | None = parameter(None, validation.positive)
     """γ; None computes it as above."""
-    horizon: int | None = None
+    horizon: int | None = parameter(None, validation.whole)
     """n; None is the anytime version."""
-    tol: float = 1e-9
+    tol: float = parameter(1e-9, validation.between, 1e-12, 1.0)
     """How far G may exceed d/(4γ), relatively."""
 
     properties: ClassVar[Properties] = Properties(
-        reference="Foster, Kakade, Qian & Rakhlin 2021; Foster, Golowich & Han 2023",
+        "Foster, Kakade, Qian & Rakhlin 2021; Foster, Golowich & Han 2023",
         minimax="d √n",
-        instance="unknown",
         computable="convex program with a certificate",
         all_arms="no (yes with floor > 0)",
-        randomised=True,
         paper_computable="yes",
         paper_all_arms="no*",
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.gamma is not None:
-            self._set("gamma", validation.positive("gamma", self.gamma))
-        else:
+        if self.gamma is None:
             self._require_numbers("gamma")
-        if self.horizon is not None:
-            self._set("horizon", validation.whole("horizon", self.horizon))
-        self._set("tol", validation.between("tol", self.tol, 1e-12, 1.0))
 
     def _refuse_intercept(self) -> None:
         raise validation.BadValue(

@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from linmed import validation
 from linmed.core import core
-from linmed.policies.base import Properties, State
+from linmed.policies.base import Properties, State, parameter
 from linmed.policies.compiled import CompiledPolicy
 from linmed.validation import Floats, Ints
 
@@ -49,10 +48,6 @@ class Exp2State(Totals, State):
     geometry: Geometry | None = None
     """Made from the arms when needed; no part of what is saved."""
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """The arrays by name, not copied."""
-        return self._asdict()
-
     def limits(self) -> dict[str, tuple[float, float]]:
         """As of every state; a fingerprint is any number."""
         return {name: limit for name, limit in super().limits().items() if name != "arm_set"}
@@ -87,20 +82,17 @@ class EXP2(CompiledPolicy):
     True
     """
 
-    horizon: int | None = None
+    horizon: int | None = parameter(None, validation.whole)
     """n; None is the anytime version."""
-    eta: float | None = None
+    eta: float | None = parameter(None, validation.positive)
     """η; None computes it as above."""
-    gamma: float | None = None
+    gamma: float | None = parameter(None, validation.strictly_between, 0.0, 1.0)
     """γ; None means r η."""
 
     properties: ClassVar[Properties] = Properties(
-        reference="Bubeck, Cesa-Bianchi & Kakade 2012",
+        "Bubeck, Cesa-Bianchi & Kakade 2012",
         minimax="√(d n log K)",
         instance="at least Δ √n",
-        computable="closed form",
-        all_arms="yes",
-        randomised=True,
         paper_computable="yes",
         paper_all_arms="yes",
     )
@@ -117,15 +109,6 @@ class EXP2(CompiledPolicy):
     def scale_free(self) -> bool:
         """No: η multiplies rewards."""
         return False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.horizon is not None:
-            self._set("horizon", validation.whole("horizon", self.horizon))
-        if self.eta is not None:
-            self._set("eta", validation.positive("eta", self.eta))
-        if self.gamma is not None:
-            self._set("gamma", validation.strictly_between("gamma", self.gamma, 0.0, 1.0))
 
     def start(self, replicas: int, dim: int) -> Exp2State:
         """Θ = 0, and no arm set yet."""

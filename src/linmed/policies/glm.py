@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from linmed import validation
 from linmed.core import core
-from linmed.policies.base import Policy, Properties, State, absorbable
+from linmed.policies.base import Policy, Properties, State, absorbable, parameter
 from linmed.policies.compiled import CompiledPolicy, EstimatePolicy, Floor, Mixed
 from linmed.policies.linmed import MedParameters
 from linmed.policies.posterior import Posterior
@@ -30,8 +30,6 @@ LEAST_DELTA = 1e-6
 """The certified set takes the least curvature within the set of this δ, and is proved for no smaller. Both
 rest on the same bets: where the set of a larger δ holds, this one does, so no part of δ is spent on it."""
 
-SINGULAR = 1e-15
-"""Pivots smaller than this part of the least diagonal entry are rounding."""
 _NUMBER = 2
 """The scale of Thompson sampling that is a number: see core/thompson.hpp."""
 
@@ -92,10 +90,6 @@ class GlmState(Glm, State):
         """The rows of the leaders in the array of this name (R, …)."""
         return self[Glm._fields.index(name)][np.arange(len(self.leader)), self.leader]
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """The arrays by name, not copied."""
-        return dict(zip(self._fields, self, strict=True))
-
     def limits(self) -> dict[str, tuple[float, float]]:
         """As of every state, and `leader` is one of the experts."""
         return {**super().limits(), "leader": (0, self.surprise.shape[1] - 1)}
@@ -138,19 +132,21 @@ class GLMPolicy(EstimatePolicy, CompiledPolicy):
 
     family: Literal["logistic", "poisson", "gaussian"] = "logistic"
     """Rewards: "logistic" clicks, 0 or 1 or between; "poisson" counts; "gaussian" numbers, as LinMED has."""
-    norm_bound: float | Literal["unknown"] = "unknown"
+    norm_bound: float | Literal["unknown"] = parameter("unknown", validation.positive, word="unknown")
     """S: guessed bound on ‖θ*‖ in the units of z, for clicks log-odds."""
-    ridge: float | Literal["learned"] | None = None
+    ridge: float | Literal["learned"] | None = parameter(None, validation.positive, word="learned")
     """λ, the precision of the prior on θ*; None means 1/S². Where S is unknown it is "learned": of five, in
     units of ‖a‖² of the first arm learned from, the weakest decides that recent rewards do not refute."""
-    delta: float | None = None
+    delta: float | None = parameter(None, validation.failure_rate)
     """δ of the confidence radius; None means 1/(t+1) after t rewards."""
-    confidence: Literal["laplace", "certified"] = "laplace"
+    confidence: Literal["laplace", "certified"] = parameter(
+        "laplace", validation.option, ("laplace", "certified")
+    )
     """"laplace": the quadratic model of the likelihood-ratio set, without proof; "certified": a larger one
     that has a proof, for a known norm_bound."""
-    intercept: bool = True
+    intercept: bool = parameter(True, validation.flag)
     """Whether all rewards share a base rate that is learned apart from the features."""
-    sigma: float = 1.0
+    sigma: float = parameter(1.0, validation.positive)
     """σ of the "gaussian" family; the others have none."""
     learns_in_core: ClassVar[bool] = True
     compiled_rounds: ClassVar[bool] = True
@@ -158,19 +154,7 @@ class GLMPolicy(EstimatePolicy, CompiledPolicy):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._set("family", validation.option("family", self.family, self.families))
-        for name, word in (("norm_bound", "unknown"), ("ridge", "learned")):
-            value = getattr(self, name)
-            if isinstance(value, str):
-                if value != word:
-                    raise validation.BadValue(name, f"{name} must be a number or {word!r}, got {value!r}")
-            elif value is not None or name == "norm_bound":
-                self._set(name, validation.positive(name, value))
         validation.positive("ridge (1 / norm_bound²)", self.lam)
-        if self.delta is not None:
-            self._set("delta", validation.failure_rate("delta", self.delta))
-        self._set("confidence", validation.option("confidence", self.confidence, ("laplace", "certified")))
-        self._set("intercept", validation.flag("intercept", self.intercept))
-        self._set("sigma", validation.positive("sigma", self.sigma))
         if self.sigma != 1.0 and self.family != "gaussian":
             raise validation.BadValue(
                 "sigma",
@@ -393,19 +377,12 @@ class GLMMED(MedParameters, Mixed, GLMPolicy):
     """Who gets α_emp while all arms look equally good, as before any reward: all evenly, or the first."""
 
     designs: ClassVar[tuple[str, ...]] = ("approx", "optimal")
-    properties: ClassVar[Properties] = Properties(
-        reference="linmed, docs/clicks.md",
-        minimax="unknown",
-        instance="unknown",
-        computable="closed form",
-        all_arms="yes",
-        randomised=True,
-    )
+    properties: ClassVar[Properties] = Properties("linmed, docs/clicks.md")
 
     @property
     def rule(self) -> Any:
         """q_t as of LinMED."""
-        return core.MedRule(*self._shares)
+        return core.MedRule(*self._med_parameters)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -444,9 +421,8 @@ class LogisticUCB(Floor, GLMPolicy):
 
     families: ClassVar[tuple[str, ...]] = ("logistic",)
     properties: ClassVar[Properties] = Properties(
-        reference="Filippi, Cappé, Garivier & Szepesvári 2010; Faury et al. 2022",
+        "Filippi, Cappé, Garivier & Szepesvári 2010; Faury et al. 2022",
         minimax="d √n, for their radii",
-        instance="unknown",
         computable="degenerate: 1 on one arm",
         all_arms="no (yes with floor > 0)",
         randomised=False,
@@ -478,24 +454,15 @@ class LogisticTS(Sampled, GLMPolicy):
 
     families: ClassVar[tuple[str, ...]] = ("logistic",)
     properties: ClassVar[Properties] = Properties(
-        reference="Chapelle & Li 2011",
-        minimax="unknown",
-        instance="unknown",
+        "Chapelle & Li 2011",
         computable="normal CDF (K = 2), angular integral (plane), ray integration otherwise",
         all_arms="corners of the hull (all with floor > 0)",
-        randomised=True,
     )
 
     @property
     def rule(self) -> Any:
         """Draw θ̃ and play its best arm; no probability is computed."""
-        return core.ThompsonRule(_NUMBER, 1.0, 0.0, -1.0, self.lam, self.floor)
-
-    def _smallest(self, model: Any) -> float:
-        """λ, or what rounding leaves of nothing where λ is in the unit of the features."""
-        if not self.learns_ridge:
-            return self.lam
-        return SINGULAR * float(np.einsum("rdd->rd", model.gram).min(initial=1.0 / SINGULAR))
+        return core.ThompsonRule(_NUMBER, 1.0, 0.0, -1.0, self.pivot, self.floor)
 
     def spread(self, state: GlmState) -> Floats:
         """1: the curvature of the losses is in units of their noise."""

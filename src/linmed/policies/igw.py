@@ -8,7 +8,7 @@ import numpy as np
 
 from linmed import validation
 from linmed.core import core
-from linmed.policies.base import Properties
+from linmed.policies.base import Properties, parameter
 from linmed.policies.compiled import CompiledPolicy
 from linmed.policies.ridge import Floored, RidgePolicy, RidgeState
 from linmed.validation import Floats
@@ -32,24 +32,17 @@ class SquareCB(RidgePolicy, CompiledPolicy):
     array([0.891, 0.109])
     """
 
-    oracle: Literal["ridge", "vaw"] = "ridge"
+    oracle: Literal["ridge", "vaw"] = parameter("ridge", validation.option, ("ridge", "vaw"))
     """Which predictions."""
-    gamma: float | None = None
+    gamma: float | None = parameter(None, validation.positive)
     """γ; None computes it as above."""
-    horizon: int | None = None
+    horizon: int | None = parameter(None, validation.whole)
     """n; None is the anytime version."""
-    form: Literal["rest", "normalised"] = "rest"
+    form: Literal["rest", "normalised"] = parameter("rest", validation.option, ("rest", "normalised"))
     """"rest": as above; "normalised": p(a) = 1/(λ' + 2γ gap(a)), λ' in [1, K] making the sum 1."""
 
     properties: ClassVar[Properties] = Properties(
-        reference="Foster & Rakhlin 2020",
-        minimax="√(K d n)",
-        instance="unknown",
-        computable="closed form",
-        all_arms="yes",
-        randomised=True,
-        paper_computable="yes",
-        paper_all_arms="no",
+        "Foster & Rakhlin 2020", minimax="√(K d n)", paper_computable="yes", paper_all_arms="no"
     )
 
     @property
@@ -59,14 +52,8 @@ class SquareCB(RidgePolicy, CompiledPolicy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._set("oracle", validation.option("oracle", self.oracle, ("ridge", "vaw")))
-        if self.gamma is not None:
-            self._set("gamma", validation.positive("gamma", self.gamma))
-        else:
+        if self.gamma is None:
             self._require_numbers("gamma")
-        if self.horizon is not None:
-            self._set("horizon", validation.whole("horizon", self.horizon))
-        self._set("form", validation.option("form", self.form, ("rest", "normalised")))
 
     @property
     def rule(self) -> Any:
@@ -117,24 +104,22 @@ class SpannerIGW(Floored, CompiledPolicy):
     array([0.973, 0.027])
     """
 
-    horizon: int | None = None
+    horizon: int | None = parameter(None, validation.whole)
     """n; None is the anytime version."""
-    C_opt: float = 4.0
+    C_opt: float = parameter(4.0, validation.positive)
     """The design's largest leverage is at most C_opt·d."""
-    gamma: float | None = None
+    gamma: float | None = parameter(None, validation.positive)
     """γ; None computes it as above."""
-    regression_regret: float | None = None
+    regression_regret: float | None = parameter(None, validation.positive)
     """Reg_Sq(n); None means d log n."""
-    design: Literal["approx", "optimal"] = "approx"
+    design: Literal["approx", "optimal"] = parameter("approx", validation.option, ("approx", "optimal"))
     """ApproxDesign, or the G-optimal design (for which C_opt = 1 is right)."""
 
     properties: ClassVar[Properties] = Properties(
-        reference="Zhu, Foster, Langford & Mineiro 2022",
+        "Zhu, Foster, Langford & Mineiro 2022",
         minimax="d √n",
         instance="at least Δ √n",
-        computable="closed form",
         all_arms="design and best arm (all with floor > 0)",
-        randomised=True,
         paper_computable="yes",
         paper_all_arms="no*",
     )
@@ -143,17 +128,6 @@ class SpannerIGW(Floored, CompiledPolicy):
     def scale_free(self) -> bool:
         """No: γ multiplies gaps in the units of the rewards."""
         return False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.horizon is not None:
-            self._set("horizon", validation.whole("horizon", self.horizon))
-        self._set("C_opt", validation.positive("C_opt", self.C_opt))
-        if self.gamma is not None:
-            self._set("gamma", validation.positive("gamma", self.gamma))
-        if self.regression_regret is not None:
-            self._set("regression_regret", validation.positive("regression_regret", self.regression_regret))
-        self._set("design", validation.option("design", self.design, ("approx", "optimal")))
 
     @property
     def rule(self) -> Any:

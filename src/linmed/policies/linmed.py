@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from linmed import validation
 from linmed.core import core
-from linmed.policies.base import MOST, Policy, Properties, State
+from linmed.policies.base import MOST, Policy, Properties, State, parameter
 from linmed.policies.compiled import CompiledPolicy, Mixed
-from linmed.policies.ridge import RidgePolicy
+from linmed.policies.ridge import RidgePolicy, and_more
 from linmed.validation import Floats, Ints
 
 
@@ -21,18 +20,18 @@ from linmed.validation import Floats, Ints
 class MedParameters(Policy):
     """q_t = α_opt·(design) + α_emp·1{a = â} + (1 − α_opt − α_emp)/K."""
 
-    alpha_emp: float = 0.9
+    alpha_emp: float = parameter(0.9, validation.between, 0.0, 1.0)
     """α_emp: share of the empirically best arm."""
-    alpha_opt: float | None = None
+    alpha_opt: float | None = parameter(None, validation.between, 0.0, 1.0)
     """α_opt: share of the design; None means (1 − alpha_emp)/2, as in the paper."""
-    version: Literal[0, 1] = 0
+    version: Literal[0, 1] = parameter(0, validation.option, (0, 1))
     """0: the design is made for the arms rescaled by √f; 1: for the arms with f ≥ 1/e."""
     design: Literal["approx", "optimal", "warm"] = "approx"
     """The paper's ApproxDesign, the G-optimal design (certificate at most 1 + 1e-6), or an ApproxDesign that
     starts from the last one: much faster where many arms stay the same (see `optimality`)."""
-    explore: bool = True
+    explore: bool = parameter(True, validation.flag)
     """The half-step on the arm of largest leverage."""
-    ties: Literal["first", "even"] = "first"
+    ties: Literal["first", "even"] = parameter("first", validation.option, ("first", "even"))
     """Who gets α_emp while all arms look equally good, as before the first reward: the first of them, or all
     evenly, as if â were drawn among them."""
 
@@ -40,22 +39,16 @@ class MedParameters(Policy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._set("alpha_emp", validation.between("alpha_emp", self.alpha_emp, 0.0, 1.0))
-        if self.alpha_opt is not None:
-            self._set("alpha_opt", validation.between("alpha_opt", self.alpha_opt, 0.0, 1.0))
-            if self.alpha_emp + self.alpha_opt > 1.0 + 1e-12:
-                raise validation.BadValue(
-                    "alpha_opt",
-                    f"alpha_emp + alpha_opt must be at most 1, got {self.alpha_emp!r} + {self.alpha_opt!r}",
-                )
-        self._set("version", validation.option("version", self.version, (0, 1)))
+        if self.alpha_opt is not None and self.alpha_emp + self.alpha_opt > 1.0 + 1e-12:
+            raise validation.BadValue(
+                "alpha_opt",
+                f"alpha_emp + alpha_opt must be at most 1, got {self.alpha_emp!r} + {self.alpha_opt!r}",
+            )
         self._set("design", validation.option("design", self.design, self.designs))
         if self.design == "warm" and self.version == 1:
             raise validation.BadValue(
                 "design", "design must be 'approx' or 'optimal' with version=1, got 'warm'"
             )
-        self._set("explore", validation.flag("explore", self.explore))
-        self._set("ties", validation.option("ties", self.ties, ("first", "even")))
 
     @property
     def design_share(self) -> float:
@@ -63,7 +56,7 @@ class MedParameters(Policy):
         return (1.0 - self.alpha_emp) / 2.0 if self.alpha_opt is None else self.alpha_opt
 
     @property
-    def _shares(self) -> tuple[Any, ...]:
+    def _med_parameters(self) -> tuple[Any, ...]:
         """As the core's `MedRule` takes them."""
         shares = self.alpha_emp, self.design_share, self.version
         return *shares, self.design == "optimal", self.explore, self.ties == "even"
@@ -80,31 +73,13 @@ ROOM = 4
 """Arms of the last design to remember for each dimension."""
 
 
-class WarmRidge(NamedTuple):
-    """A ridge estimate and the arms of the last design, in the order in which the core takes them."""
+class WarmState(State, and_more("support size")):  # type: ignore[misc]
+    """A ridge estimate in every replica, and the arms of the last design.
 
-    theta: Floats
-    count: Ints  # type: ignore[assignment]
-    gram: Floats
-    gram_low: Floats
-    inverse: Floats
-    moment: Floats
-    moment_low: Floats
-    logdet: Floats
-    rss: Floats
-    leveraged: Floats
-    support: Ints  # (R,4d), −1 where there is none
-    size: Floats  # (R,) τ: counts of the last design, 0 before the first
-
-
-class WarmState(WarmRidge, State):
-    """A ridge estimate in every replica, and the arms of the last design."""
+    `support` (R,4d) has −1 where there is none, `size` (R,) is τ, its counts, 0 before the first.
+    """
 
     __slots__ = ()
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """The arrays by name, not copied."""
-        return self._asdict()
 
     def limits(self) -> dict[str, tuple[float, float]]:
         """As of every state; `support` has −1 where there is no arm."""
@@ -147,12 +122,9 @@ class LinMED(MedParameters, MedPolicy):
     """
 
     properties: ClassVar[Properties] = Properties(
-        reference="Balagopalan & Jun 2025",
+        "Balagopalan & Jun 2025",
         minimax="d √n",
         instance="d² log²(n) / Δ",
-        computable="closed form",
-        all_arms="yes",
-        randomised=True,
         paper_computable="yes",
         paper_all_arms="yes",
     )
@@ -176,7 +148,7 @@ class LinMED(MedParameters, MedPolicy):
     @property
     def rule(self) -> Any:
         """q_t as above."""
-        return (core.WarmRule if self.design == "warm" else core.MedRule)(*self._shares)
+        return (core.WarmRule if self.design == "warm" else core.MedRule)(*self._med_parameters)
 
     @property
     def belief(self) -> Any:
@@ -244,14 +216,7 @@ class LinMEDNoDesign(MedPolicy):
     array([0.448, 0.207, 0.345])
     """
 
-    properties: ClassVar[Properties] = Properties(
-        reference="Balagopalan & Jun 2025, sec. 3",
-        minimax="unknown",
-        instance="unknown",
-        computable="closed form",
-        all_arms="yes",
-        randomised=True,
-    )
+    properties: ClassVar[Properties] = Properties("Balagopalan & Jun 2025, sec. 3")
 
     @property
     def rule(self) -> Any:
@@ -272,10 +237,6 @@ class PullState(Pulls, State):
     """Pulls and reward sums of each arm; theta holds the means (0 where there is no pull yet)."""
 
     __slots__ = ()
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """The arrays by name, not copied."""
-        return self._asdict()
 
     def limits(self) -> dict[str, tuple[float, float]]:
         """As of every state; pulls are counts."""
@@ -298,16 +259,14 @@ class MaillardSampling(CompiledPolicy):
     array([0.731, 0.269])
     """
 
-    sigma: float = 1.0
+    sigma: float = parameter(1.0, validation.positive)
     """σ: the noise is taken to be σ-sub-Gaussian."""
 
     properties: ClassVar[Properties] = Properties(
-        reference="Maillard 2013; Bian & Jun 2022",
+        "Maillard 2013; Bian & Jun 2022",
         minimax="√(K n log K)",
         instance="K log(n) / Δ",
-        computable="closed form",
         all_arms="once each has a reward",
-        randomised=True,
     )
     compiled_rounds: ClassVar[bool] = True
 
@@ -316,10 +275,6 @@ class MaillardSampling(CompiledPolicy):
         """Pulls and totals of every arm."""
         made: Callable[..., Any] = core.Pulls
         return made
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._set("sigma", validation.positive("sigma", self.sigma))
 
     def start(self, replicas: int, dim: int) -> PullState:
         """No pulls."""

@@ -8,12 +8,11 @@ from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from linmed import validation
 from linmed.core import core
-from linmed.policies.base import Properties, State
-from linmed.policies.compiled import CompiledPolicy
+from linmed.policies.base import Properties, State, parameter
+from linmed.policies.compiled import CompiledPolicy, Floor
 from linmed.policies.posterior import Capabilities, Grounds, Posterior
 from linmed.validation import Floats, Ints
 
@@ -48,48 +47,31 @@ class FadedState(Faded, State):
 
     __slots__ = ()
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """The arrays by name, not copied."""
-        return self._asdict()
-
 
 class WindowedState(Windowed, State):
     """Sums over the last rewards, and these themselves."""
 
     __slots__ = ()
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """The arrays by name, not copied."""
-        return self._asdict()
-
 
 @dataclass(frozen=True, kw_only=True)
-class RecentUCB(CompiledPolicy):
+class RecentUCB(Floor, CompiledPolicy):
     """Play argmax_a ⟨θ̂, a⟩ + √β ‖a‖ with sums of recent rewards; ties go to the lowest index."""
 
-    sigma: float = 1.0
+    sigma: float = parameter(1.0, validation.positive)
     """σ: the noise is taken to be σ-sub-Gaussian (a standard deviation, never σ²)."""
-    norm_bound: float = 1.0
+    norm_bound: float = parameter(1.0, validation.positive)
     """S: guessed bound on ‖θ*‖."""
-    ridge: float | None = None
+    ridge: float | None = parameter(None, validation.positive)
     """λ; None means σ²/S²."""
-    delta: float | None = None
+    delta: float | None = parameter(None, validation.failure_rate)
     """δ of the confidence radius; None means 1/(t+1) after t rewards."""
-    arm_bound: float = 1.0
+    arm_bound: float = parameter(1.0, validation.positive)
     """L: no arm is longer."""
-    floor: float = 0.0
-    """ε: share of the mass that is spread evenly over the arms."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("sigma", "norm_bound", "arm_bound"):
-            self._set(name, validation.positive(name, getattr(self, name)))
-        if self.ridge is not None:
-            self._set("ridge", validation.positive("ridge", self.ridge))
         validation.positive("ridge (sigma² / norm_bound²)", self.lam)
-        if self.delta is not None:
-            self._set("delta", validation.failure_rate("delta", self.delta))
-        self._set("floor", validation.between("floor", self.floor, 0.0, 1.0))
 
     @property
     def lam(self) -> float:
@@ -151,21 +133,17 @@ class DLinUCB(RecentUCB):
     array([-0.3])
     """
 
-    half_life: float = 200.0
+    half_life: float = parameter(200.0, validation.positive)
     """Rewards after which one counts half; log 2 / log(1/γ) for a γ from the literature."""
 
     properties: ClassVar[Properties] = Properties(
-        reference="Russac, Vernade & Cappé 2019",
+        "Russac, Vernade & Cappé 2019",
         minimax="d^⅞ B^¼ n^¾, moving optimum",
         instance="—",
         computable="degenerate: 1 on one arm",
         all_arms="no (yes with floor > 0)",
         randomised=False,
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._set("half_life", validation.positive("half_life", self.half_life))
 
     @property
     def gamma(self) -> float:
@@ -214,14 +192,10 @@ class SWLinUCB(RecentUCB):
     array([-0.5])
     """
 
-    window: int = 200
+    window: int = parameter(200, validation.whole)
     """w: rewards that count."""
 
     properties: ClassVar[Properties] = DLinUCB.properties._replace(reference="Cheung, Simchi-Levi & Zhu 2019")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._set("window", validation.whole("window", self.window))
 
     @property
     def belief(self) -> Callable[..., Any]:

@@ -1,6 +1,7 @@
 """Policies that believe in a ridge estimate of θ*: what they may be told, and how sure they are."""
 
 import math
+from collections import namedtuple
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from linmed import validation
 from linmed.core import core
-from linmed.policies.base import State
+from linmed.policies.base import State, parameter
 from linmed.policies.compiled import EstimatePolicy, Floor
 from linmed.policies.posterior import Capabilities, Posterior, RidgeSums
 from linmed.validation import Floats, Ints
@@ -64,62 +65,9 @@ def start_ridge(replicas: int, dim: int, lam: float) -> Ridge:
     )
 
 
-class RidgeExperts(NamedTuple):
-    """E estimates in every replica, which differ in λ: row r·E + e is expert e of replica r."""
-
-    theta: Floats
-    count: Ints  # type: ignore[assignment]
-    gram: Floats
-    gram_low: Floats
-    inverse: Floats
-    moment: Floats
-    moment_low: Floats
-    logdet: Floats
-    rss: Floats
-    leveraged: Floats
-    told: Floats  # (R·E,3) λ, σ or 0, and the rewards' scale. Minus λ is in units of ‖a‖² not known yet,
-    # minus the scale stands for one that is not.
-    surprise: Floats  # (R·E,) −log of the density of the rewards so far, up to what all have in common
-    leader: Ints  # (R,) the expert that decides, the first among equals
-
-
-class CentredRidge(NamedTuple):
-    """A ridge estimate from contrasts, of which there is one fewer than rewards."""
-
-    theta: Floats
-    count: Ints  # type: ignore[assignment]  # (R,) contrasts absorbed
-    gram: Floats
-    gram_low: Floats
-    inverse: Floats
-    moment: Floats
-    moment_low: Floats
-    logdet: Floats
-    rss: Floats
-    leveraged: Floats
-    middle: Floats  # (R,d) ā
-    level: Floats  # (R,) ȳ
-    seen: Ints  # (R,) rewards
-
-
-class CentredExperts(NamedTuple):
-    """`RidgeExperts` from contrasts."""
-
-    theta: Floats
-    count: Ints  # type: ignore[assignment]
-    gram: Floats
-    gram_low: Floats
-    inverse: Floats
-    moment: Floats
-    moment_low: Floats
-    logdet: Floats
-    rss: Floats
-    leveraged: Floats
-    told: Floats
-    surprise: Floats
-    leader: Ints
-    middle: Floats
-    level: Floats
-    seen: Ints
+def and_more(names: str) -> Any:
+    """A named tuple of the arrays of a ridge estimate, and these behind them, as the core takes them."""
+    return namedtuple("and_more", (*Ridge._fields, *names.split()))
 
 
 class RidgeState(Ridge, State):
@@ -133,14 +81,6 @@ class RidgeState(Ridge, State):
     """
 
     __slots__ = ()
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """The arrays by name, not copied."""
-        return self._asdict()
-
-    def parts(self) -> tuple[NDArray[Any], ...]:
-        """The arrays in order."""
-        return tuple(self)
 
 
 RIDGE = len(RidgeState._fields)
@@ -173,32 +113,35 @@ class _Led(State):
         """The rows of the leaders in the array at this place (R, …)."""
         return self[place][np.arange(len(self.leader)), self.leader]  # type: ignore[index]
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """The arrays by name, not copied."""
-        own: Any = self
-        return dict(zip(own._fields, own, strict=True))
-
     def limits(self) -> dict[str, tuple[float, float]]:
         """As of every state, and `leader` is one of the experts."""
         return {**super().limits(), "leader": (0, self.surprise.shape[1] - 1)}
 
     def parts(self) -> tuple[NDArray[Any], ...]:
-        """Experts one behind the other, as `RidgeExperts` has them."""
+        """Experts one behind the other, as the core has them."""
         own: Any = self
         return *(array.reshape(-1, *array.shape[2:]) for array in own[:LED]), *own[LED:]
 
 
-LED, TOLD = RidgeExperts._fields.index("leader"), RidgeExperts._fields.index("told")
+class ExpertState(_Led, and_more("told surprise leader")):  # type: ignore[misc]
+    """Ridge estimates with different λ in every replica: all arrays but `leader` (R,) are (R, E, …).
 
-
-class ExpertState(_Led, RidgeExperts):  # type: ignore[misc]
-    """Ridge estimates with different λ in every replica: all arrays but `leader` are (R, E, …)."""
+    `told` (R,E,3) is λ, σ or 0, and the rewards' scale: minus λ is in units of ‖a‖² not known yet, minus the
+    scale stands for one that is not. `surprise` (R,E) is −log of the density of the rewards so far, up to
+    what all have in common, and `leader` the expert that decides, the first among equals.
+    """
 
     __slots__ = ()
 
 
+LED, TOLD = ExpertState._fields.index("leader"), ExpertState._fields.index("told")
+
+
 class _Centred(State):
-    """`count` is that of the rewards; the estimate's own is that of the contrasts."""
+    """From contrasts, of which there is one fewer than rewards: `seen` (R,) is the number of rewards.
+
+    `middle` (R,d) is ā and `level` (R,) is ȳ, common to all experts.
+    """
 
     __slots__ = ()
     seen: Ints
@@ -209,22 +152,14 @@ class _Centred(State):
         return self.seen
 
 
-class CentredState(_Centred, CentredRidge):  # type: ignore[misc]
-    """Ridge regression with an intercept in every replica; `middle` is ā, `level` is ȳ."""
+class CentredState(_Centred, and_more("middle level seen")):  # type: ignore[misc]
+    """Ridge regression with an intercept in every replica."""
 
     __slots__ = ()
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """The arrays by name, not copied."""
-        return self._asdict()
 
-    def parts(self) -> tuple[NDArray[Any], ...]:
-        """The arrays in order."""
-        return tuple(self)
-
-
-class CentredExpertState(_Centred, _Led, CentredExperts):  # type: ignore[misc]
-    """The same with different λ; `middle` (R,d), `level` and `seen` (R,) are common to all of them."""
+class CentredExpertState(_Centred, _Led, and_more("told surprise leader middle level seen")):  # type: ignore[misc]
+    """The same with different λ."""
 
     __slots__ = ()
 
@@ -243,8 +178,8 @@ class RidgePolicy(EstimatePolicy):
 
     >>> from linmed.policies import LinMED, RidgePolicy
     >>> policy = LinMED(sigma=0.5, norm_bound=2.0)
-    >>> isinstance(policy, RidgePolicy), policy.lam, policy.numbers, policy.proved
-    (True, 0.0625, (0.5, 2.0), True)
+    >>> isinstance(policy, RidgePolicy), policy.lam, policy.numbers, policy.proved, policy.learns_ridge
+    (True, 0.0625, (0.5, 2.0), True, False)
     >>> state = policy.start(replicas=1, dim=3)
     >>> policy.radius(state)
     array([0.5])
@@ -253,44 +188,31 @@ class RidgePolicy(EstimatePolicy):
     ('Belief', 'Belief')
     """
 
-    sigma: float | Literal["unknown"] = 1.0
+    sigma: float | Literal["unknown"] = parameter(1.0, validation.positive, word="unknown")
     """σ: the noise is taken to be σ-sub-Gaussian (a standard deviation, never σ²)."""
-    norm_bound: float | Literal["unknown"] = 1.0
+    norm_bound: float | Literal["unknown"] = parameter(1.0, validation.positive, word="unknown")
     """S: guessed bound on ‖θ*‖."""
-    ridge: float | Literal["learned"] | None = None
+    ridge: float | Literal["learned"] | None = parameter(None, validation.positive, word="learned")
     """λ; None means σ²/S², or 0.01 where one of them is unknown. "learned": the likeliest of five decides."""
-    delta: float | None = None
+    delta: float | None = parameter(None, validation.failure_rate)
     """δ of the confidence radius; None means 1/(t+1) after t rewards."""
-    confidence: Literal["paper", "mixture", "empirical"] = "paper"
+    confidence: Literal["paper", "mixture", "empirical"] = parameter("paper", validation.option, (*_KINDS,))
     """Which set: the paper's; a smaller one under the same assumptions; or one for which σ is only an upper
     bound. Where σ is unknown or λ learned there is one set, and this is left alone."""
-    tails: Literal["gaussian", "strict"] = "gaussian"
+    tails: Literal["gaussian", "strict"] = parameter("gaussian", validation.option, (*_TAILS,))
     """The noise of unknown σ: Gaussian; or "strict", any of one size that is strictly sub-Gaussian, which is
     sub-Gaussian with its own variance as the proxy (uniform, ±1, sums of these; no coin but the fair one).
     The set for that is wider."""
-    reward_scale: float = 1.0
+    reward_scale: float = parameter(1.0, validation.positive)
     """Where σ is unknown: what rewards are about as large as, to three orders of magnitude. With a learned
     ridge the first reward tells, and this counts no longer."""
-    intercept: bool = False
+    intercept: bool = parameter(False, validation.flag)
     """Whether rewards are c + ⟨a,θ*⟩ with a c of any size that is learned apart: then no number added to all
     rewards changes a decision."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, word in (("sigma", "unknown"), ("norm_bound", "unknown"), ("ridge", "learned")):
-            value = getattr(self, name)
-            if isinstance(value, str):
-                if value != word:
-                    raise validation.BadValue(name, f"{name} must be a number or {word!r}, got {value!r}")
-            elif not (name == "ridge" and value is None):
-                self._set(name, validation.positive(name, value))
         validation.positive("ridge (sigma² / norm_bound²)", self.lam)
-        if self.delta is not None:
-            self._set("delta", validation.failure_rate("delta", self.delta))
-        self._set("confidence", validation.option("confidence", self.confidence, tuple(_KINDS)))
-        self._set("tails", validation.option("tails", self.tails, tuple(_TAILS)))
-        self._set("reward_scale", validation.positive("reward_scale", self.reward_scale))
-        self._set("intercept", validation.flag("intercept", self.intercept))
         self._refuse_what_says_nothing()
         if self.own_set and self.ridge == "learned":
             raise validation.BadValue(
@@ -342,6 +264,11 @@ class RidgePolicy(EstimatePolicy):
                     f"{name} must be a number for {type(self).__name__}, which computes {instead} from it, "
                     f"got {value!r}; or give {instead}",
                 )
+
+    @property
+    def learns_ridge(self) -> bool:
+        """Whether several λ stand beside each other."""
+        return self.ridge == "learned"
 
     @property
     def numbers(self) -> tuple[float, float]:
@@ -417,7 +344,7 @@ class RidgePolicy(EstimatePolicy):
         return RidgeState(*self.leaders(state)[:RIDGE])
 
     def leaders(self, state: Any) -> tuple[NDArray[Any], ...]:
-        """The arrays of the estimates that decide, one in every replica: `Ridge`, or `RidgeExperts`, copied.
+        """Copy the arrays of the estimates that decide, one in every replica.
 
         >>> from linmed import LinMED
         >>> policy = LinMED(ridge="learned")

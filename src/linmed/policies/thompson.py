@@ -17,7 +17,7 @@ import numpy as np
 
 from linmed import validation
 from linmed.core import core
-from linmed.policies.base import Choice, Noise, Properties, entries
+from linmed.policies.base import Choice, Noise, Properties, entries, parameter
 from linmed.policies.compiled import CompiledPolicy, Floor
 from linmed.policies.posterior import Capabilities
 from linmed.policies.ridge import Floored, RidgeState
@@ -79,6 +79,10 @@ class Sampled(Floor):
         def lam(self) -> float:
             """λ: V ≥ λI."""
 
+        @property
+        def learns_ridge(self) -> bool:
+            """Whether λ is learned."""
+
         def estimate(self, state: Any) -> Any:
             """θ̂ and V of the replicas, a `Normal`."""
 
@@ -90,8 +94,8 @@ class Sampled(Floor):
 
     @property
     def pivot(self) -> float:
-        """What no pivot of V falls below: λ."""
-        return self.lam
+        """What no pivot of V falls below: λ; 0 where that is learned, in a unit that nobody told."""
+        return 0.0 if self.learns_ridge else self.lam
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -117,13 +121,9 @@ class Sampled(Floor):
         """Standard error of the probabilities: 0 for two arms, 1e-9 by the angular integral.  → (R,K)."""
         return self._law(state, arms)[1]
 
-    def _smallest(self, model: Any) -> float:
-        """What no pivot of the model's V falls below."""
-        return self.pivot
-
     def _law(self, state: Any, arms: Floats) -> tuple[Floats, Floats]:
         arms, model = validation.for_kernels(arms), self.estimate(state)
-        log_p, error = log_best_arm_probabilities(model, arms, self._smallest(model), self.spread(state))
+        log_p, error = log_best_arm_probabilities(model, arms, self.pivot, self.spread(state))
         if self.floor == 0.0:
             return log_p, error
         with np.errstate(divide="ignore"):
@@ -147,7 +147,7 @@ class Sampled(Floor):
             return Choice(arm, entries(log_p, arm), log_p, features, entries(error, arm))
         model, repeats = self.estimate(state), np.empty(len(arm), dtype=np.int64)
         core.count_repeats(
-            model.theta, model.gram, self._smallest(model), self.spread(state), validation.for_kernels(arms),
+            model.theta, model.gram, self.pivot, self.spread(state), validation.for_kernels(arms),
             self.floor, np.ascontiguousarray(noise).view(np.uint64), arm, self.propensity, repeats,
         )  # fmt: skip
         p = (repeats + 1.0) / (self.propensity + 1.0)
@@ -196,16 +196,14 @@ class LinTS(Sampled, Floored, CompiledPolicy):
 
     scale: Literal["frequentist", "bayes", "agrawal-goyal", "squared-radius"] | float = "frequentist"
     """s: the name of a rule, or a number."""
-    horizon: int | None = None
+    horizon: int | None = parameter(None, validation.whole, 3)
     """n of "agrawal-goyal" when it is known beforehand."""
 
     properties: ClassVar[Properties] = Properties(
-        reference="Agrawal & Goyal 2014; Abeille & Lazaric 2017",
+        "Agrawal & Goyal 2014; Abeille & Lazaric 2017",
         minimax="d √(d n)",
-        instance="unknown",
         computable="normal CDF (K = 2), angular integral (plane), ray integration otherwise",
         all_arms="corners of the hull (all with floor > 0)",
-        randomised=True,
         paper_computable="no",
         paper_all_arms="no",
     )
@@ -221,8 +219,6 @@ class LinTS(Sampled, Floored, CompiledPolicy):
             self._set("scale", validation.option("scale", self.scale, tuple(SHORT)))
         else:
             self._set("scale", validation.positive("scale", self.scale))
-        if self.horizon is not None:
-            self._set("horizon", validation.whole("horizon", self.horizon, at_least=3))
 
     @property
     def rule(self) -> Any:
@@ -239,11 +235,6 @@ class LinTS(Sampled, Floored, CompiledPolicy):
             lam=self.pivot,
             floor=self.floor,
         )
-
-    @property
-    def pivot(self) -> float:
-        """λ, or hardly anything where its unit is that of the features."""
-        return 1e-300 if self.ridge == "learned" else self.lam
 
     @property
     def _size(self) -> float:

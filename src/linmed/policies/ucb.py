@@ -9,7 +9,7 @@ import numpy as np
 
 from linmed import validation
 from linmed.core import core
-from linmed.policies.base import Properties
+from linmed.policies.base import Properties, parameter
 from linmed.policies.compiled import CompiledPolicy
 from linmed.policies.ridge import Floored
 from linmed.validation import Floats
@@ -32,7 +32,7 @@ class OFUL(Floored, CompiledPolicy):
     """
 
     properties: ClassVar[Properties] = Properties(
-        reference="Abbasi-Yadkori, Pál & Szepesvári 2011",
+        "Abbasi-Yadkori, Pál & Szepesvári 2011",
         minimax="d √n",
         instance="d² log³(n) / Δ",
         computable="degenerate: 1 on one arm",
@@ -62,17 +62,12 @@ class LinUCB(OFUL):
     array([0.5])
     """
 
-    alpha: float | None = None
+    alpha: float | None = parameter(None, validation.positive)
     """α; None means OFUL's √β, which grows as its guarantee needs."""
 
     properties: ClassVar[Properties] = OFUL.properties._replace(
         reference="Li, Chu, Langford & Schapire 2010", paper_computable="—", paper_all_arms="—"
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.alpha is not None:
-            self._set("alpha", validation.positive("alpha", self.alpha))
 
     @cached_property
     def confidence_set(self) -> Any:
@@ -103,37 +98,30 @@ class RandUCB(Floored, CompiledPolicy):
     array([0.753, 0.247])
     """
 
-    coupled: bool = True
+    coupled: bool = parameter(True, validation.flag)
     """One Z for all arms?"""
-    points: int = 20
+    points: int = parameter(20, validation.whole)
     """M."""
-    low: float = 0.0
+    low: float = parameter(0.0, validation.between, -1.0, 1.0)
     """L/U: 0 is optimistic, −1 symmetric."""
-    spread: float = 0.125
+    spread: float = parameter(0.125, validation.positive)
     """s/U."""
-    top: float = 1e-7
+    top: float = parameter(1e-7, validation.between, 0.0, 1.0)
     """ε = P(Z = U)."""
 
     properties: ClassVar[Properties] = Properties(
-        reference="Vaswani, Mehrabian, Durand & Kveton 2020",
+        "Vaswani, Mehrabian, Durand & Kveton 2020",
         minimax="d √n",
-        instance="unknown",
         computable="sum over the grid",
         all_arms="no (yes with floor > 0)",
-        randomised=True,
         paper_computable="no",
         paper_all_arms="no",
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._set("coupled", validation.flag("coupled", self.coupled))
-        self._set("points", validation.whole("points", self.points))
-        self._set("low", validation.between("low", self.low, -1.0, 1.0))
         if self.points > 1 and self.low == 1.0:
             raise ValueError(f"low must be below 1 when there are {self.points} points, got {self.low!r}")
-        self._set("spread", validation.positive("spread", self.spread))
-        self._set("top", validation.between("top", self.top, 0.0, 1.0))
 
     def law(self) -> tuple[Floats, Floats]:
         """The values of Z/U, increasing, and their probabilities, (M,) each.
@@ -180,17 +168,16 @@ class LinIMED(Floored, CompiledPolicy):
     array([1., 0.])
     """
 
-    version: Literal[1, 2, 3] = 1
+    version: Literal[1, 2, 3] = parameter(1, validation.option, (1, 2, 3))
     """Which of the paper's three rules."""
-    C: float = 30.0
+    C: float = parameter(30.0, validation.positive)
     """Constant of version 3."""
-    horizon: int | None = None
+    horizon: int | None = parameter(None, validation.whole)
     """T of version 2; None means the current round t = rewards absorbed + 1."""
 
     properties: ClassVar[Properties] = Properties(
-        reference="Bian & Tan 2024",
+        "Bian & Tan 2024",
         minimax="d √n",
-        instance="unknown",
         computable="degenerate: 1 on one arm",
         all_arms="no (yes with floor > 0)",
         randomised=False,
@@ -202,13 +189,6 @@ class LinIMED(Floored, CompiledPolicy):
     def scale_free(self) -> bool:
         """But for version 2, whose cap log T has no unit."""
         return self.version != 2
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._set("version", validation.option("version", self.version, (1, 2, 3)))
-        self._set("C", validation.positive("C", self.C))
-        if self.horizon is not None:
-            self._set("horizon", validation.whole("horizon", self.horizon))
 
     @property
     def rule(self) -> Any:
@@ -247,12 +227,7 @@ class Pinpoint(Floored, CompiledPolicy):
     """ε: share of the mass that is spread evenly over the arms, so that the log can be evaluated."""
 
     properties: ClassVar[Properties] = Properties(
-        reference="Xu, Honda & Sugiyama 2018, randomised",
-        minimax="n",
-        instance="n",
-        computable="closed form",
-        all_arms="yes",
-        randomised=True,
+        "Xu, Honda & Sugiyama 2018, randomised", minimax="n", instance="n"
     )
 
     @property
