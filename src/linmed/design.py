@@ -15,7 +15,7 @@ __all__ = ["approx_design", "certificate", "optimal_design"]
 
 
 def approx_design(arms: ArrayLike) -> Floats:
-    """The paper's ApproxDesign: the BH set (Algorithm 4), then greedy additions (Algorithm 5).
+    """Compute the paper's ApproxDesign: the BH set (Algorithm 4), then greedy additions (Algorithm 5).
 
     arms (K, d) → weights (K,). Fast, supported on O(d log d) arms, largest leverage O(d log d).
 
@@ -29,7 +29,7 @@ def approx_design(arms: ArrayLike) -> Floats:
 
 
 def optimal_design(arms: ArrayLike, tol: float = 1e-6) -> Floats:
-    """The G-optimal (equivalently D-optimal) design, to a certificate of at most 1 + tol.
+    """Compute the G-optimal (equivalently D-optimal) design, to a certificate of at most 1 + tol.
 
     arms (K, d) → weights (K,). Frank–Wolfe with away steps (Todd 2016), stopped by the certificate.
 
@@ -44,7 +44,7 @@ def optimal_design(arms: ArrayLike, tol: float = 1e-6) -> Floats:
 
 
 def certificate(arms: ArrayLike, weights: ArrayLike) -> float:
-    """max_a ‖a‖² in V(π)⁻¹, divided by the rank of the arms: 1.0 is optimal, inf if π does not span them.
+    """Divide max_a ‖a‖² in V(π)⁻¹ by the rank of the arms: 1.0 is optimal, inf says π does not span them.
 
     arms (K, d), weights (K,) non-negative, summing to one.
 

@@ -12,7 +12,7 @@ from linmed.cli import data
 from linmed.cli.simulate import environment_makers
 from linmed.environments import FixedArms, MovieLens, UnitBall
 from linmed.policies import LinMED, LinTS
-from linmed.policies.legends import policy_makers
+from linmed.policies.table import policy_makers
 from linmed.registry import parse
 
 

@@ -31,7 +31,7 @@ from linmed.policies import (
     SWLinUCB,
     Uniform,
 )
-from linmed.policies.legends import policy_makers
+from linmed.policies.table import policy_makers
 from linmed.registry import parse
 from linmed.validation import BadType, BadValue
 from tests.policies.toy import chosen

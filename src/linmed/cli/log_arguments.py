@@ -20,7 +20,7 @@ from linmed.ope.catalogue_logs import complete
 from linmed.ope.intervals import OPEWarning
 from linmed.ope.targets import Target, as_target
 from linmed.policies.base import Policy
-from linmed.policies.legends import policy_makers
+from linmed.policies.table import policy_makers
 from linmed.question import DEFAULTS, OPTIONS, options_of
 from linmed.registry import parse
 from linmed.report.progress import Bar

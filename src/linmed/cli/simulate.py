@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from linmed.environments import Delayed, Environment
-from linmed.policies.legends import policy_makers
+from linmed.policies.table import policy_makers
 from linmed.registry import Makers, concrete_subclasses, parse
 from linmed.simulation.results import Results
 from linmed.simulation.run import SimulationInterrupted, simulate

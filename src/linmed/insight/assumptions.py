@@ -79,7 +79,7 @@ class _Fits:
         self.rounding = 1e-9 * self.squares
 
     def at(self, mu: float) -> tuple[float, float]:
-        """L and ‖θ‖."""
+        """Compute L and ‖θ‖."""
         theta = np.divide(
             self.moment, self.along + mu, out=np.zeros_like(self.along), where=self.along + mu > 0.0
         )
@@ -87,12 +87,12 @@ class _Fits:
         return left, math.sqrt(float(theta @ theta))
 
     def least(self, length: float) -> float:
-        """The smallest L of the θ that are no longer than this."""
+        """Find the smallest L of the θ that are no longer than this."""
         left, own = self.at(0.0)
         return left if own <= length else self.at(self._where(lambda found: found[1] <= length))[0]
 
     def length(self, squares: float) -> float:
-        """How long the shortest θ is whose L is no larger than this."""
+        """Tell how long the shortest θ is whose L is no larger than this."""
         return self.at(1.0 / self._where(lambda found: found[0] <= squares, inverse=True))[1]
 
     def _where(self, holds: Any, inverse: bool = False) -> float:
@@ -140,7 +140,7 @@ class Repeats:
         self._found: tuple[Any, str | None] = (None, None)
 
     def add(self, features: Floats, reward: float) -> None:
-        """One reward of a row (d,)."""
+        """Note one reward of a row (d,)."""
         key = features.tobytes()
         row = self.rows.get(key)
         if row is None:
@@ -153,7 +153,7 @@ class Repeats:
         row[3] += apart * apart
 
     def lack_of_fit(self, sigma: float | None, delta: float, intercept: bool) -> str | None:
-        """What says that rewards are not linear in the features, or None; with probability δ said wrongly.
+        """Say what shows that rewards are not linear in the features, or None; wrongly with probability δ.
 
         `sigma`: None where it is unknown, and the noise Gaussian.
         """
@@ -196,12 +196,12 @@ class Repeats:
         )
 
     def add_all(self, features: Floats, rewards: Floats) -> None:
-        """One reward for each of the rows (n,d)."""
+        """Note one reward for each of the rows (n,d)."""
         for row, reward in zip(features, rewards.tolist(), strict=True):
             self.add(row, reward)
 
     def to_dict(self) -> dict[str, Floats]:
-        """As arrays, to be saved."""
+        """Give the sums as arrays, to be saved."""
         if not self.rows:
             return {}
         arrays = np.array([np.frombuffer(key) for key in self.rows]), np.array([*self.rows.values()])
@@ -209,7 +209,7 @@ class Repeats:
 
     @classmethod
     def from_dict(cls, arrays: dict[str, Any], dim: int) -> "Repeats":
-        """What `to_dict` wrote, taken out of `arrays`; none where there is nothing."""
+        """Take what `to_dict` wrote out of `arrays`; none where there is nothing."""
         nothing = np.empty((0, dim)), np.empty((0, 4))
         features, sums = (arrays.pop(name, no) for name, no in zip(_KEPT, nothing, strict=True))
         shapes = (len(features), dim), (len(features), 4)

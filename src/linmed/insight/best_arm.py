@@ -175,14 +175,14 @@ class Verdict:
         return means
 
     def difference(self, arm: int, other: int) -> Difference:
-        """How much more `arm` pays than `other`: Δ̂ ± √β‖a − a′‖."""
+        """Estimate how much more `arm` pays than `other`: Δ̂ ± √β‖a − a′‖."""
         pair = [self._index("arm", arm), self._index("other", other)]
         gaps, widths = self._against(0, self._arms[pair])
         gap, width = float(gaps[1]), float(widths[1])
         return Difference(gap, gap - width, gap + width)
 
     def differences(self) -> list[Difference]:
-        """How much less than `best` every arm pays."""
+        """Estimate how much less than `best` every arm pays."""
         gaps, widths = self._against(self.best, self._arms)
         return [
             Difference(gap, gap - width, gap + width)
@@ -190,7 +190,7 @@ class Verdict:
         ]
 
     def sentence(self, names: Sequence[str] | None = None) -> str:
-        """The verdict in words; `names` are those of the arms."""
+        """Say the verdict in words; `names` are those of the arms."""
         called = self._called(names)
         after = "1 reward" if self.count == 1 else f"{self.count:,} rewards"
         if self.refuted is not None and not self.contradicted:
@@ -240,7 +240,7 @@ class Verdict:
         return called
 
     def plot(self, ax: "Axes | None" = None, names: Sequence[str] | None = None) -> "Axes":
-        """How each arm compares with `best`: the difference and its interval. Returns the axes.
+        """Draw how each arm compares with `best`: the difference and its interval. Returns the axes.
 
         Blue: `best`; orange: what can still be the best, whose line reaches beyond zero; grey: ruled out. Of
         many arms the first twenty by their estimate are shown.
@@ -301,7 +301,7 @@ class Verdict:
         return self.html()
 
     def html(self, names: Sequence[str] | None = None) -> str:
-        """For a notebook; `names` are those of the arms.
+        """Write the sentence and what it assumes for a notebook; `names` are those of the arms.
 
         >>> from linmed import Agent, LinMED
         >>> "<p" in Agent(LinMED(), dim=1).verdict([[1.0], [0.5]]).html()
@@ -396,7 +396,7 @@ class Watch:
         return n & (n - 1) == 0 and self._due(n - 1, len(features))
 
     def see_all(self, features: Floats, rewards: Floats) -> bool:
-        """The same of features (n,d) and rewards (n,)."""
+        """Note the rewards of features (n,d); whether it is time to look."""
         self.repeats.add_all(features, rewards)
         self.rewards += len(rewards)
         return self._due(self.rewards - len(rewards), features.shape[1])
@@ -406,7 +406,7 @@ class Watch:
         return passed and not self.told and dim <= self.LARGEST
 
     def look(self, state: Any) -> str | None:
-        """What the rewards have against what was told, or None."""
+        """Say what the rewards have against what is assumed, or None."""
         return contradiction(self.policy.posterior(state), self.LEVEL, self.repeats)
 
     def warn(self, state: Any) -> None:
@@ -419,13 +419,13 @@ class Watch:
 
 
 def watch(policy: Policy) -> Watch | None:
-    """For a policy whose decisions rest on a ridge estimate and its confidence set."""
+    """Make a watch for a policy whose decisions rest on a ridge estimate and its confidence set."""
     return Watch(policy) if policy.capabilities.refutable and policy.learns_from_arms else None
 
 
 class _Judged(Protocol):
     def verdict(self, arms: ArrayLike, delta: float = ..., epsilon: float = ...) -> Verdict:
-        """As `Agent.verdict`."""
+        """Find a verdict, as `Agent.verdict` does."""
 
 
 class Verdicts:
@@ -464,7 +464,7 @@ class Verdicts:
         return int(self._decided[0]) if self._winner[0] >= 0 and self._refuted is None else None
 
     def look(self, agent: _Judged) -> Verdict:
-        """The verdict of all looks so far and this one. The agent's data must be the same, or more."""
+        """Find the verdict of all looks so far and this one. The agent's data must be the same, or more."""
         if not hasattr(agent, "verdict"):
             raise BadType("agent", f"agent must be an Agent, got {agent!r}")
         return self._with(agent.verdict(self.arms, self.delta, self.epsilon))
@@ -563,7 +563,7 @@ class Verdicts:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Verdicts":
-        """What `save` wrote."""
+        """Read what `save` wrote."""
         otherwise = "holds no verdicts of linmed"
         meta, arrays = read_arrays(Path(path), otherwise)
         try:

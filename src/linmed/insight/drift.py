@@ -143,7 +143,7 @@ class Drift:
         return html.paragraph(str(self)) + html.paragraph(assumed, small=True)
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """When alarms were raised and memories restarted, and how much each is trusted. Returns the axes.
+        """Draw alarms and restarts of memories, and how much each memory is trusted. Returns the axes.
 
         Of alarms and of new beginnings the last sixteen are known.
 
@@ -185,7 +185,7 @@ class Drift:
         return f"the world has changed: alarm at reward {self.alarms[-1].reward:,}{more}"
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON-ready values."""
+        """Give everything as JSON-ready values."""
         return {
             "sentence": str(self),
             "changed": self.changed,
@@ -211,7 +211,7 @@ class Drift:
 
 
 def drift_of(policy: Policy, state: Any, replica: int = 0) -> Drift:
-    """What a state of this policy knows of changes."""
+    """Find out what a state of this policy knows of changes."""
     if not policy.capabilities.drift:
         raise validation.BadValue(
             "policy",

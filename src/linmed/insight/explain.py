@@ -116,7 +116,7 @@ class Explanation:
         return order if self.arm in order else [*order[:-1], self.arm]
 
     def contributions(self, arm: Any = None, most: int | None = None) -> list[Contribution]:
-        """What each feature adds to an arm's estimate, the largest first; those that add nothing left out.
+        """List what every feature adds to an arm's estimate, if anything, the largest first.
 
         They sum to the estimate; for clicks to its log-odds, for counts to its logarithm. None of a policy
         without estimates.
@@ -135,8 +135,8 @@ class Explanation:
         return sorted(found, key=lambda one: -abs(one.amount))[:most]
 
     def table(self, top: int | None = None) -> Table:
-        """One row per arm that is shown: arm, probability, and where there are estimates estimate, lower,
-        upper and gain: how much better than the best-looking one it can be, at most.
+        """Make a row for each arm that is shown: arm, probability and, where there are estimates, estimate,
+        lower, upper and gain: how much better than the best-looking one it can be, at most.
         """
         return Table(self._row(i) for i in self.order[:top])
 
@@ -150,7 +150,7 @@ class Explanation:
         return row
 
     def sentence(self) -> str:
-        """Why this arm, in a sentence or two."""
+        """Say why this arm, in a sentence or two."""
         name, chance = self.names[self.arm], percent(float(self.probabilities[self.arm]))
         said = f"{name if self._named else name.capitalize()} would be played with probability {chance}"
         if self.outlook is None:
@@ -221,7 +221,7 @@ class Explanation:
         return "".join(parts)
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """Every arm's estimate and interval, and beside them its probability. Returns the axes.
+        """Draw every arm's estimate and interval, and beside them its probability. Returns the axes.
 
         Blue: what looks best; orange: what may be better; grey: what is worse.
 
@@ -318,7 +318,7 @@ def explain(
     top: int = TOP,
     repeats: Repeats | None = None,
 ) -> Explanation:
-    """What a state of one replica says of arms (K,d), checked, with these probabilities (K,)."""
+    """Explain what a state of one replica says of arms (K,d), checked, with these probabilities (K,)."""
     called = _called("names", names, len(arms), "arm {}")
     own = _called("features", features, arms.shape[1], "x[{}]")
     place = int(probabilities.argmax()) if arm is None else _asked(arm, called, names is not None)

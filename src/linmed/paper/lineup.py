@@ -14,7 +14,7 @@ from linmed.paper.as_run.policies import (
     SpannerIgwAsRun,
 )
 from linmed.policies import Policy
-from linmed.policies.legends import LEGENDS, policy_makers
+from linmed.policies.table import LEGENDS, policy_makers
 
 Variant = Literal["text", "as-run"]
 DELTA = 0.01

@@ -2,13 +2,12 @@
 
 from linmed.policies.base import Choice, Policy, Properties, State, as_policy
 from linmed.policies.baselines import EpsilonGreedy, Greedy, Uniform
-from linmed.policies.catalogue import CatalogueMED
 from linmed.policies.e2d import E2D
 from linmed.policies.exp2 import EXP2
 from linmed.policies.forgetful import Forgetful
 from linmed.policies.glm import GLMMED, GLMPolicy, LogisticMED, LogisticTS, LogisticUCB
 from linmed.policies.igw import SpannerIGW, SquareCB
-from linmed.policies.linmed import LinMED, LinMEDNoDesign, MaillardSampling
+from linmed.policies.linmed import CatalogueMED, LinMED, LinMEDNoDesign, MaillardSampling
 from linmed.policies.per_item import Disjoint, Hybrid
 from linmed.policies.posterior import Capabilities, Posterior, Prediction
 from linmed.policies.recent_ucb import DLinUCB, SWLinUCB

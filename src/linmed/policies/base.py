@@ -101,15 +101,15 @@ class State:
         return dict(zip(own._fields, own, strict=True))
 
     def parts(self) -> tuple[NDArray[Any], ...]:
-        """The arrays as the core takes them, not copied."""
+        """List the arrays as the core takes them, without a copy."""
         return tuple(self.arrays().values())
 
     def copy(self) -> Self:
-        """An independent copy."""
+        """Make an independent copy."""
         return type(self)(**{name: array.copy() for name, array in self.arrays().items()})
 
     def limits(self) -> dict[str, tuple[float, float]]:
-        """Least and largest number that each array may hold, by its name; some have no limits.
+        """Give the least and largest number that each array may hold, by its name; some have no limits.
 
         `restore` checks them, so that no kernel meets an index that points outside an array or a number from
         which it would make an infinite one. Whole numbers are counts, from 0 to 2⁵³, and all others finite,
@@ -127,7 +127,7 @@ class State:
         }
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Overwrite every array in place; names, shapes, dtypes and `limits` must be this state's own."""
+        """Overwrite every array in place; names, shapes, dtypes and `limits` must be this state's."""
         own = self.arrays()
         self._require(arrays, {name: array.shape for name, array in own.items()})
         for name, array in own.items():
@@ -332,7 +332,7 @@ class Policy(ABC):
         return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
 
     def noise_size(self, dim: int) -> int:
-        """How many draws one decision takes.
+        """Count the draws that one decision takes.
 
         >>> from linmed import LinMED, LinTS
         >>> LinMED().noise_size(dim=5), LinTS().noise_size(dim=5)
@@ -341,7 +341,7 @@ class Policy(ABC):
         return 1
 
     def draw_noise(self, rng: np.random.Generator, shape: tuple[int, ...], dim: int) -> Floats:
-        """What `decide` and `choose` need for decisions of this shape: (*shape, noise_size).
+        """Draw what `decide` and `choose` need for decisions of this shape: (*shape, noise_size).
 
         >>> import numpy as np
         >>> from linmed import LinTS
@@ -353,7 +353,7 @@ class Policy(ABC):
 
     @abstractmethod
     def start(self, replicas: int, dim: int) -> State:
-        """The state before any reward.
+        """Make the state before any reward.
 
         >>> from linmed import LinMED
         >>> LinMED().start(replicas=4, dim=3).theta.shape
@@ -362,7 +362,7 @@ class Policy(ABC):
 
     @abstractmethod
     def log_probabilities(self, state: Any, arms: Floats) -> Floats:
-        """The exact log-probability of every arm.  arms (R,K,d) or (1,K,d) → (R,K).
+        """Compute the exact log-probability of every arm.  arms (R,K,d) or (1,K,d) → (R,K).
 
         >>> import numpy as np
         >>> from linmed import LinMED
@@ -386,7 +386,7 @@ class Policy(ABC):
         """
 
     def learn_at(self, state: Any, features: Floats, rewards: Floats, replicas: Ints, times: Floats) -> None:
-        """`learn`, where it is known when each decision was taken.  times (m,) in seconds since 1970.
+        """Absorb rewards, where it is known when each decision was taken.  times (m,) in seconds since 1970.
 
         For most rules time plays no part.
 
@@ -402,7 +402,7 @@ class Policy(ABC):
         self.learn(state, features, rewards, replicas)
 
     def accepts(self, rewards: Floats) -> Bools:
-        """Which of these can be rewards of what this policy believes in: for most, every number.
+        """Tell which of these can be rewards of what this policy believes in: for most, every number.
 
         >>> import numpy as np
         >>> from linmed import LinMED, LogisticMED
@@ -423,7 +423,7 @@ class Policy(ABC):
         """
 
     def expected(self, state: Any, arms: Floats) -> Floats:
-        """⟨θ̂, a⟩ of arms (K,d) by a state of one replica (K,): row by row, which starts no thread of BLAS.
+        """Compute ⟨θ̂, a⟩ of arms (K,d) by a state of one replica (K,), row by row, without a thread of BLAS.
 
         >>> import numpy as np
         >>> from linmed import LinMED
@@ -437,7 +437,7 @@ class Policy(ABC):
         return expected
 
     def like(self, arms: Floats) -> Floats:
-        """Arms that this policy takes, made from any (K,d) others: for most rules the same.
+        """Make arms that this policy takes of any (K,d) others: for most rules the same.
 
         For those who must offer something before anybody has, to have it compiled or to try a policy.
 
@@ -545,7 +545,7 @@ class Policy(ABC):
         return Choice(arm, entries(log_p, arm), log_p, self.features(state, arms, arm))
 
     def squared_radius(self, state: Any) -> Floats:
-        """β of every replica (R,), by a class of yours: it takes the place of the policy's confidence set.
+        """Compute β of every replica (R,), in a class of yours: it takes the place of the confidence set.
 
         >>> import numpy as np
         >>> from linmed import OFUL
@@ -558,7 +558,7 @@ class Policy(ABC):
         raise AttributeError(f"{type(self).__name__} has a confidence set of the core: see radius")
 
     def live(self, state: Any) -> Any:
-        """The core's agent, which decides and learns on the arrays of a state of one replica.
+        """Make the core's agent, which decides and learns on the arrays of a state of one replica.
 
         None, as for a rule written in Python, means that an agent calls `decide` and `learn`.
 
@@ -586,7 +586,7 @@ class Policy(ABC):
         return arm
 
     def play(self, state: Any, arms: Floats, rewards: Floats, noise: Floats, played: Ints) -> None:
-        """Rounds one after the other, each learning at once from what the chosen arm pays.
+        """Play rounds one after the other, each learning at once from what the chosen arm pays.
 
         arms (T,R,K,d) with a 1 for T or R where all rounds or replicas see the same set; rewards (T,R,K),
         of which only the chosen arms' are looked at; noise (T,R,noise_size); played (T,R) is written.
@@ -610,7 +610,7 @@ class Policy(ABC):
     def play_with_errors(
         self, state: Any, arms: Floats, means: Floats, errors: Floats, noise: Floats, played: Ints
     ) -> None:
-        """`play` where an arm pays its mean and an error.
+        """Play rounds in which an arm pays its mean and an error.
 
         means (T,R,K), a 1 for T where they stay the same; errors (T,R).
 
@@ -625,7 +625,7 @@ class Policy(ABC):
         self.play(state, arms, means + errors[:, :, None], noise, played)
 
     def features(self, state: Any, arms: Floats, arm: Ints) -> Floats:
-        """What `learn` will need of the arms just played: their vectors.  arm (R,) → (R,d).
+        """Give what `learn` will need of the arms just played: their vectors.  arm (R,) → (R,d).
 
         >>> import numpy as np
         >>> from linmed import LinMED
@@ -645,7 +645,7 @@ class Policy(ABC):
         return self.label or self.derived_name()
 
     def derived_name(self) -> str:
-        """Class name and non-default parameters.
+        """Make a name of the class and the parameters that are not as by default.
 
         >>> from linmed import OFUL
         >>> OFUL(floor=0.1, label="optimist").derived_name()
@@ -654,7 +654,7 @@ class Policy(ABC):
         return type(self).__name__ + self.describe()
 
     def describe(self, *omit: str) -> str:
-        """The non-default parameters in brackets, but for those in `omit`.
+        """Write the parameters that are not as by default in brackets, but for those in `omit`.
 
         >>> from linmed import OFUL
         >>> OFUL(floor=0.1, sigma=0.5).describe("floor")
@@ -668,7 +668,7 @@ class Policy(ABC):
         return f" ({', '.join(changed)})" if changed else ""
 
     def to_dict(self) -> dict[str, Any]:
-        """The configuration as JSON-ready values; `from_dict` is its inverse.
+        """Give the configuration as JSON-ready values; `from_dict` is its inverse.
 
         >>> from linmed import MaillardSampling
         >>> MaillardSampling(sigma=0.5).to_dict()
@@ -678,7 +678,7 @@ class Policy(ABC):
 
     @staticmethod
     def from_dict(config: Mapping[str, Any]) -> "Policy":
-        """The policy that `to_dict` described. Any imported subclass of Policy is found by its name.
+        """Make the policy that `to_dict` described. Any imported subclass of Policy is found by its name.
 
         >>> from linmed import Policy
         >>> Policy.from_dict({"policy": "LinMED", "alpha_emp": 0.5}).name
@@ -702,14 +702,14 @@ def as_policy(value: Any, name: str = "policy") -> Policy:
 
 
 def decisions(state: State, arms: Floats) -> int:
-    """How many decisions are asked for: one for each replica, or each set where one state serves all."""
+    """Count the decisions asked for: one for each replica, or each set where one state serves all."""
     return max(len(state.count), len(arms))
 
 
 def absorbable(
     state: State, features: Floats, rewards: Floats, replicas: Ints
 ) -> tuple[Floats, Floats, Ints]:
-    """What `learn` is given, in the form that the core takes: features (m,d), rewards (m,), replicas (m,)."""
+    """Check features (m,d), rewards (m,) and replicas (m,) for `learn`, in the form that the core takes."""
     features, rewards = validation.for_kernels(features), validation.for_kernels(rewards)
     owners = np.ascontiguousarray(replicas, dtype=np.int64)
     rows, shape = len(state.count), (len(rewards), state.dim)
@@ -725,6 +725,6 @@ def absorbable(
 
 
 def entries(matrix: Floats, columns: Ints) -> Floats:
-    """matrix[r, columns[r]] for every row r; `take` is much faster than indexing where there is but one."""
+    """Take matrix[r, columns[r]] for every row r; `take` is much faster than indexing a single one."""
     rows, width = matrix.shape
     return matrix.ravel().take(columns if rows == 1 else columns + width * np.arange(rows))

@@ -19,7 +19,7 @@ _NO_ERRORS = np.empty((0, 0))
 
 
 def set_of(policy: Any, state: Any) -> Any:
-    """The set that is asked while a state decides: `confidence_set`, or `squared_radius` of the state."""
+    """Choose the set to ask while a state decides: `confidence_set`, or `squared_radius` of the state."""
     if not policy.own_set:
         return policy.confidence_set
     return core.OwnSet(lambda: validation.for_kernels(policy.squared_radius(state)))
@@ -125,7 +125,7 @@ class CompiledPolicy(BeliefPolicy):
         return 0.0
 
     def log_probabilities(self, state: Any, arms: Floats) -> Floats:
-        """log p(a) of every arm; −inf where it is zero.  arms (R,K,d) or (1,K,d) → (R,K)."""
+        """Compute log p(a) of every arm; −inf where it is zero.  arms (R,K,d) or (1,K,d) → (R,K)."""
         log_p = np.empty((1, decisions(state, arms), arms.shape[1]))
         arm = np.empty(log_p.shape[:2], dtype=np.int64)
         noise = np.zeros((*arm.shape, self.noise_size(arms.shape[2])))
@@ -143,7 +143,7 @@ class CompiledPolicy(BeliefPolicy):
         return Choice(played, entries(law, played), law, self.features(state, arms, played))
 
     def live(self, state: Any) -> Any:
-        """The core's agent that decides and learns on the arrays of this state."""
+        """Make the core's agent that decides and learns on the arrays of this state."""
         return core.Live(self.bind(state), set_of(self, state), self._deciding)
 
     def choose(self, state: Any, arms: Floats, noise: Floats) -> Ints:
@@ -158,7 +158,7 @@ class CompiledPolicy(BeliefPolicy):
         return arm.reshape(-1)
 
     def play(self, state: Any, arms: Floats, rewards: Floats, noise: Floats, played: Ints) -> None:
-        """All rounds in one call of the core, without the interpreter and its lock."""
+        """Play all rounds in one call of the core, without the interpreter and its lock."""
         if not self.compiled_rounds:
             super().play(state, arms, rewards, noise, played)
             return
@@ -167,7 +167,7 @@ class CompiledPolicy(BeliefPolicy):
     def play_with_errors(
         self, state: Any, arms: Floats, means: Floats, errors: Floats, noise: Floats, played: Ints
     ) -> None:
-        """`play` where the error is added to the mean of the arm played alone."""
+        """Play the same, with the error added to the mean of the arm played alone."""
         if not self.compiled_rounds:
             super().play_with_errors(state, arms, means, errors, noise, played)
             return
@@ -202,5 +202,5 @@ class Mixed(Floor):
         return self.floor
 
     def to_dict(self) -> dict[str, Any]:
-        """The configuration; without a floor as it was before there was one, by which results are found."""
+        """Give the configuration; a floor of 0 is left out, so that results are found that know none."""
         return {name: value for name, value in super().to_dict().items() if name != "floor" or value}

@@ -74,7 +74,7 @@ class E2D(Floored, CompiledPolicy):
         )
 
     def exploration(self, state: RidgeState) -> Floats:
-        """γ in every replica (R,).
+        """Compute γ in every replica (R,).
 
         >>> from linmed import E2D
         >>> policy = E2D(horizon=1000)
@@ -86,7 +86,7 @@ class E2D(Floored, CompiledPolicy):
         return gamma
 
     def probabilities(self, state: RidgeState, arms: Floats) -> Floats:
-        """The solution of the program, before any floor.  arms (R,K,d) or (1,K,d) → (R,K).
+        """Solve the program, before any floor.  arms (R,K,d) or (1,K,d) → (R,K).
 
         >>> import numpy as np
         >>> from linmed import E2D
@@ -97,7 +97,7 @@ class E2D(Floored, CompiledPolicy):
         return self._solve(state, arms)[0]
 
     def certificate(self, state: RidgeState, arms: Floats) -> Floats:
-        """An upper bound on G(p) / (d/(4γ)) for p before any floor, rounding counted in.  → (R,).
+        """Bound G(p) / (d/(4γ)) from above for p before any floor, rounding counted in.  → (R,).
 
         At most 1 + tol + 1e-13 γ Δ, where Δ is the largest Σ_k |θ̂_k (a_k − b_k)|: gaps of 4γΔ have no more
         digits in float64.

@@ -23,7 +23,7 @@ class Geometry(NamedTuple):
     lift: Floats  # (n,d,d) from coordinates back to vectors
 
     def remember(self, arm_set: Ints) -> None:
-        """From here on the replicas know these sets by their fingerprints."""
+        """Write the fingerprints of these sets to the replicas, which know them from here on."""
         arm_set[:] = self.key[: len(arm_set)]
 
 
@@ -49,11 +49,11 @@ class Exp2State(Totals, State):
     """Made from the arms when needed; no part of what is saved."""
 
     def limits(self) -> dict[str, tuple[float, float]]:
-        """As of every state; a fingerprint is any number."""
+        """Give the limits of every state; a fingerprint is any number."""
         return {name: limit for name, limit in super().limits().items() if name != "arm_set"}
 
     def copy(self) -> Self:
-        """An independent copy; the geometry is never changed, and dear to make."""
+        """Make an independent copy; the geometry, which takes long to make, is never changed."""
         other = super().copy()
         other.geometry = self.geometry
         return other
@@ -111,7 +111,7 @@ class EXP2(CompiledPolicy):
         return False
 
     def start(self, replicas: int, dim: int) -> Exp2State:
-        """Θ = 0, and no arm set yet."""
+        """Begin with Θ = 0, and no arm set yet."""
         return Exp2State(
             theta=np.zeros((replicas, dim)),
             count=np.zeros(replicas, dtype=np.int64),
@@ -125,7 +125,7 @@ class EXP2(CompiledPolicy):
         return self._rule(NOWHERE)
 
     def rates(self, state: Exp2State, arms: int, rank: int) -> tuple[Floats, Floats]:
-        """η and γ of every replica, (R,) each, for so many arms of this rank.
+        """Compute η and γ of every replica, (R,) each, for so many arms of this rank.
 
         >>> from linmed import EXP2
         >>> policy = EXP2(horizon=1000)
@@ -139,7 +139,7 @@ class EXP2(CompiledPolicy):
         return eta, gamma
 
     def features(self, state: Exp2State, arms: Floats, arm: Ints) -> Floats:
-        """Q⁻¹a of the arms just played; the arm set is remembered from here on.  arm (R,) → (R,d)."""
+        """Compute Q⁻¹a of the arms just played; the arm set is remembered from here on.  arm (R,) → (R,d)."""
         arms = validation.for_kernels(arms)
         geometry = self._geometry(state, arms)
         out = np.empty((len(arm), arms.shape[2]))
@@ -148,14 +148,14 @@ class EXP2(CompiledPolicy):
         return out
 
     def observe(self, state: Exp2State, features: Floats, rewards: Floats, replicas: Ints) -> None:
-        """Always an error: the estimate Q⁻¹a·y is unbiased only if EXP2 drew the arm itself."""
+        """Refuse: the estimate Q⁻¹a·y is unbiased only if EXP2 drew the arm itself."""
         raise ValueError(
             "EXP2 cannot observe rewards from elsewhere: its estimate is unbiased only for arms it drew "
             "itself; use learn with one of its own decisions, or a ridge policy for a warm start"
         )
 
     def derived_name(self) -> str:
-        """EXP2, or EXP2-AT for the anytime version."""
+        """Say EXP2, or EXP2-AT for the anytime version."""
         return ("EXP2-AT" if self.horizon is None else "EXP2") + self.describe("horizon")
 
     def _rounds(self, state: Exp2State, arms: Floats, rewards: Floats, *others: Any) -> None:
@@ -183,14 +183,14 @@ class EXP2(CompiledPolicy):
 
 
 def fingerprints(arms: Floats) -> Ints:
-    """One for each set.  arms (n,K,d) → (n,)."""
+    """Compute a fingerprint of each set.  arms (n,K,d) → (n,)."""
     key = np.empty(len(arms), dtype=np.int64)
     core.fingerprint(arms + 0.0, key)  # + 0.0: −0 is 0
     return key
 
 
 def require_same(same: bool) -> None:
-    """An error unless the arms are those of the rounds before."""
+    """Raise unless the arms are those of the rounds before."""
     if not same:
         raise ValueError(
             "arms differ from those of the first decision: EXP2 needs the same arms, in the same order, "
@@ -199,7 +199,7 @@ def require_same(same: bool) -> None:
 
 
 def geometry_of(arms: Floats, key: Ints) -> Geometry:
-    """Designs, coordinates in the span and the way back, for each set.  arms (n,K,d)."""
+    """Compute designs, coordinates in the span and the way back, for each set.  arms (n,K,d)."""
     n, K, d = arms.shape
     if not arms.any(axis=(1, 2)).all():
         raise ValueError("arms are all zero: EXP2 needs at least one arm with a direction")

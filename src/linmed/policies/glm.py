@@ -87,15 +87,15 @@ class GlmState(Glm, State):
         return own
 
     def leading(self, name: str) -> Any:
-        """The rows of the leaders in the array of this name (R, …)."""
+        """Take the rows of the leaders in the array of this name (R, …)."""
         return self[Glm._fields.index(name)][np.arange(len(self.leader)), self.leader]
 
     def limits(self) -> dict[str, tuple[float, float]]:
-        """As of every state, and `leader` is one of the experts."""
+        """Give the limits of every state; `leader` is one of the experts."""
         return {**super().limits(), "leader": (0, self.surprise.shape[1] - 1)}
 
     def parts(self) -> tuple[NDArray[Any], ...]:
-        """Experts one behind the other, as the core has them."""
+        """List the arrays with the experts one behind the other, as the core has them."""
         return *(array.reshape(-1, *array.shape[2:]) for array in self[:-1]), self.leader
 
 
@@ -221,7 +221,7 @@ class GLMPolicy(EstimatePolicy, CompiledPolicy):
         return (1.0 if isinstance(norm, str) else self.lam * norm**2) + float(self.intercept)
 
     def start(self, replicas: int, dim: int) -> GlmState:
-        """H = λI and, for the intercept, 1/25, in every replica."""
+        """Begin with H = λI and, for the intercept, 1/25, in every replica."""
         priors = np.array(self.priors)
         shape, D = (replicas, len(priors)), dim + 1
         base = INTERCEPT**-2 if self.intercept else 1.0
@@ -242,7 +242,7 @@ class GLMPolicy(EstimatePolicy, CompiledPolicy):
         )  # fmt: skip
 
     def accepts(self, rewards: Floats) -> Bools:
-        """Those of the family."""
+        """Tell which are of the family."""
         if self.family == "logistic":
             within: Bools = (rewards >= 0.0) & (rewards <= 1.0)
         elif self.family == "poisson":
@@ -252,7 +252,7 @@ class GLMPolicy(EstimatePolicy, CompiledPolicy):
         return within
 
     def check_rewards(self, rewards: Floats | float) -> None:
-        """That all are of the family."""
+        """Raise what names `reward` unless all are of the family."""
         if isinstance(rewards, float) and (rewards in (0.0, 1.0) or self.family == "gaussian"):
             return  # numpy takes longer over a single click than a decision takes
         values = np.asarray(rewards)
@@ -266,44 +266,44 @@ class GLMPolicy(EstimatePolicy, CompiledPolicy):
             raise validation.BadValue("reward", message)
 
     def learn(self, state: GlmState, features: Floats, rewards: Floats, replicas: Ints) -> None:
-        """One step for each reward, in their order."""
+        """Take one step for each reward, in their order."""
         self.check_rewards(rewards)
         core.observe(self.bind(state), *absorbable(state, features, rewards, replicas))
 
     def play(self, state: Any, arms: Floats, rewards: Floats, noise: Floats, played: Ints) -> None:
-        """All rounds in one call of the core, if all rewards are of the family."""
+        """Play all rounds in one call of the core, if all rewards are of the family."""
         self.check_rewards(rewards)
         super().play(state, arms, rewards, noise, played)
 
     def play_with_errors(
         self, state: Any, arms: Floats, means: Floats, errors: Floats, noise: Floats, played: Ints
     ) -> None:
-        """As `play`: means and errors do not say what can be a reward, their sums do."""
+        """Play the same: means and errors do not say what can be a reward, their sums do."""
         if self.family == "gaussian":
             super().play_with_errors(state, arms, means, errors, noise, played)
         else:
             self.play(state, arms, means + errors[:, :, None], noise, played)
 
     def estimate(self, state: GlmState) -> Laplace:
-        """What the experts that decide believe of θ*, copied."""
+        """Copy what the experts that decide believe of θ*."""
         gram, inverse = state.leading("gram"), state.leading("inverse")
         precision = np.empty_like(inverse)
         core.precisions(gram, precision)
         return Laplace(state.theta, state.count.copy(), precision, inverse)
 
     def radius(self, state: GlmState) -> Floats:
-        """√β, one per replica (R,)."""
+        """Compute √β, one per replica (R,)."""
         out = np.empty(len(state.leader))
         leaders = *(state.leading(name) for name in Glm._fields[:-1]), np.zeros_like(state.leader)
         core.radii(core.Glm(*leaders), self.confidence_set, out)
         return out
 
     def noise_level(self, state: GlmState) -> Floats:
-        """1 (R,): the curvature of the losses is in units of their noise."""
+        """Give 1 (R,): the curvature of the losses is in units of their noise."""
         return np.ones(len(state.leader))
 
     def greedy(self) -> Policy:
-        """`GLMMED` that always plays what looks best, with the same model."""
+        """Make the `GLMMED` that always plays what looks best, with the same model."""
         belief = {
             name: getattr(self, name) for name in ("family", "norm_bound", "ridge", "intercept", "sigma")
         }
@@ -323,7 +323,7 @@ class GLMPolicy(EstimatePolicy, CompiledPolicy):
         return assumes, None if self.proved else doubt
 
     def posterior(self, state: GlmState) -> Posterior:
-        """μ(z) and μ(z ± √β‖(1, a)‖ in H⁻¹), with z = c + ⟨θ̂, a⟩."""
+        """Give μ(z) and μ(z ± √β‖(1, a)‖ in H⁻¹), with z = c + ⟨θ̂, a⟩."""
         level, cross, corner = 0.0, None, 0.0
         if self.intercept:
             level, corner = float(state.intercept[0]), float(state.leading("corner")[0])
@@ -336,7 +336,7 @@ class GLMPolicy(EstimatePolicy, CompiledPolicy):
         )  # fmt: skip
 
     def mean(self, z: Floats) -> Floats:
-        """μ(z): the expected reward at these.
+        """Compute μ(z): the expected reward at these.
 
         >>> import numpy as np
         >>> from linmed.policies import GLMMED
@@ -465,5 +465,5 @@ class LogisticTS(Sampled, GLMPolicy):
         return core.ThompsonRule(_NUMBER, 1.0, 0.0, -1.0, self.pivot, self.floor)
 
     def spread(self, state: GlmState) -> Floats:
-        """1: the curvature of the losses is in units of their noise."""
+        """Give 1: the curvature of the losses is in units of their noise."""
         return np.ones(len(state.leader))

@@ -72,7 +72,7 @@ class SquareCB(RidgePolicy, CompiledPolicy):
         )
 
     def exploration(self, state: RidgeState, arms: int) -> Floats:
-        """γ in every replica (R,) when there are so many arms.
+        """Compute γ in every replica (R,) when there are so many arms.
 
         >>> from linmed import SquareCB
         >>> policy = SquareCB(horizon=1000)
@@ -148,7 +148,7 @@ class SpannerIGW(Floored, CompiledPolicy):
         }
 
     def exploration(self, state: RidgeState) -> Floats:
-        """γ in every replica (R,).
+        """Compute γ in every replica (R,).
 
         >>> from linmed import SpannerIGW
         >>> policy = SpannerIGW(horizon=1000)
@@ -160,5 +160,5 @@ class SpannerIGW(Floored, CompiledPolicy):
         return out
 
     def derived_name(self) -> str:
-        """SpannerIGW, or SpannerIGW-AT for the anytime version."""
+        """Say SpannerIGW, or SpannerIGW-AT for the anytime version."""
         return ("SpannerIGW-AT" if self.horizon is None else "SpannerIGW") + self.describe("horizon")

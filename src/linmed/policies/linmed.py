@@ -12,6 +12,7 @@ from linmed import validation
 from linmed.core import core
 from linmed.policies.base import MOST, Policy, Properties, State, parameter
 from linmed.policies.compiled import CompiledPolicy, Mixed
+from linmed.policies.posterior import Capabilities
 from linmed.policies.ridge import RidgePolicy, and_more
 from linmed.validation import Floats, Ints
 
@@ -62,7 +63,7 @@ class MedParameters(Policy):
         return *shares, self.design == "optimal", self.explore, self.ties == "even"
 
     def derived_name(self) -> str:
-        """LinMED-90 and the like where alpha_opt = (1 − alpha_emp)/2."""
+        """Say LinMED-90 and the like where alpha_opt = (1 − alpha_emp)/2."""
         name = type(self).__name__
         if abs(self.design_share - (1.0 - self.alpha_emp) / 2.0) < 1e-12:
             return f"{name}-{100 * self.alpha_emp:g}" + self.describe("alpha_emp", "alpha_opt")
@@ -82,7 +83,7 @@ class WarmState(State, and_more("support size")):  # type: ignore[misc]
     __slots__ = ()
 
     def limits(self) -> dict[str, tuple[float, float]]:
-        """As of every state; `support` has −1 where there is no arm."""
+        """Give the limits of every state; `support` has −1 where there is no arm."""
         return {**super().limits(), "support": (-1, MOST)}
 
 
@@ -161,7 +162,7 @@ class LinMED(MedParameters, MedPolicy):
         return self.design == "warm"
 
     def start(self, replicas: int, dim: int) -> Any:
-        """V = λI in every replica, and no design yet."""
+        """Begin with V = λI in every replica, and no design yet."""
         state = super().start(replicas, dim)
         if self.design != "warm":
             return state
@@ -169,7 +170,7 @@ class LinMED(MedParameters, MedPolicy):
         return WarmState._make([*state, support, np.zeros(replicas)])
 
     def log_probabilities(self, state: Any, arms: Floats) -> Floats:
-        """log p_t(a); asking changes nothing, and sets asked for together do not learn from each other."""
+        """Compute log p_t(a); asking changes nothing, and sets asked for together stay apart."""
         if self.design != "warm":
             return super().log_probabilities(state, arms)
         if len(state.count) == 1 and len(arms) > 1:
@@ -178,7 +179,7 @@ class LinMED(MedParameters, MedPolicy):
         return super().log_probabilities(apart, arms)
 
     def optimality(self, state: Any) -> Floats:
-        """C_opt of the last design in every replica (R,), for design="warm"; NaN before the first.
+        """Compute C_opt of the last design in every replica (R,), for design="warm"; NaN before the first.
 
         No leverage in V(q) exceeds C_opt d log d, Assumption 2 of the paper (C_opt where d = 1).
 
@@ -224,6 +225,60 @@ class LinMEDNoDesign(MedPolicy):
         return core.MedRule(0.0, 0.0, 0, False, False)
 
 
+@dataclass(frozen=True, kw_only=True)
+class CatalogueMED(MedParameters, MedPolicy):
+    """Propose an arm by LinMED's q_t and play it with probability f_t, else play the empirically best one, â.
+
+    p_t(a) = q_t(a) f_t(a) for every a ≠ â. LinMED divides this by its sum over all arms, which alone needs
+    all of them; here the rest goes to â. So p_t(a) = Z p(a) with LinMED's p and Z = Σ q_t f_t, at least
+    α_emp, and â is played no less often. Among arms in a matrix it is a policy like any other;
+    `linmed.catalogue_sampler` decides among millions of items, each with its exact probability.
+
+    >>> CatalogueMED().name, CatalogueMED(alpha_emp=0.5, sigma=0.1).name
+    ('CatalogueMED-90', 'CatalogueMED-50 (sigma=0.1)')
+
+    The parameters are those of `LinMED`, but for design="warm" and `floor`, and of `RidgePolicy`.
+
+    >>> from linmed import Agent
+    >>> from linmed.features import Catalogue
+    >>> teas = Catalogue.from_table([{"item_id": "oolong", "price": 4}, {"item_id": "mint", "price": 2}])
+    >>> decision = Agent(CatalogueMED(), catalogue=teas, seed=7).decide()
+    >>> decision.item, round(decision.probability, 3)
+    ('oolong', 0.975)
+    """
+
+    properties: ClassVar[Properties] = Properties(
+        "LinMED by one trial of its rejection", minimax="d √n, argued", instance="d² log²(n) / Δ, argued"
+    )
+    designs: ClassVar[tuple[str, ...]] = ("approx", "optimal")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.floor:
+            raise validation.BadValue(
+                "floor",
+                "floor must be 0: CatalogueMED proposes any item already, more often with alpha_emp=0.5; "
+                f"or use LinMED(floor=…), which looks at every item, got {self.floor:g}",
+            )
+
+    def _refuse_intercept(self) -> None:
+        raise validation.BadValue(
+            "intercept",
+            "intercept must be False for CatalogueMED, whose routes know no mean of the arms played: add a "
+            "constant column to the features instead",
+        )
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """As of every ridge policy; and it decides among a catalogue by route."""
+        return super().capabilities._replace(by_route=True)
+
+    @property
+    def rule(self) -> Any:
+        """q_t f_t, and the rest to â."""
+        return core.OneTrialRule(*self._med_parameters)
+
+
 class Pulls(NamedTuple):
     """The arrays in the order in which the core takes them."""
 
@@ -239,7 +294,7 @@ class PullState(Pulls, State):
     __slots__ = ()
 
     def limits(self) -> dict[str, tuple[float, float]]:
-        """As of every state; pulls are counts."""
+        """Give the limits of every state; pulls are counts."""
         return {**super().limits(), "pulls": (0, MOST)}
 
 
@@ -277,7 +332,7 @@ class MaillardSampling(CompiledPolicy):
         return made
 
     def start(self, replicas: int, dim: int) -> PullState:
-        """No pulls."""
+        """Begin without pulls."""
         return PullState(
             theta=np.zeros((replicas, dim)),
             count=np.zeros(replicas, dtype=np.int64),
@@ -286,7 +341,7 @@ class MaillardSampling(CompiledPolicy):
         )
 
     def like(self, arms: Floats) -> Floats:
-        """One-hot rows, as many as there are dimensions for."""
+        """Make one-hot rows, as many as there are dimensions for."""
         return np.eye(len(arms), arms.shape[1])[: arms.shape[1]]
 
     @property
@@ -295,7 +350,7 @@ class MaillardSampling(CompiledPolicy):
         return core.MaillardRule(self.sigma)
 
     def live(self, state: PullState) -> None:
-        """None: an agent's arms are looked at before each decision and reward, too."""
+        """Make none: an agent's arms are looked at before each decision and reward, too."""
         return None
 
     def learn(self, state: PullState, features: Floats, rewards: Floats, replicas: Ints) -> None:
@@ -309,7 +364,7 @@ class MaillardSampling(CompiledPolicy):
 
 
 def check_one_hot(name: str, rows: Floats) -> None:
-    """Anything but one-hot rows (..., d) is an error."""
+    """Raise unless these are one-hot rows (..., d)."""
     if not (((rows == 0) | (rows == 1)).all() and (rows.sum(axis=-1) == 1).all()):
         raise ValueError(
             f"{name} must be one-hot rows (a single 1, the rest 0); MaillardSampling knows no features"

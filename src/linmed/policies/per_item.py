@@ -10,8 +10,8 @@ import numpy as np
 from linmed import validation
 from linmed.core import core
 from linmed.policies.base import Choice, Noise, Policy, Properties, absorbable, decisions
-from linmed.policies.catalogue import CatalogueMED
 from linmed.policies.igw import SquareCB
+from linmed.policies.linmed import CatalogueMED
 from linmed.policies.model_state import FIRST_ROOM, MOST_BYTES, ItemModels, ModelsState, models_of
 from linmed.policies.posterior import Capabilities, Posterior, Prediction
 from linmed.policies.ridge import RidgePolicy, RidgeState, start_ridge

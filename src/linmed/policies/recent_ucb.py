@@ -95,7 +95,7 @@ class RecentUCB(Floor, CompiledPolicy):
         """The published radius."""
 
     def radius(self, state: Any) -> Floats:
-        """√β, one per replica (R,)."""
+        """Compute √β, one per replica (R,)."""
         out = np.empty(len(state.count))
         core.radii(self.bind(state), self.confidence_set, out)
         return out
@@ -106,7 +106,7 @@ class RecentUCB(Floor, CompiledPolicy):
         return super().capabilities._replace(interval=True)
 
     def posterior(self, state: Any) -> Posterior:
-        """⟨θ̂, a⟩ ± √β‖a‖, by which it is optimistic."""
+        """Give ⟨θ̂, a⟩ ± √β‖a‖, by which it is optimistic."""
         theta, inverse, radius = state.theta[0], state.inverse[0], float(self.radius(state)[0])
         count = int(state.count[0])
         return Posterior(theta=theta, inverse=inverse, radius=radius, count=count, grounds=Grounds())
@@ -162,7 +162,7 @@ class DLinUCB(RecentUCB):
         return core.FadedSet(*self._told, -math.log(2.0) / self.half_life)
 
     def start(self, replicas: int, dim: int) -> FadedState:
-        """V = Ṽ = λI in every replica."""
+        """Begin with V = Ṽ = λI in every replica."""
         ridge = np.broadcast_to(self.lam * np.eye(dim), (replicas, dim, dim))
         told = np.empty((replicas, 2))
         told[:] = self.gamma, self.lam
@@ -209,7 +209,7 @@ class SWLinUCB(RecentUCB):
         return core.WindowedSet(*self._told, float(self.window))
 
     def start(self, replicas: int, dim: int) -> WindowedState:
-        """V = λI in every replica, and an empty window."""
+        """Begin with V = λI in every replica, and an empty window."""
         identity = np.broadcast_to(np.eye(dim), (replicas, dim, dim))
         return WindowedState(
             theta=np.zeros((replicas, dim)),

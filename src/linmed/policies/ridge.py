@@ -49,7 +49,7 @@ class Ridge(NamedTuple):
 
 
 def start_ridge(replicas: int, dim: int, lam: float) -> Ridge:
-    """V = λI in every replica."""
+    """Begin with V = λI in every replica."""
     identity = np.broadcast_to(np.eye(dim), (replicas, dim, dim))
     return Ridge(
         theta=np.zeros((replicas, dim)),
@@ -66,7 +66,7 @@ def start_ridge(replicas: int, dim: int, lam: float) -> Ridge:
 
 
 def and_more(names: str) -> Any:
-    """A named tuple of the arrays of a ridge estimate, and these behind them, as the core takes them."""
+    """Make a named tuple of the arrays of a ridge estimate, and these behind them, as the core takes them."""
     return namedtuple("and_more", (*Ridge._fields, *names.split()))
 
 
@@ -110,15 +110,15 @@ class _Led(State):
         return count
 
     def leading(self, place: int) -> Any:
-        """The rows of the leaders in the array at this place (R, …)."""
+        """Take the rows of the leaders in the array at this place (R, …)."""
         return self[place][np.arange(len(self.leader)), self.leader]  # type: ignore[index]
 
     def limits(self) -> dict[str, tuple[float, float]]:
-        """As of every state, and `leader` is one of the experts."""
+        """Give the limits of every state; `leader` is one of the experts."""
         return {**super().limits(), "leader": (0, self.surprise.shape[1] - 1)}
 
     def parts(self) -> tuple[NDArray[Any], ...]:
-        """Experts one behind the other, as the core has them."""
+        """List the arrays with the experts one behind the other, as the core has them."""
         own: Any = self
         return *(array.reshape(-1, *array.shape[2:]) for array in own[:LED]), *own[LED:]
 
@@ -319,7 +319,7 @@ class RidgePolicy(EstimatePolicy):
         return made  # type: ignore[no-any-return]
 
     def start(self, replicas: int, dim: int) -> Any:
-        """V = λI in every replica."""
+        """Begin with V = λI in every replica."""
         centred = np.zeros((replicas, dim)), np.zeros(replicas), np.zeros(replicas, dtype=np.int64)
         if self.ridge != "learned":
             own = start_ridge(replicas, dim, self.lam)
@@ -334,7 +334,7 @@ class RidgePolicy(EstimatePolicy):
         return CentredExpertState._make([*led, *centred]) if self.intercept else ExpertState._make(led)
 
     def estimate(self, state: Any) -> RidgeState:
-        """The ridge estimate that decides: the state's own, or its leading experts', copied.
+        """Give the ridge estimate that decides: the state's own, or a copy of its leading experts'.
 
         >>> from linmed import LinMED
         >>> policy = LinMED(ridge="learned")
@@ -356,12 +356,12 @@ class RidgePolicy(EstimatePolicy):
         return *(state.leading(place) for place in range(LED)), np.zeros_like(state.leader)
 
     def bind_leaders(self, state: Any) -> Any:
-        """The core's belief that consists of the estimates that decide."""
+        """Make the core's belief that consists of the estimates that decide."""
         parts = self.leaders(state)
         return core.Ridge(*parts) if len(parts) == RIDGE else core.RidgeExperts(*parts)
 
     def noise_level(self, state: Any) -> Floats:
-        """σ as it was told, or an estimate of it (R,).
+        """Give σ, or an estimate of it (R,) where it is unknown.
 
         >>> import numpy as np
         >>> from linmed import LinMED
@@ -408,7 +408,7 @@ class RidgePolicy(EstimatePolicy):
         return assumes, None if self.proved else doubt
 
     def posterior(self, state: Any) -> Posterior:
-        """⟨θ̂, a⟩ ± √β‖a‖ in V⁻¹; with an intercept ȳ + ⟨θ̂, a − ā⟩ ± √β √(‖a − ā‖² + 1/n)."""
+        """Give ⟨θ̂, a⟩ ± √β‖a‖ in V⁻¹; with an intercept ȳ + ⟨θ̂, a − ā⟩ ± √β √(‖a − ā‖² + 1/n)."""
         model, n = self.estimate(state), float(state.count[0])
         theta, inverse, radius = model.theta[0], model.inverse[0], float(self.radius(state)[0])
         grounds = self.grounds(max(n - 1.0, 0.0) if self.intercept else n)  # contrasts
@@ -434,7 +434,7 @@ class RidgePolicy(EstimatePolicy):
         )  # fmt: skip
 
     def radius(self, state: Any) -> Floats:
-        """√β, one per replica (R,); infinite as long as nothing is known."""
+        """Compute √β, one per replica (R,); infinite as long as nothing is known."""
         out = np.empty(len(state.count))
         if self.own_set:
             return np.sqrt(self.squared_radius(state))

@@ -1,9 +1,30 @@
-"""The table of policies and their properties: the paper's Table 1 with our column beside it."""
+"""Policies by the names that people write, and the table of their properties beside the paper's Table 1."""
 
 from itertools import zip_longest
 from textwrap import wrap
 
-from linmed.policies import ALL
+from linmed.policies import ALL, LinIMED, LinMED, LinMEDNoDesign, LinTS, Policy, SpannerIGW
+from linmed.registry import Makers
+
+LEGENDS: Makers[Policy] = {
+    "LinMED-99": (LinMED, {"alpha_emp": 0.99}),
+    "LinMED-90": (LinMED, {"alpha_emp": 0.90}),
+    "LinMED-50": (LinMED, {"alpha_emp": 0.50}),
+    "LinMEDNOPT": (LinMEDNoDesign, {}),
+    "LinTS-Freq": (LinTS, {"scale": "frequentist"}),
+    "LinTS-Bayes": (LinTS, {"scale": "bayes"}),
+    "LinIMED-1": (LinIMED, {"version": 1}),
+    "LinIMED-2": (LinIMED, {"version": 2}),
+    "LinIMED-3": (LinIMED, {"version": 3}),
+    "SpannerIGW-AT": (SpannerIGW, {}),
+}
+"""Names in the paper's legends that are no class's: a class and what they fix."""
+
+
+def policy_makers() -> Makers[Policy]:
+    """List every policy by the paper's short names, and by its class's name."""
+    return {**LEGENDS, **{cls.__name__: (cls, {}) for cls in ALL}}
+
 
 COLUMNS = (
     "policy",
@@ -25,7 +46,7 @@ NOTES = (
 
 
 def rows() -> list[tuple[str, ...]]:
-    """One row of COLUMNS for each policy, from its own declaration."""
+    """Make a row of COLUMNS for each policy, from its declaration."""
     return [
         (
             policy.__name__,
@@ -44,7 +65,7 @@ def rows() -> list[tuple[str, ...]]:
 
 
 def text() -> str:
-    """The table for a terminal of 80 columns; what the paper says stands below what we say."""
+    """Write the table for a terminal of 80 columns; what the paper says stands below what we say."""
     ruled = tuple("─" * width for width in WIDTHS)
     lines = [*_lines("policy", "regret: worst", "probability", "every arm", "random"),
              *_lines("reference", "and instance", "", "", ""), "──".join(ruled)]  # fmt: skip
@@ -62,6 +83,6 @@ def _lines(*cells: str) -> list[str]:
 
 
 def markdown() -> str:
-    """The table for the documentation."""
+    """Write the table for the documentation."""
     lines = [COLUMNS, tuple("---" for _ in COLUMNS), *rows()]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + f"\n\n{NOTES}\n"

@@ -45,7 +45,7 @@ class Normal(Protocol):
 def log_best_arm_probabilities(
     state: Normal, arms: Floats, lam: float, scale: Floats
 ) -> tuple[Floats, Floats]:
-    """log P(arm is best) and the probability's standard error.  → (R,K) twice.
+    """Compute log P(arm is best) and the probability's standard error.  → (R,K) twice.
 
     arms (R,K,d) or (1,K,d), all arrays in the form of `validation.for_kernels`; a state of one replica, with
     its scale, serves R sets.
@@ -110,15 +110,15 @@ class Sampled(Floor):
         return super().capabilities._replace(probability=self.propensity != "none")
 
     def noise_size(self, dim: int) -> int:
-        """d normals, and one more that becomes a uniform where there is a floor."""
+        """Count d normals, and one more that becomes a uniform where there is a floor."""
         return dim + 1 if self.floor > 0.0 else dim
 
     def log_probabilities(self, state: Any, arms: Floats) -> Floats:
-        """The marginal log-probability of every arm.  arms (R,K,d) or (1,K,d) → (R,K)."""
+        """Compute the marginal log-probability of every arm.  arms (R,K,d) or (1,K,d) → (R,K)."""
         return self._law(state, arms)[0]
 
     def propensity_error(self, state: Any, arms: Floats) -> Floats:
-        """Standard error of the probabilities: 0 for two arms, 1e-9 by the angular integral.  → (R,K)."""
+        """Give the probabilities' standard error: 0 for two arms, 1e-9 by the angular integral.  → (R,K)."""
         return self._law(state, arms)[1]
 
     def _law(self, state: Any, arms: Floats) -> tuple[Floats, Floats]:
@@ -243,7 +243,7 @@ class LinTS(Sampled, Floored, CompiledPolicy):
         return -self.reward_scale if isinstance(self.sigma, str) else self.sigma
 
     def spread(self, state: RidgeState) -> Floats:
-        """s in every replica (R,).
+        """Compute s in every replica (R,).
 
         >>> from linmed import LinTS
         >>> policy = LinTS(scale="bayes", sigma=0.5)
@@ -255,7 +255,7 @@ class LinTS(Sampled, Floored, CompiledPolicy):
         return out
 
     def derived_name(self) -> str:
-        """LinTS-Freq and the like."""
+        """Say LinTS-Freq and the like."""
         if isinstance(self.scale, str):
             return SHORT[self.scale] + self.describe("scale")
         return "LinTS" + self.describe()

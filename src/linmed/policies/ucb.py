@@ -124,7 +124,7 @@ class RandUCB(Floored, CompiledPolicy):
             raise ValueError(f"low must be below 1 when there are {self.points} points, got {self.low!r}")
 
     def law(self) -> tuple[Floats, Floats]:
-        """The values of Z/U, increasing, and their probabilities, (M,) each.
+        """Give the values of Z/U, increasing, and their probabilities, (M,) each.
 
         >>> from linmed import RandUCB
         >>> values, probabilities = RandUCB(points=3, spread=1.0, top=0.5).law()
@@ -141,7 +141,7 @@ class RandUCB(Floored, CompiledPolicy):
 
 @lru_cache(maxsize=64)
 def half_gaussian(points: int, low: float, spread: float, top: float) -> tuple[Floats, Floats]:
-    """Equally spaced points from `low` to 1 with probabilities ∝ exp(−x²/(2 spread²)), but `top` at 1."""
+    """Space points evenly from `low` to 1, with probabilities ∝ exp(−x²/(2 spread²)), but `top` at 1."""
     if points == 1:
         return np.ones(1), np.ones(1)
     grid = np.linspace(low, 1.0, points)
@@ -197,7 +197,7 @@ class LinIMED(Floored, CompiledPolicy):
         return core.ImedRule(self.version, self.C, log_horizon, self.floor)
 
     def derived_name(self) -> str:
-        """LinIMED-1 and the like."""
+        """Say LinIMED-1 and the like."""
         return f"LinIMED-{self.version}" + self.describe("version")
 
 

@@ -76,7 +76,7 @@ class Wrapper(CompiledPolicy):
         return getattr(self.base, "_mixed", 0.0)
 
     def greedy(self) -> Policy:
-        """The same around greedy play."""
+        """Make the same around greedy play."""
         return dataclasses.replace(self, base=self.base.greedy(), label="Greedy")
 
     @property
@@ -85,19 +85,19 @@ class Wrapper(CompiledPolicy):
         return self.base.scale_free
 
     def noise_size(self, dim: int) -> int:
-        """As many draws as the base policy takes."""
+        """Count the draws that the base policy takes."""
         return self.base.noise_size(dim)
 
     def draw_noise(self, rng: np.random.Generator, shape: tuple[int, ...], dim: int) -> Floats:
-        """That of the base policy."""
+        """Draw what the base policy needs."""
         return self.base.draw_noise(rng, shape, dim)
 
     def derived_name(self) -> str:
-        """The class, the name of the base policy, and what is not as by default."""
+        """Say the class, the name of the base policy, and what is not as by default."""
         return f"{type(self).__name__} {self.base.name}{self.describe('base')}"
 
     def to_dict(self) -> dict[str, Any]:
-        """The configuration as JSON-ready values: the base policy is a description of its own."""
+        """Give the configuration as JSON-ready values: the base policy is a description of its own."""
         own = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         return {"policy": type(self).__name__, **own, "base": self.base.to_dict()}
 

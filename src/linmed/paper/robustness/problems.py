@@ -9,7 +9,7 @@ from linmed.paper.experiment import Experiment, Findings, Key, Numbers, Scale, S
 from linmed.paper.lineup import Variant
 from linmed.paper.statistics import mean
 from linmed.policies import LinMED, Policy
-from linmed.policies.legends import policy_makers
+from linmed.policies.table import policy_makers
 
 if TYPE_CHECKING:
     from linmed.paper.drawing import Drawing
