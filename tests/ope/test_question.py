@@ -11,7 +11,7 @@ from linmed.log import BATCH
 from linmed.ope import DecisionLog, Question, Replay, choose, compare, difference, evaluate, sequence
 from linmed.question import DEFAULTS, OPTIONS, TYPES, options_of
 from linmed.serve.client import AsyncClient, Client
-from linmed.serve.report_bodies import EvaluateRequest
+from linmed.serve.schemas import EvaluateRequest
 
 FUNCTIONS = (evaluate, sequence, difference, choose, compare, Client.evaluate, AsyncClient.evaluate)
 LOG = DecisionLog.from_table({"arm": [0, 1], "probability": [0.5, 0.5], "reward": [0.0, 1.0]})

@@ -2,12 +2,14 @@
 
 import asyncio
 import contextlib
+import functools
 import json
 import os
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import urllib.request
@@ -24,7 +26,7 @@ from linmed import streams
 from linmed.serve.api import web_server
 from linmed.serve.database import Database
 from linmed.serve.errors import Refused
-from linmed.serve.reporting import answer
+from linmed.serve.processes import answer
 from linmed.serve.reports import Reports
 from linmed.serve.server import Server
 from linmed.serve.settings import Settings
@@ -60,6 +62,17 @@ class NearReporters:
 _serving: list[Database] = []
 
 
+@functools.cache
+def empty_database() -> bytes:
+    """The file of a SQLite database with its tables, which take longer to make than to copy."""
+    with tempfile.TemporaryDirectory() as folder:
+        made = Database(f"sqlite:///{folder}/empty.db")
+        made.open()
+        made.checkpoint("TRUNCATE")
+        made.close()
+        return made.file.read_bytes()
+
+
 @contextlib.contextmanager
 def application(database: str, processes: bool = False, **settings: Any) -> Iterator[httpx.Client]:
     """The application on a socket, in a thread of this process; its reports there too, or in `processes`.
@@ -67,6 +80,8 @@ def application(database: str, processes: bool = False, **settings: Any) -> Iter
     It draws with a fixed seed, each of several at once with its own: what a test sees is no matter of chance.
     """
     opened = Database(database)
+    if opened.sqlite and not opened.file.exists():
+        opened.file.write_bytes(empty_database())
     opened.open()
     chosen = Settings(database=database, **settings)
     behind = Server(chosen, opened)
@@ -84,7 +99,7 @@ def application(database: str, processes: bool = False, **settings: Any) -> Iter
                 assert thread.is_alive(), "the application did not start"
                 time.sleep(0.005)
             url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-            with httpx.Client(base_url=url, timeout=PATIENCE) as client:
+            with httpx.Client(base_url=url, timeout=PATIENCE, verify=False) as client:  # plain HTTP
                 yield client
         finally:
             server.should_exit = True
@@ -169,7 +184,7 @@ class Running:
             time.sleep(0.05)
 
     def client(self, **options: Any) -> httpx.Client:
-        return httpx.Client(base_url=self.url, timeout=PATIENCE, **options)
+        return httpx.Client(base_url=self.url, timeout=PATIENCE, verify=False, **options)
 
     def end(self, how: int = signal.SIGTERM) -> None:
         if self.process.poll() is None:

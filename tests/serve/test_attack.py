@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "service_attack.py"
-QUICK = ["leaving_mid_body", "host_names", "keys_after_changes"]
+QUICK = ["host_names"]
 
 
-def test_the_service_holds_against_the_attacks_that_take_a_moment() -> None:
+def test_the_service_holds_against_an_attack_that_takes_a_moment() -> None:
     words = [sys.executable, str(SCRIPT), "--only", "|".join(QUICK)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=1200)
     assert re.findall(r"^held   (\w+)", done.stdout, flags=re.MULTILINE) == QUICK, done.stdout + done.stderr

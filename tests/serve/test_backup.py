@@ -5,8 +5,6 @@ import os
 import shutil
 import sqlite3
 import stat
-import subprocess
-import sys
 import threading
 import time
 from contextlib import closing
@@ -17,17 +15,11 @@ import pytest
 from linmed.cli import main
 from linmed.serve import database as db
 from linmed.serve import engine
-from linmed.serve.backup import backup
 from linmed.serve.client import Client
-from linmed.serve.database import DatabaseError
+from linmed.serve.database import DatabaseError, backup
 
 from .serving import ARMS, Running, application, create, decide, reward
 from .test_durability import assert_state_is_fold
-
-
-def command(url: str, target: Path) -> "subprocess.CompletedProcess[str]":
-    line = [sys.executable, "-m", "linmed.cli", "serve", "--database", url, "--backup", str(target)]
-    return subprocess.run(line, capture_output=True, text=True)
 
 
 def decisions_in(file: Path) -> set[str]:
@@ -36,7 +28,7 @@ def decisions_in(file: Path) -> set[str]:
 
 
 def test_a_copy_under_load_holds_everything_acknowledged_before_and_serves(
-    sqlite: str, tmp_path: Path
+    sqlite: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     target = tmp_path / "copy.db"
     stop = threading.Event()
@@ -63,14 +55,13 @@ def test_a_copy_under_load_holds_everything_acknowledged_before_and_serves(
                     assert all(thread.is_alive() for thread in threads)
                     time.sleep(0.01)
                 before = dict(taken)
-                done = command(sqlite, target)
-                assert done.returncode == 0, done.stderr
+                assert main(["serve", "--database", sqlite, "--backup", str(target)]) == 0
                 assert before.keys() <= decisions_in(target)
         finally:
             stop.set()
             for thread in threads:
                 thread.join()
-    assert f"{len(decisions_in(target))} decisions" in done.stdout
+    assert f"{len(decisions_in(target))} decisions" in capsys.readouterr().out.splitlines()[-1]
     assert decisions_in(target) <= decisions_in(tmp_path / "test.db")
     restored = f"sqlite:///{target}"
     with application(restored) as client:
@@ -174,11 +165,10 @@ def test_what_cannot_be_copied_is_named(
     assert "not a database of linmed" in refused(sqlite)
 
 
-def test_a_copy_is_made_of_an_older_release_as_it_is(sqlite: str, tmp_path: Path) -> None:
-    from .test_migration import version_1
-
-    version_1(sqlite, "sqlite")
-    assert main(["serve", "--database", sqlite, "--backup", str(tmp_path / "copy.db")]) == 0
+def test_a_copy_is_made_of_another_schema_as_it_is(filled: db.Database, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(filled.file)) as connection, connection:
+        connection.execute("UPDATE linmed_schema SET version = 1")
+    assert "3 decisions" in backup(filled, tmp_path / "copy.db")
     for file in ("test.db", "copy.db"):
         with closing(sqlite3.connect(tmp_path / file)) as connection:
             assert connection.execute("SELECT version FROM linmed_schema").fetchone() == (1,)

@@ -2,8 +2,6 @@
 
 import numpy as np
 
-from linmed import Agent, LogisticMED
-
 from .serving import ARMS, application, create, decide, reward
 
 CATALOGUE = {"ids": ["a", "b", "c"], "features": ARMS}
@@ -81,17 +79,3 @@ def test_clicks_are_evaluated_with_a_model_of_clicks(sqlite):
         assert answer.status_code == 200, answer.text
         assert {line["target"] for line in answer.json()["results"]} == {"uniform", "greedy"}
         assert app.post("/v1/bandits/b/trend", json={}).status_code == 200
-
-
-def test_an_agent_for_clicks_moves_in_with_all_it_knows(tmp_path):
-    """Saved and loaded, it decides as it did: the expert that leads, the intercept, the random stream."""
-    agent = Agent(LogisticMED(), dim=2, seed=1)
-    rng = np.random.default_rng(0)
-    for _ in range(200):
-        decision = agent.decide(ARMS)
-        agent.learn(decision, float(rng.random() < 0.1))
-    agent.save(tmp_path / "agent")
-    twin = Agent.load(tmp_path / "agent")
-    np.testing.assert_array_equal(twin.probabilities(ARMS), agent.probabilities(ARMS))
-    assert twin.mean(ARMS).mean.tolist() == agent.mean(ARMS).mean.tolist()
-    assert [twin.decide(ARMS).arm for _ in range(50)] == [agent.decide(ARMS).arm for _ in range(50)]

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import signal
 import socket
 import tempfile
 import threading
@@ -16,8 +15,8 @@ import pytest
 
 from linmed.serve.middleware import Rates
 
-from .serving import ARMS, PATIENCE, Running, application, create, decide, until
-from .test_protocol import connection, taken
+from .serving import ARMS, PATIENCE, Running, application, create, decide
+from .test_protocol import connection
 
 BROKEN = b"POST /x HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\n"
 
@@ -26,9 +25,6 @@ def request(path: str, body: Any, *lines: str) -> bytes:
     content = json.dumps(body).encode()
     head = [f"POST /v1/bandits/{path} HTTP/1.1", "Host: localhost", "Content-Type: application/json", *lines]
     return "\r\n".join([*head, f"Content-Length: {len(content)}", "", ""]).encode() + content
-
-
-DECIDE = request("b/decide", {"arms": ARMS})
 
 
 def everything(opened: socket.socket) -> bytes:
@@ -41,34 +37,34 @@ def everything(opened: socket.socket) -> bytes:
     return found
 
 
-def test_a_broken_request_behind_a_good_one_costs_nobody_an_answer(sqlite: str, tmp_path: Path) -> None:
-    with Running(sqlite, tmp_path) as server, server.client() as client:
-        create(client)
+def test_a_broken_request_behind_a_good_one_costs_nobody_an_answer(running: Running) -> None:
+    good = request("broken/decide", {"arms": ARMS})
+    with running.client() as client:
+        create(client, "broken")
         stop = threading.Event()
         served: list[str] = []
 
         def visit() -> None:
-            with server.client() as other:
+            with running.client() as other:
                 while not stop.is_set():
-                    served.append(decide(other)["decision_id"])  # one lost answer is a timeout
+                    served.append(decide(other, "broken")["decision_id"])  # one lost answer is a timeout
 
         others = [threading.Thread(target=visit) for _ in range(3)]
         for other in others:
             other.start()
         for _ in range(60):
             with connection(client) as opened:
-                opened.sendall(DECIDE + BROKEN)
+                opened.sendall(good + BROKEN)
                 found = everything(opened)
             assert found.startswith(b"HTTP/1.1 200")  # the good one's own answer, and nothing in its place
             assert found.count(b"HTTP/1.1 ") == 1
             with connection(client) as opened:  # leaves before any answer
-                opened.sendall(DECIDE * 3 + BROKEN)
+                opened.sendall(good * 3 + BROKEN)
         stop.set()
         for other in others:
             other.join(300)
         assert len(served) > 10
-        server.end()
-        assert "Traceback" not in server.log.read_text()
+    assert "Traceback" not in running.log.read_text()
 
 
 def test_the_body_of_an_upgrade_is_not_the_next_request(app: httpx.Client) -> None:
@@ -142,19 +138,6 @@ def test_a_large_answer_that_is_read_steadily_comes_whole_and_then_the_connectio
             assert time.monotonic() - started > 3.0  # all of it took longer than a part of it may
             opened.settimeout(PATIENCE)
             assert opened.recv(1) == b""  # closed, though the answer had been held up
-
-
-@pytest.mark.linux
-def test_sigterm_answers_a_complete_request_though_the_next_has_begun(sqlite: str, tmp_path: Path) -> None:
-    with Running(sqlite, tmp_path) as server, server.client() as client:
-        create(client)
-        decide(client)
-        with connection(client) as opened:
-            batch = {"decisions": [{"arms": ARMS * 100}] * 100}
-            opened.sendall(request("b/decide/batch", batch) + b"GET /heal")
-            until(lambda: taken(opened))
-            server.end(signal.SIGTERM)
-            assert everything(opened).startswith(b"HTTP/1.1 200")
 
 
 def test_above_the_rate_as_much_is_granted_as_the_rate_says(monkeypatch: pytest.MonkeyPatch) -> None:

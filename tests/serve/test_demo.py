@@ -20,7 +20,7 @@ from playwright.sync_api import Error
 from linmed.cli import main
 from linmed.serve.database import Database
 from linmed.serve.demo import ARTICLES, BANNERS, PATIENCE, Visitors, _visits
-from linmed.serve.tokens import create
+from linmed.serve.middleware import create
 
 from .test_page import SHOT
 

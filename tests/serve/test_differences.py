@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from linmed.serve.differences import differences
+from linmed.serve.bandits import differences
 
 from .serving import create
 

@@ -172,19 +172,24 @@ class Ways:
             self.large += found is not None
             return found
 
+        monkeypatch.setattr("linmed.serve.scheduling.DEAR", 1.0)  # on a busy machine too decisions are short
         monkeypatch.setattr(FastConnection, "_taken", taken)
         monkeypatch.setattr(FastConnection, "_granted", counted)
         monkeypatch.setattr(application_module, "read_large", read)
 
     def agree(self, app: httpx.Client, raw: bytes) -> None:
+        """Asked again where a busy machine was late: what disagrees by itself does so each time."""
         shorter_first = self.sent % 2 == 0
         self.sent += 1
-        answers = {}
-        for self.short in (shorter_first, not shorter_first):
-            with connection(app) as opened:
-                opened.sendall(raw + NEXT)
-                answers[self.short] = told(last_words(opened), keyed=b'"key": "' in raw)
-        self.short = True
+        answers: dict[bool, bytes] = {}
+        for _ in range(4):
+            for self.short in (shorter_first, not shorter_first):
+                with connection(app) as opened:
+                    opened.sendall(raw + NEXT)
+                    answers[self.short] = told(last_words(opened), keyed=b'"key": "' in raw)
+            self.short = True
+            if answers[True] == answers[False]:
+                return
         assert answers[True] == answers[False], raw.replace(PAD, b"")
 
 
@@ -287,6 +292,7 @@ def asgi(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         await plain(self, scope, receive, send)
 
     monkeypatch.setattr(Middleware, "__call__", watched)
+    monkeypatch.setattr("linmed.serve.scheduling.DEAR", 1.0)
     return found
 
 

@@ -15,7 +15,8 @@ import httpx
 import numpy as np
 import pytest
 
-from linmed.serve import reporting, tokens
+from linmed.serve import middleware as tokens
+from linmed.serve import processes
 from linmed.serve.database import Database
 
 from .serving import Running, application, create, decide, reward, until
@@ -103,8 +104,8 @@ def test_tokens_readiness_and_other_bandits_do_not_wait_for_evaluations(sqlite: 
 def test_reports_beyond_the_queue_are_refused_and_callers_who_leave_make_room(
     sqlite: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    usual = reporting.COMMAND
-    monkeypatch.setattr(reporting, "COMMAND", SILENT)
+    usual = processes.REPORTER
+    monkeypatch.setattr(processes, "REPORTER", SILENT)
     with application(sqlite, processes=True, reporters=1, max_reports=2) as app:
         create(app)
         url, path = str(app.base_url), "/v1/bandits/b/evaluate"
@@ -123,7 +124,7 @@ def test_reports_beyond_the_queue_are_refused_and_callers_who_leave_make_room(
             callers.pop(1).close()  # one that waits
             until(lambda: not full())
             assert not any(map(answered, callers))
-            monkeypatch.setattr(reporting, "COMMAND", usual)
+            monkeypatch.setattr(processes, "REPORTER", usual)
         until(lambda: app.get("/v1/bandits/b/log").status_code == 200)  # made by a new process
         text = app.get("/metrics").text
         assert 'linmed_requests_total{route="/v1/bandits/{name}/evaluate",status="499"}' in text

@@ -2,8 +2,6 @@
 
 import json
 import signal
-import subprocess
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +12,7 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
+from linmed.cli import main
 from linmed.serve import database as db
 from linmed.serve.engine import Decide, Engine
 from linmed.serve.errors import Refused
@@ -129,18 +128,15 @@ def test_a_flood_gets_429_with_retry_after_instead_of_errors(sqlite: str) -> Non
         assert app.get("/v1/bandits/b/statistics").json()["decisions"] == 50 * served
 
 
-def test_check_says_what_is_wrong_without_serving(sqlite: str, tmp_path: Path) -> None:
-    base = [sys.executable, "-m", "linmed.cli", "serve", "--check", "--database"]
-    fine = subprocess.run([*base, sqlite], capture_output=True, text=True)
-    assert (fine.returncode, fine.stdout[:3]) == (0, "ok:")
-    missing = f"sqlite:///{tmp_path}/no/such/folder/x.db"
-    wrong = subprocess.run([*base, missing], capture_output=True, text=True)
-    assert wrong.returncode == 2
-    assert "cannot open the database" in wrong.stderr
+def test_check_says_what_is_wrong_without_serving(
+    sqlite: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["serve", "--check", "--database", sqlite]) == 0
+    assert capsys.readouterr().out.startswith("ok:")
     (tmp_path / "notes.txt").write_text("not a database" * 100)
-    other = subprocess.run([*base, f"sqlite:///{tmp_path}/notes.txt"], capture_output=True, text=True)
-    assert other.returncode == 2
-    assert other.stderr.startswith("linmed serve: cannot open the database")
+    for place in ("no/such/folder/x.db", "notes.txt"):
+        assert main(["serve", "--check", "--database", f"sqlite:///{tmp_path}/{place}"]) == 2
+        assert capsys.readouterr().err.startswith("linmed serve: cannot open the database")
 
 
 @pytest.mark.parametrize(

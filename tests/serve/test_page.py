@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from linmed.serve.client import Client
 from linmed.serve.database import Database, bandits, decisions
-from linmed.serve.tokens import create
+from linmed.serve.middleware import create
 
 from .serving import Running, application
 

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from linmed.policies import Greedy
-from linmed.serve import store, trends
+from linmed.serve import reports, store
 from linmed.serve.database import Database, decisions
 
 from .serving import create, decide, reward
@@ -29,7 +29,7 @@ def connection(sqlite: str, app: httpx.Client) -> Iterator[Connection]:
 
 def trend(connection: Connection, name: str = "b", **asked: Any) -> dict[str, Any]:
     with connection.begin():
-        return trends.trend(connection, store.the_bandit(connection, name), **asked)
+        return reports.trend(connection, store.the_bandit(connection, name), **asked)
 
 
 def by_target(found: dict[str, Any]) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def test_a_trend_ends_with_what_an_evaluation_says(app: httpx.Client, asked: dic
     pairs = {(one["target"], one["baseline"]): one for one in found["differences"]}
     gap = pairs["logged", "uniform"]
     assert gap["lower"] <= gap["estimate"] <= gap["upper"]
-    assert set(pairs) == set(trends.PAIRS)
+    assert set(pairs) == set(reports.PAIRS)
 
 
 def test_what_was_said_of_a_shorter_log_is_said_again_of_a_longer_one(
@@ -77,7 +77,7 @@ def test_greedy_is_judged_before_it_learns(app: httpx.Client, connection: Connec
     rows = download(app, tmp_path / "log.parquet").table().to_pylist()
     policy = Greedy(sigma=0.5)
     state, terms, start = policy.start(1, 2), [], 0
-    for stop in trends.cuts():
+    for stop in reports.cuts():
         part = [row for row in rows[start:stop] if row["reward"] is not None]
         for row in part:
             law = np.exp(policy.log_probabilities(state, np.array(row["arms"])[None])[0])

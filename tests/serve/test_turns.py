@@ -17,8 +17,8 @@ from linmed.serve.concurrency import Left, Pool, Shared, encoded, unless_left
 from linmed.serve.decisions import Drawer
 from linmed.serve.errors import Refused
 from linmed.serve.item_table import Catalogue
-from linmed.serve.report_bodies import TrendRequest
 from linmed.serve.scheduling import ROOM, Scheduler
+from linmed.serve.schemas import TrendRequest
 from linmed.serve.server import Server
 
 from .serving import PATIENCE

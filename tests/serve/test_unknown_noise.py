@@ -62,15 +62,6 @@ def test_a_policy_may_be_exchanged_for_one_that_learns_its_ridge(sqlite: str) ->
         assert state_of(client)["count"] == 6
 
 
-def test_a_word_that_is_not_known_is_refused_by_its_field(sqlite: str) -> None:
-    with application(sqlite) as client:
-        body = {"name": "b", "dim": 2, "policy": {"policy": "LinMED", "sigma": "unkown"}}
-        answer = client.post("/v1/bandits", json=body)
-        assert answer.status_code == 422
-        assert answer.json()["error"]["field"] == "policy.sigma"
-        assert "'unknown'" in answer.json()["error"]["message"]
-
-
 def test_a_snapshot_of_a_state_with_other_arrays_is_passed_over(sqlite: str) -> None:
     """As one of an earlier release is: the log has everything."""
     with application(sqlite, snapshot_every=4) as client:

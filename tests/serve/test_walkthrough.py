@@ -36,17 +36,6 @@ def test_the_walk_with_curl_does_what_it_says(running: Running, tmp_path: Path) 
     assert DecisionLog.open(tmp_path / "colours.parquet").table().num_rows == 1
 
 
-def test_the_first_python_example_runs(sqlite: str, tmp_path: Path) -> None:
-    with Running(sqlite, tmp_path) as server, server.client() as client:
-        code = blocks("py")[0].replace("http://127.0.0.1:8000", server.url)
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        arm, probability = done.stdout.split()
-        assert int(arm) in range(3)
-        assert 0 < float(probability) <= 1
-        assert client.get("/v1/bandits/articles/statistics").json()["rewards"] == 1
-
-
 def test_the_python_examples_run(running: Running, tmp_path: Path) -> None:
     code = "".join(blocks("py")).replace("http://127.0.0.1:8000", running.url)
     code = code.replace('"articles"', '"guide"')

@@ -68,7 +68,7 @@ def test_a_worker_killed_under_load_loses_nothing_and_comes_back(
         def play() -> None:
             while not stop.is_set():
                 # Connections of one round each, so that every worker gets some.
-                with contextlib.suppress(httpx.TransportError), server.client(verify=False) as client:
+                with contextlib.suppress(httpx.TransportError), server.client() as client:
                     decision = client.post("/v1/bandits/b/decide", json={"arms": ARMS})
                     assert decision.status_code in (200, 503), decision.text
                     if decision.status_code == 200:
@@ -105,7 +105,7 @@ def test_a_worker_killed_under_load_loses_nothing_and_comes_back(
         assert len(rewarded) <= count <= len(decided)
 
         with contextlib.ExitStack() as stack:
-            clients = [stack.enter_context(server.client(verify=False)) for _ in range(12)]
+            clients = [stack.enter_context(server.client()) for _ in range(12)]
 
             def states() -> list[Any]:
                 return [one.get("/v1/bandits/b/state").json() for one in clients]
@@ -136,7 +136,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 def test_metrics_are_sums_over_the_workers(shared: Running) -> None:
     server = shared
     with contextlib.ExitStack() as stack:
-        clients = [stack.enter_context(server.client(verify=False)) for _ in range(12)]
+        clients = [stack.enter_context(server.client()) for _ in range(12)]
         create(clients[0])
         for client in clients:
             reward(client, decide(client), 1.0)

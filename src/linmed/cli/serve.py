@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from linmed.serve.processes import log_to_stderr
 from linmed.serve.settings import Settings
 
 
@@ -97,7 +96,7 @@ def _run(args: argparse.Namespace) -> int:
         settings = Settings(**{f.name: getattr(args, f.name) for f in dataclasses.fields(Settings)})
         database = Database(settings.database)
         if args.backup is not None:  # of the database as it is, before anything brings it up to date
-            from linmed.serve.backup import backup
+            from linmed.serve.database import backup
 
             print(backup(database, args.backup))
             return 0
@@ -115,7 +114,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _with_database(args: argparse.Namespace, settings: Settings, database: Any) -> int:
-    from linmed.serve import tokens
+    from linmed.serve import middleware as tokens
 
     if args.create_token is not None:
         scopes = [scope for scope in args.create_token.replace(",", " ").split() if scope]
@@ -159,7 +158,7 @@ def _import(args: argparse.Namespace, database: Any) -> str:
 
 def _serve(settings: Settings, database: Any, log_level: str, demo: bool) -> int:
     from linmed.serve.demo import visitors
-    from linmed.serve.processes import address, bound, serve, supervise
+    from linmed.serve.processes import address, bound, log_to_stderr, serve, supervise
 
     log_to_stderr(log_level)
     if settings.workers > 1:

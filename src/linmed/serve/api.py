@@ -12,6 +12,7 @@ import re
 import tempfile
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from importlib.resources import files
 from typing import Any, BinaryIO, TypeVar
 
 from pydantic import TypeAdapter
@@ -20,17 +21,31 @@ from sqlalchemy.engine import Connection
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from linmed.insight.drift import drift_of
 from linmed.serve import reports, schemas, store
 from linmed.serve.concurrency import Left, encoded, unless_left
 from linmed.serve.connections import WebServer
 from linmed.serve.decisions import view
-from linmed.serve.drifts import DriftView, drift
 from linmed.serve.engine import unknown_decision
 from linmed.serve.errors import Refused
 from linmed.serve.fast_path import FastConnection
+from linmed.serve.insights import (
+    DriftView,
+    VerdictQuery,
+    VerdictRequest,
+    VerdictView,
+    catalogue_verdict,
+    context_size,
+    drift,
+    given_verdict,
+    mean_context,
+    outlook,
+    recent_arms,
+)
 from linmed.serve.items import page
 from linmed.serve.middleware import (
     TAKE_BODIES,
+    Caller,
     Json,
     Middleware,
     Receive,
@@ -40,10 +55,9 @@ from linmed.serve.middleware import (
     error_response,
 )
 from linmed.serve.openapi import PATH, Route, content, document
-from linmed.serve.outlook import context_size, mean_context, outlook, recent_arms
-from linmed.serve.pages import OPEN, Endpoint, add_operation
 from linmed.serve.parsing import body_of, checked, read, read_large
-from linmed.serve.report_bodies import (
+from linmed.serve.schemas import (
+    PREFIX,
     EvaluateRequest,
     EvaluateView,
     OutlookView,
@@ -52,11 +66,8 @@ from linmed.serve.report_bodies import (
     TrendRequest,
     TrendView,
 )
-from linmed.serve.schemas import PREFIX
 from linmed.serve.server import Server
-from linmed.serve.tokens import Caller
 from linmed.serve.updates import bandit_view
-from linmed.serve.verdicts import VerdictQuery, VerdictRequest, VerdictView, catalogue_verdict, given_verdict
 
 Grant = TypeVar("Grant", bound=Callable[..., Awaitable[Any]])
 
@@ -333,6 +344,81 @@ in_reports("GET", "/{name}/drift", DriftView)(drift)
 in_reports("POST", "/{name}/verdict", VerdictView, takes=VerdictRequest, long=True)(given_verdict)
 
 
+# The page, health and metrics
+
+_FOLDER = files("linmed.serve").joinpath("page")
+_KINDS = {
+    "html": "text/html; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+
+
+def _path(name: str) -> str:
+    return "/" if name == "index.html" else f"/{name}"
+
+
+PAGE = {
+    _path(file.name): (file.read_bytes(), _KINDS[file.name.rpartition(".")[2]])
+    for file in _FOLDER.iterdir()
+    if file.name.rpartition(".")[2] in _KINDS
+}
+"""Path → content and its type."""
+
+
+OPEN = frozenset({*PAGE, "/healthz", "/readyz", "/v1/openapi.json"})
+"""Shows nothing of anyone's data."""
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+def add_operation(router: "Router", server: Server) -> None:
+    """Add the page, health and metrics to the router."""
+
+    def page(content: bytes, kind: str) -> Endpoint:
+        async def show(request: Request) -> Response:
+            return Response(content, media_type=kind)
+
+        return show
+
+    for path, (file, kind) in PAGE.items():
+        router.add(path, "GET", page(file, kind))
+
+    async def healthz(request: Request) -> Response:
+        """Say that the process answers."""
+        return Json({"status": "ok"})
+
+    async def readyz(request: Request) -> Response:
+        """Say whether decisions of every bandit can be taken."""
+        status = await server.status()
+        body: dict[str, Any] = {"status": status}
+        if broken := sorted(server.memory.broken):
+            body["broken"] = len(broken) if len(server.tokens) else broken  # anyone may ask this
+        return Json(body, 200 if status == "ready" else 503)
+
+    async def status(request: Request) -> Response:
+        """Say the same to the page, always with status 200."""
+        return Json({"status": await server.status()})
+
+    async def metrics(request: Request) -> Response:
+        """Give the metrics to Prometheus."""
+        allow(request.scope["caller"], "read")
+        server.metrics.waiting.set(server.engine.waiting)
+        server.metrics.reports.set(server.reporters.waiting)
+        server.metrics.broken.set(len(server.memory.broken))
+        for bandit in list(server.memory.by_name.values()):
+            server.metrics.known(bandit.name)
+            if bandit.policy.capabilities.drift:
+                server.metrics.drifted(bandit.name, drift_of(bandit.policy, bandit.state))
+        return Response(server.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    router.add("/healthz", "GET", healthz)
+    router.add("/readyz", "GET", readyz)
+    router.add("/v1/status", "GET", status)
+    router.add("/metrics", "GET", metrics)
+
+
 # The application
 
 
@@ -413,17 +499,19 @@ class Router:
 def endpoint(server: Server, route: Route) -> Endpoint:
     """Make the function that reads and checks a request, has it granted and answers it as JSON."""
 
+    asked = None if route.asks is None else TypeAdapter(route.asks)
+
     async def answer(request: Request) -> Response:
         caller = request.scope["caller"]
-        if route.asks is None:
+        if asked is None:
             take_no_query(request)
         given: list[Any] = [checked(key, text, PATH[key]) for key, text in request.path_params.items()]
         if route.scope is None:
             given.append(caller)
         else:
             allow(caller, route.scope, given[0])
-        if route.asks is not None:
-            given.append(checked("query", dict(request.query_params), TypeAdapter(route.asks)))
+        if asked is not None:
+            given.append(checked("query", dict(request.query_params), asked))
         if route.takes is not None:
             body = await body_of(request)
             large = await read_large(body, route.takes, server.scheduler.threads)

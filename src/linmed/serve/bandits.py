@@ -1,8 +1,8 @@
-"""How bandits are made and changed: what is wanted is tried, written by the engine, and then served."""
+"""Make and change bandits: what is wanted is tried, written by the engine, and then served."""
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
@@ -13,7 +13,6 @@ from linmed.serve import store
 from linmed.serve.bandit import Bandit, as_policy
 from linmed.serve.concurrency import Pool
 from linmed.serve.database import Database
-from linmed.serve.differences import differences
 from linmed.serve.engine import Call, Engine
 from linmed.serve.errors import Refused, refusing
 from linmed.serve.item_table import Catalogue
@@ -37,7 +36,7 @@ T = TypeVar("T")
 
 
 class Bandits:
-    """Makes and changes them; `find` gives one that is served."""
+    """Make and change bandits; `find` gives one that is served."""
 
     def __init__(
         self,
@@ -51,7 +50,7 @@ class Bandits:
         self.memory, self.threads, self.find = memory, threads, find
 
     async def create(self, new: NewBandit) -> tuple[bool, dict[str, Any]]:
-        """Make a bandit; whether it is new, and how it is. The same request again changes nothing."""
+        """Make a bandit; return whether it is new, and how it is. The same request again changes nothing."""
         with refusing():
             policy = as_policy(new.policy)
             check_range(new.reward_range)
@@ -164,7 +163,7 @@ class Bandits:
         await self.threads.run(try_bandit, dim, policy, catalogue)
 
     async def _writing(self, write: Callable[[Connection], T]) -> T:
-        """write(connection) in a transaction of the engine's."""
+        """Run write(connection) in a transaction of the engine."""
 
         def run() -> T:
             with self.database.writer.begin() as connection:
@@ -178,3 +177,65 @@ class Bandits:
         except sa.exc.IntegrityError:  # another server did the same at the same moment
             raise Refused("conflict", "another change of this bandit came first: try again") from None
         return written
+
+
+# In what two descriptions of a bandit differ
+
+SHOWN = 5
+"""Items of a kind that are named; more are counted."""
+
+Description = Mapping[str, Any]
+
+
+def differences(there: Description, here: Description) -> list[str]:
+    """Name each difference in a sentence; none if both describe the same bandit."""
+    found = [_values("dim", there["dim"], here["dim"])]
+    found += _policies(there["policy"], here["policy"])
+    same = there.get("features") == here.get("features")
+    found.append("" if same else "features are others there than here")
+    found += [_values(name, there[name], here[name]) for name in ("map", "reward_range", "log_arms")]
+    found.append(_catalogues(there["catalogue"], here["catalogue"]))
+    return [one for one in found if one]
+
+
+def _values(name: str, there: Any, here: Any) -> str:
+    return "" if there == here else f"{name} is {_shown(there)} there and {_shown(here)} here"
+
+
+def _shown(value: Any) -> str:
+    return "not given" if value is None else str(value)
+
+
+def _policies(there: Description, here: Description) -> list[str]:
+    if there["policy"] != here["policy"]:
+        return [_values("policy", there["policy"], here["policy"])]
+    names = dict.fromkeys([*there, *here])
+    return [_values(f"policy.{name}", there.get(name), here.get(name)) for name in names]
+
+
+def _catalogues(there: Description | None, here: Description | None) -> str:
+    if there is None or here is None:
+        return "" if there is here else f"catalogue is given only {'here' if there is None else 'there'}"
+    if "items" in there:
+        return _values("number of items", there["items"], len(here["ids"]))
+    old, new = (dict(zip(one["ids"], one["features"], strict=True)) for one in (there, here))
+    said = [
+        _items([name for name in old if name not in new], "missing"),
+        _items([name for name in new if name not in old], "new"),
+    ]
+    items = f"catalogue has other items ({', '.join(filter(None, said))})" if any(said) else ""
+    other = _items([name for name in new if name in old and list(old[name]) != list(new[name])], "")
+    features = f"catalogue has other features of {other}" if other else ""
+    order = "" if items or list(old) == list(new) else "catalogue has its items in another order"
+    return "; ".join(filter(None, [items, features, order]))
+
+
+def _items(names: Sequence[str], state: str) -> str:
+    """Say `a and b are missing`, or the names alone where there is no state; empty for none."""
+    if not names:
+        return ""
+    named, rest = list(names[:SHOWN]), len(names) - SHOWN
+    if rest > 0:
+        named.append(f"{rest} more")
+    listed = named[0] if len(named) == 1 else f"{', '.join(named[:-1])} and {named[-1]}"
+    return f"{listed} {'is' if len(named) == 1 else 'are'} {state}" if state else listed

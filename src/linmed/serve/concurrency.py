@@ -1,7 +1,6 @@
-"""Threads beside the event loop: a pool for each kind of work, so that none waits behind another's."""
+"""Run work beside the event loop: a pool of threads for each kind, so that none waits behind another's."""
 
 import asyncio
-import contextlib
 import functools
 import sys
 import threading
@@ -22,45 +21,15 @@ SWITCH = 0.0005
 """Seconds after which a thread at work gives way to the event loop; Python's own 5 ms make requests wait."""
 
 
-class GivingWay:
-    """Python's switching interval, one for the whole process: short while any thread is at work here."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._working, self._usual = 0, 0.0
-
-    @contextlib.contextmanager
-    def __call__(self) -> Iterator[None]:
-        """Around the work."""
-        with self._lock:
-            if self._working == 0:
-                self._usual = sys.getswitchinterval()
-                sys.setswitchinterval(SWITCH)
-            self._working += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._working -= 1
-                if self._working == 0:
-                    sys.setswitchinterval(self._usual)
-
-
-giving_way = GivingWay()
-
-
-def end(executor: ThreadPoolExecutor, seconds: float) -> None:
-    """Begin nothing more, and wait so long for what has begun: a kernel at work cannot be interrupted."""
-    ending = threading.Thread(target=executor.shutdown, kwargs={"cancel_futures": True}, daemon=True)
-    ending.start()
-    ending.join(max(seconds, 0.0))
-
-
 class Pool:
-    """So many threads for one kind of work, and a bounded queue before them.
+    """Run one kind of work in so many threads, with a bounded queue before them.
 
-    Work that is called off while it waits is never begun; what has begun is finished.
+    Work that is called off while it waits is never begun; what has begun is finished. While any pool is at
+    work, threads give way to each other sooner: the interval is one for the whole process.
     """
+
+    _all = threading.Lock()
+    _working, _usual = 0, 0.0
 
     def __init__(self, what: str, threads: int, most_waiting: int):
         self.what, self.most = what, threads + most_waiting
@@ -69,7 +38,7 @@ class Pool:
         self._under_way = 0
 
     async def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """function(…) in one of the threads."""
+        """Run function(…) in one of the threads."""
         if self._under_way >= self.most:
             text = f"{self._under_way} requests that need {self.what} are waiting already: try again"
             raise Refused("overloaded", text, retry_after=1)
@@ -77,8 +46,11 @@ class Pool:
             self._under_way += 1
 
         def work() -> T:
-            with giving_way():
+            self._at_work(1)
+            try:
                 return function(*args, **kwargs)
+            finally:
+                self._at_work(-1)
 
         begun = self._executor.submit(work)
         begun.add_done_callback(self._ended)
@@ -88,9 +60,23 @@ class Pool:
         with self._lock:
             self._under_way -= 1
 
+    @staticmethod
+    def _at_work(change: int) -> None:
+        with Pool._all:
+            if Pool._working == 0:
+                Pool._usual = sys.getswitchinterval()
+                sys.setswitchinterval(SWITCH)
+            Pool._working += change
+            if Pool._working == 0:
+                sys.setswitchinterval(Pool._usual)
+
     def stop(self, seconds: float) -> None:
-        """Begin nothing more, and wait so long for what has begun."""
-        end(self._executor, seconds)
+        """Begin nothing more, and wait so long for what has begun: a kernel at work cannot be interrupted."""
+        ending = threading.Thread(
+            target=self._executor.shutdown, kwargs={"cancel_futures": True}, daemon=True
+        )
+        ending.start()
+        ending.join(max(seconds, 0.0))
 
 
 S = TypeVar("S")
@@ -100,7 +86,7 @@ TURN = 0.0005
 
 
 async def in_turns(function: Callable[[S], T], items: Iterable[S]) -> list[T]:
-    """[function(item) for item in items], with other requests served in between."""
+    """Return [function(item) for item in items], with other requests served in between."""
     found: list[T] = []
     began = time.perf_counter()
     for item in items:
@@ -112,12 +98,12 @@ async def in_turns(function: Callable[[S], T], items: Iterable[S]) -> list[T]:
 
 
 async def encoded(content: Any) -> bytes:
-    """`content` as JSON, however large it is; what is not finite becomes null, as in `middleware.Json`."""
+    """Write `content` as JSON, however large; what is not finite becomes null, as in `middleware.Json`."""
     return b"".join(await in_turns(bytes, _pieces(content)))
 
 
 def _pieces(content: Any) -> Iterator[bytes]:
-    """JSON down to rows of numbers, which come whole."""
+    """Write JSON in pieces, down to rows of numbers, which come whole."""
     if isinstance(content, np.ndarray):
         content = content.tolist() if content.ndim < 2 else list(content)
     if isinstance(content, dict) and content:
@@ -139,11 +125,11 @@ def _pieces(content: Any) -> Iterator[bytes]:
 
 
 class Left(Exception):
-    """Nobody waits for the answer any more."""
+    """Say that nobody waits for the answer any more."""
 
 
 async def unless_left(receive: Callable[[], Awaitable[MutableMapping[str, Any]]], work: Awaitable[T]) -> T:
-    """What `work` gives; when the caller leaves first, it is cancelled. `receive` is ASGI's."""
+    """Return what `work` gives; when the caller leaves first, it is cancelled. `receive` is ASGI's."""
 
     async def left() -> None:
         while (await receive())["type"] != "http.disconnect":
@@ -162,14 +148,14 @@ async def unless_left(receive: Callable[[], Awaitable[MutableMapping[str, Any]]]
 
 
 class Shared:
-    """Work that everyone shares who asks for it while it is under way, until the last of them has left."""
+    """Share work among all who ask for it while it is under way, until the last of them has left."""
 
     def __init__(self) -> None:
         self._under_way: dict[str, asyncio.Task[Any]] = {}
         self._waiting: dict[asyncio.Task[Any], int] = {}
 
     async def get(self, key: str, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """What make() gives, or the one of this key that is under way."""
+        """Return what make() gives, or the one of this key that is under way."""
         task = self._under_way.get(key)
         if task is None:
             task = self._under_way[key] = asyncio.create_task(make())

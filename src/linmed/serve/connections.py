@@ -28,7 +28,7 @@ FAREWELL = 5.0
 
 
 class Connection(HttpToolsProtocol):
-    """One connection within the limits of `settings`."""
+    """Keep one connection within the limits of `settings`."""
 
     def __init__(self, settings: Settings, **given: Any):
         super().__init__(**given)
@@ -67,7 +67,7 @@ class Connection(HttpToolsProtocol):
             self._refuse(_LONG_HEAD if self._head else Refused("too large", "the request's body is too long"))
 
     def on_message_begin(self) -> None:
-        """The first byte of a request."""
+        """Note the first byte of a request."""
         super().on_message_begin()
         self._begin_head()
 
@@ -76,7 +76,7 @@ class Connection(HttpToolsProtocol):
         self._expect(self.settings.head_seconds)
 
     def on_headers_complete(self) -> None:
-        """A head: the application begins with the request."""
+        """Hand a request whose head is complete to the application."""
         self._end_head()
         self._start_request()
 
@@ -102,7 +102,7 @@ class Connection(HttpToolsProtocol):
         raise why
 
     def on_message_complete(self) -> None:
-        """A whole request: now it is our turn."""
+        """Note that a request is complete: now it is our turn."""
         self._receiving, self._arrived = False, 0
         self.due = math.inf
         super().on_message_complete()
@@ -110,12 +110,12 @@ class Connection(HttpToolsProtocol):
             self._expect(self.settings.idle_seconds)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        """A request's turn has come."""
+        """Begin with a request whose turn has come."""
         self._answering = cycle
         super()._start_asgi_task(cycle, app)
 
     def on_response_complete(self) -> None:
-        """An answer: the next request may take its time."""
+        """Note that a request is answered: the next one may take its time."""
         self._unsent = 0
         if self.transport.is_closing():
             return
@@ -128,19 +128,19 @@ class Connection(HttpToolsProtocol):
             self._expect(self.settings.idle_seconds)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nobody is there to be answered any more."""
+        """Note that nobody is there to be answered any more."""
         super().connection_lost(exc)
         for cycle in self._unanswered():
             cycle.disconnected = True
             cycle.message_event.set()
 
     def pause_writing(self) -> None:
-        """The other side does not take its answer."""
+        """Note that the other side does not take its answer."""
         super().pause_writing()
         self._expect(self.settings.body_seconds)
 
     def resume_writing(self) -> None:
-        """It does: what is due now is what was before."""
+        """Note that the other side takes its answer: what is due now is what was before."""
         super().resume_writing()
         if self._receiving:
             self._expect(self.settings.head_seconds if self._head else self.settings.body_seconds)
@@ -150,27 +150,27 @@ class Connection(HttpToolsProtocol):
             self._expect(self.settings.idle_seconds)
 
     def send_400_response(self, msg: str) -> None:
-        """What is not HTTP, or too much of it."""
+        """Refuse what is not HTTP, or too much of it."""
         if self._head and max(self._chunk, self._arrived) > MAX_HEAD:
             self._refuse(_LONG_HEAD)
         else:
             self._refuse(self._why or Refused("malformed", "this is not an HTTP request"))
 
     def shutdown(self) -> None:
-        """The server ends: what is complete is answered, what is half-sent is not waited for."""
+        """End with the server: what is complete is answered, what is half-sent is not waited for."""
         if self._receiving:
             self._end_after_complete()
         else:
             super().shutdown()
 
     def _unanswered(self) -> list[Any]:
-        """The requests that have no whole answer yet, oldest first."""
+        """List the requests that have no whole answer yet, oldest first."""
         own = [] if self._answering is None else [self._answering]
         known: list[Any] = [*own, *(cycle for cycle, _ in reversed(self.pipeline))]
         return [cycle for cycle in known if not cycle.response_complete]
 
     def _end_after_complete(self) -> bool:
-        """Read no more and close, after the answers to requests that are complete; whether there are any."""
+        """Read no more and close, after answers to complete requests; say whether there were any."""
         if self.pipeline and self.pipeline[0][0].more_body:
             self.pipeline.popleft()
         complete = [cycle for cycle in self._unanswered() if not cycle.more_body]
@@ -182,7 +182,7 @@ class Connection(HttpToolsProtocol):
         return True
 
     def expire(self) -> None:
-        """The other side is late, unless it takes a long answer bit by bit."""
+        """End a connection whose other side is late, unless it takes a long answer bit by bit."""
         unsent = self.transport.get_write_buffer_size()
         if unsent and (not self._unsent or unsent < self._unsent):
             self._unsent = unsent
@@ -220,7 +220,7 @@ _LONG_HEAD = Refused("head too large", f"a request's line and headers may have a
 
 
 class WebServer(uvicorn.Server):
-    """uvicorn for an application, within the limits of `settings`; `connection` makes each connection."""
+    """Run uvicorn for an application, within the limits of `settings`; `connection` makes each connection."""
 
     def __init__(self, app: Any, settings: Settings, connection: Callable[..., Connection]):
         super().__init__(
@@ -237,7 +237,7 @@ class WebServer(uvicorn.Server):
         )
 
     async def on_tick(self, counter: int) -> bool:
-        """Ten times a second: end the connections that are late."""
+        """End the connections that are late, ten times a second."""
         now = asyncio.get_running_loop().time()
         for connection in list(self.server_state.connections):
             if isinstance(connection, Connection) and connection.due <= now:

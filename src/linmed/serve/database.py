@@ -2,16 +2,17 @@
 
 Order matters in one place: rewards are numbered without gaps under a lock that is held until their
 transaction is visible, so a server that has read all rewards up to `seq` never meets an earlier one later.
-On SQLite the lock is the write transaction itself, on PostgreSQL an advisory lock.
-"""
+On SQLite the lock is the write transaction itself, on PostgreSQL an advisory lock."""
 
 import os
 import shutil
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import Any, Literal, TypeVar, overload
+from shutil import copymode
+from typing import Any, BinaryIO, Literal, NamedTuple, TypeVar, overload
 
 import numpy as np
 import sqlalchemy as sa
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.pool import NullPool, QueuePool, StaticPool
 
+from linmed.files import write_atomically
 from linmed.validation import Floats
 
 metadata = sa.MetaData()
@@ -96,15 +98,9 @@ decisions = sa.Table(
     sa.Column("offered", sa.LargeBinary),  # (K,) places in it, by `pack_places`; null: all of it
     sa.Column("context", sa.LargeBinary),  # (c,) by `pack`; null: none
     sa.Index("decisions_of_bandit", "bandit", "number"),
-    sa.Index(
-        "decisions_by_key",
-        "bandit",
-        "key",
-        unique=True,
-        sqlite_where=sa.text("key IS NOT NULL"),
-        postgresql_where=sa.text("key IS NOT NULL"),
-    ),
 )
+_KEYED = sa.text("key IS NOT NULL")
+_by_key = sa.Index("decisions_by_key", decisions.c.bandit, decisions.c.key, unique=True, sqlite_where=_KEYED)
 
 rewards = sa.Table(
     "rewards",
@@ -165,30 +161,30 @@ _NETWORK = {  # a connection whose other end has vanished is noticed, not waited
 
 
 def now() -> int:
-    """Microseconds since 1970."""
+    """Tell the time in microseconds since 1970."""
     return time.time_ns() // 1000
 
 
 class DatabaseError(RuntimeError):
-    """The database cannot be used as it is."""
+    """Say why the database cannot be used as it is."""
 
 
 _OURS = (sa.exc.IntegrityError, sa.exc.DataError, sa.exc.ProgrammingError, sa.exc.NotSupportedError)
 
 
 def trouble(error: BaseException) -> bool:
-    """Whether the database is the reason (stopped, full, read-only, out of connections), not the request."""
+    """Say whether the database is the reason (stopped, full, out of connections), not the request."""
     return isinstance(error, (sa.exc.DBAPIError, sa.exc.TimeoutError)) and not isinstance(error, _OURS)
 
 
 def cause(error: BaseException) -> str:
-    """What the database itself said, without the statement and its values: for the log."""
+    """Repeat what the database itself said, without the statement and its values: for the log."""
     original = getattr(error, "orig", None) or error
     return f"{type(original).__name__}: {original}".strip().partition("\n")[0]
 
 
 class Database:
-    """One writing connection and a pool of reading ones."""
+    """Hold one writing connection and a pool of reading ones."""
 
     def __init__(self, url: str):
         try:
@@ -221,7 +217,7 @@ class Database:
             raise DatabaseError(f"cannot open the database {self.shown}: {error.orig}") from None
 
     def lock(self, connection: Connection) -> None:
-        """From here to the commit no other server numbers rewards."""
+        """Let no other server number rewards from here to the commit."""
         if not self.sqlite:
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
 
@@ -238,7 +234,7 @@ class Database:
 
     @property
     def room(self) -> bool:
-        """Whether the disk has room for what is written next, as far as can be seen from here."""
+        """Say whether the disk has room for what is written next, as far as can be seen from here."""
         try:
             return not self.sqlite or shutil.disk_usage(self.file.parent).free >= ROOM
         except OSError:  # not even the folder
@@ -246,12 +242,12 @@ class Database:
 
     @property
     def file(self) -> Path:
-        """SQLite's file."""
+        """Return the path of SQLite's file."""
         assert self.url.database is not None
         return Path(self.url.database).absolute()
 
     def checkpoint(self, how: Literal["PASSIVE", "TRUNCATE"] = "PASSIVE") -> bool:
-        """SQLite: move what the WAL holds into the file itself; whether all of it was moved.
+        """Move what SQLite's WAL holds into the file itself; return whether all of it was moved.
 
         What readers still need stays; TRUNCATE waits for them, a second at most.
         """
@@ -274,7 +270,7 @@ class Database:
 
     @property
     def shown(self) -> str:
-        """The URL without its password."""
+        """Return the URL without its password."""
         return self.url.render_as_string(hide_password=True)
 
     def _engine(self, begin: str, pool: Any) -> Engine:
@@ -317,6 +313,8 @@ def create_tables(connection: Connection) -> None:
     if sa.inspect(connection).has_table(schema.name):
         found = connection.execute(sa.select(schema.c.version)).scalar_one_or_none()
     if found is None:
+        if connection.dialect.name == "postgresql":  # named above it would be imported with every server
+            _by_key.dialect_options["postgresql"]["where"] = _KEYED
         metadata.create_all(connection)
         connection.execute(sa.insert(schema).values(version=VERSION))
     elif found != VERSION:
@@ -340,17 +338,17 @@ def blob(array: Floats) -> bytes: ...
 @overload
 def blob(array: None) -> None: ...
 def blob(array: Floats | None) -> bytes | None:
-    """float64, little-endian."""
+    """Write an array as float64, little-endian."""
     return None if array is None else array.astype(_LITTLE, copy=False).tobytes()
 
 
 def vector(content: bytes) -> Floats:
-    """The inverse of `blob`."""
+    """Read what `blob` wrote."""
     return np.frombuffer(content, dtype="<f8").astype(np.float64)
 
 
 def pack(array: Floats) -> bytes:
-    """The same numbers in the narrowest form that holds them to the last bit, after a byte that names it.
+    """Write numbers in the narrowest form that holds them to the last bit, after a byte that names it.
 
     Contexts are mostly zeros, ones and small numbers: a byte each instead of eight.
     """
@@ -364,12 +362,12 @@ def pack(array: Floats) -> bytes:
 
 
 def unpack(content: bytes) -> Floats:
-    """The inverse of `pack`."""
+    """Read what `pack` wrote."""
     return np.frombuffer(content, dtype=_KINDS[content[0]], offset=1).astype(np.float64)
 
 
 def pack_places(places: NDArray[np.uint32], count: int) -> bytes:
-    """Places among `count` items: a bit for each, if they are in order and that is shorter, or a list."""
+    """Write places among `count` items: a bit for each, if in order and that is shorter, or a list."""
     width = 1 if count <= 2**8 else 2 if count <= 2**16 else 4
     if (count + 7) // 8 < width * places.size and (places[1:] > places[:-1]).all():
         mask = np.zeros(count, dtype=bool)
@@ -379,13 +377,100 @@ def pack_places(places: NDArray[np.uint32], count: int) -> bytes:
 
 
 def unpack_places(content: bytes) -> NDArray[np.intp]:
-    """The inverse of `pack_places`."""
+    """Read what `pack_places` wrote."""
     if content[0] == 0:
         return np.flatnonzero(np.unpackbits(np.frombuffer(content, dtype=np.uint8, offset=1)))
     return np.frombuffer(content, dtype=f"<u{content[0]}", offset=1).astype(np.intp)
 
 
 def parts(values: Sequence[T], size: int = CHUNK) -> Iterator[Sequence[T]]:
-    """`values` in pieces."""
+    """Cut `values` into pieces."""
     for start in range(0, len(values), size):
         yield values[start : start + size]
+
+
+# A copy while servers write
+
+
+class Content(NamedTuple):
+    """Tell databases apart, and which of two is older."""
+
+    bandits: frozenset[tuple[str, int]]  # name, created
+    decisions: int
+    rewards: int
+
+    def grew_from(self, other: "Content") -> bool:
+        """Say whether this is `other` at a later moment, or at the same."""
+        return (
+            other.bandits <= self.bandits
+            and other.decisions <= self.decisions
+            and other.rewards <= self.rewards
+        )
+
+
+def backup(database: Database, target: Path) -> str:
+    """Copy a database as it is at one moment; return what was done."""
+    if not database.sqlite:
+        raise DatabaseError(
+            f"--backup copies SQLite databases; of PostgreSQL's pg_dump makes a consistent copy: "
+            f"pg_dump --format=custom --file={target} {database.shown.replace('+psycopg', '')}"
+        )
+    source = database.file
+    if not source.is_file():
+        raise DatabaseError(f"there is no database {source} to copy")
+    with closing(sqlite3.connect(source, timeout=30.0)) as origin:
+        known = content(origin)
+        if known is None:
+            raise DatabaseError(f"{source} is not a database of linmed")
+        _refuse_to_lose(target, source, known)
+
+        def write(file: BinaryIO) -> None:
+            copymode(source, file.name)  # it holds the same secrets
+            with closing(sqlite3.connect(file.name)) as copy:
+                copy.execute("PRAGMA synchronous=OFF")  # the file is synchronised when it is whole
+                origin.backup(copy)  # in one step: of one moment
+                copy.execute("PRAGMA journal_mode=DELETE")  # one file holds everything
+                (found,) = copy.execute("PRAGMA quick_check(1)").fetchone()
+            if found != "ok":
+                raise DatabaseError(f"the copy is not sound ({found}): is the disk of {source}?")
+
+        try:
+            write_atomically(target, write)
+        except (OSError, sqlite3.Error) as error:
+            raise DatabaseError(f"cannot copy {source} to {target}: {error}") from None
+    with closing(sqlite3.connect(target)) as copy:
+        written = content(copy)
+    assert written is not None
+    return f"{target}: {written.decisions} decisions, {written.rewards} rewards"
+
+
+def content(connection: sqlite3.Connection) -> Content | None:
+    """Read what a database of linmed has; None of any other file."""
+    try:
+        bandits = connection.execute("SELECT name, created FROM bandits").fetchall()
+        (decisions,) = connection.execute("SELECT coalesce(max(number), 0) FROM decisions").fetchone()
+        (rewards,) = connection.execute("SELECT coalesce(max(seq), 0) FROM rewards").fetchone()
+    except sqlite3.DatabaseError:
+        return None
+    return Content(frozenset(bandits), decisions, rewards)
+
+
+def _refuse_to_lose(target: Path, source: Path, known: Content) -> None:
+    """Refuse where the copy would take the place of anything but an older copy."""
+    if not os.path.lexists(target):
+        return
+    if not target.is_file():  # to open a pipe would be to wait for its other end
+        raise DatabaseError(f"{target} exists and is no file: give the copy another name")
+    if target.samefile(source):
+        raise DatabaseError(f"{target} is the database itself: give the copy another name")
+    if Path(f"{target}-wal").exists():
+        raise DatabaseError(f"{target} seems to be in use ({target}-wal exists): give the copy another name")
+    with closing(sqlite3.connect(f"{target.absolute().as_uri()}?mode=ro", uri=True)) as before:
+        held = content(before)
+    if held is None or not held.bandits <= known.bandits:
+        raise DatabaseError(f"{target} exists and is no copy of {source}: give the copy another name")
+    if not known.grew_from(held):
+        raise DatabaseError(
+            f"{target} holds {held.decisions} decisions and {held.rewards} rewards, more than {source} "
+            f"({known.decisions} and {known.rewards}): give the copy another name"
+        )

@@ -1,4 +1,4 @@
-"""`linmed serve --demo`: simulated visitors use the service as an application would, and the page has life.
+"""Simulate visitors who use the service as an application would: `linmed serve --demo`.
 
 They come through the real API. Articles are read by visitors who differ, so the best article depends on the
 context; a click is known after a moment, that there is none only when the patience of the application ends.
@@ -33,7 +33,7 @@ If it were so long at once, nothing but clicks would arrive for six seconds: a m
 
 @dataclass(frozen=True)
 class Site:
-    """A bandit of the demonstration, and the visitors that it is asked to serve."""
+    """Describe a bandit of the demonstration, and the visitors that it is asked to serve."""
 
     name: str
     policy: dict[str, Any]
@@ -46,11 +46,11 @@ class Site:
 
     @property
     def context(self) -> int:
-        """Numbers in a context; the first is always 1."""
+        """Return how many numbers a context has; the first is always 1."""
         return int(self.tastes.shape[1])
 
     def visitor(self, random: np.random.Generator) -> Floats:
-        """Someone's context."""
+        """Draw a visitor's context."""
         return np.concatenate([[1.0], random.random(self.context - 1).round(2)])
 
 
@@ -81,7 +81,7 @@ ARTICLES = Site(
 
 
 class Visitors:
-    """The visitors of one site."""
+    """Send the visitors of one site."""
 
     def __init__(self, site: Site, http: httpx.AsyncClient, seed: int):
         self.site, self.http = site, http
@@ -90,7 +90,7 @@ class Visitors:
         self._alone = 0.0  # when the visitors began to come one by one
 
     async def come(self) -> None:
-        """Some at once, then one after the other, until they are told to stop."""
+        """Send some at once, then one after the other, until cancelled."""
         site = self.site
         width = len(next(iter(site.items.values())))
         catalogue = {"ids": list(site.items), "features": list(site.items.values())}
@@ -107,7 +107,7 @@ class Visitors:
             task.add_done_callback(self._later.discard)
 
     async def crowd(self) -> None:
-        """Many visits in two requests."""
+        """Make many visits in two requests."""
         several = [self.site.visitor(self.random) for _ in range(TOGETHER)]
         wanted = [{"context": visitor.tolist()} for visitor in several]
         decided = (await self._post("/decide/batch", {"decisions": wanted}))["decisions"]
@@ -116,7 +116,7 @@ class Visitors:
         await self._post("/reward/batch", {"rewards": heard})
 
     async def visit(self) -> None:
-        """One decision and later, or never, its reward."""
+        """Ask for one decision and later, or never, send its reward."""
         visitor = self.site.visitor(self.random)
         with contextlib.suppress(httpx.HTTPError):  # refused, or the service has gone: so does this visitor
             reward = self.reward(await self._post("/decide", {"context": visitor.tolist()}), visitor)
@@ -125,12 +125,12 @@ class Visitors:
                 await self._post("/reward", reward)
 
     def moment(self, clicked: bool, since: float) -> float:
-        """Seconds until the application knows, of a visit that comes so long after the crowds."""
+        """Draw the seconds until the application knows, of a visit that comes so long after the crowds."""
         patience = PATIENCE * min(since / GROWTH, 1.0)
         return min(float(self.random.exponential(patience / 6)), patience) if clicked else patience
 
     def reward(self, decision: dict[str, Any], visitor: Floats) -> dict[str, Any]:
-        """Whether this visitor clicks on what was decided."""
+        """Draw whether this visitor clicks on what was decided."""
         chance = np.clip(self.site.items[decision["arm_id"]] @ self.site.tastes @ visitor, 0.01, 0.95)
         clicked = self.random.random() < chance
         return {"decision_id": decision["decision_id"], "reward": float(clicked)}
@@ -143,7 +143,7 @@ class Visitors:
 
 
 async def _visits(url: str, stop: threading.Event) -> None:
-    """Until `stop` is set, or something goes wrong, which is told."""
+    """Send visitors until `stop` is set, or something goes wrong, which is raised."""
     async with httpx.AsyncClient(base_url=url, timeout=300) as http:
         ended = asyncio.create_task(asyncio.to_thread(lambda: stop.wait() and None))
         while not stop.is_set():
@@ -170,7 +170,7 @@ async def _visits(url: str, stop: threading.Event) -> None:
 
 @contextlib.contextmanager
 def visitors(url: str) -> Iterator[None]:
-    """They come as long as this lasts, in a thread of their own."""
+    """Send visitors for as long as this lasts, from a separate thread."""
     print(
         f"demo: open {url}#bandit={ARTICLES.name} and watch the bands narrow: does the policy earn more than "
         "uniform play?\ndemo: visitors and clicks are simulated; Ctrl-C ends all and leaves nothing behind",
@@ -188,7 +188,7 @@ def visitors(url: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def stage(args: argparse.Namespace) -> Iterator[None]:
-    """A database that is gone afterwards, unless one was given; few words, and an end without a traceback."""
+    """Give a database that is gone afterwards, unless one was given; end without a traceback."""
 
     def end(*_: object) -> None:
         raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""The one thread that writes.
+"""Write everything, in one thread.
 
 Decisions are drawn where requests are handled; here they become durable. Whatever has gathered while the
 last transaction was being committed is written in the next one (group commit), and answered only when it is
@@ -36,7 +36,7 @@ CHECKPOINT = 5.0
 
 @dataclass(eq=False, slots=True)
 class Decide:
-    """One request for decisions, drawn already: all are written, or none.
+    """Hold one request for decisions, drawn already: all are written, or none.
 
     A row whose key is in the log is not written; the answer is the row of the log.
     """
@@ -52,7 +52,7 @@ class Decide:
 
 @dataclass(eq=False, slots=True)
 class Reward:
-    """One request with rewards (decision id, reward): all are written, or none."""
+    """Hold one request with rewards (decision id, reward): all are written, or none."""
 
     bandit: int
     rewards: Sequence[tuple[str, float]]
@@ -65,7 +65,7 @@ class Reward:
 
 @dataclass(eq=False, slots=True)
 class Call:
-    """Something else to write: a function that makes its own transaction."""
+    """Hold something else to write: a function that makes its own transaction."""
 
     function: Callable[[], Any]
     answer: Any = field(default_factory=Future)
@@ -81,7 +81,7 @@ Outcome = list[Any] | Refused
 
 
 class Engine:
-    """Takes jobs in one thread (an event loop's), writes in its own, and answers in the first."""
+    """Take jobs in one thread (an event loop's), write in another, and answer in the first."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class Engine:
         self._thread.start()
 
     def stop(self, seconds: float) -> bool:
-        """Finish what was accepted, and end; after so long refuse what is left. Whether all was finished."""
+        """Finish what was accepted, and end; then refuse the rest. Return whether all was finished."""
         with self._wake:
             self._stopping = True
             self._wake.notify()
@@ -141,7 +141,7 @@ class Engine:
 
     @property
     def alive(self) -> bool:
-        """Whether decisions can be written and rewards folded."""
+        """Say whether decisions can be written and rewards folded."""
         return self._thread.is_alive() and not self.failed
 
     def submit(self, *jobs: Job) -> None:
@@ -215,7 +215,7 @@ class Engine:
         return found
 
     def _rest(self) -> None:
-        """While there is nothing to do, and not too often, SQLite's WAL is moved into the file."""
+        """Move SQLite's WAL into the file while there is nothing to do, and not too often."""
         if self._written and time.monotonic() - self._rested >= CHECKPOINT:
             self._rested = time.monotonic()
             try:
@@ -267,7 +267,7 @@ class Engine:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A reward just written, in the shape of a row of the log."""
+    """Hold a reward just written, in the shape of a row of the log."""
 
     seq: int
     bandit: int
@@ -281,7 +281,7 @@ class Taken:
 
 
 class Group:
-    """The requests of one transaction; `again` if an earlier attempt at it may have been committed.
+    """Write the requests of one transaction; `again` if an earlier attempt may have been committed.
 
     What is written is no earlier than the last moment of its bandit in `times`.
     """
@@ -353,7 +353,7 @@ class Group:
             store.add_rewards(connection, written)
 
     def _time(self, bandit: int, moment: int) -> int:
-        """`moment`, or the last one in this bandit's log if that is later."""
+        """Return `moment`, or the last one in this bandit's log if that is later."""
         last = self.moved.get(bandit, self.times.get(bandit, moment))
         self.moved[bandit] = max(moment, last)
         return self.moved[bandit]
@@ -362,7 +362,7 @@ class Group:
 def decided(
     job: Decide, known: dict[tuple[int, str], Any], ours: set[str]
 ) -> tuple[Outcome, list[dict[str, Any]]]:
-    """The answer to one request, and which of its rows are to be written.
+    """Make the answer to one request, and say which of its rows are to be written.
 
     `known` are the decisions taken earlier by bandit and key, to which this request's own are added; `ours`
     the ids that an attempt without an answer has left in the log.
@@ -392,7 +392,7 @@ def decided(
 def rewarded(
     job: Reward, found: dict[str, Row[Any]], given: dict[str, float]
 ) -> tuple[Outcome, dict[str, float]]:
-    """The answer to one request, and which of its rewards are new."""
+    """Make the answer to one request, and say which of its rewards are new."""
     fresh: dict[str, float] = {}
     answers: list[dict[str, Any]] = []
     for i, (identifier, reward) in enumerate(job.rewards):
@@ -410,14 +410,14 @@ def rewarded(
 
 
 def unknown_decision(identifier: str, where: str = "") -> Refused:
-    """There is none of this id."""
+    """Refuse an id that no decision of this bandit has."""
     return Refused(
         "unknown", f"decision_id {identifier!r} is no decision of this bandit", where + "decision_id"
     )
 
 
 class Times:
-    """The last moment of every bandit, in microseconds since 1970."""
+    """Know the last moment of every bandit, in microseconds since 1970."""
 
     def __init__(self) -> None:
         self.last: dict[int, int] = {}

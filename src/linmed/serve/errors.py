@@ -24,7 +24,7 @@ INPUT = (ValueError, TypeError, ArithmeticError)
 
 
 class Refused(Exception):
-    """A request that cannot be granted: of which kind, why, because of which field, and when to try again."""
+    """Refuse a request: of which kind, why, because of which field, and when to try again."""
 
     def __init__(self, kind: Kind, message: str, field: str | None = None, retry_after: int | None = None):
         super().__init__(message)
@@ -32,12 +32,12 @@ class Refused(Exception):
 
 
 def stopping() -> Refused:
-    """What is asked of a server that is about to end."""
+    """Refuse what is asked of a server that is about to end."""
     return Refused("unavailable", "the server is shutting down: try again", retry_after=1)
 
 
 class refusing:
-    """What the library cannot work with is the request's mistake; `where` leads to the part at hand."""
+    """Refuse what the library cannot work with; `where` leads to the part of the request at hand."""
 
     __slots__ = ("where",)
 
@@ -54,12 +54,12 @@ class refusing:
 
 
 def field_of(error: Exception) -> str | None:
-    """The argument that an error of the library names, if it does."""
+    """Return the argument that an error of the library names, if it does."""
     return getattr(error, "field", None)
 
 
 def place(*parts: int | str) -> str:
-    """Where in a request: `decisions[3].arms` for ("decisions", 3, "arms")."""
+    """Write a place in a request: `decisions[3].arms` for ("decisions", 3, "arms")."""
     found = ""
     for part in parts:
         found += f"[{part}]" if isinstance(part, int) else f".{part}" if found else part

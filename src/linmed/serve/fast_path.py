@@ -2,7 +2,7 @@
 
 Where all is as it should be they need no task, no request object and no response object: the body is checked
 and the decision drawn where its last byte arrives, and the engine's answer is written to the connection. That
-is 1.9 times as many requests for the same processor time (docs/service.md). Everything else (a bandit that is
+is 1.7 times as many requests for the same processor time (docs/service.md). Everything else (a bandit that is
 not loaded, a decision that takes long, a request that must be refused) goes to the application, so that
 nothing is refused here; `tests/serve/test_fast_path.py` compares the two ways.
 """
@@ -59,7 +59,7 @@ class Reply:
 
     @property
     def message_event(self) -> "Reply":
-        """Nothing waits for parts of the body."""
+        """Return what nobody waits for: parts of the body."""
         return self
 
     def set(self) -> None:
@@ -93,12 +93,12 @@ class FastConnection(Connection):
         self._held: Reply | None = None  # whose body is waited for
 
     def on_message_begin(self) -> None:
-        """The first byte of a request; ASGI's description of it is made when it is needed."""
+        """Note the first byte of a request; ASGI's description of it is made when it is needed."""
         self.url, self.headers, self.expect_100_continue = b"", [], False
         self._begin_head()
 
     def on_headers_complete(self) -> None:
-        """A head: it says which way the request goes."""
+        """Choose the way of a request by its head."""
         self._end_head()
         self._held = self._taken() if self.cycle is None or self.cycle.response_complete else None
         if self._held is None:
@@ -107,7 +107,7 @@ class FastConnection(Connection):
             self.cycle = self._answering = self._held  # type: ignore[assignment]
 
     def on_message_complete(self) -> None:
-        """A whole request: now it is our turn."""
+        """Answer a request that is complete, or hand it to the application."""
         super().on_message_complete()
         if self._held is not None:
             if self._granted(self._held):
@@ -116,13 +116,13 @@ class FastConnection(Connection):
                 self._to_application()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Whoever left while their body was waited for is counted where all are."""
+        """Have the application count a caller who left in the middle of a body."""
         if self._held is not None:
             self._to_application()
         super().connection_lost(exc)
 
     def _taken(self) -> Reply | None:
-        """A `Reply` that waits for the body, or None where the application is to have the request."""
+        """Make a `Reply` that waits for the body; None where the application is to have the request."""
         url, fields = self.url, dict(self.headers)
         length = fields.get(b"content-length", b"")
         if url[-7:] not in _ENDS or not url.startswith(_START) or self.parser.get_method() != b"POST":
@@ -144,7 +144,7 @@ class FastConnection(Connection):
         return Reply(self, scope, name, kept)
 
     def _to_application(self) -> None:
-        """The request whose head has come goes the way of all, with what was learned of it until now."""
+        """Hand the request to the application, with what was learned of it until now."""
         held, self._held = self._held, None
         url, headers, expects = self.url, self.headers, self.expect_100_continue
         super(Connection, self).on_message_begin()
@@ -161,7 +161,7 @@ class FastConnection(Connection):
         self.cycle.message_event.set()
 
     def _granted(self, reply: Reply) -> bool:
-        """Whether a whole request is answered, now or by the engine."""
+        """Have a whole request answered, now or by the engine; False where it cannot be."""
         bandit = self.service.memory.by_name.get(reply.name)
         reply.started = time.perf_counter()
         take = self._decide if reply.scope["path"].endswith("/decide") else self._reward
@@ -199,7 +199,7 @@ class FastConnection(Connection):
 
 
 class Arms(NamedTuple):
-    """A request with nothing but arms, which leaves a model nothing to check."""
+    """Hold a request with nothing but arms, which leaves a model nothing to check."""
 
     arms: Floats
     arm_ids: None = None

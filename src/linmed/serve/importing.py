@@ -1,4 +1,4 @@
-"""`linmed serve --import`: a bandit that goes on where an agent's file or a decision log ends.
+"""Make a bandit that goes on where an agent's file or a decision log ends: `linmed serve --import`.
 
 Everything is written in one transaction, so a bandit is imported wholly or not at all, whatever happens on
 the way, and servers on the same database may run meanwhile.
@@ -59,7 +59,7 @@ def import_file(
     policy: dict[str, Any] | None = None,
     progress: Progress = lambda rows: None,
 ) -> str:
-    """Make the bandit `name` of what is at `path`; says what was imported.
+    """Make the bandit `name` of what is at `path`; return what was imported.
 
     `policy` (as JSON has it) is to serve a log's bandit, LinMED by default. `progress` is told the number of
     decisions written so far.
@@ -158,7 +158,7 @@ def _import_log(database: Database, log: DecisionLog, name: str, policy: Policy,
 
 
 def _add_rewards(database: Database, connection: Connection, bandit: int, rows: "LogRows") -> None:
-    """In the order in which they came, numbered under the lock."""
+    """Write rewards in the order in which they came, numbered under the lock."""
     query = sa.select(decisions.c.number).where(decisions.c.bandit == bandit).order_by(decisions.c.number)
     numbers = np.fromiter(connection.execute(query).scalars(), dtype=np.int64, count=rows.count)
     database.lock(connection)
@@ -186,7 +186,7 @@ def _add_rewards(database: Database, connection: Connection, bandit: int, rows: 
 
 @contextmanager
 def _new_bandit(database: Database, name: str, dim: int, policy: Policy) -> Iterator[tuple[Connection, int]]:
-    """A transaction in which the bandit is there; what goes wrong in it leaves nothing behind."""
+    """Open a transaction in which the bandit is there; what goes wrong in it leaves nothing behind."""
     try:
         new = NewBandit(name=name, dim=dim)
     except ValidationError as error:
@@ -203,7 +203,7 @@ def _new_bandit(database: Database, name: str, dim: int, policy: Policy) -> Iter
 
 
 def _add_decisions(connection: Connection, rows: list[dict[str, Any]]) -> None:
-    """Append them; an id that is there already is refused by name."""
+    """Append decisions; an id that is there already is refused by name."""
     seen = store.decisions_known(connection, [row["id"] for row in rows])
     for row in rows:
         if row["id"] in seen:
@@ -228,7 +228,7 @@ def _twice(connection: Connection, row: dict[str, Any]) -> ValueError:
 
 
 def _add_version(connection: Connection, bandit: int, version: int, name: str) -> None:
-    """A policy of which only the name is known."""
+    """Write a policy of which only the name is known."""
     values = {"bandit": bandit, "version": version, "name": name, "config": "null", "created": now()}
     connection.execute(sa.insert(policies).values(**values))
 
@@ -253,7 +253,7 @@ _TEXTS = {"decision_id": 64, "arm_id": 200, "policy": 500}
 
 
 class LogRows:
-    """What a pass over a log finds: rows to be written, and beside them the rewards and the policies."""
+    """Read a log in one pass: rows to be written, and beside them the rewards and the policies."""
 
     def __init__(self, log: DecisionLog):
         self.log = log
@@ -285,7 +285,7 @@ class LogRows:
         return len(value.values)
 
     def read(self, bandit: int) -> Iterator[list[dict[str, Any]]]:
-        """Rows for the log of this bandit, in the log's order."""
+        """Make rows for the log of this bandit, in the log's order."""
         used = [name for name in SCHEMA.names if name in self.log.columns]
         absent = dict.fromkeys(SCHEMA.names)
         for batch in self.log.batches(used, ROWS):
@@ -296,7 +296,7 @@ class LogRows:
             ]
 
     def _values(self, name: str, column: pa.Array) -> list[Any]:
-        """A column in Python, lists of numbers as arrays (m,), arms as (K,d)."""
+        """Return a column in Python, lists of numbers as arrays (m,), arms as (K,d)."""
         if name in ("time", "reward_time"):
             column = column.cast(TIME).cast(pa.int64())
         if name not in ("features", "probabilities", "arms"):

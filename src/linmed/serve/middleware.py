@@ -1,23 +1,30 @@
-"""Check every request before its route (who asks, how much, how often), and write every refusal."""
+"""Check every request before its route (who asks, how much, how often), and write every refusal.
+
+A token is shown once; the database has its hash, compared in constant time."""
 
 import asyncio
 import functools
+import hashlib
+import hmac
 import json
 import logging
 import re
+import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
+import sqlalchemy as sa
 from pydantic_core import to_json
 from starlette.responses import Response
 
-from linmed.serve.database import cause, trouble
+from linmed.serve.database import Database, cause, now, tokens, trouble
 from linmed.serve.errors import Kind, Refused, stopping
 from linmed.serve.metrics import Metrics
+from linmed.serve.schemas import NAME
 from linmed.serve.settings import Settings
-from linmed.serve.tokens import Caller, Tokens
 
 logger = logging.getLogger("linmed.serve")
 
@@ -59,15 +66,115 @@ STATUS: dict[Kind, int] = {
 }
 
 
+# Tokens
+
+LONGEST = 200
+"""Characters of a label."""
+SCOPES = ("read", "decide", "admin")
+_FORM = re.compile(r"lm_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who asks: what they may do, and with which bandit (None: all)."""
+
+    id: str
+    scopes: frozenset[str]
+    bandit: str | None = None
+
+    def may(self, scope: str, bandit: str | None) -> bool:
+        """Say what a caller may do: admin everything, but each only with its bandit."""
+        return (scope in self.scopes or "admin" in self.scopes) and self.bandit in (None, bandit)
+
+
+class Tokens:
+    """The tokens of a database, as of the last `refresh`."""
+
+    def __init__(self, database: Database):
+        self.database = database
+        self._known: dict[str, tuple[bytes, Caller]] = {}
+        self._made = 0
+
+    def __len__(self) -> int:
+        """Count all that were ever made: where all are revoked the server lets nobody in, not everybody."""
+        return self._made
+
+    def refresh(self) -> None:
+        """Read the tokens again."""
+        with self.database.reader.begin() as connection:
+            rows = connection.execute(sa.select(tokens)).all()
+        self._known = {
+            row.id: (row.hash, Caller(row.id, frozenset(row.scopes.split()), row.bandit))
+            for row in rows
+            if row.revoked is None
+        }
+        self._made = len(rows)
+
+    def identify(self, token: str) -> Caller | None:
+        """Find the caller whose token this is."""
+        match = _FORM.fullmatch(token)
+        stored, caller = self._known.get(match[1] if match else "", (b"\0" * 32, None))
+        right = hmac.compare_digest(stored, _hash(match[2] if match else ""))
+        return caller if right else None
+
+
+def create(database: Database, scopes: list[str], bandit: str | None = None, label: str = "") -> str:
+    """A new token: what is returned is stored nowhere."""
+    wrong = [scope for scope in scopes if scope not in SCOPES]
+    if wrong or not scopes:
+        raise ValueError(f"scopes must be some of {', '.join(SCOPES)}, got {', '.join(wrong) or 'none'}")
+    if not label.isprintable() or len(label) > LONGEST:
+        raise ValueError(
+            f"label must be one line of at most {LONGEST} printable characters, got {label[:80]!r}"
+        )
+    if bandit is not None and re.fullmatch(NAME, bandit) is None:
+        raise ValueError(
+            f"bandit must be a bandit's name, got {bandit[:80]!r}: no bandit could have that one"
+        )
+    identifier, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
+    values = {"id": identifier, "hash": _hash(secret), "scopes": " ".join(scopes), "created": now()}
+    with database.writer.begin() as connection:
+        connection.execute(sa.insert(tokens).values(**values, bandit=bandit, label=label))
+    return f"lm_{identifier}_{secret}"
+
+
+def revoke(database: Database, identifier: str) -> bool:
+    """Let nobody in any more with the token of this id (between its underscores).
+
+    Servers take notice within their staleness. The row stays, as the sign that this database is closed, but
+    without the hash.
+    """
+    when = sa.func.coalesce(tokens.c.revoked, now())
+    end = sa.update(tokens).where(tokens.c.id == identifier).values(revoked=when, hash=b"")
+    with database.writer.begin() as connection:
+        return connection.execute(end).rowcount > 0
+
+
+def listing(database: Database) -> list[dict[str, object]]:
+    """Every token but its secret."""
+    shown = tokens.c["id", "scopes", "bandit", "label", "created", "revoked"]
+    query = sa.select(*shown).order_by(tokens.c.created)
+    with database.reader.begin() as connection:
+        return [row._asdict() for row in connection.execute(query)]
+
+
+def _hash(secret: str) -> bytes:
+    """One round is enough: the secret has 256 random bits, not a human's."""
+    return hashlib.sha256(secret.encode()).digest()
+
+
+# Requests
+
+
 class Rates:
-    """A bucket for each caller that fills at `rate` a second and holds two seconds' worth."""
+    """Fill a bucket for each caller at `rate` a second and holds two seconds' worth."""
 
     def __init__(self, rate: float):
         self.rate = rate
         self._buckets: dict[str, tuple[float, float]] = {}  # (content, when)
 
     def take(self, caller: str) -> bool:
-        """Whether one more request is within the rate."""
+        """Say whether one more request is within the rate."""
         if self.rate == 0.0:
             return True
         now, full = time.monotonic(), max(2.0 * self.rate, 1.0)
@@ -156,7 +263,7 @@ class Middleware:
         scope["caller"] = caller  # last: whoever has one has passed
 
     def _identified(self, authorization: str, address: str) -> Caller:
-        """Whose token it is."""
+        """Find the caller whose token it is."""
         kind, _, token = authorization.partition(" ")
         found = self.tokens.identify(token.strip()) if kind.lower() == "bearer" else None
         if found is not None:
@@ -170,7 +277,7 @@ class Middleware:
         return Refused("too large", f"the request's body may have at most {self.settings.max_body} bytes")
 
     def _counted(self, receive: Receive) -> Receive:
-        """For a body whose length was not announced."""
+        """Count a body whose length was not announced."""
         seen = 0
 
         async def counted() -> Message:
@@ -186,7 +293,7 @@ class Middleware:
 
 @functools.lru_cache(maxsize=1024)
 def _anybody(address: str) -> Caller:
-    """A caller of a server without tokens."""
+    """Make the caller of a server without tokens."""
     return Caller(address, EVERYTHING)
 
 
@@ -199,12 +306,12 @@ def _is_text(raw_path: bytes) -> bool:
 
 
 def header_lines(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """Headers as HTTP/1.1 has them."""
+    """Write headers as HTTP/1.1 has them."""
     return b"".join(name + b": " + value + b"\r\n" for name, value in headers)
 
 
 def refusal(error: Refused) -> Response:
-    """The reason, the field if there is one, and when to try again."""
+    """Write the reason, the field if there is one, and when to try again."""
     headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
     if error.kind == "unauthorised":
         headers["WWW-Authenticate"] = "Bearer"
@@ -212,13 +319,13 @@ def refusal(error: Refused) -> Response:
 
 
 def error_response(status: int, message: str, field: str | None, headers: dict[str, str]) -> Response:
-    """Every answer that is not 2xx."""
+    """Write an answer that is not 2xx."""
     body = json.dumps({"error": {"status": status, "message": message, "field": field}})
     return Response(body, status, headers, "application/json")
 
 
 def in_trouble(error: Exception) -> Refused | None:
-    """What to answer where the database is the reason: it comes back, and so should the caller."""
+    """Say what to answer where the database is the reason: it comes back, and so should the caller."""
     if not trouble(error):
         return None
     logger.warning("the database does not answer", extra={"error": cause(error)})
@@ -226,7 +333,7 @@ def in_trouble(error: Exception) -> Refused | None:
 
 
 class Json(Response):
-    """An answer that is JSON already validated by its making. What is not finite becomes null."""
+    """Answer in JSON that was validated by its making. What is not finite becomes null."""
 
     media_type = "application/json"
 

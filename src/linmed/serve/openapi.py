@@ -26,7 +26,7 @@ from linmed.serve import schemas
 
 @dataclass(frozen=True)
 class Route:
-    """One request: where it is sent, which function grants it, and to whom."""
+    """Describe one request: where it is sent, which function grants it, and to whom."""
 
     tag: str
     method: str
@@ -88,12 +88,12 @@ TYPED = (
 
 
 def reference(name: str) -> dict[str, str]:
-    """To a schema of `library`."""
+    """Refer to a schema of `library`."""
     return {"$ref": _PLACE + name}
 
 
 def library() -> dict[str, Any]:
-    """Name → schema: `Policy`, `Column`, each class of theirs, and `Features`."""
+    """Describe the library, name → schema: `Policy`, `Column`, each of their classes, and `Features`."""
     found: dict[str, Any] = {}
     for base, (kind, classes) in _BASES.items():
         found |= {cls.__name__: _schema(cls, kind) for cls in classes}
@@ -113,7 +113,7 @@ def library() -> dict[str, Any]:
 
 
 def _schema(cls: type[Any], kind: str) -> dict[str, Any]:
-    """An object with the parameters of a dataclass, and the field that names it."""
+    """Describe an object with the parameters of a dataclass, and the field that names it."""
     types = typing.get_type_hints(cls)
     properties: dict[str, Any] = {kind: {"const": cls.__name__}}
     fields = [field for field in dataclasses.fields(cls) if field.init]
@@ -133,7 +133,7 @@ def _schema(cls: type[Any], kind: str) -> dict[str, Any]:
 
 
 def _of(kind: Any) -> dict[str, Any]:
-    """The schema of a parameter; those that are policies or columns are described by their own."""
+    """Describe a parameter; those that are policies or columns refer to theirs."""
     if kind in _BASES:
         return reference(kind.__name__)
     inside = [part for part in typing.get_args(kind) if part is not ...]
@@ -145,7 +145,7 @@ def _of(kind: Any) -> dict[str, Any]:
 
 
 def _parts(kind: Any) -> set[Any]:
-    """A type and all that it is made of."""
+    """List a type and all that it is made of."""
     return {kind}.union(*(_parts(part) for part in typing.get_args(kind) if not isinstance(part, (str, int))))
 
 
@@ -216,7 +216,7 @@ def _operation(route: Route) -> dict[str, Any]:
 
 
 def _models(gives: Any) -> Sequence[type[BaseModel]]:
-    """The model of an answer, or of the entries of its list."""
+    """Find the model of an answer, or of the entries of its list."""
     return () if gives is None else typing.get_args(gives) or (gives,)
 
 

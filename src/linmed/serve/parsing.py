@@ -1,4 +1,4 @@
-"""What is wrong with a body, in the words of a colleague: the field, what would be right, what was there.
+"""Read bodies, and say what is wrong with one: the field, what would be right, what was there.
 
 pydantic finds the mistakes and names their kinds; its own words are for the one who wrote the model, not for
 the one who wrote the request.
@@ -18,7 +18,15 @@ from starlette.requests import ClientDisconnect, Request
 
 from linmed.serve.concurrency import Pool
 from linmed.serve.errors import Refused, place
-from linmed.serve.schemas import EXAMPLES, NAME, TEXT, CatalogueBody, DecideBatch, DecideRequest
+from linmed.serve.schemas import (
+    EXAMPLES,
+    NAME,
+    TEXT,
+    CatalogueBody,
+    DecideBatch,
+    DecideRequest,
+    TrainedTarget,
+)
 from linmed.validation import Floats
 
 PATTERNS: Mapping[str, str] = {
@@ -26,8 +34,6 @@ PATTERNS: Mapping[str, str] = {
     TEXT: "must be a text of at least one character, without the character NUL",
 }
 """What each regular expression demands."""
-TOLD = "told"
-"""The kind of a mistake whose message says all there is to say."""
 LONGEST = 60
 """Characters of a wrong value that are repeated."""
 
@@ -64,15 +70,15 @@ def _counted(number: int, one: str, many: str = "") -> str:
 
 
 def explained(error: ValidationError, whole: str) -> tuple[str, str]:
-    """The first mistake: its field (`whole` if it is all of it), and a sentence that begins with it."""
+    """Explain the first mistake: its field (`whole` if it is all of it), and a sentence that begins so."""
     first: Mapping[str, Any] = error.errors(include_url=False)[0]
     field, kind, limits = place(*first["loc"]) or whole, first["type"], first.get("ctx", {})
     if kind == "missing":
         return field, f"{field} is missing" + _example(first["loc"], "; it could be")
     if kind == "extra_forbidden":
         return field, f"{field} is not a field of this request"
-    if kind == TOLD:
-        return field, f"{field} {first['msg']}"
+    if kind == "wrong_target":
+        return field, f"{field} {_target_rule(first['input'])}"
     rule = PATTERNS.get(limits.get("pattern", "")) or RULES.get(kind, first["msg"])
     text = f"{field} {rule if isinstance(rule, str) else rule(limits)}"
     if kind in UNTYPED and (kind, field) != ("dict_type", "features"):  # a map, not numbers of items
@@ -80,8 +86,22 @@ def explained(error: ValidationError, whole: str) -> tuple[str, str]:
     return field, f"{text}, got {shown(first['input'])}"
 
 
+def _target_rule(value: Any) -> str:
+    """Say what a target could be, and why this is none."""
+    example = json.dumps(EXAMPLES["targets"][1])
+    if isinstance(value, dict):
+        try:
+            TrainedTarget.model_validate(value)
+        except ValidationError as error:
+            return f"must be such as {example}: {explained(error, 'it')[1]}"
+    return (
+        'must be "uniform", "logged", "greedy", an arm such as "arm:0", an item such as "item:red", or a '
+        f"policy such as {example}: it is {shown(value)}"
+    )
+
+
 def _example(path: tuple[int | str, ...], such: str) -> str:
-    """The example of a field, or of the entry of it that the path leads to, if there is one."""
+    """Find the example of a field, or of the entry of it that the path leads to, if there is one."""
     depth = 0
     while depth < len(path) and isinstance(path[-1 - depth], int):
         depth += 1
@@ -92,7 +112,7 @@ def _example(path: tuple[int | str, ...], such: str) -> str:
 
 
 def shown(value: Any) -> str:
-    """A wrong value, or what it is where that would be long."""
+    """Show a wrong value, or what it is where that would be long."""
     if isinstance(value, (list, tuple)):
         return f"a list of {len(value)}"
     if isinstance(value, Mapping):
@@ -121,7 +141,7 @@ Body = TypeVar("Body", bound=BaseModel)
 
 
 async def read_large(body: bytes, model: type[Body], threads: Pool) -> Body | None:
-    """The request in `body`, whose arms are arrays; None where `model` should read it."""
+    """Read a large body, its arms into arrays; None where `model` should read it."""
     if len(body) < LARGE or model not in _READERS:
         return None
     return cast(Body | None, await threads.run(_read, body, _READERS[model]))
@@ -199,14 +219,14 @@ def _requests(columns: list[Any], count: int) -> list[DecideRequest | None]:
 
 
 def _numbers(array: Any, kind: type) -> Any:
-    """An array of Arrow's as NumPy's; its own `to_numpy` takes a second when it is first called."""
+    """Return an array of Arrow's as NumPy's; its own `to_numpy` takes a second when it is first called."""
     if array.null_count:
         raise ValueError("numbers are expected")
     return np.frombuffer(array.buffers()[1] or b"", kind)[array.offset : array.offset + len(array)]
 
 
 def _matrix(content: Floats, ends: Any) -> Floats:
-    """(K, d), where row k is content[ends[k]:ends[k+1]]."""
+    """Return (K, d), where row k is content[ends[k]:ends[k+1]]."""
     widths = np.diff(ends)
     if not len(widths) or not 0 < widths.min() == widths.max():
         raise ValueError("rows of one length are expected")
@@ -217,7 +237,7 @@ def _matrix(content: Floats, ends: Any) -> Floats:
 
 
 async def body_of(request: Request) -> bytes:
-    """The body of a request, if it comes to its end."""
+    """Wait for the body of a request, if it comes to its end."""
     try:
         return await request.body()
     except ClientDisconnect:
@@ -225,7 +245,7 @@ async def body_of(request: Request) -> bytes:
 
 
 def read(body: bytes, model: type[Body]) -> Body:
-    """What a body says. One pass over the bytes: checked while it is parsed, and never bottomless."""
+    """Read a body in one pass over the bytes: checked while it is parsed, and never bottomless."""
     try:
         return model.model_validate_json(body)
     except ValidationError as error:
@@ -233,7 +253,7 @@ def read(body: bytes, model: type[Body]) -> Body:
 
 
 def checked(name: str, given: Any, kind: TypeAdapter[Any]) -> Any:
-    """A part of the path, or all of the query."""
+    """Check a part of the path, or all of the query."""
     try:
         return kind.validate_python(given)
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""One server: its parts and their life, and what it does for a request.
+"""Run one server: its parts and their life, and what it does for a request.
 
 The event loop's thread reads requests, draws decisions and folds rewards (`Memory.fold`): short work on the
 bandits in memory, which no other thread touches. The engine's alone writes (`Engine.submit`).
@@ -30,11 +30,11 @@ from linmed.serve.engine import Call, Counts, Decide, Engine, Reward
 from linmed.serve.errors import INPUT, Refused, refusing
 from linmed.serve.memory import Memory
 from linmed.serve.metrics import Metrics
-from linmed.serve.reporting import Reporters
+from linmed.serve.middleware import Tokens
+from linmed.serve.processes import Reporters
 from linmed.serve.scheduling import Scheduler
 from linmed.serve.schemas import DecideRequest
 from linmed.serve.settings import Settings
-from linmed.serve.tokens import Tokens
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -54,7 +54,7 @@ WAITING = 256
 
 
 class Server:
-    """One process over a log."""
+    """Serve decisions over one log, in one process."""
 
     def __init__(self, settings: Settings, database: Database):
         self.settings, self.database = settings, database
@@ -145,7 +145,7 @@ class Server:
         self.metrics.committed(named(decisions), named(rewards), seconds)
 
     def _write_later(self, write: Callable[[], None]) -> bool:
-        """Whether the engine takes it; at the end, when it does not, `Memory.save` writes."""
+        """Say whether the engine takes it; at the end, when it does not, `Memory.save` writes."""
         try:
             self.engine.submit(Call(write))
         except Refused:
@@ -164,7 +164,7 @@ class Server:
     async def reading(
         self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """query(connection, …) in a reading transaction, beside the event loop: short ones."""
+        """Run query(connection, …), a short one, in a reading transaction beside the event loop."""
         return await self.readers.run(self._read, lambda connection: query(connection, *args, **kwargs))
 
     def _read(self, query: Callable[[Connection], T]) -> T:
@@ -172,7 +172,7 @@ class Server:
             return query(connection)
 
     async def trend(self, name: str, request: dict[str, Any]) -> Any:
-        """That of the page, at most a little old; made once for all who look at it."""
+        """Return the trend of the page, at most a little old; made once for all who look at it."""
         asked = json.dumps([name, request])
         due, known = self._trends.get(asked, (0.0, None))
         if time.monotonic() < due:
@@ -187,7 +187,7 @@ class Server:
         return found
 
     async def status(self) -> str:
-        """`ready` where bandits are loaded, the engine runs and the database takes writes; else `not ready`.
+        """Say `ready` where bandits are loaded, the engine runs and can write, or `not ready`.
 
         `loading` while all is well but for bandits that are still being loaded.
         """
@@ -205,7 +205,7 @@ class Server:
         await self.keeper.run(self._read, lambda connection: connection.execute(sa.select(1)).scalar_one())
 
     async def _writes(self) -> bool:
-        """Whether decisions can be written: where the last write failed, by another, one at a time."""
+        """Say whether decisions can be written: where the last write failed, by another, one at a time."""
         if not self.engine.writes:
             if self._probe is None or self._probe.done():
                 call = Call(self.database.probe)
@@ -218,7 +218,7 @@ class Server:
     # Bandits
 
     async def bandit(self, name: str) -> Bandit:
-        """The bandit called `name`, loaded if another server made it or this one has just begun."""
+        """Return the bandit called `name`, loaded if another server made it or this one has just begun."""
         known = self.memory.by_name.get(name)
         if known is not None:
             return known
@@ -242,7 +242,7 @@ class Server:
     def draw(
         self, bandit: Bandit, requests: Sequence[DecideRequest], where: Sequence[str]
     ) -> list[dict[str, Any]]:
-        """Decisions that are yet to be written, drawn in any thread where the bandit's state is at rest.
+        """Draw decisions that are yet to be written, in any thread where the bandit's state is at rest.
 
         Request i came at `where[i]`. Those that are decided by route are drawn together.
         """
@@ -260,7 +260,7 @@ class Server:
         return rows
 
     async def decide(self, name: str, requests: list[DecideRequest], where: str = "") -> list[dict[str, Any]]:
-        """Committed decisions, all taken with the same state; request i came at `where.format(i)`."""
+        """Take and commit decisions, all with the same state; request i came at `where.format(i)`."""
         bandit = await self.bandit(name)
         try:
             if self.scheduler.short(bandit, requests, self.scheduler.work(bandit, requests)):
@@ -281,7 +281,7 @@ class Server:
         where: str,
         numbers: list[int] | None = None,
     ) -> tuple[list[dict[str, Any]], int]:
-        """Rows of decisions that may take long, and the room that they hold from now on."""
+        """Draw rows of decisions that may take long, and say how much room they hold from now on."""
         work = self.scheduler.work(bandit, requests)
         self.scheduler.hold(work)
         try:
@@ -291,7 +291,7 @@ class Server:
             raise
 
     async def _held(self, job: Decide, work: int) -> list[Any]:
-        """A long request holds its room until it is written, even if its caller has left."""
+        """Hold the room of a long request until it is written, even if its caller has left."""
         try:
             return await self._submit(job)
         finally:
@@ -300,7 +300,7 @@ class Server:
     async def _decided(
         self, bandit: Bandit, requests: list[DecideRequest], where: str, refused: Refused
     ) -> tuple[list[dict[str, Any]], int]:
-        """What the log has under the keys of requests that can be granted no more, or the refusal.
+        """Find what the log has under the keys of requests that can be granted no more, or refuse.
 
         The bandit may have been archived, have lost an item or grown too large since a decision was committed
         whose answer was lost: whoever asks again for it must get it, also in one batch with new decisions.
@@ -328,7 +328,7 @@ class Server:
     async def reward(
         self, name: str, pairs: list[tuple[str, float]], where: str = ""
     ) -> list[dict[str, Any]]:
-        """Committed rewards; pair i came at `where.format(i)`."""
+        """Take and commit rewards; pair i came at `where.format(i)`."""
         bandit = await self.bandit(name)
         for i, (_, value) in enumerate(pairs):
             with refusing(where.format(i)):
@@ -341,7 +341,7 @@ class Server:
         return answers
 
     def hand_in(self, job: Decide | Reward) -> None:
-        """To the engine, which answers `job.answer` in this thread; or refuse."""
+        """Hand a job to the engine, which answers `job.answer` in this thread; or refuse."""
         self.engine.accept(job)
         if not self._gathered:  # those that are handled in the same turn of the loop go together
             self._loop.call_soon(self._pass_on)
@@ -357,5 +357,5 @@ class Server:
 
 
 def asked(request: DecideRequest) -> bytes | None:
-    """What tells a request from another with the same key."""
+    """Tell a request from another with the same key."""
     return None if request.key is None else digest(request.arms, request.arm_ids, request.context)

@@ -1,4 +1,4 @@
-"""Settings of one server."""
+"""Describe the settings of one server."""
 
 import dataclasses
 import ipaddress
@@ -13,13 +13,13 @@ LARGEST = 1e12
 
 
 def _option(default: Any, text: str) -> Any:
-    """A field and the text that `linmed serve --help` shows for it."""
+    """Make a field with the text that `linmed serve --help` shows for it."""
     return dataclasses.field(default=default, metadata={"help": text})
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How to listen, where the log is, and the limits."""
+    """Say how to listen, where the log is, and the limits."""
 
     database: str = _option(
         "sqlite:///linmed.db", "SQLAlchemy URL: sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME"

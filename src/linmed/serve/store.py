@@ -1,4 +1,4 @@
-"""Every query of the service but for items. Values travel as bound parameters only."""
+"""Ask and write the database, but for items. Values travel as bound parameters only."""
 
 import functools
 import hashlib
@@ -52,12 +52,12 @@ _BANDIT = (
 
 
 def find_bandit(connection: Connection, name: str) -> Row[Any] | None:
-    """The bandit called `name` with its present policy."""
+    """Find the bandit called `name` with its present policy."""
     return connection.execute(_BANDIT.where(bandits.c.name == name)).one_or_none()
 
 
 def the_bandit(connection: Connection, name: str) -> Row[Any]:
-    """The same, where it must exist."""
+    """Find the bandit called `name`, or refuse."""
     row = find_bandit(connection, name)
     if row is None:
         raise Refused("unknown", f"there is no bandit {name!r}")
@@ -65,23 +65,23 @@ def the_bandit(connection: Connection, name: str) -> Row[Any]:
 
 
 def list_bandits(connection: Connection) -> Rows:
-    """All of them, by name."""
+    """List all bandits, by name."""
     return connection.execute(_BANDIT.order_by(bandits.c.name)).all()
 
 
 def revisions(connection: Connection) -> dict[int, int]:
-    """The revision of every bandit."""
+    """Read the revision of every bandit."""
     rows = connection.execute(sa.select(bandits.c.id, bandits.c.revision))
     return {row.id: row.revision for row in rows}
 
 
 def policy_of(row: Row[Any]) -> Policy:
-    """The present policy of the bandit of this row."""
+    """Make the present policy of the bandit of this row."""
     return Policy.from_dict(json.loads(row.config))
 
 
 def as_bandit(connection: Connection, row: Row[Any], catalogue: Catalogue | None = None) -> Bandit:
-    """The bandit in memory, before any reward; without its items unless they are given, or it needs them."""
+    """Make the bandit in memory, before any reward; without items unless they are given, or it needs them."""
     settings, policy = json.loads(row.settings), policy_of(row)
     features = settings.get("features")
     if catalogue is None and not policy.learns_from_arms:
@@ -110,7 +110,7 @@ def add_bandit(
     policy: Policy,
     catalogue: Catalogue | None = None,
 ) -> None:
-    """A new bandit with version 1 of its policy and of its catalogue."""
+    """Write a new bandit with version 1 of its policy and of its catalogue."""
     values = {"name": name, "dim": dim, "settings": settings, "version": 1, "revision": 1, "archived": False}
     result = connection.execute(sa.insert(bandits).values(**values, created=now()))
     assert result.inserted_primary_key is not None
@@ -122,7 +122,7 @@ def add_bandit(
 
 
 def add_policy(connection: Connection, bandit: int, version: int, policy: Policy) -> None:
-    """Version `version` of a bandit's policy."""
+    """Write version `version` of a bandit's policy."""
     config = json.dumps(policy.to_dict())
     values = {"bandit": bandit, "version": version, "name": policy.name, "config": config}
     connection.execute(sa.insert(policies).values(**values, created=now()))
@@ -135,7 +135,7 @@ def change_bandit(connection: Connection, bandit: int, **values: Any) -> None:
 
 
 def policy_names(connection: Connection, bandit: int) -> dict[int, str]:
-    """The name of every version of a bandit's policy."""
+    """Read the name of every version of a bandit's policy."""
     rows = connection.execute(
         sa.select(policies.c.version, policies.c.name).where(policies.c.bandit == bandit)
     )
@@ -143,7 +143,7 @@ def policy_names(connection: Connection, bandit: int) -> dict[int, str]:
 
 
 def newest_times(connection: Connection) -> dict[int, int]:
-    """When the last decision or reward of every bandit's log was written, for those that have one."""
+    """Read when the last decision or reward of every bandit was written, for those that have one."""
     last = (
         sa.select(table.c.time)
         .where(table.c.bandit == bandits.c.id)
@@ -170,7 +170,7 @@ _STORED = sa.select(*(decisions.c[name] for name in _WRITTEN if name not in _HID
 def decisions_by_key(
     connection: Connection, keys: dict[int, list[str]]
 ) -> dict[tuple[int, str], dict[str, Any]]:
-    """Decisions that were taken earlier under these keys, by bandit and key."""
+    """Find decisions that were taken earlier under these keys, by bandit and key."""
     found: dict[tuple[int, str], dict[str, Any]] = {}
     for bandit, names in keys.items():
         for part in parts(names):
@@ -182,7 +182,7 @@ def decisions_by_key(
 
 
 def decisions_known(connection: Connection, identifiers: Sequence[str]) -> set[str]:
-    """Which of these ids are in the log."""
+    """Find which of these ids are in the log."""
     found: set[str] = set()
     for part in parts(identifiers):
         found.update(connection.execute(sa.select(decisions.c.id).where(decisions.c.id.in_(part))).scalars())
@@ -190,7 +190,7 @@ def decisions_known(connection: Connection, identifiers: Sequence[str]) -> set[s
 
 
 def add_decisions(connection: Connection, rows: list[dict[str, Any]]) -> None:
-    """Append them in this order."""
+    """Append decisions in this order."""
     for part in parts(rows, INSERTED):
         values = tuple(itertools.chain.from_iterable(map(_values, part)))
         connection.exec_driver_sql(_insertion(connection.dialect.paramstyle, len(part)), values)
@@ -198,14 +198,14 @@ def add_decisions(connection: Connection, rows: list[dict[str, Any]]) -> None:
 
 @functools.lru_cache(maxsize=2 * INSERTED)
 def _insertion(style: str, rows: int) -> str:
-    """One statement for many rows: a driver gives up the interpreter's lock at each, and must win it back."""
+    """Write one statement for many rows: a driver gives up the interpreter's lock at each."""
     mark = "?" if style == "qmark" else "%s"
     one = f"({', '.join([mark] * len(_WRITTEN))})"
     return f"INSERT INTO decisions ({', '.join(_WRITTEN)}) VALUES {', '.join([one] * rows)}"
 
 
 def find_decision(connection: Connection, bandit: int, identifier: str) -> Row[Any] | None:
-    """One decision with its reward."""
+    """Find one decision with its reward."""
     query = (
         _STORED.add_columns(rewards.c.reward, rewards.c.time.label("reward_time"))
         .select_from(decisions)
@@ -227,7 +227,7 @@ _PLAYED = (
 
 
 def decisions_to_reward(connection: Connection, identifiers: Iterable[str]) -> dict[str, Row[Any]]:
-    """What a reward needs of its decision, and the reward it has already, by id."""
+    """Find what a reward needs of its decision, and the reward it has already, by id."""
     query = (
         sa.select(*decisions.c["number", "id", "bandit", "time"], *_PLAYED, rewards.c.reward)
         .select_from(decisions)
@@ -241,12 +241,12 @@ def decisions_to_reward(connection: Connection, identifiers: Iterable[str]) -> d
 
 
 def add_rewards(connection: Connection, rows: list[dict[str, Any]]) -> None:
-    """Append them; their numbers were assigned under the lock."""
+    """Append rewards; their numbers were assigned under the lock."""
     connection.execute(sa.insert(rewards), rows)
 
 
 def last_seq(connection: Connection, bandit: int | None = None) -> int:
-    """The number of the newest reward, of all bandits or of one."""
+    """Read the number of the newest reward, of all bandits or of one."""
     query = sa.select(sa.func.max(rewards.c.seq))
     if bandit is not None:
         query = query.where(rewards.c.bandit == bandit)
@@ -264,14 +264,14 @@ _FOLD = (
 
 
 def rewards_after(connection: Connection, seq: int, limit: int | None = None) -> Rows:
-    """All bandits' rewards after number `seq`, in order."""
+    """Read all bandits' rewards after number `seq`, in order."""
     return connection.execute(_FOLD.where(rewards.c.seq > seq).limit(limit)).all()
 
 
 def bandit_rewards(
     connection: Connection, bandit: int, after: int, until: int | None = None
 ) -> Iterator[Rows]:
-    """One bandit's rewards after number `after`, of decisions up to number `until`, in order, in pieces."""
+    """Read a bandit's rewards after number `after`, of decisions up to `until`, in order, in pieces."""
     query = _FOLD.where((rewards.c.bandit == bandit) & (rewards.c.seq > after))
     if until is not None:
         query = query.where(rewards.c.decision <= until)
@@ -280,7 +280,7 @@ def bandit_rewards(
 
 
 def reward_values(connection: Connection, bandit: int) -> Iterator[Floats]:
-    """All rewards of a bandit, some thousands at a time."""
+    """Read all rewards of a bandit, some thousands at a time."""
     query = sa.select(rewards.c.reward).where(rewards.c.bandit == bandit)
     # An option of the statement: one of the connection would stay with it, and what is written next fails.
     with connection.execute(query.execution_options(yield_per=FOLD_ROWS)) as result:
@@ -289,7 +289,7 @@ def reward_values(connection: Connection, bandit: int) -> Iterator[Floats]:
 
 
 def played(row: Any, joining: Joining) -> bytes:
-    """The arm of a decision (d,), as `blob` writes it: the request's own, or made again from its item."""
+    """Make the arm of a decision (d,), as `blob` writes it: from the request, or again from its item."""
     if row.item is None:
         features: bytes = row.features
         return features
@@ -317,7 +317,7 @@ def fold_log(connection: Connection, bandit: Bandit, until: int | None = None) -
 
 
 def origin(connection: Connection, bandit: int) -> bytes | None:
-    """The state with which this bandit's log begins, where it was imported with one."""
+    """Read the state with which this bandit's log begins, where it was imported with one."""
     query = sa.select(origins.c.state, origins.c.digest).where(origins.c.bandit == bandit)
     row = connection.execute(query).one_or_none()
     if row is None:
@@ -348,7 +348,7 @@ def add_snapshot(connection: Connection, bandit: int, version: int, seq: int, st
 
 
 def newest_snapshots(connection: Connection, bandit: int, version: int) -> Rows:
-    """The snapshots of this version, newest first; before them any that are ahead of it."""
+    """Read the snapshots of this version, newest first; before them any that are ahead of it."""
     query = (
         sa.select(snapshots)
         .where((snapshots.c.bandit == bandit) & (snapshots.c.version >= version))
@@ -365,5 +365,5 @@ def forget_snapshot(connection: Connection, row: Row[Any]) -> None:
 
 
 def snapshot_digest(bandit: int, version: int, seq: int, state: bytes) -> bytes:
-    """Tells a damaged state, and a sound one in another's place."""
+    """Tell a damaged state, and a sound one in another's place."""
     return hashlib.sha256(b"%d %d %d " % (bandit, version, seq) + state).digest()
