@@ -19,10 +19,11 @@ import sys
 import tempfile
 import time
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from multiprocessing import get_context
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -143,28 +144,51 @@ def copy_tree(directory: Path) -> None:
     )
 
 
+HEAVY = (
+    *("numpy", "scipy.optimize", "scipy.special", "scipy.stats", "pandas", "pyarrow.compute", "pyarrow.csv"),
+    *("pyarrow.parquet", "pytest", "matplotlib.figure", "httpx", "pydantic", "sqlalchemy", "uvicorn"),
+)
+"""What tests import of others, imported once: each run is a fork of a process that has it."""
+forks = get_context("forkserver")
+
+
+def run_pytest(tree: Path, arguments: Sequence[str], environment: Mapping[str, str], output: str) -> None:
+    """Run pytest in this process, in a copy of the tree."""
+    with open(output, "w", encoding="utf-8") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    os.environ.update(environment)
+    os.chdir(tree)
+    sys.meta_path[:] = [one for one in sys.meta_path if "ScikitBuild" not in type(one).__name__]
+    sys.path[:0] = [str(tree), str(tree / "src")]
+    import pytest
+
+    code = pytest.main(list(arguments))
+    sys.stdout.flush()
+    os._exit(code)
+
+
 def failures(
     tree: Path, tests: Sequence[str], core: Path | None = None, switch: int = 0, *options: str
 ) -> list[str]:
     """Run tests in a copy; returns the names of those that fail, or what came in their place."""
-    environment = {
-        **os.environ,
-        "PYTHONPATH": f"{tree}{os.pathsep}{tree / 'src'}",
-        "PYTHONDONTWRITEBYTECODE": "",
-        "LINMED_FAULT": str(switch),
-        **({"LINMED_CORE": str(core)} if switch else {}),
-    }
-    command = [sys.executable, "-m", "pytest", "-n", "0", "-q", "-rfE", "--tb=no", "-p", "no:cacheprovider"]
-    try:
-        done = subprocess.run(
-            [*command, *options, *(f"tests/{test}" for test in tests)],
-            cwd=tree, env=environment, capture_output=True, text=True, timeout=MOST_SECONDS, check=False,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
+    environment = {"PYTHONPATH": f"{tree}{os.pathsep}{tree / 'src'}", "LINMED_FAULT": str(switch)}
+    if switch:
+        environment["LINMED_CORE"] = str(core)
+    arguments = ["-n", "0", "-q", "-rfE", "--tb=no", "-p", "no:cacheprovider", *options]
+    arguments += [f"tests/{test}" for test in tests]
+    output = tree / "output.txt"
+    process = forks.Process(target=run_pytest, args=(tree, arguments, environment, str(output)))
+    process.start()
+    process.join(MOST_SECONDS)
+    if process.is_alive():
+        process.kill()
+        process.join()
         return [f"no end in {MOST_SECONDS} s"]
-    found = re.findall(r"^(?:FAILED|ERROR) tests/(.+?)(?: - .*)?$", done.stdout, flags=re.M)
-    if done.returncode and not found:
-        return [f"pytest ended with {done.returncode}: {(done.stdout + done.stderr).strip()[-200:]}"]
+    said = output.read_text(encoding="utf-8")
+    found = re.findall(r"^(?:FAILED|ERROR) tests/(.+?)(?: - .*)?$", said, flags=re.M)
+    if process.exitcode and not found:
+        return [f"pytest ended with {process.exitcode}: {said.strip()[-200:]}"]
     return found
 
 
@@ -190,6 +214,7 @@ def main() -> int:
     parser.add_argument("words", nargs="*", help="only faults whose name contains one of these")
     parser.add_argument("--list", action="store_true", help="print the faults and run nothing")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--no-build", action="store_true", help="take the core as it was built last time")
     parser.add_argument(
         "--whole", action="store_true", help="all tests where those of a fault do not catch it"
     )
@@ -210,11 +235,13 @@ def main() -> int:
             print(f"{fault.name:<28} {fault.file:<40} {fault.old}  →  {fault.new}")
         return 0
 
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"
+    forks.set_forkserver_preload(list(HEAVY))
     with tempfile.TemporaryDirectory(prefix="linmed-faults-") as scratch:
         core = None
         if any(fault.compiled for fault in faults):
             print("building the core with its faults ...", flush=True)
-            core = build_core(known)
+            core = next((BUILT / "build").glob("_core*.so")) if asked.no_build else build_core(known)
         trees: SimpleQueue[Path] = SimpleQueue()
         for job in range(asked.jobs):
             copy_tree(Path(scratch, f"tree{job}"))

@@ -344,6 +344,18 @@ def test_the_difference_in_a_randomised_test_is_within_twice_the_width_of_a_test
     assert difference(one, 1, 0, interval="asymptotic")["valid"][0].as_py() == "asymptotic"
 
 
+def test_a_walk_leaves_the_asymptotic_sequence_ever_with_the_probability_it_says():
+    """10,000 walks of a thousand million steps, looked at 400 times: a little less often."""
+    looks = np.geomspace(1e3, 1e9, 400)
+    steps = (
+        np.random.default_rng(0).standard_normal((400, 10_000))
+        * np.sqrt(np.diff(looks, prepend=0.0))[:, None]
+    )
+    sizes = np.abs(np.cumsum(steps, axis=0))
+    edges = np.array([asymptotic_quantile(int(n), 0.95) * n**0.5 for n in looks])
+    assert 0.02 < (sizes > edges[:, None]).any(axis=0).mean() < 0.05
+
+
 def test_the_asymptotic_sequence_is_narrowest_where_it_is_planned():
     assert asymptotic_quantile(300_000, 0.95) / 1.959964 < 1.6
     assert asymptotic_quantile(100_000, 0.95) / 1.959964 < 1.56

@@ -66,6 +66,20 @@ def test_bets_that_could_lose_too_much_end_with_nothing():
     assert lower.log_wealth(mean) == pytest.approx(math.log(prior[alive] @ products), abs=1e-10)
 
 
+def test_parts_of_a_log_make_the_bound_of_the_whole():
+    """Of differences, too: how far down a mean may lie adds up like all else."""
+    rng = np.random.default_rng(3)
+    x, shift = rng.integers(2, size=40) * 0.1, rng.uniform(0.0, 0.4, size=40)
+    whole, one, other = (BettingLower(0.05) for _ in range(3))
+    whole.add(Side(x, shift))
+    one.add(Side(x[:39], shift[:39]))
+    other.add(Side(x[39:], shift[39:]))
+    one.merge(other)
+    assert one.lower == pytest.approx(whole.lower, abs=1e-12)
+    assert one.lower < 0.0
+    assert one.mass == whole.mass == 40
+
+
 def test_a_model_is_cut_so_that_no_bet_loses_more_than_it_may_and_the_mean_stays():
     """Terms of every bet written out: their conditional mean, over arms and rewards, is the value."""
     rng = np.random.default_rng(0)

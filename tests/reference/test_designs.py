@@ -86,6 +86,12 @@ def test_a_warm_design_goes_on_from_the_last():
         weights = designs.warm_design(arms, f, support)
         expected = designs.linmed(best, f, leverage, 0.5, 0.25, weights)
         np.testing.assert_allclose(law(policy, state, arms), expected, rtol=1e-9)
+        # Of a design that went on from another, the arms are remembered that carry it.
+        scaled, following = arms * np.sqrt(f)[:, None], state.copy()
+        policy.choose(following, arms[None], np.array([[0.5]]))
+        carrying = (weights > 0) & (designs.leverages(scaled, following.size[0] * weights) >= 0.1)
+        kept = following.support[0][following.support[0] >= 0]
+        np.testing.assert_array_equal(kept, np.flatnonzero(carrying))
         policy.learn(state, arms[:5], np.array([0.3, 0.1, -0.2, 0.5, 0.0]), np.zeros(5, dtype=np.int64))
 
 
@@ -114,3 +120,4 @@ def test_exp2(K, d, horizon):
             np.testing.assert_allclose(features[0], designs.exp2_estimate(P, arms, arm), rtol=1e-9, atol=1e-9)
             policy.learn(state, features, np.array([reward]), np.zeros(1, dtype=np.int64))
             total += features[0] * reward
+            np.testing.assert_allclose(state.theta[0], total / (t + 1), rtol=1e-9, atol=1e-9)

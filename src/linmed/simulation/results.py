@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 else:
     pa = Later("pyarrow", "a table of all curves", "log")
 
+HEIGHT, WIDTH = 4.5, 8.0
+
 
 class Ends(NamedTuple):
     """When the trials of a run with `until` were decided."""
@@ -199,7 +201,7 @@ class Results:
         return Table(pa.concat_tables(parts))
 
     def plot(self, path: "str | os.PathLike[str] | None" = None, *, ax: "Axes | None" = None) -> "Axes":
-        """Mean regret with 95 % intervals, in a file (PNG, SVG, PDF by its ending) if `path` is one.
+        """Draw mean regret with 95 % intervals, into a file (PNG, SVG, PDF by its ending) if `path` is one.
 
         Returns the axes.
 
@@ -213,7 +215,25 @@ class Results:
         ...     Path(folder, "regret.png").stat().st_size > 1000
         True
         """
-        return plot(self, path, ax)
+        with styled():
+            ax = axes(ax, HEIGHT, WIDTH, shown=path is None)
+            for index, name in enumerate(self.names):
+                colour, dash = series(index)
+                mean, error = self.mean(name), self.standard_error(name)
+                label = shortened(name, 40)
+                ax.plot(self.checkpoints, mean, color=colour, linestyle=dash, linewidth=1.6, label=label)
+                if np.isfinite(error).all():
+                    low, high = mean - 1.96 * error, mean + 1.96 * error
+                    ax.fill_between(self.checkpoints, low, high, color=colour, alpha=0.18, linewidth=0)
+            ax.set_xlabel("round")
+            ax.set_ylabel("cumulative regret")
+            ax.set_title(self.environment.name, fontsize="medium", wrap=True)
+            ax.set_xlim(0, self.horizon)
+            ax.set_ylim(bottom=0)
+            ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize="small")
+            if path is not None:
+                saved(ax, path)
+        return ax
 
     def __repr__(self) -> str:
         """The summary as text, best first."""
@@ -244,38 +264,3 @@ def _verdicts(ends: Ends | None) -> dict[str, float]:
         "mean_rounds": float(ends.decided[there].mean()) if there.any() else np.nan,
         "wrong": wrong,
     }
-
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from linmed.simulation.results import Results
-
-HEIGHT, WIDTH = 4.5, 8.0
-
-
-def plot(
-    results: "Results", path: "str | os.PathLike[str] | None" = None, ax: "Axes | None" = None
-) -> "Axes":
-    """Mean regret and 95 % intervals of every policy; the legend stands beside the curves."""
-    with styled():
-        ax = axes(ax, HEIGHT, WIDTH, shown=path is None)
-        for index, name in enumerate(results.names):
-            colour, dash = series(index)
-            mean, error = results.mean(name), results.standard_error(name)
-            ax.plot(
-                results.checkpoints, mean, color=colour, linestyle=dash, linewidth=1.6,
-                label=shortened(name, 40),
-            )  # fmt: skip
-            if np.isfinite(error).all():
-                low, high = mean - 1.96 * error, mean + 1.96 * error
-                ax.fill_between(results.checkpoints, low, high, color=colour, alpha=0.18, linewidth=0)
-        ax.set_xlabel("round")
-        ax.set_ylabel("cumulative regret")
-        ax.set_title(results.environment.name, fontsize="medium", wrap=True)
-        ax.set_xlim(0, results.horizon)
-        ax.set_ylim(bottom=0)
-        ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize="small")
-        if path is not None:
-            saved(ax, path)
-    return ax
