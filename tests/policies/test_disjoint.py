@@ -393,3 +393,12 @@ def test_more_arms_than_there_is_memory_for_are_refused_by_name():
         assert agent.count == 0
     with pytest.raises(ValueError, match="compares each of 30000 arms with each other"):
         Agent(Disjoint(LinTS()), dim=2).decide(np.ones((30_000, 2)))
+
+
+def test_an_item_that_was_never_learned_from_is_the_prior_whatever_its_number():
+    agent = Agent(Disjoint(LinMED(sigma=0.3)), dim=3, seed=1)
+    for _ in range(30):
+        agent.observe([0, 1.0, 0.2], 1.0)
+    laws = [agent.probabilities([[0, 1.0, 0.0], [number, 1.0, 0.3]]) for number in (7, 40, 1000)]
+    np.testing.assert_array_equal(laws[1], laws[0])
+    np.testing.assert_array_equal(laws[2], laws[0])
