@@ -186,3 +186,21 @@ def test_doctests(name):
     results = doctest.testmod(importlib.import_module(name))
     assert results.attempted > 0
     assert results.failed == 0
+
+
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+
+
+def test_every_path_that_the_page_on_the_tree_names_is_there():
+    named = set(re.findall(r"`([\w./-]+\.(?:py|hpp|txt)|[\w./-]+/)`", ARCHITECTURE))
+    assert len(named) > 80
+    here = ROOT, ROOT / "src" / "linmed"
+    assert [name for name in sorted(named) if not any((place / name).exists() for place in here)] == []
+
+
+def test_the_page_on_the_tree_has_the_layers_that_the_linter_checks():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    (contract,) = project["tool"]["importlinter"]["contracts"]
+    shown = re.findall(r"^\| \d+ \| (.*?) \|", ARCHITECTURE, flags=re.MULTILINE)
+    layers = [sorted(layer.split(" | ")) for layer in reversed(contract["layers"])]
+    assert [sorted(re.findall(r"`(\w+)`", packages)) for packages in shown] == layers
