@@ -67,6 +67,10 @@ class Option:
     """From the text that a command is given to the value."""
     served: bool = False
     """Whether the service takes it."""
+    label: str = ""
+    """What it is called in a report, where that names it."""
+    shown: Callable[[Any], str] = str
+    """From the value to what a report says."""
 
 
 def option(meaning: str, **more: Any) -> dict[str, Option]:
@@ -219,6 +223,7 @@ class Question:
             metavar="stop|skip|NUMBER",
             parse=missing,
             served=True,
+            label="missing",
         ),
     )
     mature: float | timedelta | None = field(
@@ -231,6 +236,8 @@ class Question:
             metavar="DURATION",
             parse=duration,
             served=True,
+            label="mature",
+            shown=lambda seconds: f"after {seconds:,g} s",
         ),
     )
     since: Since | None = field(
@@ -252,7 +259,7 @@ class Question:
             "Count decisions by their age at the log's end, half as much after every so many of them, or "
             "after such a length of time ('7d'), in sixteen steps. The answer is that weighted average, "
             'close to the value now. Its interval, "betting" or "mixture", is proved for one look at an '
-            "end that was not chosen by looking: who looks again has that risk again.",
+            "end that was not chosen by looking: another look takes that risk again.",
             check=_half_life,
             limits={"ge": 1.0, "le": 1e12},
             right="a number of decisions, at least 1, or a length of time such as 7d",
@@ -270,6 +277,8 @@ class Question:
             check=validation.flag,
             metavar="no",
             served=True,
+            label="value",
+            shown=lambda drifts: "average so far" if drifts else "one that does not change",
         ),
     )
     smallest_probability: float | None = field(
@@ -282,6 +291,8 @@ class Question:
             metavar="P",
             parse=float,
             served=True,
+            label="smallest probability",
+            shown=lambda p: f"{p:g}",
         ),
     )
     catalogue: Any = field(

@@ -14,6 +14,8 @@ from linmed.serve.bandit import Bandit
 from linmed.serve.live_log import LiveSource
 
 ROWS = 61
+SOURCES = ("directory", "file", "table", "foreign", "named", "dsjson", "live")
+"""One form of each kind of source."""
 FORMS = ("directory", "saved", "file", "table", "foreign", "csv", "named", "dsjson", "vw", "live")
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from linmed.log import DecisionLog, parse_columns
 from linmed.ope import evaluate
+from tests.blame import blames
 
 NAMES = {"arm": "item", "reward": "click", "probability": "p", "time": "when", "features": ["x", "y"]}
 DATA = {
@@ -257,15 +258,16 @@ def test_columns_of_the_file_that_nobody_reads_are_not_converted(tmp_path):
     ],
 )
 def test_wrong_mappings_are_explained_wherever_they_are_given(tmp_path, form, columns, field, message):
-    with pytest.raises((ValueError, TypeError), match=message) as refusal:
+    with blames(field, message):
         opened(form, tmp_path, DATA, columns if isinstance(columns, list) else NAMES | columns)
-    assert refusal.value.field == field
 
 
 @pytest.mark.parametrize("form", EVERY)
 def test_a_table_that_is_no_log_says_what_it_lacks(tmp_path, form):
     with pytest.raises(ValueError, match=r"has no arm, probability, reward .*it has 'item', 'click', 'p'"):
         opened(form, tmp_path, {name: DATA[name] for name in ("item", "click", "p")})
+    with pytest.raises(TypeError, match="must be a pyarrow, pandas or polars table"):
+        DecisionLog.from_table(3)
 
 
 def test_columns_on_a_command_line():
@@ -302,9 +304,8 @@ def test_columns_on_a_command_line():
     ],
 )
 def test_wrong_columns_on_a_command_line_are_explained(text, field, message):
-    with pytest.raises((ValueError, TypeError), match=message) as refusal:
+    with blames(field, message):
         parse_columns(text)
-    assert refusal.value.field == field
 
 
 def test_files_of_a_directory_that_lack_a_column_are_named(tmp_path):
@@ -350,9 +351,8 @@ def test_a_column_without_any_value_stays_without(tmp_path, name):
 
 @pytest.mark.parametrize("text", ["arm_count=1e400", "arm_count=1e999999999", "arm_count=1e20"])
 def test_numbers_beyond_all_bounds_are_refused_by_name(text):
-    with pytest.raises(ValueError, match="arm_count must be") as refusal:
+    with blames("arm_count", "arm_count must be"):
         parse_columns(text)
-    assert refusal.value.field == "arm_count"
     with pytest.raises(ValueError, match="probability must be a finite number"):
         parse_columns(f"probability=1{'0' * 400}/3")
     with pytest.raises(ValueError, match="arm_count must be at most"):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from linmed.log import DecisionLog, Duplicates, LogWriter, Repeated, views
-from tests.log.conftest import FORMS, ROWS
+from tests.log.conftest import FORMS
 
 
 def table(identifiers: list[str | None]) -> pa.Table:
@@ -95,13 +95,6 @@ def test_a_hash_is_the_same_in_every_process():
     assert views.hashes(pa.array(texts, pa.large_string())).tolist() == [hashed(text) for text in texts]
 
 
-def test_what_was_found_is_said_in_words():
-    assert str(Repeated(1, 7, 3, "a")) == (
-        "row 7 has the decision_id 'a' of row 3 again (1 row repeats an earlier one)"
-    )
-    assert "12 rows among 0.25 of the identifiers repeat an earlier one" in str(Repeated(12, 7, 3, "a", 0.25))
-
-
 @pytest.mark.parametrize("form", FORMS)
 def test_no_form_of_a_log_invents_duplicates(forms, form):
     assert forms[form].duplicates() is None
@@ -175,12 +168,3 @@ def test_saved_and_foreign_files_are_searched(tmp_path):
     assert log.duplicates() == Repeated(1, 2, 1, "b")
     (tmp_path / "log.csv").write_text("decision_id,arm,probability,reward\n7,0,0.5,1\n8,0,0.5,1\n7,0,0.5,1\n")
     assert DecisionLog.from_csv(tmp_path / "log.csv").duplicates() == Repeated(1, 2, 0, "7")
-
-
-def test_events_that_were_sent_twice_are_found(forms, tmp_path):
-    forms["table"].to_dsjson(tmp_path / "log.dsjson")
-    lines = (tmp_path / "log.dsjson").read_text().splitlines(keepends=True)
-    (tmp_path / "log.dsjson").write_text("".join([*lines, lines[3]]))
-    log = DecisionLog.from_dsjson(tmp_path / "log.dsjson")
-    assert log.duplicates() == Repeated(1, ROWS, 3, "e3")
-    assert log.distinct().table()["decision_id"].to_pylist() == [f"e{i}" for i in range(ROWS)]

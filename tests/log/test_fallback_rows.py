@@ -3,11 +3,9 @@
 import math
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from linmed.log import SCHEMA, DecisionLog, LogWriter
-from linmed.log.schema import LATER
+from linmed.log import DecisionLog, LogWriter
 from linmed.validation import BadType, BadValue
 
 
@@ -79,38 +77,6 @@ def test_the_place_of_an_item_may_be_beyond_those_that_are_left(tmp_path):
     with LogWriter(tmp_path / "log") as writer:
         writer.record("a", arm=950, arm_count=900, arm_id="hat-3", log_probability=-7.0, fallback=False)
     assert DecisionLog.open(tmp_path / "log").table()["arm"].to_pylist() == [950]
-
-
-def before_fallbacks(place):
-    """A log as it was written before there was the column."""
-    with LogWriter(place) as writer:
-        for i in range(3):
-            writer.record(f"old{i}", arm=i % 2, arm_count=2, log_probability=math.log(0.5))
-    (file,) = place.glob("decisions-*.parquet")
-    pq.write_table(pq.read_table(file).drop_columns(sorted(LATER)), file)
-    return DecisionLog.open(place)
-
-
-def test_older_logs_are_read_as_they_were(tmp_path):
-    log = before_fallbacks(tmp_path / "log")
-    assert "fallback" not in log.columns
-    assert set(log.columns) == set(SCHEMA.names) - LATER
-    assert log.table()["probability"].to_pylist() == pytest.approx([0.5] * 3)
-
-
-def test_older_logs_are_continued_with_fallbacks(tmp_path):
-    before_fallbacks(tmp_path / "log")
-    with LogWriter(tmp_path / "log") as writer:
-        writer.record("new", arm=1, arm_count=2, log_probability=None, fallback=True)
-    log = DecisionLog.open(tmp_path / "log")
-    table = log.table()
-    assert table["fallback"].to_pylist() == [None, None, None, True]
-    assert log.table(["fallback", "arm"]).column_names == ["fallback", "arm"]
-    assert [row["decision_id"] for row in log.where(fallback=True).table().to_pylist()] == ["new"]
-    assert log[2:].table()["fallback"].to_pylist() == [None, True]
-    assert [len(piece) for piece in log.pieces()] == [3, 1]
-    saved = log.save(tmp_path / "saved")
-    assert saved.table()["fallback"].to_pylist() == [None, None, None, True]
 
 
 def test_views_know_fallbacks(tmp_path):

@@ -263,18 +263,6 @@ def test_open_bandit_logs_keep_users_and_affinities_as_features_of_the_arms(tmp_
     assert "arms" not in DecisionLog.from_open_bandit(path, 4).columns
 
 
-def test_malformed_csv_lines_abort_or_are_counted(tmp_path):
-    path = tmp_path / "men.csv"
-    rows = [LINE.format(1, 0), "1,2,3\n", LINE.format(2, 1), LINE.format(3, "x"), LINE.format(4, 1)]
-    path.write_text("".join([HEADER.format("propensity_score"), *rows]))
-    with pytest.raises(ValueError, match="line 3: 3 fields, 7 expected"):
-        DecisionLog.from_open_bandit(path, arm_count=5).table()
-    log = DecisionLog.from_open_bandit(path, arm_count=5, errors="skip")
-    assert log.table()["arm"].to_pylist() == [1, 2, 4]
-    assert [line for line, _ in log.malformed.first] == [3, 5]
-    assert log.malformed.count == 2
-
-
 def test_csv_files_of_another_kind_are_refused(tmp_path):
     (tmp_path / "x.csv").write_text("a,b\n1,2\n")
     with pytest.raises(ValueError, match="not an Open Bandit log"):
@@ -335,27 +323,6 @@ def test_wrong_obp_dictionaries_are_explained(change, message):
         DecisionLog.from_obp(feedback | change)
 
 
-def test_tables_are_mapped_by_name_and_keep_their_other_columns():
-    logged = {"item": [1, 0], "click": [1, 0], "prop": [0.5, 0.25]}
-    table = pa.table(logged | {"x": [1.0, 2.0], "y": [3, 4], "z": ["a", "b"]})
-    mapping = {
-        "arm": "item",
-        "reward": "click",
-        "probability": "prop",
-        "features": ["x", "y"],
-        "arm_count": 4,
-    }
-    log = DecisionLog.from_table(table, mapping)
-    assert log.table().to_pylist()[1] == {
-        "arm": 0,
-        "arm_count": 4,
-        "features": [2.0, 4.0],
-        "probability": 0.25,
-        "reward": 0.0,
-        "z": "b",
-    }
-
-
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_data_frames_are_tables(library):
     frames = pytest.importorskip(library, reason=f"{library} is not installed")
@@ -370,20 +337,6 @@ def test_data_frames_are_tables(library):
     log = DecisionLog.from_table(frame, {"reward": "r"})
     assert log.where(shop="b").table(["arm", "arm_id"]).to_pylist() == [{"arm": 1, "arm_id": "b"}]
     assert log.after("2024-05-02").table()["arm_id"].to_pylist() == ["a"]
-
-
-def test_wrong_mappings_are_explained():
-    table = pa.table({"arm": ["a"], "probability": [0.5], "reward": [1.0]})
-    with pytest.raises(
-        ValueError, match=r"row 0: column 'arm' cannot be read as reward .*it has 'a', a number"
-    ):
-        DecisionLog.from_table(table, {"reward": "arm"})
-    with pytest.raises(ValueError, match="maps 'arm' to 'nope'"):
-        DecisionLog.from_table(table, {"arm": "nope"})
-    with pytest.raises(ValueError, match="maps 'what', which is none of"):
-        DecisionLog.from_table(table, {"what": "arm"})
-    with pytest.raises(TypeError, match="must be a pyarrow, pandas or polars table"):
-        DecisionLog.from_table(3)
 
 
 @pytest.mark.parametrize("library", ["dictionary", "pandas"])

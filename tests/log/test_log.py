@@ -16,7 +16,7 @@ import pytest
 from linmed import Agent, LinMED
 from linmed.log import LogWriter, parquet, schema
 from linmed.log import writer as writing
-from linmed.ope import DecisionLog, evaluate
+from linmed.ope import DecisionLog
 
 
 def record(writer: LogWriter, number: int, **changes) -> None:
@@ -124,26 +124,6 @@ def test_a_decision_is_logged_once_and_rewarded_once(tmp_path):
     again.reward(1, 0.0)
     again.close()
     assert DecisionLog.open(tmp_path).table()["reward"].to_pylist() == [1.0, 0.0]
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"log_probability": 0.1}, "log_probability must be finite and at most 0"),
-        ({"log_probability": float("-inf")}, "log_probability must be finite"),
-        ({"arm": 2}, r"arm must lie in 0\.\.1"),
-        ({"arm": -1}, r"arm must lie in 0\.\.1"),
-        ({"arms": np.ones(3)}, r"arms must have 2 axes, got shape \(3,\)"),
-        ({"features": np.ones((1, 3))}, "features must have 1 axes"),
-        ({"time": float("nan")}, "time must be finite"),
-    ],
-)
-def test_impossible_decisions_are_refused_and_leave_the_log_unchanged(tmp_path, changes, message):
-    with LogWriter(tmp_path) as writer:
-        with pytest.raises(ValueError, match=message):
-            record(writer, 0, **changes)
-        record(writer, 0)
-    assert DecisionLog.open(tmp_path).table().num_rows == 1
 
 
 @pytest.mark.unix
@@ -309,32 +289,6 @@ def test_two_writers_one_after_the_other_keep_the_order_of_decisions(tmp_path):
     assert DecisionLog.open(tmp_path).table()["decision_id"].to_pylist() == [str(i) for i in range(15)]
 
 
-@pytest.mark.filterwarnings("ignore:target .* one decision carries:linmed.ope.OPEWarning")
-def test_an_agents_own_log_evaluates_the_agent(tmp_path):
-    """The estimate of the uniform policy from LinMED's log, and the agent's own frozen state as a target."""
-    from linmed.agent import Agent
-    from linmed.policies.linmed import LinMED
-
-    rng = np.random.default_rng(1)
-    waiting = []
-    with Agent(LinMED(sigma=0.5), dim=2, seed=1, log=tmp_path) as agent:
-        for _ in range(300):
-            arms = rng.uniform(0, 0.5, size=(3, 2))
-            decision = agent.decide(arms)
-            waiting.append((decision.id, float(rng.random() < decision.features.sum())))
-            if len(waiting) > 20:
-                agent.learn(*waiting.pop(int(rng.integers(20))))
-    log = DecisionLog.open(tmp_path)
-    with pytest.warns(UserWarning, match="20 have no reward, which is harmless only if"):
-        table = evaluate(log, ["uniform", agent, "logged"], ["ipw", "dr"], missing="skip")
-    assert table["n"].to_pylist() == [280] * 6
-    assert table.schema.metadata[b"waiting"] == b"20"
-    lower, upper = table["lower"].to_numpy(), table["upper"].to_numpy()
-    assert (lower[:2] <= 0.5).all()
-    assert (upper[:2] >= 0.5).all()
-    assert table["effective_n"][4].as_py() == pytest.approx(280)
-
-
 def test_paths_that_are_no_log_are_named(tmp_path):
     with pytest.raises(FileNotFoundError, match="there is no log at"):
         DecisionLog.open(tmp_path / "none")
@@ -346,11 +300,6 @@ def test_paths_that_are_no_log_are_named(tmp_path):
     pq.write_table(pa.table({"arm": [1]}), tmp_path / "x.parquet")
     with pytest.raises(ValueError, match="has no probability, reward"):
         DecisionLog.open(tmp_path / "x.parquet")
-
-
-def test_one_parquet_file_is_a_log(tmp_path):
-    pq.write_table(pa.table({"arm": [1], "probability": [0.5], "reward": [1.0]}), tmp_path / "x.parquet")
-    assert DecisionLog.open(tmp_path / "x.parquet").table().num_rows == 1
 
 
 def test_a_log_stays_where_it_is_when_the_program_goes_elsewhere(tmp_path, monkeypatch):

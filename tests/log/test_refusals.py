@@ -16,6 +16,7 @@ from linmed import LinMED, LinTS
 from linmed.agent import Agent
 from linmed.log import LogWriter
 from linmed.ope import DecisionLog, evaluate
+from tests.blame import blames
 
 HALF = float(np.log(0.5))
 
@@ -57,11 +58,15 @@ def rows(path) -> int:
         ("arm_count", 0),
         ("arm_count", None),
         ("arm", 1.9),
+        ("arm", 2),
+        ("arm", -1),
         ("arm", None),
         ("arm", True),
         ("arm", 2**70),
         ("arm_id", "\ud800"),
         ("log_probability", "x"),
+        ("log_probability", 0.1),
+        ("log_probability", float("-inf")),
         ("log_probability", None),
         ("log_probability", float("nan")),
         ("log_probability", float(np.log(0.6))),  # log_probabilities says 0.5
@@ -75,7 +80,10 @@ def rows(path) -> int:
         ("features", [1.0, float("nan")]),
         ("features", [1.0, float("inf")]),
         ("features", "words"),
+        ("features", np.ones((1, 3))),
+        ("time", float("nan")),
         ("arms", np.ones((3, 2))),
+        ("arms", np.ones(3)),
         ("arms", np.ones((2, 0))),
         ("arms", np.array([[1.0, 2.0], [np.nan, 0.0]])),
         ("arms", np.array([[1.0, 2.0], [1e200, 0.0]])),
@@ -87,9 +95,8 @@ def test_a_row_that_could_not_be_written_or_read_is_refused_by_its_field(tmp_pat
     """One such row in the buffer would make every later flush fail."""
     with LogWriter(tmp_path) as writer:
         record(writer, "before")
-        with pytest.raises((ValueError, TypeError), match=field) as refusal:
+        with blames(field, field):
             record(writer, "bad", **{field: value})
-        assert refusal.value.field == field
         record(writer, "after")
     assert DecisionLog.open(tmp_path).table()["decision_id"].to_pylist() == ["before", "after"]
 
@@ -170,18 +177,6 @@ def test_a_log_has_one_writer_at_a_time(tmp_path):
     del forgotten
     with LogWriter(tmp_path / "log"):
         assert rows(tmp_path / "log") == 3
-
-
-@pytest.mark.unix
-def test_two_agents_of_one_checkpoint_write_one_log_only_one_after_the_other(tmp_path):
-    Agent(LinMED(), 2, seed=1).save(tmp_path / "agent")
-    with Agent.load(tmp_path / "agent", log=tmp_path / "log") as one:
-        with pytest.raises(ValueError, match="has a writer already"):
-            Agent.load(tmp_path / "agent", log=tmp_path / "log")
-        first = one.decide(np.eye(2))
-    with Agent.load(tmp_path / "agent", log=tmp_path / "log") as later:
-        assert later.decide(np.eye(2)).id != first.id
-    assert rows(tmp_path / "log") == 2
 
 
 def test_a_writer_that_could_not_continue_a_log_does_not_keep_it(tmp_path):

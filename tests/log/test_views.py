@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from linmed.log import DecisionLog
 from linmed.log.source import Malformed
 from linmed.ope import evaluate
-from tests.log.conftest import FORMS, ROWS
+from tests.blame import blames
+from tests.log.conftest import FORMS, ROWS, SOURCES
 
 START = datetime.fromtimestamp(1e9, UTC)
 BATCHES = (5, 64)
@@ -88,7 +89,7 @@ def test_a_slice_is_that_of_the_table(forms, form, start, stop, again, batch):
     assert len(part) == len(whole[start:stop][again[0] : again[1]])
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", SOURCES)
 @settings(max_examples=4, deadline=None)
 @given(fraction=st.floats(0.01, 0.99), seed=st.integers(0, 2**70), batch=st.integers(1, 70))
 def test_a_random_split_is_a_partition_in_order_by_row_alone(forms, form, fraction, seed, batch):
@@ -141,7 +142,7 @@ def test_a_decision_without_a_time_is_on_no_side():
     assert (len(log.before(7)), len(log.after(7)), len(log.before(1))) == (1, 0, 0)
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", SOURCES)
 @pytest.mark.parametrize("batch", BATCHES)
 def test_filters_are_those_of_the_table(forms, form, batch):
     log = forms[form]
@@ -167,7 +168,7 @@ def test_filters_are_those_of_the_table(forms, form, batch):
     )
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", SOURCES)
 def test_views_read_the_same_in_any_batch_and_in_pieces(forms, form):
     for name, view in views_of(forms[form]).items():
         whole = rows(view, ROWS)
@@ -282,9 +283,8 @@ def test_the_rows_before_a_slice_of_a_directory_are_not_read(forms, tmp_path):
     ],
 )
 def test_what_is_no_part_of_a_log_is_explained(forms, ask, field, message):
-    with pytest.raises((ValueError, TypeError), match=message) as refusal:
+    with blames(field, message):
         ask(forms["table"])
-    assert refusal.value.field == field
     assert len(forms["table"].table()) == ROWS
 
 
@@ -293,11 +293,6 @@ def test_parts_need_the_columns_they_go_by(forms):
         forms["vw"].before(3)
     with pytest.raises(ValueError, match="telling decisions apart needs the column 'decision_id'"):
         forms["csv"].distinct()
-
-
-def test_a_log_is_no_sequence_of_rows(forms):
-    with pytest.raises(TypeError, match="index must be a slice"):
-        list(forms["table"])
 
 
 def test_an_empty_part_says_so(forms):

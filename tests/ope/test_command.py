@@ -201,11 +201,13 @@ def test_a_dask_cluster_gives_the_same_table(logged, capsys):
             "'agent:nofile' must name a file that agent.save wrote; 'nofile' does",
         ),
         ("{log}/log --target agent:{log}", "is a directory"),
+        ("{log}/bare.csv --columns arm=item", "or what it was, as in probability=1/3 (groups of an A/B test"),
         ("{log}/shop.parquet", "say where they are with --columns reward=click,arm=item"),
     ],
 )
 def test_wrong_input_is_one_line_and_exit_code_2(logged, capsys, words, message):
     pq.write_table(pa.table({"item": [0], "click": [1.0]}), logged / "shop.parquet")
+    (logged / "bare.csv").write_text("item,reward\na,1\n")
     status, _, error = command(capsys, f"ope {words}", log=logged)
     assert (status, error.count("\n")) == (2, 1)
     assert message in error

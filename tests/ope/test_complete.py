@@ -206,13 +206,6 @@ def test_a_catalogues_log_is_completed_by_learning_it_again(tmp_path, late):
         assert row["lower"] <= row["upper"]
 
 
-def test_another_policy_did_not_write_it(tmp_path):
-    log, routes = play(tmp_path / "log", 120, 10)
-    other = CatalogueSampler(CatalogueMED(sigma=3.0), routes.catalogue)
-    with pytest.raises(BadValue, match="laws must be those of the policy that wrote the log"):
-        complete(log, Relearned(log, other.policy, by_routes(other))).table()
-
-
 def test_what_cannot_be_learned_again_is_named(tmp_path):
     log, routes = play(tmp_path / "log", 30, 11)
     laws = Relearned(log[:10], routes.policy, by_routes(routes))

@@ -146,7 +146,7 @@ def test_a_log_that_lacks_what_tells_the_law_is_named(tmp_path):
     log = DecisionLog.open(tmp_path / "log")
     for lost in ("best", "catalogue_version", "context"):
         old = DecisionLog.from_table(log.table().drop_columns([lost]))
-        with pytest.raises(BadValue, match=f"needs the column '{lost}'.*logs of this release have it"):
+        with pytest.raises(BadValue, match=f"needs the column '{lost}'.*logs that agents write have it"):
             complete(old, again)
         assert evaluate(old, "uniform", "ipw")["n"][0].as_py() == 60
     # An old file of a catalogue has its last version alone.

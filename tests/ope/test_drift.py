@@ -41,11 +41,6 @@ def test_a_log_tells_when_the_world_changed(tmp_path, capsys):
     assert "restarted from memory 1h" in said
 
 
-def test_a_quiet_log_tells_that_too():
-    rows, rewards = world(500)
-    assert str(drift(log_of(rewards, rows))).startswith("No change in 500 rewards")
-
-
 def test_rewards_of_few_values_are_doubted_where_the_noise_is_not_told():
     rows, rewards = world(200)
     clicks = (rewards > 0.0).astype(float)

@@ -7,10 +7,10 @@ import pytest
 
 from linmed import Agent
 from linmed.log import LogWriter
-from linmed.ope import DecisionLog, evaluate, learn_from
+from linmed.ope import DecisionLog, learn_from
 from linmed.policies import EXP2, OFUL, LinMED, LinTS, MaillardSampling
 from linmed.validation import BadType, BadValue
-from tests.ope.conftest import synthetic
+from tests.blame import blames
 
 
 def played(one) -> np.ndarray:
@@ -83,32 +83,6 @@ def test_a_log_without_features_in_its_rows_is_learned_from_by_its_arms(tmp_path
     assert_same(learn_from(tmp_path, LinMED()), expected)
 
 
-def test_every_format_that_can_be_read_can_be_learned_from(tmp_path, small):
-    few = {name: column[:30] for name, column in small.columns.items()}
-    one = DecisionLog.from_table(few)
-    expected = learn_from(one, LinMED())
-    one.to_dsjson(tmp_path / "log.json")
-    one.save(tmp_path / "log")
-    pq.write_table(one.table(), tmp_path / "log.parquet")
-    lines = []
-    for arms, arm, p, reward in zip(*(few[c] for c in ("arms", "arm", "probability", "reward")), strict=True):
-        labels = [f"0:{-reward}:{p!r} " if i == arm else "" for i in range(4)]
-        lines += [
-            f"{label}|a x:{x!r} y:{y!r} z:{z!r}"
-            for label, (x, y, z) in zip(labels, arms.tolist(), strict=True)
-        ]
-        lines.append("")
-    (tmp_path / "log.vw").write_text("\n".join(lines).replace("np.float64(", "").replace(")", ""))
-    for other in (
-        DecisionLog.from_dsjson(tmp_path / "log.json"),
-        DecisionLog.from_vw(tmp_path / "log.vw", features=["x", "y", "z"]),
-        DecisionLog.from_obp(one.to_obp()),
-        DecisionLog.open(tmp_path / "log"),
-        DecisionLog.open(tmp_path / "log.parquet"),
-    ):
-        assert_same(learn_from(other, LinMED()), expected)
-
-
 @pytest.mark.parametrize(
     "kind", [pa.list_(pa.float32()), pa.large_list(pa.float64()), pa.list_(pa.float64(), 2)]
 )
@@ -129,9 +103,8 @@ def test_decisions_without_a_reward_are_left_out_or_end_the_log():
     expected.observe(full["features"][kept], full["reward"][kept])
     assert_same(learn_from(one, LinMED()), expected)
     assert learn_from(one, LinMED(), missing="stop").count == 10
-    with pytest.raises(BadValue, match="missing") as e:
+    with blames("missing", "missing"):
         learn_from(one, LinMED(), missing="zero")
-    assert e.value.field == "missing"
 
 
 def test_no_reward_by_then_can_mean_a_number():
@@ -212,15 +185,13 @@ def test_a_dimension_that_was_given_is_kept_to(small):
     with pytest.raises(BadValue, match=r"^arms must have dimension 2: row 0 has 3 \(500 rows in all\)$"):
         learn_from(small.log, LinMED(), dim=2)
     for name, wrong in (("dim", 0), ("dim", "two"), ("seed", -1), ("batch", 0)):
-        with pytest.raises((BadValue, BadType), match=name) as e:
+        with blames(name, name):
             learn_from(small.log, LinMED(), **{name: wrong})
-        assert e.value.field == name
 
 
 def test_policies_that_learn_only_from_their_own_decisions_are_refused(small):
-    with pytest.raises(BadValue, match=r"EXP2-AT cannot learn from another policy's decisions") as e:
+    with blames("policy", r"EXP2-AT cannot learn from another policy's decisions"):
         learn_from(small.log, EXP2())
-    assert e.value.field == "policy"
     with pytest.raises(BadType, match="policy must be a Policy such as"):
         learn_from(small.log, "LinMED")
     with pytest.raises(
@@ -229,14 +200,3 @@ def test_policies_that_learn_only_from_their_own_decisions_are_refused(small):
         learn_from(small.log, MaillardSampling())
     hot = np.eye(2)[[0, 1] * 30]
     assert learn_from(log(features=hot), MaillardSampling()).count == 60
-
-
-def test_what_was_learned_is_a_target_for_decisions_that_came_later(tmp_path):
-    """The two halves of a log: one teaches, the other judges; the agent survives being saved."""
-    first, second = synthetic(2000), synthetic(2000, seed=1)
-    agent = learn_from(first.log, LinMED(sigma=0.5), seed=0)
-    agent.save(tmp_path / "agent")
-    value = evaluate(
-        second.log, {"learned": Agent.load(tmp_path / "agent"), "uniform": "uniform"}, "ipw"
-    ).to_pylist()
-    assert value[0]["estimate"] > value[1]["estimate"]

@@ -9,6 +9,7 @@ from linmed import Agent, LogisticMED
 from linmed.cli import main
 from linmed.ope import DR, DecisionLog, Logistic, Ridge, evaluate
 from linmed.validation import BadValue
+from tests.blame import blames
 
 pytestmark = pytest.mark.filterwarnings("ignore::linmed.ope.OPEWarning")
 K, D = 4, 3
@@ -75,9 +76,8 @@ def test_without_features_each_arm_has_a_rate_drawn_to_that_of_all():
 def test_rewards_that_are_no_clicks_are_refused_by_name():
     columns, _ = clicks(40, 0)
     columns["reward"][7] = 1.5
-    with pytest.raises(BadValue, match=r"between 0 and 1, as clicks are, got 1\.5: use 'ridge'") as refused:
+    with blames("regressor", r"between 0 and 1, as clicks are, got 1\.5: use 'ridge'"):
         estimate(columns, "dr", "logistic")
-    assert refused.value.field == "regressor"
     with pytest.raises(BadValue, match="regressor must be one of 'ridge', 'logistic'"):
         estimate(columns, "dr", "forest")
 

@@ -9,6 +9,7 @@ from linmed import EXP2, Agent, LinMED, Pinpoint, Uniform, Verdicts
 from linmed.cli import main
 from linmed.ope import Arms, DecisionLog, verdict
 from linmed.validation import BadValue
+from tests.blame import blames
 
 E1, E2 = [1.0, 0.0], [0.0, 1.0]
 ARMS = [E1, E2, [0.6, 0.8]]
@@ -115,9 +116,8 @@ def test_logs_that_do_not_tell_their_arms_are_refused_like_by_a_colleague(shop):
             "no features of arms.*compare",
         ),
     ):
-        with pytest.raises(BadValue, match=message) as refused:
+        with blames(field, message):
             verdict(DecisionLog.from_table(given), policy)
-        assert refused.value.field == field
     assert verdict(DecisionLog.from_table(changing), policy, ARMS).verdict.count == 3
     with pytest.raises(ValueError, match="dimension 3"):
         verdict(DecisionLog.from_table(columns), policy, np.eye(3))

@@ -106,14 +106,10 @@ def conditions(args: argparse.Namespace, rewards: Sequence[float] | None) -> dic
     said = {"completed": args.completed} if getattr(args, "completed", None) else {}
     if rewards is not None:
         said["rewards"] = f"in [{rewards[0]:g}, {rewards[1]:g}]"
-    if args.missing != DEFAULTS["missing"]:
-        said["missing"] = str(args.missing)
-    if args.mature is not None:
-        said["mature"] = f"after {args.mature:,g} s"
-    if args.drift is False:
-        said["value"] = "one that does not change"
-    if getattr(args, "smallest_probability", None) is not None:
-        said["smallest probability"] = f"{args.smallest_probability:g}"
+    for name, option in OPTIONS.items():
+        value = getattr(args, name, None)
+        if option.label and value is not None and value != DEFAULTS[name]:
+            said[option.label] = option.shown(value)
     return said
 
 
@@ -183,6 +179,11 @@ def open_log(
             return DecisionLog.from_csv(place, columns=mapping, errors=errors, delimiter=delimiter)
         return DecisionLog.open(place, columns=mapping) if mapping else DecisionLog.open(place)
     except ValueError as error:
+        if "has no probability (" in str(error):
+            raise ValueError(
+                f"{error}: say where it is with --columns probability=COLUMN, or what it was, as in "
+                "probability=1/3 (groups of an A/B test need none: linmed compare)"
+            ) from None
         if columns is None and "needs the columns" in str(error):
             raise ValueError(f"{error}: say where they are with --columns reward=click,arm=item") from None
         raise

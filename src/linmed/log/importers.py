@@ -32,7 +32,7 @@ from linmed.validation import Floats, Ints
 
 
 def canonical(table: Any, columns: Columns) -> pa.Table:
-    """`table` with the log's column names and types; `columns` maps the log's names to the table's."""
+    """Read `table` with the log's column names and types; `columns` maps the log's names to the table's."""
     source = _arrow(table)
     if source.num_rows == 0:
         raise ValueError("the table is empty: it holds no decisions")
@@ -89,7 +89,7 @@ def _matrices(values: Any) -> bool:
     return {getattr(m, "ndim", -1) for m in values if m is not None} == {2}
 
 
-BLOCK = 4 << 20
+BLOCK = 1 << 20
 """Bytes of the file that are parsed at once."""
 DELIMITERS = (",", ";", "\t", "|")
 """Those that a header is searched for if it seems to have one column."""
@@ -107,7 +107,7 @@ class CsvSource(Mapped):
     unit = "line"
 
     def numbered(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Generator[Numbered]:
-        """Text, each row with its line; lines with too few or too many fields are reported."""
+        """Yield text, each row with its line; lines with too few or too many fields are reported."""
         short: list[int] = []
         reports: list[tuple[int, str]] = []
 
@@ -167,7 +167,7 @@ def _lines(row: Ints, short: list[int]) -> Ints:
 
 
 def csv_schema(path: Path, delimiter: str = ",") -> pa.Schema:
-    """The names of the columns, and the types that the first lines suggest.
+    """Read the names of the columns, and the types that the first lines suggest.
 
     They are parsed in memory: a reader of the file would go on reading in a thread of its own.
     """
@@ -199,7 +199,7 @@ def csv_schema(path: Path, delimiter: str = ",") -> pa.Schema:
 
 
 def csv_source(path: Path, columns: Columns, errors: str, delimiter: str) -> CsvSource:
-    """The log that `columns` makes of the file."""
+    """Open the log that `columns` makes of the file."""
     validation.option("errors", errors, ("raise", "skip"))
     if len(validation.text("delimiter", delimiter)) != 1:
         raise validation.BadValue("delimiter", f"delimiter must be one character, got {delimiter!r}")
@@ -221,7 +221,7 @@ class Arms(Joined):
     arm_count: int
 
     def vectors(self, batch: pa.RecordBatch) -> Floats:
-        """(n, K, d)."""
+        """Stack features (n, K, d)."""
         shape = batch.num_rows, self.arm_count
         columns = [np.ones(shape)]
         if self.reads:
@@ -230,8 +230,7 @@ class Arms(Joined):
             columns.append(np.broadcast_to(self.item, shape))
         return np.stack(columns, axis=2)
 
-    def make(self, batch: pa.RecordBatch) -> pa.Array:
-        """A matrix a row."""
+    def _make(self, batch: pa.RecordBatch) -> pa.Array:
         return matrix(self.vectors(batch))
 
 
@@ -242,15 +241,14 @@ class Played(Part):
     arms: Arms
     arm: Value
 
-    def make(self, batch: pa.RecordBatch) -> pa.Array:
-        """A vector a row."""
-        arm = self.arm.make(batch).to_numpy(zero_copy_only=False)
+    def _make(self, batch: pa.RecordBatch) -> pa.Array:
+        arm = self.arm._make(batch).to_numpy(zero_copy_only=False)
         if arm.size and not (arm.min() >= 0 and arm.max() < self.arms.arm_count):
             raise ValueError("item_id is no index of an arm")
         return matrix(self.arms.vectors(batch)[np.arange(arm.size), arm])
 
     def reason(self, row: pa.RecordBatch) -> str:
-        """The item, unless it is the affinities."""
+        """Say the item, unless it is the affinities."""
         item = row.column(self.arm.reads[0])[0].as_py()
         return f"item_id must be an index of the {self.arms.arm_count} arms, got {item!r}"
 
@@ -313,7 +311,7 @@ if TYPE_CHECKING:
 
 
 def obp_table(feedback: Mapping[str, Any]) -> pa.Table:
-    """The log's table from a `bandit_feedback` dictionary.
+    """Make the log's table from a `bandit_feedback` dictionary.
 
     `pscore` is the probability; `pi_b` gives every arm's, at the position played; `action_context` (K, d)
     the arms' features, unless the dictionary has `arms` (n, K, d) as `to_obp` writes. Positions and

@@ -33,7 +33,7 @@ ZONE = r":[0-9]{2}.*(Z|[-+][0-9]{2}(:?[0-9]{2})?)\s*$"
 
 
 def expected(kind: pa.DataType) -> str:
-    """What a value of a column must be, in words."""
+    """Say what a value of a column must be, in words."""
     if kind == TIME:
         return "a time (ISO 8601, or seconds since 1970, in the years 1 to 9999)"
     if pa.types.is_list(kind):
@@ -54,7 +54,7 @@ def is_named(kind: pa.DataType) -> bool:
 
 
 def read_as(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """`column` as `kind`; raises ValueError or one of pyarrow's errors where some value is none."""
+    """Read `column` as `kind`; raises ValueError or one of pyarrow's errors where some value is none."""
     if column.type == kind:
         return column
     if column.null_count == len(column):
@@ -158,11 +158,11 @@ class Part(ABC):
     """Whether a value that cannot be read may be null instead, where lines are skipped."""
 
     @abstractmethod
-    def make(self, batch: pa.RecordBatch) -> pa.Array:
-        """The column; raises ValueError or one of pyarrow's errors where a row cannot be read."""
+    def _make(self, batch: pa.RecordBatch) -> pa.Array:
+        """Make the column; raises ValueError or one of pyarrow's errors where a row cannot be read."""
 
     def reason(self, row: pa.RecordBatch) -> str:
-        """Why a single row cannot be read."""
+        """Say why a single row cannot be read."""
         found = brief(row.column(self.reads[0])[0].as_py())
         return f"column {self.reads[0]!r} cannot be read: it has {found}"
 
@@ -174,12 +174,11 @@ class Value(Part):
     name: str
     kind: pa.DataType
 
-    def make(self, batch: pa.RecordBatch) -> pa.Array:
-        """Read as that type."""
+    def _make(self, batch: pa.RecordBatch) -> pa.Array:
         return read_as(batch.column(self.reads[0]), self.kind)
 
     def reason(self, row: pa.RecordBatch) -> str:
-        """The value, and what it should be."""
+        """Say the value, and what it should be."""
         (column,) = self.reads
         found = row.column(column)[0].as_py()
         return (
@@ -199,8 +198,7 @@ class Extra(Value):
 class Same(Part):
     """A column as it is."""
 
-    def make(self, batch: pa.RecordBatch) -> pa.Array:
-        """Itself."""
+    def _make(self, batch: pa.RecordBatch) -> pa.Array:
         return batch.column(self.reads[0])
 
 
@@ -210,18 +208,17 @@ class Joined(Part):
 
     name: str
 
-    def make(self, batch: pa.RecordBatch) -> pa.Array:
-        """One list a row; a number that is missing is NaN."""
+    def _make(self, batch: pa.RecordBatch) -> pa.Array:
         return matrix(np.stack([self.numbers(batch, name) for name in self.reads], axis=1))
 
     @staticmethod
     def numbers(batch: pa.RecordBatch, name: str) -> Floats:
-        """A column as an array."""
+        """Read a column as an array."""
         array: Floats = read_as(batch.column(name), pa.float64()).to_numpy(zero_copy_only=False)
         return array
 
     def reason(self, row: pa.RecordBatch) -> str:
-        """The first value that is no number."""
+        """Say the first value that is no number."""
         for name in self.reads:
             one = Value((name,), self.name, pa.float64())
             if next(unreadable(one, row), None) is not None:
@@ -236,8 +233,7 @@ class Constant(Part):
     number: float
     kind: pa.DataType
 
-    def make(self, batch: pa.RecordBatch) -> pa.Array:
-        """The number, as often as there are rows."""
+    def _make(self, batch: pa.RecordBatch) -> pa.Array:
         return pa.repeat(pa.scalar(self.number).cast(self.kind), batch.num_rows)
 
 
@@ -247,8 +243,7 @@ class Index(Part):
 
     names: pa.Array
 
-    def make(self, batch: pa.RecordBatch) -> pa.Array:
-        """Null where there is no name."""
+    def _make(self, batch: pa.RecordBatch) -> pa.Array:
         name = read_as(batch.column(self.reads[0]), pa.string())
         return pc.index_in(name, value_set=self.names, skip_nulls=True).cast(pa.int64())
 
@@ -257,20 +252,19 @@ class Index(Part):
 class Length(Part):
     """How many entries a list has."""
 
-    def make(self, batch: pa.RecordBatch) -> pa.Array:
-        """Null where there is no list."""
+    def _make(self, batch: pa.RecordBatch) -> pa.Array:
         return pc.list_value_length(batch.column(self.reads[0])).cast(pa.int64())
 
 
 def matrix(array: Any) -> pa.Array:
-    """`lists` of so few numbers that one array holds them."""
+    """Make `lists` of so few numbers that one array holds them."""
     return lists(array).combine_chunks()
 
 
 def unreadable(part: Part, batch: pa.RecordBatch, start: int = 0) -> Iterator[int]:
-    """The rows that `part` cannot be made of, by halving what fails."""
+    """Find the rows that `part` cannot be made of, by halving what fails."""
     try:
-        part.make(batch)
+        part._make(batch)
     except (ValueError, pa.ArrowException):
         if batch.num_rows == 1:
             yield start
@@ -301,7 +295,7 @@ class Plan:
         return [*own, *(name for name in self.parts if name not in own)]
 
     def with_names(self, names: pa.Array) -> "Plan":
-        """The same when the arms' names are known, sorted."""
+        """Complete it when the arms' names are known, sorted."""
         assert self.named is not None
         found: dict[str, Part] = {"arm": Index((self.named,), names)}
         if not self.counted:
@@ -312,7 +306,7 @@ class Plan:
 def plan(
     columns: Columns, schema: pa.Schema, whose: str, gaps: Container[str] = (), infer: bool = False
 ) -> Plan:
-    """How the log's columns are made of those in `schema`, which is that of `whose`.
+    """Plan how the log's columns are made of those in `schema`, which is that of `whose`.
 
     `gaps`: columns with nulls, which tell no number of arms. `infer`: whether columns that are none of the
     log's own are text, to be read as the types of `schema`.
@@ -408,7 +402,7 @@ def _bad(message: str) -> validation.BadValue:
 
 
 def parse_columns(text: str) -> dict[str, Any]:
-    """A mapping of columns as it is written on a command line.
+    """Parse a mapping of columns as it is written on a command line.
 
     Names of the log = names of the file, `+` joins several, `arm_count` and `probability` may be a number.
 
@@ -482,7 +476,7 @@ class Mapped(ABC):
 
     @abstractmethod
     def numbered(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Generator[Numbered]:
-        """The columns of the file, in batches of at most `rows` rows."""
+        """Yield the columns of the file, in batches of at most `rows` rows."""
 
     @cached_property
     def ready(self) -> Plan:
@@ -546,7 +540,7 @@ class Mapped(ABC):
 def _arrays(parts: Sequence[Part], batch: pa.RecordBatch) -> list[pa.Array] | None:
     """What the parts make of `batch`, None where some row cannot be read."""
     try:
-        return [part.make(batch) for part in parts]
+        return [part._make(batch) for part in parts]
     except (ValueError, pa.ArrowException):
         return None
 
@@ -566,7 +560,7 @@ class MappedTable(Mapped):
     table: pa.Table
 
     def numbered(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Generator[Numbered]:
-        """Slices of it."""
+        """Yield slices of it."""
         yield from _counted(TableSource(self.table).read(columns, rows, malformed))
 
 
@@ -577,19 +571,19 @@ class MappedParquet(Mapped):
     source: ParquetSource
 
     def numbered(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Generator[Numbered]:
-        """File after file."""
+        """Read file after file."""
         yield from _counted(self.source.read(columns, rows, malformed))
 
     def count(self) -> int:
-        """From the files' metadata."""
+        """Count from the files' metadata."""
         return self.source.count()
 
     def slice(self, start: int, stop: int | None) -> "MappedParquet":
-        """The same arms, however few of them are in the slice."""
+        """Keep the same arms, however few of them are in the slice."""
         return self._of(self.source.slice(start, stop))
 
     def pieces(self) -> list[tuple[str, Source]]:
-        """One for each file of a directory."""
+        """Give one for each file of a directory."""
         parts = self.source.pieces()
         return [(label, self._of(piece)) for label, piece in parts] if len(parts) > 1 else [("", self)]
 
@@ -606,7 +600,7 @@ def _counted(batches: Iterator[pa.RecordBatch]) -> Generator[Numbered]:
 
 
 def parquet_source(path: Path, columns: Columns) -> ParquetSource | MappedParquet:
-    """The log at `path`; a plan only where its columns are not those of a log already."""
+    """Open the log at `path`; a plan only where its columns are not those of a log already."""
     source = ParquetSource(path)
     schema = source.schema
     made = plan(columns, schema, str(path))

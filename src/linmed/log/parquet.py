@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from linmed.log.schema import LATER, SCHEMA
 from linmed.log.source import Malformed
 from linmed.validation import Floats
 
@@ -72,14 +71,10 @@ class ParquetSource:
 
     @property
     def schema(self) -> pa.Schema:
-        """As in the first file; and a column that the schema got later, if the last file has it."""
-        files = self.files
-        first = _schema(files[0])
-        if len(files) > 1 and (lacking := LATER.difference(first.names)):
-            last = lacking.intersection(_schema(files[-1]).names)
-            for field in (field for field in SCHEMA if field.name in last):
-                first = first.append(field)
-        return first
+        """As in the first file."""
+        first = self.files[0]
+        with reading(first):
+            return pq.read_schema(first)
 
     @property
     def columns(self) -> list[str]:
@@ -94,7 +89,7 @@ class ParquetSource:
             return dict(pq.read_schema(last).metadata or {})
 
     def read(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Iterator[pa.RecordBatch]:
-        """File after file, in batches of at most `rows` decisions with all rewards that arrived.
+        """Read file after file, in batches of at most `rows` decisions with all rewards that arrived.
 
         The next batch is read while the caller works on the last one: pyarrow needs no interpreter for it.
         """
@@ -126,10 +121,9 @@ class ParquetSource:
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
         """The batches of a file after `done` rows of others, each with the number of its first row there."""
         have = file.schema_arrow.names
-        missing = [name for name in columns if name not in have and name not in LATER]
+        missing = [name for name in columns if name not in have]
         if missing:
             raise pa.ArrowInvalid(f"it has no column {missing[0]!r}, which the log's first file has")
-        present = [name for name in columns if name in have]
         size = min(rows, _rows_at_once(file.metadata, columns))
         first, last = self.start - done, math.inf if self.stop is None else self.stop - done
         ends = np.cumsum([file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)])
@@ -138,23 +132,23 @@ class ParquetSource:
         if not groups.size:
             return
         start = int(starts[groups[0]])
-        for batch in file.iter_batches(size, groups.tolist(), present, use_threads=self.threads):
+        for batch in file.iter_batches(size, groups.tolist(), list(columns), use_threads=self.threads):
             low, high = max(first - start, 0), min(last - start, batch.num_rows)
             if low < high:
-                yield start + low, _with_all(batch.slice(low, high - low), columns)
+                yield start + low, batch.slice(low, high - low).select(list(columns))
             start += batch.num_rows
 
     def count(self) -> int:
-        """From the files' metadata."""
+        """Count from the files' metadata."""
         return sum(rows for _, _, rows in self._extent())
 
     def slice(self, start: int, stop: int | None) -> "ParquetSource":
-        """Files and row groups outside it are not read."""
+        """Take rows: files and row groups outside it are not read."""
         ends = [end for end in (self.stop, None if stop is None else self.start + stop) if end is not None]
         return dataclasses.replace(self, start=self.start + start, stop=min(ends, default=None))
 
     def pieces(self) -> list[tuple[str, "ParquetSource"]]:
-        """One for each file of a directory."""
+        """Give one for each file of a directory."""
         if not self.path.is_dir() or self.file is not None:
             return [("", self)]
         if self.start == 0 and self.stop is None:
@@ -196,20 +190,6 @@ OWN = re.compile(r"decisions-[0-9]{20}-[0-9a-f]{8}\.parquet")
 """The names that a writer gives its files; those of `DecisionLog.save` are others."""
 
 
-def _schema(file: Path) -> pa.Schema:
-    with reading(file):
-        return pq.read_schema(file)
-
-
-def _with_all(batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
-    """`batch` with `columns` in their order, and nulls for those that its file is too old to have."""
-    for name in columns:
-        if name not in batch.schema.names:
-            field = SCHEMA.field(name)
-            batch = batch.append_column(field, pa.nulls(batch.num_rows, field.type))
-    return batch.select(list(columns))
-
-
 def _first_identifier(part: Path) -> str | None:
     with reading(part), pq.ParquetFile(part) as file:
         first = next(file.iter_batches(1, columns=["decision_id"]), None)
@@ -217,12 +197,12 @@ def _first_identifier(part: Path) -> str | None:
 
 
 def decision_files(path: Path) -> list[Path]:
-    """The files of decisions that a writer left, in the order they were written."""
+    """List the files of decisions that a writer left, in the order they were written."""
     return sorted(path.glob("decisions-*.parquet"))
 
 
 def log_files(path: Path) -> list[Path]:
-    """The same, or where there are none all Parquet files below `path`, by name."""
+    """List these, or where there are none all Parquet files below `path`, by name."""
     own = decision_files(path)
     if own or any(path.glob("rewards-*.parquet")):
         return own
@@ -231,7 +211,7 @@ def log_files(path: Path) -> list[Path]:
 
 
 def nothing_in(path: Path) -> str:
-    """What is to be said of a directory without a file of decisions."""
+    """Say what is to be said of a directory without a file of decisions."""
     others = sorted(file.name for file in path.iterdir() if not file.name.startswith("."))
     if others and not any(name.startswith("rewards-") for name in others):
         named = ", ".join(others[:NAMED]) + (", …" if len(others) > NAMED else "")
@@ -256,7 +236,7 @@ def reading(file: Path) -> Iterator[None]:
 
 
 def late_rewards(path: Path, part: str | None = None) -> dict[str, LateRewards]:
-    """Rewards that came after their decision's file was written, by that file's stem; 24 bytes each."""
+    """Read rewards that came after their decision's file was written, by that file's stem; 24 bytes each."""
     only = None if part is None else [("part", "=", part)]
     parts: dict[str, list[LateRewards]] = {}
     for file in sorted(path.glob("rewards-*.parquet")):
@@ -276,7 +256,7 @@ def late_rewards(path: Path, part: str | None = None) -> dict[str, LateRewards]:
 
 
 def join(batch: pa.RecordBatch, start: int, late: LateRewards) -> pa.RecordBatch:
-    """`batch`, whose first row is row `start` of its file, with its late rewards filled in."""
+    """Join `batch`, whose first row is row `start` of its file, with its late rewards filled in."""
     first, end = np.searchsorted(late.row, [start, start + batch.num_rows])
     mask = np.zeros(batch.num_rows, dtype=bool)
     mask[late.row[first:end] - start] = True

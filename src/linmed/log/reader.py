@@ -129,7 +129,7 @@ class DecisionLog:
                 )
 
     def batches(self, columns: Sequence[str] | None = None, rows: int = BATCH) -> Iterator[pa.RecordBatch]:
-        """The log from its beginning, in batches of at most `rows` rows.
+        """Yield the log from its beginning in batches of at most `rows` rows.
 
         >>> from linmed.ope import DecisionLog
         >>> played = {"arm": [0, 1] * 50, "probability": [0.5] * 100, "reward": [1.0] * 100}
@@ -144,7 +144,7 @@ class DecisionLog:
         self._malformed = malformed
 
     def table(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """The whole log in memory: for small logs.
+        """Read the whole log into memory: for small logs.
 
         >>> from linmed.ope import DecisionLog
         >>> log = DecisionLog.from_table({"arm": [0, 1], "probability": [0.5, 0.5], "reward": [1.0, None]})
@@ -157,7 +157,7 @@ class DecisionLog:
         return pa.Table.from_batches(batches)
 
     def pieces(self) -> list["DecisionLog"]:
-        """The log in parts that can be read elsewhere, in order: its files, if it is a directory.
+        """Divide the log into parts that can be read elsewhere, in order: its files, if it is a directory.
 
         >>> import tempfile
         >>> from linmed.log import LogWriter
@@ -175,13 +175,13 @@ class DecisionLog:
         return [DecisionLog(source, f"{self.name}, {label}") for label, source in parts]
 
     def __len__(self) -> int:
-        """The number of decisions: from the files' metadata, or by reading one column once."""
+        """Count the decisions: from the files' metadata, or by reading one column once."""
         if self._rows is None:
             self._rows = rows_of(self.source)
         return self._rows
 
     def __repr__(self) -> str:
-        """Its name, size and columns; a text file is not read for its size."""
+        """Show its name, size and columns; a text file is not read for its size."""
         known = self._rows is not None or isinstance(self.source, Counted)
         size = "decisions that were not counted yet"
         if known:
@@ -189,11 +189,11 @@ class DecisionLog:
         return f"DecisionLog {self.name!r}: {size}, with {', '.join(self.columns)}"
 
     def __bool__(self) -> bool:
-        """A log is one, also while it is empty: asking must not read it."""
+        """Be true, also while it is empty: asking must not read it."""
         return True
 
     def __getitem__(self, index: slice) -> "DecisionLog":
-        """Decisions `start:stop`, counted from the end where negative."""
+        """Take decisions `start:stop`, counted from the end where negative."""
         if not isinstance(index, slice):
             raise validation.BadType("index", f"index must be a slice like log[100:200], got {index!r}")
         if index.step not in (None, 1):
@@ -209,7 +209,7 @@ class DecisionLog:
         return DecisionLog(views.sliced(self.source, start, stop), named)
 
     def before(self, time: Time) -> "DecisionLog":
-        """The decisions taken before `time`.
+        """Select the decisions taken before `time`.
 
         >>> from linmed.ope import DecisionLog
         >>> played = {"arm": [0, 1], "probability": [0.5, 0.5], "reward": [1.0, 0.0]}
@@ -220,14 +220,14 @@ class DecisionLog:
         return self._within(None, views.moment("time", time), f"{self.name} before {time}")
 
     def after(self, time: Time) -> "DecisionLog":
-        """The decisions taken at `time` or later: all with a time that `before` leaves out.
+        """Select the decisions taken at `time` or later: all with a time that `before` leaves out.
 
         See `before`.
         """
         return self._within(views.moment("time", time), None, f"{self.name} after {time}")
 
     def between(self, start: Time, end: Time) -> "DecisionLog":
-        """The decisions taken at `start` or later, and before `end`.
+        """Select the decisions taken at `start` or later, and before `end`.
 
         >>> from linmed.ope import DecisionLog
         >>> played = {"arm": [0, 1], "probability": [0.5, 0.5], "reward": [1.0, 0.0]}
@@ -309,7 +309,7 @@ class DecisionLog:
         return self._repeated
 
     def distinct(self) -> "DecisionLog":
-        """The first decision of each `decision_id`; those without one all stay.
+        """Keep the first decision of each `decision_id`; those without one all stay.
 
         Exact, and therefore not bounded in memory: reading it keeps every identifier (about 100 bytes each).
 
@@ -381,7 +381,7 @@ class DecisionLog:
         errors: str = "raise",
         delimiter: str = ",",
     ) -> "DecisionLog":
-        """Any CSV file with a line of names, read in blocks; `columns` as for `from_table`.
+        """Read any CSV file with a line of names in blocks; `columns` as for `from_table`.
 
         An empty field is no value. `errors="skip"` counts lines that cannot be read in `malformed` instead
         of raising; in a column that is none of the log's own such a value is null.
@@ -400,7 +400,7 @@ class DecisionLog:
 
     @classmethod
     def from_table(cls, table: Any, columns: Mapping[str, Any] | None = None) -> "DecisionLog":
-        """A pyarrow, pandas or polars table, or a dictionary of arrays.
+        """Read a pyarrow, pandas or polars table, or a dictionary of arrays.
 
         `columns` says where the log's columns are: `{"arm": "item", "reward": "click"}`; `features` and
         `probabilities` may be lists of columns, `arm_count` and `probability` numbers (as in a test with
@@ -418,7 +418,7 @@ class DecisionLog:
 
     @classmethod
     def from_obp(cls, feedback: Mapping[str, Any]) -> "DecisionLog":
-        """The Open Bandit Pipeline's `bandit_feedback` dictionary.
+        """Read the Open Bandit Pipeline's `bandit_feedback` dictionary.
 
         >>> from linmed.ope import DecisionLog
         >>> feedback = {"n_actions": 2, "action": [0, 1], "reward": [1.0, 0.0], "pscore": [0.5, 0.5]}
@@ -431,7 +431,7 @@ class DecisionLog:
     def from_open_bandit(
         cls, path: str | os.PathLike[str], arm_count: int | None = None, errors: str = "raise"
     ) -> "DecisionLog":
-        """A CSV file of the Open Bandit Dataset; its probability is `propensity_score` or `action_prob`.
+        """Read a CSV file of the Open Bandit Dataset; its probability is `propensity_score` or `action_prob`.
 
         The number of arms is that of `item_context.csv` beside the file unless `arm_count` is given.
         `errors="skip"` counts malformed lines in `malformed` instead of raising.
@@ -462,7 +462,7 @@ class DecisionLog:
         arm_count: int | None = None,
         errors: str = "raise",
     ) -> "DecisionLog":
-        """Vowpal Wabbit text with labels `action:cost:probability`: one line an example, or ADF.
+        """Read Vowpal Wabbit text with labels `action:cost:probability`: one line an example, or ADF.
 
         The reward is −cost. `features` names the features that make an arm's vector, in order.
 
@@ -498,7 +498,7 @@ class DecisionLog:
         return cls(dsjson_source(Path(path), features, errors), str(path))
 
     def to_obp(self) -> dict[str, Any]:
-        """The Open Bandit Pipeline's `bandit_feedback` dictionary (in memory).
+        """Make the Open Bandit Pipeline's `bandit_feedback` dictionary (in memory).
 
         >>> from linmed.ope import DecisionLog
         >>> played = {"arm": [0, 1], "probability": [0.5, 0.5], "reward": [1.0, 0.0], "arm_count": [2, 2]}

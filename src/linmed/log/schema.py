@@ -41,8 +41,6 @@ MEANING = {name: meaning for name, _, meaning in _COLUMNS}
 OF_CATALOGUE = ("best", "catalogue_version", "context")
 """Columns that tell, with the state, the law of a decision among a catalogue. In somebody else's file a
 column of such a name may be anything: it is one of these only where it has their type."""
-LATER = frozenset({"fallback", *OF_CATALOGUE})
-"""Columns that the schema has got since there were logs: a file without one has nothing in it."""
 REWARDS = pa.schema(
     [
         ("decision_id", pa.string()),
@@ -67,7 +65,7 @@ FIRST, LAST = -62_135_596_800_000_000, 253_402_300_799_999_999
 
 
 def ragged(arrays: Sequence[Floats | None], nested: bool) -> pa.Array:
-    """Arrays (m,), or (m, d) if `nested`, as one list column without a Python object per number.
+    """Write arrays (m,), or (m, d) if `nested`, as one list column without a Python object per number.
 
     >>> ragged([np.array([1.0, 2.0]), None, np.array([3.0])], nested=False).to_pylist()
     [[1.0, 2.0], None, [3.0]]
@@ -97,7 +95,7 @@ def lists(array: NDArray[Any]) -> pa.ChunkedArray:
 
 
 def _offsets(lengths: ArrayLike) -> pa.Array:
-    """Where each list begins, and where the last one ends."""
+    """Tell where each list begins, and where the last one ends."""
     ends = np.cumsum(np.append(0, lengths), dtype=np.int64)
     if ends[-1] > MOST_NUMBERS:
         raise ValueError(f"one column of lists holds at most {MOST_NUMBERS} numbers, got {ends[-1]}")

@@ -57,7 +57,7 @@ class Source(Protocol):
         """The columns there are."""
 
     def read(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Iterator[pa.RecordBatch]:
-        """Batches of at most `rows` rows with `columns`, in the log's order."""
+        """Yield batches of at most `rows` rows with `columns`, in the log's order."""
 
 
 @runtime_checkable
@@ -65,7 +65,7 @@ class Counted(Protocol):
     """A source that knows its number of rows without reading them."""
 
     def count(self) -> int:
-        """How many rows there are."""
+        """Count the rows there are."""
 
 
 @runtime_checkable
@@ -73,7 +73,7 @@ class Sliceable(Protocol):
     """A source that need not read the rows before a slice."""
 
     def slice(self, start: int, stop: int | None) -> Source:
-        """Its rows from `start` on, to `stop` if that is given."""
+        """Take its rows from `start` on, to `stop` if that is given."""
 
 
 @runtime_checkable
@@ -81,7 +81,7 @@ class Divisible(Protocol):
     """A source made of parts that can be read elsewhere."""
 
     def pieces(self) -> Sequence[tuple[str, Source]]:
-        """The parts in order, each with what tells it from the others."""
+        """Give the parts in order, each with what tells it from the others."""
 
 
 @runtime_checkable
@@ -97,7 +97,7 @@ class Dated(Protocol):
     """A source that knows until when it tells, which may be later than its last row."""
 
     def ended(self) -> int:
-        """Microseconds since 1970."""
+        """Tell microseconds since 1970."""
 
 
 @runtime_checkable
@@ -110,20 +110,20 @@ class Foreign(Protocol):
 
 
 def quoted(names: Sequence[str]) -> str:
-    """Names in a message, so that spaces in them are seen; of very many the first."""
+    """Write names in a message, so that spaces in them are seen; of very many the first."""
     more = f" and {len(names) - LISTED} more" if len(names) > LISTED + 1 else ""
     return ", ".join(map(repr, names[:LISTED] if more else names)) + more
 
 
 def brief(value: object) -> str:
-    """A value in a message, on one line: of a long one its beginning and its end."""
+    """Write a value in a message, on one line: of a long one its beginning and its end."""
     size = f" ({len(value)} entries)" if isinstance(value, Sized) and not isinstance(value, str) else ""
     short = shortened(repr(value))
     return short + (size if "…" in short else "")
 
 
 def shortened(text: str) -> str:
-    """Text on one line; where it is long, its beginning and its end."""
+    """Shorten text to one line; where it is long, its beginning and its end."""
     text = " ".join(text.split())
     return text if len(text) <= LONGEST else f"{text[: 3 * LONGEST // 4]} … {text[-LONGEST // 4 :]}"
 
@@ -144,12 +144,12 @@ def vouched(source: Source) -> bool:
 
 
 def divided(source: Source) -> Sequence[tuple[str, Source]]:
-    """The parts of `source`, or itself."""
+    """Give the parts of `source`, or itself."""
     return source.pieces() if isinstance(source, Divisible) else [("", source)]
 
 
 def rows_of(source: Source) -> int:
-    """How many rows `source` has: as it says, or by reading one column."""
+    """Count the rows that `source` has: as it says, or by reading one column."""
     if isinstance(source, Counted):
         return source.count()
     return sum(batch.num_rows for batch in source.read(["arm"], BATCH, Malformed()))
@@ -174,13 +174,13 @@ class TableSource:
         return list(self.table.column_names)
 
     def read(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Iterator[pa.RecordBatch]:
-        """Slices without a copy."""
+        """Yield slices without a copy."""
         yield from self.table.select(list(columns)).to_batches(max_chunksize=rows)
 
     def count(self) -> int:
-        """The table's rows."""
+        """Count the table's rows."""
         return int(self.table.num_rows)
 
     def slice(self, start: int, stop: int | None) -> "TableSource":
-        """A view of the table."""
+        """Make a view of the table."""
         return TableSource(self.table.slice(start, None if stop is None else max(stop - start, 0)))

@@ -52,14 +52,14 @@ class TextSource:
         return [name for name in SCHEMA.names if name in found]
 
     def read(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Iterator[pa.RecordBatch]:
-        """Batches of parsed rows."""
+        """Yield batches of parsed rows."""
         schema = pa.schema([SCHEMA.field(name) for name in columns])
         source = self._rows(malformed)
         while some := list(islice(source, rows)):
             yield pa.RecordBatch.from_pylist(some, schema=schema)
 
     def vouches(self) -> bool:
-        """Numbers that were given here do not repeat."""
+        """Be sure that numbers that were given here do not repeat."""
         return self.numbered
 
     def _rows(self, malformed: Malformed) -> Iterator[Row]:
@@ -74,7 +74,7 @@ class TextSource:
 
 
 def vw_source(path: Path, features: Sequence[str] | None, arm_count: int | None, errors: str) -> TextSource:
-    """Labels `action:cost:probability`; ADF if examples are blocks of lines."""
+    """Read labels `action:cost:probability`; ADF if examples are blocks of lines."""
     names = None if features is None else tuple(features)
     return TextSource(path, partial(_vw_rows, names, arm_count), errors, numbered=True)
 
@@ -169,7 +169,7 @@ def _vector(text: str, names: tuple[str, ...]) -> list[float]:
 
 
 def plain_row(arm: int, probability: float, reward: float | None, arm_count: int | None) -> Row:
-    """What every format tells of a decision."""
+    """Make what every format tells of a decision."""
     row: Row = {
         "arm": arm,
         "probability": probability,
@@ -187,7 +187,7 @@ if TYPE_CHECKING:
 
 
 def dsjson_source(path: Path, features: Sequence[str] | None, errors: str) -> TextSource:
-    """One JSON event a line."""
+    """Read one JSON event a line."""
     return TextSource(path, partial(_dsjson_rows, None if features is None else tuple(features)), errors)
 
 
@@ -272,7 +272,7 @@ def _arm_vector(entry: Row, names: tuple[str, ...] | None) -> list[float] | None
 
 
 def write_dsjson(log: "DecisionLog", path: Path) -> int:
-    """One event a line, in the log's order. `a` lists action numbers from 1, the played one first.
+    """Write one event a line, in the log's order. `a` lists action numbers from 1, the played one first.
 
     Other readers take the length of `a` for the number of arms, so it must be known.
     """

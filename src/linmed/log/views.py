@@ -31,15 +31,15 @@ class View(ABC):
 
     @property
     def columns(self) -> list[str]:
-        """Those of the source."""
+        """Give those of the source."""
         return self.source.columns
 
     @abstractmethod
     def read(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Iterator[pa.RecordBatch]:
-        """Batches of at most `rows` rows."""
+        """Yield batches of at most `rows` rows."""
 
     def vouches(self) -> bool:
-        """What does not repeat among all rows does not among some."""
+        """Trust: what does not repeat among all rows does not among some."""
         return vouched(self.source)
 
 
@@ -51,7 +51,7 @@ class Slice(View):
     stop: int | None
 
     def read(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Iterator[pa.RecordBatch]:
-        """Reads no further than `stop`."""
+        """Read no further than `stop`."""
         if self.stop is not None:
             if self.stop <= self.start:
                 return
@@ -67,13 +67,13 @@ class Slice(View):
                 return
 
     def slice(self, start: int, stop: int | None) -> "Slice":
-        """A slice of a slice is one slice."""
+        """Make one slice of it: a slice of a slice is one slice."""
         ends = [end for end in (self.stop, None if stop is None else self.start + stop) if end is not None]
         return Slice(self.source, self.start + start, min(ends, default=None))
 
 
 def sliced(source: Source, start: int, stop: int | None) -> Source:
-    """Rows `start` to `stop` of `source`, as it can give them best."""
+    """Take rows `start` to `stop` of `source`, as it can give them best."""
     return source.slice(start, stop) if isinstance(source, Sliceable) else Slice(source, start, stop)
 
 
@@ -86,7 +86,7 @@ class Where(View):
     """Columns that the test looks at."""
 
     def read(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Iterator[pa.RecordBatch]:
-        """Reads what is asked for and what the test needs."""
+        """Read what is asked for and what the test needs."""
         wanted = list(dict.fromkeys([*columns, *self.needs]))
         for batch in self.source.read(wanted, rows, malformed):
             passed = _mask(self.test(batch.select(list(self.needs))), batch.num_rows)
@@ -95,12 +95,12 @@ class Where(View):
                 yield kept
 
     def pieces(self) -> list[tuple[str, Source]]:
-        """Those of the source, each through the test."""
+        """Give those of the source, each through the test."""
         return [(label, dataclasses.replace(self, source=piece)) for label, piece in divided(self.source)]
 
 
 def _mask(answer: Any, rows: int) -> pa.Array:
-    """What a test answered as Arrow's booleans; no answer for a row (null) leaves it out."""
+    """Read what a test answered as Arrow's booleans; no answer for a row (null) leaves it out."""
     mask = answer if isinstance(answer, (pa.Array, pa.ChunkedArray)) else pa.array(np.asarray(answer))
     if isinstance(mask, pa.ChunkedArray):
         mask = mask.combine_chunks()
@@ -168,7 +168,7 @@ class Within:
 
 
 def where(source: Source, test: Any, columns: Sequence[str] | None, values: Mapping[str, Any]) -> Where:
-    """The rows that pass `test`, a function of a batch or {column: value}, and have `values`."""
+    """Select the rows that pass `test`, a function of a batch or {column: value}, and have `values`."""
     have = source.columns
     if isinstance(test, Mapping):
         test, values = None, {**test, **values}
@@ -198,7 +198,7 @@ def _several(value: Any) -> tuple[Any, ...]:
 
 
 def moment(name: str, time: datetime | float | str) -> int:
-    """A time as a datetime, seconds since 1970 or ISO 8601 text, in microseconds."""
+    """Read a time as a datetime, seconds since 1970 or ISO 8601 text, in microseconds."""
     if time is None:
         raise validation.BadType(name, f"{name} must be a time, got None")
     if isinstance(time, str):
@@ -226,7 +226,7 @@ class Dealt(View):
     """The number of the source's first row."""
 
     def read(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Iterator[pa.RecordBatch]:
-        """The rows of this side."""
+        """Yield the rows of this side."""
         bits = streams.bits(self.seed, "data", SPLIT)
         bits.advance(self.start)  # one draw a row: the n-th is the n-th row's, however rows are batched
         uniform = np.random.Generator(bits)
@@ -237,7 +237,7 @@ class Dealt(View):
                 yield kept
 
     def pieces(self) -> list[tuple[str, Source]]:
-        """Those of the source, if they know their lengths."""
+        """Give those of the source, if they know their lengths."""
         found: list[tuple[str, Source]] = []
         start = self.start
         for label, piece in divided(self.source):
@@ -253,7 +253,7 @@ class Distinct(View):
     """The first row of every `decision_id`; rows without one all stay. Keeps the identifiers in memory."""
 
     def read(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Iterator[pa.RecordBatch]:
-        """Remembers every identifier that was read."""
+        """Remember every identifier that was read."""
         seen: set[str] = set()
         wanted = list(dict.fromkeys([*columns, "decision_id"]))
         for batch in self.source.read(wanted, rows, malformed):
@@ -267,7 +267,7 @@ class Distinct(View):
                 yield kept
 
     def vouches(self) -> bool:
-        """By what it is."""
+        """Be sure, by what it is."""
         return True
 
 
@@ -334,7 +334,7 @@ class Duplicates:
         self._first: tuple[int, int, str] | None = None  # row, the row before it, identifier
 
     def add(self, identifiers: pa.Array) -> None:
-        """The next rows' identifiers; null is none."""
+        """Take the next rows' identifiers; null is none."""
         while len(identifiers):
             part = identifiers.slice(0, KEPT - self._waiting_rows)
             identifiers = identifiers.slice(len(part))
@@ -344,7 +344,7 @@ class Duplicates:
                 self._compare()
 
     def found(self) -> Repeated | None:
-        """The duplicates so far."""
+        """Tell the duplicates so far."""
         self._compare()
         if self._first is None:
             return None
@@ -413,7 +413,7 @@ def _mixed(bits: Words) -> Words:
 
 
 def repeats(source: Source) -> Repeated | None:
-    """The decisions that stand in `source` twice, None if there are none or it has no identifiers."""
+    """Find the decisions that stand in `source` twice, None if there are none or it has no identifiers."""
     if "decision_id" not in source.columns or vouched(source):
         return None
     search = Duplicates()

@@ -20,7 +20,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -34,7 +34,6 @@ from linmed.log.parquet import decision_files, late_rewards, reading
 from linmed.log.schema import (
     ENTRY_ERROR,
     FEATURES,
-    LATER,
     MOST_NUMBERS,
     REWARDS,
     SCHEMA,
@@ -46,7 +45,7 @@ from linmed.validation import BadValue, Floats
 
 
 def text(name: str, value: object) -> str:
-    """`value` as text that the file can hold."""
+    """Write `value` as text that the file can hold."""
     written = value if type(value) is str else str(value)
     if not written.isascii():
         try:
@@ -59,17 +58,25 @@ def text(name: str, value: object) -> str:
 
 
 def int64(name: str, value: int, at_least: int) -> int:
-    """`value` as a whole number of 64 bits."""
+    """Check `value` as a whole number of 64 bits."""
     number = value if type(value) is int else validation.whole(name, value, at_least)
     if not at_least <= number < 2**63:
         raise validation.BadValue(name, f"{name} must lie in {at_least}..{2**63 - 1}, got {value!r}")
     return number
 
 
+Checked = TypeVar("Checked")
+
+
+def maybe(check: Callable[..., Checked], name: str, value: Any, *more: Any) -> Checked | None:
+    """Check `value`, or leave None as it is."""
+    return None if value is None else check(name, value, *more)
+
+
 def chance(
     log_probability: float | None, log_probabilities: ArrayLike | None, fallback: bool
 ) -> tuple[float, float] | tuple[None, None]:
-    """The logarithm of a decision's probability and itself: what was given, or nothing of a fallback."""
+    """Give the logarithm of a decision's probability and itself: what was given, or nothing of a fallback."""
     if fallback:
         for name, value in (("log_probability", log_probability), ("log_probabilities", log_probabilities)):
             if value is not None:
@@ -106,13 +113,13 @@ def _own(name: str, value: ArrayLike, axes: int) -> Floats:
 
 
 def finite(name: str, value: ArrayLike, axes: int) -> Floats:
-    """The same of finite numbers: where the squares sum to little, each is small, and none is NaN."""
+    """Copy an array of finite numbers: where the squares sum to little, each is small, and none is NaN."""
     array = _own(name, value, axes)
     return array if np.vdot(array, array) <= validation.LARGEST else validation.floats(name, array)
 
 
 def law(log_probabilities: ArrayLike, arm_count: int, arm: int, probability: float) -> Floats:
-    """Every arm's probability, as a reader of the log will want them."""
+    """Give every arm's probability, as a reader of the log will want them."""
     name = "log_probabilities"
     every = _own(name, log_probabilities, 1)
     every = probabilities_of(np.minimum(every, 300.0))  # no overflow
@@ -232,10 +239,10 @@ class Recorder(Protocol):
         version: int | None = None,
         time: datetime | float | None = None,
     ) -> None:
-        """A decision was taken."""
+        """Take down a decision."""
 
     def reward(self, decision_id: object, reward: float, time: datetime | float | None = None) -> None:
-        """The reward of an earlier decision arrived."""
+        """Take down the reward of an earlier decision arrived."""
 
     def flush(self) -> None:
         """Make everything recorded so far durable."""
@@ -335,9 +342,8 @@ class LogWriter:
                 f"arm must lie in 0..{arm_count - 1} (arm_count={arm_count}), got {arm!r}"
                 + ("; only an item's place in a catalogue, where fallback is given, may be larger" * listed),
             )
-        own = None if features is None else finite("features", features, 1)
-        seen = None if context is None else finite("context", context, 1)
-        sets = None if arms is None else finite("arms", arms, 2)
+        own, seen = maybe(finite, "features", features, 1), maybe(finite, "context", context, 1)
+        sets = maybe(finite, "arms", arms, 2)
         if sets is not None and (len(sets) != arm_count or not sets.size):
             raise validation.BadValue(
                 "arms", f"arms must have shape ({arm_count}, dim), a row for each arm, got {sets.shape}"
@@ -350,18 +356,16 @@ class LogWriter:
             "decision_id": identifier,
             "time": microseconds(time),
             "policy": None if policy is None else text("policy", validation.text("policy", policy)),
-            "version": None if version is None else int64("version", version, -(2**63)),
+            "version": maybe(int64, "version", version, -(2**63)),
             "arm": arm,
-            "arm_id": None if arm_id is None else text("arm_id", arm_id),
+            "arm_id": maybe(text, "arm_id", arm_id),
             "arm_count": arm_count,
             "features": own,
             "probability": probability,
             "log_probability": log_probability,
             "fallback": fallback,
-            "best": None if best is None else int64("best", best, 0),
-            "catalogue_version": None
-            if catalogue_version is None
-            else int64("catalogue_version", catalogue_version, 0),
+            "best": maybe(int64, "best", best, 0),
+            "catalogue_version": maybe(int64, "catalogue_version", catalogue_version, 0),
             "context": seen,
             "probabilities": every,
             "arms": sets,
@@ -535,7 +539,7 @@ class LogWriter:
             columns = pq.read_schema(file).names
         if named is None:
             reason = "is not named decisions-<20 digits>-<letters>.parquet, which keeps the files in order"
-        elif not set(SCHEMA.names) - LATER <= set(columns) <= set(SCHEMA.names):
+        elif set(columns) != set(SCHEMA.names):
             other = ", ".join(sorted(set(columns) ^ set(SCHEMA.names)))
             reason = f"has not the columns of linmed.log.SCHEMA (it differs in {other})"
         else:

@@ -79,13 +79,13 @@ class Answer:
             yield pi[i:j], p[i:j], arms[i:j], arm
 
     def terms(self, form: Form) -> Floats:
-        """Γ (n,), whose mean is the value."""
+        """Give Γ (n,), whose mean is the value."""
         x, _, _ = UNBIASED[form.kind].terms(self.samples[form])
         assert x is not None
         return x
 
     def sides(self, form: Form) -> tuple[Side, Side]:
-        """The two sides of the target's value."""
+        """Make the two sides of the target's value."""
         arms = None
         if self.plan.guarded and form.kind != "mips":
             rounds = self.rounds
@@ -93,7 +93,7 @@ class Answer:
         return value_sides(self.weights(form), self._reward, self.probabilities, self._models(form), arms)
 
     def sides_against(self, other: "Answer", form: Form) -> tuple[Side, Side]:
-        """The two sides of what the target earns more than another one."""
+        """Make the two sides of what the target earns more than another one."""
         rounds = self.rounds
         if self.probabilities is None or other.probabilities is None:
             return unpaired_sides(self.weight, other.weight, self._reward)
@@ -131,12 +131,12 @@ class Answer:
         return np.full(int(self.rounds.offsets[-1]), self.plan.smallest_probability)
 
     def weights(self, form: Form) -> Floats:
-        """w of the arm that was played, or of its embedding."""
+        """Give w of the arm that was played, or of its embedding."""
         marginal = self.samples[form].marginal_weight
         return self.weight if marginal is None else marginal
 
     def proxy(self, form: Form) -> Floats:
-        """Σ_a π(a)²/p(a), or Σ_e over embeddings: the size of the terms' conditional variance."""
+        """Sum π(a)²/p(a) over arms, or embeddings: the size of the terms' conditional variance."""
         if form.kind == "mips":
             estimator = self._embedded(form.number)
             return np.array([estimator.spread(pi, p, arms) for pi, p, arms, _ in self._decisions()])
@@ -198,7 +198,7 @@ class Tally:
                 one.merge(getattr(other, name)[form])
 
     def rows(self, target: str) -> Iterator[tuple[Any, ...]]:
-        """One result row per estimator."""
+        """Yield one result row per estimator."""
         for i, asked in enumerate(self.plan.estimators):
             moments, estimator = self.moments[i], asked.estimator
             stabilised = self.stable and estimator.unbiased
@@ -230,7 +230,7 @@ class Tally:
         return all(self.weights_of(asked).mean > 0 for asked in weighing)
 
     def weights_of(self, asked: Asked) -> Weights:
-        """The weights that an estimator gives to rewards."""
+        """Find the weights that an estimator gives to rewards."""
         return self.weights.get(asked.form, self.weights[PLAIN])
 
     def _interval(self, i: int, asked: Asked) -> tuple[float, float]:
@@ -315,7 +315,7 @@ def value_sequence(
     difference: bool = False,
     trace: bool = False,
 ) -> ValueSequence:
-    """The confidence sequence that was asked for, before any decision."""
+    """Start the confidence sequence that was asked for, before any decision."""
     assert plan.possible is not None
     low, high, _ = plan.possible
     assert plan.drift is not None

@@ -51,7 +51,7 @@ class Whole(NamedTuple):
 
 
 def by_routes(routes: CatalogueSampler) -> Callable[..., Floats]:
-    """The law that `Relearned` asks of decisions by these routes, in a context if there is one.
+    """Make the law that `Relearned` asks of decisions by these routes, in a context if there is one.
 
     >>> from linmed.features import Catalogue
     >>> from linmed.ope import by_routes
@@ -118,7 +118,7 @@ class Relearned:
         self._state, self._done = self._start.copy(), 0
 
     def probabilities_of(self, version: int, /, **columns: Any) -> Floats | Whole | None:
-        """By the state after so many rewards."""
+        """Give the law at the state after so many rewards."""
         first = int(self._start.count[0])
         number = version - first
         if not 0 <= number <= len(self._rewards):
@@ -138,12 +138,12 @@ class Relearned:
 
 
 def relearned(log: Log, agent: Agent) -> Relearned:
-    """The laws by which a saved agent decided among its catalogue, along the whole log that it wrote.
+    """Find the laws by which a saved agent decided among its catalogue, along the whole log that it wrote.
 
     The log has the context of every decision, which item was the best one known, and which version of the
     catalogue it was taken among; the agent remembers these versions and its coresets. So no index is asked,
     and each decision's law is the one that it was drawn from. What the agent does not know that far back has
-    no law: saved by an earlier release, or saved before the catalogue changed again.
+    no law: it was saved before the catalogue changed again.
 
     >>> import tempfile
     >>> from linmed import CatalogueMED
@@ -169,7 +169,7 @@ def relearned(log: Log, agent: Agent) -> Relearned:
     try:
         require(log, columns, "learning an agent again", "log")
     except BadValue as error:
-        raise BadValue("log", f"{error}; logs of this release have it") from None
+        raise BadValue("log", f"{error}; logs that agents write have it") from None
     found = Relearned(log, agent.policy, _law_of(routes, reads), columns=columns)
     if found.rewards < agent.count:
         raise BadValue(
@@ -206,7 +206,7 @@ class Laws(Protocol):
     """
 
     def probabilities_of(self, version: int, /, **columns: Any) -> Floats | Whole | None:
-        """Every item's probability by all routes, by its place, after so many rewards.
+        """Give every item's probability by all routes, by its place, after so many rewards.
 
         A `Whole` is compared with every row, an array with all but those of the best item. None where it is
         not known, which must not depend on what was played: such decisions stay as they were logged.
@@ -214,7 +214,7 @@ class Laws(Protocol):
 
 
 def complete(log: Log, laws: Laws | Agent) -> DecisionLog:
-    """`log` with every decision's probability by all routes, so that fallbacks have a weight.
+    """Give `log` with every decision's probability by all routes, so that fallbacks have a weight.
 
     `laws` may be the agent that wrote the log (see `relearned`), or anybody who knows how probable every item
     was: `laws.probabilities_of(version)` is asked once for each run of decisions at one `version`. For
@@ -373,7 +373,7 @@ class Listing:
 
     @classmethod
     def of(cls, given: Any, targets: tuple[Target, ...], seed: int, log: DecisionLog) -> "Listing":
-        """By a catalogue whose items are arms, or an agent's, which are made so in a context."""
+        """Make one by a catalogue whose items are arms, or an agent's, which are made so in a context."""
         catalogue, features = (
             (given.catalogue, given.features)
             if isinstance(given, Agent)
@@ -400,7 +400,7 @@ class Listing:
         return isinstance(target, (ItemsTarget, UniformTarget))
 
     def begin(self) -> "Lister":
-        """For one pass over a log."""
+        """Begin one pass over a log."""
         return Lister(self)
 
 

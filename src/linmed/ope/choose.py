@@ -19,7 +19,7 @@ from linmed.ope.learning import learn_from
 from linmed.ope.log_facts import Log, as_log
 from linmed.ope.plan import Plan, Recent
 from linmed.ope.scan import Reading
-from linmed.ope.targets import Target, as_target
+from linmed.ope.targets import Target, as_target, check_names
 from linmed.policies.base import Policy, State
 from linmed.question import CONFIDENCE, Models, Question, ask, asks
 from linmed.report import html
@@ -41,7 +41,7 @@ class Contest(NamedTuple):
     contrasts: dict[Pair, Contrast]
 
     def gain(self, i: int, j: int) -> tuple[float, float, float]:
-        """(estimate, lower, upper) of how much more i earns than j; NaN where nobody can tell."""
+        """Give (estimate, lower, upper) of how much more i earns than j; NaN where nobody can tell."""
         ordered = (i, j) in self.contrasts
         contrast = self.contrasts[(i, j) if ordered else (j, i)]
         wrong = self.refuted(i) or self.refuted(j)
@@ -50,7 +50,7 @@ class Contest(NamedTuple):
         return (estimate, low, high) if ordered else (0.0 - estimate, 0.0 - high, 0.0 - low)
 
     def bounds(self, i: int, j: int, confidence: float) -> tuple[float, float]:
-        """(lower, upper) of how much more target i earns than target j, which never play the same arm.
+        """Give (lower, upper) of how much more target i earns than target j, which never play the same arm.
 
         Without a sequence by a limit theorem for means of two groups: their errors are independent.
         """
@@ -122,7 +122,7 @@ def decisions_to_go(estimate: float, lower: float, upper: float, n: int) -> int 
 
 
 def brief(count: int) -> int:
-    """With two digits: a forecast knows no more."""
+    """Round to two digits: a forecast knows no more."""
     return int(round(count, 2 - len(str(count))))
 
 
@@ -184,7 +184,7 @@ class Choice:
         return html.paragraph(repr(self)) + self.table._repr_html_()
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """What each candidate earns per decision, with its interval. Returns the axes.
+        """Draw what each candidate earns per decision, with its interval. Returns the axes.
 
         >>> from matplotlib.figure import Figure
         >>> from linmed.ope import DecisionLog, choose
@@ -219,7 +219,7 @@ def choose(
     executor: Executor | None = None,
     **options: Unpack[Models],
 ) -> Choice:
-    """Which candidate earns most? The best one is dropped with probability at most 1 − confidence, ever.
+    """Tell which candidate earns most. The best one is dropped with probability at most 1 − confidence, ever.
 
     `candidates`: targets as `evaluate` takes them, and policies (`LinMED(sigma=0.5)`), which learn from the
     first `train` of the log in its order; then all are judged on the rest, which none of them has seen.
@@ -281,13 +281,7 @@ def _named(candidates: Any) -> dict[str, Policy | Target]:
         several = [candidates] if one else candidates
         made = [one if isinstance(one, Policy) else as_target(one) for one in several]
         found = [(one.name, one) for one in made]
-    if not found:
-        raise BadValue("candidates", "candidates is empty: at least one is needed")
-    names = [name for name, _ in found]
-    for name in names:
-        if names.count(name) > 1:
-            advice = f"{name!r} occurs twice; give them as {{name: candidate}}"
-            raise BadValue("candidates", f"candidates need distinct names, {advice}")
+    check_names("candidates", [name for name, _ in found])
     return dict(found)
 
 
@@ -369,5 +363,5 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names in a sentence: a, b and c."""
+    """Join names in a sentence: a, b and c."""
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

@@ -90,7 +90,7 @@ class Assignment:
     follows: Floats  # (G, G) how often each came next after each
 
     def named(self, field: str, given: Any) -> Any:
-        """The group that is given, as it is or as it is printed."""
+        """Find the group that is given, as it is or as it is printed."""
         found = [name for name in self.names if type(name) is type(given) and name == given]
         found = found or [name for name in self.names if str(name) == str(given)]
         if not found:
@@ -133,7 +133,7 @@ class Assignment:
 
 
 def log_evidence(counts: Floats, shares: Floats) -> float:
-    """Logarithm of an e-value, valid at any time, against independent draws by `shares` (G,).
+    """Compute the logarithm of an e-value, valid at any time, against independent draws by `shares` (G,).
 
     counts (S, G): how often each group came, apart for each of S states known before. The Dirichlet mixture
     Π_g Γ(n_g + ½)/Γ(½) · Γ(G/2)/Γ(n + G/2) predicts them without knowing shares; divided by Π_g share_g^n_g
@@ -147,7 +147,7 @@ def log_evidence(counts: Floats, shares: Floats) -> float:
 
 
 def assignment(log: DecisionLog, column: str) -> Assignment:
-    """Who is in which group by a column of a log."""
+    """Read who is in which group by a column of a log."""
     require(log, [column], "comparing groups", "groups")
     codes: dict[Any, int] = {}
     counts, follows = np.zeros(MOST), np.zeros((MOST, MOST))
@@ -223,7 +223,7 @@ class Units:
         return self.rows > len(self._codes)
 
     def log(self, name: str) -> DecisionLog:
-        """One row a unit: its group, and the mean of its rewards."""
+        """Make a log of one row a unit: its group, and the mean of its rewards."""
         if self._astray is not None:
             unit, first, row = self._astray
             raise BadValue(
@@ -282,7 +282,7 @@ def repeated_unit(
 
 
 def _plain(column: pa.Array) -> pa.Array:
-    """Without a dictionary, and text as the one kind that Arrow can look up."""
+    """Decode a dictionary, and make text as the one kind that Arrow can look up."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     text = pa.types.is_large_string(column.type) or pa.types.is_string_view(column.type)
@@ -312,7 +312,7 @@ def compare(
     executor: Executor | None = None,
     **options: Unpack[Rewards],
 ) -> Table:
-    """An A/B test: what each group earns per visitor, and how much more than `baseline`.
+    """Tell of an A/B test what each group earns per visitor, and how much more than `baseline`.
 
     `log`: a log, the path of a Parquet file, or any table (pandas, polars, pyarrow, a dictionary of arrays)
     with one row a visitor, whose column `reward` is what came of it. `groups`: the column that says which
@@ -518,7 +518,7 @@ def _names(column: Any, size: int) -> bool:
 
 
 def named_arms(log: DecisionLog) -> str:
-    """The column with the names of the arms, or with their numbers."""
+    """Name the column with the names of the arms, or with their numbers."""
     return "arm_id" if holds(log, "arm_id") else "arm"
 
 

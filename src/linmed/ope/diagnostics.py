@@ -48,13 +48,13 @@ class Diagnosis:
     """Mean target probability of arms that could not be logged; None if only played arms' p was logged."""
 
     warnings: list[str]
-    """What should make one hesitate, in words; empty if nothing does."""
+    """What is doubtful, in words; empty if nothing is."""
 
 
 def diagnose(
     log: Log, target: Any, missing: str | float = MISSING, mature: float | timedelta | None = None
 ) -> Diagnosis:
-    """Weights and overlap of one target. Impossible probabilities are an error that names the rows.
+    """Judge weights and overlap of one target. Impossible probabilities are an error that names the rows.
 
     >>> from linmed.ope import DecisionLog, diagnose
     >>> played = {"arm": [0] * 99 + [1], "probability": [0.99] * 99 + [0.01], "reward": [1.0] * 100}
@@ -100,7 +100,7 @@ def diagnose(
 
 
 def calibration(log: Log, bins: int = 10) -> Table:
-    """Logged probability against frequency. A true log has |z| mostly below 2 and hardly ever above 4.
+    """Compare logged probability with frequency. A true log has |z| mostly below 2 and hardly ever above 4.
 
     With every arm's probability in the log: bins of probability, one row each with the mean probability of
     the arm-decisions in it, how often those arms were played, and z = (frequency − probability)/SE. With

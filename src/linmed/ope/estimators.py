@@ -25,12 +25,12 @@ from linmed.core import core
 from linmed.ope.intervals import Moments, Terms
 from linmed.ope.scan import Rounds
 from linmed.policies import ridge
-from linmed.policies.glm import GlmState, LogisticMED
+from linmed.policies.glm import LogisticMED
 from linmed.validation import BadType, BadValue, Floats, Ints
 
 
 def importance_weights(probability: ArrayLike, target: ArrayLike) -> Floats:
-    """w = π(a)/p(a), any shape. `probability` must be positive, `target` lie in [0, 1].
+    """Compute w = π(a)/p(a), any shape. `probability` must be positive, `target` lie in [0, 1].
 
     >>> importance_weights([0.5, 0.25], [1.0, 0.0])
     array([2., 0.])
@@ -50,7 +50,7 @@ def importance_weights(probability: ArrayLike, target: ArrayLike) -> Floats:
 
 
 def ipw(reward: ArrayLike, probability: ArrayLike, target: ArrayLike, axis: int = -1) -> Any:
-    """Inverse-probability weighting on arrays, mean of w·r along `axis`: the value of `target`.
+    """Weight by inverse probability on arrays: mean of w·r along `axis`: the value of `target`.
 
     Shapes broadcast, so (trials, n) evaluates many logs at once. With estimated probabilities in place of
     exact ones the estimate is biased by 1/p̂: that is a property of the log, not of this function.
@@ -62,7 +62,7 @@ def ipw(reward: ArrayLike, probability: ArrayLike, target: ArrayLike, axis: int 
 
 
 def snipw(reward: ArrayLike, probability: ArrayLike, target: ArrayLike, axis: int = -1) -> Any:
-    """Self-normalised inverse-probability weighting on arrays: Σ w r / Σ w along `axis`.
+    """Weight by inverse probability, self-normalised, on arrays: Σ w r / Σ w along `axis`.
 
     >>> round(float(snipw([1.0, 0.0, 1.0], [0.5, 0.25, 0.5], 0.5)), 12)
     0.5
@@ -111,10 +111,13 @@ class Estimator(ABC):
 
     @abstractmethod
     def terms(self, sample: Sample) -> Terms:
-        """(x, y, z) of every decision."""
+        """Give (x, y, z) of every decision."""
+
+    def _kept(self, weight: Floats) -> Floats:
+        return weight  # all of it, unless an estimator cuts or shrinks weights
 
     def __call__(self, sample: Sample) -> float:
-        """The estimate on arrays."""
+        """Estimate on arrays."""
         moments = Moments()
         moments.add(*self.terms(sample))
         return moments.estimate
@@ -136,12 +139,12 @@ class IPW(Estimator):
     name: ClassVar[str] = "ipw"
 
     def terms(self, sample: Sample) -> Terms:
-        """x = w r."""
-        return sample.weight * sample.reward, None, None
+        """Give x = w r, of a weight that may be cut."""
+        return self._kept(sample.weight) * sample.reward, None, None
 
 
 @dataclass(frozen=True)
-class ClippedIPW(Estimator):
+class ClippedIPW(IPW):
     """IPW with weights cut at `limit`: (1/n) Σ min(w_t, M) r_t.
 
     Biased towards zero by the mass above M, with bounded terms: a lower estimate for rewards ≥ 0.
@@ -158,9 +161,8 @@ class ClippedIPW(Estimator):
     def __post_init__(self) -> None:
         validation.positive("limit", self.limit)
 
-    def terms(self, sample: Sample) -> Terms:
-        """x = min(w, M) r."""
-        return np.minimum(sample.weight, self.limit) * sample.reward, None, None
+    def _kept(self, weight: Floats) -> Floats:
+        return np.minimum(weight, self.limit)
 
 
 @dataclass(frozen=True)
@@ -178,7 +180,7 @@ class SNIPW(Estimator):
     unbiased: ClassVar[bool] = False
 
     def terms(self, sample: Sample) -> Terms:
-        """y = w r, z = w."""
+        """Give y = w r, z = w."""
         return None, sample.weight * sample.reward, sample.weight
 
 
@@ -191,7 +193,7 @@ class ModelEstimator(Estimator):
     """The model of this estimator alone; None takes the one that `evaluate` was given."""
 
     def predictions(self, sample: Sample) -> tuple[Floats, Floats]:
-        """q̂(a) and q̂(π)."""
+        """Give q̂(a) and q̂(π)."""
         if sample.model_played is None or sample.model_value is None:
             message = f"{self.name} needs a reward model's predictions: model_played and model_value"
             raise BadValue("sample", message)
@@ -214,7 +216,7 @@ class DM(ModelEstimator):
     unbiased: ClassVar[bool] = False
 
     def terms(self, sample: Sample) -> Terms:
-        """x = q̂(π)."""
+        """Give x = q̂(π)."""
         return self.predictions(sample)[1], None, None
 
 
@@ -233,9 +235,9 @@ class DR(ModelEstimator):
     name: ClassVar[str] = "dr"
 
     def terms(self, sample: Sample) -> Terms:
-        """x = q̂(π) + w (r − q̂(a))."""
+        """Give x = q̂(π) + w (r − q̂(a)), of a weight that may be cut or shrunk."""
         played, value = self.predictions(sample)
-        return value + sample.weight * (sample.reward - played), None, None
+        return value + self._kept(sample.weight) * (sample.reward - played), None, None
 
 
 @dataclass(frozen=True)
@@ -253,13 +255,13 @@ class SNDR(ModelEstimator):
     unbiased: ClassVar[bool] = False
 
     def terms(self, sample: Sample) -> Terms:
-        """x = q̂(π), y = w (r − q̂(a)), z = w."""
+        """Give x = q̂(π), y = w (r − q̂(a)), z = w."""
         played, value = self.predictions(sample)
         return value, sample.weight * (sample.reward - played), sample.weight
 
 
 @dataclass(frozen=True)
-class SwitchDR(ModelEstimator):
+class SwitchDR(DR):
     """Switch-DR: (1/n) Σ [ q̂_t(π) + w_t 1{w_t ≤ τ} (r_t − q̂_t(a_t)) ].
 
     Trusts the model alone where weights exceed `threshold` τ; biased by the model's error there.
@@ -278,15 +280,12 @@ class SwitchDR(ModelEstimator):
     def __post_init__(self) -> None:
         validation.positive("threshold", self.threshold)
 
-    def terms(self, sample: Sample) -> Terms:
-        """x = q̂(π) + w 1{w ≤ τ} (r − q̂(a))."""
-        played, value = self.predictions(sample)
-        kept = np.where(sample.weight <= self.threshold, sample.weight, 0.0)
-        return value + kept * (sample.reward - played), None, None
+    def _kept(self, weight: Floats) -> Floats:
+        return np.where(weight <= self.threshold, weight, 0.0)
 
 
 @dataclass(frozen=True)
-class DRos(ModelEstimator):
+class DRos(DR):
     """DR with optimistic shrinkage: (1/n) Σ [ q̂_t(π) + (λ w_t / (w_t² + λ)) (r_t − q̂_t(a_t)) ].
 
     λ = `shrinkage` → ∞ is DR, λ → 0 the direct method; biased by the model's error where weights are
@@ -305,11 +304,8 @@ class DRos(ModelEstimator):
     def __post_init__(self) -> None:
         validation.positive("shrinkage", self.shrinkage)
 
-    def terms(self, sample: Sample) -> Terms:
-        """x = q̂(π) + λw/(w² + λ) (r − q̂(a))."""
-        played, value = self.predictions(sample)
-        shrunk = self.shrinkage * sample.weight / (sample.weight**2 + self.shrinkage)
-        return value + shrunk * (sample.reward - played), None, None
+    def _kept(self, weight: Floats) -> Floats:
+        return self.shrinkage * weight / (weight**2 + self.shrinkage)
 
 
 @dataclass(frozen=True)
@@ -336,14 +332,14 @@ class MarginalIPW(Estimator):
             object.__setattr__(self, "embedding", tuple(self.embedding))
 
     def terms(self, sample: Sample) -> Terms:
-        """x = w(e) r."""
+        """Give x = w(e) r."""
         if sample.marginal_weight is None:
             message = "mips needs marginal weights: every arm's logged and target probability, and the arms"
             raise BadValue("sample", message)
         return sample.marginal_weight * sample.reward, None, None
 
     def marginal(self, target: Floats, logged: Floats, arms: Floats, arm: int) -> float:
-        """w(e) of one decision.  target, logged (K,); arms (K, d).
+        """Give w(e) of one decision.  target, logged (K,); arms (K, d).
 
         >>> arms, logged = np.array([[1.0], [1.0], [0.0]]), np.array([0.1, 0.3, 0.6])
         >>> round(MarginalIPW().marginal(np.array([0.8, 0.0, 0.2]), logged, arms, arm=1), 6)  # 0.8 / 0.4
@@ -354,7 +350,7 @@ class MarginalIPW(Estimator):
         return float(target[same].sum() / logged[same].sum())
 
     def spread(self, target: Floats, logged: Floats, arms: Floats) -> float:
-        """Σ_e π(e)²/p(e) of one decision, over the e that can be logged.  target, logged (K,); arms (K, d).
+        """Sum π(e)²/p(e) over the e of one decision that can be logged.  target, logged (K,); arms (K, d).
 
         >>> arms, logged = np.array([[1.0], [1.0], [0.0]]), np.array([0.1, 0.3, 0.6])
         >>> round(MarginalIPW().spread(np.array([0.8, 0.0, 0.2]), logged, arms), 6)  # 0.64/0.4 + 0.04/0.6
@@ -434,7 +430,7 @@ class RewardModel(Protocol):
     """Predicts before it learns."""
 
     def predict_learn(self, rounds: Rounds) -> Floats:
-        """q̂_t of every arm of every decision, flat (ΣK,); then learn from these decisions."""
+        """Predict q̂_t of every arm of every decision, flat (ΣK,); then learn from these decisions."""
 
 
 class Ridge:
@@ -450,33 +446,39 @@ class Ridge:
     1.0
     """
 
+    _drawn = False
+    """Whether an arm's mean is drawn to that of all."""
+
     def __init__(self, penalty: float = 1.0):
         self.penalty = validation.positive("penalty", penalty)
-        self._state: ridge.Ridge | None = None
+        self._state: Any = None
         self._sums = np.zeros(0)
         self._counts = np.zeros(0)
 
     def predict_learn(self, rounds: Rounds) -> Floats:
-        """One pass of the core."""
-        offsets = rounds.offsets
-        out = np.empty(offsets[-1])
+        """Predict and learn in one pass of the core."""
+        out = np.empty(rounds.offsets[-1])
         if rounds.arms is None:
-            self._by_arm(False, rounds, offsets, out)
-            return out
-        if self._state is None:
-            self._state = ridge.start_ridge(1, rounds.arms.shape[1] + 1, self.penalty)
-        rows = np.concatenate([rounds.arms, np.ones((rounds.arms.shape[0], 1))], axis=1)
-        core.predict_learn(core.Ridge(*self._state), rows, offsets, rounds.chosen, rounds.reward, out)
+            self._by_arm(rounds, rounds.offsets, out)
+        else:
+            belief, rows = self._belief(rounds.arms)
+            core.predict_learn(belief, rows, rounds.offsets, rounds.chosen, rounds.reward, out)
         return out
 
-    def _by_arm(self, drawn: bool, rounds: Rounds, offsets: Ints, out: Floats) -> None:
+    def _belief(self, arms: Floats) -> tuple[Any, Floats]:
+        """The core's belief, and the rows that it is asked for."""
+        if self._state is None:
+            self._state = ridge.start_ridge(1, arms.shape[1] + 1, self.penalty)
+        return core.Ridge(*self._state), np.concatenate([arms, np.ones((arms.shape[0], 1))], axis=1)
+
+    def _by_arm(self, rounds: Rounds, offsets: Ints, out: Floats) -> None:
         """Means of every arm so far, shrunk towards 0 or drawn towards that of all arms."""
         extra = int(np.max(np.diff(offsets))) - self._sums.size
         if extra > 0:
             self._sums = np.concatenate([self._sums, np.zeros(extra)])
             self._counts = np.concatenate([self._counts, np.zeros(extra)])
         core.means_predict_learn(
-            self._sums, self._counts, self.penalty, drawn, offsets, rounds.arm, rounds.reward, out
+            self._sums, self._counts, self.penalty, self._drawn, offsets, rounds.arm, rounds.reward, out
         )
 
 
@@ -493,27 +495,23 @@ class Logistic(Ridge):
     1.0
     """
 
+    _drawn = True
+
     def __init__(self, penalty: float = 1.0):
         super().__init__(penalty)
         self._policy = LogisticMED(ridge=self.penalty)
-        self._model: GlmState | None = None
 
     def predict_learn(self, rounds: Rounds) -> Floats:
-        """One pass of the core."""
-        if not self._policy.accepts(rounds.reward).all():
-            wrong = rounds.reward[~self._policy.accepts(rounds.reward)][0]
-            said = f"regressor='logistic' is for rewards between 0 and 1, as clicks are, got {wrong:g}"
-            raise BadValue("regressor", f"{said}: use 'ridge'")
-        offsets = rounds.offsets
-        out = np.empty(offsets[-1])
-        if rounds.arms is None:
-            self._by_arm(True, rounds, offsets, out)
-            return out
-        if self._model is None:
-            self._model = self._policy.start(1, rounds.arms.shape[1])
-        belief = core.Glm(*self._model.parts())
-        core.predict_learn(belief, rounds.arms, offsets, rounds.chosen, rounds.reward, out)
-        return out
+        """Predict and learn in one pass of the core; rewards that are no clicks are refused."""
+        if not (clicks := self._policy.accepts(rounds.reward)).all():
+            said = "regressor='logistic' is for rewards between 0 and 1, as clicks are, got "
+            raise BadValue("regressor", f"{said}{rounds.reward[~clicks][0]:g}: use 'ridge'")
+        return super().predict_learn(rounds)
+
+    def _belief(self, arms: Floats) -> tuple[Any, Floats]:
+        if self._state is None:
+            self._state = self._policy.start(1, arms.shape[1])
+        return core.Glm(*self._state.parts()), arms
 
 
 class Refitted:
@@ -548,7 +546,7 @@ class Refitted:
         self._next = FIRST_FIT
 
     def predict_learn(self, rounds: Rounds) -> Floats:
-        """Block by block, each predicted by the regressor of the blocks before."""
+        """Predict block by block, each by the regressor of the blocks before."""
         arms = rounds.arms if rounds.arms is not None else self._one_hot(rounds)
         offsets, chosen = rounds.offsets, rounds.chosen
         out = np.zeros(offsets[-1])

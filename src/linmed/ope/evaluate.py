@@ -192,7 +192,7 @@ def difference(
 
 
 def doubts(plan: Plan, reading: Reading, log: DecisionLog, tallies: Sequence[Tally]) -> list[str]:
-    """All that should make one hesitate over a result."""
+    """List the warnings of a result."""
     found = list(of_plan(plan, reading, log))
     for target, tally in zip(plan.targets, tallies, strict=True):
         found += of_result(plan, target, tally, log)
@@ -217,7 +217,7 @@ def collect(
     progress: Progress | None = None,
     executor: Executor | None = None,
 ) -> list[Summary]:
-    """The answers to a plan summed up: part by part where order does not matter, else in the log's order.
+    """Sum up the answers to a plan: part by part where order does not matter, else in the log's order.
 
     Parts are the log's own, and their sums are added in its order: with an executor and without, on however
     many workers, the same numbers come out.
@@ -243,7 +243,7 @@ def _collected(
         pool = None if plan.counted else executor  # a worker does not know how many decisions came before
         return summarise(answers(plan, part, reading, progress, pool))
     whole = summarise(())
-    told = progress if executor is None else None  # by whoever reads
+    told = progress if executor is None else None  # by the reader itself
     here = None if told is None else lambda done: told(reading.decisions + done)
     work = partial(_summary, plan, summarise, progress=here)
     for summaries in _spread(work, part.judged, reading, executor):
@@ -260,7 +260,7 @@ def _summary(
     log: DecisionLog,
     progress: Progress | None = None,
 ) -> tuple[Found, Reading]:
-    """What a worker sends of a part of the log where order does not matter."""
+    """Make what a worker sends of a part of the log where order does not matter."""
     reading = Reading()
     return summarise(answers(plan, Recent(log, None), reading, progress)), reading
 
@@ -315,7 +315,7 @@ def _recast(target: Target, rounds: Rounds, reading: Reading) -> tuple[Rounds, F
 
 
 def _tallies(plan: Plan, batches: Iterable[list[Answer]], *, trace: bool = False) -> list[Tally]:
-    """The answers summed up, one tally a target."""
+    """Sum up the answers, one tally a target."""
     tallies = [Tally(plan, trace=trace) for _ in plan.targets]
     for batch in batches:
         for tally, answer in zip(tallies, batch, strict=True):
@@ -324,7 +324,7 @@ def _tallies(plan: Plan, batches: Iterable[list[Answer]], *, trace: bool = False
 
 
 def _pair(plan: Plan, batches: Iterable[list[Answer]]) -> list[Any]:
-    """Two targets' difference, and what was seen of each."""
+    """Sum up two targets' difference, and what was seen of each."""
     contrast, tallies = Contrast(plan), [Tally(plan, weights_only=True) for _ in plan.targets]
     for ours, theirs in batches:
         contrast.add(ours, theirs)
@@ -365,7 +365,7 @@ def _alone(piece: DecisionLog) -> DecisionLog:
 
 
 def workers(executor: Executor) -> int:
-    """How many parts an executor works on at once."""
+    """Tell how many parts an executor works on at once."""
     client = getattr(executor, "_client", None)
     if client is not None:  # Dask's: its cluster may have grown or shrunk since
         return max(1, int(sum(client.nthreads().values())))
@@ -395,7 +395,7 @@ def one_estimator(question: Question, log: DecisionLog, targets: Any, estimator:
 
 
 def table(plan: Plan, reading: Reading, rows: list[tuple[Any, ...]]) -> Table:
-    """The rows, with what they rest on as metadata."""
+    """Make a table of the rows, with what they rest on as metadata."""
     found = pa.table(dict(zip(RESULT.names, zip(*rows, strict=True), strict=True)), schema=RESULT)
     about = {
         "decisions": str(reading.decisions),

@@ -58,7 +58,7 @@ class History:
     """Why the bounds are no proof; None where they are one."""
 
     def table(self) -> Table:
-        """One row per stretch: decisions, exploration, regret with its bounds, and each arm's share."""
+        """Make one row per stretch: decisions, exploration, regret with its bounds, and each arm's share."""
         columns: dict[str, Floats | Ints] = {"decisions": self.ends, "exploration": self.exploration}
         if self.regret is not None:
             names = ("regret", "regret_lower", "regret_upper")
@@ -93,7 +93,7 @@ class History:
         return int(np.diff(self.ends, prepend=0)[-1])
 
     def plot(self, ax: "list[Axes] | None" = None) -> "list[Axes]":
-        """Shares of the arms, exploration and, where it is known, regret, one below the other.
+        """Draw shares of the arms, exploration and, where it is known, regret, one below the other.
 
         `ax`: as many axes as there are of these. Returns them.
 
@@ -152,7 +152,7 @@ class History:
 def history(
     log: Log, policy: Policy | None = None, *, delta: float = DELTA, points: int = POINTS, batch: int = BATCH
 ) -> History:
-    """What was played while a log was written, and how much of it was exploration.
+    """Tell what was played while a log was written, and how much of it was exploration.
 
     With the ridge `policy` that wrote it (or any other), and every arm's features in the log, also how much
     was missed: each decision's regret has an estimate and, with probability 1 − `delta`, bounds by the

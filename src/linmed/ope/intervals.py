@@ -288,17 +288,17 @@ CERTAINTY = 1e-5
 
 
 def honest(low: float, high: float) -> tuple[float, float]:
-    """The interval, or NaN where nothing varied but the last digits."""
+    """Give the interval, or NaN where nothing varied but the last digits."""
     return (low, high) if high - low > CERTAINTY * max(abs(low), abs(high)) else (math.nan, math.nan)
 
 
 def quantile(confidence: float) -> float:
-    """z with P(|N(0,1)| ≤ z) = confidence."""
+    """Find z with P(|N(0,1)| ≤ z) = confidence."""
     return NormalDist().inv_cdf(0.5 + confidence / 2)
 
 
 def asymptotic_quantile(n: int, confidence: float) -> float:
-    """z_n with |mean − truth| ≤ z_n SE at every large n at once, with probability `confidence`.
+    """Find z_n with |mean − truth| ≤ z_n SE at every large n at once, with probability `confidence`.
 
     Robbins' mixture: a Brownian motion W leaves ±√((n + 1/ρ²)(log(1 + nρ²) + 2 log(1/α))) ever with
     probability α; the mean of the terms follows one as n grows. ρ² makes it narrowest at PLANNED.
@@ -316,7 +316,7 @@ def asymptotic(moments: Moments, confidence: float) -> tuple[float, float]:
 
 
 def normal(moments: Moments, confidence: float) -> tuple[float, float]:
-    """estimate ± z·SE by the central limit theorem.
+    """Make estimate ± z·SE by the central limit theorem.
 
     Valid for independent decisions (a logging policy that did not learn) and many of them; not for a
     number of decisions chosen by looking at the results.
@@ -362,7 +362,7 @@ class Bootstrap:
         return sums
 
     def interval(self, confidence: float) -> tuple[float, float]:
-        """Percentiles of the resampled estimates; resamples without any weight do not count."""
+        """Give percentiles of the resampled estimates; resamples without any weight do not count."""
         self._sums += self._resampled(self._rest)
         self._rest = self._rest[:0]
         x, y, z, n = self._sums.T
@@ -407,7 +407,7 @@ class StableVariance:
         return float(self._sums[1] / self._sums[0])
 
     def interval(self, confidence: float) -> tuple[float, float]:
-        """Q̂ ± z √(Σ h²(Γ − Q̂)²) / Σ h."""
+        """Give Q̂ ± z √(Σ h²(Γ − Q̂)²) / Σ h."""
         total, _, h2, h2g, h2g2 = self._sums
         q = self.estimate
         variance = max(h2g2 - 2 * q * h2g + q * q * h2, 0.0)
@@ -416,5 +416,5 @@ class StableVariance:
 
 
 def warn(message: str) -> None:
-    """One warning, blamed on the caller of the public function."""
+    """Warn once, blamed on the caller of the public function."""
     warnings.warn(message, OPEWarning, stacklevel=3)

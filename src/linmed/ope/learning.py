@@ -1,4 +1,4 @@
-"""Learn from a log's rewards, whoever chose what was played: an agent, a verdict, changes of the world."""
+"""Learn from a log's rewards: an agent, a verdict, changes of the world. No probabilities are needed."""
 
 import csv
 import json
@@ -312,8 +312,8 @@ def verdict(
 ) -> LogVerdict:
     """Tell which arm is the best, by a ridge estimate over a log's rewards and `policy`'s confidence set.
 
-    The log's probabilities play no part: whoever chose the arms may have learned. `arms` (K,d) may be left
-    out where every decision had the same.
+    The log's probabilities play no part: the policy that chose the arms may have learned. `arms` (K,d) may
+    be left out where every decision had the same.
 
     >>> from linmed import LinMED
     >>> from linmed.ope import DecisionLog

@@ -33,7 +33,7 @@ Words = NDArray[np.uint64]
 
 
 def as_log(log: Log) -> DecisionLog:
-    """`log`, opened where it is a path; a decision that stands in it twice would count twice."""
+    """Open `log` where it is a path; a decision that stands in it twice would count twice."""
     if isinstance(log, (str, os.PathLike)):
         log = DecisionLog.open(log)
     if not isinstance(log, DecisionLog):
@@ -154,7 +154,7 @@ def fixed_shares(log: DecisionLog) -> tuple[float, ...] | None:
 
 
 def copied(log: DecisionLog) -> str | None:
-    """How rows without a `decision_id` show that decisions stand in the log more than once; or None.
+    """Tell how rows without a `decision_id` show that decisions stand in the log more than once; or None.
 
     Whatever is known before a draw says nothing of it: of two rows with the same time, context, arms and
     probabilities the second plays the first one's arm as often as by its probability. More shows copies, as
@@ -215,7 +215,7 @@ def _period(row: Words) -> int | None:
 
 
 def _digest(column: pa.Array) -> Words:
-    """64 bits of every entry of a column of numbers, times or lists of numbers."""
+    """Compute 64 bits of every entry of a column of numbers, times or lists of numbers."""
     if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
         ends = np.concatenate([[0], np.cumsum(column.value_lengths().fill_null(0).to_numpy())])
         inner = _digest(column.flatten())

@@ -67,10 +67,10 @@ class Scan:
     targets: tuple[Target, ...]
     all_arms: bool
     kept: tuple[str, ...] = ()
-    """Columns that whoever collects the parts still needs."""
+    """Columns that are still needed where the parts are collected."""
 
     def parts(self, log: DecisionLog, reading: Reading) -> Iterator[Part]:
-        """The log, or a part of it, in batches."""
+        """Yield the log, or a part of it, in batches."""
         for rounds in self.reader.scan(log, reading):
             wrong = reading.problems
             chances = [
@@ -83,7 +83,7 @@ class Scan:
                 yield rounds, chances
 
     def collect(self, log: DecisionLog) -> tuple[list[Part], Reading]:
-        """All of a part of the log, without what was only needed to ask the targets."""
+        """Collect all of a part of the log, without what was only needed to ask the targets."""
         reading = Reading()
         found = list(self.parts(log, reading))
         if not self.all_arms:
@@ -410,7 +410,7 @@ def in_words(question: Question) -> str:
 
 
 def length(seconds: float) -> str:
-    """A length of time in the largest unit that it has whole: "30 days"; "1 day" is "day"."""
+    """Write a length of time in the largest unit that it has whole: "30 days"; "1 day" is "day"."""
     for unit, name in LENGTHS.items():
         count = seconds / unit
         if count >= 1.0 and count == round(count):

@@ -44,7 +44,7 @@ class Fading(NamedTuple):
     clock: bool
 
     def weights(self, when: Ints) -> Floats:
-        """ω in [0, 1] of decisions that were taken then, or have these numbers.  (n,)"""
+        """Compute ω in [0, 1] of decisions that were taken then, or have these numbers.  (n,)"""
         steps = np.floor(np.maximum(self.end - when, 0) * (STEPS / self.half_life))
         return np.where(steps > STEPS * FARTHEST, 0.0, np.exp2(-steps / STEPS))
 
@@ -61,7 +61,7 @@ class Problems:
     def add(
         self, rule: str, row: Ints, wrong: Mask, value: Callable[[int], object] | str, field: str = "log"
     ) -> None:
-        """Where `wrong` is true, that row breaks `rule`; `value(i)` is what the i-th has."""
+        """Note where `wrong` is true, that row breaks `rule`; `value(i)` is what the i-th has."""
         if wrong.any():
             first = int(np.argmax(wrong))
             described = value if isinstance(value, str) else value(first)
@@ -75,7 +75,7 @@ class Problems:
             entry[2] += count
 
     def raise_any(self) -> None:
-        """One error that names every kind."""
+        """Raise one error that names every kind."""
         if self._found:
             lines = [
                 f"{rule}: row {row} has {value} ({count} row{'s' if count > 1 else ''} in all)"
@@ -88,7 +88,7 @@ class Problems:
 def given(
     column: pa.Array, name: str, row: Ints, problems: Problems, instead: float, field: str = "log"
 ) -> pa.Array:
-    """`column` without nulls: they are a problem, and `instead` is no second one."""
+    """Give `column` without nulls: they are a problem, and `instead` is no second one."""
     if column.null_count:
         missing = column.is_null().to_numpy(zero_copy_only=False)
         problems.add(f"{name} must be given in every row", row, missing, "none", field)
@@ -133,7 +133,7 @@ class Rounds:
         return np.arange(self.offsets[-1]) - np.repeat(self.offsets[:-1], self.arm_count)
 
     def weights(self, chance: Floats) -> Floats:
-        """w = π/p of the arms played (n,), with the target's probability of each; 0 on fallback rows.
+        """Compute w = π/p of the arms played (n,), with the target's probability of each; 0 on fallback rows.
 
         E w = Σ_a p(a) π(a)/p(a) = 1 as without fallbacks: the sum is over all arms, and a fallback adds
         nothing to it. The policy that wrote the log is as probable as itself (∞/∞): each row is its own.
@@ -145,7 +145,7 @@ class Rounds:
         return weight
 
     def sum_over_arms(self, flat: Floats) -> Floats:
-        """Sums of a flat array over each decision's arms.  (ΣK,) → (n,)."""
+        """Sum a flat array over each decision's arms.  (ΣK,) → (n,)."""
         assert self.arm_count is not None
         if len(self) and np.all(self.arm_count == self.arm_count[0]):
             total: Floats = flat.reshape(len(self), -1).sum(axis=1)
@@ -153,7 +153,7 @@ class Rounds:
         return np.add.reduceat(flat, self.offsets[:-1]) if len(self) else np.empty(0)
 
     def probabilities(self, flat: Floats, whose: str, problems: Problems, field: str = "log") -> Floats:
-        """`flat` (ΣK,), checked to be non-negative and made to sum to one where it nearly does."""
+        """Check `flat` (ΣK,) to be non-negative and made to sum to one where it nearly does."""
         total = self.sum_over_arms(flat)
         off = np.abs(total - 1.0)
         possible = bool((flat >= 0).all())
@@ -244,7 +244,7 @@ class Reading:
         self._note_versions(later.versions)
 
     def note(self, batch: pa.RecordBatch) -> None:
-        """The policies and versions of a batch, where the log has them."""
+        """Note the policies and versions of a batch, where the log has them."""
         names = batch.schema.names
         if "policy" in names:
             self.policies.update(batch.column("policy").unique().to_pylist())
@@ -306,7 +306,7 @@ class Check:
         self.dim: int | None = None
 
     def convert(self, batch: pa.RecordBatch, row: Ints) -> Rounds:
-        """The rows of a batch, which have these numbers in the log."""
+        """Convert the rows of a batch, which have these numbers in the log."""
         names = batch.schema.names
         # No kernel sees probability and arm_count themselves: they may stay where Arrow has them.
         chance, fallback = batch.column("probability"), self._fallback(batch, row)
@@ -480,7 +480,7 @@ class Reader:
             )
 
     def settled(self, log: DecisionLog) -> "Reader":
-        """This reader for `log`, whose end tells how old its decisions are."""
+        """Settle this reader on `log`, whose end tells how old its decisions are."""
         needed = self.watchful or (self.missing == "stop" and not holds(log, "reward"))
         timed = needed and begins_with(log, "time")
         return dataclasses.replace(self, watchful=timed)._matured(log)
@@ -510,7 +510,7 @@ class Reader:
         reading.problems.raise_any()
 
     def scan(self, log: DecisionLog, reading: Reading) -> Iterator[Rounds]:
-        """The same of a part of a log. After a wrong row nothing more is yielded, only checked."""
+        """Read a part of a log. After a wrong row nothing more is yielded, only checked."""
         clocked = self.fading is not None and self.fading.clock
         times = ["time"] if self.horizon is not None or self.watchful or clocked else []
         if times and not isinstance(self.missing, str) and "reward_time" in log.columns:

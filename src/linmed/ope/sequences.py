@@ -73,7 +73,7 @@ class Side(NamedTuple):
     arms: Arms | None = None
 
     def part(self, begin: int, end: int) -> "Side":
-        """The decisions from `begin` to `end`; flat arrays stay whole, and offsets point into them."""
+        """Take the decisions from `begin` to `end`; flat arrays stay whole, and offsets point into them."""
         arms = self.arms
         if arms is not None:
             arms = Arms(
@@ -121,7 +121,7 @@ def difference_sides(
 
 
 def unpaired_sides(weight: Floats, other: Floats, reward: Floats) -> tuple[Side, Side]:
-    """The same of the played arm's probabilities alone: w r + v (1 − r) − 1, and its reflection."""
+    """Make them of the played arm's probabilities alone: w r + v (1 − r) − 1, and its reflection."""
     one = np.ones(reward.size)
     rest = 1.0 - reward
     return Side(weight * reward + other * rest, one), Side(other * reward + weight * rest, one)
@@ -143,10 +143,17 @@ class LowerSequence(ABC):
         self.log_level = -math.log(level)
         self.count = 0
         self.mass = 0.0  # Σ ω, the count where all are one
+        self._shift = 0.0
 
-    @abstractmethod
     def add(self, side: Side, weight: float = 1.0) -> None:
         """Absorb n decisions in order, each with the weight ω."""
+        self.count += side.x.size
+        self.mass += weight * side.x.size
+        self._shift += weight * float(side.shift.sum())
+        self._add(side, weight)
+
+    @abstractmethod
+    def _add(self, side: Side, weight: float) -> None: ...
 
     @property
     @abstractmethod
@@ -178,13 +185,8 @@ class BettingLower(LowerSequence):
         self._gains = np.zeros((len(shares), self.BETS.size))
         self._prior = np.log(np.outer(shares, self.PRIOR / self.PRIOR.sum())).ravel()
         self._bets = np.tile(self.BETS, len(shares))
-        self._shift = 0.0
 
-    def add(self, side: Side, weight: float = 1.0) -> None:
-        """Absorb n decisions of the weight ω; the order is of no account."""
-        self.count += side.x.size
-        self.mass += weight * side.x.size
-        self._shift += weight * float(side.shift.sum())
+    def _add(self, side: Side, weight: float) -> None:
         if weight == 1.0:
             self._gain(self._gains, side)
         else:
@@ -217,7 +219,7 @@ class BettingLower(LowerSequence):
         return -self._shift / (self.mass or 1.0)
 
     def log_wealth(self, mean: float) -> float:
-        """log K_t(mean)."""
+        """Compute log K_t(mean)."""
         return float(core.log_wealth(self._gains.ravel(), self._bets, self._prior, self.mass, mean))
 
     @property
@@ -234,15 +236,10 @@ class UnitLower(LowerSequence):
         super().__init__(level)
         self._difference = difference
         self._state = np.zeros(FIELDS)
-        self._shift = 0.0
 
-    def add(self, side: Side, weight: float = 1.0) -> None:
-        """Absorb n decisions of the weight ω."""
-        self.count += side.x.size
-        self.mass += weight * side.x.size
-        self._shift += weight * float(side.shift.sum())
+    def _add(self, side: Side, weight: float) -> None:
         x = 0.5 * (side.x - side.shift + 1.0) if self._difference else np.ascontiguousarray(side.x)
-        self._add(x, weight)
+        self._sum(x, weight)
 
     @property
     def lower(self) -> float:
@@ -253,7 +250,7 @@ class UnitLower(LowerSequence):
         return max(2.0 * bound - 1.0, -self._shift / self.mass) if self.mass else -1.0
 
     @abstractmethod
-    def _add(self, x: Floats, weight: float) -> None: ...
+    def _sum(self, x: Floats, weight: float) -> None: ...
 
     @abstractmethod
     def _unit_lower(self) -> float: ...
@@ -266,7 +263,7 @@ class BernsteinLower(UnitLower):
     exp(Σ λ(x − ν) − ψ(λ)(x − x̂)²) a supermartingale. Waudby-Smith & Ramdas (2024).
     """
 
-    def _add(self, x: Floats, weight: float) -> None:
+    def _sum(self, x: Floats, weight: float) -> None:
         assert weight == 1.0
         core.bernstein(self._state, x, self.log_level, LARGEST_RATE)
 
@@ -286,7 +283,7 @@ class MixtureLower(UnitLower):
         super().__init__(level, difference)
         self._faded = np.zeros(2)  # what weights took away from Σ x and from Σ (x − x̂)²
 
-    def _add(self, x: Floats, weight: float) -> None:
+    def _sum(self, x: Floats, weight: float) -> None:
         before = self._state.copy()
         core.mixture(self._state, x)
         if weight != 1.0:
@@ -308,7 +305,7 @@ class MixtureLower(UnitLower):
 
 
 def log_mixture(s: float, v: float, rho: float = 1.0) -> float:
-    """log ∫ exp(λs − ψ(λ)v) dF(λ), F with density ∝ (1 − λ)^{ρ−1} e^{−ρ(1−λ)} on [0, 1); s ≥ 0.
+    """Compute log ∫ exp(λs − ψ(λ)v) dF(λ), F with density ∝ (1 − λ)^{ρ−1} e^{−ρ(1−λ)} on [0, 1); s ≥ 0.
 
     With a = v + ρ and b = a + s it is the logarithm of e^{b−ρ} b^{−a} γ(a, b), but for F's own constants. The
     three factors are huge and nearly cancel: their product is e^{a (u − log(1 + u)) − ρ} Γ(a) (e/a)^a P(a,
@@ -326,7 +323,7 @@ def log_mixture(s: float, v: float, rho: float = 1.0) -> float:
 
 
 def _log_gap(u: float) -> float:
-    """u − log(1 + u) without cancellation."""
+    """Compute u − log(1 + u) without cancellation."""
     if u > 0.1:
         return u - math.log1p(u)
     z = u / (2.0 + u)  # log(1 + u) = 2 (z + z³/3 + z⁵/5 + …), and u − 2z = u z
@@ -334,7 +331,7 @@ def _log_gap(u: float) -> float:
 
 
 def runs(weight: Floats) -> Iterator[tuple[int, int]]:
-    """Where decisions of one weight begin and end.  (n,)"""
+    """Yield where decisions of one weight begin and end.  (n,)"""
     changes = np.flatnonzero(np.diff(weight)) + 1
     ends = [0, *changes.tolist(), weight.size]
     yield from pairwise(ends) if weight.size else ()
@@ -343,7 +340,7 @@ def runs(weight: Floats) -> Iterator[tuple[int, int]]:
 def lower_sequence(
     kind: str, level: float, shares: Sequence[float] = (1.0,), *, difference: bool = False
 ) -> LowerSequence:
-    """The sequence of that name with error probability `level`."""
+    """Make the sequence of that name with error probability `level`."""
     validation.option("interval", kind, KINDS)
     if kind == "betting":
         return BettingLower(level, shares)
@@ -451,7 +448,7 @@ class ValueSequence:
         return value * (high - low) + 0.0 if self._difference else low + value * (high - low)
 
     def table(self) -> Table:
-        """n, estimate, lower, upper at growing n, and now."""
+        """Tabulate n, estimate, lower, upper at growing n, and now."""
         rows = {row[0]: row for row in (*self._trace, (self.count, self.estimate, *self.bounds))}
         columns = zip(*rows.values(), strict=True)
         return Table(dict(zip(("n", "estimate", "lower", "upper"), columns, strict=True)))

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from linmed.log import SUM_ERROR, DecisionLog
-from linmed.ope.log_facts import holds, of_catalogue, require
+from linmed.ope.log_facts import holds, of_catalogue, pairs, require
 from linmed.ope.scan import Mask, Problems, Rounds, given
 from linmed.policies.base import Policy, State
 from linmed.validation import BadType, BadValue, Floats, Ints
@@ -56,7 +56,7 @@ class Target(ABC):
     checked: tuple[str, ...] = ()
     """Columns that are read where the log has them, only to see whether the target is possible."""
     doubt: str | None = None
-    """What makes one hesitate over this target on the log for which it was settled, after its name."""
+    """What is doubtful about this target on the log for which it was settled, after its name."""
     by_id: bool = False
     """Whether it knows items by their ids alone: no arm of a decision but the played one can be told."""
 
@@ -66,7 +66,7 @@ class Target(ABC):
         return self.columns
 
     def reads(self, log: DecisionLog, all_arms: bool) -> tuple[str, ...]:
-        """Columns of the log's schema to read for every arm's probability, or for the played one's."""
+        """List columns of the log's schema to read for every arm's probability, or for the played one's."""
         needed = _told(log, self.columns if all_arms else self.played_columns)
         require(log, [*needed, *self.extra], f"target {self.name!r}", "targets")
         return (*needed, *(name for name in _told(log, self.checked) if name in log.columns))
@@ -76,7 +76,7 @@ class Target(ABC):
         return all(name in log.columns for name in (*_told(log, self.columns), *self.extra))
 
     def settled(self, log: DecisionLog) -> "Target":
-        """This target for `log`, by which names may become known."""
+        """Settle this target on `log`, by which names may become known."""
         return self
 
     def silence(self, log: DecisionLog) -> str:
@@ -88,15 +88,15 @@ class Target(ABC):
         return "the target plays arms that could not be logged"
 
     def exceeding(self) -> str:
-        """What one that is larger may mean, besides wrong probabilities; empty where there is nothing."""
+        """Say what one that is larger may mean, besides wrong probabilities; empty where there is nothing."""
         return ""
 
     @abstractmethod
     def probabilities(self, rounds: Rounds, problems: Problems) -> Floats:
-        """The probability of every arm of every decision, flat (ΣK,)."""
+        """Give the probability of every arm of every decision, flat (ΣK,)."""
 
     def played(self, rounds: Rounds, problems: Problems) -> Floats:
-        """The probability of the arm that was played (n,)."""
+        """Give the probability of the arm that was played (n,)."""
         everything = self.probabilities(rounds, problems)
         return np.zeros(len(rounds)) if problems else everything[rounds.chosen]
 
@@ -120,12 +120,12 @@ class UniformTarget(Target):
     name: str = "uniform"
 
     def probabilities(self, rounds: Rounds, problems: Problems) -> Floats:
-        """1/K."""
+        """Give 1/K."""
         assert rounds.arm_count is not None
         return np.repeat(1.0 / rounds.arm_count, rounds.arm_count)
 
     def played(self, rounds: Rounds, problems: Problems) -> Floats:
-        """1/K."""
+        """Give 1/K."""
         assert rounds.arm_count is not None
         return 1.0 / rounds.arm_count
 
@@ -145,12 +145,12 @@ class ArmTarget(Target):
         self._name(f"arm {self.arm}")
 
     def probabilities(self, rounds: Rounds, problems: Problems) -> Floats:
-        """One for the arm, zero for the others."""
+        """Give one for the arm, zero for the others."""
         self._offered(rounds, problems)
         return np.asarray(rounds.arm_number == self.arm, dtype=np.float64)
 
     def silence(self, log: DecisionLog) -> str:
-        """Also that there may be no such arm, where the log leaves that open."""
+        """Say also that there may be no such arm, where the log leaves that open."""
         words = super().silence(log)
         if any(holds(log, name) for name in COUNTED):
             return words
@@ -181,12 +181,12 @@ class LoggedTarget(Target):
     played_columns = ()
 
     def probabilities(self, rounds: Rounds, problems: Problems) -> Floats:
-        """As logged."""
+        """Give them as logged."""
         assert rounds.logged is not None
         return rounds.logged
 
     def played(self, rounds: Rounds, problems: Problems) -> Floats:
-        """As logged."""
+        """Give them as logged."""
         return rounds.probability
 
 
@@ -220,7 +220,7 @@ class Frozen(Target):
         self._name(self.policy.name)
 
     def probabilities(self, rounds: Rounds, problems: Problems) -> Floats:
-        """exp of the policy's log-probabilities."""
+        """Give exp of the policy's log-probabilities."""
         arms = rounds.arms
         assert arms is not None
         own, dim = self.state.dim, arms.shape[1]
@@ -266,7 +266,7 @@ def _keys(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def log_law(policy: Policy, state: State, arms: Floats, field: str) -> Floats:
-    """The policy's log-probabilities, if they are one for each arm.  arms (n,K,d) → (n,K)."""
+    """Ask for the policy's log-probabilities, if they are one for each arm.  arms (n,K,d) → (n,K)."""
     log_p = policy.log_probabilities(state, arms)
     if log_p.shape != arms.shape[:2]:
         raise BadValue(
@@ -289,7 +289,7 @@ class CallableTarget(Target):
         self._name(str(getattr(self.function, "__name__", type(self.function).__name__)))
 
     def probabilities(self, rounds: Rounds, problems: Problems) -> Floats:
-        """One call a decision, each checked: K numbers ≥ 0 that sum to one."""
+        """Call once a decision, each checked: K numbers ≥ 0 that sum to one."""
         assert rounds.arms is not None
         flat = np.zeros(rounds.arms.shape[0])
         offsets = rounds.offsets
@@ -323,7 +323,7 @@ class ColumnTarget(Target):
         return first is not None and is_list(first.column(0))
 
     def probabilities(self, rounds: Rounds, problems: Problems) -> Floats:
-        """The list column, checked."""
+        """Read the list column, checked."""
         column = rounds.extra[self.column]
         if not is_list(column):
             raise BadValue(
@@ -344,7 +344,7 @@ class ColumnTarget(Target):
         return rounds.probabilities(flat, f"the probabilities of target {self.name!r}", problems, "targets")
 
     def played(self, rounds: Rounds, problems: Problems) -> Floats:
-        """The number column, or the entry of the list column."""
+        """Read the number column, or the entry of the list column."""
         column = rounds.extra[self.column]
         if is_list(column):
             return super().played(rounds, problems)
@@ -371,7 +371,7 @@ def is_list(column: pa.Array) -> bool:
 
 
 def no_target(target: Any) -> BadType:
-    """What is to be said of something that is none."""
+    """Make the error for something that is no target."""
     return BadType(
         "targets",
         "a target must be 'uniform', 'logged', 'arm:NUMBER', 'item:ID', 'column:NAME', an arm's index, "
@@ -428,7 +428,7 @@ class ItemsTarget(Target):
         return self.by_place is not None
 
     def settled(self, log: DecisionLog) -> "ItemsTarget":
-        """This target once the log was looked through for its ids."""
+        """Settle it once the log was looked through for its ids."""
         require(log, self.extra, f"target {self.name!r}", "targets")
         seen = _Seen(list(self.chances), log)
         for batch in log.batches(["arm", "arm_id", *(["arm_count"] if seen.counted else [])]):
@@ -447,7 +447,7 @@ class ItemsTarget(Target):
         return self.by_place is None
 
     def lacking(self, share: float) -> str:
-        """That its items were not always among those that could be played."""
+        """Say that its items were not always among those that could be played."""
         items = "the item was" if len(self.chances) == 1 else "its items were"
         return (
             f"{items} not on offer in about {share:.0%} of the decisions (ipw counts a reward of 0 there, "
@@ -455,11 +455,11 @@ class ItemsTarget(Target):
         )
 
     def exceeding(self) -> str:
-        """That an id may stand at two places of one decision."""
+        """Say that an id may stand at two places of one decision."""
         return self.several and f", or one id stands at several places of a decision ({self.several})"
 
     def recast(self, rounds: Rounds, problems: Problems) -> tuple[Rounds, Floats]:
-        """Decisions among the target's items and "another", and its probabilities of these, flat.
+        """Show decisions among the target's items and "another", and its probabilities of these, flat.
 
         A reward model of these arms knows an item by its id, wherever it stood: as unbiased as any other,
         since w (r − q̂(item)) + Σ_i π(i) q̂(i) has the mean that it should, whatever q̂ of the past.
@@ -490,12 +490,12 @@ class ItemsTarget(Target):
         return "; ".join(found) or None
 
     def probabilities(self, rounds: Rounds, problems: Problems) -> Floats:
-        """By the arms' ids."""
+        """Go by the arms' ids."""
         assert self.by_place is not None
         return self.by_place[rounds.arm_number]
 
     def played(self, rounds: Rounds, problems: Problems) -> Floats:
-        """By the id of the item that was played; zero for all others."""
+        """Go by the id of the item that was played; zero for all others."""
         chance: Floats = np.array([*self.chances.values(), 0.0])[self._place(rounds, problems)]
         return chance
 
@@ -534,13 +534,10 @@ class _Seen:
         """Look at the ids of a batch, each with its arm once."""
         if self.counted:
             self._counts.update(batch.column("arm_count").unique().to_pylist())
-        pairs = pa.Table.from_batches([batch.select(["arm", "arm_id"])])
         if self._ids is None and len(self.others) == NAMED:  # others are of no more interest
-            pairs = pairs.filter(
-                pc.is_in(pairs["arm_id"], value_set=pa.array(list(self.places), pa.string()))
-            )
-        pairs = pairs.group_by(["arm", "arm_id"]).aggregate([])
-        for arm, item in zip(pairs["arm"].to_pylist(), pairs["arm_id"].to_pylist(), strict=True):
+            wanted = pa.array(list(self.places), pa.string())
+            batch = batch.filter(pc.is_in(batch.column("arm_id"), value_set=wanted))
+        for arm, item in pairs(batch, "arm", "arm_id"):
             if item in self.places:
                 self.places[item].add(arm)
             elif item is not None and len(self.others) < NAMED and item not in self.others:
@@ -550,7 +547,7 @@ class _Seen:
                 self._ids = None if other or len(self._ids) > TOLD_APART else self._ids
 
     def every_id(self) -> list[str] | None:
-        """The ids of arms 0 … K − 1, if all decisions had these K arms as far as can be seen."""
+        """List the ids of arms 0 … K − 1, if all decisions had these K arms as far as can be seen."""
         ids = self._ids
         if not ids or self._counts != {len(ids)} or len(set(ids.values())) < len(ids):
             return None
@@ -571,7 +568,7 @@ class Askable(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class AskedTarget(Target):
-    """Whoever has `probability_of(item)`: asked for the item that was played, once an item and batch."""
+    """An object with `probability_of(item)`: asked for the item that was played, once an item and batch."""
 
     asked: Askable
     name: str = ""
@@ -587,7 +584,7 @@ class AskedTarget(Target):
         self._name(str(getattr(policy or self.asked, "name", type(self.asked).__name__)))
 
     def settled(self, log: DecisionLog) -> Target:
-        """An agent is asked by its policy and state where the log lists the arms: contexts are in them."""
+        """Ask an agent by its policy and state where the log lists the arms: contexts are in them."""
         policy, state = (getattr(self.asked, name, None) for name in ("policy", "state"))
         if isinstance(policy, Policy) and isinstance(state, State) and holds(log, "arms"):
             return Frozen(policy, state, self.name)
@@ -603,12 +600,12 @@ class AskedTarget(Target):
         return {str(item) for item in self.asked.items} if agent and hasattr(self.asked, "items") else None
 
     def probabilities(self, rounds: Rounds, problems: Problems) -> Floats:
-        """Refused: it says how probable an item is, not which there are."""
+        """Refuse: it says how probable an item is, not which there are."""
         text = f"target {self.name!r} is asked item by item, not for all arms: use 'ipw' or 'snipw'"
         raise BadValue("targets", text)
 
     def played(self, rounds: Rounds, problems: Problems) -> Floats:
-        """What it says of each item; a fallback's would count for nothing."""
+        """Ask for each item each item; a fallback's would count for nothing."""
         chance = np.zeros(len(rounds))
         counts = np.ones(len(rounds), dtype=bool) if rounds.fallback is None else ~rounds.fallback
         ids = _ids(rounds, counts, problems)
@@ -634,7 +631,7 @@ class AskedTarget(Target):
 
 
 def as_target(target: Any, name: str | None = None) -> Target:
-    """Any way of naming a target as a `Target`, called `name` if that is given.
+    """Make a target of any way of naming one, a `Target`, called `name` if that is given.
 
     "uniform", "logged", "arm:3" or 3, "item:ID" or {id: probability} of a few items, "column:NAME", (policy,
     state), an agent, an object with `probability_of(item)` (see `AskedTarget`), a function of the arms.
@@ -671,7 +668,7 @@ def as_target(target: Any, name: str | None = None) -> Target:
 
 
 def as_targets(targets: Any) -> tuple[Target, ...]:
-    """One target, a sequence or a {name: target} mapping, with distinct names.
+    """Make targets of one, a sequence or a {name: target} mapping, with distinct names.
 
     A mapping to numbers with a point is one target: {id: probability}. Whole numbers are arms.
     """
@@ -681,14 +678,19 @@ def as_targets(targets: Any) -> tuple[Target, ...]:
         found = [as_target(targets)]
     else:
         found = [as_target(target) for target in targets]
-    if not found:
-        raise BadValue("targets", "targets is empty: at least one target is needed")
-    names = [target.name for target in found]
+    check_names("targets", [target.name for target in found])
+    return tuple(found)
+
+
+def check_names(field: str, names: Sequence[str]) -> None:
+    """Refuse targets, or candidates, where there are none or two have one name."""
+    one = field.removesuffix("s")
+    if not names:
+        raise BadValue(field, f"{field} is empty: at least one is needed")
     for name in names:
         if names.count(name) > 1:
-            advice = f"{name!r} occurs twice; give them as {{name: target}}"
-            raise BadValue("targets", f"targets need distinct names, {advice}")
-    return tuple(found)
+            advice = f"{name!r} occurs twice; give them as {{name: {one}}}"
+            raise BadValue(field, f"{field} need distinct names, {advice}")
 
 
 def _is_pair(target: Any) -> bool:

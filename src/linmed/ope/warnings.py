@@ -1,4 +1,4 @@
-"""What should make one hesitate over a result, in words: each function yields a sentence for each doubt.
+"""Say in words what is doubtful about a result: each function yields a sentence for each doubt.
 
 The thresholds are conventions, and the same for every estimator and interval.
 """
@@ -38,7 +38,7 @@ UNJUDGED = 0.01
 
 
 def of_weights(weights: Weights, target: Target, long: float = LONG) -> Iterator[str]:
-    """Doubts about a target's weights."""
+    """Yield doubts about a target's weights."""
     moments, n = weights.moments, weights.moments.n
     mean, error = weights.mean, moments.standard_error
     no_overlap = weights.lost / max(n, 1)  # as far as is known
@@ -71,7 +71,7 @@ def of_weights(weights: Weights, target: Target, long: float = LONG) -> Iterator
 
 
 def of_result(plan: Plan, asked: Target, tally: Tally, log: DecisionLog) -> Iterator[str]:
-    """Doubts about one target's rows."""
+    """Yield doubts about one target's rows."""
     target = asked.name
     if asked.doubt is not None:
         yield f"target {target!r}: {asked.doubt}"
@@ -119,7 +119,7 @@ def _astray(row: tuple[Any, ...], plan: Plan) -> bool:
 
 
 def no_variation(target: str, plan: Plan) -> str:
-    """That a limit theorem has nothing to work on."""
+    """Say that a limit theorem has nothing to work on."""
     return (
         f"target {target!r}: what its estimate is a mean of does not vary, from which interval="
         f"{plan.interval!r} would conclude that there is no uncertainty: use 'betting'"
@@ -127,7 +127,7 @@ def no_variation(target: str, plan: Plan) -> str:
 
 
 def no_value(target: str, log: DecisionLog, plan: Plan) -> str:
-    """That an interval is empty."""
+    """Say that an interval is empty."""
     changed = "" if plan.drift else ", or the value changed over time (leave out drift=False)"
     return (
         f"no value of target {target!r} is compatible with {log.name} at confidence "
@@ -136,7 +136,7 @@ def no_value(target: str, log: DecisionLog, plan: Plan) -> str:
 
 
 def of_plan(plan: Plan, reading: Reading, log: DecisionLog) -> Iterator[str]:
-    """What was asked for that does not hold here."""
+    """Yield what was asked for that does not hold here."""
     yield from of_waiting(plan.missing, reading, log)
     yield from of_log(reading, log)
     if (times := reading.played.clustered) is not None:
@@ -179,7 +179,7 @@ def of_plan(plan: Plan, reading: Reading, log: DecisionLog) -> Iterator[str]:
 
 
 def of_log(reading: Reading, log: DecisionLog) -> Iterator[str]:
-    """What the log's own probabilities and times say against it."""
+    """Yield what the log's own probabilities and times say against it."""
     if (found := reading.played.overplayed) is not None:
         arm, times = found
         yield (
@@ -201,7 +201,7 @@ def of_log(reading: Reading, log: DecisionLog) -> Iterator[str]:
 
 
 def of_waiting(missing: str | float, reading: Reading, log: DecisionLog) -> Iterator[str]:
-    """What became of decisions without a reward."""
+    """Say what became of decisions without a reward."""
     left = reading.unused
     if left <= UNJUDGED * reading.decisions:
         return
