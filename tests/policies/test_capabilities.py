@@ -10,7 +10,7 @@ import linmed
 import linmed.paper.as_run.policies  # noqa: F401  (they are policies too)
 from linmed import Agent
 from linmed.policies import LinUCB, Policy, as_policy
-from tests.policies.configurations import CONFIGURATIONS, DEFAULTS, make_arms, short, warmed_up
+from tests.policies.configurations import CONFIGURATIONS, DEFAULTS, acceptable, make_arms, short, warmed_up
 
 
 def below(cls):
@@ -81,7 +81,10 @@ def test_a_guess_is_found(guess):
 def test_a_policy_answers_what_it_declares_and_refuses_the_rest(policy):
     can, arms = policy.capabilities, make_arms(policy, np.random.default_rng(0))
     agent = Agent(policy, dim=arms.shape[2], seed=0)
-    agent._live.state = state = warmed_up(policy, arms, np.random.default_rng(1), rounds=6)
+    for _ in range(6):
+        decision = agent.decide(arms[0])
+        agent.learn(decision, float(acceptable(policy, arms[0][decision.arm, 0])))
+    state = agent.state
     seen = policy.posterior(state)
     assert (seen is not None) is can.interval
     asked = {
