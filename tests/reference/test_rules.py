@@ -132,7 +132,7 @@ def test_ridge_estimates_and_the_likeliest_of_several(K, d, intercept):
     assert state.leader[0] == int(np.argmin(surprise))
     V, theta = rules.ridge(lams[state.leader[0]], features, paid)
     np.testing.assert_allclose(state.theta[0], theta, rtol=1e-9, atol=1e-11)
-    np.testing.assert_allclose(state.leading(4)[0], np.linalg.inv(V), rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(state.leading("inverse")[0], np.linalg.inv(V), rtol=1e-9, atol=1e-11)
     if intercept:
         np.testing.assert_allclose(state.count, len(paid) + 1)
 

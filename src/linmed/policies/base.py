@@ -157,6 +157,47 @@ class State:
                     raise ValueError(f"state array {name!r} must have no negative number on its diagonal")
 
 
+class LedState(State):
+    """Several estimates in every replica, (R, E, …), up to `leader`, which says which of them decides.
+
+    `theta` and `count` are those of the expert that decides, as of any other state.
+    """
+
+    __slots__ = ()
+    leader: Ints
+    surprise: Floats
+
+    @property
+    def theta(self) -> Floats:  # type: ignore[override]
+        """θ̂ of the leaders (R,d)."""
+        theta: Floats = self.leading("theta")
+        return theta
+
+    @property
+    def count(self) -> Ints:  # type: ignore[override]
+        """Rewards absorbed (R,): all experts have seen the same."""
+        count: Ints = self._array("count")[:, 0]
+        return count
+
+    def _array(self, name: str) -> Any:
+        own: Any = self
+        return own[own._fields.index(name)]
+
+    def leading(self, name: str) -> Any:
+        """Take the rows of the leaders in the array of this name (R, …)."""
+        return self._array(name)[np.arange(len(self.leader)), self.leader]
+
+    def limits(self) -> dict[str, tuple[float, float]]:
+        """Give the limits of every state; `leader` is one of the experts."""
+        return {**super().limits(), "leader": (0, self.surprise.shape[1] - 1)}
+
+    def parts(self) -> tuple[NDArray[Any], ...]:
+        """List the arrays with the experts one behind the other, as the core has them."""
+        own: Any = self
+        led = own._fields.index("leader")
+        return *(array.reshape(-1, *array.shape[2:]) for array in own[:led]), *own[led:]
+
+
 class Check(NamedTuple):
     """Which values a parameter takes: those that pass `check`, of `linmed.validation`; or None, or a word."""
 

@@ -7,11 +7,10 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from linmed import validation
 from linmed.core import core
-from linmed.policies.base import Policy, Properties, State, absorbable, parameter
+from linmed.policies.base import LedState, Policy, Properties, absorbable, parameter
 from linmed.policies.compiled import CompiledPolicy, EstimatePolicy, Floor, Mixed
 from linmed.policies.linmed import MedParameters
 from linmed.policies.posterior import Posterior
@@ -59,7 +58,7 @@ CERTIFIED = 3
 """Of `told`: which curvature."""
 
 
-class GlmState(Glm, State):
+class GlmState(LedState, Glm):  # type: ignore[misc]
     """Generalised linear models in every replica: all arrays but `leader` are (R, E, …), one for each prior.
 
     `theta`, `intercept` and `count` are those of the expert that decides.
@@ -68,35 +67,10 @@ class GlmState(Glm, State):
     __slots__ = ()
 
     @property
-    def theta(self) -> Floats:  # type: ignore[override]
-        """θ̂ of the leaders (R,d)."""
-        theta: Floats = self.leading("theta")
-        return theta
-
-    @property
     def intercept(self) -> Floats:
         """Their intercepts (R,), in the units of z."""
         intercept: Floats = self.leading("intercept")
         return intercept
-
-    @property
-    def count(self) -> Ints:  # type: ignore[override]
-        """Rewards absorbed (R,): all experts have seen the same."""
-        count: Any = self[Glm._fields.index("count")]
-        own: Ints = count[:, 0]
-        return own
-
-    def leading(self, name: str) -> Any:
-        """Take the rows of the leaders in the array of this name (R, …)."""
-        return self[Glm._fields.index(name)][np.arange(len(self.leader)), self.leader]
-
-    def limits(self) -> dict[str, tuple[float, float]]:
-        """Give the limits of every state; `leader` is one of the experts."""
-        return {**super().limits(), "leader": (0, self.surprise.shape[1] - 1)}
-
-    def parts(self) -> tuple[NDArray[Any], ...]:
-        """List the arrays with the experts one behind the other, as the core has them."""
-        return *(array.reshape(-1, *array.shape[2:]) for array in self[:-1]), self.leader
 
 
 class Laplace(NamedTuple):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from linmed import validation
 from linmed.core import core
-from linmed.policies.base import State, parameter
+from linmed.policies.base import LedState, State, parameter
 from linmed.policies.compiled import EstimatePolicy, Floor
 from linmed.policies.posterior import Capabilities, Posterior, RidgeSums
 from linmed.validation import Floats, Ints
@@ -87,43 +87,7 @@ RIDGE = len(RidgeState._fields)
 """A state may keep more arrays behind those of the ridge estimate."""
 
 
-class _Led(State):
-    """Several estimates in every replica, (R, E, …), up to `leader`, which says which of them decides.
-
-    `theta` and `count` are those of the expert that decides, as of any other state.
-    """
-
-    __slots__ = ()
-    leader: Ints
-    surprise: Floats
-
-    @property
-    def theta(self) -> Floats:  # type: ignore[override]
-        """θ̂ of the leaders (R,d)."""
-        theta: Floats = self.leading(0)
-        return theta
-
-    @property
-    def count(self) -> Ints:  # type: ignore[override]
-        """Rewards absorbed (R,): all experts have seen the same."""
-        count: Ints = self[1][:, 0]  # type: ignore[index]
-        return count
-
-    def leading(self, place: int) -> Any:
-        """Take the rows of the leaders in the array at this place (R, …)."""
-        return self[place][np.arange(len(self.leader)), self.leader]  # type: ignore[index]
-
-    def limits(self) -> dict[str, tuple[float, float]]:
-        """Give the limits of every state; `leader` is one of the experts."""
-        return {**super().limits(), "leader": (0, self.surprise.shape[1] - 1)}
-
-    def parts(self) -> tuple[NDArray[Any], ...]:
-        """List the arrays with the experts one behind the other, as the core has them."""
-        own: Any = self
-        return *(array.reshape(-1, *array.shape[2:]) for array in own[:LED]), *own[LED:]
-
-
-class ExpertState(_Led, and_more("told surprise leader")):  # type: ignore[misc]
+class ExpertState(LedState, and_more("told surprise leader")):  # type: ignore[misc]
     """Ridge estimates with different λ in every replica: all arrays but `leader` (R,) are (R, E, …).
 
     `told` (R,E,3) is λ, σ or 0, and the rewards' scale: minus λ is in units of ‖a‖² not known yet, minus the
@@ -134,7 +98,8 @@ class ExpertState(_Led, and_more("told surprise leader")):  # type: ignore[misc]
     __slots__ = ()
 
 
-LED, TOLD = ExpertState._fields.index("leader"), ExpertState._fields.index("told")
+LED = ExpertState._fields.index("leader")
+"""Arrays before it are of experts."""
 
 
 class _Centred(State):
@@ -158,7 +123,7 @@ class CentredState(_Centred, and_more("middle level seen")):  # type: ignore[mis
     __slots__ = ()
 
 
-class CentredExpertState(_Centred, _Led, and_more("told surprise leader middle level seen")):  # type: ignore[misc]
+class CentredExpertState(_Centred, LedState, and_more("told surprise leader middle level seen")):  # type: ignore[misc]
     """The same with different λ."""
 
     __slots__ = ()
@@ -351,9 +316,9 @@ class RidgePolicy(EstimatePolicy):
         >>> len(policy.leaders(policy.start(replicas=3, dim=2)))
         13
         """
-        if not isinstance(state, _Led):
+        if not isinstance(state, LedState):
             return tuple(state[:RIDGE])
-        return *(state.leading(place) for place in range(LED)), np.zeros_like(state.leader)
+        return *(state.leading(name) for name in ExpertState._fields[:LED]), np.zeros_like(state.leader)
 
     def bind_leaders(self, state: Any) -> Any:
         """Make the core's belief that consists of the estimates that decide."""
@@ -375,8 +340,8 @@ class RidgePolicy(EstimatePolicy):
             return np.full(len(state.count), self.sigma)
         model, out = self.estimate(state), np.empty(len(state.count))
         scale = np.full(len(out), self.reward_scale)
-        if isinstance(state, _Led):
-            scale = np.abs(state.leading(TOLD)[:, 2])
+        if isinstance(state, LedState):
+            scale = np.abs(state.leading("told")[:, 2])
         core.likely_variances(model.count.astype(np.float64), model.rss, scale, out)
         return np.sqrt(out)
 
@@ -421,8 +386,8 @@ class RidgePolicy(EstimatePolicy):
                 )
         sigma, norm = self.numbers
         lam, of_set = self.lam, self.set_name == "RidgeSet"
-        if isinstance(state, _Led):
-            lam, norm = float(state.leading(TOLD)[0, 0]), 0.0
+        if isinstance(state, LedState):
+            lam, norm = float(state.leading("told")[0, 0]), 0.0
         sums = RidgeSums(
             model.gram[0], model.moment[0], float(model.rss[0]), lam, sigma, norm,
             (lambda delta: float(_smallest_set(self, delta).radius(state)[0])) if of_set else None,
@@ -439,8 +404,8 @@ class RidgePolicy(EstimatePolicy):
         if self.own_set:
             return np.sqrt(self.squared_radius(state))
         core.radii(self.bind_leaders(state), self.confidence_set, out)
-        if isinstance(state, _Led):
-            out[state.leading(TOLD)[:, 0] < 0.0] = np.inf  # in what unit λ is, nobody knows yet
+        if isinstance(state, LedState):
+            out[state.leading("told")[:, 0] < 0.0] = np.inf  # in what unit λ is, nobody knows yet
         return out
 
 
