@@ -284,7 +284,7 @@ def test_no_generated_request_makes_the_server_fail(service: httpx.Client) -> No
     url = str(service.base_url)
     tested = 0
     few = settings(
-        max_examples=10,
+        max_examples=6,
         deadline=None,
         derandomize=True,
         database=None,
