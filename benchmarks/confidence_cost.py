@@ -38,7 +38,7 @@ def seconds(work: Callable[[int], object]) -> float:
 
 
 def learn(decider: Decider, features: np.ndarray, rewards: np.ndarray, i: int) -> None:
-    decider.learn(features[i], rewards[i])
+    decider.learn(features[i].tobytes(), rewards[i])
 
 
 def decide(agent: Agent, arms: np.ndarray, i: int) -> None:

@@ -69,7 +69,7 @@ def prepared(policy: Policy, arms: Any, theta: Any, rng: np.random.Generator) ->
     decider = agent._decider
     played = arms[rng.integers(len(arms), size=1000)]
     paid = (played @ theta + SIGMA * rng.standard_normal(1000)).tolist()
-    pairs = list(zip(list(played), paid, strict=True))
+    pairs = [(row.tobytes(), reward) for row, reward in zip(played, paid, strict=True)]
 
     def decide() -> int:
         for _ in range(1000):

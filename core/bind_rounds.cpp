@@ -72,6 +72,10 @@ struct Bound {
     Bound(Held<Belief> b, Held<Set> s, Held<Rule> r) : belief(b), set(s), rule(r), live(*belief, *set, *rule) {
         demand(belief->replicas() > 0, "the state must have a replica");
     }
+    void learn(const double *arm, double reward, std::optional<double> time) {
+        if (time) live.learn_at(arm, reward, *time);
+        else live.learn(arm, reward);
+    }
 };
 
 void bind_rounds(nb::module_ &m) {
@@ -97,11 +101,32 @@ void bind_rounds(nb::module_ &m) {
             Unlocked unlocked(K * width);
             return bound.live.decide(arms.data(), K, noise.data() + t * noise.shape(2), log_p.data());
         }, "arms"_a.noconvert(), "noise"_a.noconvert(), "t"_a, "log_p"_a.noconvert())
+        // The same as (arm, log p of it, log_p of all, the arm's vector), both as bytes; None where an entry is not acceptable.
+        .def("draw", [](Bound &bound, In<2> arms, In<3> noise, Index t) -> nb::object {
+            const Index K = arms.shape(0), width = arms.shape(1);
+            demand(width == bound.live.width() && K > 0, "arms must be (K, d)");
+            demand(t >= 0 && t < Index(noise.shape(0)) && Index(noise.shape(2)) >= bound.live.noise_size(), "noise must be (T, 1, size)");
+            demand(suits(*bound.rule, *bound.belief), "this rule cannot decide by models of items");
+            if (!all_within(arms.data(), K * width, LARGEST_ENTRY)) return nb::none();
+            nb::bytes law(nullptr, sizeof(double) * size_t(K));
+            double *log_p = reinterpret_cast<double *>(PyBytes_AsString(law.ptr()));
+            Index arm;
+            {
+                Unlocked unlocked(K * width);
+                arm = bound.live.decide(arms.data(), K, noise.data() + t * noise.shape(2), log_p);
+            }
+            const double chance = log_p[arm];
+            nb::bytes vector(arms.data() + arm * width, sizeof(double) * size_t(width));
+            return nb::make_tuple(arm, chance, std::move(law), std::move(vector));
+        }, "arms"_a.noconvert(), "noise"_a.noconvert(), "t"_a)
         .def("learn", [](Bound &bound, In<1> features, double reward, std::optional<double> time) {
             demand(Index(features.shape(0)) == bound.live.width(), "features must be (d,)");
-            if (time) bound.live.learn_at(features.data(), reward, *time);
-            else bound.live.learn(features.data(), reward);
-        }, "features"_a.noconvert(), "reward"_a, "time"_a = nb::none());
+            bound.learn(features.data(), reward, time);
+        }, "features"_a.noconvert(), "reward"_a, "time"_a = nb::none())
+        .def("learn", [](Bound &bound, nb::bytes features, double reward, std::optional<double> time) {
+            demand(features.size() == sizeof(double) * size_t(bound.live.width()), "features must be (d,)");
+            bound.learn(reinterpret_cast<const double *>(features.data()), reward, time);
+        }, "features"_a, "reward"_a, "time"_a = nb::none());
     m.def("all_within", [](In<2> array, double bound) { return all_within(array.data(), Index(array.size()), bound); },
           "array"_a.noconvert(), "bound"_a);
     // One arm per row by the uniforms in noise (R,1); the sum of the first row that is no law, else 1.

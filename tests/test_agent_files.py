@@ -311,7 +311,7 @@ def test_agents_of_one_file_never_share_an_id_and_draw_apart_by_their_seeds(tmp_
     exact, again = Agent.load(tmp_path / "agent"), Agent.load(tmp_path / "agent")
     seeded = [Agent.load(tmp_path / "agent", seed=seed) for seed in (0, 1, 1, 3)]
     forked, copied = Agent.load(tmp_path / "agent"), copy.deepcopy(exact)
-    forked._process -= 1  # as a process sees an agent that its parent made
+    forked._process = -1  # as a process sees an agent that its parent made
     everybody = [one, exact, again, *seeded, forked, copied]
     decisions = [[each.decide(many) for _ in range(20)] for each in everybody]
     assert len({decision.id for made in decisions for decision in made}) == 20 * len(everybody)

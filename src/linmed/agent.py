@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from linmed import streams, validation
 from linmed.catalogue_sampler import UNIFORMS, CatalogueSampler, Coreset
 from linmed.core import core
-from linmed.decider import Decider, as_matrix, group_by_size, validate
+from linmed.decider import Decider, as_bytes, as_matrix, group_by_size, validate
 from linmed.decision import Decision, probabilities_of
 from linmed.features import Catalogue, Column, Features, Index
 from linmed.files import read_arrays, write_arrays
@@ -145,7 +145,7 @@ class Agent:
         self._decisions = 0
         self._earlier: list[tuple[str, int]] = []
         self._name_run()
-        self._pending: dict[str, Floats] = {}  # what learn() needs, by decision, oldest first
+        self._pending: dict[str, bytes] = {}  # what learn() needs, by decision, oldest first
         self._timed = policy.capabilities.clock
         self._moments: dict[str, float] = {}  # when each was taken, where the policy wants to know
         self._watch = watch(policy)
@@ -175,9 +175,8 @@ class Agent:
         """
         moment = self._moment(time) if self._timed or time is not None else None
         if arms is not None and context is None and items is None:
-            matrix = as_matrix(arms, self._dim)
             with self._lock:
-                return self._decide(matrix, None, moment)
+                return self._decide(arms, None, moment)
         with self._lock:
             if self._decider.sampler is not None and arms is None and items is None:
                 return self._decide_items([context], moment)[0]
@@ -244,18 +243,18 @@ class Agent:
         value, decider = validation.reward("reward", reward), self._decider
         decider.policy.check_rewards(value)
         with self._lock:
-            features = self._pending.get(identifier) if isinstance(identifier, str) else None
-            if features is None:
+            kept = self._pending.get(identifier) if isinstance(identifier, str) else None
+            if kept is None:
                 raise UnknownDecision(self._explain_missing(identifier))
             if self.log is not None:
                 # A log opened after the decision was made has no row for the reward to join.
                 with contextlib.suppress(KeyError):
                     self.log.reward(identifier, value)
-            decider.learn(features, value, self._moments[identifier] if self._timed else None)
+            decider.learn(kept, value, self._moments[identifier] if self._timed else None)
             del self._pending[identifier]
             if self._timed:
                 del self._moments[identifier]
-            if self._watch is not None and self._watch.see(features, value):
+            if self._watch is not None and self._watch.see(kept, value):
                 self._watch.warn(self.state)
 
     def _learn_each(self, several: list[Decision | str], rewards: Any) -> None:
@@ -572,7 +571,7 @@ class Agent:
         array([1. , 0.5])
         """
         with self._lock:
-            return {identifier: features.copy() for identifier, features in self._pending.items()}
+            return {identifier: np.frombuffer(kept).copy() for identifier, kept in self._pending.items()}
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one file, atomically: state, random stream, pending decisions, no pickle.
@@ -610,7 +609,7 @@ class Agent:
             if encoder is not None:
                 meta["encoder"], offered = encoder.to_dict()
             arrays = {f"state_{name}": array for name, array in self.state.copy().arrays().items()}
-            arrays["pending"] = np.array([*self._pending.values()]).reshape(-1, self.dim)
+            arrays["pending"] = np.frombuffer(b"".join(self._pending.values())).reshape(-1, self.dim)
             arrays.update({} if self._repeats is None else self._repeats.to_dict())
         arrays.update({f"catalogue_{name}": array for name, array in offered.items()})
         write_arrays(Path(path), meta, arrays)
@@ -686,7 +685,7 @@ class Agent:
                 agent._decider.noise.restore(meta["stream"], meta["used"])
             else:
                 agent._decider.draw_from(streams.bits(seed, "agent", agent._decisions, agent.count))
-            agent._pending = dict(zip(meta["pending"], pending, strict=True))
+            agent._pending = dict(zip(meta["pending"], map(as_bytes, pending), strict=True))
             if agent._timed:
                 moments = map(float, meta["moments"])
                 agent._moments = dict(zip(meta["pending"], moments, strict=True))
@@ -735,10 +734,13 @@ class Agent:
         """Draw what ids begin with: anew in every process and copy, so that no two of them ever meet."""
         self._run, self._process = secrets.token_hex(8), _forks
 
-    def _decide(self, matrix: Floats, offer: Offer | None, moment: float | None) -> Decision:
+    def _decide(self, arms: ArrayLike, offer: Offer | None, moment: float | None) -> Decision:
         """Choose one arm; where the log refuses it, nothing has changed."""
         decider = self._decider
-        before = self.state.copy() if self.log is not None and self.policy.remembers else None
+        if self.log is None:
+            return self._settle(decider.decide(arms, offer), None, offer, moment)
+        matrix = as_matrix(arms, self._dim)
+        before = self.state.copy() if self.policy.remembers else None
         decision = decider.decide(matrix, offer)
         try:
             return self._settle(decision, matrix, offer, moment)
@@ -835,8 +837,8 @@ class Agent:
             arm=decision._arm,
             arm_count=decision._count,
             log_probability=decision._log_probability if decision.has_probability else None,
-            features=decision._features,
-            log_probabilities=decision._log_probabilities,
+            features=decision.features,
+            log_probabilities=decision.log_probabilities,
             arms=arms if self.log_arms else None,
             arm_id=decision._item,
             policy=self.policy.name,

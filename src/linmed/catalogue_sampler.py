@@ -434,9 +434,9 @@ class CatalogueSampler:
         places, routes = law.draw(noise[None])
         place, route, items = int(places[0]), ROUTES[routes[0]], law.items
         log_probability = math.nan if route == "fallback" else float(law.log_probabilities(places)[0])
-        arm = law.arm(place)
+        arm = law.arm(place).tobytes()
         return Decision(
-            place, log_probability, arm, None, arm, items.count, item=items.ids[place], route=route,
+            place, log_probability, None, arm, arm, items.count, item=items.ids[place], route=route,
             best=law.best, catalogue_version=items.version,
         )  # fmt: skip
 

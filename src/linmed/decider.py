@@ -4,6 +4,7 @@ An agent, a server and a replay decide and learn by it. It knows nothing of lock
 """
 
 import copy
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import repeat
 from typing import Any
@@ -102,26 +103,31 @@ class Decider:
         self._decides = live if self.policy.law_in_core else None
         self._learns = live if self.policy.learns_in_core else None
 
-    def decide(self, arms: Floats, offer: Offer | None = None) -> Decision:
-        """Choose one of arms (K,d) in the form of `validation.for_kernels`, made by `offer` or given."""
+    def decide(self, arms: ArrayLike, offer: Offer | None = None) -> Decision:
+        """Choose one of arms (K,d), made by `offer` or given."""
         noise, live = self.noise, self._decides
-        if noise.used == len(noise.rows):
-            noise.draw(1)
         used = noise.used
+        if used == len(noise.rows):
+            noise.draw(1)
+            used = noise.used
         if live is None:
-            if not core.all_within(arms, validation.LARGEST):
-                raise validation.bad_entry("arms", arms)
-            decision = next(self._choose(arms[None], noise.rows[used : used + 1]))
+            matrix = validate(arms, self.dim)
+            decision = next(self._choose(matrix[None], noise.rows[used : used + 1]))
+            chance = decision._log_probability
         else:
-            count = len(arms)
-            every = np.empty(count)
-            arm = live.decide(arms, noise.rows, used, every)
-            if arm < 0:
+            if type(arms) is not np.ndarray:
+                arms = as_matrix(arms, self.dim)
+            try:
+                drawn = live.draw(arms, noise.rows, used)
+            except (TypeError, ValueError):  # not in the form that the core takes, or no arms at all
+                arms = as_matrix(arms, self.dim)
+                drawn = live.draw(arms, noise.rows, used)
+            if drawn is None:
                 raise validation.bad_entry("arms", arms)
-            vector = arms[arm].copy()
-            decision = Decision(arm, every.item(arm), vector, every, vector, count)
-        if decision._log_probability != decision._log_probability:  # NaN
-            self._require_probability(decision)
+            arm, chance, every, vector = drawn
+            decision = Decision(arm, chance, every, vector, vector, len(arms))
+        if not chance > -math.inf:
+            self._require_probability()
         noise.used = used + 1
         if offer is not None:
             decision._item = offer.ids[decision._arm]
@@ -137,7 +143,8 @@ class Decider:
         found: list[Any] = [None] * len(noise)
         for places, stack in alike:
             for place, arms, decision in zip(places, stack, self._choose(stack, noise[places]), strict=True):
-                self._require_probability(decision)
+                if not decision._log_probability > -math.inf:
+                    self._require_probability()
                 if offers is not None:
                     decision._item = offers[place].ids[decision._arm]
                 found[place] = decision, arms
@@ -168,12 +175,12 @@ class Decider:
             raise validation.bad_entry("arms", arms)
         return every
 
-    def learn(self, features: Floats, reward: float, time: float | None = None) -> None:
-        """Absorb the reward of one decision, taken at `time`.  features (d,)."""
+    def learn(self, kept: bytes, reward: float, time: float | None = None) -> None:
+        """Absorb the reward of one decision, taken at `time`; `kept` (d,) is what the decision says of it."""
         if self._learns is not None:
-            self._learns.learn(features, reward, time)
+            self._learns.learn(kept, reward, time)
             return
-        one = features[None], np.array([reward]), np.zeros(1, dtype=np.int64)
+        one = np.frombuffer(kept)[None], np.array([reward]), np.zeros(1, dtype=np.int64)
         if time is None:
             self.policy.learn(self.state, *one)
         else:
@@ -196,17 +203,22 @@ class Decider:
     def _choose(self, sets: Floats, noise: Floats) -> Iterator[Decision]:
         """One arm of each of n sets (n,K,d), in one call.  noise (n,1,size)."""
         choice = self.policy.decide(self.state, sets, noise[:, 0])
-        laws = repeat(None) if choice.log_probabilities is None else choice.log_probabilities
+        laws = repeat(None) if choice.log_probabilities is None else map(as_bytes, choice.log_probabilities)
         errors = repeat(0.0) if choice.error is None else choice.error.tolist()
-        vectors = sets[np.arange(len(sets)), choice.arm]
-        kept = vectors if self.policy.learns_from_arms else choice.features.copy()
+        vectors = [*map(as_bytes, sets[np.arange(len(sets)), choice.arm])]
+        kept = vectors if self.policy.learns_from_arms else map(as_bytes, choice.features)
         found = choice.arm.tolist(), choice.log_probability.tolist()
-        return map(Decision, *found, vectors, laws, kept, repeat(sets.shape[1]), errors)
+        return map(Decision, *found, laws, vectors, kept, repeat(sets.shape[1]), errors)
 
-    def _require_probability(self, decision: Decision) -> None:
-        if not decision.has_probability and self.policy.capabilities.probability:
+    def _require_probability(self) -> None:
+        if self.policy.capabilities.probability:
             text = "arms: the policy finds no probability for them; are they of very different size?"
             raise validation.BadValue("arms", text)
+
+
+def as_bytes(array: Floats) -> bytes:
+    """The numbers of an array as a decision keeps them."""
+    return array.tobytes()
 
 
 def as_matrix(arms: ArrayLike, dim: int) -> Floats:

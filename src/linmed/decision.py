@@ -27,13 +27,6 @@ def probabilities_of(log_probabilities: Floats) -> Floats:
     return np.array([*map(probability_of, log_probabilities.tolist())])
 
 
-def read_only(array: Floats) -> Floats:
-    """The same numbers, not to be written to: an agent will learn from them."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
-
-
 class NoProbability(AttributeError):
     """Say that a decision has no probability, and why.
 
@@ -63,7 +56,8 @@ class Decision:
     True
     """
 
-    # Properties over slots: a frozen dataclass takes four times as long to make.
+    # Properties over slots: a frozen dataclass takes four times as long to make. Arrays are kept as bytes,
+    # which are made faster, and to which nobody writes.
     __slots__ = (
         "_arm", "_best", "_catalogue_version", "_count", "_features", "_id", "_item", "_kept",
         "_log_probabilities", "_log_probability", "_probability_error", "_route",
@@ -73,9 +67,9 @@ class Decision:
         self,
         arm: int,
         log_probability: float,
-        features: Floats,
-        log_probabilities: Floats | None,
-        kept: Floats,
+        log_probabilities: bytes | None,
+        features: bytes,
+        kept: bytes,
         count: int,
         probability_error: float = 0.0,
         item: str | int | None = None,
@@ -87,8 +81,8 @@ class Decision:
         """`log_probability` is NaN where there is none, `kept` (d,) what `learn` needs, `count` is K."""
         self._arm = arm
         self._log_probability = log_probability
-        self._features = features
         self._log_probabilities = log_probabilities
+        self._features = features
         self._kept = kept
         self._count = count
         self._probability_error = probability_error
@@ -177,12 +171,12 @@ class Decision:
     @property
     def features(self) -> Floats:
         """The arm that was played (d,)."""
-        return read_only(self._features)
+        return np.frombuffer(self._features)
 
     @property
     def log_probabilities(self) -> Floats | None:
         """Of every arm (K,); None where the policy computes only the played arm's."""
-        return None if self._log_probabilities is None else read_only(self._log_probabilities)
+        return None if self._log_probabilities is None else np.frombuffer(self._log_probabilities)
 
     @property
     def probability_error(self) -> float:
@@ -201,7 +195,8 @@ class Decision:
     @property
     def probabilities(self) -> Floats | None:
         """The probability of every arm (K,)."""
-        return None if self._log_probabilities is None else probabilities_of(self._log_probabilities)
+        every = self.log_probabilities
+        return None if every is None else probabilities_of(every)
 
     def _repr_html_(self) -> str:
         """One line: a notebook shows what was played, and how probable it was."""

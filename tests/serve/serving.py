@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import functools
+import itertools
 import json
 import os
 import signal
@@ -23,6 +24,7 @@ import numpy as np
 import pytest
 
 from linmed import streams
+from linmed.serve import bandit
 from linmed.serve.api import web_server
 from linmed.serve.database import Database
 from linmed.serve.errors import Refused
@@ -60,6 +62,8 @@ class NearReporters:
 
 
 _serving: list[Database] = []
+_seeds = itertools.count()
+bandit.secure_bits = lambda: streams.bits(next(_seeds), "agent")
 
 
 @functools.cache
@@ -77,7 +81,7 @@ def empty_database() -> bytes:
 def application(database: str, processes: bool = False, **settings: Any) -> Iterator[httpx.Client]:
     """The application on a socket, in a thread of this process; its reports there too, or in `processes`.
 
-    It draws with a fixed seed, each of several at once with its own: what a test sees is no matter of chance.
+    Its bandits draw with fixed seeds: what a test sees is no matter of chance.
     """
     opened = Database(database)
     if opened.sqlite and not opened.file.exists():
@@ -87,7 +91,6 @@ def application(database: str, processes: bool = False, **settings: Any) -> Iter
     behind = Server(chosen, opened)
     if not processes:
         behind.reporters = NearReporters(opened)
-    behind.drawer._random = streams.stream(len(_serving), "agent")
     _serving.append(opened)
     server = web_server(behind)
     with socket.socket() as listener:

@@ -1,18 +1,18 @@
-"""Decisions drawn with the kernel that is bound to a bandit's state: the same ones, from the same state."""
+"""A bandit of the service draws the decisions of its policy, and learns what the log says."""
 
 import numpy as np
 import pytest
 
+from linmed import streams
 from linmed.policies import LinMED, LinTS, Policy
 from linmed.serve.bandit import Bandit
-from linmed.serve.decisions import BLOCK, Drawer
+from linmed.serve.decisions import BLOCK, Identifiers
 from linmed.serve.fast_path import Arms, decide_request
 from linmed.serve.schemas import DecideRequest
 from linmed.validation import BadValue
 
 RNG = np.random.default_rng(3)
 SETS = RNG.normal(size=(20, 6, 4))
-NOISE = RNG.random((20, 1, 1))
 
 
 def ready(policy: Policy) -> Bandit:
@@ -24,38 +24,34 @@ def ready(policy: Policy) -> Bandit:
 
 
 @pytest.mark.identity
-@pytest.mark.parametrize("policy", [LinMED(), LinMED(design="warm")])
-def test_a_bound_decision_is_that_of_the_policy(policy: Policy) -> None:
+@pytest.mark.parametrize("policy", [LinMED(), LinMED(design="warm"), LinTS()])
+def test_a_bandit_decides_as_its_policy_from_the_same_state(
+    policy: Policy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("linmed.serve.bandit.secure_bits", lambda: streams.bits(3, "agent"))
     bandit = ready(policy)
-    assert bandit.decider is not None
     twin = bandit.apart()  # drawn from while the bandit learns: with a state of its own
-    assert twin.decider is None
-    for arms, noise in zip(SETS, NOISE, strict=True):
-        bound, usual = bandit.draw(arms, noise), twin.draw(arms, noise)
-        assert bound[:3] == usual[:3]
-        assert np.array_equal(bound.features, usual.features)
-        assert bound.log_probabilities is not None
-        assert usual.log_probabilities is not None
-        assert np.array_equal(bound.log_probabilities, usual.log_probabilities)
-    for name, array in bandit.state.arrays().items():
-        assert np.array_equal(array, twin.state.arrays()[name])
+    state, rng = bandit.state.copy(), np.random.Generator(streams.bits(3, "agent"))
+    noise = policy.draw_noise(rng, (256, 1), 4)
+    offers = [bandit.offer(arms, None, None, 100) for arms in SETS]
+    for drawn in (bandit.decide(offers), twin.decide(offers)):
+        own = state.copy()
+        for t, one in enumerate(drawn):
+            choice = policy.decide(own, SETS[t][None], noise[t])
+            assert choice.log_probabilities is not None
+            assert (one.arm, one.log_probability) == (choice.arm[0], choice.log_probability[0])
+            assert np.array_equal(one.log_probabilities, choice.log_probabilities[0])
+    assert all(np.array_equal(a, twin.state.arrays()[name]) for name, a in bandit.state.arrays().items())
 
 
-def test_a_bound_decision_sees_rewards_and_a_state_that_is_loaded() -> None:
+def test_a_decision_sees_rewards_and_a_state_that_is_loaded() -> None:
     bandit, other = ready(LinMED()), ready(LinMED())
-    first = bandit.draw(SETS[0], NOISE[0])
+    first = bandit.decider.log_probabilities(SETS[0])
     bandit.fold(SETS[:, 1].copy(), np.full(len(SETS), 5.0), np.zeros(len(SETS)))
-    assert bandit.draw(SETS[0], NOISE[0]).log_probability != first.log_probability
+    assert not np.array_equal(bandit.decider.log_probabilities(SETS[0]), first)
     other.load(bandit.save(), 1)
-    assert other.draw(SETS[0], NOISE[0]).log_probability == bandit.draw(SETS[0], NOISE[0]).log_probability
-
-
-def test_a_served_bandit_asks_its_policy_only_where_nothing_is_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    bandit, other = ready(LinMED()), ready(LinTS())
-    assert other.decider is None
-    other.draw(SETS[0], np.full((1, LinTS().noise_size(4)), 0.5))
-    monkeypatch.setattr(LinMED, "decide", None)
-    bandit.draw(SETS[0], NOISE[0])
+    laws = [one.decider.log_probabilities(SETS[0]) for one in (bandit, other)]
+    assert np.array_equal(*laws)
 
 
 @pytest.mark.parametrize("entry", [np.nan, np.inf, 1e13])
@@ -76,9 +72,8 @@ def test_a_request_with_nothing_but_arms_can_be_asked_whatever_a_model_can() -> 
 
 
 def test_ids_of_decisions_grow_and_their_random_halves_differ() -> None:
-    bandit, drawer = ready(LinMED()), Drawer()
-    offer = bandit.offer(SETS[0], None, None, 100)  # type: ignore[arg-type]
-    found = [drawer.draw(bandit, offer, None, None)["id"] for _ in range(2 * BLOCK + 1)]
+    named = Identifiers()
+    found = [named.next() for _ in range(2 * BLOCK + 1)]
     assert found == sorted(found)
     assert {len(one) for one in found} == {32}
     assert len({one[16:] for one in found}) == len(found)

@@ -283,7 +283,7 @@ def test_versions_stay_as_they_were_while_the_shelf_is_filled() -> None:
             del model[one]
         model |= {one: tuple(row) for one, row in zip(ids, features, strict=True)}
         for catalogue, items_then in ((before, was), (now, model)):
-            assert dict(zip(catalogue.ids, map(tuple, catalogue.features), strict=True)) == items_then
+            assert dict(zip(catalogue.names, map(tuple, catalogue.features), strict=True)) == items_then
             assert catalogue.count == len(items_then) == catalogue.live.sum()
     done.set()
     reader.join()

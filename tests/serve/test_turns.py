@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from linmed import streams
 from linmed.policies import EXP2, LinMED, LinTS, Policy
 from linmed.serve import api, schemas
 from linmed.serve.bandit import Bandit
 from linmed.serve.concurrency import Left, Pool, Shared, encoded, unless_left
-from linmed.serve.decisions import Drawer
+from linmed.serve.decisions import row
 from linmed.serve.errors import Refused
 from linmed.serve.item_table import Catalogue
 from linmed.serve.scheduling import ROOM, Scheduler
@@ -30,19 +31,20 @@ WORK = 4_000_000
 def bandit_of(policy: Policy, arms: int = 300, dim: int = 6) -> Bandit:
     features = np.random.default_rng(3).normal(size=(arms, dim))
     catalogue = Catalogue.of(tuple(f"a{i}" for i in range(arms)), features, 1)
-    return Bandit(id=1, name="b", dim=dim, policy=policy, catalogue=catalogue)
+    bandit = Bandit(id=1, name="b", dim=dim, policy=policy, catalogue=catalogue)
+    bandit.decider.draw_from(streams.bits(20, "agent"))
+    return bandit
 
 
 def drawing_of(monkeypatch: pytest.MonkeyPatch) -> Scheduler:
     """Always with the same random numbers."""
-    monkeypatch.setattr("linmed.serve.decisions.secrets.randbits", lambda bits: 20)
-    drawer = Drawer()
+    monkeypatch.setattr("linmed.serve.bandit.secure_bits", lambda: streams.bits(20, "agent"))
 
     def draw(
         bandit: Bandit, requests: Sequence[schemas.DecideRequest], where: Sequence[str]
     ) -> list[dict[str, Any]]:
-        offer = bandit.offer(None, None, None, 1000)
-        return [drawer.draw(bandit, offer, request.key, None) for request in requests]
+        offers = [bandit.offer(None, None, None, 1000)] * len(requests)
+        return [row(bandit, offers[0], one, "", None, None) for one in bandit.decide(offers)]
 
     return Scheduler(draw, WORK)
 
@@ -69,7 +71,7 @@ def test_a_long_request_is_drawn_as_it_would_be_at_once(
 def test_what_is_folded_meanwhile_stays_beside_what_decisions_note() -> None:
     bandit = bandit_of(LinMED(design="warm"))
     before, apart = bandit.state.copy(), bandit.apart()
-    apart.draw(apart.catalogue.features, np.full((1, 1), 0.5))  # type: ignore[union-attr]
+    next(apart.decide([apart.offer(None, None, None, 1000)]))
     bandit.fold(np.eye(6), np.ones(6), np.zeros(6))
     bandit.take_notes(before, apart.state)
     assert (bandit.count, apart.count) == (6, 0)

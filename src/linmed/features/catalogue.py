@@ -4,8 +4,10 @@ import json
 import numbers
 import os
 import threading
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from functools import cached_property
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,7 +17,6 @@ from numpy.typing import NDArray
 from linmed import validation
 from linmed.features.columns import Category, Vector
 from linmed.features.features import Features, guessed
-from linmed.features.history import History
 from linmed.features.rows import Table, table
 from linmed.files import write_atomically
 from linmed.validation import LARGEST, BadType, BadValue, Bools
@@ -24,10 +25,100 @@ FORMAT = 1
 """Version of the directory that `Catalogue.save` writes."""
 Id = str | int
 Matrix = NDArray[np.floating]
+NEVER = 2**31 - 1
+"""The version until which a row is there that is still there."""
 _BLOCK = 1 << 16  # rows that are looked at at once
 
 
-@dataclass(frozen=True, slots=True)
+class ItemRows:
+    """Rows of items, which are appended and never change, and until which version each is there.
+
+    So every version can be seen at any time, and a change costs what it changes. One thread at a time may
+    `put`; any may look at a version meanwhile.
+    """
+
+    def __init__(self, names: Sequence[Id], matrix: Matrix) -> None:
+        self.ids, self.matrix = names, matrix
+        self.used = self.count = len(names)
+        self.version = 0
+        self.until = np.full(self.used, NEVER, dtype=np.int32)
+        self.before: dict[int, int] = {}
+        """The earlier row of a row's id, where it had one."""
+        self.newest: dict[str, int] | None = None
+        """The newest row of every id; None where ids are the rows' numbers."""
+        self.grown = [(0, self.used)]
+        """From which version on there were how many rows."""
+        if not isinstance(names, range):
+            self.newest = {str(name): row for row, name in enumerate(names)}
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """What has a place for every row, and must grow with them."""
+        return {"matrix": self.matrix, "until": self.until}
+
+    def put(
+        self,
+        names: Sequence[Id],
+        gone: Iterable[int] = (),
+        version: int | None = None,
+        **columns: NDArray[Any],
+    ) -> None:
+        """Rows that are there from the next version on (or this one), and rows that are not any more."""
+        first, end = self.used, self.used + len(names)
+        version = self.version + 1 if version is None else version
+        left = np.unique(np.fromiter(gone, np.int64))
+        if len(names):
+            if self.newest is None:
+                self.ids = list(self.ids)
+                self.newest = {str(name): row for row, name in enumerate(self.ids)}
+            if end > len(self.until):
+                self._grow(end)
+            for name, column in {**columns, "until": np.int32(NEVER)}.items():
+                getattr(self, name)[first:end] = column
+            for row, id in enumerate(names, first):
+                earlier = self.newest.get(str(id))
+                if earlier is not None:
+                    self.before[row] = earlier
+            self.ids.extend(names)  # type: ignore[attr-defined]
+            self.grown.append((version, end))
+        self.until[left] = version
+        self.count += len(names) - len(left)
+        self.used, self.version = end, version
+        if self.newest is not None:  # last: who finds a row finds the rest
+            self.newest.update((str(id), first + i) for i, id in enumerate(names))
+
+    def _grow(self, end: int) -> None:
+        """Others may be looking at the arrays: they are copied."""
+        for name, old in self.columns().items():
+            new = np.empty((max(2 * self.used, end, 16), *old.shape[1:]), dtype=old.dtype)
+            new[: self.used] = old[: self.used]
+            setattr(self, name, new)
+
+    def row(self, name: Id) -> int | None:
+        """The newest row of an id."""
+        if self.newest is not None:
+            return self.newest.get(str(name))
+        text = str(name)
+        row = int(text) if text.isascii() and text.isdigit() and len(text) < 19 else -1
+        return row if 0 <= row < self.used and str(row) == text else None
+
+    def steps(self) -> dict[str, list[tuple[int, int]]]:
+        """The history as JSON: from which version on there were how many rows, or one was gone."""
+        rows = np.flatnonzero(self.until[: self.used] <= self.version)
+        rows = rows[np.argsort(self.until[rows], kind="stable")]
+        gone = zip(self.until[rows].tolist(), rows.tolist(), strict=True)
+        return {"grown": list(self.grown), "gone": list(gone)}
+
+    def retrace(self, saved: Mapping[str, Any] | None, live: Bools, version: int) -> None:
+        """Go on at a version in which these rows are live; `saved` by `steps`, None if nobody did."""
+        nothing = {"grown": [(version, len(live))], "gone": [(version, row) for row in np.flatnonzero(~live)]}
+        grown, gone = (_steps((saved or nothing)[name], version) for name in ("grown", "gone"))
+        rows, left = [row for _, row in grown], sorted(row for _, row in gone)
+        if rows != sorted(rows) or rows[-1:] != [len(live)] or left != np.flatnonzero(~live).tolist():
+            raise BadValue("history", f"history must lead to the {int(live.sum())} items that are there")
+        self.grown, self.version, self.count = grown, version, int(live.sum())
+        self.until[left] = [step for step, _ in sorted(gone, key=itemgetter(1))]
+
+
 class Items:
     """A catalogue at one moment. What it holds never changes.
 
@@ -35,18 +126,29 @@ class Items:
     >>> teas = Catalogue.from_table([{"item_id": "oolong", "price": 4}, {"item_id": "mint", "price": 2}])
     >>> items = teas.snapshot()
     >>> teas.remove("mint")
-    >>> items.count, items.version, teas.count, teas.version
-    (2, 0, 1, 1)
+    >>> items.count, items.version, items.live, teas.count, teas.version
+    (2, 0, array([ True,  True]), 1, 1)
     """
 
-    ids: Sequence[Id]
-    """Of each row; there may be more of them by now than rows here."""
-    matrix: Matrix  # (N, de)
-    live: Bools  # (N,)
-    count: int
-    version: int
-    origin: object
-    """Whose rows these are: two moments of one origin agree in all rows that both have."""
+    def __init__(self, rows: ItemRows, version: int | None = None) -> None:
+        """An earlier `version`, or the present one."""
+        self.version = rows.version if version is None else version
+        self.origin = rows
+        """Whose rows these are: two moments of one origin agree in all rows that both have."""
+        used, self._until = rows.used, rows.until
+        if version is not None:
+            used = rows.grown[bisect_right(rows.grown, version, key=itemgetter(0)) - 1][1]
+        self.ids: Sequence[Any] = rows.ids
+        """Of each row; there may be more of them by now than rows here."""
+        self.matrix: Matrix = rows.matrix[:used]  # (N, de)
+        self.count = rows.count if version is None else int(self.live.sum())
+
+    @cached_property
+    def live(self) -> Bools:
+        """Which rows are there, (N,)."""
+        live = self._until[: len(self.matrix)] > self.version
+        live.flags.writeable = False
+        return live
 
 
 class Catalogue:
@@ -96,18 +198,15 @@ class Catalogue:
         _check_entries("matrix", own)
         self._features, self.id = features, validation.text("id", id)
         counted = isinstance(ids, range) and ids == range(len(ids))
-        self._names: Sequence[Id] = ids if counted else [_id("ids", name) for name in ids]  # type: ignore[assignment]
-        if len(self._names) != len(own):
-            raise BadValue("ids", f"ids must be one for each row: {len(self._names)} ids, {len(own)} rows")
-        self._rows: dict[str, int] | None = None if isinstance(self._names, range) else {}
-        for row, name in enumerate(self._names if self._rows is not None else ()):
-            if self._rows.setdefault(str(name), row) != row:  # type: ignore[union-attr]
-                raise BadValue("ids", f"ids has {name!r} twice (17 and '17' are one id)")
-        self._buffer: Matrix = own
+        names: Sequence[Id] = ids if counted else [_id("ids", name) for name in ids]  # type: ignore[assignment]
+        if len(names) != len(own):
+            raise BadValue("ids", f"ids must be one for each row: {len(names)} ids, {len(own)} rows")
         self._lock = threading.RLock()
-        self._origin = object()
-        self._items = Items(self._names, own, np.ones(len(own), dtype=bool), len(own), 0, self._origin)
-        self._history = History(self._items.live, 0)
+        self._rows = ItemRows(names, own)
+        if self._rows.newest is not None and len(self._rows.newest) < len(names):
+            twice = next(name for row, name in enumerate(names) if self._rows.row(name) != row)
+            raise BadValue("ids", f"ids has {twice!r} twice (17 and '17' are one id)")
+        self._items = Items(self._rows)
 
     @classmethod
     def from_table(cls, items: Any, id: str = "item_id", features: Features | None = None) -> "Catalogue":
@@ -185,7 +284,7 @@ class Catalogue:
     @property
     def since(self) -> int:
         """The first version that is remembered: 0, but for a catalogue saved before versions were."""
-        return self._history.since
+        return self._rows.grown[0][0]
 
     def at(self, version: int) -> Items:
         """All of it as it was in an earlier version.
@@ -201,10 +300,7 @@ class Catalogue:
             if not self.since <= validation.whole("version", version, at_least=0) <= items.version:
                 text = f"version must lie in {self.since}..{items.version}, got {version!r}"
                 raise BadValue("version", text)
-            if version == items.version:
-                return items
-            live = self._history.live(version)
-        return Items(items.ids, items.matrix[: len(live)], live, int(live.sum()), version, self._origin)
+            return items if version == items.version else Items(self._rows, version)
 
     def __len__(self) -> int:
         return self.count
@@ -226,7 +322,7 @@ class Catalogue:
         """
         name = _id("id", id)
         with self._lock:
-            row = self._row(name)
+            row = self._rows.row(name)
             if row is None or not self._items.live[row]:
                 why = "is not in the catalogue" if row is None else "was removed from the catalogue"
                 raise BadValue("id", f"id {name!r} {why}")
@@ -237,10 +333,10 @@ class Catalogue:
         names, encoded = self._read(items)
         with self._lock:
             for name in names:
-                row = self._row(name)
+                row = self._rows.row(name)
                 if row is not None and self._items.live[row]:
                     raise BadValue("items", f"item {name!r} is already in the catalogue; use change")
-            self._append(names, encoded, [])
+            self._put(names, encoded, [])
 
     def change(self, items: Any) -> None:
         """New features for one item that is there (a row with its id) or for several (a table).
@@ -255,7 +351,7 @@ class Catalogue:
         """
         names, encoded = self._read(items, whole=True)
         with self._lock:
-            self._append(names, encoded, [self.place(name) for name in names])
+            self._put(names, encoded, [self.place(name) for name in names])
 
     def remove(self, ids: Any) -> None:
         """Take one item out, or several. Rewards of decisions in which they were played still count."""
@@ -264,7 +360,7 @@ class Catalogue:
             raise BadType("ids", f"ids must be an id or a list of ids, got {ids!r}")
         with self._lock:
             gone = [self.place(name) for name in ([ids] if single else list(ids))]
-            self._commit(self._items.matrix, self._items.live.copy(), gone)
+            self._put([], self._items.matrix[:0], gone)
 
     def _read(self, items: Any, whole: bool = False) -> tuple[list[Id], Matrix]:
         """Ids and numbers of one row or of a table."""
@@ -280,41 +376,14 @@ class Catalogue:
             raise BadValue("items", f"items has an id twice: {sorted(map(str, names))}")
         encoded = self._features.encode_items(given)
         with np.errstate(over="ignore"):  # an infinity, which is told
-            encoded = encoded.astype(self._buffer.dtype)
+            encoded = encoded.astype(self.matrix.dtype)
         _check_entries("items", encoded)
         return names, encoded
 
-    def _row(self, name: Id) -> int | None:
-        if self._rows is not None:
-            return self._rows.get(str(name))
-        text = str(name)
-        row = int(text) if text.isascii() and text.isdigit() and len(text) < 19 else -1
-        return row if 0 <= row < len(self._names) and str(row) == text else None
-
-    def _append(self, names: list[Id], encoded: Matrix, gone: list[int]) -> None:
-        live = self._items.live
-        used, more = len(live), len(names)
-        if more == 0:
-            return
-        if self._rows is None:
-            self._names = list(self._names)
-            self._rows = {str(name): row for row, name in enumerate(self._names)}
-        assert isinstance(self._names, list)
-        if used + more > len(self._buffer):
-            room = np.empty((max(2 * used, used + more, 16), encoded.shape[1]), dtype=self._buffer.dtype)
-            room[:used] = self._items.matrix
-            self._buffer = room
-        self._buffer[used : used + more] = encoded
-        self._names.extend(names)
-        self._rows.update((str(name), used + i) for i, name in enumerate(names))
-        self._commit(self._buffer[: used + more], np.append(live, np.ones(more, dtype=bool)), gone)
-
-    def _commit(self, matrix: Matrix, live: Bools, gone: list[int]) -> None:
-        live[gone] = False
-        live.flags.writeable = False
-        version = self._items.version + 1
-        self._items = Items(self._names, matrix, live, int(live.sum()), version, self._origin)
-        self._history.add(version, len(live), gone)
+    def _put(self, names: list[Id], encoded: Matrix, gone: list[int]) -> None:
+        if names or gone:
+            self._rows.put(names, gone, matrix=encoded)
+            self._items = Items(self._rows)
 
     def arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Everything as JSON and arrays: what `from_arrays` takes.
@@ -325,9 +394,9 @@ class Catalogue:
         (['a', 'b'], ['live', 'matrix'], Catalogue(2 items, 1 features, version 0))
         """
         with self._lock:
-            items, counted = self._items, isinstance(self._names, range)
+            items, counted = self._items, self._rows.newest is None
             names = len(items.live) if counted else list(items.ids[: len(items.live)])
-            history = self._history.to_dict()
+            history = self._rows.steps()
         meta = {
             "format": FORMAT,
             "id": self.id,
@@ -351,14 +420,14 @@ class Catalogue:
         if len(rows) != len(matrix):
             raise BadValue("ids", f"ids must be one for each row: {len(rows)} ids, {len(matrix)} rows")
         made = cls(range(len(matrix)), matrix, Features.from_dict(meta["features"]), id=meta["id"])
-        if not isinstance(rows, range):
-            made._names, made._rows = rows, {str(name): row for row, name in enumerate(rows)}
-            if sum(live[row] for row in made._rows.values()) != live.sum():
-                raise BadValue("ids", "ids has a live item twice")
-        live.flags.writeable = False
-        version = validation.whole("version", meta["version"], at_least=0)
-        made._items = Items(made._names, made._buffer, live, int(live.sum()), version, made._origin)
-        made._history = History.from_dict(meta.get("history"), live, version)
+        made._rows = ItemRows(rows, made._rows.matrix)
+        newest = made._rows.newest
+        if newest is not None and live[list(newest.values())].sum() != live.sum():
+            raise BadValue("ids", "ids has a live item twice")
+        made._rows.retrace(
+            meta.get("history"), live, validation.whole("version", meta["version"], at_least=0)
+        )
+        made._items = Items(made._rows)
         return made
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -427,6 +496,17 @@ def _check_entries(name: str, matrix: Matrix) -> None:
         block = matrix[start : start + _BLOCK]
         if block.size and not (float(block.min()) >= -LARGEST and float(block.max()) <= LARGEST):
             raise validation.bad_entry(name, np.asarray(block, dtype=np.float64))
+
+
+def _steps(saved: Any, last: int) -> list[tuple[int, int]]:
+    def whole(number: Any) -> int:
+        return validation.whole("history", number, at_least=0)
+
+    steps = [(whole(version), whole(row)) for version, row in saved]
+    versions = [version for version, _ in steps]
+    if versions != sorted(versions) or max(versions, default=0) > last:
+        raise BadValue("history", f"history must be of versions up to {last}, in their order")
+    return steps
 
 
 def _names(items: Table, id: str) -> Any:

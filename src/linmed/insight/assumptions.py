@@ -141,7 +141,10 @@ class Repeats:
 
     def add(self, features: Floats, reward: float) -> None:
         """Note one reward of a row (d,)."""
-        key = features.tobytes()
+        self.add_row(features.tobytes(), reward)
+
+    def add_row(self, key: bytes, reward: float) -> None:
+        """Note one reward of a row by its bytes."""
         row = self.rows.get(key)
         if row is None:
             if len(self.rows) < self.ROOM:

@@ -389,11 +389,11 @@ class Watch:
     def __init__(self, policy: Policy) -> None:
         self.policy, self.repeats, self.rewards, self.told = policy, Repeats(), 0, False
 
-    def see(self, features: Floats, reward: float) -> bool:
+    def see(self, features: bytes, reward: float) -> bool:
         """Note the reward of features (d,); whether it is time to look."""
-        self.repeats.add(features, reward)
+        self.repeats.add_row(features, reward)
         n = self.rewards = self.rewards + 1
-        return n & (n - 1) == 0 and self._due(n - 1, len(features))
+        return n & (n - 1) == 0 and self._due(n - 1, len(features) // 8)
 
     def see_all(self, features: Floats, rewards: Floats) -> bool:
         """Note the rewards of features (n,d); whether it is time to look."""

@@ -236,9 +236,10 @@ class _Player:
     def _learn(self, arms: Floats, arm: int, reward: float) -> None:
         self._asked = None
         if self.policy.learns_from_arms:
-            self._decider.learn(arms[arm], reward)
+            self._decider.learn(arms[arm].tobytes(), reward)
         else:
-            self._decider.learn(self.policy.features(self.state, arms[None], np.array([arm]))[0], reward)
+            features = self.policy.features(self.state, arms[None], np.array([arm]))
+            self._decider.learn(features.tobytes(), reward)
 
 
 def _require_credible(

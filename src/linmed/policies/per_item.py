@@ -396,15 +396,24 @@ class _Live:
 
     def decide(self, arms: Floats, noise: Floats, t: int, law: Floats) -> int:
         """Decide among arms (K,d) by noise[t], and write log p to law (K,)."""
+        arm: int = self._following(arms).decide(arms, noise, t, law)
+        return arm
+
+    def draw(self, arms: Floats, noise: Floats, t: int) -> Any:
+        """The same as the core's `draw`."""
+        if not arms.flags.carray:
+            raise TypeError("arms must be in the form of validation.for_kernels")
+        return self._following(arms).draw(arms, noise, t)
+
+    def _following(self, arms: Floats) -> Any:
         models_of("arms", arms, self.state)
         if self.parts is not self.state.parts():
             self._bind()
-        arm: int = self.core.decide(arms, noise, t, law)
-        return arm
+        return self.core
 
-    def learn(self, features: Floats, reward: float, time: float | None = None) -> None:
+    def learn(self, features: bytes, reward: float, time: float | None = None) -> None:
         """Absorb the reward of one arm (d,)."""
-        models = models_of("features", features[None], self.state)
+        models = models_of("features", np.frombuffer(features)[None], self.state)
         if models > self.state.room:
             self.state.make_room(models)
         if self.parts is not self.state.parts():

@@ -5,19 +5,21 @@ Errors name the field of the request, as `linmed.validation` does.
 
 import copy
 import io
-import math
-from collections.abc import Sequence
+import secrets
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from linmed import validation
+from linmed import streams, validation
+from linmed.catalogue_sampler import UNIFORMS
 from linmed.core import core
+from linmed.decider import Decider
+from linmed.decision import Decision
 from linmed.features import Features
 from linmed.policies.base import Policy
-from linmed.serve.catalogue import Offer, Whole, from_catalogue
-from linmed.serve.encoding import Joining, MapName, bounded
+from linmed.serve.encoding import Joining, MapName, Offer, bounded, from_catalogue
 from linmed.serve.errors import INPUT, field_of, place
 from linmed.serve.item_table import Catalogue
 from linmed.serve.routing import Router
@@ -25,15 +27,9 @@ from linmed.serve.settings import LARGEST
 from linmed.validation import BadValue, Floats
 
 
-class Drawn(NamedTuple):
-    """A decision that has not been written yet."""
-
-    arm: int
-    best: int
-    log_probability: float
-    features: Floats  # (d,) of the arm
-    kept: Floats | None  # (d,) what learn needs, where that is not `features`
-    log_probabilities: Floats | None  # (K,)
+def secure_bits() -> np.random.PCG64:
+    """Start a stream of random numbers that nobody can foresee."""
+    return streams.bits(secrets.randbits(256), "agent")
 
 
 @dataclass(kw_only=True)
@@ -58,19 +54,31 @@ class Bandit:
     since_snapshot: int = 0
     pace: float = 6e-8
     """Seconds that a decision takes for each number of its arms, as measured (`drawing`)."""
-    state: Any = field(default=None, repr=False)
-    decider: Any = field(default=None, repr=False)
-    """The core's agent on `state` (`Policy.live`), once it is made ready and where it says probabilities."""
+    decider: Decider = field(init=False, repr=False)
     router: Router | None = field(default=None, repr=False)
     """Decides among the whole catalogue, where the policy can do so without making all arms."""
 
     def __post_init__(self) -> None:
         self.joining = Joining(self.dim, self.map, self.features)
-        self.state = self.policy.start(1, self.dim)
+        self.begin(self.policy)
         if self.keeps:
             self._fix_arms()
         if self.policy.capabilities.by_route and self.catalogue is not None:
             self.router = Router(self.policy, self.catalogue, self.joining)
+
+    def begin(self, policy: Policy) -> None:
+        """Start with a policy, before any reward."""
+        self.policy = policy
+        self.decider = self._decider()
+
+    def _decider(self, state: Any = None) -> Decider:
+        uniforms = UNIFORMS if self.policy.capabilities.by_route else None
+        return Decider(self.policy, self.dim, secure_bits(), state=state, uniforms=uniforms)
+
+    @property
+    def state(self) -> Any:
+        """What the rewards of the log have made of the policy."""
+        return self.decider.state
 
     @property
     def keeps(self) -> bool:
@@ -99,13 +107,13 @@ class Bandit:
         ids: Sequence[str] | None,
         context: Any,
         max_arms: int,
-    ) -> Offer | Whole:
+    ) -> Offer:
         """The arms of a request: given by features, or from the catalogue with a context."""
         if self.router is not None and self.by_route(vectors, ids):
             whole = self.router.catalogue
             user = self.joining.context(context, whole.width)
             self.router.check(user)
-            return Whole(whole, user)
+            return Offer(None, None, whole, None, user)
         given = "arm_ids" if vectors is None else "arms"
         if self.keeps and not (vectors is None and ids is None):
             name = type(self.policy).__name__
@@ -135,27 +143,15 @@ class Bandit:
             return vectors
         return bounded("arms", validation.arm_matrix(vectors, self.dim))
 
-    def draw(self, arms: Floats, noise: Floats) -> Drawn:
-        """Decide among `arms` (K, d) with `noise` (1, noise_size)."""
-        every: Floats | None
-        kept = None
-        if self.decider is None:
-            choice = self.policy.decide(self.state, arms[None], noise)
-            arm, log_p = int(choice.arm[0]), float(choice.log_probability[0])
-            every = None if choice.log_probabilities is None else choice.log_probabilities[0]
-            if self.keeps:
-                kept = choice.features[0]
-        else:
-            every = np.empty(len(arms))
-            arm = self.decider.decide(arms, noise[None], 0, every)
-            if arm < 0:
-                raise validation.bad_entry("arms", arms)
-            log_p = every.item(arm)
-        if not math.isfinite(log_p):
-            text = "arms: the policy finds no probability for them; are they of very different size?"
-            raise BadValue("arms", text)
-        best = int(self.policy.expected(self.state, arms).argmax())
-        return Drawn(arm, best, min(log_p, 0.0), arms[arm], kept, every)
+    def decide(self, offers: Sequence[Offer]) -> Iterator[Decision]:
+        """One decision for each offer; those among all items are made together, in one pass over them."""
+        whole = [offer.context for offer in offers if offer.vectors is None]
+        if whole:
+            assert self.router is not None
+            self.decider.sampler = self.router.routes()
+            found = iter(self.decider.decide_items(whole))  # type: ignore[arg-type]
+        for offer in offers:
+            yield next(found) if offer.vectors is None else self.decider.decide(offer.vectors)
 
     def numbers(self, vectors: Sequence[Any] | None, ids: Sequence[str] | None) -> int:
         """How many numbers the arms of a request have, before they are made: K·d."""
@@ -181,7 +177,7 @@ class Bandit:
     def apart(self) -> "Bandit":
         """As it is now, with a state of its own: to draw from while rewards are folded."""
         twin = copy.copy(self)
-        twin.state, twin.decider = self.state.copy(), None
+        twin.decider = self._decider(self.state.copy())
         return twin
 
     def take_notes(self, before: Any, after: Any) -> None:
@@ -192,7 +188,7 @@ class Bandit:
                 own[name][...] = array
 
     def make_ready(self) -> None:
-        """Try a decision and a reward on a state of no consequence, and bind the policy to its own state."""
+        """Try a decision and a reward on a state of no consequence, and have the sampler made."""
         state, policy = self.policy.start(1, self.dim), self.policy
         two = np.eye(max(2, self.dim))[:2, : self.dim]
         arms = self._matrix(validation.for_kernels(two))
@@ -200,8 +196,6 @@ class Bandit:
             arms = self.catalogue.features
         choice = policy.decide(state, arms[None], np.full((1, policy.noise_size(self.dim)), 0.5))
         policy.learn_at(state, choice.features, np.zeros(1), np.zeros(1, dtype=np.int64), np.zeros(1))
-        decides = policy.law_in_core and policy.learns_from_arms
-        self.decider = policy.live(self.state) if decides else None
         if self.router is not None:
             self.router.routes()
 

@@ -75,7 +75,7 @@ class Bandits:
                 "dim": joining.dim,
                 "features": None,
                 "policy": policy.to_dict(),
-                "catalogue": catalogue and {"ids": catalogue.ids, "features": catalogue.features.tolist()},
+                "catalogue": catalogue and {"ids": catalogue.names, "features": catalogue.features.tolist()},
                 **settings,
             }
             other = differences(there, here)

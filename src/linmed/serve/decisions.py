@@ -12,12 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from linmed import streams
-from linmed.catalogue_sampler import UNIFORMS
 from linmed.decision import Decision, probabilities_of, probability_of
-from linmed.serve.bandit import Bandit, Drawn
-from linmed.serve.catalogue import Offer, Whole
+from linmed.serve.bandit import Bandit
 from linmed.serve.database import blob, now, pack, pack_places, vector
+from linmed.serve.encoding import Offer
 from linmed.validation import Floats
 
 BLOCK = 256
@@ -25,139 +23,108 @@ EVERY = 128
 """Items up to which a decision's row has the probability of every arm, so that it stays below 1 KB."""
 
 
-class Drawer:
-    """Draws decisions with random numbers of its own, seeded by the system's secure source, in any thread."""
+class Identifiers:
+    """Names decisions, in any thread: 128 bits in hexadecimal that grow with time, so that the index stays
+    compact; 64 are random, of which the system is asked for many at once."""
 
     def __init__(self) -> None:
-        self._random = streams.stream(secrets.randbits(256), "agent")
-        self._blocks: dict[tuple[str, int], tuple[Floats, int]] = {}
-        self._random_parts: Iterator[str] = iter(())
+        self._random: Iterator[str] = iter(())
         self._last = 0
         self._lock = threading.Lock()
 
-    def route(self, bandit: Bandit, offers: Sequence[Offer | Whole]) -> list[Decision | None]:
-        """What is drawn by route, all of it together; None for offers of single arms."""
-        places = [i for i, offer in enumerate(offers) if isinstance(offer, Whole)]
-        found: list[Decision | None] = [None] * len(offers)
-        if places:
-            assert bandit.router is not None
-            with self._lock:
-                noise = np.stack([self._noise(bandit, True) for _ in places])
-            contexts = [offer.context for offer in offers if isinstance(offer, Whole)]
-            for i, one in zip(places, bandit.router.decide_each(bandit.state, noise, contexts), strict=True):
-                found[i] = one
-        return found
-
-    def draw(
-        self,
-        bandit: Bandit,
-        offer: Offer | Whole,
-        key: str | None,
-        digest: bytes | None,
-        routed: Decision | None = None,
-    ) -> dict[str, Any]:
-        """A row for the log; `routed` is what `route` has drawn already."""
+    def next(self) -> str:
+        """The next one."""
         with self._lock:
-            noise = None if isinstance(offer, Whole) else self._noise(bandit, False)
-            identifier = self._identifier()
-        row = {
-            "id": identifier,
-            "bandit": bandit.id,
-            "key": key,
-            "digest": digest,
-            "version": bandit.version,
-            "absorbed": bandit.count,
-            "time": now(),
-        }
-        if isinstance(offer, Whole):
-            routed = routed or self.route(bandit, [offer])[0]
-            assert routed is not None
-            return row | _routed(offer, routed)
-        assert noise is not None
-        drawn = bandit.draw(offer.vectors, noise)
-        row |= {
-            "arm": drawn.arm,
-            "arm_id": None if offer.ids is None else offer.ids[drawn.arm],
-            "arm_count": len(offer.vectors),
-            "best": drawn.best,
-            "log_probability": drawn.log_probability,
-            "fallback": None,
-            "kept": blob(drawn.kept),
-        }
-        if offer.catalogue is None:
-            _given(row, bandit, offer, drawn)
-        else:
-            _listed(row, offer, drawn)
-        return row
-
-    def _noise(self, bandit: Bandit, by_route: bool) -> Floats:
-        """Random numbers for one decision, (1, noise_size), or by route (4,), from a block."""
-        kind = (
-            ("route", UNIFORMS) if by_route else (bandit.policy.noise, bandit.policy.noise_size(bandit.dim))
-        )
-        block, used = self._blocks.get(kind, (np.empty(0), BLOCK))
-        if used == BLOCK and by_route:
-            block, used = self._random.random((BLOCK, UNIFORMS)), 0
-        elif used == BLOCK:
-            block, used = bandit.policy.draw_noise(self._random, (BLOCK, 1), bandit.dim), 0
-        self._blocks[kind] = (block, used + 1)
-        noise: Floats = block[used]
-        return noise
-
-    def _identifier(self) -> str:
-        """128 bits in hexadecimal that grow with time, so that the index stays compact; 64 are random.
-
-        The system is asked for many random bits at once.
-        """
-        self._last = max(self._last + 1, time.time_ns())
-        random = next(self._random_parts, None)
-        if random is None:
-            many = secrets.token_hex(8 * BLOCK)
-            self._random_parts = iter([many[i : i + 16] for i in range(0, len(many), 16)])
-            random = next(self._random_parts)
-        return f"{self._last:016x}{random}"
+            self._last = max(self._last + 1, time.time_ns())
+            random = next(self._random, None)
+            if random is None:
+                many = secrets.token_hex(8 * BLOCK)
+                self._random = iter([many[i : i + 16] for i in range(0, len(many), 16)])
+                random = next(self._random)
+            return f"{self._last:016x}{random}"
 
 
-def _given(row: dict[str, Any], bandit: Bandit, offer: Offer, drawn: Drawn) -> None:
+def row(
+    bandit: Bandit, offer: Offer, decision: Decision, identifier: str, key: str | None, digest: bytes | None
+) -> dict[str, Any]:
+    """A decision as a row for the log."""
+    made = {
+        "id": identifier,
+        "bandit": bandit.id,
+        "key": key,
+        "digest": digest,
+        "version": bandit.version,
+        "absorbed": bandit.count,
+        "time": now(),
+    }
+    if offer.vectors is None:
+        return made | _routed(offer, decision)
+    made |= {
+        "arm": decision.arm,
+        "arm_id": None if offer.ids is None else offer.ids[decision.arm],
+        "arm_count": len(offer.vectors),
+        "best": int(bandit.policy.expected(bandit.state, offer.vectors).argmax()),
+        "log_probability": min(decision.log_probability, 0.0),
+        "fallback": None,
+        "kept": decision._kept if bandit.keeps else None,
+    }
+    return made | (_given(bandit, offer, decision) if offer.catalogue is None else _listed(offer, decision))
+
+
+def _given(bandit: Bandit, offer: Offer, decision: Decision) -> dict[str, Any]:
     """What the log holds of arms that came with the request: themselves."""
-    row["features"] = blob(drawn.features)
-    row["log_probabilities"] = blob(drawn.log_probabilities)
-    row["arms"] = blob(offer.vectors) if bandit.log_arms else None
-    row["catalogue"] = row["item"] = row["offered"] = row["context"] = None
-
-
-def _listed(row: dict[str, Any], offer: Offer, drawn: Drawn) -> None:
-    """What the log holds of arms from the catalogue: what makes them, again and again, to the last bit."""
-    catalogue, places, every = offer.catalogue, offer.places, drawn.log_probabilities
-    assert catalogue is not None
-    assert offer.context is not None
-    place = drawn.arm if places is None else int(places[drawn.arm])
-    row["features"], row["arms"] = b"", None
-    row["log_probabilities"] = None if every is None or len(every) > EVERY else every.astype("<f4").tobytes()
-    row["catalogue"], row["item"] = catalogue.version, catalogue.number(int(catalogue.order[place]))
-    row["offered"] = None if places is None else pack_places(places, catalogue.count)
-    row["context"] = pack(offer.context) if offer.context.size else None
-
-
-def _routed(offer: Whole, drawn: Decision) -> dict[str, Any]:
-    """The rest of a row whose arm was found by route; where that was the fallback, it has no probability."""
-    catalogue, log_p = offer.catalogue, drawn.log_probability if drawn.has_probability else None
     return {
-        "arm": catalogue.place(drawn.arm),
-        "arm_id": catalogue.id(drawn.arm),
+        "features": blob(decision.features),
+        "log_probabilities": blob(decision.log_probabilities),
+        "arms": blob(offer.vectors) if bandit.log_arms else None,
+        "catalogue": None,
+        "item": None,
+        "offered": None,
+        "context": None,
+    }
+
+
+def _listed(offer: Offer, decision: Decision) -> dict[str, Any]:
+    """What the log holds of arms from the catalogue: what makes them, again and again, to the last bit."""
+    catalogue, places, every = offer.catalogue, offer.places, decision.log_probabilities
+    assert catalogue is not None
+    place = decision.arm if places is None else int(places[decision.arm])
+    return {
+        "features": b"",
+        "log_probabilities": None if every is None or len(every) > EVERY else every.astype("<f4").tobytes(),
+        "arms": None,
+        "catalogue": catalogue.version,
+        "item": catalogue.number(int(catalogue.order[place])),
+        "offered": None if places is None else pack_places(places, catalogue.count),
+        "context": _packed(offer.context),
+    }
+
+
+def _routed(offer: Offer, decision: Decision) -> dict[str, Any]:
+    """What the log holds of an item found by route; where that was the fallback, it has no probability."""
+    catalogue, best = offer.catalogue, decision.best
+    assert catalogue is not None
+    assert best is not None
+    return {
+        "arm": catalogue.place(decision.arm),
+        "arm_id": catalogue.id(decision.arm),
         "arm_count": catalogue.count,
-        "best": catalogue.place(drawn._best),  # type: ignore[arg-type]
-        "log_probability": 0.0 if log_p is None else min(log_p, 0.0),
-        "fallback": drawn.fallback,
+        "best": catalogue.place(best),
+        "log_probability": min(decision.log_probability, 0.0) if decision.has_probability else 0.0,
+        "fallback": decision.fallback,
         "features": b"",
         "kept": None,
         "log_probabilities": None,
         "arms": None,
         "catalogue": catalogue.version,
-        "item": catalogue.number(drawn.arm),
+        "item": catalogue.number(decision.arm),
         "offered": None,
-        "context": pack(offer.context) if offer.context.size else None,
+        "context": _packed(offer.context),
     }
+
+
+def _packed(context: Floats | None) -> bytes | None:
+    return None if context is None or not context.size else pack(context)
 
 
 def log_probabilities(row: Any) -> Floats | None:

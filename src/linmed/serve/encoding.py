@@ -1,20 +1,23 @@
 """How items and a context make arms: by a map's name and the dimension, or by `linmed.features.Features`.
 
 Everything is one product of an entry of the item and one of the context (`linmed.features.features`), so an
-arm can be made again from what the log holds, to the last bit, on every processor.
+arm can be made again from what the log holds, to the last bit, on every processor. A decision says which
+version of the catalogue it saw: its arms are made of that, the context and the places that were offered.
 """
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from linmed import validation
 from linmed.features import Features, Products, outer, plain
 from linmed.features.features import Side
 from linmed.serve.errors import INPUT, field_of
+from linmed.serve.item_table import Catalogue
 from linmed.serve.settings import LARGEST
 from linmed.validation import BadType, BadValue, Floats
 
@@ -101,6 +104,47 @@ class Joining:
             text = f"{where} must be a list of numbers: this bandit has no features to make them of an object"
             raise BadType(where, text)
         return encoded(self.features.item_side, row, where)
+
+
+class Offer(NamedTuple):
+    """The arms among which one request asks for a decision."""
+
+    vectors: Floats | None  # (K, d)
+    """None: all items of the catalogue, whose arms are not made."""
+    ids: tuple[str, ...] | None
+    catalogue: Catalogue | None = None
+    """Where the arms are items: from here, …"""
+    places: NDArray[np.uint32] | None = None
+    """… these of them (None: all), …"""
+    context: Floats | None = None
+    """… joined by this."""
+
+
+def from_catalogue(
+    catalogue: Catalogue, wanted: Sequence[str] | None, context: Any, joining: Joining
+) -> Offer:
+    """All items, or those called `wanted`, joined by a context."""
+    user = joining.context(context, catalogue.width)
+    places = None if wanted is None else catalogue.places(wanted)
+    features = catalogue.features if places is None else catalogue.features[places]
+    vectors = validation.for_kernels(joining.join(features, user))
+    if joining.map != "plain":  # products may be larger than their factors
+        bounded("arms", vectors)
+    return Offer(vectors, catalogue.names if wanted is None else tuple(wanted), catalogue, places, user)
+
+
+def as_catalogue(ids: Sequence[str], rows: Any, joining: Joining) -> Catalogue:
+    """Checked: distinct ids, one row each, and a width that `joining` can bring to its dimension."""
+    if len(ids) != len(rows):
+        raise BadValue("catalogue", f"catalogue: {len(ids)} ids for {len(rows)} rows of features")
+    if len(set(ids)) != len(ids):
+        seen: set[str] = set()
+        twice = next(name for name in ids if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        raise BadValue("catalogue.ids", f"catalogue: the id {twice!r} occurs twice")
+    try:
+        return Catalogue.of(tuple(ids), joining.items(rows, "catalogue.features"))
+    except BadValue as error:
+        raise BadValue(error.field, str(error).replace("catalogue.features: ", "catalogue: ", 1)) from None
 
 
 def as_features(config: Mapping[str, Any]) -> Features:

@@ -16,10 +16,10 @@ from linmed.features.features import Side
 from linmed.insight.best_arm import DELTA, look, looker
 from linmed.insight.drift import drift_of
 from linmed.serve.bandit import Bandit, few
-from linmed.serve.catalogue import MOST_AT_ONCE, Whole, from_catalogue
 from linmed.serve.database import decisions, unpack
+from linmed.serve.encoding import from_catalogue
 from linmed.serve.errors import Refused, refusing
-from linmed.serve.item_table import Catalogue
+from linmed.serve.item_table import MOST_AT_ONCE, Catalogue
 from linmed.serve.schemas import ARMS, ArmId, Context, Finite, example
 from linmed.serve.server import Server
 from linmed.validation import BadValue, Floats, Ints
@@ -235,7 +235,7 @@ async def catalogue_verdict(server: Server, name: str, wanted: VerdictQuery) -> 
             context = np.zeros(needed)  # appended to every item alike, it makes none of them better
         if context is None:
             raise Refused("invalid", "no context has come yet: POST one")
-        return bandit.joining.join(bandit.catalogue.features, context), bandit.catalogue.ids, context
+        return bandit.joining.join(bandit.catalogue.features, context), bandit.catalogue.names, context
 
     return await verdict(server, bandit, wanted, judged)
 
@@ -246,9 +246,11 @@ async def given_verdict(server: Server, name: str, wanted: VerdictRequest) -> An
 
     def judged(connection: Connection) -> tuple[Floats, tuple[str, ...], Floats | None]:
         offer = bandit.offer(wanted.arms, wanted.arm_ids, wanted.context, most)
-        if isinstance(offer, Whole):
+        if offer.vectors is None:
+            assert offer.catalogue is not None
             few("arm_ids", offer.catalogue.count, most)
             offer = from_catalogue(offer.catalogue, None, wanted.context, bandit.joining)
+        assert offer.vectors is not None
         return offer.vectors, offer.ids or tuple(map(str, range(len(offer.vectors)))), offer.context
 
     return await verdict(server, bandit, wanted, judged)

@@ -7,16 +7,17 @@ by another thread; a change costs what it changes, not what there is.
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from linmed.features import Items
+from linmed.features.catalogue import ItemRows, Items
 from linmed.validation import BadValue, Floats, Ints
 
-NEVER = 2**31 - 1
-"""The version until which a row is there that is still there."""
+MOST_ITEMS = 1_000_000
+MOST_AT_ONCE = 100_000
+"""Items of a catalogue that are gone through for one request: to replace it as a whole, or to judge all."""
 ROOM = 1024
 """Rows for which there is room at least. When more than these and most of all are gone, they are given up."""
 
@@ -34,59 +35,44 @@ class Rows(NamedTuple):
     """Items whose rows are there no more: removed, or changed and among `ids` too."""
 
 
-class Shelf:
-    """All rows, of whatever version. One thread at a time may `put`; any may look at a version meanwhile."""
+class Shelf(ItemRows):
+    """All rows that were read, of whatever version."""
 
     def __init__(self, width: int, room: int = 0):
         room += room // 8 + ROOM  # what nobody has written to takes no memory
-        self.version = self.used = self.count = 0
+        super().__init__([], np.empty((room, width)))
         self.largest = 0.0
         """In size, of all that was ever there."""
-        self.ids: list[str] = []
-        self.features = np.empty((room, width))
-        self.places, self.numbers, self.before = (np.empty(room, dtype=np.int64) for _ in range(3))
-        self.until = np.empty(room, dtype=np.int64)
-        self.newest: dict[str, int] = {}
-        """The newest row of every id, `before` that of the id's row before, or -1."""
+        self.places, self.numbers = (np.empty(room, dtype=np.int64) for _ in range(2))
+        self.until = np.empty(room, dtype=np.int32)
 
-    def put(self, rows: Rows, version: int) -> None:
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """Also the places and numbers of rows."""
+        return {**super().columns(), "places": self.places, "numbers": self.numbers}
+
+    def read(self, rows: Rows, version: int) -> None:
         """Rows that are there since `version`, and some that are not any more."""
-        first, end = self.used, self.used + len(rows.ids)
-        if end > len(self.features):
-            self._grow(end)
-        self.features[first:end], self.places[first:end] = rows.features, rows.places
+        assert self.newest is not None
         self.largest = max(self.largest, float(np.abs(rows.features).max(initial=0.0)))
-        self.numbers[first:end], self.until[first:end] = rows.numbers, NEVER
-        self.before[first:end] = [self.newest.get(name, -1) for name in rows.ids]
-        self.until[[self.newest[name] for name in rows.gone]] = version
-        self.ids.extend(rows.ids)
-        self.count += len(rows.ids) - len(rows.gone)
-        self.used, self.version = end, version
-        self.newest.update(zip(rows.ids, range(first, end), strict=True))  # last: who finds it finds the rest
-
-    def _grow(self, end: int) -> None:
-        """Others may be looking at the arrays: they are copied."""
-        for name in ("features", "places", "numbers", "before", "until"):
-            old = getattr(self, name)
-            new = np.empty((end + end // 2, *old.shape[1:]), dtype=old.dtype)
-            new[: self.used] = old[: self.used]
-            setattr(self, name, new)
+        gone = [self.newest[name] for name in rows.gone]
+        self.put(rows.ids, gone, version, matrix=rows.features, places=rows.places, numbers=rows.numbers)
 
     def now(self) -> "Catalogue":
-        """The version that was put last; from a shelf of its own where most rows are gone."""
+        """The version that was read last; from a shelf of its own where most rows are gone."""
         found = Catalogue(self)
         return found.again() if self.used - self.count > max(ROOM, self.count) else found
 
 
-class Catalogue:
+class Catalogue(Items):
     """One version of the items. Rows that are not `live` are no part of it."""
 
+    matrix: Floats
+
     def __init__(self, shelf: Shelf):
-        self.version, self.used, self.count = shelf.version, shelf.used, shelf.count
-        self.largest = shelf.largest
+        super().__init__(shelf)
+        self.used, self.largest = shelf.used, shelf.largest
         """No number is larger in size."""
-        self._shelf, self._until, self._places = shelf, shelf.until, shelf.places
-        self._numbers, self.matrix = shelf.numbers, shelf.features[: shelf.used]
+        self._shelf, self._places, self._numbers = shelf, shelf.places, shelf.numbers
 
     @classmethod
     def of(
@@ -94,20 +80,19 @@ class Catalogue:
     ) -> "Catalogue":
         """These items in this order."""
         shelf, places = Shelf(features.shape[1], len(ids)), np.arange(len(ids))
-        shelf.put(Rows(ids, features, places, places if numbers is None else numbers), version)
+        shelf.read(Rows(ids, features, places, places if numbers is None else numbers), version)
         return cls(shelf)
 
     def again(self) -> "Catalogue":
-        """The same version without the rows that are gone."""
+        """The same version from a shelf of its own, which has no room for what is gone."""
         rows = np.flatnonzero(self.live)
-        ids = [self._shelf.ids[row] for row in rows]
-        shelf = Shelf(self.width, len(rows))
-        shelf.put(Rows(ids, self.matrix[rows], self._places[rows], self._numbers[rows]), self.version)
+        shelf, ids = Shelf(self.width, len(rows)), [self.ids[row] for row in rows.tolist()]
+        shelf.read(Rows(ids, self.matrix[rows], self._places[rows], self._numbers[rows]), self.version)
         return Catalogue(shelf)
 
     def put(self, rows: Rows, version: int) -> "Catalogue":
         """The version after this one, which must be the newest that was read."""
-        self._shelf.put(rows, version)
+        self._shelf.read(rows, version)
         return self._shelf.now()
 
     def latest(self) -> "Catalogue":
@@ -119,13 +104,9 @@ class Catalogue:
         """The version up to which rows were read."""
         return self._shelf.version
 
-    @cached_property
-    def _items(self) -> Items:
-        return Items(self._shelf.ids, self.matrix, self.live, self.count, self.version, self._shelf)
-
     def snapshot(self) -> Items:
-        """This version, as `linmed.catalogue_sampler` asks for it; its places are rows."""
-        return self._items
+        """Itself: as a catalogue that stays as it is, `linmed.catalogue_sampler` follows it."""
+        return self
 
     def precedes(self, later: "Catalogue") -> bool:
         """Whether `later` has the same rows, and perhaps more."""
@@ -135,11 +116,6 @@ class Catalogue:
     def width(self) -> int:
         """Features of an item."""
         return int(self.matrix.shape[1])
-
-    @cached_property
-    def live(self) -> NDArray[np.bool_]:
-        """Which rows are part of this version, (used,)."""
-        return self._until[: self.used] > self.version
 
     @cached_property
     def order(self) -> Ints:
@@ -156,10 +132,9 @@ class Catalogue:
         return self.matrix if whole else self.matrix[order]
 
     @cached_property
-    def ids(self) -> tuple[str, ...]:
-        """In the same order."""
-        names = self._shelf.ids
-        return tuple(names[row] for row in self.order)
+    def names(self) -> tuple[str, ...]:
+        """The ids in the same order."""
+        return tuple(self.ids[row] for row in self.order)
 
     @cached_property
     def ranks(self) -> Ints:
@@ -170,7 +145,8 @@ class Catalogue:
 
     def id(self, row: int) -> str:
         """The item of a row."""
-        return self._shelf.ids[row]
+        name: str = self.ids[row]
+        return name
 
     def number(self, row: int) -> int:
         """Of this row in the database."""
@@ -178,10 +154,10 @@ class Catalogue:
 
     def row(self, name: str) -> int:
         """Where the item called `name` is, or -1."""
-        row = self._shelf.newest.get(name, -1)
-        while row >= self.used:  # of a later version
-            row = int(self._shelf.before[row])
-        return row if row >= 0 and self._until[row] > self.version else -1
+        row = self._shelf.row(name)
+        while row is not None and row >= self.used:  # of a later version
+            row = self._shelf.before.get(row)
+        return row if row is not None and self._until[row] > self.version else -1
 
     def __contains__(self, name: str) -> bool:
         return self.row(name) >= 0
@@ -205,4 +181,4 @@ class Catalogue:
 
     def same_items(self, other: "Catalogue") -> bool:
         """Whether `other` has the same items in the same order."""
-        return self.ids == other.ids and np.array_equal(self.features, other.features)
+        return self.names == other.names and np.array_equal(self.features, other.features)

@@ -11,10 +11,9 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
-from linmed.serve.catalogue import MOST_AT_ONCE, MOST_ITEMS
 from linmed.serve.database import blob, items, parts, vector
 from linmed.serve.errors import Refused
-from linmed.serve.item_table import Catalogue, Rows, Shelf
+from linmed.serve.item_table import MOST_AT_ONCE, MOST_ITEMS, Catalogue, Rows, Shelf
 from linmed.validation import Floats
 
 READ = 10_000
@@ -32,7 +31,7 @@ def catalogue_at(connection: Connection, bandit: int, version: int, count: int =
         found = _rows(rows)
         if shelf is None:
             shelf = Shelf(found.features.shape[1], count)
-        shelf.put(found, version)
+        shelf.read(found, version)
     assert shelf is not None, "no version is without items"
     return shelf.now()
 
@@ -207,21 +206,23 @@ def replace_catalogue(connection: Connection, row: Row[Any], new: Catalogue) -> 
         )
         raise Refused("conflict", text, "catalogue")
     old, count = present_catalogue(connection, row), new.count
-    wanted = {name: blob(vector) for name, vector in zip(new.ids, new.features, strict=True)}
+    wanted = {name: blob(vector) for name, vector in zip(new.names, new.features, strict=True)}
     if old is None:
-        _add(connection, row.id, 1, {name: i for i, name in enumerate(new.ids)}, wanted)
+        _add(connection, row.id, 1, {name: i for i, name in enumerate(new.names)}, wanted)
         return Version(1, count)
     if new.same_items(old):
         return Version(old.version, count)
     version = old.version + 1
-    kept = [name for name in new.ids if name in old]
-    stand = [name for name in old.ids if name in new] == kept == list(new.ids[: len(kept)])
+    kept = [name for name in new.names if name in old]
+    stand = [name for name in old.names if name in new] == kept == list(new.names[: len(kept)])
     if stand and new.width == old.width:
         # The old ones stand as they stood, with new ones behind: only what differs is written.
-        _end(connection, [old.number(old.row(name)) for name in old.ids if name not in new], version)
-        return put_items(connection, row, new.ids, new.features)._replace(catalogue=version, item_count=count)
-    _end(connection, [old.number(old.row(name)) for name in old.ids], version)
-    _add(connection, row.id, version, {name: i for i, name in enumerate(new.ids)}, wanted)
+        _end(connection, [old.number(old.row(name)) for name in old.names if name not in new], version)
+        return put_items(connection, row, new.names, new.features)._replace(
+            catalogue=version, item_count=count
+        )
+    _end(connection, [old.number(old.row(name)) for name in old.names], version)
+    _add(connection, row.id, version, {name: i for i, name in enumerate(new.names)}, wanted)
     return Version(version, count)
 
 

@@ -122,11 +122,10 @@ class Reports:
         key = (row.id, json.dumps(policy.to_dict(), sort_keys=True), until)
         if key not in self._trained:
             fresh = store.as_bandit(connection, row)
-            fresh.policy = policy
+            fresh.begin(policy)
             if fresh.keeps:
                 name = type(policy).__name__
                 raise BadValue("targets", f"targets: {name} cannot learn from another policy's decisions")
-            fresh.state = policy.start(1, fresh.dim)
             while len(self._trained) >= 16:
                 del self._trained[next(iter(self._trained))]
             self._trained[key] = fresh

@@ -2,13 +2,11 @@
 
 import copy
 import threading
-from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
 
 from linmed.catalogue_sampler import CatalogueSampler
-from linmed.decision import Decision
 from linmed.features import Scan
 from linmed.policies import Policy
 from linmed.serve.encoding import Joining
@@ -86,7 +84,3 @@ class Router:
         """Numbers of arms in the time of which so many decisions are made together."""
         one_pass = self.catalogue.used * self.catalogue.width // SCANNED
         return decisions * ROUTED + max(SHARED, decisions) * one_pass // SHARED
-
-    def decide_each(self, state: Any, noise: Floats, contexts: Sequence[Floats]) -> list[Decision]:
-        """One decision for each context (c,), in one pass over the items.  noise (n, 4)."""
-        return self.routes().decide_each(state, noise, contexts)

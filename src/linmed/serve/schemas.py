@@ -19,7 +19,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from linmed.question import DEFAULTS, OPTIONS, json_types
-from linmed.serve.catalogue import MOST_ITEMS
+from linmed.serve.item_table import MOST_ITEMS
 
 EXAMPLES: Mapping[str, Any] = {
     "arms": [[1.0, 0.0], [0.6, 0.8]],

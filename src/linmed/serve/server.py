@@ -25,7 +25,7 @@ from linmed.serve.bandit import Bandit
 from linmed.serve.bandits import Bandits
 from linmed.serve.concurrency import Pool, Shared, in_turns
 from linmed.serve.database import Database, cause
-from linmed.serve.decisions import Drawer, digest, view
+from linmed.serve.decisions import Identifiers, digest, row, view
 from linmed.serve.engine import Call, Counts, Decide, Engine, Reward
 from linmed.serve.errors import INPUT, Refused, refusing
 from linmed.serve.memory import Memory
@@ -65,7 +65,7 @@ class Server:
         self.readers = Pool("readings", 2, WAITING)  # mostly Python: more would only compete with the loop
         self.loaders = Pool("loads", 2, WAITING)
         self.keeper = Pool("keeping", 2, WAITING)
-        self.drawer = Drawer()
+        self.identifiers = Identifiers()
         self.scheduler = Scheduler(self.draw, settings.max_work)
         self.engine = Engine(database, staleness=settings.staleness, max_waiting=settings.max_waiting)
         self.memory = Memory(database, settings.snapshot_every, self._write_later, self.loaders)
@@ -253,10 +253,11 @@ class Server:
             with refusing(place):
                 given = request.arms, request.arm_ids, request.context
                 offers.append(bandit.offer(*given, self.settings.max_arms))
-        routed = self.drawer.route(bandit, offers)
-        for request, place, offer, one in zip(requests, where, offers, routed, strict=True):
+        drawn = bandit.decide(offers)
+        for request, place, offer in zip(requests, where, offers, strict=True):
             with refusing(place):
-                rows.append(self.drawer.draw(bandit, offer, request.key, asked(request), one))
+                named = self.identifiers.next(), request.key, asked(request)
+                rows.append(row(bandit, offer, next(drawn), *named))
         return rows
 
     async def decide(self, name: str, requests: list[DecideRequest], where: str = "") -> list[dict[str, Any]]:

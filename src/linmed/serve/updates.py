@@ -9,10 +9,9 @@ from linmed.features import Number
 from linmed.policies import Policy
 from linmed.serve import store
 from linmed.serve.bandit import Bandit
-from linmed.serve.catalogue import MOST_AT_ONCE, as_catalogue
-from linmed.serve.encoding import Joining, as_features
+from linmed.serve.encoding import Joining, as_catalogue, as_features
 from linmed.serve.errors import INPUT, Refused, field_of
-from linmed.serve.item_table import Catalogue
+from linmed.serve.item_table import MOST_AT_ONCE, Catalogue
 from linmed.serve.items import Version, page
 from linmed.serve.schemas import LISTED, CatalogueBody, NewBandit
 from linmed.serve.settings import LARGEST
