@@ -244,7 +244,8 @@ class Played:
         self.again += other.again
 
     def _grow(self, size: int) -> None:
-        self.sums = np.pad(self.sums, ((0, max(size - len(self.sums), 0)), (0, 0)))
+        if size > len(self.sums):
+            self.sums = np.pad(self.sums, ((0, size - len(self.sums)), (0, 0)))
 
     @property
     def overplayed(self) -> tuple[int, float] | None:

@@ -208,10 +208,12 @@ def _period(row: Words) -> int | None:
     if row.size < 2 * PATTERN:
         return None
     starts = np.flatnonzero(row[1 : row.size - PATTERN + 1] == row[0]) + 1
-    for period in starts.tolist():
-        if np.array_equal(row[period : period + PATTERN], row[:PATTERN]):
-            return period if period >= PATTERN and np.array_equal(row[period:], row[:-period]) else None
-    return None
+    for k in range(1, PATTERN):
+        starts = starts[row[starts + k] == row[k]]
+    if not starts.size:
+        return None
+    period = int(starts[0])
+    return period if period >= PATTERN and np.array_equal(row[period:], row[:-period]) else None
 
 
 def _digest(column: pa.Array) -> Words:
