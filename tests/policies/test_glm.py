@@ -53,14 +53,14 @@ def test_the_worked_numbers_of_the_certified_radius():
 
 @pytest.mark.parametrize(("sigma", "norm"), [(1.0, 1.0), (0.5, 3.0)])
 def test_the_gaussian_family_is_linmed_with_the_mixture_set(sigma, norm):
-    """Ten thousand rounds; α_opt = 0, for a design may break a tie of its own by the last bit."""
+    """Two thousand rounds; α_opt = 0, for a design may break a tie of its own by the last bit."""
     shared = {"norm_bound": norm, "delta": 0.05, "alpha_opt": 0.0, "explore": False}
     ours = GLMMED(family="gaussian", sigma=sigma, intercept=False, **shared)
     linear = LinMED(sigma=sigma, confidence="mixture", ties="even", **shared)
     rng = np.random.default_rng(1)
     one, other = Agent(ours, dim=4, seed=1), Agent(linear, dim=4, seed=1)
     theta = np.array([0.5, -0.5, 0.5, -0.5])
-    for _ in range(10_000):
+    for _ in range(2_000):
         arms = rng.normal(size=(10, 4)) / 2
         a, b = one.decide(arms), other.decide(arms)
         assert a.arm == b.arm

@@ -207,10 +207,10 @@ def test_the_stated_error_is_honest(seed, monkeypatch):
 
 @pytest.mark.linux
 def test_very_many_arms_are_decided_in_bounded_memory():
-    """A table of all pairs would take 3.2 GB."""
+    """A table of all pairs would take 800 MB."""
     import resource  # not on Windows
 
-    arms = sphere(20_000, 8)
+    arms = sphere(10_000, 8)
     policy = LinTS()
     state = random_state(policy, arms, 20)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
