@@ -16,7 +16,7 @@ import math
 import numpy as np
 
 from linmed.environments import LargeGap
-from linmed.paper.lineup import policies
+from linmed.paper.roster import policies
 from linmed.paper.statistics import Resampled, average, ratio, resampled, spent
 from linmed.simulation import simulate
 

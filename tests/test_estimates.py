@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linmed.report.estimates import ASCII, UNICODE, Scale, bar, cell_len, ends, render
 from linmed.report.tables import Table
+from linmed.report.text_report import ASCII, UNICODE, Scale, bar, cell_len, ends, render
 
 NAN = math.nan
 

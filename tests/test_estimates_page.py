@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from linmed.cli.log_report import meaning
-from linmed.report.estimates import Report
+from linmed.cli.log_options import meaning
 from linmed.report.estimates_page import page, window
 from linmed.report.tables import Table
+from linmed.report.text_report import Report
 
 CHROMIUM = Path("/usr/bin/chromium")
 NAN = math.nan

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from linmed import Agent, LinMED, cli
-from linmed.cli.log_arguments import executor
+from linmed.cli.log_options import executor
 from linmed.environments import Classification
 from linmed.environments.rewards import counts
 from linmed.extras import PACKAGES

@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from linmed.agent import Agent
-from linmed.cli.choose import amount
-from linmed.cli.compare import shares
-from linmed.cli.log_arguments import parse_candidate, parse_target
+from linmed.cli.choose_policy import amount
+from linmed.cli.compare_groups import shares
+from linmed.cli.log_options import parse_candidate, parse_target
 from linmed.ope import DecisionLog, OPEWarning, choose, compare
 from linmed.policies.linmed import LinMED
 from tests.ope.conftest import command

@@ -17,8 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from linmed.agent import Agent
-from linmed.cli.log_arguments import doubts, open_log
-from linmed.cli.ope import unexplained
+from linmed.cli.log_options import doubts, open_log, unexplained
 from linmed.ope import DecisionLog, OPEWarning, difference, evaluate
 from linmed.policies.linmed import LinMED
 from linmed.question import duration, missing

@@ -6,7 +6,7 @@ import typing
 
 import pytest
 
-from linmed.cli.log_arguments import add_question
+from linmed.cli.log_options import add_question
 from linmed.log import BATCH
 from linmed.ope import DecisionLog, Question, Replay, choose, compare, difference, evaluate, sequence
 from linmed.question import DEFAULTS, OPTIONS, TYPES, options_of

@@ -8,18 +8,17 @@ import pytest
 from linmed.core import core
 from linmed.environments import Delayed, Environment, FixedArms
 from linmed.environments.base import Block
-from linmed.paper.as_run.exp2 import Exp2AsRun
-from linmed.paper.as_run.policies import (
+from linmed.paper import EXPERIMENTS
+from linmed.paper.as_run import (
+    Exp2AsRun,
     LinImedAsRun,
     LinMedAsRun,
     LinTsAsRun,
     OfulAsRun,
     SpannerIgwAsRun,
 )
-from linmed.paper.catalogue import EXPERIMENTS
-from linmed.paper.lineup import AS_RUN, LINMED, policies
-from linmed.paper.offline import SAMPLES, Logs
-from linmed.paper.offline_figures import kept
+from linmed.paper.offline_evaluation import SAMPLES, Logs, kept
+from linmed.paper.roster import AS_RUN, LINMED, policies
 from linmed.policies import EXP2, OFUL, LinIMED, LinTS, Policy, SpannerIGW
 from linmed.simulation import simulate
 
@@ -381,7 +380,7 @@ def test_scores_beyond_two_are_dropped_from_histograms_as_run_alone():
 
 def test_as_run_policies_are_no_options_of_the_public_ones():
     for name, (cls, _) in AS_RUN.items():
-        assert cls.__module__.startswith("linmed.paper.as_run."), name
+        assert cls.__module__ == "linmed.paper.as_run", name
         policy = as_run(name)
         assert Policy.from_dict(policy.to_dict()) == policy
 

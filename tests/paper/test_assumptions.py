@@ -5,12 +5,12 @@ import pytest
 
 from linmed.paper import EXPERIMENTS
 from linmed.paper.arm_count import ARM_COUNTS
-from linmed.paper.assumptions import DELTAS, LARGE_GAP, SWEEPS, exponents
 from linmed.paper.drawing import drawings
+from linmed.paper.ledger import claims
 from linmed.paper.output import Output
 from linmed.paper.pool import workers_of
-from linmed.paper.rules import claims
 from linmed.paper.statistics import growth, resampled
+from linmed.paper.unstated_choices import DELTAS, LARGE_GAP, SWEEPS, exponents
 from linmed.report.progress import Bar
 from linmed.simulation.trials import Task
 

@@ -5,10 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from linmed.paper.as_run.policies import ArmZero
-from linmed.paper.catalogue import EXPERIMENTS
-from linmed.paper.common import MATCHED, OVER, UNDER
-from linmed.paper.lineup import LINMED, policies
+from linmed.paper import EXPERIMENTS
+from linmed.paper.as_run import ArmZero
+from linmed.paper.roster import LINMED, MATCHED, OVER, UNDER, policies
 from linmed.policies import LinMED, LinTS
 from linmed.report.figures import POLICY
 

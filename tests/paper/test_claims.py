@@ -7,13 +7,11 @@ import re
 import numpy as np
 import pytest
 
-from linmed.paper.catalogue import EXPERIMENTS
+from linmed.paper import EXPERIMENTS
 from linmed.paper.claims import OURS, Between, Reproduces
-from linmed.paper.common import MATCHED, OVER, UNDER
-from linmed.paper.ledger import decided_first, finals, ledger, markdown, records, side_by_side, tally
-from linmed.paper.lineup import LINMED
+from linmed.paper.ledger import claims, decided_first, finals, ledger, markdown, records, side_by_side, tally
 from linmed.paper.provenance import Origin
-from linmed.paper.rules import claims
+from linmed.paper.roster import LINMED, MATCHED, OVER, UNDER
 from linmed.paper.statistics import LEVEL, Normal, spent
 from linmed.simulation import Results, Run, checkpoints
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from linmed.paper import EXPERIMENTS
-from linmed.paper.common import MATCHED
 from linmed.paper.drawing import drawings, interval
-from linmed.paper.hero import hero
 from linmed.paper.large_gap import FAR
-from linmed.paper.offline import LINMED_EXACT, SAMPLES, expected, floor_column
+from linmed.paper.offline_evaluation import LINMED_EXACT, SAMPLES, expected, floor_column
+from linmed.paper.readme_figure import readme_figure
+from linmed.paper.roster import MATCHED
 from linmed.report.figures import POLICY
 from linmed.simulation import Results, Run, checkpoints
 
@@ -88,7 +88,7 @@ def test_the_opening_figure_has_measured_means_and_says_which_settings():
         scores |= {expected(name): np.full(400, 0.8) for name in columns}
         plan = EXPERIMENTS["offline-evaluation"].plan("paper", variant)
         ran.append(dataclasses.replace(plan, scores=scores))
-    left, right = hero([heavy("large-gap"), *ran]).figure.axes
+    left, right = readme_figure([heavy("large-gap"), *ran]).figure.axes
     written = {text.get_text() for text in right.texts}
     assert {f"{found.scores[name].mean():.3f}" for found in ran for name in columns} <= written
     assert "hollow: the paper's text; filled: its code" in right.get_xlabel()

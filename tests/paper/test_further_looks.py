@@ -5,12 +5,11 @@ import time
 
 import numpy as np
 
-from linmed.paper import run
-from linmed.paper.catalogue import EXPERIMENTS
+from linmed.paper import EXPERIMENTS, run
 from linmed.paper.experiment import Size
-from linmed.paper.further_looks import look_again
+from linmed.paper.ledger import claims
 from linmed.paper.output import Output
-from linmed.paper.rules import claims
+from linmed.paper.sequential import look_again
 from linmed.report.progress import Bar
 
 EXPERIMENT = EXPERIMENTS["large-gap"]

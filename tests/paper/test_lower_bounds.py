@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 
 from linmed.environments import EndOfOptimism, LargeGap
-from linmed.paper.bounds import FAR, overlay
-from linmed.paper.catalogue import EXPERIMENTS
+from linmed.paper import EXPERIMENTS
 from linmed.paper.drawing import drawings
 from linmed.paper.experiment import THEORY
 from linmed.paper.lower_bounds import ANYTIME, TOLD, horizons_up_to
-from linmed.paper.mean_field import mean_field
-from linmed.paper.theory_figure import theory
+from linmed.paper.theory_overlay import FAR, draw_theory, mean_field, overlay
 from linmed.policies import LinMED
 from linmed.simulation import simulate
 
@@ -131,7 +129,7 @@ def test_theory_figures_name_the_problem_and_discuss_the_growth(name):
     assert (curves.exp2 < curves.far.trivial).all()
     assert (curves.far.lemma <= curves.far.instance * (1 + 1e-9)).all()
     assert curves.far.begins(curves.far.instance) < curves.far.begins(curves.far.minimax) < FAR
-    drawing = theory(found)
+    drawing = draw_theory(found)
     assert "σ = σ*" in drawing.caption
     assert "log² n" in drawing.text
     assert set(curves.decades) == {100}

@@ -10,8 +10,7 @@ from scipy.special import ndtr
 
 from linmed.paper import EXPERIMENTS
 from linmed.paper.drawing import drawings
-from linmed.paper.expected_weights import floor_factor, floor_factor_at, plus_one_factor, zero_chance
-from linmed.paper.offline import (
+from linmed.paper.offline_evaluation import (
     LINMED_EXACT,
     LINTS_EXACT,
     LINTS_SCALES,
@@ -22,9 +21,13 @@ from linmed.paper.offline import (
     Logs,
     expected,
     floor_column,
+    floor_factor,
+    floor_factor_at,
     grid_column,
     plus_one_column,
+    plus_one_factor,
     zero_any_column,
+    zero_chance,
     zero_played_column,
 )
 from linmed.paper.output import Output

@@ -19,10 +19,10 @@ import numpy as np
 import pytest
 
 from linmed.paper import EXPERIMENTS, OutputError, experiment, run
-from linmed.paper.bounds import overlay
 from linmed.paper.drawing import drawings
 from linmed.paper.experiment import THEORY
-from linmed.paper.offline import Logs
+from linmed.paper.offline_evaluation import Logs
+from linmed.paper.theory_overlay import overlay
 from linmed.report.figures import POLICY, THEMED, variable
 from linmed.simulation import SimulationInterrupted
 from linmed.simulation.trials import Task
@@ -243,10 +243,10 @@ def test_measured_regret_stays_below_the_bounds(report):
     for found in report.findings:
         if THEORY in found.results:
             curves = overlay(found)
-            assert (curves.measured <= curves.lemma + 1e-9).all()
-            assert (curves.measured <= curves.instance + 1e-9).all()
-            assert (curves.measured <= curves.minimax + 1e-9).all()
-            assert (curves.measured <= curves.trivial + 1e-9).all()
+            assert (curves.measured <= curves.here.lemma + 1e-9).all()
+            assert (curves.measured <= curves.here.instance + 1e-9).all()
+            assert (curves.measured <= curves.here.minimax + 1e-9).all()
+            assert (curves.measured <= curves.here.trivial + 1e-9).all()
             assert curves.looseness >= 1.0
 
 

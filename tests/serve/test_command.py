@@ -31,8 +31,8 @@ def test_an_empty_value_is_refused_instead_of_serving(
 
     monkeypatch.setattr(command, "_serve", serve)
     parser = argparse.ArgumentParser()
-    command.add_parser(parser.add_subparsers())
-    args = parser.parse_args(["serve", "--database", sqlite, *words])
+    command.add_serve(parser)
+    args = parser.parse_args(["--database", sqlite, *words])
     assert args.run(args) == 2
     assert capsys.readouterr().err == f"linmed serve: {option} is empty\n"
 

@@ -1,34 +1,35 @@
-"""The command line: parses, calls, prints. Each command's own module says what it takes and does it."""
+"""Run the command line: parse, call, print. Each command's module says what it takes and does it."""
 
 import argparse
 import io
 import sys
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from importlib import import_module
+from typing import Any
 
 import linmed
-from linmed.cli import bench
 
-# command → (module with add_parser(subparsers) and run(args), one line of help). A module is imported
-# only when its command is used, so that `linmed --help` needs none of the optional packages.
 COMMANDS = {
-    "reproduce": ("linmed.cli.reproduce", "rerun the paper's experiments and write a report"),
-    "ledgers": ("linmed.cli.ledgers", "the verdicts of several reports side by side"),
-    "simulate": ("linmed.cli.simulate", "run policies on a problem and compare their regret"),
-    "policies": ("linmed.cli.policies", "the table of policies and their properties"),
-    "ope": ("linmed.cli.ope", "what would another policy have earned on this log?"),
-    "choose": ("linmed.cli.choose", "which of several policies earns most on this log?"),
-    "compare": ("linmed.cli.compare", "an A/B test: groups of visitors against each other"),
-    "verdict": ("linmed.cli.verdict", "which arm is the best by this log, and is that decided?"),
-    "drift": ("linmed.cli.drift", "has the world changed while this log was written?"),
-    "serve": ("linmed.cli.serve", "the decision service"),
-    "data": ("linmed.cli.data", "fetch the data sets that may not be shipped"),
-    "bench": ("linmed.cli.bench", "measure the speed of linmed and of its peers (from a source checkout)"),
+    "reproduce": ("reproduce:add_reproduce", "rerun the paper's experiments and write a report"),
+    "ledgers": ("reproduce:add_ledgers", "the verdicts of several reports side by side"),
+    "simulate": ("simulate:add_simulate", "run policies on a problem and compare their regret"),
+    "policies": ("simulate:add_policies", "the table of policies and their properties"),
+    "ope": ("ope:add_ope", "what would another policy have earned on this log?"),
+    "choose": ("choose_policy:add_choose", "which of several policies earns most on this log?"),
+    "compare": ("compare_groups:add_compare", "an A/B test: groups of visitors against each other"),
+    "verdict": ("reward_model:add_verdict", "which arm is the best by this log, and is that decided?"),
+    "drift": ("reward_model:add_drift", "has the world changed while this log was written?"),
+    "serve": ("serve:add_serve", "the decision service"),
+    "data": ("simulate:add_data", "fetch the data sets that may not be shipped"),
+    "bench": ("simulate:bench", "measure the speed of linmed and of its peers (from a source checkout)"),
 }
+"""Command → the module of this package and its function that adds the command's arguments to a parser, and a
+line of help. A module is imported only when its command is used, so that `linmed --help` needs none of the
+optional packages."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit status."""
+    """Run one command and return the exit status."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a pipe on Windows may know no √: better a ? than no table
             stream.reconfigure(errors="replace")
@@ -37,9 +38,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         parser = build_parser({chosen})
         if chosen == "bench":
-            return bench.run(words[words.index("bench") + 1 :])
+            return int(_function("bench")(words[words.index("bench") + 1 :]))
         args = parser.parse_args(words)
-        return int(import_module(COMMANDS[args.command][0]).run(args))
+        return int(args.run(args))
     except KeyboardInterrupt:
         print("interrupted; what was finished is kept", file=sys.stderr)
         return 130
@@ -51,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def build_parser(wanted: Container[str | None]) -> argparse.ArgumentParser:
-    """The parser of all commands, those that are `wanted` with their options."""
+    """Build the parser of all commands, those that are `wanted` with their options."""
     parser = argparse.ArgumentParser(
         "linmed",
         description=linmed.__doc__,
@@ -61,9 +62,14 @@ def build_parser(wanted: Container[str | None]) -> argparse.ArgumentParser:
     subparsers = parser.add_subparsers(
         title="commands", dest="command", metavar="COMMAND [-h]", required=True
     )
-    for command, (module, summary) in COMMANDS.items():
+    for command, (_, summary) in COMMANDS.items():
+        own = subparsers.add_parser(command, help=summary, add_help=command != "bench")
         if command in wanted and command != "bench":
-            import_module(module).add_parser(subparsers)
-        else:
-            subparsers.add_parser(command, help=summary, add_help=command != "bench")
+            _function(command)(own)
     return parser
+
+
+def _function(command: str) -> Callable[..., Any]:
+    module, _, name = COMMANDS[command][0].partition(":")
+    found: Callable[..., Any] = getattr(import_module(f"linmed.cli.{module}"), name)
+    return found

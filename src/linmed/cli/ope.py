@@ -1,7 +1,6 @@
-"""`linmed ope LOG --target …`: the command. `add_parser` plugs it into a parser, `run` does it."""
+"""Evaluate other policies on a log: the command `linmed ope`."""
 
 import argparse
-import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -9,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from linmed.cli.log_arguments import (
+from linmed.cli.log_options import (
     PICTURES,
     add_complete,
     add_log,
@@ -19,11 +18,16 @@ from linmed.cli.log_arguments import (
     conditions,
     doubts,
     executor,
+    facts_of,
     given_log,
+    meaning,
     options,
     parse_target,
+    rows,
+    tell,
+    unexplained,
+    unread,
 )
-from linmed.cli.log_report import meaning, rows, tell, unexplained, unread
 from linmed.ope.diagnostics import Diagnosis, diagnose
 from linmed.ope.estimators import ESTIMATORS
 from linmed.ope.evaluate import COMPARABLE, difference, evaluate, plot_sequences, sequence
@@ -31,20 +35,16 @@ from linmed.ope.plan import USUAL, recent
 from linmed.ope.sequences import KINDS
 from linmed.ope.targets import as_targets
 from linmed.question import INTERVAL, Question, options_of
-from linmed.report.estimates import Report
 from linmed.report.progress import Bar
 from linmed.report.tables import Table
+from linmed.report.text_report import Report
 
 TITLE = "What would other policies have earned?"
 
 
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    """Add `ope` to the commands of a parser (what `add_subparsers` returned)."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "ope",
-        help="evaluate policies on a decision log",
-        description="What would other policies have earned on the decisions of LOG, and how sure are we?",
-    )
+def add_ope(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `ope`."""
+    parser.description = "What would other policies have earned on the decisions of LOG, and how sure are we?"
     add_log(parser)
     add_complete(parser)
     add = parser.add_argument
@@ -63,11 +63,10 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     add("--plot", metavar="FILE", help="draw the estimates and their confidence sequences over time")
     add_output(parser)
     parser.set_defaults(run=run)
-    return parser
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do what the arguments say; the exit status."""
+    """Print the answer; the exit status is 0."""
     check_place(args.plot, PICTURES)
     check_place(args.html)
     if args.plot and args.half_life is not None:
@@ -106,8 +105,7 @@ def run(args: argparse.Namespace) -> int:
             judged = recent(log, Question(**asked)).judged
             diagnoses = [diagnose(judged, target, **_taken(diagnose, asked)) for target in targets]
             found += [f"{one.target}: {doubt}" for one in diagnoses for doubt in one.warnings]
-    about = {key.decode(): value.decode() for key, value in table.schema.metadata.items()}
-    facts: dict[str, Any] = {k: v if k == "interval" else json.loads(v) for k, v in about.items()}
+    facts = facts_of(table)
     constant = args.drift is False or args.interval == "bernstein"
     report = Report(
         title=TITLE,

@@ -12,11 +12,9 @@ from typing import Any
 from linmed.serve.settings import Settings
 
 
-def add_parser(subparsers: Any) -> None:
-    """Add `serve` to the command line."""
-    parser = subparsers.add_parser(
-        "serve", help="serve decisions over HTTP", description="Serve decisions over HTTP, on a durable log."
-    )
+def add_serve(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `serve`."""
+    parser.description = "Serve decisions over HTTP, on a durable log."
     for field in dataclasses.fields(Settings):
         parser.add_argument(
             f"--{field.name.replace('_', '-')}",

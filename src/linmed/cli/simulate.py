@@ -1,12 +1,15 @@
-"""`linmed simulate`: policies by name on an environment by name."""
+"""Simulate policies by name on a problem by name; print their table; fetch data; run the benchmarks."""
 
 import argparse
+import runpy
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
+import linmed
 from linmed.environments import Delayed, Environment
-from linmed.policies.table import policy_makers
+from linmed.environments.datasets import URL, download
+from linmed.policies.table import policy_makers, text
 from linmed.registry import Makers, concrete_subclasses, parse
 from linmed.simulation.results import Results
 from linmed.simulation.run import SimulationInterrupted, simulate
@@ -14,39 +17,33 @@ from linmed.simulation.stopping import Decided
 from linmed.simulation.store import StoreError
 
 
-def add_parser(subparsers: Any) -> argparse.ArgumentParser:
-    """Add `simulate` to the subcommands."""
-    parser: argparse.ArgumentParser = subparsers.add_parser(
-        "simulate",
-        help="run policies on a problem and compare their regret",
-        description="Run policies on a problem and compare their regret. A policy or problem is a name, with "
+def add_simulate(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `simulate`."""
+    parser.description = (
+        "Run policies on a problem and compare their regret. A policy or problem is a name, with "
         'parameters in brackets where they differ from the defaults: LinMED-90, \'LinTS(scale="bayes", '
-        "sigma=0.5)', 'UnitBall(arms=50, dim=10)'.",
-        epilog=f"Policies: {', '.join(policy_makers())}. Problems: {', '.join(environment_makers())}.",
+        "sigma=0.5)', 'UnitBall(arms=50, dim=10)'."
     )
-    parser.add_argument("policies", nargs="+", metavar="POLICY", help="which policies")
-    parser.add_argument("--on", required=True, metavar="PROBLEM", help="which problem")
-    parser.add_argument("--delay", type=int, default=0, metavar="N", help="rewards arrive N rounds late")
-    parser.add_argument("--horizon", type=int, default=10_000, metavar="N", help="rounds (default: 10000)")
-    parser.add_argument("--trials", type=int, default=20, metavar="N", help="default: 20")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="default: 0")
-    parser.add_argument(
-        "--until-decided",
-        type=float,
-        metavar="DELTA",
-        help="end each trial when it is decided which arm is the best, wrong with this probability at most",
-    )
-    parser.add_argument("--workers", type=int, metavar="N", help="threads (default: as many as help)")
-    parser.add_argument("--store", metavar="DIR", help="keep finished trials here, and resume from them")
-    parser.add_argument("--plot", metavar="FILE", help="draw the regret (.png, .svg or .pdf)")
+    parser.epilog = f"Policies: {', '.join(policy_makers())}. Problems: {', '.join(environment_makers())}."
+    add = parser.add_argument
+    add("policies", nargs="+", metavar="POLICY", help="which policies")
+    add("--on", required=True, metavar="PROBLEM", help="which problem")
+    add("--delay", type=int, default=0, metavar="N", help="rewards arrive N rounds late")
+    add("--horizon", type=int, default=10_000, metavar="N", help="rounds (default: 10000)")
+    add("--trials", type=int, default=20, metavar="N", help="default: 20")
+    add("--seed", type=int, default=0, metavar="N", help="default: 0")
+    decided = "end each trial when it is decided which arm is the best, wrong with this probability at most"
+    add("--until-decided", type=float, metavar="DELTA", help=decided)
+    add("--workers", type=int, metavar="N", help="threads (default: as many as help)")
+    add("--store", metavar="DIR", help="keep finished trials here, and resume from them")
+    add("--plot", metavar="FILE", help="draw the regret (.png, .svg or .pdf)")
     parser.set_defaults(run=run)
-    return parser
 
 
 def run(args: argparse.Namespace) -> int:
     """Carry out the command; 0 if all was simulated, 2 for a wrong request, 130 after Ctrl-C."""
     try:
-        policies = [parse("policy", text, policy_makers()) for text in args.policies]
+        policies = [parse("policy", said, policy_makers()) for said in args.policies]
         environment = parse("problem", args.on, environment_makers())
         if args.delay:
             environment = Delayed(environment, rounds=args.delay)
@@ -88,3 +85,51 @@ def _show(results: Results, plot: str | None) -> None:
     if plot is not None:
         results.plot(plot)
         print(f"Figure: {plot}")
+
+
+# ---- the other commands
+
+
+def add_data(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `data`."""
+    parser.description = (
+        f"Download MovieLens 100K from its publisher ({URL}), check it against the sum published "
+        "beside it and unpack it. What is already there is checked and kept."
+    )
+    parser.add_argument("name", choices=("movielens",), help="the data set")
+    parser.add_argument("--out", default="data", metavar="DIR", help="where ml-100k goes (default: data)")
+    parser.set_defaults(run=fetch)
+
+
+def fetch(args: argparse.Namespace) -> int:
+    """Fetch them; 0 if the data are there, 1 if they cannot be had."""
+    try:
+        directory = download(args.out)
+    except (OSError, ValueError) as error:
+        print(f"linmed data: {error}", file=sys.stderr)
+        return 1
+    print(f"MovieLens 100K: {directory}")
+    print(f"Use it with: linmed reproduce delayed-rewards --movielens {directory}")
+    return 0
+
+
+def add_policies(parser: argparse.ArgumentParser) -> None:
+    """Add nothing but what `policies` does."""
+    parser.set_defaults(run=print_policies)
+
+
+def print_policies(args: argparse.Namespace) -> int:
+    """Print the table of properties, from the policies' own declarations."""
+    print(text())
+    return 0
+
+
+def bench(words: Sequence[str]) -> int:
+    """Run benchmarks/bench.py with `words` as its arguments; returns the exit status."""
+    script = Path(linmed.__file__).resolve().parents[2] / "benchmarks" / "bench.py"
+    if not script.is_file():
+        raise ValueError("bench needs a source checkout of linmed: its programs live in benchmarks/")
+    sys.argv = [str(script), *words]
+    sys.path.insert(0, str(script.parent))
+    runpy.run_path(str(script), run_name="__main__")
+    return 0

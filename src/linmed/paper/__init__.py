@@ -4,12 +4,11 @@ from linmed.extras import require
 
 require("linmed.paper", "paper")
 
-from linmed.paper.catalogue import EXPERIMENTS
 from linmed.paper.claims import Claim, Row
 from linmed.paper.experiment import Experiment, Findings, Setting
 from linmed.paper.ledger import ledger
 from linmed.paper.output import OutputError
-from linmed.paper.run import Report, run
+from linmed.paper.run import EXPERIMENTS, Report, run
 
 __all__ = [
     "EXPERIMENTS",

@@ -1,15 +1,15 @@
-"""Claims as data: where the paper makes one, what it says, what was taken for it, and the rule that decides.
+"""Judge claims, which are data: where one is made, what it says, what was taken for it, and what decides.
 
-What they are is in `rules`; this file says what a claim is made of and how it is judged. Of several parts all
-must hold. Trials may be looked at several times while more are played: each look has its share of the level
-(`statistics.spent`), and the first one that decides a part counts for it. A part that is true is refuted with
-a probability of at most LEVEL divided by the number of parts, and one that is false held with at most LEVEL,
-over all looks together; so a claim is judged wrongly with at most LEVEL, whichever parts were given more
-trials and whatever made that choice.
+What they are is in `rules` and `own_rules`; this file says what a claim is made of and how it is judged. Of
+several parts all must hold. Trials may be looked at several times while more are played: each look has its
+share of the level (`statistics.spent`), and the first one that decides a part counts for it. A part that is
+true is refuted with a probability of at most LEVEL divided by the number of parts, and one that is false held
+with at most LEVEL, over all looks together; so a claim is judged wrongly with at most LEVEL, whichever parts
+were given more trials and whatever made that choice.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
@@ -22,6 +22,7 @@ from linmed.paper.statistics import (
     Statistic,
     Verdict,
     growth,
+    ratio,
     resampled,
     slope,
     spent,
@@ -86,7 +87,7 @@ class Sample:
     """How often this arm was played, instead of regret."""
 
     def of(self, found: Findings) -> Floats:
-        """(trials,), or (trials, checkpoints) for a curve."""
+        """Take its numbers (trials,), or (trials, checkpoints) for a curve."""
         if self.arm is not None:
             return found.pulls(self.policy, *self.key)[:, self.arm].astype(float)
         if self.round is None:
@@ -101,10 +102,10 @@ class Measure(Protocol):
 
     @property
     def cells(self) -> frozenset[Cell]:
-        """The settings and policies whose trials sharpen it."""
+        """The settings and policies whose trials sharpen it; none if it is made of something else."""
 
     def estimate(self, found: Findings) -> Estimate:
-        """The number, and how sure it is."""
+        """Compute the number, and how sure it is."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ class Quantity:
         return frozenset((sample.key, sample.policy) for sample in self.samples)
 
     def estimate(self, found: Findings) -> Estimate:
-        """With its bootstrap."""
+        """Bootstrap it."""
         worst = [
             0.0 if s.arm is not None else (s.round or 0.0) * found.stuck_regret(*s.key) for s in self.samples
         ]
@@ -129,39 +130,37 @@ class Quantity:
 
 
 @dataclass(frozen=True)
-class Exponent:
-    """p of regret ∝ tᵖ over some of the rounds of a setting."""
+class _OfOne:
+    """A number of one policy in one setting."""
 
     policy: str
     key: Key
-    start: float
-    end: float = math.inf
 
     @property
     def cells(self) -> frozenset[Cell]:
         """One."""
         return frozenset({(self.key, self.policy)})
 
+
+@dataclass(frozen=True)
+class Exponent(_OfOne):
+    """p of regret ∝ tᵖ over some of the rounds of a setting."""
+
+    start: float
+    end: float = math.inf
+
     def estimate(self, found: Findings) -> Estimate:
-        """Of the mean curve."""
+        """Fit it to the mean curve."""
         statistic = slope(found.rounds(*self.key), self.start, self.end)
         return resampled(statistic, found.curves(self.policy, *self.key))
 
 
 @dataclass(frozen=True)
-class Stuck:
+class Stuck(_OfOne):
     """The share of trials that are stuck: see `Findings.stuck`."""
 
-    policy: str
-    key: Key
-
-    @property
-    def cells(self) -> frozenset[Cell]:
-        """One."""
-        return frozenset({(self.key, self.policy)})
-
     def estimate(self, found: Findings) -> Estimate:
-        """Counted."""
+        """Count them."""
         stuck = found.stuck(self.policy, *self.key)
         return Share(int(stuck.sum()), len(stuck))
 
@@ -172,29 +171,26 @@ class Scored:
 
     make: Callable[..., Estimate]
     columns: tuple[str, ...]
-
-    @property
-    def cells(self) -> frozenset[Cell]:
-        """None: scores have no settings."""
-        return frozenset()
+    cells: frozenset[Cell] = frozenset()
+    """None: scores have no settings."""
 
     def estimate(self, found: Findings) -> Estimate:
-        """Of whole columns."""
+        """Make it of whole columns."""
         return self.make(*(found.scores[column] for column in self.columns))
 
 
 def final(policy: str, *key: str | float) -> Sample:
-    """Regret of a policy at the horizon of a setting."""
+    """Take the regret of a policy at the horizon of a setting."""
     return Sample(policy, key, 1.0)
 
 
 def of(statistic: Statistic, *samples: Sample) -> Quantity:
-    """As in of(ratio, final("LinMED-99", "all"), final("OFUL", "all"))."""
+    """Measure as in of(ratio, final("LinMED-99", "all"), final("OFUL", "all"))."""
     return Quantity(statistic, samples)
 
 
 def exponent(sizes: Iterable[float], *samples: Sample) -> Quantity:
-    """p of regret ∝ sizeᵖ between settings."""
+    """Measure p of regret ∝ sizeᵖ between settings."""
     return Quantity(growth(tuple(sizes)), samples)
 
 
@@ -205,7 +201,7 @@ class Rule(Protocol):
     """How an estimate decides, at a level and as one of so many parts."""
 
     def verdict(self, estimate: Estimate, level: float = LEVEL, parts: int = 1) -> Verdict:
-        """Whether the statement holds."""
+        """Say whether the statement holds."""
 
 
 @dataclass(frozen=True)
@@ -216,7 +212,7 @@ class Between:
     high: float = math.inf
 
     def verdict(self, estimate: Estimate, level: float = LEVEL, parts: int = 1) -> Verdict:
-        """Undecided while the interval contains a border."""
+        """Leave it undecided while the interval contains a border."""
         return estimate.within(self.low, self.high, level, parts)
 
 
@@ -231,7 +227,7 @@ class Reproduces:
     rounding: float
 
     def verdict(self, estimate: Estimate, level: float = LEVEL, parts: int = 1) -> Verdict:
-        """Undecided while three standard errors are wider than what is to be told apart."""
+        """Leave it undecided while three standard errors are wider than what is to be told apart."""
         assert isinstance(estimate, Normal)
         reach = 3.0 * estimate.error
         if not reach <= RESOLUTION:
@@ -246,6 +242,11 @@ class Part(NamedTuple):
     """What to print around the number, which stands for {}."""
     measure: Measure
     rule: Rule | None = None
+
+
+def times(label: str, own: Sample, other: Sample, rule: Rule | None = None) -> Part:
+    """Make the part that is a ratio of two mean regrets."""
+    return Part(f"{label}×{{}}", of(ratio, own, other), rule)
 
 
 class Judged(NamedTuple):
@@ -267,7 +268,7 @@ class Claim(NamedTuple):
     """A statement that is true if every part that has a rule is.
 
     >>> from linmed.paper import EXPERIMENTS
-    >>> from linmed.paper.rules import claims
+    >>> from linmed.paper.ledger import claims
     >>> claim = claims(EXPERIMENTS["large-gap"].plan("quick", "text"))[0]
     >>> claim.text
     'LinMED-99 outperforms SpannerIGW, SpannerIGW-Anytime, LinTS-Freq, EXP2 and LinIMED-1'
@@ -292,7 +293,7 @@ class Claim(NamedTuple):
         return [part for part in self.parts if part.rule is not None]
 
     def settle(self, found: Findings, known: Known | None = None) -> list[Judged]:
-        """Every part that has a rule, at the first look that decides it, or the last that was taken.
+        """Judge every part that has a rule, at the first look that decides it, or the last that was taken.
 
         known: what earlier calls found out about this claim; it is added to.
         """
@@ -303,7 +304,7 @@ class Claim(NamedTuple):
         ]
 
     def wanting(self, found: Findings, known: Known | None = None) -> frozenset[Cell]:
-        """Of what more trials would decide it: nothing if it is decided, or more cannot be played.
+        """Return the cells whose trials would decide it: none if it is decided, or more cannot be played.
 
         To refute, one part is enough: the one that is closest to it. Otherwise all that do not hold yet.
         """
@@ -320,7 +321,7 @@ class Claim(NamedTuple):
         return frozenset(cell for cell in cells if found.next_trials(cell) > found.played(cell))
 
     def judge(self, found: Findings) -> Row:
-        """Of a horizon below the paper's none "fails"."""
+        """Say whether it holds; of a horizon below the paper's none "fails"."""
         settled = self.settle(found)
         verdict = together(judged.verdict for judged in settled)
         several = len({judged.verdict for judged in settled}) > 1
@@ -345,6 +346,29 @@ class Claim(NamedTuple):
             found.experiment.name, found.variant, self.place, self.text, self.predicate, self.threshold,
             measured, verdict, trials, self.figure, " ".join(found.notes),
         )  # fmt: skip
+
+
+class Chapter(NamedTuple):
+    """Where claims stand that are stated one after the other, and the figure that shows them."""
+
+    place: str
+    figure: str
+
+    def papers(self, text: str, predicate: str, parts: Sequence[Part]) -> Claim:
+        """State a claim whose border is the paper's."""
+        return Claim(self.place, text, predicate, "the paper's", list(parts), self.figure)
+
+    def ours(self, text: str, predicate: str, parts: Sequence[Part]) -> Claim:
+        """State a claim whose border is ours."""
+        return Claim(self.place, text, predicate, "ours", list(parts), self.figure)
+
+    def at(self, place: str) -> "Chapter":
+        """Go to another place, which the same figure shows."""
+        return Chapter(place, self.figure)
+
+    def showing(self, figure: str) -> "Chapter":
+        """Stay at the place, which another figure shows, too."""
+        return Chapter(self.place, figure)
 
 
 def _settle(part: Part, found: Findings, parts: int, known: Known, name: tuple[str, int]) -> Judged:

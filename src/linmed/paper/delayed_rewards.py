@@ -1,18 +1,15 @@
-"""Films for users, whose rewards arrive late."""
+"""Play delayed rewards: films for users, whose rewards arrive late."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal
 
 from linmed.environments import Delayed, MovieLens
-from linmed.paper.as_run.films import FilmsAsRun
-from linmed.paper.differences import DESIGN, EVEN_START, LINMED_START, NO_HALF_STEP
+from linmed.paper import drawing
+from linmed.paper.as_run import FilmsAsRun
 from linmed.paper.experiment import Experiment, Findings, Key, Scale, Setting, Size
-from linmed.paper.lineup import LINMED, Variant
-
-if TYPE_CHECKING:
-    from linmed.paper.drawing import Drawing
+from linmed.paper.roster import DESIGN, EVEN_START, LINMED, LINMED_START, NO_HALF_STEP, Variant
 
 DELAYS = (0, 10, 20)
 OMITTED = "omitted"
@@ -20,6 +17,11 @@ OMITTED = "omitted"
 Version = Literal["text", "copied", "overwritten"]
 """The text's experiment; that of the public code, but with queues that hold copies of what was played; and
 the public code as it is, where OFUL's and LinTS's hold views, overwritten before they are learned from."""
+VERSIONS: dict[Version, str] = {
+    "text": "as the text has it",
+    "copied": "as run, features copied",
+    "overwritten": "as run, features overwritten",
+}
 OWN: dict[Variant, Version] = {"text": "text", "as-run": "overwritten"}
 """What each variant is about."""
 NAMES = ("OFUL", "LinTS-Bayes", *LINMED)
@@ -52,16 +54,16 @@ class DelayedRewards(Experiment):
     )
 
     def settings(self, variant: Variant, horizon: int, movielens: Path | None = None) -> list[Setting]:
-        """One for every delay."""
+        """Return one for every delay."""
         return [_setting(OWN[variant], (D,), D, NAMES, horizon, movielens) for D in DELAYS]
 
     def further(
         self, scale: Scale, variant: Variant, horizon: int, movielens: Path | None = None
     ) -> list[Setting]:
-        """The other two versions of the experiment, and the LinTS that the paper leaves out."""
+        """Return the other two versions of the experiment, and the LinTS that the paper leaves out."""
         if scale == "quick":
             return []
-        others = [version for version in get_args(Version) if version != OWN[variant]]
+        others = [version for version in VERSIONS if version != OWN[variant]]
         return [
             *(_setting(version, (version, D), D, NAMES, horizon, movielens)
               for version in others for D in DELAYS),
@@ -69,16 +71,14 @@ class DelayedRewards(Experiment):
               for D in DELAYS),
         ]  # fmt: skip
 
-    def drawings(self, found: Findings) -> "Iterator[Drawing]":
-        """A panel for every delay; and the three versions side by side."""
-        from linmed.paper import delay_figure, regret_figures  # matplotlib takes a second to import
-
-        yield from regret_figures.grids(found, dots=True)
-        if any(found.has(version, 0) for version in get_args(Version)):
-            yield delay_figure.versions(found)
+    def drawings(self, found: Findings) -> Iterator[drawing.Drawing]:
+        """Draw a panel for every delay; and the three versions side by side."""
+        yield from drawing.grids(found, dots=True)
+        if any(found.has(version, 0) for version in VERSIONS):
+            yield _versions(found)
 
     def notes(self, movielens: Path | None) -> tuple[str, ...]:
-        """Whose features they are."""
+        """Say whose features they are."""
         if movielens is not None:
             return ("Features of the MovieLens 100K films and users.",)
         return (
@@ -102,3 +102,23 @@ def _setting(
         for policy in setting.policies
     )
     return replace(setting, policies=tuple(copying))
+
+
+def _versions(found: Findings) -> drawing.Drawing:
+    """Final regret against the delay, a panel for every version."""
+    figure, axes = drawing.new(3.5 * len(VERSIONS), 3.9, 1, len(VERSIONS), sharey=True)
+    for ax, (version, words) in zip(axes, VERSIONS.items(), strict=True):
+        own = version == OWN[found.variant]
+        drawing.against(ax, found, {D: (D,) if own else (version, D) for D in DELAYS})
+        ax.set_title(words)
+        ax.set_xticks(DELAYS)
+        ax.margins(x=0.12)
+        ax.set_xlabel("delay D")
+    axes[0].set_ylabel(f"regret after {found.horizon:,} rounds")
+    drawing.legend(figure, axes[0])
+    caption = (
+        f"{found.experiment.title}: final regret against the delay. In the public code arms are divided by "
+        "their smallest norm, and the waiting rewards of OFUL and LinTS are learnt with features that the "
+        "next round has overwritten."
+    )
+    return drawing.Drawing(f"{found.experiment.name}-versions", caption, figure)

@@ -1,27 +1,33 @@
-"""Only the bad arm tells the other two apart, and optimism stops playing it."""
+"""Play Figure 4: only the bad arm tells the other two apart, and optimism stops playing it."""
 
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any, ClassVar
 
 from linmed.environments import EndOfOptimism as Problem
-from linmed.paper.common import FACTOR, RIVALS, UNDER
-from linmed.paper.differences import (
+from linmed.paper import drawing
+from linmed.paper.experiment import Experiment, Findings, Key, Scale, Setting, Size, labelled
+from linmed.paper.roster import (
     ARM_ZERO,
+    DELTA,
     DESIGN,
     EVEN_START,
+    FACTOR,
+    LINMED,
     LINMED_START,
+    MATCHED,
     NO_HALF_STEP,
+    OVER,
+    RIVALS,
     SCALES,
     SIGMA,
+    UNDER,
+    Variant,
 )
-from linmed.paper.experiment import Experiment, Findings, Key, Scale, Setting, Size
-from linmed.paper.lineup import DELTA, LINMED, Variant
+from linmed.paper.theory_overlay import draw_theory
 from linmed.policies import LinTS
-
-if TYPE_CHECKING:
-    from linmed.paper.drawing import Drawing
+from linmed.report.figures import INK, POLICY
 
 EPSILONS = (0.005, 0.01, 0.02)
 UNDER_STAR: dict[Variant, float] = {"text": math.sqrt(10.0), "as-run": 10.0}
@@ -30,6 +36,10 @@ SCALE_ONE = "scale 1"
 """LinTS-Bayes as the public code has it, in settings of its own."""
 LONG: Key = ("long", 0.005)
 """Ten times as long, where LinIMED-1 is said to deteriorate."""
+SHOWN: tuple[Key, ...] = ((0.005, MATCHED), (0.005, OVER), (0.01, MATCHED), (0.01, OVER))
+"""Figure 4, in the order of its panels."""
+INFORMS, NEAR = 1, 2
+"""The arms a₂, which costs 1 and informs, and a₃, which costs ε."""
 
 
 class EndOfOptimism(Experiment):
@@ -59,7 +69,7 @@ class EndOfOptimism(Experiment):
     )
 
     def settings(self, variant: Variant, horizon: int, movielens: Path | None = None) -> list[Setting]:
-        """Every ε with every noise level; and LinMED as the theorems have it."""
+        """Return every ε with every noise level; and LinMED as the theorems have it."""
         grid = []
         for eps in EPSILONS:
             for noise, factor in FACTOR[variant].items():
@@ -78,22 +88,19 @@ class EndOfOptimism(Experiment):
     def further(
         self, scale: Scale, variant: Variant, horizon: int, movielens: Path | None = None
     ) -> list[Setting]:
-        """Does LinIMED-1 turn up later?"""
+        """Return longer runs: does LinIMED-1 turn up later?"""
         if scale != "decisive":
             return []
-        problem = Problem(eps=0.005, sigma=self.star)
-        names = ("LinIMED-1", "LinMED-99")
+        problem, names = Problem(eps=0.005, sigma=self.star), ("LinIMED-1", "LinMED-99")
         return [Setting.of(LONG, problem, names, self.star, 10 * horizon, variant, False, most=5)]
 
-    def drawings(self, found: Findings) -> "Iterator[Drawing]":
-        """Figure 4 and why it is so; the appendix's panels, linear and logarithmic; and the bounds."""
-        from linmed.paper import optimism_figures, regret_figures, theory_figure
-
-        yield optimism_figures.square(found)
-        yield optimism_figures.pulls(found)
-        yield from regret_figures.grids(found)
-        yield from regret_figures.grids(found, logarithmic=True)
-        yield theory_figure.theory(found)
+    def drawings(self, found: Findings) -> Iterator[drawing.Drawing]:
+        """Draw Figure 4 and why it is so; the appendix's panels, linear and logarithmic; and the bounds."""
+        yield _square(found)
+        yield _pulls(found)
+        yield from drawing.grids(found)
+        yield from drawing.grids(found, logarithmic=True)
+        yield draw_theory(found)
 
 
 class EndOfOptimismAppendix(EndOfOptimism):
@@ -111,3 +118,59 @@ class EndOfOptimismAppendix(EndOfOptimism):
 
 def _scale_one(sigma: float) -> LinTS:
     return LinTS(sigma=sigma, delta=DELTA, scale=1.0, label="LinTS-Bayes")
+
+
+def _words(found: Findings, key: Key) -> str:
+    return f"{labelled(found.experiment.figure, key[0])}, {key[1]}"
+
+
+def _square(found: Findings) -> drawing.Drawing:
+    """Figure 4: a row for each ε, matched noise beside over-specified noise."""
+    figure, axes = drawing.new(8.6, 6.9, 2, 2, gridspec_kw={"hspace": 0.06})
+    for ax, key, letter in zip(axes.flat, SHOWN, "abcd", strict=True):
+        drawing.panel(ax, found, found.setting(*key))
+        ax.set_title(f"({letter}) {_words(found, key)}")
+    for ax in axes[0]:
+        ax.set_xlabel("")
+    for ax in axes[:, 0]:
+        ax.set_ylabel("cumulative regret")
+    drawing.legend(figure, axes[0][0], 4)
+    caption = f"{found.experiment.title} as in the paper's Figure 4. {drawing.READING}"
+    return drawing.Drawing(found.experiment.name, caption, figure)
+
+
+def _pulls(found: Findings) -> drawing.Drawing:
+    """How often a₂ and a₃ are played, in the panels of Figure 4."""
+    names = found.names(*SHOWN[0])
+    figure, axes = drawing.new(8.6, 5.6, 2, 2, sharex=True)
+    for ax, key in zip(axes.flat, SHOWN, strict=True):
+        for place, name in enumerate(names):
+            _played(ax, found.pulls(name, *key).mean(axis=0), POLICY[name].light, place)
+        ax.set_title(_words(found, key))
+        ax.set_xscale("symlog", linthresh=1.0, linscale=0.4)
+        ax.set_xlim(0.0, 1.5 * found.horizon)
+        drawing.rows_of(ax, names)
+        ax.grid(axis="y", visible=False)
+    for ax in axes[:, 1]:
+        ax.set_yticklabels([""] * len(names))
+    for ax in axes[1]:
+        ax.set_xlabel(f"times played in {found.horizon:,} rounds, mean over trials")
+    look: dict[str, Any] = {"color": INK.light, "linestyle": ""}
+    informs, near = "a₂: costs 1, and informs", "a₃: costs ε, and hardly informs"
+    marks = [
+        drawing.lines.Line2D([], [], marker="o", label=informs, **look),
+        drawing.lines.Line2D([], [], marker="D", markerfacecolor="none", label=near, **look),
+    ]
+    figure.legend(handles=marks, loc="outside lower center", ncols=2)
+    caption = (
+        f"{found.experiment.title}: how often each policy plays the bad arm a₂, the only one that tells the "
+        "best arm from a₃, and how often it plays a₃ instead."
+    )
+    return drawing.Drawing(f"{found.experiment.name}-pulls", caption, figure)
+
+
+def _played(ax: Any, played: Any, colour: str, place: int) -> None:
+    informs, near = float(played[INFORMS]), float(played[NEAR])
+    ax.plot([informs, near], [place, place], color=colour, linewidth=1.0, alpha=0.5)
+    ax.plot([informs], [place], color=colour, marker="o", markersize=6, clip_on=False)
+    ax.plot([near], [place], color=colour, marker="D", markersize=5.5, markerfacecolor="none", clip_on=False)

@@ -1,16 +1,19 @@
-"""What an experiment is: it plans itself, states its claims before it is run, runs and draws itself."""
+"""Define what an experiment is: it plans itself, runs, draws and tabulates itself."""
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
+import numpy as np
+
 from linmed.environments import Environment
-from linmed.paper.lineup import Variant, policies
 from linmed.paper.output import Output
-from linmed.paper.statistics import Normal
+from linmed.paper.roster import Variant, policies
+from linmed.paper.statistics import Normal, Share, mean
 from linmed.policies import LinMED, Policy
 from linmed.report.progress import Bar
 from linmed.simulation import Results, Store, checkpoints, simulate
@@ -68,13 +71,13 @@ class Setting:
     def of(cls, key: Key, environment: Environment, names: Sequence[str], sigma: float, horizon: int,
            variant: Variant, drawn: bool = True, *, gap: float | None = None,
            most: int | None = None) -> "Setting":  # fmt: skip
-        """With the policies of these names."""
+        """Make one with the policies of these names."""
         made = tuple(policies(names, sigma, horizon, variant))
         return cls(key, environment, made, horizon, sigma, drawn, gap=gap, most=most)
 
     @classmethod
     def theory(cls, environment: Environment, sigma: float, horizon: int) -> "Setting":
-        """LinMED-90 with δ_t = 1/(t+1), which the theorems are about."""
+        """Make one of LinMED-90 with δ_t = 1/(t+1), which the theorems are about."""
         return cls(
             THEORY, environment, (LinMED(sigma=sigma, label="LinMED-90"),), horizon, sigma, drawn=False
         )
@@ -254,24 +257,26 @@ class Experiment(ABC):
     """What tells the panels of a figure apart."""
     differences: ClassVar[tuple[str, ...]] = ()
     """What the public code does differently from the text here."""
+    ours: ClassVar[bool] = False
+    """Whether it is ours alone, with a ledger apart from the paper's."""
 
     @abstractmethod
     def settings(self, variant: Variant, horizon: int, movielens: Path | None = None) -> list[Setting]:
-        """The problems and who meets them."""
+        """Return the problems and who meets them."""
 
     def further(
         self, scale: Scale, variant: Variant, horizon: int, movielens: Path | None = None
     ) -> list[Setting]:
-        """What the quick scale does without; longer runs, which only the decisive one has."""
+        """Return what the quick scale does without; longer runs, which only the decisive one has."""
         return []
 
     def notes(self, movielens: Path | None) -> tuple[str, ...]:
-        """What a reader should know about this run."""
+        """Say what a reader should know about this run."""
         return ()
 
     def plan(self, scale: Scale, variant: Variant, horizon: int | None = None, trials: int | None = None,
              seed: int = 0, movielens: Path | None = None) -> Findings:  # fmt: skip
-        """The scale's sizes, or others, with the settings that follow from them."""
+        """Choose the scale's sizes, or others, with the settings that follow from them."""
         size: Size = getattr(self, scale)
         n = size.horizon if horizon is None else horizon
         settings = self.settings(variant, n, movielens)
@@ -283,23 +288,23 @@ class Experiment(ABC):
         )
 
     def rounds(self, found: Findings) -> int:
-        """Replica-rounds of the first look."""
+        """Count the replica-rounds of the first look."""
         return sum(
             s.horizon * len(s.policies) * min(found.trials, s.most or found.trials) for s in found.settings
         )
 
     def run(self, found: Findings, output: Output, executor: Executor | None, bar: Bar) -> Findings:
-        """The findings with the results of the first look; what the output holds is not run again."""
+        """Play the first look; what the output holds is not run again."""
         every = [(s.key, policy.name) for s in found.settings for policy in s.policies]
         return self._play(found, {cell: found.trials for cell in every}, output, executor, bar)
 
     def look_again(self, found: Findings, cells: Iterable[Cell], output: Output, executor: Executor | None,
                    bar: Bar) -> Findings:  # fmt: skip
-        """With the trials that the next look at these policies in these settings wants."""
+        """Play the trials that the next look at these policies in these settings wants."""
         return self._play(found, {cell: found.next_trials(cell) for cell in cells}, output, executor, bar)
 
     def missing(self, found: Findings, cell: Cell, output: Output) -> int:
-        """Trials that the next look at a policy in a setting wants and the output does not hold."""
+        """Count the trials that the next look at a policy in a setting wants and the output does not hold."""
         key, name = cell
         s = found.setting(*key)
         policy = next(policy for policy in s.policies if policy.name == name)
@@ -328,39 +333,79 @@ class Experiment(ABC):
         return replace(found, results=results, seconds=seconds)
 
     def drawings(self, found: Findings) -> "Iterator[Drawing]":
-        """Its figures: a grid, and the bounds where there is a setting for them."""
-        from linmed.paper import regret_figures  # matplotlib takes a second to import
+        """Draw its figures: grids of regret."""
+        from linmed.paper.drawing import grids  # which needs what is defined here
 
-        yield from regret_figures.grids(found)
-        if any(setting.key == THEORY for setting in found.settings):
-            from linmed.paper import theory_figure
-
-            yield theory_figure.theory(found)
+        return grids(found)
 
     def numbers(self, found: Findings) -> Iterator[Numbers]:
-        """Its tables: final regrets, their medians, and stuck trials where a setting knows its gap."""
-        from linmed.paper import regret_tables  # which needs what is defined here
-
-        yield from regret_tables.tables(found)
+        """Tabulate final regrets, their medians, and stuck trials where a setting knows its gap."""
+        shown = [setting for setting in found.settings if setting.drawn]
+        yield _table(
+            found, "Final regret ± standard error", shown, lambda final: float(final.mean()),
+            lambda name, s: with_error(mean(found.final(name, *s.key))), timed=True,
+        )  # fmt: skip
+        yield _table(
+            found, "Median final regret", shown, lambda final: float(np.median(final)),
+            lambda name, s: with_error(Normal(float(np.median(found.final(name, *s.key))), math.nan, 0)),
+            note="Of a heavy-tailed regret the median tells what is typical, the mean what it costs.",
+        )  # fmt: skip
+        known = [setting for setting in shown if setting.gap is not None]
+        if known:
+            early = " After so few rounds that is everyone who still explores." if found.shortened else ""
+            yield _table(
+                found, "Share of stuck trials (95 % interval of Clopper and Pearson)", known, None,
+                lambda name, s: _share(found, name, s),
+                note="A trial is stuck if in the second half of its rounds it loses at least half of what "
+                f"playing the second-best arm throughout would.{early}",
+            )  # fmt: skip
 
     def heading(self, key: Key, found: Findings) -> str:
-        """A setting in words."""
+        """Put a setting in words."""
         symbols = [self.figure, self.panel] if len(key) == 2 else [self.panel]
         return ", ".join(labelled(symbol, value) for symbol, value in zip(symbols, key, strict=True))
 
 
+def _table(
+    found: Findings, heading: str, settings: Sequence[Setting], rank: Callable[[Floats], float] | None,
+    cell: Callable[[str, Setting], str], note: str = "", timed: bool = False,
+) -> Numbers:  # fmt: skip
+    """A row per policy, a column per setting; the lowest of a column is marked."""
+    played = {s.key: found.names(*s.key) for s in settings}
+    names = list(dict.fromkeys(name for some in played.values() for name in some))
+    best = set()
+    for column, (key, some) in enumerate(played.items() if rank else (), start=1):
+        assert rank is not None
+        ranks = {name: rank(found.final(name, *key)) for name in some}
+        lowest = min(ranks.values())
+        best |= {(names.index(name), column) for name, value in ranks.items() if value == lowest}
+    rows = [[name, *(cell(name, s) if name in played[s.key] else "—" for s in settings)] for name in names]
+    columns = ["policy", *(found.experiment.heading(setting.key, found) for setting in settings)]
+    if timed:
+        columns.append("time in the loop")
+        for row in rows:
+            own = (found.results[key].seconds(row[0]) for key, some in played.items() if row[0] in some)
+            row.append(duration(sum(own)))
+    return Numbers(heading, columns, rows, frozenset(best), note)
+
+
+def _share(found: Findings, name: str, setting: Setting) -> str:
+    stuck = found.stuck(name, *setting.key)
+    return str(Share(int(stuck.sum()), len(stuck))).replace(" ", "\u00a0")
+
+
 def labelled(symbol: str, value: str | float) -> str:
-    """A coordinate in words: "ε = 0.01", or the value alone where it says what it is."""
+    """Put a coordinate in words: "ε = 0.01", or the value alone where it says what it is."""
     return f"{symbol} = {value}" if symbol else str(value)
 
 
 def duration(seconds: float) -> str:
-    """Minutes where there are many seconds."""
+    """Say minutes where there are many seconds."""
     return f"{seconds / 60:.1f} min" if seconds >= 90 else f"{seconds:.1f} s"
 
 
 def with_error(estimate: Normal) -> str:
-    """value ± standard error."""
+    """Write value ± standard error."""
     digits = 0 if estimate.value >= 1000 else 1 if estimate.value >= 10 else 2
     value = f"{estimate.value:,.{digits}f}"
     return value if estimate.error != estimate.error else f"{value}\u00a0±\u00a0{estimate.error:,.{digits}f}"

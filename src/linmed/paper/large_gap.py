@@ -1,27 +1,28 @@
-"""One gap of 1, where regret of order √n is a waste."""
+"""Play Figure 3: one gap of 1, where regret of order √n is a waste."""
 
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from linmed.environments import LargeGap as Problem
-from linmed.paper.common import RIVALS
-from linmed.paper.differences import (
+from linmed.paper import drawing
+from linmed.paper.experiment import Experiment, Findings, Key, Scale, Setting, Size
+from linmed.paper.roster import (
     ARM_ZERO,
     DESIGN,
     EVEN_START,
+    LINMED,
     LINMED_START,
     NO_HALF_STEP,
+    RIVALS,
     SCALES,
     SPANNER_RATES,
     SPANNER_START,
+    SPANNERS,
+    TUNED,
+    Variant,
 )
-from linmed.paper.experiment import Experiment, Findings, Key, Scale, Setting, Size
-from linmed.paper.lineup import LINMED, TUNED, Variant
-
-if TYPE_CHECKING:
-    from linmed.paper.drawing import Drawing
+from linmed.paper.theory_overlay import draw_theory
 
 LONG_RUN: Key = ("long",)
 """LinMED alone, a hundred times as long: whether regret grows like log² n shows only then."""
@@ -54,9 +55,8 @@ class LargeGap(Experiment):
     )
 
     def settings(self, variant: Variant, horizon: int, movielens: Path | None = None) -> list[Setting]:
-        """All policies; those told the horizon at shorter ones too; and LinMED as the theorems have it."""
-        problem = Problem(sigma=1.0)
-        names = (*RIVALS, "SpannerIGW", "SpannerIGW-AT", "EXP2", *LINMED)
+        """Return all policies; those told the horizon at shorter ones too; and LinMED as theorems have it."""
+        problem, names = Problem(sigma=1.0), (*RIVALS, *SPANNERS, "EXP2", *LINMED)
         shorter = sorted({max(horizon // 10, 1), max(round(horizon / math.sqrt(10.0)), 1)} - {horizon})
         return [
             Setting.of(("all",), problem, names, 1.0, horizon, variant),
@@ -67,26 +67,35 @@ class LargeGap(Experiment):
     def further(
         self, scale: Scale, variant: Variant, horizon: int, movielens: Path | None = None
     ) -> list[Setting]:
-        """Horizons a hundred times as long, for the exponents."""
+        """Return horizons a hundred times as long, for the exponents."""
         if scale != "decisive":
             return []
-        problem = Problem(sigma=1.0)
+        problem, longer = Problem(sigma=1.0), (10 * horizon, 100 * horizon)
         return [
-            *(
-                Setting.of(("horizon", n), problem, TUNED, 1.0, n, variant, False, most=30)
-                for n in (10 * horizon, 100 * horizon)
-            ),
+            *(Setting.of(("horizon", n), problem, TUNED, 1.0, n, variant, False, most=30) for n in longer),
             Setting.of(LONG_RUN, problem, LINMED, 1.0, 100 * horizon, variant, False, most=60),
         ]
 
-    def drawings(self, found: Findings) -> "Iterator[Drawing]":
-        """All policies, the closest ones beside them; on logarithmic axes; and the bounds."""
-        from linmed.paper import regret_figures, theory_figure
-
-        yield regret_figures.closer(found, ("all",), away=FAR)
-        yield regret_figures.logarithmic(found, ("all",))
-        yield theory_figure.theory(found)
+    def drawings(self, found: Findings) -> Iterator[drawing.Drawing]:
+        """Draw all policies, the closest ones beside them; on logarithmic axes; and the bounds."""
+        setting, without = found.setting("all"), f"without {', '.join(FAR)}"
+        figure, (left, right) = drawing.new(9.0, 4.2, 1, 2)
+        drawing.panel(left, found, setting)
+        drawing.panel(right, found, setting, [name for name in found.names("all") if name not in FAR])
+        left.set_title("(a) all policies")
+        left.set_ylabel("cumulative regret")
+        right.set_title(f"(b) {without}")
+        drawing.legend(figure, left)
+        caption = f"{self.title}: all policies, and {without}. {drawing.READING}"
+        yield drawing.Drawing(self.name, caption, figure)
+        figure, ax = drawing.new(6.6, 4.2)
+        drawing.panel(ax, found, setting, logarithmic=True)
+        ax.set_ylabel("cumulative regret")
+        drawing.legend(figure, ax, 4)
+        caption = f"{self.title} on logarithmic axes: √n is a straight line of slope ½. {drawing.READING}"
+        yield drawing.Drawing(f"{self.name}-log", caption, figure)
+        yield draw_theory(found)
 
     def heading(self, key: Key, found: Findings) -> str:
-        """There is one setting only."""
+        """Name the only setting."""
         return f"n = {found.horizon:,}"

@@ -1,4 +1,4 @@
-"""The ledger: every claim judged, as records and as a table that can be read anywhere."""
+"""Judge every claim: the ledger, as records and as a table that can be read anywhere."""
 
 import io
 import json
@@ -8,19 +8,26 @@ from dataclasses import asdict
 
 import numpy as np
 
-from linmed.paper.claims import Row
+from linmed.paper import own_rules, rules
+from linmed.paper.claims import Claim, Row
 from linmed.paper.end_of_optimism import EndOfOptimismAppendix
 from linmed.paper.experiment import Findings
 from linmed.paper.provenance import Origin, words
-from linmed.paper.rules import claims
 
 FORMAT = 4
 AGAIN = EndOfOptimismAppendix.name
 """Claims that are made once and read twice."""
 
 
+def claims(found: Findings) -> list[Claim]:
+    """State what is claimed of what this scale plays; only the sizes and settings are looked at."""
+    maker = {**rules.MAKERS, **own_rules.MAKERS}.get(found.experiment.name)
+    there = {(setting.key, policy.name) for setting in found.settings for policy in setting.policies}
+    return [claim for claim in maker(found) if claim.cells <= there] if maker else []
+
+
 def ledger(findings: Iterable[Findings]) -> list[Row]:
-    """Every claim about these experiments.
+    """Judge every claim about these experiments.
 
     >>> from linmed.paper import EXPERIMENTS, run
     >>> ledger([EXPERIMENTS["assumptions"].plan("quick", "text")])  # of which the paper claims nothing
@@ -33,7 +40,7 @@ def ledger(findings: Iterable[Findings]) -> list[Row]:
 
 
 def finals(findings: Iterable[Findings]) -> bytes:
-    """What the claims were judged by, as a compressed .npz: a number for each trial.
+    """Keep what the claims were judged by, as a compressed .npz: a number for each trial.
 
     Arrays are named variant|experiment|setting|policy and hold final regrets, or variant|experiment|score. In
     single precision, which keeps seven digits.
@@ -51,12 +58,12 @@ def finals(findings: Iterable[Findings]) -> bytes:
 
 
 def decided_first(rows: Iterable[Row]) -> list[Row]:
-    """The ones that hold or fail before those that are undecided, otherwise in their order."""
+    """Put the ones that hold or fail before those that are undecided, otherwise in their order."""
     return sorted(rows, key=lambda row: row.verdict == "undecided")
 
 
 def records(rows: Sequence[Row], runs: Sequence[Origin], command: str) -> str:
-    """JSON: the rows, and where they come from."""
+    """Write JSON: the rows, and where they come from."""
     document = {
         "format": FORMAT,
         "command": command,
@@ -67,7 +74,7 @@ def records(rows: Sequence[Row], runs: Sequence[Origin], command: str) -> str:
 
 
 def tally(rows: Sequence[Row]) -> str:
-    """As in "77 claims: 40 hold, 33 do not, 4 are undecided"; a second reading and our own apart."""
+    """Count as in "77 claims: 40 hold, 33 do not, 4 are undecided"; a second reading and our own apart."""
     own = [row for row in rows if row.ours]
     again = [row for row in rows if row.experiment == AGAIN and not row.ours]
     first = [row for row in rows if row.experiment != AGAIN and not row.ours]
@@ -84,10 +91,11 @@ def _counted(rows: Sequence[Row]) -> str:
 
 
 def markdown(rows: Sequence[Row], runs: Sequence[Origin], command: str) -> str:
-    """A section per experiment; text and as run side by side where there are both."""
+    """Write a section per experiment; text and as run side by side where there are both."""
     variants = list(dict.fromkeys(row.variant for row in rows))
+    whose = "Our own" if rows and rows[0].experiment in own_rules.MAKERS else "The paper's"
     blocks = [
-        "# The paper's claims, judged",
+        f"# {whose} claims, judged",
         f"    {command}",
         *(f"{_named(v)}: {tally([r for r in rows if r.variant == v])}." for v in variants),
     ]
@@ -101,7 +109,7 @@ def markdown(rows: Sequence[Row], runs: Sequence[Origin], command: str) -> str:
 
 
 def side_by_side(rows: Sequence[Row]) -> list[list[Row]]:
-    """Rows of the same claim together, in the order of their first."""
+    """Group rows of the same claim, in the order of their first."""
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         groups.setdefault((row.experiment, row.claim), []).append(row)

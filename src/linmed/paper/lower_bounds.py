@@ -1,23 +1,20 @@
-"""Theorems 3 and 4 beside what the policies they are about lose on the instance of their proofs."""
+"""Lay Theorems 3 and 4 beside what the policies they are about lose on the instance of their proofs."""
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from linmed.environments import LargeGap as Problem
-from linmed.paper.differences import LINMED_START, NO_HALF_STEP
+from linmed.paper import drawing
 from linmed.paper.experiment import Experiment, Findings, Numbers, Setting, Size, with_error
-from linmed.paper.lineup import DELTA, TUNED, Variant
+from linmed.paper.roster import DELTA, LINMED_START, NO_HALF_STEP, TUNED, Variant
 from linmed.paper.statistics import Normal, mean
+from linmed.report.figures import BOUND, DOTS, POLICY
 from linmed.theory import exp2_exploration_bound, exp2_lower_bound, spanner_igw_lower_bound
 from linmed.validation import Floats
-
-if TYPE_CHECKING:
-    from linmed.paper.drawing import Drawing
 
 TOLD, ANYTIME = "told the horizon", "anytime"
 """Kinds of policies: the first need a run for every horizon, of the others one run shows all."""
@@ -85,7 +82,7 @@ class LowerBounds(Experiment):
     )
 
     def settings(self, variant: Variant, horizon: int, movielens: Path | None = None) -> list[Setting]:
-        """Those told the horizon at each of a geometric grid, the others at the longest."""
+        """Return those told the horizon at each of a geometric grid, the others at the longest."""
         problem = Problem(sigma=0.0)
         return [
             *(Setting.of((TOLD, n), problem, TUNED, 1.0, n, "text", False) for n in horizons_up_to(horizon)),
@@ -93,7 +90,7 @@ class LowerBounds(Experiment):
         ]
 
     def comparison(self, found: Findings) -> Comparison:
-        """Regret of every policy at every horizon, and the bounds there."""
+        """Compare regret of every policy at every horizon, and the bounds there."""
         horizons = [int(setting.key[1]) for setting in found.settings if setting.key[0] == TOLD]
         n = np.array(horizons, dtype=np.float64)
         measured = {name: [mean(found.final(name, TOLD, size)) for size in horizons] for name in TUNED}
@@ -104,14 +101,36 @@ class LowerBounds(Experiment):
         bounds = {"SpannerIGW": spanner_igw_lower_bound(n, delta=DELTA), "EXP2": exp2_lower_bound(n)}
         return Comparison(n, measured, bounds, exp2_exploration_bound(n, np.eye(2), [1.0, 0.0]))
 
-    def drawings(self, found: Findings) -> "Iterator[Drawing]":
-        """One figure."""
-        from linmed.paper import lower_bound_figure
-
-        yield lower_bound_figure.lower_bounds(found, self.comparison(found))
+    def drawings(self, found: Findings) -> Iterator[drawing.Drawing]:
+        """Draw points for what was measured, curves for the bounds; above them everything is allowed."""
+        compared = self.comparison(found)
+        n = compared.horizons
+        figure, ax = drawing.new(6.6, 5.0)
+        for name, estimates in compared.measured.items():
+            line, told = POLICY[name], name in compared.bounds
+            drawing.whiskers(
+                ax, n, estimates, line._replace(dash="none") if told else line, markersize=6, linewidth=1.4,
+                label=f"{name}, told n" if told else name,
+            )  # fmt: skip
+            if told:
+                label = f"{name}: loses at least this"
+                ax.plot(n, compared.bounds[name], color=line.light, linewidth=2.2, alpha=0.6, label=label)
+        label = "EXP2: Theorem 3, exploration only"
+        ax.plot(n, compared.theorem, color=BOUND.light, linestyle=DOTS, linewidth=1.8, label=label)
+        ax.set_xscale("log")
+        ax.set_yscale("log")
+        ax.set_title("arms e₁ and e₂, θ* = e₁, a gap of 1, no noise (σ = 1 is told)")
+        ax.set_xlabel("rounds n")
+        ax.set_ylabel("regret after n rounds")
+        drawing.legend(figure, ax, 2)
+        caption = (
+            "Lower bounds (arms e₁ and e₂, θ* = e₁, no noise): regret of the policies after n rounds, and "
+            "what EXP2 and SpannerIGW lose at least."
+        )
+        yield drawing.Drawing(self.name, caption, figure, compared.text)
 
     def numbers(self, found: Findings) -> Iterator[Numbers]:
-        """Regret ± standard error: a row per policy and per bound, a column per horizon."""
+        """Tabulate regret ± standard error: a row per policy and per bound, a column per horizon."""
         compared = self.comparison(found)
         rows: list[Sequence[str]] = []
         for name, estimates in compared.measured.items():
@@ -124,7 +143,7 @@ class LowerBounds(Experiment):
 
 
 def horizons_up_to(last: int) -> list[int]:
-    """Two a decade down from the last, none below SHORTEST but the last itself.
+    """Choose two a decade down from the last, none below SHORTEST but the last itself.
 
     >>> horizons_up_to(10_000)
     [100, 316, 1000, 3162, 10000]

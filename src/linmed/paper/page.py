@@ -1,89 +1,375 @@
-"""The report: one page that needs nothing but itself, with a summary and the ledger first."""
+"""Write the report: one page that needs nothing but itself, with a summary and the ledger first."""
 
+import base64
+import csv
+import io
 import os
 import platform
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from importlib import metadata, resources
 
+import numpy as np
+
 from linmed import __version__
-from linmed.paper import ledger_section, sections, summary
+from linmed.paper import rules
 from linmed.paper.claims import Row
-from linmed.paper.downloads import link
-from linmed.paper.drawing import Drawing, drawings
-from linmed.paper.experiment import Findings, duration
-from linmed.paper.hero import hero
-from linmed.paper.ledger import records
-from linmed.paper.markup import SHORT, text
+from linmed.paper.drawing import Drawing, drawings, figure_name
+from linmed.paper.experiment import Findings, Numbers, duration
+from linmed.paper.ledger import decided_first, records, side_by_side
 from linmed.paper.output import Output
 from linmed.paper.provenance import Origin, words
-from linmed.report.figures import stylesheet
+from linmed.paper.readme_figure import readme_figure
+from linmed.paper.roster import Variant
+from linmed.paper.statistics import Verdict, deviation, mean
+from linmed.report.figures import POLICY, stylesheet, variable
+from linmed.report.html import Markup, document, joined, tag
+
+SIGN: dict[Verdict, str] = {"holds": "✓", "fails": "✗", "undecided": "?"}
+MEANING: dict[Verdict, str] = {"holds": "hold", "fails": "do not", "undecided": "undecided"}
+SHORT: dict[Variant, str] = {"text": "text", "as-run": "as run"}
+NAMED: dict[Variant, str] = {"text": "As the text has it", "as-run": "As the public code runs it"}
+DESCRIBED: dict[Variant, str] = {
+    "text": "as the paper's text describes the experiments",
+    "as-run": "as the authors' public code (December 2024) runs them",
+}
+HOW = (
+    "Each claim with its place, what was taken for it and whose border that is, what was measured (with its "
+    "95\u00a0% interval over trials, policies compared on the same random numbers) and the verdict. A claim "
+    "holds or fails only if the interval leaves no doubt about it; where a claim has parts, all must hold (✗ "
+    "and ? mark the parts that do not)."
+)
+POINTS = 25
+"""Rounds of a curve at most, the last among them; the complete curves are in the report's directory."""
+REGRET = (
+    "variant", "setting", "policy", "sigma", "round", "trials", "mean_regret", "standard_error", "median",
+    "lowest", "highest",
+)  # fmt: skip
+SCORE = ("variant", "column", "trials", "mean", "standard_error", "standard_deviation", "median")
+
+ClaimIds = Mapping[tuple[str, str], str]
+"""(experiment, claim) → the anchor of its line in the ledger."""
 
 
 def write_page(
-    output: Output,
-    findings: Sequence[Findings],
-    rows: Sequence[Row],
-    wall: Mapping[str, float],
-    command: str,
-    runs: Sequence[Origin],
-) -> None:
-    """Figures as PNG and SVG files, and `report.html` with the same figures inside."""
+    output: Output, findings: Sequence[Findings], rows: Sequence[Row], wall: Mapping[str, float],
+    command: str, runs: Sequence[Origin],
+) -> None:  # fmt: skip
+    """Write figures as PNG and SVG files, and `report.html` with the same figures inside."""
+    own = findings[0].experiment.ours
     drawn = [(found, drawings(found)) for found in findings]
     every = [drawing for _, some in drawn for drawing in some]
-    opening = hero(findings)
+    opening = readme_figure(findings)
     for drawing in [*every, *([opening] if opening else [])]:
         output.write(f"figures/{drawing.name}.png", drawing.png())
         output.write(f"figures/{drawing.name}.svg", drawing.svg)
     experiments: dict[str, list[tuple[Findings, list[Drawing]]]] = {}
     for found, some in drawn:
         experiments.setdefault(found.experiment.name, []).append((found, some))
+    title = findings[0].experiment.title
+    heading = title if own else "The experiments of the LinMED paper, run again"
+    style = stylesheet() + (resources.files("linmed.paper") / "report.css").read_text(encoding="utf-8")
+    whole = document(
+        f"LinMED: {title.lower()}" if own else "LinMED: the experiments, run again",
+        style,
+        _head(heading, findings, rows, own),
+        _ledger(rows, findings, {drawing.name for drawing in every}, runs, own),
+        [_experiment(ran) for ran in experiments.values()],
+        _colophon(findings, rows, wall, command, runs, own),
+    )
+    output.write(output.report.name, whole)
+
+
+def badge(verdict: Verdict) -> Markup:
+    """Show a verdict in its colour."""
+    return tag("span", f"{SIGN[verdict]}\u00a0{verdict}", class_=f"verdict {verdict}")
+
+
+def link(content: str, name: str, kind: str, said: str) -> Markup:
+    """Link to this content, which the page holds, under a name to save it by."""
+    data = base64.b64encode(content.encode()).decode()
+    return tag("a", said, download=name, href=f"data:{kind};charset=utf-8;base64,{data}")
+
+
+def table(head: Sequence[object], lines: Sequence[object], kind: str = "numbers") -> Markup:
+    """Make a table that is scrolled where the screen is narrow; `lines` are its rows as HTML."""
+    whole = tag("table", tag("thead", tag("tr", [tag("th", cell) for cell in head])), tag("tbody", lines),
+                class_=kind)  # fmt: skip
+    return tag("div", whole, class_="scroll") if kind == "numbers" else whole
+
+
+def anchors(rows: Sequence[Row]) -> ClaimIds:
+    """Name the claims' lines, in the order of the rules."""
+    groups = enumerate(side_by_side(rows), start=1)
+    return {(group[0].experiment, group[0].claim): f"claim-{number}" for number, group in groups}
+
+
+def _variants(findings: Sequence[Findings]) -> list[Variant]:
+    return list(dict.fromkeys(found.variant for found in findings))
+
+
+# ---- the top: how many claims hold, and which, at a glance
+
+
+def _head(heading: str, findings: Sequence[Findings], rows: Sequence[Row], own: bool) -> Markup:
+    variants, ids = _variants(findings), anchors(rows)
     titles = {found.experiment.name: found.experiment.title for found in findings}
-    variants = list(dict.fromkeys(found.variant for found in findings))
-    body = [
-        summary.head(findings, rows, ledger_section.claim_ids(rows)),
-        ledger_section.section(rows, titles, variants, {drawing.name for drawing in every}, runs),
-        *(sections.section(ran) for ran in experiments.values()),
-        _colophon(findings, rows, wall, command, runs),
+    about = [joined(tag("b", SHORT[v]), f", {DESCRIBED[v]}") for v in variants]
+    said = joined(about[0], [joined(" and ", one) for one in about[1:]], ". A square is a claim of the paper")
+    if own:
+        said = joined(
+            "this is no experiment of the paper's, and no rule here judges the paper. A square is a claim"
+        )
+    counts = [
+        _count([row for row in rows if row.variant == v], v if len(variants) > 1 else None) for v in variants
     ]
-    output.write(output.report.name, document("\n".join(body), "LinMED: the experiments, run again"))
+    overview = [
+        _overview(name, title, [row for row in rows if row.experiment == name], variants, ids)
+        for name, title in titles.items()
+    ]
+    jump = tag("a", "The ledger: every claim", href="#ledger"), tag("a", "How this was made", href="#made")
+    return tag(
+        "header",
+        tag("h1", heading),
+        tag("p", "Scale ", tag("b", findings[0].scale), "; ", said, ": follow it to what was measured."),
+        tag("div", counts, class_="counts"),
+        tag("ul", overview, class_="overview"),
+        tag("p", jump[0], " · ", jump[1], class_="jump"),
+    )
+
+
+def _count(rows: Sequence[Row], variant: Variant | None) -> Markup:
+    """Counts as large numbers and a bar."""
+    count = Counter(row.verdict for row in rows)
+    large = [
+        tag("div", tag("b", count[verdict]), tag("span", meaning), class_=f"large {verdict}")
+        for verdict, meaning in MEANING.items()
+    ]
+    bar = [tag("i", class_=verdict, style=f"flex:{count[verdict]}") for verdict in MEANING if count[verdict]]
+    named = tag("p", SHORT[variant], class_="which") if variant else None
+    return tag(
+        "div", named, tag("div", large, class_="larges"), tag("div", bar, class_="bar"), class_="count"
+    )
+
+
+def _overview(
+    name: str, title: str, rows: Sequence[Row], variants: Sequence[Variant], ids: ClaimIds
+) -> Markup:
+    strips = []
+    for variant in variants:
+        squares = []
+        for row in decided_first([row for row in rows if row.variant == variant]):
+            said, anchor = f"{row.verdict}: {row.claim}", ids[row.experiment, row.claim]
+            look = {"class_": f"square {row.verdict}", "title": said, "aria_label": said}
+            squares.append(tag("a", SIGN[row.verdict], href=f"#{anchor}", **look))
+        label = tag("small", SHORT[variant]) if len(variants) > 1 else None
+        strips.append(tag("div", label, squares, class_="strip"))
+    first = [row for row in rows if row.variant == variants[0]]
+    said_of = [one for verdict in MEANING if verdict != "undecided" for one in _example(first, verdict)]
+    nothing = "nothing decided at this scale" if rows else "no claims"
+    return tag(
+        "li",
+        tag("a", title, class_="name", href=f"#{name}"),
+        tag("div", strips, class_="strips"),
+        tag("div", said_of or nothing, class_="said"),
+    )
+
+
+def _example(rows: Sequence[Row], verdict: Verdict) -> Iterator[Markup]:
+    """One claim with this verdict in words, and how many more there are."""
+    claims = [row.claim for row in rows if row.verdict == verdict]
+    whole = [claim for claim in claims if not claim.startswith("…")] or claims
+    if whole:
+        more = [" ", tag("small", f"and {len(claims) - 1} more")] if len(claims) > 1 else None
+        yield tag("p", tag("span", SIGN[verdict], class_=f"sign {verdict}"), " ", whole[0], more)
+
+
+# ---- the ledger: decided claims first, both variants side by side
+
+
+def _ledger(
+    rows: Sequence[Row], findings: Sequence[Findings], figures: Collection[str], runs: Sequence[Origin],
+    own: bool,
+) -> Markup:  # fmt: skip
+    groups = side_by_side(decided_first(rows))
+    decided = [group for group in groups if any(row.verdict != "undecided" for row in group)]
+    parts = []
+    for heading, some in (
+        ("Decided", decided),
+        ("Undecided at this scale", [group for group in groups if group not in decided]),
+    ):
+        if some:
+            parts.append(tag("h3", f"{heading} ({len(some)})"))
+            parts.append(_claims(some, findings, figures, anchors(rows)))
+    known = tag("a", "What was known when the rules were written", href="#made")
+    return tag(
+        "section",
+        tag("h2", "Which of our claims hold" if own else "Which claims hold"),
+        tag("p", HOW),
+        tag("p", tag("small", words(list(runs)), " ", known)),
+        parts,
+        id="ledger",
+    )
+
+
+def _claims(
+    groups: Sequence[list[Row]], findings: Sequence[Findings], figures: Collection[str], ids: ClaimIds
+) -> Markup:
+    variants = _variants(findings)
+    several = len(variants) > 1
+    heads = ["claim", "taken for it", *([SHORT[v] for v in variants] if several else ["measured"])]
+    lines = []
+    for name, title in {found.experiment.name: found.experiment.title for found in findings}.items():
+        mine = [group for group in groups if group[0].experiment == name]
+        if mine:
+            there = tag("th", tag("a", title, href=f"#{name}"), colspan=len(heads), scope="rowgroup")
+            lines.append(tag("tr", there, class_="group"))
+        for group in mine:
+            first, by = group[0], {row.variant: row for row in group}
+            cells = [
+                _verdict(by[v], figures, SHORT[v] if several else None)
+                if v in by
+                else tag("td", "—", class_="none")
+                for v in variants
+            ]
+            claim = tag("td", first.claim, " ", tag("small", first.place))
+            border = tag("td", first.predicate, " ", tag("small", f"border: {first.threshold}"))
+            lines.append(tag("tr", claim, border, cells, id=ids[first.experiment, first.claim]))
+    return table(heads, lines, "ledger both" if several else "ledger")
+
+
+def _verdict(row: Row, figures: Collection[str], named: str | None) -> Markup:
+    figure = figure_name(row.figure, "as-run" if row.variant == "as-run" else "text")
+    shown = tag("a", "figure", href=f"#figure-{figure}" if figure in figures else f"#{row.experiment}")
+    which = [tag("span", named, class_="which"), " "] if named else None
+    parts = [tag("span", part, class_="part") for part in row.measured.split("; ")]
+    trials = tag("small", f"{row.trials:,} trials · ", shown)
+    return tag("td", which, badge(row.verdict), " ", parts, trials, class_="measured")
+
+
+# ---- an experiment: what it is, its figures, its numbers, for each variant
+
+
+def _experiment(ran: Sequence[tuple[Findings, Sequence[Drawing]]]) -> Markup:
+    experiment = ran[0][0].experiment
+    saved = numbers_csv([found for found, _ in ran])
+    data = link(saved, f"{experiment.name}.csv", "text/csv", "numbers as CSV")
+    place = tag("small", f"({experiment.place}; ", data, ")")
+    return tag(
+        "section",
+        tag("h2", experiment.title),
+        tag("p", experiment.about, " ", place),
+        [_variant(found, drawn) for found, drawn in ran],
+        id=experiment.name,
+    )
+
+
+def _variant(found: Findings, drawn: Sequence[Drawing]) -> Iterator[Markup]:
+    many = found.most_trials
+    more = f", up to {many:,} where claims needed them" if many > found.trials else ""
+    if not found.experiment.ours:
+        yield tag("h3", NAMED[found.variant])
+    yield tag("p", f"{found.horizon:,} rounds × {found.trials:,} trials{more}, seed {found.seed}.")
+    for note in found.notes:
+        yield tag("p", note, class_="note")
+    if found.experiment.differences:
+        intro = "The public code differs:" if found.variant == "text" else "Unlike the text:"
+        items = tag("ul", [tag("li", item) for item in found.experiment.differences])
+        yield tag("details", tag("summary", intro), items)
+    for drawing in drawn:
+        shown = tag("div", Markup(drawing.inline()), class_="scroll")
+        yield tag("figure", shown, tag("figcaption", drawing.caption), id=f"figure-{drawing.name}")
+        if drawing.text:
+            yield tag("p", drawing.text)
+    for numbers in found.experiment.numbers(found):
+        yield from _numbers(numbers)
+
+
+def _numbers(numbers: Numbers) -> Iterator[Markup]:
+    """A table with its heading; a row that is a policy's has its colour."""
+    lines = []
+    for row, (label, *cells) in enumerate(numbers.rows):
+        colour = f"background:var({variable(POLICY[label])})" if label in POLICY else None
+        swatch = tag("i", class_="swatch", style=colour) if colour else None
+        values = [
+            tag("td", cell, class_="best" if (row, column) in numbers.best else None)
+            for column, cell in enumerate(cells, start=1)
+        ]
+        lines.append(tag("tr", tag("th", swatch, label, scope="row"), values))
+    yield tag("h4", numbers.heading)
+    yield table(numbers.columns, lines)
+    if numbers.note:
+        yield tag("p", tag("small", numbers.note))
+
+
+# ---- how it was made, and the numbers as files inside the page
 
 
 def _colophon(
     findings: Sequence[Findings], rows: Sequence[Row], wall: Mapping[str, float], command: str,
-    runs: Sequence[Origin],
-) -> str:  # fmt: skip
-    lines = "".join(
-        f'<tr><th scope="row">{text(f.experiment.name)}</th><td>{SHORT[f.variant]}</td>'
-        f"<td>{f.horizon:,}</td><td>{f.trials:,}</td><td>{f.most_trials:,}</td>"
-        f"<td>{duration(f.seconds)}</td><td>{duration(wall[f.experiment.name])}</td></tr>"
-        for f in findings
-    )
+    runs: Sequence[Origin], own: bool,
+) -> Markup:  # fmt: skip
+    lines = []
+    for f in findings:
+        counts = f"{f.horizon:,}", f"{f.trials:,}", f"{f.most_trials:,}"
+        cells = SHORT[f.variant], *counts, duration(f.seconds), duration(wall[f.experiment.name])
+        lines.append(tag("tr", tag("th", f.experiment.name, scope="row"), [tag("td", c) for c in cells]))
     packages = ", ".join(f"{name} {metadata.version(name)}" for name in ("numpy", "pyarrow"))
+    known = " ".join((rules.__doc__ or "").partition("What was known")[2].split())
     verdicts = link(records(rows, runs, command), "ledger.json", "application/json", "the ledger as JSON")
-    return (
-        '<section id="made"><h2>How this was made</h2>'
-        f"<pre><code>{text(command)}</code></pre>"
-        f"<p>{text(words(list(runs)))}</p><p>{text(ledger_section.known_beforehand())}</p>"
-        f"<p>linmed {__version__}, Python {platform.python_version()}, {packages}; {platform.system()} "
-        f"{platform.machine()}, {os.cpu_count()} processors. Seed {findings[0].seed}: trial i has the random "
-        "stream (seed, i) whatever the machine, so the same command gives the same numbers.</p>"
-        '<div class="scroll"><table class="numbers"><thead><tr><th>experiment</th><th>variant</th>'
-        "<th>rounds</th><th>trials</th><th>at most</th><th>time in the loops, all trials</th>"
-        f"<th>this run, all variants</th></tr></thead><tbody>{lines}</tbody></table></div>"
-        f"<p>Inside this page: {verdicts}, and below each experiment's title the numbers its figures show, "
-        "at some of the rounds. Beside it: every trial in <code>results/</code> and <code>offline/</code> "
-        "(Parquet; running the command again computes only what is missing), figures in "
-        "<code>figures/</code>, the ledger in <code>ledger.json</code> and <code>ledger.md</code>.</p>"
-        "</section>"
-    )
+    heads = (
+        "experiment", "variant", "rounds", "trials", "at most", "time in the loops, all trials",
+        "this run, all variants",
+    )  # fmt: skip
+    return tag(
+        "section",
+        tag("h2", "How this was made"),
+        tag("pre", tag("code", command)),
+        tag("p", words(list(runs))),
+        None if own else tag("p", f"What was known{known and ' '}{known}"),
+        tag(
+            "p",
+            f"linmed {__version__}, Python {platform.python_version()}, {packages}; {platform.system()} "
+            f"{platform.machine()}, {os.cpu_count()} processors. Seed {findings[0].seed}: trial i has the "
+            "random stream (seed, i) whatever the machine, so the same command gives the same numbers.",
+        ),
+        table(heads, lines),
+        tag(
+            "p", "Inside this page: ", verdicts, ", and below each experiment's title the numbers its "
+            "figures show, at some of the rounds. Beside it: every trial in ", tag("code", "results/"),
+            " and ", tag("code", "offline/"), " (Parquet; running the command again computes only what is "
+            "missing), figures in ", tag("code", "figures/"), ", the ledger in ", tag("code", "ledger.json"),
+            " and ", tag("code", "ledger.md"), ".",
+        ),
+        id="made",
+    )  # fmt: skip
 
 
-def document(body: str, title: str) -> str:
-    """A whole page around this body."""
-    css = (resources.files("linmed.paper") / "report.css").read_text(encoding="utf-8")
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        '<meta name="color-scheme" content="light dark"><title>'
-        f"{text(title)}</title><style>{stylesheet()}{css}</style></head><body><main>{body}</main></body></html>"
-    )
+def numbers_csv(findings: Sequence[Findings]) -> str:
+    """Write one experiment's numbers, all variants: curves of regret, or scores."""
+    sink = io.StringIO()
+    writer = csv.writer(sink, lineterminator="\n")
+    writer.writerow(SCORE if findings[0].scores else REGRET)
+    for found in findings:
+        writer.writerows(_scores(found) if found.scores else _regrets(found))
+    return sink.getvalue()
+
+
+def _regrets(found: Findings) -> Iterator[list[str | int]]:
+    for setting in found.settings:
+        rounds = found.rounds(*setting.key)
+        kept = np.unique(np.linspace(0, len(rounds) - 1, min(POINTS, len(rounds))).round().astype(int))
+        for name in found.names(*setting.key):
+            where = [found.variant, " ".join(map(str, setting.key)), name, f"{setting.sigma:.6g}"]
+            for place, values in zip(kept, found.curves(name, *setting.key)[:, kept].T, strict=True):
+                estimate = mean(values)
+                spread = (float(np.median(values)), float(values.min()), float(values.max()))
+                numbers = (f"{x:.6g}" for x in (estimate.value, estimate.error, *spread))
+                yield [*where, int(rounds[place]), estimate.trials, *numbers]
+
+
+def _scores(found: Findings) -> Iterator[list[str | int]]:
+    for column, scores in found.scores.items():
+        estimate = mean(scores)
+        numbers = (estimate.value, estimate.error, deviation(scores).value, float(np.median(scores)))
+        yield [found.variant, column, estimate.trials, *(f"{x:.6g}" for x in numbers)]

@@ -1,4 +1,4 @@
-"""Which rules judged which runs: commits where there is a checkout, and the rules' digest everywhere."""
+"""Record which rules judged which runs: commits where there is a checkout, the rules' digest everywhere."""
 
 import hashlib
 import json
@@ -8,11 +8,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from linmed import __version__
-from linmed.paper import claims, rules, statistics
+from linmed.paper import claims, own_rules, rules, statistics
 from linmed.paper.output import Output
 
-RULES = [Path(rules.__file__).parent, Path(claims.__file__), Path(statistics.__file__)]
-"""What the claims are, and how they are judged."""
+JUDGING = [Path(claims.__file__), Path(statistics.__file__)]
+PAPERS, OURS = [Path(rules.__file__), *JUDGING], [Path(own_rules.__file__), *JUDGING]
+"""What the claims are, the paper's and those of our own experiments, and how they are judged."""
 RUNS = "runs.json"
 
 
@@ -30,35 +31,21 @@ class Origin:
     rules_digest: str
 
 
-def now() -> Origin:
-    """This run's."""
-    return Origin(
-        datetime.now(UTC).isoformat(timespec="seconds"),
-        __version__,
-        _commit([Path()]),
-        _commit(RULES),
-        _digest(),
-    )
-
-
-def _digest() -> str:
-    """Of the rules' files, in the order of their names."""
-    files = sorted(file for path in RULES for file in (path.glob("*.py") if path.is_dir() else [path]))
-    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
+def now(judges: list[Path]) -> Origin:
+    """Describe this run, which these rules judge."""
+    began = datetime.now(UTC).isoformat(timespec="seconds")
+    digest = hashlib.sha256(b"".join(file.read_bytes() for file in judges)).hexdigest()[:12]
+    return Origin(began, __version__, _commit([]), _commit(judges), digest)
 
 
 def remember(output: Output, origin: Origin) -> list[Origin]:
-    """All runs that the directory's results come from, this one last."""
+    """Return all runs that the directory's results come from, this one last."""
     path = output.path / RUNS
     try:
         earlier = [Origin(**record) for record in json.loads(path.read_text(encoding="utf-8"))]
     except FileNotFoundError:
         earlier = []
-    except (
-        OSError,
-        ValueError,
-        TypeError,
-    ):  # damaged: the results are kept, where they came from is not known
+    except (OSError, ValueError, TypeError):  # damaged: where the results came from is not known
         earlier = [Origin("unknown", "unknown", "", "", "")]
     runs = [*earlier, origin]
     output.write(RUNS, json.dumps([asdict(run) for run in runs], indent=1))
@@ -66,7 +53,7 @@ def remember(output: Output, origin: Origin) -> list[Origin]:
 
 
 def words(runs: list[Origin]) -> str:
-    """What a reader who wants to cite the ledger should know."""
+    """Say what a reader who wants to cite the ledger should know."""
     first, last = runs[0], runs[-1]
     judged = (
         f"Judged on {last.began[:10]} at {_named(last.commit)} by the rules of {_named(last.rules_commit)} "
@@ -84,8 +71,8 @@ def _named(commit: str) -> str:
     return f"commit {commit}" if commit else f"linmed {__version__}, outside a checkout"
 
 
-def _commit(paths: list[Path]) -> str:
-    """The last commit that changed one of these; of the whole tree for an empty path."""
+def _commit(files: list[Path]) -> str:
+    """The last commit that changed one of these; of the whole tree without any."""
 
     def git(*words: str) -> str:
         done = subprocess.run(
@@ -93,10 +80,9 @@ def _commit(paths: list[Path]) -> str:
         )
         return done.stdout.strip()
 
-    top = RULES[0]
-    names = [str(path) for path in paths if path != Path()]
+    top, names = PAPERS[0].parent, [str(file) for file in files]
     try:
-        git("ls-files", "--error-unmatch", *map(str, RULES))  # a checkout of something else is none
+        git("ls-files", "--error-unmatch", *map(str, PAPERS))  # a checkout of something else is none
         top = Path(git("rev-parse", "--show-toplevel"))
         commit = git("log", "-1", "--format=%h", "--", *names)
         changed = git("status", "--porcelain", "--untracked-files=no", "--", *names)

@@ -1,4 +1,4 @@
-"""`run`: simulate the experiments, judge the claims, write the report."""
+"""Run experiments, judge their claims and write the report: `run`."""
 
 import contextlib
 import difflib
@@ -9,19 +9,52 @@ from pathlib import Path
 from typing import Literal
 
 from linmed import validation
-from linmed.paper.catalogue import EXPERIMENTS
+from linmed.paper import provenance
+from linmed.paper.arm_count import ArmCount
 from linmed.paper.claims import Row
+from linmed.paper.delayed_rewards import DelayedRewards
+from linmed.paper.end_of_optimism import EndOfOptimism, EndOfOptimismAppendix
 from linmed.paper.experiment import Cell, Experiment, Findings, Scale
-from linmed.paper.further_looks import look_again
+from linmed.paper.forgetting import Drift
+from linmed.paper.large_gap import LargeGap
 from linmed.paper.ledger import finals, ledger, markdown, records
-from linmed.paper.lineup import Variant
+from linmed.paper.logistic_clicks import ClickExperiment
+from linmed.paper.lower_bounds import LowerBounds
+from linmed.paper.offline_evaluation import OfflineEvaluation
 from linmed.paper.output import Output
+from linmed.paper.page import write_page
 from linmed.paper.pool import workers_of
-from linmed.paper.provenance import now, remember
+from linmed.paper.robustness import Robustness
+from linmed.paper.roster import Variant
+from linmed.paper.sequential import look_again
+from linmed.paper.unit_ball import UnitBallArms, UnitBallDimension
+from linmed.paper.unstated_choices import Assumptions
 from linmed.report.progress import Bar
 from linmed.simulation.run import default_workers
 
 DECISIVE_MINUTES = 110.0
+EXPERIMENTS: dict[str, Experiment] = {
+    experiment.name: experiment
+    for experiment in (
+        OfflineEvaluation(),
+        ArmCount(),
+        LargeGap(),
+        EndOfOptimism(),
+        EndOfOptimismAppendix(),
+        DelayedRewards(),
+        UnitBallDimension(),
+        UnitBallArms(),
+        LowerBounds(),
+        Assumptions(),
+    )
+}
+"""The paper's, in the order of the report."""
+OWN = {
+    Robustness.name: "what wrong guesses of σ and S cost",
+    ClickExperiment.name: "a logistic model beside a linear one",
+    Drift.name: "what forgetting costs and gains",
+}
+"""Experiments of our own, which are no part of the paper's ledger and are run by themselves."""
 
 
 @dataclass(frozen=True)
@@ -41,14 +74,27 @@ class Report:
     """Seconds of this run, by experiment: little where results were already there."""
 
 
-def chosen(names: Sequence[str]) -> list[Experiment]:
-    """The experiments of these names, in the report's order; all without names."""
+def chosen(
+    names: Sequence[str], variant: str = "text", open_bandit: str | Path | None = None,
+    vowpal_wabbit: str | None = None,
+) -> list[Experiment]:  # fmt: skip
+    """Find the experiments of these names, in the report's order; all of the paper's without names."""
     for name in names:
-        if name not in EXPERIMENTS:
-            near = difflib.get_close_matches(str(name), EXPERIMENTS, n=1, cutoff=0.4)
+        if name not in EXPERIMENTS and name not in OWN:
+            near = difflib.get_close_matches(str(name), [*EXPERIMENTS, *OWN], n=1, cutoff=0.4)
             hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise ValueError(f"no experiment is named {name!r}; there are {', '.join(EXPERIMENTS)}{hint}")
-    return [experiment for name, experiment in EXPERIMENTS.items() if not names or name in names]
+            there = ", ".join([*EXPERIMENTS, *OWN])
+            raise ValueError(f"no experiment is named {name!r}; there are {there}{hint}")
+    own = next((name for name in names if name in OWN), None)
+    if own is None:
+        return [experiment for name, experiment in EXPERIMENTS.items() if not names or name in names]
+    if len(names) > 1:
+        raise ValueError(f"{own} has a ledger of its own: run it by itself")
+    if variant != "text":
+        raise ValueError(f"{own} is not in the authors' public code: leave --variant out")
+    if own == ClickExperiment.name:
+        return [ClickExperiment(open_bandit, vowpal_wabbit)]
+    return [Robustness() if own == Robustness.name else Drift()]
 
 
 def run(
@@ -63,16 +109,21 @@ def run(
     horizon: int | None = None,
     seed: int = 0,
     movielens: str | Path | None = None,
+    open_bandit: str | Path | None = None,
+    vowpal_wabbit: str | None = None,
     minutes: float | None = None,
     progress: bool = True,
 ) -> Report:
     """Run the paper's experiments and write the report into `out`; what `out` already holds is not run again.
 
-    names: experiments, all by default. trials, horizon: instead of the scale's own, looked at once.
+    names: experiments, all of the paper's by default; or one of our own by itself: "robustness", "clicks" or
+        "drift". trials, horizon: instead of the scale's own, looked at once.
     variant: "both" runs and judges each experiment as the text has it and as the public code runs it.
     workers: processes (default: one per processor; 1 stays in this one). With more than one, call this
         from a program whose main part is guarded by `if __name__ == "__main__":`.
     cluster: address of a dask scheduler to use instead. movielens: an ml-100k directory.
+    open_bandit: the folder of the Open Bandit Dataset, vowpal_wabbit: an interpreter that has it; both are
+        for "clicks", whose report says what was not played without them.
     minutes: after so long no claim is given further trials; the same call with more of them goes on.
         Unless given, 110 at the decisive scale; the others end by themselves.
 
@@ -85,7 +136,7 @@ def run(
     ['fails', 'holds', 'undecided']
     """
     names = [names] if isinstance(names, str) else names
-    experiments = chosen(names)
+    experiments = chosen(names, variant, open_bandit, vowpal_wabbit)
     validation.option("scale", scale, ("quick", "paper", "decisive"))
     validation.option("variant", variant, ("text", "as-run", "both"))
     seed = validation.whole("seed", seed, at_least=0)
@@ -99,8 +150,9 @@ def run(
     variants: tuple[Variant, ...] = ("text", "as-run") if variant == "both" else (variant,)
     plans = [e.plan(scale, v, horizon, trials, seed, films) for e in experiments for v in variants]
     sizes = [plan.experiment.rounds(plan) for plan in plans]
+    own = experiments[0].ours
     output = Output(out)
-    runs = remember(output, now())
+    runs = provenance.remember(output, provenance.now(provenance.OURS if own else provenance.PAPERS))
     findings = []
     wall = {experiment.name: 0.0 for experiment in experiments}
     with contextlib.ExitStack() as stack:
@@ -126,12 +178,11 @@ def run(
 
         findings = look_again(findings, play, missing, workers or default_workers(), deadline)
     rows = ledger(findings)
-    from linmed.paper.page import write_page  # matplotlib takes a second to import
-
-    sizes_given = {"trials": trials, "horizon": horizon}
-    words = ["linmed reproduce", *names, f"--scale {scale}", f"--variant {variant}"]
-    words += [f"--{key} {value}" for key, value in sizes_given.items() if value is not None]
-    command = " ".join([*words, f"--seed {seed}"])
+    given = {"variant": None if own else variant, "trials": trials, "horizon": horizon, "seed": seed}
+    said = [f"--{key} {value}" for key, value in given.items() if value is not None]
+    data = {"open-bandit": open_bandit, "vowpal-wabbit": vowpal_wabbit} if own else {}
+    said += [f"--{key} …" for key, value in data.items() if value]
+    command = " ".join(["linmed reproduce", *names, f"--scale {scale}", *said])
     output.write(output.ledger.name, records(rows, runs, command))
     output.write("ledger.md", markdown(rows, runs, command))
     output.write("finals.npz", finals(findings))

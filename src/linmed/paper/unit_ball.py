@@ -1,29 +1,31 @@
-"""Arms and θ* uniform on the unit sphere: what the dimension and the number of arms do."""
+"""Play the unit ball: arms and θ* uniform on the sphere; what the dimension and the number of arms do."""
 
 from abc import abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from linmed.environments import UnitBall
-from linmed.paper.common import FACTOR, RIVALS
-from linmed.paper.differences import (
+from linmed.paper import drawing
+from linmed.paper.experiment import Experiment, Findings, Setting, Size
+from linmed.paper.roster import (
     ARM_ZERO,
     DESIGN,
     EVEN_START,
+    FACTOR,
+    LINMED,
     LINMED_START,
     NO_HALF_STEP,
+    RIVALS,
     SCALES,
     SIGMA,
     SPANNER_RATES,
     SPANNER_START,
+    SPANNERS,
+    Variant,
 )
-from linmed.paper.experiment import Experiment, Findings, Setting, Size
-from linmed.paper.lineup import LINMED, Variant
 
-if TYPE_CHECKING:
-    from linmed.paper.drawing import Drawing
-
+BALL = (*RIVALS, *SPANNERS, *LINMED)
 MATCHED_UNDER_OVER = (1, 3, 2)
 """The order of the paper's figures; they are numbered in the order of the noise levels."""
 
@@ -49,22 +51,19 @@ class _Ball(Experiment):
 
     @abstractmethod
     def problem(self, value: int) -> UnitBall:
-        """The environment of this d or K."""
+        """Make the environment of this d or K."""
 
     def settings(self, variant: Variant, horizon: int, movielens: Path | None = None) -> list[Setting]:
-        """Every noise level with every size."""
-        names = (*RIVALS, "SpannerIGW", "SpannerIGW-AT", *LINMED)
+        """Return every noise level with every size."""
         return [
-            Setting.of((noise, value), self.problem(value), names, factor, horizon, variant)
+            Setting.of((noise, value), self.problem(value), BALL, factor, horizon, variant)
             for noise, factor in FACTOR[variant].items()
             for value in self.values
         ]
 
-    def drawings(self, found: Findings) -> "Iterator[Drawing]":
-        """One for every noise level, in the paper's order."""
-        from linmed.paper import regret_figures  # matplotlib takes a second to import
-
-        yield from regret_figures.grids(found, MATCHED_UNDER_OVER, dots=True)
+    def drawings(self, found: Findings) -> Iterator[drawing.Drawing]:
+        """Draw one for every noise level, in the paper's order."""
+        return drawing.grids(found, MATCHED_UNDER_OVER, dots=True)
 
 
 class UnitBallDimension(_Ball):
@@ -77,7 +76,7 @@ class UnitBallDimension(_Ball):
     values = (2, 20, 50)
 
     def problem(self, value: int) -> UnitBall:
-        """d = value."""
+        """Make one with d = value."""
         return UnitBall(arms=10, dim=value, sigma=1.0)
 
 
@@ -91,5 +90,5 @@ class UnitBallArms(_Ball):
     values = (10, 100, 500)
 
     def problem(self, value: int) -> UnitBall:
-        """K = value."""
+        """Make one with K = value."""
         return UnitBall(arms=value, dim=2, sigma=1.0)

@@ -1,17 +1,17 @@
-"""A report as a page: one file that needs nothing but itself, on light paper and on dark, wide and narrow.
+"""Write a report as a page: one file that needs nothing but itself, on light paper and on dark.
 
 Drawings are SVG stretched to the room there is; their words are HTML beside them, which keeps its size.
 """
 
-import html
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata, resources
 from typing import Any, NamedTuple
 
-from linmed.report.estimates import NONE, NUMBERS, Columns, Report, Scale, has_interval, told
+from linmed.report.html import Markup, document, tag
 from linmed.report.tables import Table
+from linmed.report.text_report import NONE, NUMBERS, Columns, Report, Scale, has_interval, told
 
 HUES, DASHES = 5, 4
 """Colours and dashes; together they tell twenty targets apart."""
@@ -64,55 +64,54 @@ def window(traces: Traces, truth: float | None = None) -> Window:
 
 
 def page(report: Report) -> str:
-    """The whole file."""
+    """Write the whole file."""
     first = next(iter(report.tables.values()))
     names = [*report.traces, *first[first.column_names[0]].to_pylist()]
     hues = {name: i for i, name in enumerate(dict.fromkeys(names))}
-    answer = "".join(f'<p class="answer">{_text(said)}</p>' for said in report.answer)
-    head = f"<header><h1>{_text(report.title)}</h1>{answer}{_asked(report.asked)}</header>"
-    parts = [head, *_doubts(report)]
-    for heading, table in report.tables.items():
-        parts.append(f"<section><h2>{_text(heading)}</h2>{_table(table, hues, report)}</section>")
-    parts.append(f'<p class="meaning">{_text(report.meaning)}</p>')
-    if report.traces:
-        parts.append(f"<section><h2>As the log grew</h2>{_figure(report, hues)}</section>")
+    asked = [(tag("dt", name), tag("dd", value)) for name, value in report.asked.items()]
     crossing = any(Scale.of(table.to_pylist()).crosses_zero for table in report.tables.values())
-    said = [*READING, *([ZERO] if crossing else []), f"{report.caution} No interval accounts for that."]
-    reading = "".join(f"<li>{_text(words)}</li>" for words in said)
-    parts.append(f"<section><h2>How to read this</h2><ul>{reading}</ul></section>")
-    parts.append(f"<footer>Made by linmed {metadata.version('linmed')}.</footer>")
-    css = (resources.files("linmed.report") / "page.css").read_text(encoding="utf-8")
-    body = "\n".join(parts)
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f'<meta name="color-scheme" content="light dark"><title>{_text(report.title)}</title>'
-        f"<style>{css}</style></head><body><main>{body}</main></body></html>\n"
+    reading = [*READING, *([ZERO] if crossing else []), f"{report.caution} No interval accounts for that."]
+    return document(
+        report.title,
+        (resources.files("linmed.report") / "page.css").read_text(encoding="utf-8"),
+        tag(
+            "header",
+            tag("h1", report.title),
+            [tag("p", said, class_="answer") for said in report.answer],
+            tag("dl", asked, class_="asked"),
+        ),
+        _doubts(report),
+        [
+            tag("section", tag("h2", name), _table(table, hues, report))
+            for name, table in report.tables.items()
+        ],
+        tag("p", report.meaning, class_="meaning"),
+        tag("section", tag("h2", "As the log grew"), _figure(report, hues)) if report.traces else None,
+        tag("section", tag("h2", "How to read this"), _listed(reading)),
+        tag("footer", f"Made by linmed {metadata.version('linmed')}."),
     )
 
 
-def _asked(asked: Mapping[str, str]) -> str:
-    items = "".join(f"<dt>{_text(name)}</dt><dd>{_text(value)}</dd>" for name, value in asked.items())
-    return f'<dl class="asked">{items}</dl>'
+def _listed(words: Sequence[str], kind: str | None = None) -> Markup:
+    return tag("ul", [tag("li", one) for one in words], class_=kind)
 
 
-def _doubts(report: Report) -> Iterator[str]:
+def _doubts(report: Report) -> Iterator[Markup]:
     """Before the numbers, so that nobody takes those away alone."""
     if report.warnings:
-        items = "".join(f"<li>{_text(words)}</li>" for words in report.warnings)
         title = "One warning" if len(report.warnings) == 1 else f"{len(report.warnings)} warnings"
-        yield f'<section class="doubts" role="note"><h2>{title}</h2><ul>{items}</ul></section>'
+        yield tag("section", tag("h2", title), _listed(report.warnings), class_="doubts", role="note")
     if report.notes:
-        yield f'<ul class="notes">{"".join(f"<li>{_text(words)}</li>" for words in report.notes)}</ul>'
+        yield _listed(report.notes, "notes")
 
 
-def _table(table: Table, hues: Mapping[str, int], report: Report) -> str:
+def _table(table: Table, hues: Mapping[str, int], report: Report) -> list[Markup]:
     found, first = Columns(table), table.column_names[0]
     drawn = any(map(has_interval, found.rows))
-    heads = [f'<th class="name" scope="col">{_text(name)}</th>' for name in found.labels]
-    heads += [f'<th class="number" scope="col">{name}</th>' for name in ("estimate", "interval")]
-    heads += [f'<th class="number" scope="col">{_text(HEADS.get(name, name))}</th>' for name in found.extras]
-    heads += [f'<th class="bar" scope="col">{_ends(found.scale)}</th>'] if drawn else []
+    extras = {HEADS.get(name, name): column for name, column in found.extras.items()}
+    heads = [tag("th", name, class_="name", scope="col") for name in found.labels]
+    heads += [tag("th", n, class_="number", scope="col") for n in ("estimate", "interval", *extras)]
+    heads += [tag("th", _ends(found.scale), class_="bar", scope="col")] if drawn else []
     names, *others = found.labels.values()
     lines = []
     for i, row in enumerate(found.rows):
@@ -121,82 +120,81 @@ def _table(table: Table, hues: Mapping[str, int], report: Report) -> str:
         cells = []
         if i == 0 or names[i - 1] != names[i]:  # one heading for rows of one name
             rows = sum(1 for _ in itertools.takewhile(names[i].__eq__, names[i:]))
-            cells.append(f'<th class="name" scope="rowgroup" rowspan="{rows}">{_text(names[i])}</th>')
-        cells += [f'<td class="name">{_text(column[i])}</td>' for column in others]
-        cells += [f'<td class="number">{estimate}</td>', f'<td class="number interval">{interval}</td>']
-        for name, column in found.extras.items():
-            head = _text(HEADS.get(name, name))
-            cells.append(f'<td class="number" data-name="{head}">{_text(column[i])}</td>')
+            cells.append(tag("th", names[i], class_="name", scope="rowgroup", rowspan=rows))
+        cells += [tag("td", column[i], class_="name") for column in others]
+        cells += [tag("td", estimate, class_="number"), tag("td", interval, class_="number interval")]
+        cells += [tag("td", cell[i], class_="number", data_name=name) for name, cell in extras.items()]
         if drawn and has_interval(row):
             label = f"{names[i]}: {estimate}, interval {interval}"
             hue = f"c{hues[row[first]] % HUES}" if row[first] in hues else "plain"
-            cells.append(f'<td class="bar {hue}">{_bar(row, found.scale, label)}</td>')
+            cells.append(tag("td", _bar(row, found.scale, label), class_=f"bar {hue}"))
         elif drawn:
-            cells.append(f'<td class="bar none">{_text(told(report.reason(str(row[first]))))}</td>')
-        lines.append(f"<tr>{''.join(cells)}</tr>")
+            cells.append(tag("td", told(report.reason(str(row[first]))), class_="bar none"))
+        lines.append(tag("tr", cells))
     shared = [f"{HEADS.get(name, name)} {value}" for name, value in found.shared.items()]
     shared += [] if drawn else [NONE]
     every = "All rows: " if len(found.rows) > 1 else ""
-    below = f'<p class="all">{_text(every + ", ".join(shared))}</p>' if shared else ""
-    return (
-        f'<table class="estimates"><thead><tr>{"".join(heads)}</tr></thead>'
-        f"<tbody>{''.join(lines)}</tbody></table>{below}"
-    )
+    whole = tag("table", tag("thead", tag("tr", heads)), tag("tbody", lines), class_="estimates")
+    return [whole, *([tag("p", every + ", ".join(shared), class_="all")] if shared else [])]
 
 
-def _ends(scale: Scale) -> str:
+def _ends(scale: Scale) -> Markup:
     """The scale's ends above the bars, and zero between them where it is not too near to either."""
     zero = scale.share(0.0)
-    middle = f'<i style="left:{zero:.2%}">0</i>' if 0.15 < zero < 0.85 else ""
-    return (
-        f'<div class="scale"><span>{scale.label(scale.low)}</span>{middle}'
-        f"<span>{scale.label(scale.high)}</span></div>"
-    )
+    middle = tag("i", "0", style=f"left:{zero:.2%}") if 0.15 < zero < 0.85 else None
+    low, high = (tag("span", scale.label(end)) for end in (scale.low, scale.high))
+    return tag("div", low, middle, high, class_="scale")
 
 
-def _bar(row: dict[str, Any], scale: Scale, label: str) -> str:
+def _svg(width: int, height: int, *content: object, **look: object) -> Markup:
+    """A drawing that is stretched to the room there is."""
+    size = {"viewBox": f"0 0 {width} {height}", "preserveAspectRatio": "none"}
+    return tag("svg", *content, **size, **look)
+
+
+def _bar(row: dict[str, Any], scale: Scale, label: str) -> Markup:
     low, high, middle = (1000 * scale.share(row[name]) for name in ("lower", "upper", "estimate"))
-    lines = []
+    lines, zero = [], 1000 * scale.share(0.0)
     if scale.crosses_zero:
-        lines.append(_line("zero", 1000 * scale.share(0.0), 0, 1000 * scale.share(0.0), 20))
+        lines.append(_line("zero", zero, 0, zero, 20))
     lines.append(_line("reach", low, 10, high, 10))
     lines += [_line("end", x, 5, x, 15) for x in (low, high)]
     if middle < -1e-6 or middle > 1000 + 1e-6:  # beyond the scale: an arrow to where it lies
         tip, back = (0, 20) if middle < 0 else (1000, 980)
-        lines.append(f'<polyline class="beyond" points="{back},3 {tip},10 {back},17"/>')
+        lines.append(tag("polyline", class_="beyond", points=f"{back},3 {tip},10 {back},17"))
     elif math.isfinite(middle):
         lines.append(_line("mark", middle, 3, middle, 17))
-    return (
-        '<svg viewBox="0 0 1000 20" preserveAspectRatio="none" role="img" '
-        f'aria-label="{_text(label)}">{"".join(lines)}</svg>'
+    return _svg(1000, 20, lines, role="img", aria_label=label)
+
+
+def _figure(report: Report, hues: Mapping[str, int]) -> Markup:
+    keys = []
+    for name in report.traces:
+        line = _svg(20, 10, _line(f"course d{hues[name] % DASHES}", 0, 5, 20, 5), aria_hidden="true")
+        keys.append(tag("li", line, tag("span", told(name)), class_=f"c{hues[name] % HUES}"))
+    axis = "reward per decision, against the number of decisions"
+    reading = "Lines are estimates, bands their intervals"
+    wider = "A band that leaves the frame was wider than is shown."
+    return tag(
+        "figure",
+        tag("ul", keys, class_="key"),
+        tag("p", axis, class_="axis"),
+        _plot(report.traces, hues),
+        tag("figcaption", f"{report.traced} {reading}. {wider}"),
     )
 
 
-def _figure(report: Report, hues: Mapping[str, int]) -> str:
-    keys = "".join(
-        f'<li class="c{hues[name] % HUES}"><svg viewBox="0 0 20 10" preserveAspectRatio="none" '
-        f'aria-hidden="true">{_line(f"course d{hues[name] % DASHES}", 0, 5, 20, 5)}</svg>'
-        f"<span>{_text(told(name))}</span></li>"
-        for name in report.traces
-    )
-    return (
-        f'<figure><ul class="key">{keys}</ul><p class="axis">reward per decision, against the number of '
-        f"decisions</p>{_plot(report.traces, hues)}"
-        f"<figcaption>{_text(report.traced)} Lines are estimates, bands their intervals. A band that leaves "
-        "the frame was wider than is shown.</figcaption></figure>"
-    )
-
-
-def _plot(traces: Traces, hues: Mapping[str, int]) -> str:
+def _plot(traces: Traces, hues: Mapping[str, int]) -> Markup:
     shown = window(traces)
     drawn, words = [], []
     for value in _values(shown.scale):
         share = shown.scale.share(value)
         drawn.append(_line("grid", 0, 1000 - 1000 * share, 1000, 1000 - 1000 * share))
-        words.append(f'<span class="y" style="bottom:{share:.2%}">{shown.scale.label(value)}</span>')
+        words.append(tag("span", shown.scale.label(value), class_="y", style=f"bottom:{share:.2%}"))
     for n in _counts(shown):
-        drawn.append(_line("grid", _across(n, shown), 0, _across(n, shown), 1000))
-        words.append(f'<span class="x" style="left:{_across(n, shown) / 1000:.2%}">{_short(n)}</span>')
+        across = _across(n, shown)
+        drawn.append(_line("grid", across, 0, across, 1000))
+        words.append(tag("span", _short(n), class_="x", style=f"left:{across / 1000:.2%}"))
     bands, courses = [], []
     for name, table in traces.items():
         rows = [row for row in table.to_pylist() if row["n"] > 0 and math.isfinite(row["estimate"])]
@@ -204,18 +202,16 @@ def _plot(traces: Traces, hues: Mapping[str, int]) -> str:
         for known, several in itertools.groupby(rows, key=has_interval):
             if known:
                 run = list(several)
-                edge = [(row["n"], row["upper"]) for row in run]
-                edge += [(row["n"], row["lower"]) for row in reversed(run)]
-                bands.append(f'<polygon class="band {hue}" points="{_points(edge, shown)}"/>')
-                for half in (edge[: len(run)], edge[len(run) :]):
-                    bands.append(f'<polyline class="edge {hue}" points="{_points(half, shown)}"/>')
+                upper = [(row["n"], row["upper"]) for row in run]
+                lower = [(row["n"], row["lower"]) for row in reversed(run)]
+                bands.append(tag("polygon", class_=f"band {hue}", points=_points(upper + lower, shown)))
+                for half in (upper, lower):
+                    bands.append(tag("polyline", class_=f"edge {hue}", points=_points(half, shown)))
         course = _points([(row["n"], row["estimate"]) for row in rows], shown)
-        courses.append(f'<polyline class="course {hue} {dash}" points="{course}"/>')
+        courses.append(tag("polyline", class_=f"course {hue} {dash}", points=course))
     label = "Estimates and intervals against the number of decisions"
-    return (
-        '<div class="plot"><svg viewBox="0 0 1000 1000" preserveAspectRatio="none" role="img" '
-        f'aria-label="{label}">{"".join(drawn + bands + courses)}</svg>{"".join(words)}</div>'
-    )
+    picture = _svg(1000, 1000, drawn, bands, courses, role="img", aria_label=label)
+    return tag("div", picture, words, class_="plot")
 
 
 def _values(scale: Scale) -> list[float]:
@@ -247,8 +243,9 @@ def _points(pairs: list[tuple[int, float]], shown: Window) -> str:
     return " ".join(f"{_across(n, shown):.1f},{down(value):.1f}" for n, value in pairs)
 
 
-def _line(kind: str, x1: float, y1: float, x2: float, y2: float) -> str:
-    return f'<line class="{kind}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
+def _line(kind: str, x1: float, y1: float, x2: float, y2: float) -> Markup:
+    ends = {"x1": x1, "y1": y1, "x2": x2, "y2": y2}
+    return tag("line", class_=kind, **{name: f"{value:.1f}" for name, value in ends.items()})
 
 
 def _short(n: int) -> str:
@@ -256,7 +253,3 @@ def _short(n: int) -> str:
         if n >= size:
             return f"{n // size}{letter}"
     return str(n)
-
-
-def _text(words: str) -> str:
-    return html.escape(words)

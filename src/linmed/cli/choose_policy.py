@@ -1,0 +1,135 @@
+"""Choose among policies on a log: the command `linmed choose`."""
+
+import argparse
+from collections.abc import Iterator
+
+from linmed.cli.log_options import (
+    PICTURES,
+    add_complete,
+    add_log,
+    add_output,
+    add_question,
+    check_place,
+    conditions,
+    doubts,
+    executor,
+    given_log,
+    options,
+    parse_candidate,
+    rows,
+    tell,
+    unexplained,
+    unread,
+)
+from linmed.ope.choose import TRAIN, Choice, choose, listed
+from linmed.report.figures import axes, height_of, saved, styled
+from linmed.report.progress import Bar
+from linmed.report.tables import Table
+from linmed.report.text_report import Report
+
+TITLE = "Which policy shall I run?"
+CAUTION = (
+    "A candidate that has learned from the decisions that judge it looks better than it is: a policy learns "
+    "from the first part alone, an agent may have seen more."
+)
+
+
+def add_choose(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `choose`."""
+    parser.description = (
+        "Which of several policies would have earned most on the decisions of LOG? Candidates "
+        "that are surely not the best are dropped. One may ask as often as one likes."
+    )
+    add_log(parser)
+    add_complete(parser)
+    add = parser.add_argument
+    add(
+        "--candidate", action="append", dest="candidates", metavar="CANDIDATE", required=True,
+        help="uniform, logged, arm:NUMBER, item:ID, column:NAME, agent:FILE (a saved agent) or a policy that "
+        "learns, 'policy:LinMED(alpha_emp=0.5)'; NAME=CANDIDATE to call it so; may be repeated",
+    )  # fmt: skip
+    add(
+        "--train", type=amount, default=TRAIN, metavar="SHARE|NUMBER",
+        help="policies learn from that share of the log, or number of decisions, and all are judged on the "
+        f"rest; default: {TRAIN}",
+    )  # fmt: skip
+    add("--estimator", choices=("ipw", "dr"), default="ipw", help="default: ipw")
+    add_question(parser, choose)
+    add("--plot", metavar="FILE", help="draw what each candidate earns, with its interval")
+    add_output(parser)
+    parser.set_defaults(run=run)
+
+
+def amount(text: str) -> float | int:
+    """A share as a float, a number of decisions as an int."""
+    return int(text) if text.isdecimal() else float(text)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the answer; the exit status is 0."""
+    check_place(args.plot, PICTURES)
+    check_place(args.html)
+    log = given_log(args)
+    named = [parse_candidate(text) for text in args.candidates]
+    candidates = dict(named)
+    if len(candidates) < len(named):
+        twice = next(name for i, (name, _) in enumerate(named) if name in dict(named[:i]))
+        raise ValueError(f"candidates need distinct names, {twice!r} occurs twice: write NAME=CANDIDATE")
+    with Bar(args.progress, "decisions") as bar, executor(args.cluster) as workers, doubts() as found:
+        choice = choose(
+            log, candidates, estimator=args.estimator, train=args.train,
+            progress=bar.reach, executor=workers, **options(args),
+        )  # fmt: skip
+    tables = {"Value per decision": choice.table}
+    if len(candidates) > 1:
+        gains = Table(choice.gains.to_arrow().drop_columns(["possible"]))
+        tables[f"What {choice.leader} earns more than"] = gains
+    rewards = args.reward_range or (0.0, 1.0)
+    taught = {"trained on": f"the {choice.trained_on:,} decisions before them"} if choice.trained_on else {}
+    report = Report(
+        title=TITLE,
+        answer=[f"{choice}.", *_dropped(choice)],
+        asked={
+            "log": args.log,
+            "decisions": f"{choice.decisions:,} that judge",
+            **taught,
+            "interval": f"betting, confidence {100 * args.confidence:.6g} % for all at once",
+            **conditions(args, rewards),
+        },
+        tables=tables,
+        meaning=_meaning(args, rewards),
+        warnings=[*found, *unexplained("betting", tables.values(), found)],
+        notes=unread(log) if args.skip_malformed else [],
+        caution=CAUTION,
+    )
+    facts = {
+        "leader": choice.leader, "decided": choice.decided, "left": choice.left, "dropped": choice.dropped,
+        "refuted": choice.refuted, "more": choice.more, "decisions": choice.decisions,
+        "trained_on": choice.trained_on, "confidence": choice.confidence,
+        "candidates": rows(choice.table), "gains": rows(choice.gains),
+    }  # fmt: skip
+    if args.plot:
+        with styled():
+            ax = axes(None, height_of(len(candidates)), shown=False)
+            choice.plot(ax).set_title(f"after {choice.decisions:,} decisions, for all at once", loc="left")
+            saved(ax, args.plot)
+    tell(report, args.html, facts if args.json else None)
+    return 0
+
+
+def _dropped(choice: Choice) -> Iterator[str]:
+    """Who was dropped by whom, where that is not the leader and all others."""
+    for winner in dict.fromkeys(choice.dropped.values()):
+        losers = [loser for loser, by in choice.dropped.items() if by == winner]
+        if not (choice.decided and len(losers) == len(choice.dropped)):
+            yield f"Dropped: {listed(losers)}, since {winner} surely earns more."
+
+
+def _meaning(args: argparse.Namespace, rewards: tuple[float, float]) -> str:
+    value = "value, taken to be constant," if args.drift is False else "average value so far"
+    return (
+        f"With probability {100 * args.confidence:.6g} % or more all intervals hold, and the candidate with "
+        f"the highest {value} is not dropped, at every look at once, however often one looked and however "
+        "the logging policy learned, if the logged probabilities are exact and every possible reward lies "
+        f"in [{rewards[0]:g}, {rewards[1]:g}]."
+    )

@@ -1,0 +1,694 @@
+"""Play clicks, an experiment of our own: rewards are 0 or 1, and a logistic model is the right one.
+
+Low and high click rates, norms guessed wrongly, news, and the Open Bandit log's items. Of the many guesses of
+σ and S a preview chooses the few that are played in all trials.
+"""
+
+import math
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from linmed.agent import Agent
+from linmed.environments import Clicks, Environment, News, OpenBanditClicks
+from linmed.log import DecisionLog
+from linmed.ope import Replay
+from linmed.paper import drawing
+from linmed.paper.experiment import Cell, Experiment, Findings, Key, Numbers, Scale, Setting, Size, with_error
+from linmed.paper.output import Output
+from linmed.paper.roster import Variant
+from linmed.paper.statistics import Estimate, Normal, mean, resampled
+from linmed.paper.vowpal_wabbit import rival
+from linmed.policies import (
+    EpsilonGreedy,
+    Greedy,
+    LinMED,
+    LogisticMED,
+    LogisticTS,
+    LogisticUCB,
+    Policy,
+    Uniform,
+)
+from linmed.report.figures import INK, POLICY, Line
+from linmed.report.progress import Bar
+from linmed.simulation import Store
+from linmed.simulation.environment_batch import best_of_trial
+from linmed.simulation.run import compute
+from linmed.simulation.trials import Job, Outcome, Tick, TrialBatch
+from linmed.streams import stream
+from linmed.validation import Floats, Ints
+
+RATES: dict[str, tuple[float, float]] = {
+    "5.5 % → 22 %": (0.055, 4.0),
+    "6.6 % → 16 %": (0.066, 1.9),
+    "52 % → 92 %": (0.519, 3.85),
+}
+"""Mean and best click rate of ten arms in five features: the base rate, and ‖w‖, with which the best of ten
+random arms has that rate in the mean (tests/environments/test_clicks.py)."""
+FIRST, SECOND, HALF = RATES
+NEW, SAME = "arms new each round", "fixed arms"
+LOW = (f"{NEW}, {FIRST}", f"{NEW}, {SECOND}")
+"""The two problems that the figures to reach are about."""
+PROBLEMS: dict[str, Clicks] = {
+    f"{kind}, {words}": Clicks(rate=rate, norm=norm, changing=kind == NEW)
+    for kind in (NEW, SAME)
+    for words, (rate, norm) in RATES.items()
+}
+LINEAR, UNKNOWN, LEARNED = "LinMED, σ = 0.5", "LinMED, σ and S unknown", "LinMED, ridge learned"
+OWN, OPTIMISM, THOMPSON = "LogisticMED", "LogisticUCB", "LogisticTS"
+GREEDY, EPSILON, RIVAL = "Greedy", "ε-greedy, ε = 0.1", "VowpalWabbit SquareCB"
+WRONG: dict[str, float] = {"S": 1.0, "3 S": 3.0, "S / 3": 1.0 / 3.0}
+"""What the norm of θ* is multiplied by before policies are told."""
+FAMILY: dict[str, Any] = {OWN: LogisticMED, OPTIMISM: LogisticUCB, THOMPSON: LogisticTS}
+NEWS: dict[str, News] = {"news, no ids": News(), "news, ids": News(ids=True)}
+PLAIN, IDS = NEWS
+GUESSES = (0.03, 0.1, 0.3, 1.0, 3.0)
+"""σ, and S, of the grid: those of benchmarks/defaults.py."""
+SQUARECB: dict[str, str] = {
+    f"{RIVAL}, γ = {scale}": f"--squarecb --gamma_scale {scale}" for scale in (10, 100, 1000)
+}
+"""Vowpal Wabbit's own default is 10; the best of the three is taken."""
+CATALOGUE = "Open Bandit items, 5 %"
+MOST = 20
+"""Trials of the news and of the Open Bandit items, which are long."""
+RIVALS_TRIALS = 20
+"""Trials of Vowpal Wabbit, which is slow, everywhere."""
+PREVIEW, FINALISTS = 2, 4
+"""Every guess of the grid, and every γ, is played in so many trials of the news; so many of the guesses, and
+the best γ, then in all."""
+LONGER = 5
+"""Rounds of the news, and of the Open Bandit items, to one of the other problems."""
+
+EDGES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 0.6, 0.9, 0.97, 0.99)
+"""Between the bins of stated probability."""
+LEAST = 5.0
+"""A bin whose number of plays has a smaller variance is not judged: it is far from normal."""
+LEVEL = 0.01
+"""Of the judgement on one policy: the share of true probabilities that it calls false."""
+LIMIT = float(-ndtri(LEVEL / 2.0 / (len(EDGES) + 1)))
+"""Standard deviations, by Bonferroni over the bins. A bin's plays less its stated probabilities are a
+martingale; over the root of their variance they are normal in the limit, whatever the policy does."""
+WATCHED = (LINEAR, LEARNED, OWN, THOMPSON, EPSILON, *SQUARECB)
+"""Policies that draw, as far as they are played."""
+WATCHED_TRIALS, WATCHED_ROUNDS = 20, 2_000
+"""At most, of the calibration."""
+REPLAYED = (LINEAR, LEARNED, OWN)
+REPEATS, WARM = 7, 20
+"""Of the clock every policy has so many repeats, in turn; the fastest counts, which what is busy beside us
+disturbed least. So many decisions come before it starts."""
+
+
+def guessed(sigma: float, norm: float) -> str:
+    """Name a guess of the grid."""
+    return f"LinMED, σ = {sigma:g}, S = {norm:g}"
+
+
+def told(rule: str, words: str) -> str:
+    """Name a rule that is told a norm."""
+    return f"{rule}, {words}"
+
+
+GRID = tuple(guessed(sigma, norm) for sigma in GUESSES for norm in GUESSES)
+
+
+# ---- what is played
+
+
+@dataclass(frozen=True)
+class ClickFindings(Findings):
+    """Findings with what was found out beside the trials."""
+
+    _: KW_ONLY
+    best: Mapping[Key, Floats] = field(default_factory=dict)
+    """What the best arms of every round would have paid (trials,), by setting."""
+    watched: Mapping[str, Outcome] = field(default_factory=dict)
+    """Plays by stated probability, by policy."""
+    micros: Mapping[str, float] = field(default_factory=dict)
+    """Time of a decision with its reward, by policy: the only numbers that another run changes."""
+    replayed: tuple[tuple[str, str], ...] = ()
+    """What a log paid policies that learn from it, by policy."""
+
+    def names(self, *key: str | float) -> list[str]:
+        """The policies of a setting; nobody where it is not played at this scale."""
+        return super().names(*key) if self.has(*key) else []
+
+    def clicks(self, name: str, *key: str | float) -> Floats:
+        """Expected clicks at the horizon (trials,)."""
+        regret = self.final(name, *key)
+        return self.best[key][: len(regret)] - regret
+
+
+class ClickExperiment(Experiment):
+    """Ours alone: its rules are `own_rules.clicks`, and its ledger is not the paper's."""
+
+    name = "clicks"
+    title = "Clicks: the MED rule in a logistic model"
+    place = "our addition"
+    about = (
+        "Policies that believe in a linear and in a logistic model, on clicks: K = 10 arms in five features "
+        "and a constant, new each round and fixed; a news page, clicks late, without and with article ids; "
+        "the norm of θ* guessed wrongly by three. Regret is in clicks. δ = 1/(t+1)."
+    )
+    paper, quick, decisive = Size(4_000, 200), Size(200, 4), Size(4_000, 200)
+    ours = True
+
+    def __init__(self, open_bandit: str | Path | None = None, vowpal_wabbit: str | None = None) -> None:
+        self.open_bandit = open_bandit
+        made = (rival(label, words, vowpal_wabbit) for label, words in SQUARECB.items())
+        self.rivals = [one for one in made if one is not None]
+
+    def settings(self, variant: Variant, horizon: int, movielens: Path | None = None) -> list[Setting]:
+        """Return a setting for every problem with ten arms, and for wrong norms at the two low rates."""
+        everyone = *linear(), *logistic(), *simple(), *self.rivals[:1]
+        short = [Setting((problem,), env, everyone, horizon, 0.5) for problem, env in PROBLEMS.items()]
+        return [*short, *(_norms(problem, horizon) for problem in LOW)]
+
+    def further(
+        self, scale: Scale, variant: Variant, horizon: int, movielens: Path | None = None
+    ) -> list[Setting]:
+        """Return the longer worlds, which take hours, at the decisive scale."""
+        if scale != "decisive":
+            return []
+        longer, found = horizon * LONGER, []
+        if self.open_bandit is not None:
+            items = OpenBanditClicks(self.open_bandit, rate=0.05)
+            policies: tuple[Policy, ...] = (*linear(), *logistic(), *simple())
+            found.append(Setting((CATALOGUE,), items, policies, longer // 2, 0.5, most=MOST // 2))
+        grid = [
+            LinMED(sigma=sigma, norm_bound=norm, label=guessed(sigma, norm))
+            for sigma in GUESSES
+            for norm in GUESSES
+        ]
+        for name, env in NEWS.items():  # the figures to reach are about ids: the grid is played with them
+            more = (*grid, *self.rivals) if name == IDS else tuple(self.rivals[:1])
+            policies = (*linear()[1:], *logistic(), *simple(), *more)
+            found.append(Setting((name,), env, policies, longer, 0.5, most=MOST))
+        return found
+
+    def notes(self, movielens: Path | None) -> tuple[str, ...]:
+        """Say what was not played."""
+        without_rival = (
+            "Vowpal Wabbit was not played: --vowpal-wabbit names an interpreter that has it "
+            "(python -m venv vw && vw/bin/pip install vowpalwabbit)."
+        )
+        without_log = (
+            "The Open Bandit items were not played and its log was not replayed: --open-bandit names the "
+            "dataset's folder."
+        )
+        return (
+            *([] if self.rivals else [without_rival]),
+            *([without_log] if self.open_bandit is None else []),
+        )
+
+    def rounds(self, found: Findings) -> int:
+        """Of all trials, as far as they are known beforehand: the finalists' are those of other policies."""
+        first = sum(found.setting(*key).horizon * count for (key, _), count in first_trials(found).items())
+        if not found.has(IDS):
+            return first
+        last = min(found.trials, MOST) - min(found.trials, PREVIEW)
+        return first + found.setting(IDS).horizon * last * (FINALISTS + bool(self.rivals))
+
+    def run(self, found: Findings, output: Output, executor: Executor | None, bar: Bar) -> Findings:
+        """Play a preview of the grid and then the finalists, and what is watched beside."""
+        own = {f.name: getattr(found, f.name) for f in fields(Findings) if f.init}
+        plan: Any = self._play(ClickFindings(**own), first_trials(found), output, executor, bar)
+        plan = self._play(plan, finalists(plan), output, executor, bar)
+        rounds, trials = min(plan.horizon, WATCHED_ROUNDS), range(min(plan.trials, WATCHED_TRIALS))
+        low, alone = plan.setting(LOW[0]), [s for s in plan.settings if len(s.key) == 1]
+        drawn = [policy for policy in low.policies if policy.name in WATCHED]
+        jobs: list[Job] = []
+        for s in alone:
+            most = max(plan.played((s.key, policy.name)) for policy in s.policies)
+            jobs.append(Attainable(s.environment, s.horizon, plan.seed, tuple(range(most))))
+        jobs += [Watched(low.environment, rounds, plan.seed, tuple(trials), policy) for policy in drawn]
+        workers = getattr(executor, "_max_workers", None) or 1
+        batch = math.ceil(max(len(job.trials) for job in jobs) / workers)
+        beside = [one.arrays for one in compute(jobs, batch, executor, 1, Store(output.store), bar)]
+        names = (policy.name for policy in drawn)
+        done: ClickFindings = replace(
+            plan,
+            best={s.key: one["attainable"] for s, one in zip(alone, beside, strict=False)},
+            watched=dict(zip(names, beside[len(alone) :], strict=True)),
+            micros=micros(low.environment, rounds),
+            replayed=() if self.open_bandit is None else replayed(self.open_bandit),
+        )
+        return done
+
+    def drawings(self, found: Findings) -> Iterator[drawing.Drawing]:
+        """Draw regret on the problems, wrong norms, clicks of the longer worlds, calibration."""
+        assert isinstance(found, ClickFindings)
+        yield _regret(found)
+        yield _wrong_norms(found)
+        if found.has(IDS):
+            yield _earned(found)
+        yield _calibration(found)
+
+    def numbers(self, found: Findings) -> Iterator[Numbers]:
+        """Tabulate regret, clicks, calibration and time."""
+        assert isinstance(found, ClickFindings)
+        return _tables(found)
+
+
+def linear() -> tuple[Policy, ...]:
+    """Make LinMED told σ = 1/2, right for every click; told nothing with a proved set; told nothing."""
+    return (
+        LinMED(sigma=0.5, label=LINEAR),
+        LinMED(sigma="unknown", norm_bound="unknown", label=UNKNOWN),
+        LinMED(sigma="unknown", ridge="learned", label=LEARNED),
+    )
+
+
+def logistic() -> tuple[Policy, ...]:
+    """Make the logistic policies, told nothing."""
+    return tuple(make(label=name) for name, make in FAMILY.items())
+
+
+def simple() -> tuple[Policy, ...]:
+    """Make ridge regression without a thought about what is not known, λ = 1/4."""
+    return Greedy(sigma=0.5, label=GREEDY), EpsilonGreedy(sigma=0.5, label=EPSILON)
+
+
+def _norms(problem: str, horizon: int) -> Setting:
+    """The features' part of θ*: the base rate has an intercept of its own."""
+    environment = PROBLEMS[problem]
+    true = math.sqrt(2.0) * environment.norm  # features are x/√2
+    policies = [
+        make(norm_bound=factor * true, label=told(rule, words))
+        for rule, make in FAMILY.items()
+        for words, factor in WRONG.items()
+    ]
+    return Setting((problem, "norm"), environment, tuple(policies), horizon, 0.5)
+
+
+def first_trials(found: Findings) -> dict[Cell, int]:
+    """Say how often every policy is played in every setting before the finalists are known."""
+    wanted = {}
+    for s in found.settings:
+        for name in found.names(*s.key):
+            most = min(found.trials, s.most or found.trials)
+            if s.key == (IDS,) and (name in GRID or name in SQUARECB):
+                most = min(most, PREVIEW)
+            wanted[s.key, name] = min(most, RIVALS_TRIALS) if name in SQUARECB else most
+    return wanted
+
+
+def finalists(found: Findings) -> dict[Cell, int]:
+    """Choose the guesses and the γ that did best in the preview, with the trials that all others have."""
+    if not found.has(IDS):
+        return {}
+    most = min(found.trials, found.setting(IDS).most or found.trials)
+
+    def best(names: Sequence[str], count: int) -> list[str]:
+        there = [name for name in names if name in found.names(IDS)]
+        return sorted(there, key=lambda name: float(found.final(name, IDS)[:PREVIEW].mean()))[:count]
+
+    return {((IDS,), name): most for name in (*best(GRID, FINALISTS), *best(tuple(SQUARECB), 1))}
+
+
+def replayed(folder: str | Path, campaign: str = "men") -> tuple[tuple[str, str], ...]:
+    """Replay the uniform log of the Open Bandit Dataset to policies that learn from it.
+
+    What each would have earned, with a 95 % interval that is valid however many decisions were accepted. An
+    arm's features are the log's own: 1, the user's affinity to the item, the item's number.
+    """
+    log = DecisionLog.from_open_bandit(Path(folder) / "random" / campaign / f"{campaign}.csv")
+    items = int(log.table(["arm_count"])["arm_count"][0].as_py())
+    policies = [policy for policy in (*linear(), *logistic()) if policy.name in REPLAYED]
+    said = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of what a log leaves open, the report has the interval
+        for policy in (*policies, Uniform(label="Uniform")):
+            found = Replay(policy, bound=items).run(log, reward_range=(0.0, 1.0))
+            clicks = f"{100 * found.estimate:.2f} % ({100 * found.lower:.2f} to {100 * found.upper:.2f} %)"
+            kept = f"{found.accepted:,} of {found.offered:,} decisions, {found.rewards.sum():.0f} clicks"
+            said.append((policy.name, f"{clicks}; {kept}"))
+    return tuple(said)
+
+
+def micros(environment: Environment, decisions: int) -> dict[str, float]:
+    """Time a live decision with its reward: µs of processor time by policy, the fastest repeat."""
+    block = next(environment.blocks(stream(0, "environment", 0)))
+    decisions = min(decisions, len(block.noise))
+    policies = (*linear(), *logistic(), *simple())
+    taken: dict[str, list[float]] = {policy.name: [] for policy in policies}
+    for _ in range(REPEATS):
+        for policy in policies:
+            agent = Agent(policy, dim=block.arms.shape[-1], seed=0)
+            for t in range(-min(WARM, decisions), decisions):
+                if t == 0:
+                    began = time.process_time()
+                decision = agent.decide(block.arms[t])
+                paid = environment.rewards(block.means[t, decision.arm], block.noise[t])
+                agent.learn(decision, float(paid))
+            taken[policy.name].append((time.process_time() - began) / decisions * 1e6)
+    return {name: min(times) for name, times in taken.items()}
+
+
+# ---- jobs beside the trials
+
+
+@dataclass(frozen=True)
+class Attainable(Job):
+    """What the best arm of every round would pay: `attainable` (R,)."""
+
+    @property
+    def name(self) -> str:
+        """The environment's."""
+        return f"the best arms of {self.environment.name}"
+
+    def configuration(self) -> dict[str, Any]:
+        """Return nothing but what it is."""
+        return {"job": "attainable"}
+
+    def columns(self) -> dict[str, tuple[str, Any]]:
+        """Add none."""
+        return {}
+
+    def run(self, tick: Tick = lambda replica_rounds: None) -> Outcome:
+        """Compute it trial by trial."""
+        best = []
+        for trial in self.trials:
+            best.append(best_of_trial(self.environment, self.horizon, self.seed, trial))
+            tick(self.horizon)
+        return {"attainable": np.array(best)}
+
+
+@dataclass(frozen=True)
+class Watched(Job):
+    """Plays by bin of stated probability: `expected`, `played` and `variance`, each (R, bins)."""
+
+    policy: Policy
+
+    @property
+    def name(self) -> str:
+        """Policy and environment."""
+        return f"the propensities of {self.policy.name} on {self.environment.name}"
+
+    def configuration(self) -> dict[str, Any]:
+        """Return the policy and the bins."""
+        return {"job": "watched", "policy": self.policy.to_dict(), "edges": EDGES}
+
+    def columns(self) -> dict[str, tuple[str, Any]]:
+        """Add the policy's name."""
+        return {"policy": ("string", self.policy.name)}
+
+    def run(self, tick: Tick = lambda replica_rounds: None) -> Outcome:
+        """Decide one by one, as a live user is served: every probability is asked for before the draw."""
+        policy, replicas = self.policy, len(self.trials)
+        batch = TrialBatch(policy, self.environment, self.horizon, self.seed, self.trials)
+        sums = np.zeros((3, replicas, len(EDGES) + 1))
+        for _, size, noise in batch.blocks():
+            for t in range(size):
+                arms = batch.environments.arms(t)
+                choice = policy.decide(batch.state, arms, noise[t])
+                stated = choice.log_probabilities
+                if stated is None:
+                    stated = policy.log_probabilities(batch.state, arms)
+                _count(sums, np.exp(stated), choice.arm)
+                paid = batch.environments.rewards(t, batch.offset + choice.arm)
+                policy.learn(batch.state, choice.features, paid, batch.replicas)
+            tick(size * replicas)
+        return {"expected": sums[0], "played": sums[1], "variance": sums[2]}
+
+
+def _count(sums: Floats, stated: Floats, arm: Ints) -> None:
+    """Every arm of every replica into its bin.  stated (R,K), arm (R,)."""
+    replicas = np.arange(len(arm))
+    own = np.broadcast_to(replicas[:, None], stated.shape)
+    bins = np.searchsorted(EDGES, stated)
+    np.add.at(sums[0], (own, bins), stated)
+    np.add.at(sums[1], (replicas, bins[replicas, arm]), 1.0)
+    np.add.at(sums[2], (own, bins), stated * (1.0 - stated))
+
+
+def deviations(counted: Outcome) -> Floats:
+    """Return (played − expected)/√variance of every bin over all trials; NaN where a bin is not judged."""
+    expected, played, variance = (counted[name].sum(axis=0) for name in ("expected", "played", "variance"))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scores: Floats = np.where(variance >= LEAST, (played - expected) / np.sqrt(variance), np.nan)
+    return scores
+
+
+def worst(counted: Outcome) -> float:
+    """Return the largest of them, either way; NaN where no bin is judged."""
+    scores = np.abs(deviations(counted))
+    return float(np.nanmax(scores)) if np.isfinite(scores).any() else np.nan
+
+
+# ---- what claims are made of
+
+
+@dataclass(frozen=True)
+class ClickRatio:
+    """Clicks of a policy over those of the best of others: the best mean over as many trials as its own."""
+
+    own: str
+    others: tuple[str, ...]
+    key: Key
+
+    @property
+    def cells(self) -> frozenset[Cell]:
+        """All of them."""
+        return frozenset((self.key, name) for name in (self.own, *self.others))
+
+    def estimate(self, found: Findings) -> Estimate:
+        """Bootstrap over paired trials; others that were played less often were given up."""
+        assert isinstance(found, ClickFindings)
+        own = found.clicks(self.own, *self.key)
+        others = [found.clicks(name, *self.key) for name in self.others]
+        most = max(len(other) for other in others)
+        rivals = (other for other in others if len(other) == most)
+        return resampled(over_highest, own, *rivals, beyond=1.0)
+
+
+def over_highest(w: Floats, own: Floats, *others: Floats) -> Floats:
+    """Return mean own / the highest of the others' means."""
+    values: Floats = (w @ own) / np.max([w @ other for other in others], axis=0)
+    return values
+
+
+@dataclass(frozen=True)
+class Exact(Normal):
+    """A number that is compared as it is: its border allows for chance."""
+
+    def __str__(self) -> str:
+        """Without an interval."""
+        return f"{self.value:.2f}"
+
+
+@dataclass(frozen=True)
+class Miscalibration:
+    """Standard deviations by which the worst bin's plays are off."""
+
+    policy: str
+    cells: frozenset[Cell] = frozenset()
+    """None: these are not trials of regret."""
+
+    def estimate(self, found: Findings) -> Estimate:
+        """Count over all trials."""
+        assert isinstance(found, ClickFindings)
+        counted = found.watched[self.policy]
+        return Exact(worst(counted), 0.0, len(counted["played"]))
+
+
+# ---- figures
+
+LINES: dict[str, Line] = {
+    OWN: POLICY["LinTS-Freq"],
+    OPTIMISM: POLICY["OFUL"],
+    THOMPSON: POLICY["LinTS-Bayes"],
+    LINEAR: POLICY["LinMED-90"],
+    UNKNOWN: POLICY["LinMED-50"],
+    LEARNED: POLICY["LinMED-99"],
+    GREEDY: POLICY["EXP2"],
+    EPSILON: POLICY["LinMEDNOPT"],
+    **dict.fromkeys(GRID, POLICY["LinIMED-3"]),
+    **dict.fromkeys(SQUARECB, POLICY["LinIMED-1"]),
+}
+
+
+def _dots(ax: Any, names: Sequence[str], estimates: Sequence[Normal], logarithmic: bool = False) -> None:
+    """A row for every policy, the first on top."""
+    for row, (name, estimate) in enumerate(zip(names, estimates, strict=True)):
+        drawing.whiskers(
+            ax, [row], [estimate], LINES[name], logarithmic=logarithmic, across=True, markersize=6,
+        )  # fmt: skip
+    drawing.rows_of(ax, names, 0.5)
+    ax.grid(visible=False, axis="y")
+
+
+def _regret(found: ClickFindings) -> drawing.Drawing:
+    """Final regret of every policy, a panel for every problem."""
+    figure, axes = drawing.new(10.5, 5.6, 2, len(RATES), sharey=True)
+    for ax, problem in zip(axes.flat, PROBLEMS, strict=True):
+        names = found.names(problem)
+        _dots(ax, names, [mean(found.final(name, problem)) for name in names], logarithmic=True)
+        ax.set_title(problem)
+        ax.set_xscale("log")
+        drawing.log_ticks(ax.xaxis, ",g")
+    for ax in axes[-1]:
+        ax.set_xlabel("regret in clicks")
+    horizon = found.setting(next(iter(PROBLEMS))).horizon
+    caption = (
+        f"Regret in clicks after {horizon:,} rounds, with 95 % intervals. Titles: the mean click rate of the "
+        "arms and the best arm's."
+    )
+    return drawing.Drawing(f"{found.experiment.name}-regret", caption, figure)
+
+
+def _wrong_norms(found: ClickFindings) -> drawing.Drawing:
+    """Regret by the norm that was told, beside LinMED's, which is told σ alone."""
+    figure, axes = drawing.new(8.4, 3.7, 1, len(LOW))
+    words = sorted(WRONG, key=lambda word: WRONG[word])
+    for ax, problem in zip(axes, LOW, strict=True):
+        for rule in FAMILY:
+            estimates = [mean(found.final(told(rule, word), problem, "norm")) for word in words]
+            factors = [WRONG[word] for word in words]
+            drawing.whiskers(ax, factors, estimates, LINES[rule], logarithmic=False, label=rule)
+        line, level = LINES[LINEAR], mean(found.final(LINEAR, problem)).value
+        ax.axhline(level, color=line.light, linestyle=line.dash, linewidth=1.6, label=LINEAR)
+        ax.set_xscale("log")
+        ax.xaxis.set_minor_locator(drawing.ticker.NullLocator())
+        ax.set_xticks(factors, words)
+        ax.set_ylim(bottom=0.0)
+        ax.set_title(problem)
+        ax.set_xlabel("norm of θ* that was told")
+    axes[0].set_ylabel("regret in clicks")
+    drawing.legend(figure, axes[0], 4)
+    caption = "Regret where the norm of θ* is told a third, exactly and three times; 95 % intervals."
+    return drawing.Drawing(f"{found.experiment.name}-norms", caption, figure)
+
+
+def _earned(found: ClickFindings) -> drawing.Drawing:
+    """Expected clicks of the longer worlds as shares of what the best arms would earn."""
+    shown = [(key, _shown(found, key)) for key in _longer(found)]
+    heights = [0.28 * len(names) for _, names in shown]
+    size = 1.0 + 0.55 * len(shown) + sum(heights)
+    figure, axes = drawing.new(7.0, size, len(shown), gridspec_kw={"height_ratios": heights}, squeeze=False)
+    for ax, (key, names) in zip(axes[:, 0], shown, strict=True):
+        clicks = [found.clicks(name, *key) for name in names]
+        _dots(ax, names, [mean(100.0 * own / found.best[key][: len(own)]) for own in clicks])
+        ax.set_title(f"{key[0]}, {found.setting(*key).horizon:,} rounds")
+    axes[-1, 0].set_xlabel("% of the clicks that the best arms would earn")
+    caption = (
+        "Expected clicks in % of what the best arm of every round would earn, with 95 % intervals over "
+        "trials. Of the guesses of σ and S those that went through the preview."
+    )
+    return drawing.Drawing(f"{found.experiment.name}-news", caption, figure)
+
+
+def _longer(found: Findings) -> list[Key]:
+    return [s.key for s in found.settings if len(s.key) == 1 and s.key[0] not in PROBLEMS]
+
+
+def _shown(found: ClickFindings, key: Key) -> list[str]:
+    """All but those that were given up after the preview."""
+    names = found.names(*key)
+    many = [name for name in names if name in GRID or name in SQUARECB]
+    most = max((found.played((key, name)) for name in many), default=0)
+    return [name for name in names if name not in many or found.played((key, name)) == most]
+
+
+def _calibration(found: ClickFindings) -> drawing.Drawing:
+    """How often arms were played over how often was said, by stated probability."""
+    figure, ax = drawing.new(7.0, 4.0)
+    ends = np.array([EDGES[0] / 3.0, *EDGES, 1.0])
+    for place, (name, counted) in enumerate(found.watched.items()):
+        sums = (counted[part].sum(axis=0) for part in ("expected", "played", "variance"))
+        there = counted["variance"].sum(axis=0) >= LEAST
+        expected, played, variance = (one[there] for one in sums)
+        line = LINES[name]
+        ax.errorbar(
+            np.sqrt(ends[:-1] * ends[1:])[there] * 1.05 ** (place - len(found.watched) / 2),
+            played / expected, yerr=2.0 * np.sqrt(variance) / expected, color=line.light, linestyle="none",
+            marker=line.marker, markersize=5, capsize=2, linewidth=1.3, label=name,
+        )  # fmt: skip
+    ax.axhline(1.0, color=INK.light, linewidth=1.0)
+    ax.set_xscale("log")
+    ax.xaxis.set_major_locator(drawing.ticker.FixedLocator(EDGES[:-2]))
+    drawing.numbered(ax.xaxis, "g")
+    ax.xaxis.set_minor_formatter(drawing.ticker.NullFormatter())
+    ax.set_xlabel("stated probability")
+    ax.set_ylabel("plays over stated")
+    drawing.legend(figure, ax, 2)
+    caption = (
+        f"{LOW[0]}: how often arms were played over the sum of their stated probabilities, by bins of those, "
+        "with two standard deviations of what chance does. All arms of all decisions are counted."
+    )
+    return drawing.Drawing(f"{found.experiment.name}-calibration", caption, figure)
+
+
+# ---- tables
+
+
+def _tables(found: ClickFindings) -> Iterator[Numbers]:
+    """All of them."""
+    first = next(iter(PROBLEMS))
+    finals = {name: [mean(found.final(name, p)) for p in PROBLEMS] for name in found.names(first)}
+    lowest = np.argmin([[one.value for one in row] for row in finals.values()], axis=0)
+    possible = [f"{found.best[problem,].mean():,.0f}" for problem in PROBLEMS]
+    yield Numbers(
+        f"Regret in clicks ± standard error, n = {found.setting(first).horizon:,}, {found.trials} trials",
+        ["policy", *PROBLEMS],
+        [*([name, *map(with_error, row)] for name, row in finals.items()),
+         ["clicks of the best arms", *possible]],
+        frozenset((int(row), place) for place, row in enumerate(lowest, start=1)),
+        note="Clicks are the last row less the regret. Vowpal Wabbit has at most 20 trials.",
+    )  # fmt: skip
+    norms = [(problem, word) for problem in LOW for word in WRONG]
+    yield Numbers(
+        "Regret in clicks ± standard error by the norm of θ* that was told",
+        ["rule", *(f"{problem}: {word}" for problem, word in norms)],
+        [
+            [rule, *(with_error(mean(found.final(told(rule, word), p, "norm"))) for p, word in norms)]
+            for rule in FAMILY
+        ],
+    )
+    for key in _longer(found):
+        yield _clicks(found, key)
+    rows = []
+    for name, counted in found.watched.items():
+        judged, decisions = int(np.isfinite(deviations(counted)).sum()), int(counted["played"].sum())
+        rows.append([name, f"{worst(counted):.2f}", str(judged), f"{decisions:,}"])
+    yield Numbers(
+        f"Calibration of propensities: {LOW[0]}",
+        ["policy", "worst bin, standard deviations", "bins judged", "decisions"],
+        rows,
+        note=f"Beyond {LIMIT:.2f} the stated probabilities would be called false, at a level of 1 %.",
+    )
+    linear = found.micros[LINEAR]
+    yield Numbers(
+        f"Time of a live decision with its reward, {LOW[0]} (K = 10, d = 6)",
+        ["policy", "µs of processor time", f"relative to {LINEAR}"],
+        [[name, f"{taken:.1f}", f"{taken / linear:.2f}"] for name, taken in found.micros.items()],
+        note="Of this run and this machine; Vowpal Wabbit's is in docs/performance.md.",
+    )
+    if found.replayed:
+        yield Numbers(
+            "Open Bandit's uniform log, replayed: clicks per decision (95 % interval)",
+            ["policy", "click rate; behind it"],
+            [list(row) for row in found.replayed],
+            note="Of every 34 decisions one is accepted: so few clicks cannot tell policies apart.",
+        )
+
+
+def _clicks(found: ClickFindings, key: Key) -> Numbers:
+    rows = [(mean(found.clicks(name, *key)), name, found.played((key, name))) for name in found.names(*key)]
+    rows.sort(key=lambda row: (-row[2], -row[0].value))
+    possible = found.best[key]
+    return Numbers(
+        f"Expected clicks ± standard error: {key[0]}, n = {found.setting(*key).horizon:,}; the best arms "
+        f"would earn {possible.mean():,.0f}",
+        ["policy", "clicks", "% of possible", "trials"],
+        [
+            [name, with_error(clicks), f"{100.0 * clicks.value / possible[:trials].mean():.1f}", str(trials)]
+            for clicks, name, trials in rows
+        ],
+    )
