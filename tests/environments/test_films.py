@@ -11,7 +11,7 @@ import pytest
 
 from linmed.environments import Environment, MovieLens
 from linmed.environments.datasets import GENRES, MOVIES, download, generated
-from linmed.paper.as_run.films import FilmsAsRun
+from linmed.paper.as_run import FilmsAsRun
 
 REAL = os.environ.get("LINMED_ML100K")
 JOBS = ("artist", "doctor", "writer")

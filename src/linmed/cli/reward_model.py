@@ -6,8 +6,8 @@ import math
 import shutil
 import sys
 import warnings
-from datetime import UTC, datetime
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 from linmed.cli.log_options import add_log, add_question, check_place, given_log, rows, tell, unread
