@@ -318,23 +318,20 @@ def test_a_shorter_horizon_does_not_refute():
 
 
 @pytest.mark.parametrize(
-    ("value", "error", "expected"),
+    ("rule", "estimate", "expected"),
     [
-        (0.81, 0.005, "holds"),
-        (0.9, 0.005, "fails"),
-        (0.81, 0.5, "undecided"),
-        (0.81, float("nan"), "undecided"),
+        (Reproduces(0.8, 0.0005), Normal(0.81, 0.005, 100), "holds"),  # within three standard errors
+        (Reproduces(0.8, 0.0005), Normal(0.9, 0.005, 100), "fails"),
+        (Reproduces(0.8, 0.0005), Normal(0.81, 0.5, 100), "undecided"),
+        (Reproduces(0.8, 0.0005), Normal(0.81, float("nan"), 100), "undecided"),
+        (Between(high=1.0), Normal(-1e9, 1.0, 10), "holds"),  # a border that is not there is never crossed
+        (Between(low=1.0), Normal(1e9, 1.0, 10), "holds"),
+        (Between(high=1.0), Normal(2.0, 0.1, 10), "fails"),
+        (Between(low=1.0), Normal(1.0, 0.1, 10), "undecided"),
     ],
 )
-def test_published_means_are_reproduced_within_three_standard_errors(value, error, expected):
-    assert Reproduces(0.8, 0.0005).verdict(Normal(value, error, 100)) == expected
-
-
-def test_a_border_that_is_not_there_is_never_crossed():
-    assert Between(high=1.0).verdict(Normal(-1e9, 1.0, 10)) == "holds"
-    assert Between(low=1.0).verdict(Normal(1e9, 1.0, 10)) == "holds"
-    assert Between(high=1.0).verdict(Normal(2.0, 0.1, 10)) == "fails"
-    assert Between(low=1.0).verdict(Normal(1.0, 0.1, 10)) == "undecided"
+def test_rules_decide_by_their_borders(rule, estimate, expected):
+    assert rule.verdict(estimate) == expected
 
 
 def origin(digest="0" * 12):

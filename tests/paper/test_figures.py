@@ -67,12 +67,9 @@ def test_tables_tell_medians_and_stuck_trials_with_their_interval():
     assert stuck.rows[0][1].replace("\u00a0", " ") == "10.0 % (0.3 to 44.5 %)"
 
 
-def test_bands_are_as_wide_as_so_few_trials_make_them():
+def test_bands_are_as_wide_as_so_few_trials_make_them_and_positive_on_logarithmic_axes():
     low, high = interval(np.array([5.0]), np.array([1.0]), False, trials=10)
     assert (high - low)[0] == pytest.approx(2 * 2.262, rel=1e-3)
-
-
-def test_intervals_on_logarithmic_axes_stay_positive():
     low, high = interval(np.array([0.0, 1.0, 5.0]), np.array([0.0, 2.0, 0.1]), True, trials=20)
     assert (low[1:] > 0).all()
     assert (high >= low).all()
