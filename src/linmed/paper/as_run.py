@@ -91,7 +91,7 @@ class LinTsAsRun(LinTS):
         return core.OpeningRule(core.EvenByNormalRule(), super().rule)
 
     def spread(self, state: RidgeState) -> Floats:
-        """s in every replica (R,)."""
+        """Return s in every replica (R,)."""
         return self._public.spread(state)
 
     @cached_property
@@ -137,7 +137,7 @@ class SpannerIgwAsRun(SpannerIGW):
         return core.LaggingSpannerRule(**self._numbers)
 
     def exploration(self, state: RidgeState) -> Floats:
-        """γ in every replica (R,)."""
+        """Return γ in every replica (R,)."""
         out = np.empty(len(state.count))
         core.exploration(self.bind(state), self._then, 0, out)
         return out
@@ -152,12 +152,12 @@ class Exp2AsRun(EXP2):
     """
 
     def log_probabilities(self, state: Exp2State, arms: Floats) -> Floats:
-        """log P(a).  arms (R,K,d) or (1,K,d) → (R,K)."""
+        """Compute log P(a).  arms (R,K,d) or (1,K,d) → (R,K)."""
         with np.errstate(divide="ignore"):
             return np.log(self._law(state, arms))
 
     def features(self, state: Exp2State, arms: Floats, arm: Ints) -> Floats:
-        """(I + Q)⁻¹a of the arms just played; the arm set is remembered from here on.  arm (R,) → (R,d)."""
+        """Return (I + Q)⁻¹a of the arms played; the set is remembered from now on.  arm (R,) → (R,d)."""
         state.arm_set[:] = self._checked(state, arms)[: len(state.arm_set)]
         weighted = arms.swapaxes(1, 2) * self._law(state, arms)[:, None, :]
         moved = np.eye(arms.shape[2]) + weighted @ arms
@@ -246,7 +246,7 @@ class FilmsAsRun(NoisyEnvironment):
         return divided
 
     def blocks(self, rng: np.random.Generator) -> Iterator[Block]:
-        """A user for every round, known one round ahead because of what becomes of the arms; and noise."""
+        """Yield a user for every round, known one round ahead because of what becomes of arms; and noise."""
         scaled, means = self.scaled, self.scaled @ self.theta
         following = rng.integers(DRAWN, size=1)
         while True:

@@ -36,7 +36,7 @@ class Comparison:
     """What Theorem 3 says of EXP2, with the right constant: its share of exploration alone."""
 
     def exponent(self, name: str) -> float:
-        """p of regret ∝ nᵖ over the last decade of horizons."""
+        """Fit p of regret ∝ nᵖ over the last decade of horizons."""
         late = self.horizons >= self.horizons[-1] / 10.5
         values = np.array([estimate.value for estimate in self.measured[name]])
         if late.sum() < 2 or (values[late] <= 0.0).any():

@@ -113,19 +113,19 @@ def grid_column(reading: str, scale: str, M: int) -> str:
 
 
 def plus_one_factor(M: int, log_p: Floats) -> Floats:
-    """E[p/p̂] of p̂ = (X + 1)/(M + 1): 1 − (1 − p)^(M+1)."""
+    """Compute E[p/p̂] of p̂ = (X + 1)/(M + 1): 1 − (1 − p)^(M+1)."""
     factor: Floats = -np.expm1((M + 1.0) * _log_complement(log_p))
     return factor
 
 
 def zero_chance(M: int, log_p: Floats) -> Floats:
-    """P(X = 0) = (1 − p)^M."""
+    """Compute P(X = 0) = (1 − p)^M."""
     chance: Floats = np.exp(M * _log_complement(log_p))
     return chance
 
 
 def floor_factor(M: int, log_p: Floats) -> Floats:
-    """E[p/p̂] of p̂ = max(X, ½)/M: g(p) = p E[M/max(X, ½)], by a table of log g(p) over log p."""
+    """Compute E[p/p̂] of p̂ = max(X, ½)/M: g(p) = p E[M/max(X, ½)], by a table over log p."""
     table = _table(M)
     factor: Floats = np.exp(table(np.clip(log_p, table.x[0], 0.0)))
     below = log_p < table.x[0]
@@ -136,7 +136,7 @@ def floor_factor(M: int, log_p: Floats) -> Floats:
 
 
 def floor_factor_at(M: int, p: float) -> float:
-    """g(p) for one p: the sum over those counts that have any weight.
+    """Compute g(p) for one p: the sum over those counts that have any weight.
 
     The weights w(k) ∝ P(X = k) follow from w(k+1)/w(k) = (M − k)/(k + 1) · p/(1 − p), and their sum makes
     them probabilities: no factorials, whose logarithms would cost the last six digits at M = 10⁵.
@@ -185,7 +185,7 @@ class Logging(Job):
         return {}
 
     def log(self, policy: Policy, tick: Tick = lambda replica_rounds: None) -> Log:
-        """Rewards and exact probabilities."""
+        """Record rewards and exact probabilities."""
         batch = TrialBatch(policy, self.environment, self.horizon, self.seed, self.trials)
         shape = len(self.trials), self.horizon
         reward, log_probability = np.empty(shape), np.empty(shape)
@@ -202,7 +202,7 @@ class Logging(Job):
         return Log(reward, np.exp(log_probability), log_probabilities)
 
     def expected_score(self, factor: Floats) -> Floats:
-        """(1/n) Σ_t Σ_a (1/K) μ_a factor_t(a).  factor (T, n, K) = E[p/p̂(X)] → (T,)."""
+        """Average (1/n) Σ_t Σ_a (1/K) μ_a factor_t(a).  factor (T, n, K) = E[p/p̂(X)] → (T,)."""
         score: Floats = (factor @ (self._means / len(self._means))).mean(axis=1)
         return score
 
@@ -225,7 +225,7 @@ class Logs(Logging):
 
     @classmethod
     def of(cls, variant: Variant, horizon: int, seed: int, trials: int) -> "Logs":
-        """The text's setting, or the one of the authors' public code."""
+        """Make the text's setting, or the one of the authors' public code."""
         if variant == "text":
             sigma = float(np.sqrt(0.1))
             arms, own_share = [[1.0, 0.0], [0.6, 0.8]], 0.25
@@ -250,12 +250,12 @@ class Logs(Logging):
         return 2 * super().rounds
 
     def configuration(self) -> dict[str, Any]:
-        """Both policies, the numbers of samples, and what is made of them."""
+        """Return both policies, the numbers of samples, and what is made of them."""
         policies = [self.linmed.to_dict(), self.lints.to_dict()]
         return {"policies": policies, "samples": list(SAMPLES), "columns": "expectations, zeros"}
 
     def run(self, tick: Tick = lambda replica_rounds: None) -> Outcome:
-        """Scores (trials,) by column, and the time."""
+        """Compute scores (trials,) by column, and the time."""
         began = time.perf_counter()
         found: Outcome = {}
         for column, policy in ((LINMED_EXACT, self.linmed), (LINTS_EXACT, self.lints)):
@@ -281,7 +281,7 @@ class Logs(Logging):
         return found
 
     def counts(self, M: int, probability: Floats) -> Floats:
-        """Monte-Carlo hits X ~ Binomial(M, p), from each trial's own stream.  → (trials, rounds)."""
+        """Draw Monte-Carlo hits X ~ Binomial(M, p), from each trial's own stream.  → (trials, rounds)."""
         chances = np.minimum(probability, 1.0)
         rows = [
             stream(self.seed, "offline", trial, M).binomial(M, chances[row])
@@ -301,7 +301,7 @@ class ExpectedScores(Logging):
 
     @classmethod
     def of(cls, reading: str, scale: str, horizon: int, seed: int, trials: int) -> "ExpectedScores":
-        """The text's arms with one reading of σ and one of the scale."""
+        """Make the text's arms with one reading of σ and one of the scale."""
         sigma = SIGMA_READINGS[reading]
         return cls(
             FixedArms([[1.0, 0.0], [0.6, 0.8]], theta=[1.0, 0.0], sigma=sigma), horizon, seed,
@@ -314,11 +314,11 @@ class ExpectedScores(Logging):
         return f"the log of {self.lints.name}"
 
     def configuration(self) -> dict[str, Any]:
-        """The policy and the numbers of samples."""
+        """Return the policy and the numbers of samples."""
         return {"expected scores of": self.lints.to_dict(), "samples": list(SAMPLES)}
 
     def run(self, tick: Tick = lambda replica_rounds: None) -> Outcome:
-        """Scores (trials,) by column, and the time."""
+        """Compute scores (trials,) by column, and the time."""
         began = time.perf_counter()
         log_p = self.log(self.lints, tick).log_probabilities
         found = {expected(floor_column(M)): self.expected_score(floor_factor(M, log_p)) for M in SAMPLES}

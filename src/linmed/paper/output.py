@@ -1,4 +1,4 @@
-"""The output directory: ours or empty, and nothing half-written in it."""
+"""Keep the output directory: ours or empty, and nothing half-written in it."""
 
 import json
 from pathlib import Path

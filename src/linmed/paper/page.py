@@ -12,7 +12,7 @@ from importlib import metadata, resources
 import numpy as np
 
 from linmed import __version__
-from linmed.paper import rules
+from linmed.paper import own_rules, rules
 from linmed.paper.claims import Row
 from linmed.paper.drawing import Drawing, drawings, figure_name
 from linmed.paper.experiment import Findings, Numbers, duration
@@ -315,7 +315,8 @@ def _colophon(
         cells = SHORT[f.variant], *counts, duration(f.seconds), duration(wall[f.experiment.name])
         lines.append(tag("tr", tag("th", f.experiment.name, scope="row"), [tag("td", c) for c in cells]))
     packages = ", ".join(f"{name} {metadata.version(name)}" for name in ("numpy", "pyarrow"))
-    known = " ".join((rules.__doc__ or "").partition("What was known")[2].split())
+    judges = own_rules.MAKERS[findings[0].experiment.name] if own else rules
+    known = " ".join((judges.__doc__ or "").partition("What was known")[2].split())
     verdicts = link(records(rows, runs, command), "ledger.json", "application/json", "the ledger as JSON")
     heads = (
         "experiment", "variant", "rounds", "trials", "at most", "time in the loops, all trials",
@@ -326,7 +327,7 @@ def _colophon(
         tag("h2", "How this was made"),
         tag("pre", tag("code", command)),
         tag("p", words(list(runs))),
-        None if own else tag("p", f"What was known{known and ' '}{known}"),
+        tag("p", f"What was known {known}"),
         tag(
             "p",
             f"linmed {__version__}, Python {platform.python_version()}, {packages}; {platform.system()} "

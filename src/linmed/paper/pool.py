@@ -1,4 +1,4 @@
-"""Where the work is done: here, in processes of this machine, or on a cluster."""
+"""Choose where the work is done: here, in processes of this machine, or on a cluster."""
 
 import contextlib
 import multiprocessing
@@ -12,7 +12,7 @@ from typing import Any
 
 @contextlib.contextmanager
 def workers_of(workers: int, cluster: str | None) -> Iterator[Executor | None]:
-    """An executor on the cluster at this address, or of so many processes; None stands for this process.
+    """Give an executor on the cluster at this address, or of so many processes; None stands for this process.
 
     Processes rather than threads: the paper's problems are small, and threads would wait for the
     interpreter lock. When the caller is interrupted the processes end at once.

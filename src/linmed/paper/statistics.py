@@ -1,4 +1,4 @@
-"""From trials to verdicts: a statistic of weighted trials, its interval, and whether a statement is decided.
+"""Turn trials into verdicts: a statistic of weighted trials, its interval, and what that decides.
 
 Regret is heavy-tailed and skewed, and some statistics (a median of policies' means) are not smooth. So
 intervals come from the bootstrap: trials drawn again with replacement, corrected for bias and skewness (BCa,
@@ -36,7 +36,7 @@ LEVEL = 0.05
 
 
 def spent(look: int, most: int) -> float:
-    """The share of LEVEL that the look of this number (from 1) has: all of it where there is only one.
+    """Give the share of LEVEL that the look of this number (from 1) has: all of it where there is only one.
 
     Otherwise LEVEL/(k(k + 1)), which adds up to LEVEL however many looks there are. So their number need not
     be fixed beforehand: a longer run decides more, and changes no verdict. It costs little: the sixth look,
@@ -67,10 +67,10 @@ class Estimate(ABC):
 
     @abstractmethod
     def interval(self, level: float = LEVEL) -> tuple[float, float]:
-        """Misses the true value with probability `level`; infinite where nothing is known."""
+        """Give ends that miss the true value with probability `level`; infinite where nothing is known."""
 
     def within(self, low: float, high: float, level: float = LEVEL, parts: int = 1) -> Verdict:
-        """Does the true value lie between?
+        """Judge whether the true value lies between.
 
         "holds" is said of an interval of this level; "fails", of which one among `parts` is enough to refute
         a claim, of an interval of level/parts (Bonferroni).
@@ -126,7 +126,7 @@ class Share(Estimate):
         return self.count / self.trials if self.trials else math.nan
 
     def interval(self, level: float = LEVEL) -> tuple[float, float]:
-        """The shares that do not make this count improbable."""
+        """Give the shares that do not make this count improbable."""
         k, n = self.count, self.trials
         if n == 0:
             return -math.inf, math.inf
@@ -160,7 +160,7 @@ class Resampled(Estimate):
     the draws."""
 
     def interval(self, level: float = LEVEL) -> tuple[float, float]:
-        """BCa, at the normal quantiles of Student's t, and beyond it what the trials can have missed."""
+        """Give BCa's, at normal quantiles of Student's t, and beyond it what the trials can have missed."""
         if len(self.draws) == 0:
             return (0.0 if self.positive else -math.inf), math.inf
         below, above = self._drawn(level)
@@ -211,7 +211,7 @@ def resampled(
     groups: Sequence[Hashable] = (),
     beyond: float = BEYOND,
 ) -> Estimate:
-    """The statistic with its bootstrap.
+    """Bootstrap the statistic.
 
     Samples with fewer trials than others are compared on the trials that all have. A statistic that is not a
     number for some draw (0/0) decides nothing; an infinite one (over a regret of 0) is above all others.
@@ -340,55 +340,55 @@ def _counts(trials: int) -> NDArray[np.uint16]:
 
 
 def average(w: Floats, x: Floats) -> Floats:
-    """The mean."""
+    """Take the mean."""
     means: Floats = w @ x
     return means
 
 
 def ratio(w: Floats, a: Floats, b: Floats) -> Floats:
-    """mean a / mean b."""
+    """Take mean a / mean b."""
     quotient: Floats = (w @ a) / (w @ b)
     return quotient
 
 
 def difference(w: Floats, a: Floats, b: Floats) -> Floats:
-    """mean a − mean b."""
+    """Take mean a − mean b."""
     return average(w, a - b)
 
 
 @functools.lru_cache
 def relative_to(scale: float) -> Statistic:
-    """(mean a − mean b) / scale."""
+    """Take (mean a − mean b) / scale."""
     return lambda w, a, b: difference(w, a, b) / scale
 
 
 def ratio_of_ratios(w: Floats, a: Floats, b: Floats, c: Floats, d: Floats) -> Floats:
-    """(mean a / mean b) / (mean c / mean d)."""
+    """Take (mean a / mean b) / (mean c / mean d)."""
     return ratio(w, a, b) / ratio(w, c, d)
 
 
 def over_median(w: Floats, own: Floats, *others: Floats) -> Floats:
-    """mean own / the median of the others' means."""
+    """Take mean own / the median of the others' means."""
     values: Floats = (w @ own) / np.median([w @ other for other in others], axis=0)
     return values
 
 
 def over_lowest(w: Floats, *samples: Floats) -> Floats:
-    """The lowest mean of all but the last / the mean of the last."""
+    """Take the lowest mean of all but the last / the mean of the last."""
     *own, other = samples
     values: Floats = np.min([w @ x for x in own], axis=0) / (w @ other)
     return values
 
 
 def change_over_median(w: Floats, *samples: Floats) -> Floats:
-    """mean after / mean before over the median of the others' factors; pairs after, before, own first."""
+    """Take mean after / mean before over the median of others' factors; pairs after, before, own first."""
     factors = [ratio(w, after, before) for after, before in zip(samples[::2], samples[1::2], strict=True)]
     values: Floats = factors[0] / np.median(factors[1:], axis=0)
     return values
 
 
 def worst_change_over_median(w: Floats, *samples: Floats) -> Floats:
-    """The larger of two factors over the median of the others'; triples one, other, before, own first."""
+    """Take the larger of two factors over the others' median; triples one, other, before, own first."""
     triples = zip(samples[::3], samples[1::3], samples[2::3], strict=True)
     worst = [np.maximum(ratio(w, one, before), ratio(w, other, before)) for one, other, before in triples]
     values: Floats = worst[0] / np.median(worst[1:], axis=0)
@@ -396,20 +396,20 @@ def worst_change_over_median(w: Floats, *samples: Floats) -> Floats:
 
 
 def change_of_change_over_median(w: Floats, *samples: Floats) -> Floats:
-    """`change_over_median` of the first half of the samples over that of the second."""
+    """Take `change_over_median` of the first half of the samples over that of the second."""
     half = len(samples) // 2
     return change_over_median(w, *samples[:half]) / change_over_median(w, *samples[half:])
 
 
 def typical_factor(w: Floats, *samples: Floats) -> Floats:
-    """exp of the median of |log(mean after / mean before)| over the pairs after, before."""
+    """Take exp of the median of |log(mean after / mean before)| over the pairs after, before."""
     factors = [ratio(w, after, before) for after, before in zip(samples[::2], samples[1::2], strict=True)]
     values: Floats = np.exp(np.median(np.abs(np.log(factors)), axis=0))
     return values
 
 
 def slope(rounds: Ints, start: float, end: float = math.inf) -> Statistic:
-    """Exponent p of regret ∝ tᵖ between two rounds: least squares on the logarithms of the mean curve."""
+    """Fit p of regret ∝ tᵖ between two rounds: least squares on the logarithms of the mean curve."""
     chosen = (rounds >= start) & (rounds <= end)
     x = np.log(rounds[chosen])
     return lambda w, curves: _gradient(x, np.log(w @ curves[:, chosen]))
@@ -417,7 +417,7 @@ def slope(rounds: Ints, start: float, end: float = math.inf) -> Statistic:
 
 @functools.lru_cache
 def growth(sizes: tuple[float, ...]) -> Statistic:
-    """Exponent p of mean ∝ sizeᵖ, one sample per size."""
+    """Fit p of mean ∝ sizeᵖ, one sample per size."""
     x = np.log(sizes)
     return lambda w, *finals: _gradient(x, np.log(np.stack([w @ final for final in finals], axis=1)))
 
@@ -442,14 +442,14 @@ RATIOS = frozenset(
 
 
 def mean(sample: Floats) -> Normal:
-    """The mean over trials."""
+    """Estimate the mean over trials."""
     trials = len(sample)
     error = float(sample.std(ddof=1)) / math.sqrt(trials) if trials > 1 else math.nan
     return Normal(float(sample.mean()) if trials else math.nan, error, trials)
 
 
 def deviation(sample: Floats) -> Normal:
-    """The standard deviation over trials; its error follows from that of the variance."""
+    """Estimate the standard deviation over trials; its error follows from that of the variance."""
     trials = len(sample)
     if trials < 2:
         return Normal(math.nan, math.nan, trials)
@@ -460,6 +460,6 @@ def deviation(sample: Floats) -> Normal:
 
 
 def together(verdicts: Iterable[Verdict]) -> Verdict:
-    """Of statements that must all be true: one that fails fails the whole."""
+    """Join the verdicts of statements that must all be true: one that fails fails the whole."""
     seen = set(verdicts)
     return "fails" if "fails" in seen else "undecided" if "undecided" in seen else "holds"

@@ -1,4 +1,4 @@
-"""Vowpal Wabbit as a rival: a policy whose decisions are made in a process of another interpreter.
+"""Play Vowpal Wabbit as a rival: a policy whose decisions are made in a process of another interpreter.
 
 It is no dependency of linmed's and is not installed beside it: `python` names an interpreter that has it
 (`python -m venv vw && vw/bin/pip install vowpalwabbit`). What it needs of a decision is every arm, so the
@@ -32,7 +32,7 @@ ANSWERED = 1 << 15
 
 
 def version_of(python: str) -> str:
-    """The version that this interpreter has; ValueError says what is wrong with it."""
+    """Ask for the version that this interpreter has; ValueError says what is wrong with it."""
     asking = [python, "-c", "import vowpalwabbit; print(vowpalwabbit.__version__)"]
     try:
         done = subprocess.run(asking, capture_output=True, text=True, timeout=LONGEST)
@@ -63,7 +63,7 @@ class VowpalWabbitState(State):
         weakref.finalize(self, _end, self.process)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """What can be seen from here."""
+        """Return what can be seen from here."""
         return {"count": self.count, "asked": self.asked}
 
     def tell(self, request: bytes) -> None:
@@ -136,15 +136,15 @@ class VowpalWabbit(Policy):
         return False
 
     def to_dict(self) -> dict[str, Any]:
-        """Without the interpreter, of which nothing depends but the version."""
+        """Leave out the interpreter, of which nothing depends but the version."""
         return {name: value for name, value in super().to_dict().items() if name != "python"}
 
     def start(self, replicas: int, dim: int) -> VowpalWabbitState:
-        """A process; it ends with the state."""
+        """Start a process; it ends with the state."""
         return VowpalWabbitState(self.python, self.arguments, replicas, dim)
 
     def log_probabilities(self, state: VowpalWabbitState, arms: Floats) -> Floats:
-        """What Vowpal Wabbit says it will do, made to sum to 1: its numbers are single precision."""
+        """Ask what Vowpal Wabbit says it will do, made to sum to 1: its numbers are single precision."""
         count, dim = arms.shape[1:]
         told = np.empty((decisions(state, arms), count))
         together = max(1, ANSWERED // (8 * count))
@@ -159,7 +159,7 @@ class VowpalWabbit(Policy):
             return np.log(told)
 
     def features(self, state: VowpalWabbitState, arms: Floats, arm: Ints) -> Floats:
-        """The decision's number in its learner (R, 1); the process keeps the rest."""
+        """Return the decision's number in its learner (R, 1); the process keeps the rest."""
         for r, played in enumerate(arm.tolist()):
             state.tell(b"k" + struct.pack("<2i", r, played))
         numbers = state.asked.astype(np.float64)[:, None]
@@ -167,7 +167,7 @@ class VowpalWabbit(Policy):
         return numbers
 
     def learn(self, state: VowpalWabbitState, features: Floats, rewards: Floats, replicas: Ints) -> None:
-        """In the order given."""
+        """Learn in the order given."""
         for number, reward, r in zip(
             features[:, 0].tolist(), rewards.tolist(), replicas.tolist(), strict=True
         ):
@@ -176,7 +176,7 @@ class VowpalWabbit(Policy):
 
 
 def rival(label: str, arguments: str, python: str | None) -> "VowpalWabbit | None":
-    """The policy where an interpreter is given, with the version that it has; None without one."""
+    """Make the policy where an interpreter is given, with the version that it has; None without one."""
     if not python:
         return None
     return VowpalWabbit(arguments, version_of(python), python, label=label)

@@ -1,4 +1,4 @@
-"""Vowpal Wabbit behind a pipe, run by an interpreter that has it: python vw_process.py REPLICAS ARGUMENTS.
+"""Run Vowpal Wabbit behind a pipe, by an interpreter that has it: python vw_process.py REPLICAS ARGUMENTS.
 
 Standard input holds requests, one byte each with what follows, numbers little-endian:
 `p` replica, K, d (int32) and K·d float64: the features of a decision's arms; K float64 are answered, their
@@ -19,7 +19,7 @@ SMALLEST = 1e-4
 
 
 def lines_of(arms: Any) -> list[str]:
-    """Every arm as a line of VW's text."""
+    """Write every arm as a line of VW's text."""
     lines = []
     for row in arms:
         places = np.flatnonzero(np.abs(row) >= SMALLEST)
@@ -37,18 +37,18 @@ class Learner:
         self.count = 0
 
     def predict(self, arms: Any) -> Any:
-        """The probabilities of one decision's arms."""
+        """Predict the probabilities of one decision's arms."""
         self.lines = lines_of(arms)
         self.chances = self.workspace.predict(self.lines)
         return np.asarray(self.chances, dtype=np.float64)
 
     def keep(self, arm: int) -> None:
-        """What VW needs of a decision: all its arms, which was played, and how probable that was."""
+        """Keep what VW needs of a decision: all its arms, which was played, and how probable that was."""
         self.kept[self.count] = self.lines, arm, self.chances[arm]
         self.count += 1
 
     def learn(self, number: int, reward: float) -> None:
-        """Costs lie in [0, 1], as SquareCB takes them to be."""
+        """Learn a cost, which lies in [0, 1], as SquareCB takes them to be."""
         lines, arm, chance = self.kept.pop(number)
         labelled = lines.copy()
         labelled[arm] = f"0:{1.0 - reward}:{chance} {lines[arm]}"
