@@ -149,11 +149,8 @@ def words(key: Key) -> str:
     """Put a setting as in "ε=0.01, σ² = σ*²: "; nothing for one that is the only one."""
     if key == ("all",):
         return ""
-    symbols = {
-        **dict.fromkeys(EPSILONS, "ε="),
-        **dict.fromkeys(DIMENSIONS, "d="),
-        **dict.fromkeys(COUNTS, "K="),
-    }
+    kinds: tuple[tuple[str, tuple[float, ...]], ...] = ("ε=", EPSILONS), ("d=", DIMENSIONS), ("K=", COUNTS)
+    symbols = {value: symbol for symbol, values in kinds for value in values}
     return ", ".join(part if isinstance(part, str) else f"{symbols[part]}{part}" for part in key) + ": "
 
 
