@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import linmed
-import linmed.paper.as_run.policies  # noqa: F401  (they are policies too)
+import linmed.paper.as_run  # noqa: F401  (they are policies too)
 from linmed import Agent
 from linmed.policies import LinUCB, Policy, as_policy
 from tests.policies.configurations import CONFIGURATIONS, DEFAULTS, acceptable, make_arms, short, warmed_up
