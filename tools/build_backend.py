@@ -182,7 +182,8 @@ def reason(printed: str, error: BaseException) -> str:
     if re.search(r"\bKilled\b|out of memory|cannot allocate memory", printed, re.I):
         return "the compiler ran out of memory: it needs about 1 GB for each file that it works on"
     used = compiler() or "zig's"
-    if re.search(r"No CMAKE_C\w*_COMPILER could be found|is not able to compile a", printed):
+    broken = r"No CMAKE_C\w*_COMPILER could be found|is not able to compile a|Could not find the compiler"
+    if re.search(broken, printed):
         return f"the compiler {used} does not work: set CXX to another one, or CXX=zig for that of ziglang"
     if re.search(r"unable to find a build program|CMAKE_MAKE_PROGRAM is not set", printed):
         return "ninja is missing: pip install ninja"
