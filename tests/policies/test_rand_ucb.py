@@ -30,3 +30,13 @@ def test_one_point_is_oful():
         np.testing.assert_array_equal(
             probabilities(policy, arms, state), probabilities(OFUL(delta=0.1), arms, state)
         )
+
+
+def test_of_equal_arms_with_a_width_each_the_first_wins_ties():
+    policy = RandUCB(delta=0.1, coupled=False)
+    arms = np.array([[[0.6, 0.8], [0.6, 0.8]]])
+    _, weights = policy.law()
+    tie = (weights**2).sum()
+    np.testing.assert_allclose(
+        probabilities(policy, arms, random_state(policy, arms)), [0.5 + tie / 2, 0.5 - tie / 2], rtol=1e-12
+    )

@@ -72,6 +72,15 @@ def test_linmed(K, d, design, version):
             leverage = np.array([a @ inverse @ a for a in arms])
             expected = designs.linmed(best, f, leverage, 0.5, 0.25, weights)
             np.testing.assert_allclose(law(policy, state, arms), expected, rtol=1e-9, atol=1e-12)
+            for uniform in (
+                0.03,
+                0.31,
+                0.57,
+                0.83,
+                0.99,
+            ):  # the first arm at which the running total exceeds it
+                arm = np.searchsorted(np.cumsum(expected), uniform, side="right")
+                assert policy.choose(state.copy(), arms[None], np.array([[uniform]]))[0] == arm
 
 
 def test_a_warm_design_goes_on_from_the_last():

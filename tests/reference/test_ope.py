@@ -58,10 +58,11 @@ def test_sums_of_the_other_sequences():
     for part in np.split(x, [5, 60]):
         core.bernstein(state, part, 3.0, 0.5)
     np.testing.assert_allclose(state[[WEIGHT, CENTRE, PENALTY]], ope.bernstein(x, 3.0, 0.5), rtol=1e-12)
-    state = np.zeros(7)
-    for part in np.split(x, [5, 60]):
-        core.mixture(state, part)
-    np.testing.assert_allclose(state[[SUM, SQUARES]], ope.mixture(x), rtol=1e-12)
+    for terms in (x, 4.0 * x):  # the mean of the second lies above 1, where it is cut
+        state = np.zeros(7)
+        for part in np.split(terms, [5, 60]):
+            core.mixture(state, part)
+        np.testing.assert_allclose(state[[SUM, SQUARES]], ope.mixture(terms), rtol=1e-12)
 
 
 def test_weights_of_stable_variance():
