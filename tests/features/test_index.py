@@ -42,6 +42,11 @@ def test_items_that_single_precision_cannot_tell_apart_are_told_apart(queries):
     assert (found == values.argmax(axis=1)).all()
 
 
+def test_queries_keep_all_their_digits():
+    scan = following(Scan(), of_rows(np.eye(2)))
+    assert scan.top(np.array([[1.0, 1.0 + 1e-10], [1.0 + 1e-10, 1.0]]), 1).tolist() == [[1], [0]]
+
+
 def test_equal_items_come_by_their_place_and_too_few_are_filled_up(queries):
     items = of_rows(np.ones((300, 7)))
     scan = following(Scan(), items)

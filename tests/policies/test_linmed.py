@@ -210,3 +210,30 @@ def test_maillard_sampling_refuses_features():
     agent = Agent(MaillardSampling(), dim=2, seed=0)
     with pytest.raises(ValueError, match="one-hot"):
         agent.decide([[0.5, 0.5], [1.0, 0.0]])
+
+
+@pytest.mark.parametrize(("K", "d"), [(6, 3), (8, 4), (3, 2)])
+def test_rounds_among_few_arms_are_the_decisions_one_by_one(K, d):
+    """They are decided in registers: the same arms, to the last one."""
+    rng, policy, R, T = np.random.default_rng(4), LinMED(sigma=0.3), 3, 200
+    arms = rng.standard_normal((K, d)) / np.sqrt(d)
+    rewards = (arms @ rng.standard_normal(d)) + 0.3 * rng.standard_normal((T, R, K))
+    noise, played = rng.random((T, R, policy.noise_size(d))), np.empty((T, R), dtype=np.int64)
+    policy.play(policy.start(R, d), arms[None, None], rewards, noise, played)
+    state, replicas = policy.start(R, d), np.arange(R)
+    for t in range(T):
+        arm = policy.choose(state, arms[None], noise[t])
+        np.testing.assert_array_equal(arm, played[t])
+        policy.learn(state, arms[arm], rewards[t, replicas, arm], replicas)
+    assert len(np.unique(played)) > 1
+
+
+def test_ties_that_are_even_favour_no_arm():
+    arms = np.eye(3)[None]
+    for ties, expected in (("even", [1 / 3] * 3), ("first", None)):
+        policy = LinMED(ties=ties, explore=False)
+        law = np.exp(policy.log_probabilities(policy.start(1, 3), arms))[0]
+        if expected is None:
+            assert law[0] > 0.9
+        else:
+            np.testing.assert_allclose(law, expected, rtol=1e-12)
