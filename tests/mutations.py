@@ -160,7 +160,8 @@ def run_pytest(tree: Path, arguments: Sequence[str], environment: Mapping[str, s
     os.environ.update(environment)
     os.chdir(tree)
     sys.meta_path[:] = [one for one in sys.meta_path if "ScikitBuild" not in type(one).__name__]
-    sys.path[:0] = [str(tree), str(tree / "src")]
+    # Without the folder of this script, whose `typing` processes started by tests would take for the library's.
+    sys.path[:] = [str(tree), str(tree / "src"), *(one for one in sys.path if Path(one) != ROOT / "tests")]
     import pytest
 
     code = pytest.main(list(arguments))
