@@ -160,7 +160,7 @@ def run_pytest(tree: Path, arguments: Sequence[str], environment: Mapping[str, s
     os.environ.update(environment)
     os.chdir(tree)
     sys.meta_path[:] = [one for one in sys.meta_path if "ScikitBuild" not in type(one).__name__]
-    # Without the folder of this script, whose `typing` processes started by tests would take for the library's.
+    # Without this script's folder, whose `typing` processes of tests would take for the library's.
     sys.path[:] = [str(tree), str(tree / "src"), *(one for one in sys.path if Path(one) != ROOT / "tests")]
     import pytest
 
