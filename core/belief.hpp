@@ -38,6 +38,7 @@ class Belief {
     virtual double count(Index s) const = 0;            // rewards absorbed by row s
     virtual Index width() const { return d; }           // numbers of an arm …
     virtual Index features() const { return width(); }  // … of which so many are features
+    virtual double dimensions(Index) const { return double(d); }  // of all θ of row s together
     // One observation of replica r: an arm (width,) and its reward; `absorb_at` where it is known when it was decided.
     virtual void absorb(Index r, const double *a, double reward) = 0;
     virtual void absorb_at(Index r, const double *a, double reward, double) { absorb(r, a, reward); }

@@ -95,6 +95,11 @@ class Arrays {
     template <class T, int n> Index length(const char *name, std::size_t place, int axis) {
         return Index(get<T, n>(name, place).shape(axis));
     }
+    // The same of the array `ahead` of those taken.
+    template <class T, int n> Index next_length(const char *name, std::size_t ahead, int axis) {
+        return length<T, n>(name, taken_ + ahead, axis);
+    }
+    bool left() const { return taken_ < owned.size(); }
     void done() {
         if (taken_ != owned.size())
             throw nb::type_error(("takes " + std::to_string(taken_) + " arrays, got " + std::to_string(owned.size())).c_str());

@@ -1,20 +1,22 @@
 #include "bind_rows.hpp"
-#include "forgetting.hpp"
 
 namespace linmed {
 
 template <class Count> static Held<Belief> glm_belief(Arrays &arrays) {
-    const GlmPriors<Count> model{glm_rows<Count>(arrays), {}};
+    const GlmRows<Count> shared = glm_rows<Count>(arrays);
     const Index R = arrays.length<int64_t, 1>("leader", 12, 0);
-    demand(R > 0 ? model.rows >= R && model.rows % R == 0 : model.rows == 0,
+    demand(R > 0 ? shared.rows >= R && shared.rows % R == 0 : shared.rows == 0,
            "theta must have as many rows in every replica");
-    return hold_belief(std::make_unique<GlmBelief<Count>>(model, R, arrays.ints("leader", {R})), arrays);
+    int64_t *leader = arrays.ints("leader", {R});
+    return of_all_or_items(arrays, shared, [&]<class Rows>(const Rows &rows) {
+        return hold_belief(std::make_unique<Whole<GlmBelief<Rows>, Rows>>(GlmPriors<Rows>{rows, {}}, R, leader), arrays);
+    });
 }
 
 // The arrays behind those of estimates that forget, of which each replica has as many as experts, and the monitor.
-static Weights weights_of(Arrays &arrays, std::size_t place, Index rows, Index d) {
+static Weights weights_of(Arrays &arrays, std::size_t place, Index rows) {
     const Index R = arrays.length<double, 2>("weight", place, 0), N = arrays.length<double, 2>("weight", place, 1);
-    demand(d > 0 && N > 0 && rows == R * (N + 1), "theta must have a row for each weight and one more in every replica");
+    demand(N > 0 && rows == R * (N + 1), "theta must have a row for each weight and one more in every replica");
     Weights w{};
     w.R = R, w.N = N;
     w.weight = arrays.floats("weight", {R, N});
@@ -51,15 +53,20 @@ void bind_glm(nb::module_ &m) {
         Arrays arrays(given);
         FadingRidge model{ridge_rows<double>(arrays), nullptr};
         model.told = arrays.floats("told", {model.rows, Index(FadingRidge::TOLD)});
-        const Weights weights = weights_of(arrays, 11, model.rows, model.d);
-        double *spread = arrays.floats("spread", {weights.R, Index(RidgeForgetting::SPREAD)});
-        return hold_belief(std::make_unique<RidgeForgetting>(model, weights, spread), arrays);
+        const Weights weights = weights_of(arrays, 11, model.rows);
+        double *spread = arrays.floats("spread", {weights.R, Index(RidgeForgetting<FadingRidge>::SPREAD)});
+        return of_all_or_items(arrays, model, [&]<class Rows>(const Rows &rows) {
+            return hold_belief(std::make_unique<Whole<RidgeForgetting<Rows>, Rows>>(rows, weights, spread), arrays);
+        });
     });
     m.def("GlmForgetting", [](nb::args given) {
         Arrays arrays(given);
         FadingGlm model{glm_rows<double>(arrays), nullptr};
         model.memories = arrays.floats("memory", {model.rows, Index(FadingGlm::FORGETS)});
-        return hold_belief(std::make_unique<GlmForgetting>(model, weights_of(arrays, 13, model.rows, model.d)), arrays);
+        const Weights weights = weights_of(arrays, 13, model.rows);
+        return of_all_or_items(arrays, model, [&]<class Rows>(const Rows &rows) {
+            return hold_belief(std::make_unique<Whole<GlmForgetting<Rows>, Rows>>(rows, weights), arrays);
+        });
     });
     // H without what the intercept explains, both triangles.  gram (R,d+1,d+1), out (R,d,d).
     m.def("precisions", [](In<3> gram, Out<3> out) {

@@ -5,44 +5,35 @@
 
 namespace linmed {
 
-static Held<Belief> item_models(nb::args given) {
-    Arrays arrays(given);
-    const RidgeRows<int64_t> shared = ridge_rows<int64_t>(arrays);
-    const Index rows = arrays.length<double, 3>("own", 11, 0), c = arrays.length<double, 3>("own", 11, 2), m = shared.d;
-    demand(shared.rows > 0 && rows > 0 && rows % shared.rows == 0, "own must have as many models for every replica");
-    ModelRows models{};
-    models.n = rows / shared.rows, models.m = m, models.c = c;
-    models.pulls = arrays.ints("pulls", {rows});
-    models.own = arrays.floats("own", {rows, 1 + m, c});
-    models.gram = arrays.floats("own_gram", {rows, c, c});
-    models.gram_low = arrays.floats("own_gram_low", {rows, c, c});
-    models.inverse = arrays.floats("own_inverse", {rows, c, c});
-    models.moment = arrays.floats("own_moment", {rows, 1 + m, c});
-    models.moment_low = arrays.floats("own_moment_low", {rows, 1 + m, c});
-    return hold_belief(std::make_unique<ItemModels>(shared, models), arrays);
-}
-
 static void bind_item_models(nb::module_ &m) {
-    m.def("ItemModels", &item_models);
     // The largest number of a model in column 0 of arms (n,d); −1 − i where row i has none below `most`.
     m.def("highest_model", [](In<2> arms, double most) {
         demand(arms.shape(1) > 0 && most <= 0x1p52, "arms must have a column for the number of the model");
         return highest_model(arms.data(), Index(arms.shape(0)), Index(arms.shape(1)), most);
     }, "arms"_a.noconvert(), "most"_a);
-    // <θ̂, a> and a V⁻¹ a' of the arms of every set; gram (R,K,1) is for those of an arm with itself.
+    // <θ̂, a> of the arms of every set, and of every two a V⁻¹ a', or where gram is (R,K,1) |a|² of each; those with the
+    // intercept, where there is one.
     m.def("look_at_models", [](const Held<Belief> &belief, In<3> arms, Out<2> mean, Out<3> gram) {
-        const auto *models = dynamic_cast<const ItemModels *>(belief.object.get());
-        demand(models, "belief must be ItemModels");
-        const Index R = mean.shape(0), K = arms.shape(1), d = models->width(), pairs = gram.shape(2);
+        const auto *models = dynamic_cast<const Pairs *>(belief.object.get());
+        demand(models, "belief must be of models of items");
+        const Index R = mean.shape(0), K = arms.shape(1), d = belief->width(), pairs = gram.shape(2);
         demand((Index(arms.shape(0)) == R || arms.shape(0) == 1) && Index(arms.shape(2)) == d, "arms must be (R or 1, K, d)");
-        demand(models->replicas() == R || models->replicas() == 1, "state and decisions differ in replicas");
+        demand(belief->replicas() == R || belief->replicas() == 1, "state and decisions differ in replicas");
         demand(Index(mean.shape(1)) == K && Index(gram.shape(0)) == R && Index(gram.shape(1)) == K &&
                    (pairs == K || pairs == 1), "mean must be (R, K), gram (R, K, K) or (R, K, 1)");
         Unlocked unlocked(R * K * d * d);
+        Buffer means(padded(K)), lengths(padded(K));
         for (Index r = 0; r < R; ++r) {
             between_rounds();
-            models->look_at_pairs(models->replicas() > 1 ? r : 0, arms.data() + (arms.shape(0) > 1 ? r : 0) * K * d, K,
-                                  pairs > 1, mean.data() + r * K, gram.data() + r * K * pairs);
+            const Index s = belief->row(belief->replicas() > 1 ? r : 0);
+            const double *rows = arms.data() + (arms.shape(0) > 1 ? r : 0) * K * d;
+            if (pairs == K && K > 1) {
+                models->look_at_pairs(s, rows, K, mean.data() + r * K, gram.data() + r * K * K);
+            } else {
+                belief->look_at(s, Arms{rows, K, d, d, nullptr}, means, lengths, nullptr);
+                std::copy(means + 0, means + K, mean.data() + r * K);
+                std::copy(lengths + 0, lengths + K, gram.data() + r * K);
+            }
         }
     }, "belief"_a, "arms"_a.noconvert(), "mean"_a.noconvert(), "gram"_a.noconvert());
     // Arms with the same means and products where V = λI, for rules that have to multiply a θ̂ with arms.

@@ -29,7 +29,7 @@ static void predict_learn(const Held<Belief> &belief, In<2> arms, InInts<1> offs
            "arms must be (ΣK, d), for a belief of one replica");
     demand(Index(out.shape(0)) == size, "out must be (ΣK,)");
     const Decisions log = decisions(offsets, chosen, rewards, size, size, size);
-    const auto *glm = dynamic_cast<const Glm *>(belief.object.get());
+    const auto *glm = dynamic_cast<const GlmBelief<GlmRows<int64_t>> *>(belief.object.get());
     if (!glm && !dynamic_cast<const Ridge *>(belief.object.get())) throw nb::type_error("belief must be a Ridge or a Glm");
     const auto learn_by = [&](auto expected) {
         predict_then_learn(BeliefModel<decltype(expected)>{*belief, expected, arms.data(), d}, log, out.data());

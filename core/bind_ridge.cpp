@@ -7,14 +7,25 @@
 namespace linmed {
 
 // Those of experts begin with the same ten, of R·E rows.
-template <class Count> static std::unique_ptr<RidgeExpertsOf<Count>> ridge_experts(Arrays &arrays) {
-    RidgePriors<Count> model{};
-    static_cast<RidgeRows<Count> &>(model) = ridge_rows<Count>(arrays);
-    model.given = arrays.floats("told", {model.rows, 3});
-    model.surprises = arrays.floats("surprise", {model.rows});
-    const Index R = arrays.length<int64_t, 1>("leader", 12, 0);
-    demand(R > 0 && model.rows > 0 && model.rows % R == 0, "theta must have as many rows for every entry of leader");
-    return std::make_unique<RidgeExpertsOf<Count>>(model, R, arrays.ints("leader", {R}));
+struct OfExperts {
+    double *told, *surprise;
+    Index R;
+    int64_t *leader;
+    template <class Rows> auto make(const Rows &rows) const {
+        return std::make_unique<Whole<RidgeExperts<Rows>, Rows>>(RidgePriors<Rows>{rows, told, surprise}, R, leader);
+    }
+};
+static OfExperts of_experts(Arrays &arrays, Index rows) {
+    OfExperts those{arrays.floats("told", {rows, 3}), arrays.floats("surprise", {rows}), 0, nullptr};
+    those.R = arrays.length<int64_t, 1>("leader", 12, 0);
+    demand(those.R > 0 && rows > 0 && rows % those.R == 0, "theta must have as many rows for every entry of leader");
+    those.leader = arrays.ints("leader", {those.R});
+    return those;
+}
+template <class Count> static Held<Belief> ridge_experts(Arrays &arrays) {
+    const auto shared = ridge_rows<Count>(arrays);
+    const OfExperts those = of_experts(arrays, shared.rows);
+    return of_all_or_items(arrays, shared, [&](const auto &rows) { return hold_belief(those.make(rows), arrays); });
 }
 
 // Those of an intercept end with three of their own.
@@ -98,12 +109,14 @@ void bind_ridge(nb::module_ &m) {
         Arrays arrays(given);
         if (fades(arrays, 1))
             return hold_belief(std::make_unique<RidgeBelief<double>>(ridge_rows<double>(arrays)), arrays);
-        return hold_belief(std::make_unique<Ridge>(ridge_rows<int64_t>(arrays)), arrays);
+        const auto shared = ridge_rows<int64_t>(arrays);
+        if (!arrays.left()) return hold_belief(std::make_unique<Ridge>(shared), arrays);
+        const auto rows = item_rows(arrays, shared);
+        return hold_belief(std::make_unique<OfItems<OneOfEach<ItemRows<RidgeRows<int64_t>>>>>(rows), arrays);
     });
     m.def("RidgeExperts", [](nb::args given) {
         Arrays arrays(given);
-        if (fades(arrays, 1)) return hold_belief(ridge_experts<double>(arrays), arrays);
-        return hold_belief(ridge_experts<int64_t>(arrays), arrays);
+        return fades(arrays, 1) ? ridge_experts<double>(arrays) : ridge_experts<int64_t>(arrays);
     });
     m.def("CentredRidge", [](nb::args given) {
         Arrays arrays(given);
@@ -111,7 +124,8 @@ void bind_ridge(nb::module_ &m) {
     });
     m.def("CentredExperts", [](nb::args given) {
         Arrays arrays(given);
-        return centred(ridge_experts<int64_t>(arrays), arrays);
+        const auto rows = ridge_rows<int64_t>(arrays);
+        return centred(of_experts(arrays, rows.rows).make(rows), arrays);
     });
     m.def("Faded", &faded);
     m.def("Windowed", &windowed);

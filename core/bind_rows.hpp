@@ -3,6 +3,7 @@
 
 #include "bind.hpp"
 #include "glm.hpp"
+#include "item_models.hpp"
 #include "ridge.hpp"
 
 namespace linmed {
@@ -49,6 +50,35 @@ template <class Count> GlmRows<Count> glm_rows(Arrays &arrays) {
     model.surprise = arrays.floats("surprise", {rows});
     model.told = arrays.floats("told", {rows, Index(GlmRows<Count>::TOLD)});
     return model;
+}
+
+// The arrays of models of items, behind those of estimates with Rows: nothing, or all of them.
+template <class Rows> ItemRows<Rows> item_rows(Arrays &arrays, const Rows &shared) {
+    const Index R = shared.rows, m = shared.d + ItemRows<Rows>::FIRST;
+    const Index rows = arrays.next_length<double, 3>("own", 2, 0), c = arrays.next_length<double, 3>("own", 2, 2);
+    demand(R > 0 && rows > 0 && rows % R == 0, "own must have as many models for every estimate");
+    ModelRows models{};
+    models.n = rows / R, models.m = m, models.c = c;
+    models.known = arrays.ints("known", {R});
+    models.pulls = arrays.ints("pulls", {rows});
+    models.own = arrays.floats("own", {rows, 1 + m, c});
+    models.gram = arrays.floats("own_gram", {rows, c, c});
+    models.gram_low = arrays.floats("own_gram_low", {rows, c, c});
+    models.inverse = arrays.floats("own_inverse", {rows, c, c});
+    models.moment = arrays.floats("own_moment", {rows, 1 + m, c});
+    models.moment_low = arrays.floats("own_moment_low", {rows, 1 + m, c});
+    if constexpr (ItemRows<Rows>::FADES) models.stamp = arrays.floats("stamp", {rows});
+    return {shared, models};
+}
+
+// A belief whose estimates have Rows: itself, or with the answers of models of items.
+template <class Base, class Rows>
+using Whole = std::conditional_t<requires(Rows rows) { rows.models; }, OfItems<Base>, Base>;
+
+// make(rows): a belief in one model of all arms or, where there are arrays left, in one of every item.
+template <class Rows, class Make> Held<Belief> of_all_or_items(Arrays &arrays, const Rows &shared, Make make) {
+    if (!arrays.left()) return make(shared);
+    return make(item_rows(arrays, shared));
 }
 
 }  // namespace linmed

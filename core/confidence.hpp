@@ -117,7 +117,7 @@ class RidgeSet final : public Set {
         const double seen = belief.reward_scale(s, scale), rss = belief.rss[s];
         if (kind == LEARNED) {
             const double variance = sigma > 0.0 ? sigma * sigma : likely_variance(n, rss, seen);
-            return variance * (double(belief.d) + logdet + 2.0 * l);
+            return variance * (belief.dimensions(s) + logdet + 2.0 * l);
         }
         double beyond = INF;
         if (kind == MIXTURE) {

@@ -12,7 +12,7 @@ namespace linmed {
 // E experts in every replica: row r·E + e is expert e of replica r. Model holds the rows; of it are asked
 //     rows, d, counts           and show(belief), as of `RidgeRows`
 //     take_units(first, E, a, reward)   before the E experts from row `first` on learn
-//     learn(first, E, a, reward, u)     one observation of all of them; u (E,padded(d)) is scratch
+//     learn(first, E, a, reward, u)     one observation of all of them; u (E,scratch()) is scratch
 //     lead(first, E)                    which of them decides from now on
 template <class Model> class Experts : public Belief {
   public:
@@ -22,7 +22,7 @@ template <class Model> class Experts : public Belief {
 
     // R·E = model.rows.
     Experts(const Model &model, Index R, int64_t *leader)
-        : model(model), R(R), E(R > 0 ? model.rows / R : 0), leader(leader), u_(E * padded(model.d)) {
+        : model(model), R(R), E(R > 0 ? model.rows / R : 0), leader(leader), u_(E * model.scratch()) {
         this->model.show(*this);
     }
     Index replicas() const override { return R; }
@@ -45,9 +45,8 @@ template <class Model> class Experts : public Belief {
 // their density is D/2 + RSS/2σ² and what all experts have in common; without, it is M of `surprise`. The λ are in units
 // of |a|² and, where σ is unknown, the prior scales of σ in units of the rewards, each the first that is not 0: neither
 // features nor rewards have to be of order one.
-template <class Count> struct RidgePriors : RidgeRows<Count> {
-    using RidgeRows<Count>::d, RidgeRows<Count>::counts, RidgeRows<Count>::gram, RidgeRows<Count>::inverse;
-    using RidgeRows<Count>::logdet, RidgeRows<Count>::rss;
+template <class Rows> struct RidgePriors : Rows {
+    using Rows::counts, Rows::logdet, Rows::rss;
     static constexpr double SMALLEST = 1e-200;  // what is not larger is no unit
 
     double *given;      // (rows,3) λ, σ or 0, and the rewards' scale. Minus λ is in units of |a|² that are not known yet,
@@ -63,15 +62,11 @@ template <class Count> struct RidgePriors : RidgeRows<Count> {
     // θ̂ and D are 0 until then: all features so far were 0, and so is what V has beyond λI.
     void take_units(Index first, Index E, const double *a, double reward) {
         if (lam(first) < 0.0) {
-            double length2 = 0.0;
-            for (Index k = 0; k < d; ++k) length2 += a[k] * a[k];
+            const double length2 = Rows::squared(a);
             if (length2 > SMALLEST)
                 for (Index s = first; s < first + E; ++s) {
                     lam(s) = -lam(s) * length2;
-                    for (Index k = 0; k < d; ++k) {
-                        gram[(s * d + k) * d + k] = lam(s);
-                        inverse[(s * d + k) * d + k] = 1.0 / lam(s);
-                    }
+                    Rows::begin_with(s, lam(s));
                 }
         }
         if (scale(first) < 0.0 && fabs(reward) > SMALLEST)
@@ -80,7 +75,7 @@ template <class Count> struct RidgePriors : RidgeRows<Count> {
 
     void learn(Index first, Index E, const double *a, double reward, double *u) {
         for (Index s = first; s < first + E; ++s) {
-            RidgeRows<Count>::absorb(s, a, reward, u);
+            Rows::absorb(s, a, reward, u);
             surprises[s] = sigma(s) > 0.0 ? 0.5 * (logdet[s] + rss[s] / (sigma(s) * sigma(s)))
                                           : surprise(double(counts[s]), logdet[s], rss[s], fabs(scale(s)));
         }
@@ -95,12 +90,11 @@ template <class Count> struct RidgePriors : RidgeRows<Count> {
     }
 };
 
-template <class Count> class RidgeExpertsOf final : public Experts<RidgePriors<Count>> {
+template <class Rows> class RidgeExperts : public Experts<RidgePriors<Rows>> {
   public:
-    using Experts<RidgePriors<Count>>::Experts;
+    using Experts<RidgePriors<Rows>>::Experts;
     double reward_scale(Index s, double) const override { return fabs(this->model.scale(s)); }  // of the rewards seen
 };
-using RidgeExperts = RidgeExpertsOf<int64_t>;
 
 // An intercept for ridge estimates: y = c + <a,θ*> + noise, with a flat prior on c.
 //

@@ -167,7 +167,8 @@ struct FadingRidge : RidgeRows<double> {
     }
 
     // The update above in row s, from what `look` says; where f = 1, c must be 0. Returns whether V⁻¹ has become too steep
-    // to be followed, and must be computed again. Two functions before it have nothing to do: see `FadingGlm`.
+    // to be followed, and must be computed again. Functions before it have nothing to do: see `FadingGlm`, `ItemRows`.
+    void catch_up(Index, const double *, const Memory &, double) {}
     Step forget(Index, const Looked &looked, double, const Pace &, double, double *) const { return looked; }
     static void find(Step *, Index) {}
     bool learn(Index s, const double *a, double reward, const Pace &pace, const Looked &looked, const double *u) {
@@ -180,7 +181,7 @@ struct FadingRidge : RidgeRows<double> {
         fade_and_add_products(moment + s * d, moment_low + s * d, d, a, w * reward, f);
         for (Index j = 0; j < d; ++j) fade_and_add_products(V + j * d, V_low + j * d, j + 1, a, w * a[j], f);
         double seen = error * gain * f, given = 0.0;  // given: the leverage of what is given back
-        if (f == 1.0) {
+        if (f == 1.0 || d == 0) {
             for (Index j = 0; j < d; ++j) subtract_outer_row(M + j * d, d, u, u[j], shrink);
         } else {
             double *row = M + k * d;
@@ -234,6 +235,18 @@ struct FadingRidge : RidgeRows<double> {
         copy_row(logdet, 1, to, from), copy_row(rss, 1, to, from), copy_row(leveraged, 1, to, from);
     }
 
+    // P, by which RSS exceeds Σ(y − <a,θ*>)² at most: λS² or, without a bound on |θ*|, the least over all θ.
+    double penalty(Index s, double norm) const {
+        const double lam = told[s * TOLD + LAMBDA];
+        if (norm != UNKNOWN) return lam * norm * norm;
+        double length2 = 0.0, trace = 0.0;
+        for (Index k = 0; k < d; ++k) {
+            length2 += theta[s * d + k] * theta[s * d + k];
+            trace += inverse[(s * d + k) * d + k];
+        }
+        return 0.0 <= lam * trace && lam * trace < 1.0 ? lam * length2 / (1.0 - lam * trace) : INF;
+    }
+
     // Row s as before any reward.
     void restart(Index s) {
         const double lam = told[s * TOLD + LAMBDA];
@@ -270,7 +283,9 @@ struct FadingGlm : GlmRows<double> {
         return {own[LAMBDA], own[BASE], own[FACTOR], 0.0, own[SECONDS]};
     }
 
+    using GlmRows::look;
     Looked look(Index s, const double *a, double *u) const { return GlmRows::look(d, s, a, u); }
+    void catch_up(Index, const double *, const Memory &, double) {}
 
     double log_density(Index s, const Looked &looked, double reward) const {
         return -family(s).predictive_loss(looked.z, looked.h, reward);
@@ -289,7 +304,7 @@ struct FadingGlm : GlmRows<double> {
     static void find(Step *steps, Index n) { settle(steps, n); }
     bool learn(Index s, const double *a, double reward, const Pace &pace, const Step &step, double *u) {
         bool steep = take(d, s, a, reward, pace.w, step, u);
-        if (pace.f < 1.0) steep = give_back(s, pace.k, pace.c, u) || steep;
+        if (pace.c > 0.0) steep = give_back(s, pace.k, pace.c, u) || steep;
         counts[s] += pace.w;
         return steep;
     }
@@ -374,8 +389,8 @@ template <class Model> class Forgetting : public Belief, public Weights {
 
     Forgetting(const Model &model, const Weights &weights)
         : Weights(weights), model(model), looked_(std::size_t(N)), steps_(std::size_t(N)), paces_(std::size_t(N)),
-          before_(N), u_(N * padded(model.d)) {
-        model.show(*this);
+          before_(N), u_(N * model.scratch()) {
+        this->model.show(*this);
     }
     Index replicas() const override { return R; }
     Index row(Index r) const override { return r * (N + 1) + std::clamp(Index(leader[r]), Index(0), N - 1); }
@@ -383,7 +398,7 @@ template <class Model> class Forgetting : public Belief, public Weights {
     void absorb(Index r, const double *a, double reward) override { absorb_at(r, a, reward, clock[r]); }
 
     void absorb_at(Index r, const double *a, double reward, double time) override {
-        const Index first = r * (N + 1), stride = padded(d);
+        const Index first = r * (N + 1), stride = model.scratch();
         const bool begun = rewards[r] > 0;
         const double before = begun ? clock[r] : time, now = std::max(before, time);
         due_ = (rewards[r] + 1) % REFRESH == 0;
@@ -391,6 +406,7 @@ template <class Model> class Forgetting : public Belief, public Weights {
             const Index s = first + e;
             const Memory memory = model.memory(s);
             double *u = u_ + e * stride;
+            model.catch_up(s, a, memory, now);
             auto looked = looked_[e] = model.look(s, a, u);
             score[s] = model.log_density(s, looked, reward);
             Pace &pace = paces_[e] = Pace{};
@@ -402,8 +418,8 @@ template <class Model> class Forgetting : public Belief, public Weights {
             } else if (memory.factor < 1.0) {  // give back what has faded of the prior of the direction whose turn it is
                 const Index turns = d - memory.first();
                 pace.f = memory.factor, pace.log_f = memory.log_factor;
-                pace.k = memory.first() + Index(uint64_t(rewards[r]) % uint64_t(turns));
-                pace.c = double(turns) * (1.0 - pace.f) * memory.prior(pace.k);
+                if (turns > 0) pace.k = memory.first() + Index(uint64_t(rewards[r]) % uint64_t(turns));
+                if (turns > 0) pace.c = double(turns) * (1.0 - pace.f) * memory.prior(pace.k);
             }
             steps_[e] = model.forget(s, looked, reward, pace, -score[s], u);
         }
@@ -566,16 +582,21 @@ template <class Model> class Forgetting : public Belief, public Weights {
 // proof leaves out; of a Gaussian, a clipped one is as sub-Gaussian, clipping being 1-Lipschitz. For other noise the level
 // is not proved but measured (benchmarks/drift.py --only tails). Where experts know little, h > VAGUE, nothing is bet, nor
 // while s² is more than twice the mean of e²: for the first hundred rewards. The unit of rewards plays no part.
-class RidgeForgetting final : public Forgetting<FadingRidge> {
+template <class Rows> class RidgeForgetting : public Forgetting<Rows> {
+    using Base = Forgetting<Rows>;
+    using Base::rules, Base::score, Base::RULES, Base::LEVEL, Base::OWN, Base::evidence, Base::looked_, Base::before_;
+    using Base::due_, Base::bet, Base::alarmed, Base::u_;
+
   public:
+    using Base::model, Base::N;
     static constexpr double CLIP = 4.0;
     // Of `spread`: Σe² and how many; s² at the first bet; rewards that were clipped, and how many of them when log E was
     // last ≤ 0. Where σ is told none is clipped: they are those farther than CLIP·σ from every expert.
     enum Spread { SQUARES, SEEN, UNIT, CLIPPED, QUIET, SPREAD };
     double *spread;  // (R,SPREAD) how large the test takes the noise to be, and how often it was larger
 
-    RidgeForgetting(const FadingRidge &model, const Weights &weights, double *spread)
-        : Forgetting(model, weights), spread(spread), bets_(N) {}
+    RidgeForgetting(const Rows &model, const Weights &weights, double *spread)
+        : Base(model, weights), spread(spread), bets_(N) {}
 
   private:
     static constexpr double UNPROVED = 0.1;  // the share of an alarm's level for the case that s < σ
@@ -682,18 +703,7 @@ class RidgeForgetting final : public Forgetting<FadingRidge> {
     // RSS − P of row s, no more than Σ(y − <a,θ*>)²; LEAST where nothing is known of it.
     double least_squares(Index s, double norm) const {
         constexpr double LEAST = 1e-300;
-        const double lam = model.told[s * FadingRidge::TOLD + FadingRidge::LAMBDA];
-        double penalty = lam * norm * norm;
-        if (norm == UNKNOWN) {
-            double length2 = 0.0, trace = 0.0;
-            for (Index k = 0; k < d; ++k) {
-                length2 += theta[s * d + k] * theta[s * d + k];
-                trace += inverse[(s * d + k) * d + k];
-            }
-            if (!(0.0 <= lam * trace && lam * trace < 1.0)) return LEAST;
-            penalty = lam * length2 / (1.0 - lam * trace);
-        }
-        return std::max(model.rss[s] - penalty, LEAST);
+        return std::max(model.rss[s] - model.penalty(s, norm), LEAST);
     }
 };
 
@@ -708,9 +718,12 @@ class RidgeForgetting final : public Forgetting<FadingRidge> {
 // predictions for m: which is so for all rewards with probability 1 − α/10. The other 9/10 of α are the test's, hence
 // log 9/10 in log E. A click, or a fraction of one, has E[(p/μ)^y ((1 − p)/(1 − μ))^(1 − y)] ≤ 1 for any p foretold (the
 // function is convex in y), and a count the like: exp(Σℓ(z*) − M) is a supermartingale.
-class GlmForgetting final : public Forgetting<FadingGlm> {
+template <class Rows> class GlmForgetting : public Forgetting<Rows> {
+    using Base = Forgetting<Rows>;
+    using Base::score, Base::rules, Base::loss, Base::RULES, Base::OWN, Base::due_, Base::u_, Base::bet, Base::alarmed;
+
   public:
-    using Forgetting::Forgetting;
+    using Base::Base, Base::model, Base::N;
 
     void by_divergence(Index s, const Arms &arms, Index best, MedScratch &scratch) const override {
         model.by_divergence(s, arms, best, scratch);

@@ -67,21 +67,29 @@ template <class Count> struct GlmRows {
         double predicted;  // the loss with which the reward was foreseen
     };
 
-    // One observation of `several` rows from `first` on; u (several,padded(d)) and `steps` are scratch.
-    void absorb(Index first, Index several, const double *a, double reward, Step *steps, double *u) {
-        with_dimension(d, [&](auto n) LINMED_ALWAYS { absorb_in(n, first, several, a, reward, steps, u); });
+    // What beliefs ask that have rows of this or another kind, as of `RidgeRows`; here λ is multiplied.
+    Index scratch() const { return padded(d); }
+    double squared(const double *a) const {
+        double length2 = 0.0;
+        for (Index k = 0; k < d; ++k) length2 += a[k] * a[k];
+        return length2;
     }
-    void absorb(Index s, const double *a, double reward, double *u) {
-        Step step;
-        absorb(s, 1, a, reward, &step, u);
+    void multiply_prior(Index s, double unit) {
+        for (Index k = 0; k < d; ++k) {
+            gram[(s * (d + 1) + k + 1) * (d + 1) + k + 1] *= unit;
+            inverse[(s * d + k) * d + k] /= unit;
+        }
     }
 
     // z and h of arm a, and the intercept's entry of u = H⁻¹(1, a), of which the others are written to u (padded(d),).
     //
     // Where h is nothing but rounding, h and u are 0: this direction is known already.
     template <class Dim> LINMED_INLINE Looked look(Dim n, Index s, const double *a, double *u) const {
+        return look(n, s, a, constant(s), u);
+    }
+    // The same for (one, a).
+    template <class Dim> LINMED_INLINE Looked look(Dim n, Index s, const double *a, double one, double *u) const {
         const double *M = inverse + s * n * n, *beside = cross + s * n, *estimate = theta + s * n;
-        const double one = constant(s);
         combine_rows(a, M, n, u);
         double z = one * intercept[s], own = one * corner[s], h = 0.0, rounding = 0.0;
         for (Index k = 0; k < n; ++k) {
@@ -91,9 +99,8 @@ template <class Count> struct GlmRows {
             h += a[k] * u[k];
             rounding += a[k] * a[k] * fabs(M[k * n + k]);
         }
-        own *= one;
-        h += own;
-        rounding += one * fabs(corner[s]);
+        h += own * one;
+        rounding += one * one * fabs(corner[s]);
         if (h > NOTHING_NEW * double(n) * rounding) return {z, h, own};
         for (Index k = 0; k < n; ++k) u[k] = 0.0;
         return {z, 0.0, 0.0};
@@ -108,28 +115,40 @@ template <class Count> struct GlmRows {
     template <class Dim>
     LINMED_INLINE bool take(Dim n, Index s, const double *a, double reward, double times, const Step &step,
                             const double *u) {
+        const auto [by, weight] = sum_up(s, squared(a), reward, times, step, step.looked, step.predicted);
+        const double h = step.looked.h, own = step.looked.own;
+        move(n, s, u, own, by);
+        add(n, s, a, constant(s), weight);
+        subtract_outer(n, s, u, own, weight / (1.0 + weight * h));
+        return weight * h > STEEP;
+    }
+
+    // By what u goes into (c, θ̂), and the weight with which the reward goes into H; the sums of row s go on.
+    struct Taken { double by, weight; };
+    LINMED_INLINE Taken sum_up(Index s, double length2, double reward, double times, const Root &root, const Looked &looked,
+                               double predicted) {
         const Family rewards = family(s);
-        const auto [z, h, own] = step.looked;
-        const double after = step.value();
+        const double z = looked.z, h = looked.h, after = root.value();
         const auto [error, variance, loss] = rewards.there(z, times * h, reward, after);
-        move(n, s, u, own, times * error);
         const bool proved = told[s * TOLD + CERTIFIED] > 0.0;
-        const double weight = times * (proved ? certified(s, rewards, a, z, h, after) : variance);
-        surprise[s] += step.predicted;
-        excess[s] += 2.0 * (step.predicted - loss) - error * error * h;
+        const double weight = times * (proved ? certified(s, rewards, length2, z, h, after) : variance);
+        surprise[s] += predicted;
+        excess[s] += 2.0 * (predicted - loss) - error * error * h;
         logdet[s] += log1p(weight * h);
+        return {times * error, weight};
+    }
+
+    // H += weight (one, a)(one, a)'.
+    template <class Dim> LINMED_INLINE void add(Dim n, Index s, const double *a, double one, double weight) {
         const Index D = n + 1;
-        const bool level = constant(s) > 0.0;
         double *H = gram + s * D * D, *H_low = gram_low + s * D * D;
-        if (level) add_product(H[0], H_low[0], weight, 1.0);
+        if (one != 0.0) add_product(H[0], H_low[0], weight * one, one);
         for (Index j = 0; j < n; ++j) {
             const double part = weight * a[j];
             const Index row = (j + 1) * D;
-            if (level) add_product(H[row], H_low[row], part, 1.0);
+            if (one != 0.0) add_product(H[row], H_low[row], part, one);
             add_products(H + row + 1, H_low + row + 1, j + 1, a, part);
         }
-        subtract_outer(n, s, u, own, weight / (1.0 + weight * h));
-        return weight * h > STEEP;
     }
 
     // (c, θ̂) −= by·(own, u).
@@ -179,23 +198,28 @@ template <class Count> struct GlmRows {
 
     // log f = −Δ²/(β|â − a|²) becomes −2 kl(z_a, z_â)/(β μ′(z_a) |â − a|²), and root its √f.
     void by_divergence(Index s, const Arms &arms, Index best, MedScratch &scratch) const {
+        if (family(s).kind == Family::GAUSSIAN) return;
+        products(arms, theta + s * d, scratch.q);
+        bend(s, arms.K, best, scratch);
+    }
+
+    // The same, with <θ̂, a> in scratch.q.
+    void bend(Index s, Index K, Index best, MedScratch &scratch) const {
         const Family rewards = family(s);
-        if (rewards.kind == Family::GAUSSIAN) return;
         double *z = scratch.q, *log_f = scratch.log_f;
-        products(arms, theta + s * d, z);
         const double level = constant(s) * intercept[s], top = z[best];
-        for (Index first = 0; first < arms.K; first += LANES) {
+        for (Index first = 0; first < K; first += LANES) {
             const Lanes before = load(log_f + first), own = load(z + first), gap = larger(splat(top) - own, splat(0.0));
             double factor[LANES];
             store(factor, rewards.bend(splat(level) + own, gap));
-            for (Index i = first; i < std::min(first + LANES, arms.K); ++i) {
+            for (Index i = first; i < std::min(first + LANES, K); ++i) {
                 const double at = level + z[i], below = std::max(top - z[i], 0.0);
                 if (log_f[i] < 0.0 && !rewards.ordinary(at, below)) factor[i - first] = rewards.bend(at, below);
             }
             Lanes value = larger(before * load(factor), splat(LOWEST));
             value = where_greater(splat(0.0), before, value, before);
             // Nothing is known past the last arm.
-            value = where_greater(splat(double(arms.K - first)), steps(), value, before);
+            value = where_greater(splat(double(K - first)), steps(), value, before);
             store(log_f + first, value);
             store(scratch.root + first, exp(value * splat(0.5)));
         }
@@ -238,28 +262,9 @@ template <class Count> struct GlmRows {
     }
 
   private:
-    template <class Dim>
-    LINMED_INLINE void absorb_in(Dim n, Index first, Index several, const double *a, double reward, Step *steps, double *u) {
-        const Index stride = padded(n);
-        for (Index e = 0; e < several; ++e) {
-            const Looked looked = look(n, first + e, a, u + e * stride);
-            const double predicted = family(first + e).predictive_loss(looked.z, looked.h, reward);
-            steps[e] = prepare(first + e, looked, reward, 1.0, predicted);
-        }
-        settle(steps, several);
-        for (Index e = 0; e < several; ++e) {
-            const Index s = first + e;
-            const bool steep = take(n, s, a, reward, 1.0, steps[e], u + e * stride);
-            counts[s] += 1;
-            if (int64_t(counts[s]) % REFRESH == 0 || steep) refresh(s);
-        }
-    }
-
-    // The least curvature at z′ = `after` over where z* may be.
-    [[gnu::noinline]] double certified(Index s, const Family &rewards, const double *a, double z, double h,
+    // The least curvature at z′ = `after` over where z* may be, for an arm with |a|² = length2.
+    [[gnu::noinline]] double certified(Index s, const Family &rewards, double length2, double z, double h,
                                        double after) const {
-        double length2 = 0.0;
-        for (Index k = 0; k < d; ++k) length2 += a[k] * a[k];
         const double bound = told[s * TOLD + NORM] * sqrt(length2) + constant(s) * told[s * TOLD + REACH];
         double low = -bound, high = bound;
         if (told[s * TOLD + CERTIFIED] > 1.0) {
@@ -271,32 +276,43 @@ template <class Count> struct GlmRows {
 };
 
 // Models with different priors; see `Experts`.
-template <class Count> struct GlmPriors : GlmRows<Count> {
-    using GlmRows<Count>::d, GlmRows<Count>::counts, GlmRows<Count>::gram, GlmRows<Count>::inverse, GlmRows<Count>::surprise;
+template <class Rows> struct GlmPriors : Rows {
+    using Rows::d, Rows::counts, Rows::surprise;
     static constexpr double SHARE = 1e-3;                 // of all weights, spread evenly over the priors with every reward
     static constexpr double REFUTED = 2.995732273553991;  // log 20: a refuted prior is less likely than the likeliest by this
     static constexpr double UNIT = 4.0, FURTHEST = 800.0;  // units are powers of 2^UNIT within 2^±FURTHEST
 
-    std::vector<typename GlmRows<Count>::Step> steps;
+    std::vector<typename Rows::Step> steps;
 
     // Before the first reward: λ of several priors in units of |a|² of the first arm learned from. Nothing is rounded.
     void take_units(Index first, Index E, const double *a, double) {
         if (E == 1 || counts[first] != 0) return;
-        double length2 = 0.0;
-        for (Index k = 0; k < d; ++k) length2 += a[k] * a[k];
+        const double length2 = Rows::squared(a);
         if (!(length2 > 0.0)) return;
         const double power = UNIT * std::nearbyint(log2(length2) / UNIT);
         const double unit = ldexp(1.0, int(std::clamp(power, -FURTHEST, FURTHEST)));
-        for (Index s = first; s < first + E; ++s)
-            for (Index k = 0; k < d; ++k) {
-                gram[(s * (d + 1) + k + 1) * (d + 1) + k + 1] *= unit;
-                inverse[(s * d + k) * d + k] /= unit;
-            }
+        for (Index s = first; s < first + E; ++s) Rows::multiply_prior(s, unit);
     }
 
     void learn(Index first, Index E, const double *a, double reward, double *u) {
         steps.resize(std::size_t(E));
-        GlmRows<Count>::absorb(first, E, a, reward, steps.data(), u);
+        with_dimension(d, [&](auto n) LINMED_ALWAYS { learn_in(n, first, E, a, reward, u); });
+    }
+    template <class Dim>
+    LINMED_INLINE void learn_in(Dim n, Index first, Index E, const double *a, double reward, double *u) {
+        const Index stride = Rows::scratch();
+        for (Index e = 0; e < E; ++e) {
+            const auto looked = Rows::look(n, first + e, a, u + e * stride);
+            const double predicted = Rows::family(first + e).predictive_loss(looked.z, looked.h, reward);
+            steps[e] = Rows::prepare(first + e, looked, reward, 1.0, predicted);
+        }
+        settle(steps.data(), E);
+        for (Index e = 0; e < E; ++e) {
+            const Index s = first + e;
+            const bool steep = Rows::take(n, s, a, reward, 1.0, steps[e], u + e * stride);
+            counts[s] += 1;
+            if (int64_t(counts[s]) % REFRESH == 0 || steep) Rows::refresh(s);
+        }
     }
 
     // Fixed shares, where there are several; the first that is not refuted.
@@ -318,9 +334,9 @@ template <class Count> struct GlmPriors : GlmRows<Count> {
     }
 };
 
-template <class Count> class GlmBelief final : public Experts<GlmPriors<Count>> {
+template <class Rows> class GlmBelief : public Experts<GlmPriors<Rows>> {
   public:
-    using Experts<GlmPriors<Count>>::Experts, Experts<GlmPriors<Count>>::model;
+    using Experts<GlmPriors<Rows>>::Experts, Experts<GlmPriors<Rows>>::model;
 
     void by_divergence(Index s, const Arms &arms, Index best, MedScratch &scratch) const override {
         model.by_divergence(s, arms, best, scratch);
@@ -330,7 +346,6 @@ template <class Count> class GlmBelief final : public Experts<GlmPriors<Count>> 
     }
     void factor_precision(Index s, double lam, double *L) const override { model.factor_precision(s, lam, L); }
 };
-using Glm = GlmBelief<int64_t>;
 
 // How sure a generalised linear model is: β = ρ + 2ℓ + log(det H/det H₀), or with its own sum in the place of the last.
 //

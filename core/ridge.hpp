@@ -188,6 +188,17 @@ template <class Count> struct RidgeRows {
         with_dimension(d, [&](auto n) LINMED_ALWAYS { absorb_in(n, s, a, reward, u, along); });
     }
 
+    // What beliefs ask that have rows of this or another kind: how much scratch one takes, |a|² of an arm, and V = λI.
+    Index scratch() const { return padded(d); }
+    double squared(const double *a) const {
+        double length2 = 0.0;
+        for (Index k = 0; k < d; ++k) length2 += a[k] * a[k];
+        return length2;
+    }
+    void begin_with(Index s, double lam) {
+        for (Index k = 0; k < d; ++k) gram[(s * d + k) * d + k] = lam, inverse[(s * d + k) * d + k] = 1.0 / lam;
+    }
+
     // Remove what rounding has left in row s.
     void refresh(Index s) {
         newton_step(gram + s * d * d, gram_low + s * d * d, d, inverse + s * d * d, moment + s * d, moment_low + s * d,

@@ -9,7 +9,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from linmed import Agent, Disjoint, Hybrid, LinMED, LinTS
+from linmed import Agent, Disjoint, Forgetful, Hybrid, LinMED, LinTS, LogisticMED
 from linmed.features import Catalogue, Category, Features, Number
 from linmed.log import DecisionLog, LogWriter
 from linmed.ope import evaluate
@@ -362,11 +362,19 @@ def test_a_model_for_every_item_of_a_catalogue_is_the_block_model():
 
 
 @pytest.mark.parametrize(
-    "wrap", [Disjoint, lambda inside: Hybrid(inside, shared=6)], ids=["Disjoint", "Hybrid"]
+    "policy",
+    [
+        Disjoint(LinMED(sigma=0.5)),
+        Hybrid(LinMED(sigma=0.5), shared=6),
+        Disjoint(LogisticMED()),
+        Hybrid(Forgetful(LinMED(sigma="unknown", ridge="learned")), shared=6),
+        Disjoint(Forgetful(LogisticMED(), half_lives=(100, 20))),
+    ],
+    ids=lambda policy: policy.name,
 )
-def test_an_item_that_changes_or_comes_back_keeps_its_model(wrap, tmp_path):
+def test_an_item_that_changes_or_comes_back_keeps_its_model(policy, tmp_path):
     catalogue = Catalogue.from_table([{"item_id": name, "price": price} for name, price in PRICES.items()])
-    agent = per_item(wrap(LinMED(sigma=0.5)), catalogue)
+    agent = per_item(policy, catalogue)
     for _ in range(40):
         decision = agent.decide(context={"device": "phone"})
         agent.learn(decision, 1.0 if decision.item == "b" else 0.0)

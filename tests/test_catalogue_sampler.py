@@ -24,7 +24,7 @@ from linmed.catalogue_sampler import (
 )
 from linmed.features.index import Scan
 from linmed.features.usearch import USearch
-from linmed.policies import CatalogueMED, LinMED
+from linmed.policies import CatalogueGLMMED, CatalogueMED, LinMED
 from tests.features.items import add, following, of_rows, on_sphere
 
 FALSE_ALARM = 1e-3
@@ -36,7 +36,9 @@ def learned(policy, arms, rewards=200, seed=0):
     state = policy.start(1, arms.shape[1])
     rows = arms[rng.integers(len(arms), size=rewards)]
     means = np.einsum("kd,d->k", rows, arms[0] / np.abs(arms[0]).max())
-    policy.learn(state, rows, means + rng.standard_normal(rewards), np.zeros(rewards, dtype=np.int64))
+    paid = means + rng.standard_normal(rewards)
+    paid = np.where(policy.accepts(paid), paid, (paid > 0.0).astype(float))
+    policy.learn(state, rows, paid, np.zeros(rewards, dtype=np.int64))
     return state
 
 
@@ -96,11 +98,21 @@ def test_with_every_item_in_the_coreset_it_is_the_policy_on_a_matrix(scale, vers
     assert p[law.best] >= accepted[law.best] * (1.0 - 1e-12)
 
 
+@pytest.mark.parametrize(
+    "policy",
+    [
+        CatalogueMED(sigma=0.3),
+        CatalogueGLMMED(norm_bound=3.0, explore=True),
+        CatalogueGLMMED(family="poisson", version=1, intercept=False),
+        CatalogueGLMMED(family="gaussian", sigma=0.3),
+    ],
+    ids=lambda policy: policy.name,
+)
 @pytest.mark.parametrize("map_of", [outer, plain])
 @pytest.mark.parametrize("scale", [1.0, 4.0], ids=["", "half-step"])
-def test_a_context_gives_what_its_arms_would_give(map_of, scale):
+def test_a_context_gives_what_its_arms_would_give(map_of, scale, policy):
     """So few items that every design is even: it is then the same in the items' space and in the arms'."""
-    policy, dim, x = CatalogueMED(sigma=0.3), 4, np.array([1.0, -0.5, 0.25])
+    dim, x = 4, np.array([1.0, -0.5, 0.25])
     items, lift = of_rows(scale * on_sphere(np.random.default_rng(1), 7, dim)), map_of(dim)
     arms = joined(items, lift, x)
     state = learned(policy, arms, rewards=4 if scale > 1.0 else 60)

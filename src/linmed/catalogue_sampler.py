@@ -28,6 +28,7 @@ from linmed.core import core
 from linmed.decision import Decision, Route, probabilities_of, probability_of
 from linmed.features import Catalogue, Index, Items, Scan
 from linmed.policies import Policy
+from linmed.policies.glm import FAMILIES
 from linmed.validation import Bools, Floats, Ints
 
 __all__ = ["ActionDistribution", "CatalogueSampler", "Coreset"]
@@ -44,6 +45,7 @@ STALE = 0.01
 _RUN = 1 << 12  # rows between places where the live ones before them are counted
 _WIDEST = 1e60  # what an infinite radius is taken for
 _TOLERANCE = 1e-6  # of the optimal design
+_LOWEST = -1e300  # every item keeps a finite log-probability
 
 
 class ItemPosterior(NamedTuple):
@@ -56,6 +58,8 @@ class ItemPosterior(NamedTuple):
     cross: Floats  # (de,) BᵀV⁻¹c
     constant: float  # cᵀV⁻¹c
     sharpness: float  # 1/√β
+    base: float = 0.0  # what z has beside ⟨θ, e⟩ …
+    family: int | None = None  # … where a link bends the divergence, see core/links.hpp
 
 
 @dataclass(frozen=True)
@@ -249,7 +253,15 @@ class ActionDistribution:
         log_f, leverage, seen = np.empty(len(rows)), np.empty(len(rows)), self._sight
         seen_as = seen.theta, seen.inverse, seen.cross, seen.constant, seen.sharpness
         core.weigh_items(rows, self._best_row, *seen_as, log_f, leverage)
-        return log_f, leverage
+        return log_f if seen.family is None else self._bent(rows, log_f, seen.family), leverage
+
+    def _bent(self, rows: Floats, log_f: Floats, family: int) -> Floats:
+        """log f by the divergence between rewards, from that of Gaussian ones."""
+        z, best, factor = np.empty(len(rows)), np.empty(1), np.empty(len(rows))
+        core.estimate_arms(self._sight.theta, rows, z)
+        core.estimate_arms(self._sight.theta, self._best_row[None], best)
+        core.link_bend(family, self._sight.base + z, np.maximum(best - z, 0.0), factor)
+        return np.where(log_f < 0.0, np.maximum(log_f * factor, _LOWEST), log_f)
 
 
 def _design(policy: Any, rows: Floats, log_f: Floats) -> Floats:
@@ -330,7 +342,9 @@ class CatalogueSampler:
         coreset: Coreset | None = None,
     ) -> None:
         if not (isinstance(policy, Policy) and policy.capabilities.by_route):
-            raise validation.BadType("policy", f"policy must be a CatalogueMED, got {policy!r}")
+            raise validation.BadType(
+                "policy", f"policy must be a CatalogueMED or CatalogueGLMMED, got {policy!r}"
+            )
         self.policy: Any = policy
         self.catalogue, self._lift = catalogue, lift
         self.index: Index = Scan() if index is None else index
@@ -452,4 +466,10 @@ class CatalogueSampler:
         theta, inverse, cross = np.empty(dim), np.empty((dim, dim)), np.empty(dim)
         constant = core.see_items(model.theta[0], model.inverse[0], B, c, theta, inverse, cross)
         radius = min(float(self.policy.radius(state)[0]), _WIDEST)
-        return ItemPosterior(B, c, theta, inverse, cross, constant, 1.0 / radius)
+        base, family = 0.0, FAMILIES.get(getattr(self.policy, "family", "gaussian"))
+        if family != FAMILIES["gaussian"]:
+            constants = np.empty(1)
+            core.estimate_arms(model.theta[0], c[None], constants)
+            base = float(state.intercept[0] * self.policy.intercept + constants[0])
+        bends = family if family != FAMILIES["gaussian"] else None
+        return ItemPosterior(B, c, theta, inverse, cross, constant, 1.0 / radius, base, bends)

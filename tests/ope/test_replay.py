@@ -9,7 +9,18 @@ from linmed import Agent
 from linmed.ope import DecisionLog, OPEWarning, Replay, evaluate
 from linmed.ope import replay as module
 from linmed.ope.replay import log_evidence
-from linmed.policies import EXP2, OFUL, Greedy, LinMED, LinTS, MaillardSampling, Uniform
+from linmed.policies import (
+    EXP2,
+    OFUL,
+    Disjoint,
+    Forgetful,
+    Greedy,
+    LinMED,
+    LinTS,
+    LogisticMED,
+    MaillardSampling,
+    Uniform,
+)
 from linmed.validation import BadValue
 from tests.ope.conftest import synthetic
 
@@ -95,7 +106,19 @@ def test_a_replays_result_is_a_sentence_without_its_arrays():
 
 
 @pytest.mark.parametrize(
-    "policy", [Uniform(), LinMED(sigma=0.5), OFUL(), Greedy(), LinTS(), EXP2(), MaillardSampling()]
+    "policy",
+    [
+        Uniform(),
+        LinMED(sigma=0.5),
+        OFUL(),
+        Greedy(),
+        LinTS(),
+        EXP2(),
+        MaillardSampling(),
+        Disjoint(LogisticMED()),
+        Disjoint(Forgetful(LinMED(sigma="unknown", ridge="learned"))),
+    ],
+    ids=lambda policy: policy.name,
 )
 @pytest.mark.parametrize("even", [True, False])
 def test_every_policy_is_replayed_decision_by_decision(policy, even):

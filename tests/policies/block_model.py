@@ -30,13 +30,20 @@ def sets_of_items(rng, rounds, count, models, dim, distinct=True):
 
 
 def compare(inside, shared, rounds=2000, count=5, models=7, own=3, distinct=True):
-    """Play side by side; the largest differences of log p, √β and θ̂ along the way."""
+    """Play side by side; the largest differences of log p (relative beyond 1), √β and θ̂ along the way.
+
+    Each model has been learned from before: a learned ridge counts the dimensions of those that were.
+    """
     rng = np.random.default_rng(11)
     policy, dim = around(inside, shared), 1 + shared + own
     state, block = policy.start(1, dim), inside.start(1, shared + models * own)
     theta = 0.5 * rng.normal(size=shared + models * own)
     arms = sets_of_items(rng, rounds, count, models, dim, distinct)
     one, apart = np.zeros(1, dtype=np.int64), np.zeros(3)
+    for model in rng.permutation(models):
+        first = np.concatenate([[model], rng.normal(size=dim - 1)])[None]
+        policy.learn(state, first, np.ones(1), one)
+        inside.learn(block, written_out(first, models, shared), np.ones(1), one)
     for offered in arms:
         zeros = written_out(offered, models, shared)
         choice = policy.decide(state, offered, policy.draw_noise(rng, (1,), dim))
@@ -45,13 +52,14 @@ def compare(inside, shared, rounds=2000, count=5, models=7, own=3, distinct=True
         seen = np.isfinite(mine)
         played = zeros[0, choice.arm]
         reward = played @ theta + 0.3 * rng.normal(size=1)
+        reward = reward if inside.accepts(reward).all() else np.maximum(np.sign(reward), 0.0)
         policy.learn(state, choice.features, reward, one)
         inside.learn(block, played, reward, one)
         learned = state.theta.shape[1]
         apart = np.maximum(
             apart,
             [
-                np.abs(mine[seen] - theirs[seen]).max(initial=0.0),
+                (np.abs(mine[seen] - theirs[seen]) / np.maximum(1.0, -theirs[seen])).max(initial=0.0),
                 np.abs(policy.radius(state) - inside.radius(block)).max(),
                 np.abs(state.theta - block.theta[:, :learned]).max(),
             ],

@@ -17,6 +17,7 @@ from linmed.policies import (
     EXP2,
     GLMMED,
     OFUL,
+    CatalogueGLMMED,
     CatalogueMED,
     Disjoint,
     DLinUCB,
@@ -154,6 +155,20 @@ CONFIGURATIONS = [
     Forgetful(GLMMED(family="poisson", norm_bound=1.0), half_lives=(math.inf, 5), alarm=0.5),
     Forgetful(LogisticUCB(norm_bound=2.0, floor=0.1), half_lives=(math.inf, 5)),
     Forgetful(LogisticTS(norm_bound=2.0, floor=0.1), half_lives=(math.inf, 5)),
+    Disjoint(LinMED(sigma="unknown", ridge="learned")),
+    Hybrid(OFUL(sigma=0.3, ridge="learned", floor=0.1)),
+    Disjoint(LogisticMED()),
+    Hybrid(LogisticMED(norm_bound=2.0, floor=0.1, version=1)),
+    Hybrid(GLMMED(family="poisson", norm_bound=1.0, intercept=False)),
+    Hybrid(LogisticUCB(floor=0.1)),
+    Disjoint(LogisticTS(floor=0.1)),
+    Disjoint(Forgetful(LinMED(sigma="unknown", ridge="learned"), half_lives=(math.inf, 10))),
+    Hybrid(Forgetful(LinMED(sigma=0.3, floor=0.1), half_lives=(20, 5), combine="mixture")),
+    Disjoint(Forgetful(OFUL(sigma=0.3), half_lives=(math.inf, 5))),
+    Hybrid(Forgetful(LogisticMED(), half_lives=(math.inf, 5))),
+    Disjoint(Forgetful(LinTS(scale="bayes", ridge="learned"), half_lives=(math.inf, 5))),
+    Disjoint(Forgetful(LogisticTS(norm_bound=2.0, floor=0.1), half_lives=(math.inf, 5))),
+    CatalogueGLMMED(norm_bound=2.0, explore=True, version=1),
     Uniform(ridge=2.0),
 ]
 
@@ -192,6 +207,11 @@ BEYOND = Shape("beyond 2 MiB", (1 << 14) + 7, 17)
 """So many numbers that the kernels read them where they stand and look at them in single precision first."""
 
 
+def innermost(policy):
+    """The policy inside all others."""
+    return innermost(policy.base) if hasattr(policy, "base") else policy
+
+
 def takes_one_hot(policy):
     """Whether the policy knows arms by their index only."""
     return isinstance(policy, MaillardSampling)
@@ -199,14 +219,14 @@ def takes_one_hot(policy):
 
 def estimates_propensity(policy):
     """Whether the policy, or the one inside it, logs an estimate from draws instead of a probability."""
-    return getattr(getattr(policy, "base", policy), "propensity", "exact") != "exact"
+    return getattr(innermost(policy), "propensity", "exact") != "exact"
 
 
 def fits(policy, shape):
     """Whether the policy answers for sets of this shape within milliseconds."""
     if shape is BEYOND and isinstance(policy, ModelPolicy):
         return False  # so many arms of few models need a design in a space of many dimensions
-    policy = getattr(policy, "base", policy)
+    policy = innermost(policy)
     optimal = getattr(policy, "design", "approx") == "optimal"
     if shape is not BEYOND:
         return not (optimal and shape.arms > 100)
@@ -280,7 +300,7 @@ def situation(policy, shape, replicas=3):
 
 def parts(policy):
     """What a policy is made of, by name: what differs in none of these runs through the same code."""
-    inside = getattr(policy, "base", policy)
+    inside = innermost(policy)
     options = {
         name: getattr(inside, name, None) for name in ("version", "oracle", "form", "coupled", "explore")
     }
@@ -294,7 +314,7 @@ def parts(policy):
         "set": (getattr(inside, "confidence", None), getattr(inside, "tails", None), *bounds),
         "design": getattr(inside, "design", None),
         "floor": getattr(inside, "floor", 0.0) > 0.0,
-        "memories": getattr(policy, "combine", None),
+        "memories": getattr(getattr(policy, "base", policy), "combine", getattr(policy, "combine", None)),
     }
 
 

@@ -13,6 +13,7 @@ from linmed.policies import (
     EXP2,
     GLMMED,
     OFUL,
+    CatalogueMED,
     Disjoint,
     Forgetful,
     Greedy,
@@ -22,6 +23,9 @@ from linmed.policies import (
     LinMEDNoDesign,
     LinTS,
     LinUCB,
+    LogisticMED,
+    LogisticTS,
+    LogisticUCB,
     MaillardSampling,
     Pinpoint,
     Policy,
@@ -50,6 +54,12 @@ INSIDE = [
     Greedy(epsilon=0.1),
     Pinpoint(sigma=0.3),
     Uniform(),
+    LinMED(sigma=0.3, ridge="learned"),
+    OFUL(sigma="unknown", ridge="learned", floor=0.1),
+    LogisticMED(),
+    LogisticMED(norm_bound=2.0, confidence="certified", explore=True),
+    LogisticUCB(intercept=False),
+    GLMMED(family="poisson", norm_bound=1.0, version=1),
 ]
 both = pytest.mark.parametrize("shared", [0, 2], ids=["disjoint", "hybrid"])
 
@@ -63,6 +73,8 @@ def test_it_equals_the_block_model_along_2000_rounds(inside):
 def test_thompson_sampling_among_two_items_equals_that_of_the_block_model(shared):
     """Where its law has a closed form, also for one of two arms that are the same."""
     assert (compare(LinTS(sigma=0.3), shared, rounds=200, count=2) <= 1e-10).all()
+    assert (compare(LinTS(scale="bayes", ridge="learned"), shared, rounds=100, count=2) <= 1e-10).all()
+    assert (compare(LogisticTS(), shared, rounds=100, count=2) <= 1e-10).all()
     policy, twins = around(LinTS(), shared), np.ones((1, 2, 3 + shared))
     np.testing.assert_array_equal(
         policy.log_probabilities(policy.start(1, 3 + shared), twins), [[0.0, -np.inf]]
@@ -208,12 +220,17 @@ def test_rounds_in_one_call_leave_the_state_of_rounds_one_by_one(shared):
 
 @pytest.mark.identity
 @both
-def test_a_saved_agent_and_a_bandit_of_the_service_continue_to_the_last_bit(shared, tmp_path):
-    rng, policy, dim = np.random.default_rng(7), around(LinMED(), shared), 3 + shared
+@pytest.mark.parametrize(
+    "inside",
+    [LinMED(), LogisticMED(), Forgetful(LinMED(sigma="unknown", ridge="learned")), Forgetful(LogisticMED())],
+    ids=lambda policy: policy.name,
+)
+def test_a_saved_agent_and_a_bandit_of_the_service_continue_to_the_last_bit(shared, inside, tmp_path):
+    rng, policy, dim = np.random.default_rng(7), around(inside, shared), 3 + shared
     agent = Agent(policy, dim=dim, seed=3)
     sets = sets_of_items(rng, 60, 6, 50, dim)[:, 0]
     for arms in sets[:30]:
-        agent.learn(agent.decide(arms), float(rng.normal()))
+        agent.learn(agent.decide(arms), float(rng.integers(2)))
     waiting = agent.decide(sets[30])
     agent.save(tmp_path / "agent")
     twin = Agent.load(tmp_path / "agent")
@@ -225,7 +242,7 @@ def test_a_saved_agent_and_a_bandit_of_the_service_continue_to_the_last_bit(shar
         agent.learn(a, 1.0)
         twin.learn(b, 1.0)
     bandits = [Bandit(id=0, name="b", dim=dim, policy=policy) for _ in range(2)]
-    features, rewards, times = sets[:, 0].copy(), rng.normal(size=60), np.zeros(60)
+    features, rewards, times = sets[:, 0].copy(), rng.integers(2, size=60).astype(float), np.zeros(60)
     bandits[0].fold(features, rewards, times)
     bandits[1].fold(features[:20], rewards[:20], times[:20])
     third = Bandit(id=0, name="b", dim=dim, policy=policy)
@@ -339,13 +356,13 @@ def test_what_needs_one_model_of_all_arms_says_so():
         (E2D(), "base must be LinMED"),
         (SpannerIGW(), "base must be LinMED"),
         (EXP2(), "ridge estimate"),
-        (GLMMED(family="logistic"), "ridge estimate"),
         (MaillardSampling(), "ridge estimate"),
-        (Forgetful(), "ridge estimate"),
-        (Disjoint(), "ridge estimate"),
-        (LinMED(design="warm"), "remember"),
+        (CatalogueMED(), "routes follow from one"),
+        (LinMED(sigma=0.3, intercept=True), "a constant column"),
+        (Forgetful(E2D()), "base must be LinMED"),
+        (Disjoint(), "without another"),
+        (LinMED(design="warm"), "whose rules need no more"),
         (LinMED(norm_bound="unknown"), "norm_bound must be a number"),
-        (LinMED(ridge="learned"), "ridge must be a number"),
         (SquareCB(horizon=100), "from the number of features"),
         (LinTS(scale="agrawal-goyal"), "from the number of features"),
         ({"policy": "Disjoint", "base": {"policy": "LinMED"}}, "without another"),

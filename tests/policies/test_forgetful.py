@@ -426,22 +426,6 @@ def test_a_large_change_is_no_heavy_tail_and_a_sigma_that_is_too_small_is_doubte
     assert "sigma = 0.05: it is too small" in str(agent.drift())
 
 
-def test_a_state_that_was_saved_before_the_noise_was_kept_begins_its_test_anew():
-    rows, rewards = world(300)
-    policy = Forgetful(LinMED(sigma="unknown"))
-    state, other = learned(policy, rows, rewards), policy.start(1, 3)
-    old = {name: array for name, array in state.arrays().items() if name != "spread"}
-    other.restore(old)
-    for name, array in estimates(state).items():
-        np.testing.assert_array_equal(estimates(other)[name], array, err_msg=name)
-    assert (other.spread == 0.0).all()
-    assert other.inverse[0, -1].tolist() == (np.eye(3) / 0.01).tolist()
-    assert other.loss[0] == 0.0 != state.loss[0]
-    learned(policy, rows, rewards, state=other)
-    with pytest.raises(ValueError, match="state arrays must be"):
-        other.restore({"theta": state.arrays()["theta"]})
-
-
 @pytest.mark.parametrize("inside", [LinMED(sigma=0.3), LinMED(sigma="unknown", norm_bound="unknown")])
 def test_a_change_of_length_one_is_noticed_within_100_rewards(inside):
     """In 9 of 10 worlds it is to be; fewer than 100 of 150 have a probability below 1e-6 if it is so."""

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from linmed.policies import OFUL, Hybrid, LinMED, RandUCB
+from linmed.policies import GLMMED, OFUL, Hybrid, LinMED, LogisticMED, RandUCB
 from tests.policies.block_model import compare, sets_of_items, written_out
 
 
@@ -15,6 +15,10 @@ from tests.policies.block_model import compare, sets_of_items, written_out
         LinMED(sigma=0.3, confidence="empirical"),
         OFUL(sigma=0.3, floor=0.1),
         RandUCB(sigma=0.3, spread=0.5),
+        LinMED(sigma="unknown", ridge="learned"),
+        LogisticMED(),
+        LogisticMED(norm_bound=2.0, confidence="certified", intercept=False),
+        GLMMED(family="poisson", norm_bound=1.0, floor=0.1),
     ],
     ids=lambda policy: policy.name,
 )

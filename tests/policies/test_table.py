@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from linmed import policies
-from linmed.policies.table import COLUMNS, markdown, rows, text
+from linmed.policies.table import COLUMNS, compositions, markdown, rows, text
 from tests.policies.toy import random_state, sphere
 
 GUIDE = Path(__file__).parents[2] / "docs" / "policies.md"
@@ -29,6 +29,15 @@ def test_the_guide_holds_the_table_as_it_is():
     inside = re.search(r"<!-- table -->\n\n(.*)\n<!-- /table -->", GUIDE.read_text(), re.S)[1]
     assert inside == markdown(), (
         "docs/policies.md is out of date: paste linmed.policies.table.markdown() there"
+    )
+
+
+def test_the_guide_says_what_goes_around_what():
+    """Each cell is made, decides and learns, and its probabilities are checked, or its reason is given."""
+    text = GUIDE.read_text()
+    inside = re.search(r"<!-- compositions -->\n\n(.*)\n<!-- /compositions -->", text, re.S)[1]
+    assert inside == compositions(), (
+        "docs/policies.md is out of date: paste linmed.policies.table.compositions() there"
     )
 
 

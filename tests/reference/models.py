@@ -75,3 +75,57 @@ def margin(theta, inverse, radius, arms):
     others = [i for i in (left if len(left) > 1 else range(len(arms))) if i != best]
     apart = arms[best] - arms[others]
     return max(radius * np.sqrt(x @ inverse @ x) - theta @ x for x in apart)
+
+
+class FadingModels:
+    """Ridge estimates of one half-life, of items and of what they share, from all rewards so far.
+
+    A reward of an item counts 2^(−k/H), k rewards of that item later, or `on_clock` 2^(−age/H) at the time of
+    the newest decision that was rewarded; λ is whole at all times. What is shared is regressed on what the
+    items' own features leave over: S = λI + Σ q qᵀ/(1 + h), each term weighed as everything is that has one
+    half-life for all rewards, and of λ a part is given back to one direction at a time.
+    """
+
+    def __init__(self, lam, half_life, shared, own, on_clock=False):
+        self.lam, self.half_life, self.on_clock = lam, half_life, on_clock
+        self.seen, self.now, self.count, self.logdet = {}, -np.inf, 0.0, 0.0
+        self.own, self.f, self.turn = own, 1.0 if on_clock else 2.0 ** (-1.0 / half_life), 0
+        self.S, self.b = lam * np.eye(shared), np.zeros(shared)
+
+    def model(self, item, later=0):
+        """A and its regressions of rewards and shared features (c,1+m), `later` own rewards from now."""
+        rows = self.seen.get(item, [])
+        ages = (
+            np.array([self.now - time for *_, time in rows]) if self.on_clock else np.arange(len(rows))[::-1]
+        )
+        weights = 2.0 ** -((ages + later * (not self.on_clock)) / self.half_life)
+        x = np.array([x for x, *_ in rows]).reshape(-1, self.own)
+        targets = np.array([target for _, target, _ in rows]).reshape(-1, 1 + len(self.b))
+        A = self.lam * np.eye(self.own) + (weights[:, None] * x).T @ x
+        return A, np.linalg.solve(A, (weights[:, None] * x).T @ targets)
+
+    def look(self, row, later=0):
+        """⟨θ̂, a⟩, ‖a‖², the item's share of it, and what its features leave of the shared ones."""
+        z, x = row[1 : 1 + len(self.b)], row[1 + len(self.b) :]
+        A, outputs = self.model(row[0], later)
+        own, q = x @ np.linalg.solve(A, x), z - outputs[:, 1:].T @ x
+        common = q @ np.linalg.solve(self.S, q)
+        return outputs[:, 0] @ x + q @ np.linalg.solve(self.S, self.b), own + common, own, q
+
+    def learn(self, row, reward, time=0.0):
+        """Returns the mean and ‖a‖² with which the reward was foreseen."""
+        self.now = max(self.now, time)
+        mean, length2, own, q = self.look(row, later=1)
+        m = len(self.b)
+        z, x = row[1 : 1 + m], row[1 + m :]
+        left = reward - self.model(row[0], later=1)[1][:, 0] @ x
+        self.seen.setdefault(row[0], []).append((x, np.concatenate([[reward], z]), time))
+        if not self.on_clock:
+            self.S, self.b = (
+                self.f * self.S + np.outer(q, q) / (1.0 + own),
+                self.f * self.b + q * left / (1.0 + own),
+            )
+            if m:
+                self.S[self.turn % m, self.turn % m] += m * (1.0 - self.f) * self.lam
+            self.turn, self.count = self.turn + 1, self.f * self.count + 1.0
+        return mean, length2

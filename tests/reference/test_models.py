@@ -34,9 +34,9 @@ def test_models_of_items_are_one_ridge_regression_with_the_zeros_written_out(sha
     mean, gram = policy.look(state, arms[None], distances=True)
     assert np.allclose(mean[0], written @ theta, rtol=1e-10, atol=1e-12)
     assert np.allclose(gram[0], written @ inverse @ written.T, rtol=1e-10, atol=1e-12)
-    logdet = np.linalg.slogdet(V / policy.ridge_policy.lam)[1]
+    logdet = np.linalg.slogdet(V / policy.asked.lam)[1]
     assert state.arrays()["logdet"][0] == pytest.approx(logdet, rel=1e-10)
-    shares = policy.ridge_policy.alpha_emp, policy.ridge_policy.design_share
+    shares = policy.asked.alpha_emp, policy.asked.design_share
     radius = float(policy.radius(state)[0])
     # The design is made among the models that are offered, and scaled by √f.
     offered = written[:, written.any(axis=0)]

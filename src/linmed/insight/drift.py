@@ -218,8 +218,14 @@ def drift_of(policy: Policy, state: Any, replica: int = 0) -> Drift:
             f"policy must be Forgetful for this: Forgetful({policy.name}) watches for changes, {policy.name} "
             "does not",
         )
-    watching: Any = policy
+    watching, state = policy.watching(state)
     memories, kept = watching.half_lives, watching.kept
+    items, doubt = policy.capabilities.per_item, kept.doubt(state, replica)
+    if items and not kept.bounded:
+        doubt = (
+            "there may always be another item of which nothing is known, so no alarm can be raised unless "
+            "sigma and norm_bound are told"
+        )
     weights = state.weight[replica].reshape(len(memories), -1).sum(axis=1)
     adopted, alarmed = (int(n) for n in state.happened[replica])
     return Drift(
@@ -238,8 +244,9 @@ def drift_of(policy: Policy, state: Any, replica: int = 0) -> Drift:
             Adoption(int(number), time or None, memories[int(who)], memories[int(source)])
             for number, time, who, source in _last(state.adoptions[replica], adopted)
         ),
-        assumes=f"{kept.assumes} and whether a reward comes late does not depend on it",
-        doubt=kept.doubt(state, replica),
+        assumes=f"{kept.assumes('one θ for each item, all together' if items else 'one θ')} and whether a "
+        "reward comes late does not depend on it",
+        doubt=doubt,
     )
 
 

@@ -5,7 +5,14 @@ from linmed.policies.baselines import EpsilonGreedy, Greedy, Uniform
 from linmed.policies.e2d import E2D
 from linmed.policies.exp2 import EXP2
 from linmed.policies.forgetful import Forgetful
-from linmed.policies.glm import GLMMED, GLMPolicy, LogisticMED, LogisticTS, LogisticUCB
+from linmed.policies.glm import (
+    GLMMED,
+    CatalogueGLMMED,
+    GLMPolicy,
+    LogisticMED,
+    LogisticTS,
+    LogisticUCB,
+)
 from linmed.policies.igw import SpannerIGW, SquareCB
 from linmed.policies.linmed import CatalogueMED, LinMED, LinMEDNoDesign, MaillardSampling
 from linmed.policies.per_item import Disjoint, Hybrid
@@ -23,6 +30,7 @@ __all__ = [
     "GLMMED",
     "OFUL",
     "Capabilities",
+    "CatalogueGLMMED",
     "CatalogueMED",
     "Choice",
     "DLinUCB",

@@ -5,6 +5,7 @@ Arms are (R, K, d), or (1, K, d) when all replicas see the same set.
 """
 
 import dataclasses
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -195,7 +196,7 @@ class LedState(State):
         """List the arrays with the experts one behind the other, as the core has them."""
         own: Any = self
         led = own._fields.index("leader")
-        return *(array.reshape(-1, *array.shape[2:]) for array in own[:led]), *own[led:]
+        return *map(merged, own[:led]), *own[led:]
 
 
 class Check(NamedTuple):
@@ -522,6 +523,16 @@ class Policy(ABC):
         """
         return None
 
+    def watching(self, state: Any) -> tuple[Any, Any]:
+        """Say which policy watches for changes, with which part of the state: see `Forgetful`.
+
+        >>> from linmed import Disjoint, Forgetful, LinMED
+        >>> policy = Disjoint(Forgetful(LinMED()))
+        >>> policy.watching(policy.start(replicas=1, dim=2))[0].name
+        'Forgetful LinMED-90'
+        """
+        return self, state
+
     def with_delta(self, delta: float) -> "Policy":
         """Make the policy whose confidence set has this δ at all times, by which a verdict is found.
 
@@ -740,6 +751,11 @@ def as_policy(value: Any, name: str = "policy") -> Policy:
     if not isinstance(value, Policy):
         raise validation.BadType(name, f"{name} must be a Policy such as LinMED(), got {value!r}")
     return value
+
+
+def merged(array: NDArray[Any], axes: int = 2) -> NDArray[Any]:
+    """Make one axis of the first ones, not copied: rows of every replica one behind the other."""
+    return array.reshape(math.prod(array.shape[:axes]), *array.shape[axes:])
 
 
 def decisions(state: State, arms: Floats) -> int:

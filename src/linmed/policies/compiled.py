@@ -41,7 +41,8 @@ class BeliefPolicy(Policy):
         return self.belief(*state.parts())
 
     def learn(self, state: Any, features: Floats, rewards: Floats, replicas: Ints) -> None:
-        """Absorb m rewards in place.  features (m,d), rewards (m,), replicas (m,)."""
+        """Absorb m rewards in place, one after the other.  features (m,d), rewards (m,), replicas (m,)."""
+        self.check_rewards(rewards)
         core.observe(self.bind(state), *absorbable(state, features, rewards, replicas))
 
 
@@ -120,6 +121,11 @@ class CompiledPolicy(BeliefPolicy):
         return core.FixedSet(0.0)
 
     @property
+    def any_reward(self) -> bool:
+        """Whether every number can be a reward."""
+        return True
+
+    @property
     def _mixed(self) -> float:
         """ε that is mixed in around the rule, where the rule knows of none."""
         return 0.0
@@ -159,6 +165,7 @@ class CompiledPolicy(BeliefPolicy):
 
     def play(self, state: Any, arms: Floats, rewards: Floats, noise: Floats, played: Ints) -> None:
         """Play all rounds in one call of the core, without the interpreter and its lock."""
+        self.check_rewards(rewards)
         if not self.compiled_rounds:
             super().play(state, arms, rewards, noise, played)
             return
@@ -167,8 +174,8 @@ class CompiledPolicy(BeliefPolicy):
     def play_with_errors(
         self, state: Any, arms: Floats, means: Floats, errors: Floats, noise: Floats, played: Ints
     ) -> None:
-        """Play the same, with the error added to the mean of the arm played alone."""
-        if not self.compiled_rounds:
+        """Play the same, with the error added to the mean of the arm played, if every number is a reward."""
+        if not (self.compiled_rounds and self.any_reward):
             super().play_with_errors(state, arms, means, errors, noise, played)
             return
         self._rounds(state, arms, means, errors, noise, played, _NO_LOGARITHMS)

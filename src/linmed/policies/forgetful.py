@@ -9,15 +9,14 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from linmed import validation
-from linmed.core import core
-from linmed.policies.base import Choice, Policy, Properties, absorbable, decisions, entries
+from linmed.policies.base import Choice, Policy, Properties, entries
 from linmed.policies.glm import GLMPolicy
 from linmed.policies.half_lives import HalfLife, half_lives, written
-from linmed.policies.memories import GlmMemories, RidgeMemories
+from linmed.policies.memories import GlmMemories, RidgeMemories, draw_from_mixture, mixture
 from linmed.policies.posterior import Capabilities, Grounds, Posterior
 from linmed.policies.ridge import RidgePolicy
 from linmed.policies.wrapper import Wrapper
-from linmed.validation import Bools, Floats, Ints
+from linmed.validation import Floats, Ints
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +84,12 @@ class Forgetful(Wrapper):
 
     def _refuse(self, base: Policy) -> None:
         """What has no estimate that could fade, and a certificate that would not hold."""
+        if base.capabilities.per_item:
+            raise validation.BadValue(
+                "base",
+                "base must be a policy without another: models of items forget one by one, "
+                f"{type(base).__name__}(Forgetful(…)), got {base.name}",
+            )
         if not (isinstance(base, (RidgePolicy, GLMPolicy)) and base.learns_in_core):
             raise validation.BadValue(
                 "base",
@@ -97,8 +102,6 @@ class Forgetful(Wrapper):
                 "base must have confidence='laplace': in a world that changes no radius is certified, "
                 f"got {base.name}",
             )
-
-    learns_in_core: ClassVar[bool] = True
 
     # ---- what the base policy says of itself
 
@@ -176,35 +179,6 @@ class Forgetful(Wrapper):
         """The priors alone in every estimate, all of one weight."""
         return self.kept.start(replicas, dim, self.half_lives, self.share, -math.log(self.alarm))
 
-    def accepts(self, rewards: Floats) -> Bools:
-        """Those that the base policy does."""
-        return self.base.accepts(rewards)
-
-    def check_rewards(self, rewards: Floats | float) -> None:
-        """That the base policy accepts all."""
-        self.base.check_rewards(rewards)
-
-    def learn(self, state: Any, features: Floats, rewards: Floats, replicas: Ints) -> None:
-        """Every estimate learns, and is weighed. Half-lives that are durations need `learn_at`."""
-        self._require_no_clock()
-        self.check_rewards(rewards)
-        core.observe(self.bind(state), *absorbable(state, features, rewards, replicas))
-
-    def learn_at(self, state: Any, features: Floats, rewards: Floats, replicas: Ints, times: Floats) -> None:
-        """The same with the time of each decision (m,), which adoptions and alarms then have too."""
-        self.check_rewards(rewards)
-        features, rewards, replicas = absorbable(state, features, rewards, replicas)
-        times = np.broadcast_to(validation.for_kernels(times), rewards.shape).copy()
-        core.observe(self.bind(state), features, rewards, replicas, times)
-
-    def _require_no_clock(self) -> None:
-        if self.capabilities.clock:
-            raise validation.BadValue(
-                "half_lives",
-                "half_lives are durations, so the time of every decision must be told (learn_at, or time= of "
-                "an agent). Where there is no clock, as in a simulation, give them in rewards",
-            )
-
     # ---- deciding
 
     @property
@@ -227,13 +201,7 @@ class Forgetful(Wrapper):
 
     def log_probabilities(self, state: Any, arms: Floats) -> Floats:
         """log p(a) of every arm.  arms (R,K,d) or (1,K,d) → (R,K)."""
-        if self.combine == "heaviest":
-            return self._law(state, arms)
-        every: Floats = np.full((decisions(state, arms), arms.shape[1]), -np.inf)
-        for expert in range(state.weight.shape[1]):
-            own = self._law(state._replace(leader=np.full(len(state.leader), expert)), arms)
-            np.logaddexp(every, np.log(state.weight[:, expert])[:, None] + own, out=every)
-        return every
+        return self._law(state, arms) if self.combine == "heaviest" else mixture(state, arms, self._law)
 
     def _law(self, state: Any, arms: Floats) -> Floats:
         """log p(a) of every arm by the leaders alone."""
@@ -245,16 +213,7 @@ class Forgetful(Wrapper):
         """Draw one arm per replica, where all decide by an estimate that is drawn first."""
         if self.combine == "heaviest":
             return self._choice(state, arms, noise)
-        below = np.cumsum(state.weight, axis=1)[:, :-1]
-        drawn = (noise[:, -1:] * state.weight.sum(axis=1, keepdims=True) >= below).sum(axis=1)
-        noise = validation.for_kernels(noise[:, :-1])
-        if len(drawn) == len(state.leader):
-            return self._choice(state._replace(leader=drawn), arms, noise)
-        arm = np.empty(len(drawn), dtype=np.int64)  # one state decides for many sets
-        for expert in np.unique(drawn):
-            own = drawn == expert
-            arm[own] = self._choice(state._replace(leader=np.full(1, expert)), arms[own], noise[own])
-        return arm
+        return draw_from_mixture(state, arms, noise, self._choice)
 
     def _choice(self, state: Any, arms: Floats, noise: Floats) -> Ints:
         """One arm per replica by the leaders alone."""
@@ -274,31 +233,6 @@ class Forgetful(Wrapper):
     def live(self, state: Any) -> Any:
         """The core's agent, where the heaviest estimate decides."""
         return super().live(state) if self.compiled_rounds else None
-
-    def _rounds(self, state: Any, arms: Floats, *others: Any) -> None:
-        rewards, errors, noise, played, _ = others
-        if len(rewards):
-            self._require_no_clock()
-            self.check_rewards(rewards)
-        if self.compiled_rounds or not len(rewards):
-            super()._rounds(state, arms, *others)
-            return
-        replicas = np.arange(played.shape[1])
-        for t in range(len(played)):
-            offered = arms[t] if len(arms) > 1 else arms[0]
-            played[t] = self.choose(state, offered, noise[t])
-            paid = rewards[t if len(rewards) > 1 else 0][replicas, played[t]]
-            paid = paid + errors[t] if len(errors) else paid
-            self.learn(state, self.features(state, offered, played[t]), paid, replicas)
-
-    def play_with_errors(
-        self, state: Any, arms: Floats, means: Floats, errors: Floats, noise: Floats, played: Ints
-    ) -> None:
-        """As of the base policy: where not every number is a reward, means and errors are added first."""
-        if isinstance(self.base, GLMPolicy) and self.base.family != "gaussian":
-            self.play(state, arms, means + errors[:, :, None], noise, played)
-        else:
-            super().play_with_errors(state, arms, means, errors, noise, played)
 
     def noise_level(self, state: Any) -> Floats:
         """σ as it was told, or what is left of the rewards says of it (R,); 1 where V is in its units."""

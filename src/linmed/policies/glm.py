@@ -1,18 +1,19 @@
 """Policies for clicks and counts: they believe in a generalised linear model of the rewards."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from linmed import validation
 from linmed.core import core
-from linmed.policies.base import LedState, Policy, Properties, absorbable, parameter
+from linmed.policies.base import LedState, Policy, Properties, parameter
 from linmed.policies.compiled import CompiledPolicy, EstimatePolicy, Floor, Mixed
-from linmed.policies.linmed import MedParameters
+from linmed.policies.linmed import ByRoute, MedParameters
 from linmed.policies.posterior import Posterior
 from linmed.policies.ridge import LEARNED
 from linmed.policies.thompson import Sampled
@@ -71,6 +72,12 @@ class GlmState(LedState, Glm):  # type: ignore[misc]
         """Their intercepts (R,), in the units of z."""
         intercept: Floats = self.leading("intercept")
         return intercept
+
+
+def one_glm(rows: Sequence[NDArray[Any]]) -> GlmState:
+    """Make a state of one estimate in every replica, from its arrays (R, …) but `leader`."""
+    stacked = [np.expand_dims(row, 1) for row in rows]
+    return GlmState._make([*stacked, np.zeros(len(rows[0]), dtype=np.int64)])
 
 
 class Laplace(NamedTuple):
@@ -215,6 +222,11 @@ class GLMPolicy(EstimatePolicy, CompiledPolicy):
             surprise=np.zeros(shape), told=told, leader=np.zeros(replicas, dtype=np.int64),
         )  # fmt: skip
 
+    @property
+    def any_reward(self) -> bool:
+        """Of numbers alone."""
+        return self.family == "gaussian"
+
     def accepts(self, rewards: Floats) -> Bools:
         """Tell which are of the family."""
         if self.family == "logistic":
@@ -238,25 +250,6 @@ class GLMPolicy(EstimatePolicy, CompiledPolicy):
                 right = "0, 1, 2, …, as counts are"
             message = f"reward must be {right}: {self.name} takes no others, got {float(wrong)!r}"
             raise validation.BadValue("reward", message)
-
-    def learn(self, state: GlmState, features: Floats, rewards: Floats, replicas: Ints) -> None:
-        """Take one step for each reward, in their order."""
-        self.check_rewards(rewards)
-        core.observe(self.bind(state), *absorbable(state, features, rewards, replicas))
-
-    def play(self, state: Any, arms: Floats, rewards: Floats, noise: Floats, played: Ints) -> None:
-        """Play all rounds in one call of the core, if all rewards are of the family."""
-        self.check_rewards(rewards)
-        super().play(state, arms, rewards, noise, played)
-
-    def play_with_errors(
-        self, state: Any, arms: Floats, means: Floats, errors: Floats, noise: Floats, played: Ints
-    ) -> None:
-        """Play the same: means and errors do not say what can be a reward, their sums do."""
-        if self.family == "gaussian":
-            super().play_with_errors(state, arms, means, errors, noise, played)
-        else:
-            self.play(state, arms, means + errors[:, :, None], noise, played)
 
     def estimate(self, state: GlmState) -> Laplace:
         """Copy what the experts that decide believe of θ*."""
@@ -441,3 +434,31 @@ class LogisticTS(Sampled, GLMPolicy):
     def spread(self, state: GlmState) -> Floats:
         """Give 1: the curvature of the losses is in units of their noise."""
         return np.ones(len(state.leader))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CatalogueGLMMED(ByRoute, GLMPolicy):
+    """`CatalogueMED` for clicks and counts: GLMMED's q_t, and its f_t as the probability that an arm is kept.
+
+    f_t = exp(−2 kl(z_a, z_â) / (β μ′(z_a) ‖â − a‖²)) needs of an item no more than z_a = c + ⟨a,θ̂⟩ and its
+    distance to â, so the probability of a route is known as it is for numbers.
+
+    >>> CatalogueGLMMED().name, CatalogueGLMMED(family="poisson", alpha_emp=0.5).name
+    ('CatalogueGLMMED-90', 'CatalogueGLMMED-50 (family=poisson)')
+
+    The parameters are those of `GLMMED`, but for `floor`, and of `GLMPolicy`.
+
+    >>> from linmed import Agent
+    >>> from linmed.features import Catalogue
+    >>> teas = Catalogue.from_table([{"item_id": "oolong", "price": 4}, {"item_id": "mint", "price": 2}])
+    >>> decision = Agent(CatalogueGLMMED(), catalogue=teas, seed=7).decide()
+    >>> decision.item, round(decision.probability, 3)
+    ('mint', 0.5)
+    """
+
+    explore: bool = False
+    """As of `GLMMED`."""
+    ties: Literal["first", "even"] = "even"
+    """As of `GLMMED`."""
+
+    properties: ClassVar[Properties] = Properties("GLMMED by one trial of its rejection")

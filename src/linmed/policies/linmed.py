@@ -226,7 +226,24 @@ class LinMEDNoDesign(MedPolicy):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CatalogueMED(MedParameters, MedPolicy):
+class ByRoute(MedParameters):
+    """What decides among a catalogue by route, whatever it believes in."""
+
+    designs: ClassVar[tuple[str, ...]] = ("approx", "optimal")
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Declare those of every policy with an estimate; and it decides among a catalogue by route."""
+        return super().capabilities._replace(by_route=True)
+
+    @property
+    def rule(self) -> Any:
+        """q_t f_t, and the rest to â."""
+        return core.OneTrialRule(*self._med_parameters)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CatalogueMED(ByRoute, MedPolicy):
     """Propose an arm by LinMED's q_t and play it with probability f_t, else play the empirically best one, â.
 
     p_t(a) = q_t(a) f_t(a) for every a ≠ â. LinMED divides this by its sum over all arms, which alone needs
@@ -250,7 +267,6 @@ class CatalogueMED(MedParameters, MedPolicy):
     properties: ClassVar[Properties] = Properties(
         "LinMED by one trial of its rejection", minimax="d √n, argued", instance="d² log²(n) / Δ, argued"
     )
-    designs: ClassVar[tuple[str, ...]] = ("approx", "optimal")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -267,16 +283,6 @@ class CatalogueMED(MedParameters, MedPolicy):
             "intercept must be False for CatalogueMED, whose routes know no mean of the arms played: add a "
             "constant column to the features instead",
         )
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """As of every ridge policy; and it decides among a catalogue by route."""
-        return super().capabilities._replace(by_route=True)
-
-    @property
-    def rule(self) -> Any:
-        """q_t f_t, and the rest to â."""
-        return core.OneTrialRule(*self._med_parameters)
 
 
 class Pulls(NamedTuple):

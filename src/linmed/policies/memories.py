@@ -2,23 +2,26 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple
+from collections import namedtuple
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from linmed import validation
 from linmed.core import core
-from linmed.policies.base import MOST, State
-from linmed.policies.glm import CERTIFIED, INTERCEPT, Glm, GLMPolicy, GlmState
+from linmed.policies.base import MOST, State, decisions, merged
+from linmed.policies.glm import CERTIFIED, INTERCEPT, Glm, GLMPolicy, GlmState, one_glm
 from linmed.policies.half_lives import HalfLife, memory
 from linmed.policies.ridge import (
     LEARNED,
     RIDGE,
     UNBOUNDED,
-    ExpertState,
+    Ridge,
     RidgePolicy,
     RidgeState,
+    one_expert,
     start_ridge,
 )
 from linmed.validation import Floats, Ints
@@ -38,67 +41,31 @@ CLIPPED = 3
 """Of `spread`: how many rewards were as far."""
 
 
-class Forgetting(NamedTuple):
-    """The arrays of ridge estimates that forget, in the order in which the core takes them.
+_IN_COMMON = (
+    "weight",  # (R,N)
+    "score",  # (R,N+1) log-likelihood of the last reward
+    "rules",  # (R,3) what all have in common: s; log 1/α; S or −1, of clicks λS² + λ₀·5² − 2 log 9/10
+    "leader",  # (R,) the expert that decides, the first among equals
+    "rewards",  # (R,) absorbed so far
+    "clock",  # (R,) time of the newest decision that was rewarded, 0 where nobody told
+    "trust",  # (R,) of the bettor in the monitor
+    "loss",  # (R,) M since the test began
+    "evidence",  # (R,) log E
+    "happened",  # (R,2) adoptions and alarms so far
+    "adoptions",  # (R,KEPT,4) of the last ones: number of the reward, time, who took over, from whom
+    "alarms",  # (R,KEPT,3) number of the reward, time, log E
+)
+"""Arrays behind those of the estimates, in the order in which the core takes them (core/forgetting.hpp).
 
-    N experts and a monitor in every replica: row r·(N+1) + e. Experts are in order of memory, the longest
-    first, those of one memory in order of λ. See core/forgetting.hpp.
-    """
-
-    theta: Floats
-    count: Floats  # type: ignore[assignment]  # n, what is left of the number of rewards
-    gram: Floats
-    gram_low: Floats
-    inverse: Floats
-    moment: Floats
-    moment_low: Floats
-    logdet: Floats
-    rss: Floats
-    leveraged: Floats
-    told: Floats  # (R·(N+1),6) λ; σ or 0; the rewards' scale; γ and log γ; the half-life on a clock
-    weight: Floats  # (R,N)
-    score: Floats  # (R,N+1) log-likelihood of the last reward
-    rules: Floats  # (R,3) what all have in common: s; log 1/α; S or −1
-    leader: Ints  # (R,) the expert that decides, the first among equals
-    rewards: Ints  # (R,) absorbed so far
-    clock: Floats  # (R,) time of the newest decision that was rewarded, 0 where nobody told
-    trust: Floats  # (R,) of the bettor in the monitor
-    loss: Floats  # (R,) M since the test began
-    evidence: Floats  # (R,) log E
-    happened: Ints  # (R,2) adoptions and alarms so far
-    adoptions: Floats  # (R,KEPT,4) of the last ones: number of the reward, time, who took over, from whom
-    alarms: Floats  # (R,KEPT,3) number of the reward, time, log E
-    spread: Floats  # (R,5) how large the test takes the noise to be, and how often it was larger
-
-
-class GlmForgetting(NamedTuple):
-    """The arrays of generalised linear models that forget, likewise."""
-
-    theta: Floats
-    intercept: Floats
-    count: Floats  # type: ignore[assignment]  # n, what is left of the number of rewards
-    gram: Floats
-    gram_low: Floats
-    inverse: Floats
-    cross: Floats
-    corner: Floats
-    logdet: Floats
-    excess: Floats
-    surprise: Floats
-    told: Floats  # as of `Glm`
-    memory: Floats  # (R·(N+1),4) λ; the intercept's own, or 0; γ; the half-life on a clock, or 0
-    weight: Floats  # (R,N)
-    score: Floats  # (R,N+1) log-likelihood of the last reward
-    rules: Floats  # (R,3) what all have in common: s; log 1/α; λS² + λ₀·5² − 2 log 9/10
-    leader: Ints  # (R,) the expert that decides, the first among equals
-    rewards: Ints  # (R,) absorbed so far
-    clock: Floats  # (R,) time of the newest decision that was rewarded, 0 where nobody told
-    trust: Floats  # (R,) of the bettor in the monitor
-    loss: Floats  # (R,) M since the test began
-    evidence: Floats  # (R,) log E
-    happened: Ints  # (R,2) adoptions and alarms so far
-    adoptions: Floats  # (R,KEPT,4) of the last ones: number of the reward, time, who took over, from whom
-    alarms: Floats  # (R,KEPT,3) number of the reward, time, log E
+N experts and a monitor in every replica: row r·(N+1) + e. Experts are in order of memory, the longest first,
+those of one memory in order of λ. Their `count` is n, what is left of the number of rewards.
+"""
+_named: Any = namedtuple  # of fields that are computed
+Forgetting: Any = _named("Forgetting", (*Ridge._fields, "told", *_IN_COMMON, "spread"))
+"""`told` (R·(N+1),6): λ; σ or 0; the rewards' scale; γ and log γ; the half-life on a clock. `spread` (R,5):
+how large the test takes the noise to be, and how often it was larger."""
+GlmForgetting: Any = _named("GlmForgetting", (*Glm._fields[:GLM], "memory", *_IN_COMMON))
+"""`memory` (R·(N+1),4): λ; the intercept's own, or 0; γ; the half-life on a clock, or 0."""
 
 
 class _Remembered(State):
@@ -126,6 +93,13 @@ class _Remembered(State):
         rewards: Ints = arrays.rewards
         return rewards
 
+    @property
+    def priors(self) -> Floats:
+        """λ of every estimate, which the last of their arrays begins with."""
+        arrays: Any = self
+        priors: Floats = arrays[self._estimates - 1][0, :, 0]
+        return priors
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays by name, not copied."""
         arrays: Any = self
@@ -141,7 +115,7 @@ class _Remembered(State):
         """Estimates one behind the other, as the core has them."""
         arrays: Any = self
         n = self._estimates
-        return *(array.reshape(-1, *array.shape[2:]) for array in arrays[:n]), *arrays[n:]
+        return *map(merged, arrays[:n]), *arrays[n:]
 
 
 class ForgetfulState(_Remembered, Forgetting):  # type: ignore[misc]
@@ -149,18 +123,6 @@ class ForgetfulState(_Remembered, Forgetting):  # type: ignore[misc]
 
     __slots__ = ()
     _estimates = RIDGE + 1
-
-    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """As of every state; one that was saved without `spread` begins its test as this one stands."""
-        if set(arrays) != set(self._fields) - {"spread"}:
-            super().restore(arrays)
-            return
-        own, begun = self.arrays(), self.copy().arrays()
-        super().restore({**arrays, "spread": np.zeros_like(own["spread"])})
-        for name in self._fields[:RIDGE]:
-            own[name][:, -1] = begun[name][:, -1]
-        for name in ("trust", "loss", "evidence"):
-            own[name][...] = begun[name]
 
 
 class ForgetfulGlmState(_Remembered, GlmForgetting):  # type: ignore[misc]
@@ -216,7 +178,8 @@ class RidgeMemories:
         ]
         norm = base.numbers[1] if self.bounded else UNBOUNDED
         common = _in_common(replicas, experts, share, level, norm)
-        return ForgetfulState._make([*stacked, each, *common, np.zeros((replicas, 5))])
+        made: ForgetfulState = ForgetfulState._make([*stacked, each, *common, np.zeros((replicas, 5))])
+        return made
 
     @property
     def bounded(self) -> bool:
@@ -230,13 +193,10 @@ class RidgeMemories:
         *rows, told = _rows(state, experts, RIDGE + 1)
         if self.asked.ridge != "learned":
             return RidgeState(*rows)
-        surprise, leader = np.zeros((len(experts), 1)), np.zeros(len(experts), dtype=np.int64)
-        one = [np.expand_dims(row, 1) for row in rows]
-        return ExpertState._make([*one, np.ascontiguousarray(told[:, None, :3]), surprise, leader])
+        return one_expert(rows, told[:, :3])
 
-    @property
-    def assumes(self) -> str:
-        """When the level of the alarms holds."""
+    def assumes(self, thetas: str) -> str:
+        """When the level of the alarms holds, for one θ or those of items."""
         sigma, norm = self.asked.numbers
         noise = (
             f"{sigma:g}-sub-Gaussian, as any within ±{sigma:g} of its mean,"
@@ -244,7 +204,7 @@ class RidgeMemories:
             else "Gaussian of one size"
         )
         size = f" of size at most {norm:g}" if self.bounded else ""
-        return f"rewards are linear in the features with one θ{size}, their noise is {noise}"
+        return f"rewards are linear in the features with {thetas}{size}, their noise is {noise}"
 
     def doubt(self, state: Any, replica: int) -> str | None:
         """That more rewards are far from what was predicted than the noise that is assumed makes so.
@@ -278,6 +238,8 @@ class GlmMemories:
     """Generalised linear models; their own confidence set is asked, with what is left of H and n."""
 
     belief = core.GlmForgetting
+
+    bounded = True
 
     def __init__(self, base: GLMPolicy) -> None:
         self.asked = base
@@ -314,16 +276,17 @@ class GlmMemories:
         how = np.empty((replicas, experts + 1, 4))
         how[:] = [*told, (self.monitor.lam, level_prior, 1.0, 0.0)]
         paid = prior - 2.0 * math.log1p(-UNPROVED)
-        return ForgetfulGlmState._make([*stacked, how, *_in_common(replicas, experts, share, level, paid)])
+        made: ForgetfulGlmState = ForgetfulGlmState._make(
+            [*stacked, how, *_in_common(replicas, experts, share, level, paid)]
+        )
+        return made
 
     def of_one(self, state: Any, experts: Ints) -> GlmState:
         """A state of the policy that is asked, which knows one estimate for each of `experts`."""
-        rows = [np.expand_dims(row, 1) for row in _rows(state, experts, GLM)]
-        return GlmState._make([*rows, np.zeros(len(experts), dtype=np.int64)])
+        return one_glm(_rows(state, experts, GLM))
 
-    @property
-    def assumes(self) -> str:
-        """When the level of the alarms holds."""
+    def assumes(self, thetas: str) -> str:
+        """When the level of the alarms holds, for one θ or those of items."""
         inside = self.asked
         what = {
             "logistic": "the log-odds of rewards between 0 and 1",
@@ -331,7 +294,7 @@ class GlmMemories:
             "gaussian": f"rewards with {inside.sigma:g}-sub-Gaussian noise",
         }[inside.family]
         base = f" and one intercept of at most ±{INTERCEPT:g}" if inside.intercept else ""
-        return f"{what} are linear in the features with one θ of size at most {self.norm:.3g}{base},"
+        return f"{what} are linear in the features with {thetas} of size at most {self.norm:.3g}{base},"
 
     def doubt(self, state: Any, replica: int) -> None:
         """None: clicks and counts cannot be far from what was predicted."""
@@ -339,3 +302,28 @@ class GlmMemories:
     def noise_level(self, state: Any) -> Floats:
         """1: H is in units of the rewards' own noise."""
         return np.ones(len(state.leader))
+
+
+def mixture(state: Any, arms: Floats, law: Callable[[Any, Floats], Floats]) -> Floats:
+    """log Σ w p_g of every arm, each p_g by the leaders of a state."""
+    every: Floats = np.full((decisions(state, arms), arms.shape[1]), -np.inf)
+    for expert in range(state.weight.shape[1]):
+        own = law(state._replace(leader=np.full(len(state.leader), expert)), arms)
+        np.logaddexp(every, np.log(state.weight[:, expert])[:, None] + own, out=every)
+    return every
+
+
+def draw_from_mixture(
+    state: Any, arms: Floats, noise: Floats, choose: Callable[[Any, Floats, Floats], Ints]
+) -> Ints:
+    """One arm per replica by an estimate that the last of the noise draws."""
+    below = np.cumsum(state.weight, axis=1)[:, :-1]
+    drawn = (noise[:, -1:] * state.weight.sum(axis=1, keepdims=True) >= below).sum(axis=1)
+    noise = validation.for_kernels(noise[:, :-1])
+    if len(drawn) == len(state.leader):
+        return choose(state._replace(leader=drawn), arms, noise)
+    arm = np.empty(len(drawn), dtype=np.int64)  # one state decides for many sets
+    for expert in np.unique(drawn):
+        own = drawn == expert
+        arm[own] = choose(state._replace(leader=np.full(1, expert)), arms[own], noise[own])
+    return arm

@@ -1,6 +1,6 @@
 """What is known of items that have a model each: arrays that grow as models are learned from."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 from linmed import validation
 from linmed.core import core
-from linmed.policies.base import State
-from linmed.policies.ridge import RIDGE
+from linmed.policies.base import State, merged
 from linmed.validation import Floats, Ints
 
 MOST_MODELS = 1_000_000
@@ -21,131 +20,170 @@ FIRST_ROOM = 16
 
 
 class ItemModels(NamedTuple):
-    """The arrays in the order in which the core takes them (core/item_models.hpp).
+    """The arrays of models beside E estimates in every replica, in the core's order (core/item_models.hpp).
 
-    The shared part as a `Ridge` of m features, then n models of c features in each of R replicas.
-
-    Row r·n is the prior, which every model has that was never learned from; model i is row r·n + 1 + i, if
-    there is one.
+    Here (R, E, n, …): n − 1 models, and first the prior, which every model has that was never learned from.
     """
 
-    theta: Floats  # (R,m) θ₀
-    count: Ints  # type: ignore[assignment]  # (R,) rewards absorbed, of all models
-    gram: Floats  # (R,m,m) S, lower triangle
-    gram_low: Floats
-    inverse: Floats  # (R,m,m) S⁻¹
-    moment: Floats  # (R,m)
-    moment_low: Floats
-    logdet: Floats  # (R,) log(det V / det V₀), of all models
-    rss: Floats  # (R,) as those of `Ridge`, of all models
-    leveraged: Floats
-    pulls: Ints  # (R·n,) rewards absorbed
-    own: Floats  # (R·n,1+m,c) φ, then the rows of W
-    own_gram: Floats  # (R·n,c,c) A, lower triangle
+    known: Ints  # (R,E) models that were learned from
+    pulls: Ints  # (R,E,n) rewards absorbed
+    own: Floats  # (R,E,n,1+m,c) φ, then the rows of W
+    own_gram: Floats  # (R,E,n,c,c) A, lower triangle
     own_gram_low: Floats
-    own_inverse: Floats  # (R·n,c,c) A⁻¹
-    own_moment: Floats  # (R·n,1+m,c) Σ x y, then the rows of C
+    own_inverse: Floats  # (R,E,n,c,c) A⁻¹
+    own_moment: Floats  # (R,E,n,1+m,c) Σ w x y, then the rows of C
     own_moment_low: Floats
-
-
-_OF_MODELS = ItemModels._fields[RIDGE:]
+    stamp: Floats | None  # (R,E,n) up to when each has faded, where something does
 
 
 class ModelsState(State):
-    """The shared part and the models of every replica: `ItemModels` says what each array is.
+    """What all models share, a state of the base policy, and the models beside each of its estimates.
 
-    Those of models are (R, n, …) here: the prior, and room for n − 1 models, which grows as they are learned
-    from.
+    `ItemModels` says what each of their arrays is; n grows as models are learned from.
     """
 
-    __slots__ = ("_named", "_parts")
+    __slots__ = ("_models", "_parts", "shared")
 
-    def __init__(self, **named: NDArray[Any]) -> None:
-        self._hold(named)
+    def __init__(self, shared: Any, models: Mapping[str, NDArray[Any]]) -> None:
+        self.shared = shared
+        self._hold(models)
 
-    def _hold(self, named: dict[str, NDArray[Any]]) -> None:
-        arrays = tuple(named.values())
-        self._named = named
-        self._parts = *arrays[:RIDGE], *(array.reshape(-1, *array.shape[2:]) for array in arrays[RIDGE:])
+    def _hold(self, models: Mapping[str, NDArray[Any]]) -> None:
+        self._models = dict(models)
+        flat = (merged(array, min(array.ndim, 3)) for array in self._models.values())
+        self._parts = *self.shared.parts(), *flat
+
+    @classmethod
+    def begin(cls, shared: Any, priors: Sequence[float] | Floats, outputs: int, own: int) -> "ModelsState":
+        """No model has been learned from; λ of each estimate is one of the priors."""
+        forgets = hasattr(shared, "clock")
+        rows = len(shared.count), len(priors), 1 + FIRST_ROOM
+        identity = np.broadcast_to(np.eye(own), (*rows, own, own))
+        lam = np.reshape(priors, (-1, 1, 1, 1))
+        models = ItemModels(
+            np.zeros(rows[:2], dtype=np.int64), np.zeros(rows, dtype=np.int64),
+            np.zeros((*rows, outputs, own)), lam * identity, np.zeros((*rows, own, own)), identity / lam,
+            np.zeros((*rows, outputs, own)), np.zeros((*rows, outputs, own)),
+            np.zeros(rows) if forgets else None,
+        )  # fmt: skip
+        return cls(shared, {name: array for name, array in models._asdict().items() if array is not None})
+
+    def _replace(self, leader: Ints) -> "ModelsState":
+        """The same arrays, where other estimates decide."""
+        return ModelsState(self.shared._replace(leader=leader), self._models)
+
+    @property
+    def leader(self) -> Ints:
+        """Which estimate decides (R,)."""
+        leader: Ints = getattr(self.shared, "leader", np.zeros(len(self.shared.count), dtype=np.int64))
+        return leader
+
+    @property
+    def weight(self) -> Floats:
+        """How much each of several memories is trusted (R,N)."""
+        weight: Floats = self.shared.weight
+        return weight
+
+    def leading(self, name: str) -> Any:
+        """The rows of the estimates that decide, in an array of what is shared (R, …)."""
+        array = self.arrays()[name]
+        if not hasattr(self.shared, "leader"):
+            return array
+        return array[np.arange(len(self.leader)), self.leader]
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays by name, not copied."""
-        return dict(self._named)
+        return {**self.shared.arrays(), **self._models}
 
     def parts(self) -> tuple[NDArray[Any], ...]:
-        """Models one behind the other, as `ItemModels` has them: the same tuple until there is more room."""
+        """The arrays as the core takes them: the same tuple until there is more room."""
         return self._parts
+
+    def copy(self) -> "ModelsState":
+        """An independent copy."""
+        return ModelsState(self.shared.copy(), {name: array.copy() for name, array in self._models.items()})
+
+    def limits(self) -> dict[str, tuple[float, float]]:
+        """As of every state, and as of the base policy's."""
+        return {**super().limits(), **self.shared.limits()}
 
     @property
     def count(self) -> Ints:  # type: ignore[override]
         """Rewards absorbed (R,), of all models."""
-        return self._named["count"]
+        count: Ints = self.shared.count
+        return count
 
     @property
     def theta(self) -> Floats:  # type: ignore[override]
         """[θ₀; θ of model 0; θ of model 1; …] (R,·), up to the last model that has been learned from."""
-        shared = self._named["theta"]
+        shared = self.shared.theta
         theta = np.concatenate([shared, self.thetas.reshape(len(shared), -1)], axis=1)
         return theta
 
     @property
     def thetas(self) -> Floats:
-        """θ = φ − Wᵀθ₀ of every model (R,M,c), up to the last that has been learned from."""
-        own = self._named["own"][:, 1 : 1 + self.learned]
-        shared = self._named["theta"]
+        """θ = φ − Wᵀθ₀ of every model (R,M,c), up to the last that has been learned from.
+
+        On a clock as of when each was learned from last.
+        """
+        own = self._models["own"][np.arange(len(self.leader)), self.leader, 1 : 1 + self.learned]
+        shared = self.shared.theta
+        if own.shape[2] > 1 + shared.shape[1]:
+            shared = np.concatenate([self.leading("intercept")[:, None], shared], axis=1)
         thetas: Floats = own[:, :, 0] - np.einsum("rm,rnmc->rnc", shared, own[:, :, 1:])
         return thetas
 
     @property
     def learned(self) -> int:
         """1 + the largest number of a model that has been learned from in some replica."""
-        found = np.flatnonzero(self._named["pulls"].max(axis=0))
+        found = np.flatnonzero(self._models["pulls"].max(axis=(0, 1)))
         return int(found[-1]) if len(found) else 0
 
     @property
     def dim(self) -> int:
         """Numbers of an arm: its model's, shared features and its own."""
-        _, _, outputs, own = self._named["own"].shape
-        return int(outputs + own)
+        return int(1 + self.shared.dim + self._models["own"].shape[4])
 
     @property
     def room(self) -> int:
         """Models that there is room for."""
-        return int(self._named["own"].shape[1]) - 1
+        return int(self._models["own"].shape[2]) - 1
 
     def make_room(self, models: int) -> None:
         """Have room for so many models, and no more than a power of two that needs."""
         room = min(max(FIRST_ROOM, 1 << max(models - 1, 0).bit_length()), MOST_MODELS)
-        arrays = self.arrays()
-        size = sum(arrays[name].nbytes for name in _OF_MODELS)
+        size = sum(array.nbytes for array in self._models.values())
         if size // (self.room + 1) * (room + 1) > MOST_BYTES:
             raise validation.BadValue(
                 "features",
                 f"features: models up to number {models - 1} of {self.dim} features take more than "
                 f"{MOST_BYTES >> 30} GiB; number them 0, 1, 2, … without gaps, or use fewer features",
             )
-        for name in _OF_MODELS:
-            old = arrays[name]
-            new = np.empty((old.shape[0], room + 1, *old.shape[2:]), dtype=old.dtype)
-            kept = min(len(old[0]), room + 1)
-            new[:, :kept] = old[:, :kept]
-            new[:, kept:] = old[:, :1]
-            arrays[name] = new
-        self._hold(arrays)
+        grown = dict(self._models)
+        for name, old in self._models.items():
+            if name == "known":
+                continue
+            new = np.empty((*old.shape[:2], room + 1, *old.shape[3:]), dtype=old.dtype)
+            kept = min(old.shape[2], room + 1)
+            new[:, :, :kept] = old[:, :, :kept]
+            new[:, :, kept:] = old[:, :, :1]
+            grown[name] = new
+        self._hold(grown)
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over these arrays; the number of models may be another one."""
-        if set(arrays) == set(self._named):
-            rooms = {arrays[name].shape[1:2] for name in _OF_MODELS}
+        if set(arrays) == set(self.arrays()):
+            growing = [name for name in self._models if name != "known"]
+            rooms = {arrays[name].shape[2:3] for name in growing}
             room = rooms.pop()[0] if len(rooms) == 1 and rooms != {()} else 0
             if room < 1:
                 raise ValueError(f"state arrays of models must be for one number of them, got {rooms}")
-            expected = {
-                name: (*array.shape[:1], room, *array.shape[2:]) if name in _OF_MODELS else array.shape
-                for name, array in self._named.items()
-            }
+            expected = {name: array.shape for name, array in self.arrays().items()}
+            for name in growing:
+                expected[name] = *expected[name][:2], room, *expected[name][3:]
             self._require(arrays, expected)
-            self._hold({name: np.array(arrays[name], order="C") for name in self._named})
+            self.shared.restore({name: arrays[name] for name in self.shared.arrays()})
+            self._hold({name: np.array(arrays[name], order="C") for name in self._models})
         else:
             super().restore(arrays)  # which says what is wrong
 

@@ -1,7 +1,7 @@
 """Models per item: `Disjoint`, one θ for each, and `Hybrid`, with a part that all share (Li et al. 2010)."""
 
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -9,53 +9,73 @@ import numpy as np
 
 from linmed import validation
 from linmed.core import core
-from linmed.policies.base import Choice, Noise, Policy, Properties, absorbable, decisions
+from linmed.policies.base import Choice, Noise, Policy, Properties, decisions, entries
+from linmed.policies.glm import GLMPolicy, LogisticTS, one_glm
 from linmed.policies.igw import SquareCB
-from linmed.policies.linmed import CatalogueMED
-from linmed.policies.model_state import FIRST_ROOM, MOST_BYTES, ItemModels, ModelsState, models_of
+from linmed.policies.memories import draw_from_mixture, mixture
+from linmed.policies.model_state import FIRST_ROOM, MOST_BYTES, ModelsState, models_of
 from linmed.policies.posterior import Capabilities, Posterior, Prediction
-from linmed.policies.ridge import RidgePolicy, RidgeState, start_ridge
+from linmed.policies.ridge import ExpertState, RidgePolicy, RidgeState, one_expert
 from linmed.policies.thompson import LinTS
 from linmed.policies.ucb import Pinpoint
 from linmed.policies.wrapper import Wrapper
 from linmed.validation import Floats, Ints
 
-SHOWN = (LinTS, Pinpoint)
-"""Policies whose rules multiply a θ̂ with arms: they are shown a ridge estimate with the same means and
-distances, of K dimensions for K arms. Other rules ask the belief for what they look at (`asks`)."""
 _CHUNK = 64  # arms that are compared with the best one at a time
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelPolicy(Wrapper):
-    """The base policy, around a model for every item: what `Disjoint` and `Hybrid` have in common."""
+    """The base policy, around a model for every item: what `Disjoint` and `Hybrid` have in common.
 
-    learns_in_core: ClassVar[bool] = True
+    A rule that asks the belief for what it looks at (`asks`) decides in the core. Thompson sampling and
+    Pinpoint multiply a θ̂ with arms: they are shown an estimate with the same means and distances, of K
+    dimensions for K arms.
+    """
 
     @property
     @abstractmethod
     def shared_features(self) -> int:
         """m: how many columns of an arm all models share."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        base: Any = self.base
-        asks = getattr(getattr(base, "rule", None), "asks", False) and not isinstance(base, CatalogueMED)
-        if not asks and not isinstance(base, SHOWN):
+    @cached_property
+    def asked(self) -> RidgePolicy | GLMPolicy:
+        """The policy that decides for one estimate: the base one, or of several memories the one inside."""
+        asked: Any = getattr(self.base, "asked", self.base)
+        return asked  # type: ignore[no-any-return]
+
+    def _refuse(self, base: Policy) -> None:
+        inside = getattr(base, "asked", base)
+        if base.capabilities.per_item or not (
+            isinstance(inside, (RidgePolicy, GLMPolicy)) and base.learns_in_core
+        ):
             raise validation.BadValue(
                 "base",
-                "base must be LinMED, OFUL, LinUCB, LinIMED, RandUCB, LinTS, Pinpoint, SquareCB, Greedy or "
-                f"Uniform, whose rules need no more of items than means and distances, got {base.name}",
+                "base must be a policy without another, or Forgetful(…), with a ridge estimate as LinMED or "
+                f"a model of clicks or counts as LogisticMED, got {base.name}",
             )
-        for name, value in (("norm_bound", base.norm_bound), ("ridge", base.ridge)):
-            if isinstance(value, str):
-                raise validation.BadValue(
-                    "base",
-                    f"base: {name} must be a number, for there may always be another item of which "
-                    f"nothing is known, got {base.name}",
-                )
-        counting = isinstance(base, SquareCB) and base.horizon is not None and base.gamma is None
-        if counting or (isinstance(base, LinTS) and base.scale == "agrawal-goyal"):
+        if inside.capabilities.by_route:
+            raise validation.BadValue(
+                "base",
+                "base must be LinMED(…) or GLMMED(…): routes follow from one θ̂ for all items, "
+                f"got {base.name}",
+            )
+        asks = getattr(getattr(inside, "rule", None), "asks", False)
+        if not asks and not isinstance(inside, (LinTS, LogisticTS, Pinpoint)):
+            raise validation.BadValue(
+                "base",
+                "base must be LinMED, OFUL, LinUCB, LinIMED, RandUCB, LinTS, Pinpoint, SquareCB, Greedy, "
+                "Uniform or one for clicks or counts, whose rules need no more of items than means and "
+                f"distances, got {base.name}",
+            )
+        if isinstance(inside, RidgePolicy) and inside.norm_bound == "unknown" and inside.ridge != "learned":
+            raise validation.BadValue(
+                "base",
+                "base: norm_bound must be a number, for there may always be another item of which nothing is "
+                f'known: no bound on ‖θ‖ follows from rewards; or say ridge="learned", got {base.name}',
+            )
+        counting = isinstance(inside, SquareCB) and inside.horizon is not None and inside.gamma is None
+        if counting or (isinstance(inside, LinTS) and inside.scale == "agrawal-goyal"):
             raise validation.BadValue(
                 "base",
                 "base must not compute its exploration from the number of features, which grows with the "
@@ -63,15 +83,19 @@ class ModelPolicy(Wrapper):
             )
 
     @property
-    def ridge_policy(self) -> RidgePolicy:
-        """The base policy."""
-        assert isinstance(self.base, RidgePolicy)
-        return self.base
+    def _mixes(self) -> bool:
+        """Whether all memories of the base policy decide."""
+        return getattr(self.base, "combine", "heaviest") == "mixture"
+
+    @cached_property
+    def _asks(self) -> bool:
+        """Whether the rule asks for what it looks at."""
+        return bool(self.rule.asks)
 
     @cached_property
     def compiled_rounds(self) -> bool:  # type: ignore[override]
-        """Whether the rule asks for what it looks at."""
-        return bool(self.rule.asks)
+        """Whether one estimate decides, by such a rule."""
+        return self._asks and not self._mixes
 
     @property
     def law_in_core(self) -> bool:  # type: ignore[override]
@@ -84,8 +108,8 @@ class ModelPolicy(Wrapper):
         return "uniform"
 
     def noise_size(self, dim: int) -> int:
-        """One, or two from which normals are made."""
-        return 1 if self.base.noise == "uniform" else 2
+        """One, or two from which normals are made; and one that draws a memory, where all of them decide."""
+        return (1 if self.base.noise == "uniform" else 2) + (self._mixes)
 
     def draw_noise(self, rng: np.random.Generator, shape: tuple[int, ...], dim: int) -> Floats:
         """The uniforms."""
@@ -93,13 +117,13 @@ class ModelPolicy(Wrapper):
 
     @property
     def belief(self) -> Any:
-        """Models of items."""
-        return core.ItemModels
+        """That of the base policy, which takes the arrays of models too."""
+        return self.base.belief  # type: ignore[attr-defined]
 
     @cached_property
     def confidence_set(self) -> Any:
         """That of the base policy, of all models together."""
-        return self.ridge_policy.confidence_set
+        return self.base.confidence_set  # type: ignore[attr-defined]
 
     @property
     def rule(self) -> Any:
@@ -107,8 +131,8 @@ class ModelPolicy(Wrapper):
         return self.base.rule  # type: ignore[attr-defined]
 
     def start(self, replicas: int, dim: int) -> ModelsState:
-        """V = λI in every replica: no model has been learned from."""
-        m, lam = self.shared_features, self.ridge_policy.lam
+        """The priors alone in every replica: no model has been learned from."""
+        m = self.shared_features
         c = dim - 1 - m
         if c < 1:
             raise validation.BadValue(
@@ -116,70 +140,55 @@ class ModelPolicy(Wrapper):
                 f"dim must be at least {m + 2} for {self.name}: the number of the model"
                 f"{f', {m} shared' if m else ''} and one or more features of its own, got {dim}",
             )
-        shared, rows = start_ridge(replicas, m, lam), (replicas, 1 + FIRST_ROOM)
-        identity = np.broadcast_to(np.eye(c), (*rows, c, c))
-        models = (
-            np.zeros(rows, dtype=np.int64), np.zeros((*rows, 1 + m, c)), lam * identity,
-            np.zeros((*rows, c, c)), identity / lam, np.zeros((*rows, 1 + m, c)), np.zeros((*rows, 1 + m, c)),
-        )  # fmt: skip
-        return ModelsState(**dict(zip(ItemModels._fields, (*shared, *models), strict=True)))
+        shared: Any = self.base.start(replicas, m)
+        priors = shared.priors if self.capabilities.drift else self.asked.priors
+        return ModelsState.begin(shared, priors, 1 + m + isinstance(self.asked, GLMPolicy), c)
 
-    def learn(self, state: ModelsState, features: Floats, rewards: Floats, replicas: Ints) -> None:
-        """The arm's model learns, and what all share."""
+    def _make_room(self, state: ModelsState, features: Floats) -> None:
         models = models_of("features", features, state)
         if models > state.room:
             state.make_room(models)
-        core.observe(self.bind(state), *absorbable(state, features, rewards, replicas))
 
     def live(self, state: ModelsState) -> "_Live":
         """The core's agent, which is made again when the state has grown."""
         return _Live(self, state)
 
     def _rounds(self, state: ModelsState, arms: Floats, *others: Any) -> None:
-        if not self.compiled_rounds:
-            self._one_by_one(state, arms, *others)
-            return
         models = models_of("arms", arms, state)
-        grows = len(others[0]) > 0 and models > state.room
+        grows = self.compiled_rounds and len(others[0]) > 0 and models > state.room
         if grows:
             state.make_room(models)
         super()._rounds(state, arms, *others)
         if grows:  # for all that might have been learned from
             state.make_room(state.learned)
 
-    def _one_by_one(
-        self,
-        state: Any,
-        arms: Floats,
-        rewards: Floats,
-        errors: Floats,
-        noise: Floats,
-        played: Ints,
-        _: Floats,
-    ) -> None:
-        """The rounds of the core, for a rule that is shown something else than this belief."""
-        replicas = np.arange(played.shape[1])
-        for t in range(len(played)):
-            offered = arms[t] if len(arms) > 1 else arms[0]
-            played[t] = self.choose(state, offered, noise[t])
-            paid = rewards[t if len(rewards) > 1 else 0][replicas, played[t]]
-            paid = paid + errors[t] if len(errors) else paid
-            self.learn(state, self.features(state, offered, played[t]), paid, replicas)
-
-    def shown(self, state: ModelsState, arms: Floats) -> tuple[RidgeState, Floats]:
-        """A ridge estimate for each decision, and arms (R,K,K), with the means and distances of these."""
+    def shown(self, state: ModelsState, arms: Floats) -> tuple[Any, Floats]:
+        """A state of the policy that is asked, and arms (R,K,K), with the means and distances of these."""
         arms = validation.for_kernels(arms)
         mean, gram = self.look(state, arms, distances=True)
-        (decided, count), lam, own = mean.shape, self.ridge_policy.lam, state.arrays()
+        (decided, count), lam = mean.shape, self.asked.lam
         theta, out = np.empty_like(mean), np.empty_like(gram)
         core.coordinates(arms, mean, gram, lam, out, theta)
-        identity, nothing = np.broadcast_to(np.eye(count), gram.shape), np.zeros_like(mean)
-        sums = {name: np.resize(own[name], decided) for name in ("count", "logdet", "rss", "leveraged")}
+        nothing, identity = np.zeros_like(mean), np.broadcast_to(np.eye(count), gram.shape)
+
+        def own(name: str) -> Any:
+            rows = state.leading(name)
+            return np.repeat(rows, decided, axis=0) if len(rows) < decided else rows.copy()
+
+        if isinstance(self.asked, GLMPolicy):
+            H = np.zeros((decided, count + 1, count + 1))
+            H[:, 0, 0], H[:, 1:, 1:] = 1.0, lam * identity
+            zero, one = np.zeros(decided), np.ones(decided)
+            rows = (
+                theta, zero, own("count"), H, np.zeros_like(H), identity / lam, nothing, one,
+                own("logdet"), own("excess"), zero, own("told"),
+            )  # fmt: skip
+            return one_glm(rows), out
         estimate = RidgeState(
-            theta=theta, gram=lam * identity, gram_low=np.zeros_like(gram), inverse=identity / lam,
-            moment=nothing, moment_low=nothing, **sums,
+            theta, own("count"), lam * identity, np.zeros_like(gram), identity / lam, nothing, nothing,
+            own("logdet"), own("rss"), own("leveraged"),
         )  # fmt: skip
-        return estimate, out
+        return (one_expert(estimate, own("told")[:, :3]) if self.asked.ridge == "learned" else estimate), out
 
     def _drawn(self, noise: Floats, count: int) -> Floats:
         """What the base policy draws from, for `count` arms."""
@@ -189,43 +198,56 @@ class ModelPolicy(Wrapper):
         core.more_normals(np.ascontiguousarray(noise).view(np.uint64), normals)
         return normals
 
+    def _law(self, state: ModelsState, arms: Floats) -> Floats:
+        """log p(a) of every arm by the estimates that lead."""
+        if self._asks:
+            return super().log_probabilities(state, arms)
+        return self.asked.log_probabilities(*self.shown(state, arms))
+
+    def _choice(self, state: ModelsState, arms: Floats, noise: Floats) -> Ints:
+        """One arm per replica by the estimates that lead."""
+        if self._asks:
+            return self._draw_in_core(state, arms, noise)
+        return self.asked.choose(*self.shown(state, arms), self._drawn(noise, arms.shape[1]))
+
     def log_probabilities(self, state: ModelsState, arms: Floats) -> Floats:
         """log p(a) of every arm.  arms (R,K,d) or (1,K,d) → (R,K)."""
-        if self.compiled_rounds:
-            return super().log_probabilities(state, arms)
-        return self.base.log_probabilities(*self.shown(state, arms))
+        return mixture(state, arms, self._law) if self._mixes else self._law(state, arms)
 
     def choose(self, state: ModelsState, arms: Floats, noise: Floats) -> Ints:
         """Draw one arm per replica."""
-        if self.compiled_rounds:
-            return super().choose(state, arms, noise)
-        return self.base.choose(*self.shown(state, arms), self._drawn(noise, arms.shape[1]))
+        if self._mixes:
+            return draw_from_mixture(state, arms, noise, self._choice)
+        return self._choice(state, arms, noise)
 
     def decide(self, state: ModelsState, arms: Floats, noise: Floats) -> Choice:
         """Draw one arm per replica and say how probable it was."""
-        if self.compiled_rounds:
+        if self._mixes:
+            arm, log_p = self.choose(state, arms, noise), self.log_probabilities(state, arms)
+            return Choice(arm, entries(log_p, arm), log_p, self.features(state, arms, arm))
+        if self._asks:
             return super().decide(state, arms, noise)
-        choice = self.base.decide(*self.shown(state, arms), self._drawn(noise, arms.shape[1]))
+        choice = self.asked.decide(*self.shown(state, arms), self._drawn(noise, arms.shape[1]))
         return choice._replace(features=self.features(state, arms, choice.arm))
 
     def noise_level(self, state: ModelsState) -> Floats:
-        """σ as it was told, or an estimate of it (R,)."""
-        base = self.ridge_policy
-        if not isinstance(base.sigma, str):
-            return np.full(len(state.count), base.sigma)
-        out = np.empty(len(state.count))
-        scale = np.full(len(out), base.reward_scale)
-        core.likely_variances(state.count.astype(np.float64), state.arrays()["rss"], scale, out)
-        return np.sqrt(out)
+        """σ as it was told, or an estimate of it (R,); 1 where V is in its units."""
+        level: Floats = self.base.noise_level(state.shared)  # type: ignore[attr-defined]
+        return level
 
     def radius(self, state: ModelsState) -> Floats:
         """√β of all models together, one per replica (R,)."""
         out = np.empty(len(state.count))
         core.radii(self.bind(state), self.confidence_set, out)
+        if isinstance(state.shared, ExpertState):
+            out[state.leading("told")[:, 0] < 0.0] = np.inf  # in what unit λ is, nobody knows yet
         return out
 
     def look(self, state: ModelsState, arms: Floats, distances: bool = False) -> tuple[Floats, Floats]:
-        """⟨θ̂, a⟩ (R,K), and ‖a‖² in V⁻¹ (R,K,1) or, with `distances`, every a·V⁻¹·a′ (R,K,K)."""
+        """⟨θ̂, a⟩ (R,K), and every a·V⁻¹·a′ (R,K,K) or, without `distances`, each ‖a‖² in V⁻¹ (R,K,1).
+
+        Those have the intercept in them, where the base policy has one.
+        """
         models_of("arms", arms, state)
         decided, count = decisions(state, arms), arms.shape[1]
         if distances and 8 * decided * count * count > MOST_BYTES:
@@ -255,16 +277,18 @@ class ModelPolicy(Wrapper):
 
     def propensity_error(self, state: ModelsState, arms: Floats) -> Floats | None:
         """That of the base policy."""
-        return None if self.compiled_rounds else self.base.propensity_error(*self.shown(state, arms))
+        return None if self._asks else self.asked.propensity_error(*self.shown(state, arms))
+
+    def watching(self, state: ModelsState) -> tuple[Any, Any]:
+        """The base policy, which has what is shared."""
+        return self.base, state.shared
 
     def posterior(self, state: ModelsState) -> "ModelsPosterior":
         """⟨θ̂, a⟩ ± √β‖a‖ in V⁻¹ by the model of each arm."""
-        n = int(state.count[0])
-        return ModelsPosterior(
-            theta=state.arrays()["theta"][0], inverse=np.empty((0, 0)), radius=float(self.radius(state)[0]),
-            count=n, grounds=self.ridge_policy.grounds(n), noise=float(self.noise_level(state)[0]),
-            policy=self, state=state,
-        )  # fmt: skip
+        shared = self.base.posterior(state.shared)
+        own = {field.name: getattr(shared, field.name) for field in fields(Posterior)}
+        own |= {"inverse": np.empty((0, 0)), "radius": float(self.radius(state)[0]), "sums": None}
+        return ModelsPosterior(**own, policy=self, state=state)
 
     def like(self, arms: Floats) -> Floats:
         """Arms in which every one of the first few models has its turn."""
@@ -295,7 +319,11 @@ class ModelsPosterior(Posterior):
             means, products = self.policy.look(self.state, some[None], distances=True)
             mean, gram = means[0], products[0]
             apart = gram.diagonal()[1:] + gram[0, 0] - 2.0 * gram[0, 1:]
-            gains[start : start + _CHUNK] = mean[1:] - mean[0] + self._reach(apart)
+            z = mean[1:] - mean[0] + self._reach(apart)
+            if self.link is not None:
+                here = mean[:1] + self.level
+                z = self.link(here + z) - self.link(here)
+            gains[start : start + _CHUNK] = z
         return gains
 
     def weights(self, arms: Floats) -> tuple[Floats, Ints]:
@@ -413,9 +441,7 @@ class _Live:
 
     def learn(self, features: bytes, reward: float, time: float | None = None) -> None:
         """Absorb the reward of one arm (d,)."""
-        models = models_of("features", np.frombuffer(features)[None], self.state)
-        if models > self.state.room:
-            self.state.make_room(models)
+        self.policy._make_room(self.state, np.frombuffer(features)[None])
         if self.parts is not self.state.parts():
             self._bind()
         self.core.learn(features, reward, time)

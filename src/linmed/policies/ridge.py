@@ -2,7 +2,7 @@
 
 import math
 from collections import namedtuple
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, Literal, NamedTuple
@@ -102,6 +102,14 @@ LED = ExpertState._fields.index("leader")
 """Arrays before it are of experts."""
 
 
+def one_expert(rows: Sequence[NDArray[Any]], told: Floats) -> ExpertState:
+    """A state of one expert in every replica, from a ridge estimate (R, …) and what it was told (R,3)."""
+    one = [np.ascontiguousarray(np.expand_dims(row, 1)) for row in (*rows, told)]
+    surprise, leader = np.zeros((len(told), 1)), np.zeros(len(told), dtype=np.int64)
+    made: ExpertState = ExpertState._make([*one, surprise, leader])
+    return made
+
+
 class _Centred(State):
     """From contrasts, of which there is one fewer than rewards: `seen` (R,) is the number of rewards.
 
@@ -143,8 +151,10 @@ class RidgePolicy(EstimatePolicy):
 
     >>> from linmed.policies import LinMED, RidgePolicy
     >>> policy = LinMED(sigma=0.5, norm_bound=2.0)
-    >>> isinstance(policy, RidgePolicy), policy.lam, policy.numbers, policy.proved, policy.learns_ridge
-    (True, 0.0625, (0.5, 2.0), True, False)
+    >>> isinstance(policy, RidgePolicy), policy.lam, policy.priors, policy.numbers, policy.proved
+    (True, 0.0625, (0.0625,), (0.5, 2.0), True)
+    >>> policy.learns_ridge
+    False
     >>> state = policy.start(replicas=1, dim=3)
     >>> policy.radius(state)
     array([0.5])
@@ -252,6 +262,11 @@ class RidgePolicy(EstimatePolicy):
             return UNTOLD
         return (self.sigma / self.norm_bound) ** 2
 
+    @property
+    def priors(self) -> tuple[float, ...]:
+        """λ of every estimate as it starts, `UNSEEN` of it where its unit is not known yet."""
+        return tuple(lam * UNSEEN for lam in LEARNED) if self.ridge == "learned" else (self.lam,)
+
     @cached_property
     def confidence_set(self) -> Any:
         """How sure the policy is: a confidence set of the core."""
@@ -289,7 +304,7 @@ class RidgePolicy(EstimatePolicy):
         if self.ridge != "learned":
             own = start_ridge(replicas, dim, self.lam)
             return CentredState(*own, *centred) if self.intercept else RidgeState(*own)
-        experts = [start_ridge(replicas, dim, lam * UNSEEN) for lam in LEARNED]
+        experts = [start_ridge(replicas, dim, lam) for lam in self.priors]
         stacked = [np.ascontiguousarray(np.stack(arrays, axis=1)) for arrays in zip(*experts, strict=True)]
         told, sigma = np.empty((replicas, len(LEARNED), 3)), self.numbers[0]
         scale = self.reward_scale if sigma > 0.0 else -self.reward_scale

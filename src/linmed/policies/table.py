@@ -1,9 +1,26 @@
 """Policies by the names that people write, and the table of their properties beside the paper's Table 1."""
 
+from collections.abc import Callable
 from itertools import zip_longest
 from textwrap import wrap
 
-from linmed.policies import ALL, LinIMED, LinMED, LinMEDNoDesign, LinTS, Policy, SpannerIGW
+import numpy as np
+
+from linmed import policies
+from linmed.policies import (
+    ALL,
+    GLMMED,
+    Disjoint,
+    Forgetful,
+    Hybrid,
+    LinIMED,
+    LinMED,
+    LinMEDNoDesign,
+    LinTS,
+    LogisticMED,
+    Policy,
+    SpannerIGW,
+)
 from linmed.registry import Makers
 
 LEGENDS: Makers[Policy] = {
@@ -86,3 +103,64 @@ def markdown() -> str:
     """Write the table for the documentation."""
     lines = [COLUMNS, tuple("---" for _ in COLUMNS), *rows()]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + f"\n\n{NOTES}\n"
+
+
+AROUND: dict[str, Callable[[Policy], Policy]] = {
+    "one model": lambda base: base,
+    "one per item": Disjoint,
+    "hybrid": Hybrid,
+    "one, forgets": Forgetful,
+    "per item, forgets": lambda base: Disjoint(Forgetful(base)),
+    "hybrid, forgets": lambda base: Hybrid(Forgetful(base)),
+}
+"""What can stand around a policy, by name: a model for every item, memories, or both."""
+
+
+def bases() -> list[Policy]:
+    """Every policy that can stand alone, and what it can be told or learn."""
+    alone = [policy() for policy in ALL if policy not in (Disjoint, Hybrid, Forgetful)]
+    learned = LinMED(sigma="unknown", ridge="learned")
+    intercept, warm = LinMED(sigma="unknown", ridge="learned", intercept=True), LinMED(design="warm")
+    told = LogisticMED(norm_bound=3.0), LogisticMED(norm_bound=3.0, confidence="certified")
+    floor, even = LinMED(floor=0.1), LinMED(ties="even", version=1, design="optimal")
+    unknown = LinMED(norm_bound="unknown"), policies.OFUL(ridge="learned"), policies.LinTS(ridge="learned")
+    return [*alone, learned, intercept, *unknown, floor, even, warm, *told, GLMMED(family="poisson")]
+
+
+def composed(base: Policy, around: Callable[[Policy], Policy]) -> tuple[Policy | None, str]:
+    """Make a policy of these two and let it decide and learn; else say why it has no meaning.
+
+    >>> from linmed import E2D, Disjoint, LogisticMED
+    >>> composed(LogisticMED(), Disjoint)[0].name
+    'Disjoint LogisticMED-90'
+    >>> composed(E2D(), Disjoint)[1].split(",")[0]
+    'base must be LinMED'
+    """
+    try:
+        policy = around(base)
+    except ValueError as error:
+        return None, str(error).rsplit(", got ", 1)[0]
+    rng, one = np.random.default_rng(0), np.zeros(1, dtype=np.int64)
+    arms = policy.like(rng.normal(size=(4, 4)) / 2.0)[None]
+    state = policy.start(1, arms.shape[2])
+    for _ in range(8):
+        choice = policy.decide(state, arms, policy.draw_noise(rng, (1,), arms.shape[2]))
+        law = np.exp(policy.log_probabilities(state, arms))
+        errors = policy.propensity_error(state, arms)
+        within = 1e-9 if errors is None else 1e-9 + 6.0 * errors.sum()
+        if not (abs(law.sum() - 1.0) <= within and law[0, choice.arm[0]] > 0.0):
+            raise AssertionError(f"probabilities of {policy.name} sum to {law.sum()}")
+        policy.learn(state, choice.features, np.array([float(choice.arm[0] == 2)]), one)
+    return policy, ""
+
+
+def compositions() -> str:
+    """The table of what can stand around what, for the documentation; each cell is tried."""
+    reasons: dict[str, int] = {}
+    lines = [("base", *AROUND), ("---",) * (1 + len(AROUND))]
+    for base in bases():
+        cells = [composed(base, around) for around in AROUND.values()]
+        marks = ("yes" if policy else str(reasons.setdefault(why, len(reasons) + 1)) for policy, why in cells)
+        lines.append((base.name, *marks))
+    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return table + "\n\n" + "\n".join(f"{number}. {why}." for why, number in reasons.items()) + "\n"

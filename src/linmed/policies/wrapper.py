@@ -1,6 +1,7 @@
 """Policies around another: they believe something else and decide as the one base does."""
 
 import dataclasses
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -8,11 +9,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from linmed import validation
-from linmed.policies.base import Noise, Policy
+from linmed.core import core
+from linmed.policies.base import Noise, Policy, absorbable
 from linmed.policies.compiled import CompiledPolicy
 from linmed.policies.linmed import LinMED
 from linmed.policies.ridge import RidgePolicy
-from linmed.validation import Floats
+from linmed.validation import Bools, Floats, Ints
 
 _DEFAULT = LinMED()
 
@@ -24,6 +26,7 @@ class Wrapper(CompiledPolicy):
     base: Policy = _DEFAULT
     """The policy whose rule, ridge and confidence set are used."""
 
+    learns_in_core: ClassVar[bool] = True
     without_floor: ClassVar[str] = "it goes to the base policy, as in Forgetful(LinMED(floor=0.1))"
 
     def __post_init__(self) -> None:
@@ -51,14 +54,9 @@ class Wrapper(CompiledPolicy):
             )
         self._set("base", base)
 
+    @abstractmethod
     def _refuse(self, base: Policy) -> None:
         """Raise where this policy's belief cannot take the place of the one base."""
-        if not (isinstance(base, RidgePolicy) and base.learns_in_core):
-            raise validation.BadValue(
-                "base",
-                "base must be a policy with a ridge estimate, as LinMED, OFUL or LinTS (for clicks LinMED "
-                f"with sigma=0.5), got {base.name}",
-            )
 
     @property
     def noise(self) -> Noise:  # type: ignore[override]
@@ -84,6 +82,59 @@ class Wrapper(CompiledPolicy):
         """Whether the base policy is."""
         return self.base.scale_free
 
+    @property
+    def any_reward(self) -> bool:
+        """Whether every number is one for the base policy."""
+        return getattr(self.base, "any_reward", True)
+
+    def accepts(self, rewards: Floats) -> Bools:
+        """Those that the base policy does."""
+        return self.base.accepts(rewards)
+
+    def check_rewards(self, rewards: Floats | float) -> None:
+        """That the base policy accepts all."""
+        self.base.check_rewards(rewards)
+
+    def _make_room(self, state: Any, features: Floats) -> None:
+        """Have room in the state for what is learned from these."""
+
+    def learn(self, state: Any, features: Floats, rewards: Floats, replicas: Ints) -> None:
+        """Every estimate learns. Half-lives that are durations need `learn_at`."""
+        self._require_no_clock()
+        self._make_room(state, features)
+        super().learn(state, features, rewards, replicas)
+
+    def learn_at(self, state: Any, features: Floats, rewards: Floats, replicas: Ints, times: Floats) -> None:
+        """The same with the time of each decision (m,), which adoptions and alarms then have too."""
+        self.check_rewards(rewards)
+        self._make_room(state, features)
+        features, rewards, replicas = absorbable(state, features, rewards, replicas)
+        times = np.broadcast_to(validation.for_kernels(times), rewards.shape).copy()
+        core.observe(self.bind(state), features, rewards, replicas, times)
+
+    def _require_no_clock(self) -> None:
+        if self.capabilities.clock:
+            raise validation.BadValue(
+                "half_lives",
+                "half_lives are durations, so the time of every decision must be told (learn_at, or time= of "
+                "an agent). Where there is no clock, as in a simulation, give them in rewards",
+            )
+
+    def _rounds(self, state: Any, arms: Floats, *others: Any) -> None:
+        rewards, errors, noise, played, _ = others
+        if len(rewards):
+            self._require_no_clock()
+        if self.compiled_rounds or not len(rewards):
+            super()._rounds(state, arms, *others)
+            return
+        replicas = np.arange(played.shape[1])  # as the core, for rules that are shown another belief
+        for t in range(len(played)):
+            offered = arms[t] if len(arms) > 1 else arms[0]
+            played[t] = self.choose(state, offered, noise[t])
+            paid = rewards[t if len(rewards) > 1 else 0][replicas, played[t]]
+            paid = paid + errors[t] if len(errors) else paid
+            self.learn(state, self.features(state, offered, played[t]), paid, replicas)
+
     def noise_size(self, dim: int) -> int:
         """Count the draws that the base policy takes."""
         return self.base.noise_size(dim)
@@ -104,10 +155,6 @@ class Wrapper(CompiledPolicy):
 
 def _described(config: Mapping[str, Any]) -> Policy:
     """The base policy, from its description."""
-    if "base" in config:
-        raise validation.BadValue(
-            "base", f"base must be a policy without another, got {config.get('policy')}"
-        )
     try:
         return Policy.from_dict(config)
     except (ValueError, TypeError) as error:
