@@ -429,7 +429,7 @@ class _Live:
 
     def draw(self, arms: Floats, noise: Floats, t: int) -> Any:
         """The same as the core's `draw`."""
-        if not arms.flags.carray:
+        if arms.dtype is not validation.FLOAT64 or not arms.flags.carray:
             raise TypeError("arms must be in the form of validation.for_kernels")
         return self._following(arms).draw(arms, noise, t)
 
