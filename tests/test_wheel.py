@@ -48,7 +48,7 @@ def test_the_wheel_is_the_package_with_its_pages_and_its_core(wheel: Path) -> No
     expected = {file.relative_to(PACKAGE.parent).as_posix() for file in ours if file.suffix not in COMPILED}
     found = files(wheel)
     assert {name for name in found if not name.endswith(COMPILED)} == expected
-    assert {"linmed/py.typed", "linmed/serve/page/index.html", "linmed/ope/page.css"} <= found
+    assert {"linmed/py.typed", "linmed/serve/page/index.html", "linmed/report/page.css"} <= found
     assert any(name.startswith("linmed/_core") for name in found)
 
 

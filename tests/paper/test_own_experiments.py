@@ -66,7 +66,7 @@ OURSELVES = {"robustness": Robustness, "drift": Drift, "clicks": ClickExperiment
 
 def played(name, regret, best=1000.0, counts=None):
     """Findings with mean final regret(policy, key); policies share their luck, so intervals are narrow."""
-    scale, trials = ("decisive", 400) if name == "clicks" else ("paper", 300)
+    scale, trials = ("decisive", 400) if name == "clicks" else ("paper", 1_000)
     plan = OURSELVES[name]().plan(scale, "text", trials=trials)
     results = {}
     for setting in plan.settings:

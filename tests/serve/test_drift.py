@@ -100,7 +100,7 @@ def test_the_page_shows_a_band_where_the_world_changed(browser: Any, app: httpx.
         for step in range(160):
             decision = client.decide("changing")
             good = decision.arm_id == ("red" if step < 100 else "green")
-            client.reward("changing", decision, float(good) + 0.1 * rng.standard_normal())
+            client.reward("changing", decision, 2.0 * good + 0.1 * rng.standard_normal())
         client.create("steady", 2, {"policy": "LinMED", "sigma": 0.5}, catalogue=items)
         client.reward("steady", client.decide("steady"), 1.0)
         assert client.drift("changing")["changed"]
