@@ -51,7 +51,9 @@ def test_a_trend_ends_with_what_an_evaluation_says(app: httpx.Client, asked: dic
         assert [point["n"] for point in value["curve"]] == sorted({point["n"] for point in value["curve"]})
     pairs = {(one["target"], one["baseline"]): one for one in found["differences"]}
     gap = pairs["logged", "uniform"]
-    assert gap["lower"] <= gap["estimate"] <= gap["upper"]
+    logged, uniform = (by_target(found)[name]["estimate"] for name in ("logged", "uniform"))
+    assert gap["estimate"] == pytest.approx(logged - uniform, abs=1e-9)
+    assert -1.0 <= gap["lower"] <= gap["upper"] <= 1.0  # a large weight may take the estimate itself beyond
     assert set(pairs) == set(reports.PAIRS)
 
 
