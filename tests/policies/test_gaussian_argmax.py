@@ -61,7 +61,7 @@ def learned(policy, K, d, rounds, seed=0):
 
 @pytest.mark.parametrize("scale", ["frequentist", "bayes"])
 @pytest.mark.parametrize("rounds", [10, 100, 1000])
-@pytest.mark.parametrize(("K", "d", "accuracy"), [(10, 4, 6e-4), (100, 20, 6e-4), (400, 16, 6e-4)])
+@pytest.mark.parametrize(("K", "d", "accuracy"), [(10, 4, 3e-4), (100, 20, 6e-4), (400, 16, 6e-4)])
 def test_the_error_is_small_and_honest_early_and_late(K, d, accuracy, rounds, scale, monkeypatch):
     policy = LinTS(scale=scale)
     arms, state = learned(policy, K, d, rounds)
@@ -71,8 +71,8 @@ def test_the_error_is_small_and_honest_early_and_late(K, d, accuracy, rounds, sc
     assert p.sum() == pytest.approx(1.0, abs=1e-12)
     assert (off > 3 * error + 1e-12).mean() <= 0.05
     assert (off <= 8 * error + 1e-12).all()
-    assert np.sqrt((error**2).mean()) <= accuracy
     assert np.sqrt((off**2).mean()) <= accuracy
+    assert np.sqrt((error**2).mean()) <= 6e-4  # which is estimated: of few points, with a reserve
 
 
 @pytest.mark.parametrize(("K", "d"), [(12, 4), (30, 6), (90, 12)])
