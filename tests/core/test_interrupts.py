@@ -80,6 +80,10 @@ def seconds_after_a_signal(kernel: Kernel) -> float:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
+    def repeat() -> None:
+        while True:
+            kernel()
+
     def send() -> None:
         began = time.process_time()
         while time.process_time() < began + AFTER:
@@ -92,8 +96,7 @@ def seconds_after_a_signal(kernel: Kernel) -> float:
     other.start()
     try:
         with pytest.raises(KeyboardInterrupt):
-            while True:
-                kernel()
+            repeat()
         return time.process_time() - sent[0]
     finally:
         other.join()
