@@ -42,6 +42,15 @@ class Belief {
     // One observation of replica r: an arm (width,) and its reward; `absorb_at` where it is known when it was decided.
     virtual void absorb(Index r, const double *a, double reward) = 0;
     virtual void absorb_at(Index r, const double *a, double reward, double) { absorb(r, a, reward); }
+    // The reward of an arm that was absorbed as `before` is `after`. False, and nothing changed, where that cannot be followed:
+    // the past fades, or what was learned depends on the order of rewards.
+    virtual bool correct(Index r, const double *a, double before, double after) {
+        return correct_by(r, a, after - before, (after - before) * (after + before), after);
+    }
+    // The same where y is so much more, and Σy² so much larger.
+    virtual bool correct_by(Index, const double * /* a */, double /* more */, double /* squares */, double /* after */) {
+        return false;
+    }
     virtual void absorb_along(Index r, const double *a, const double * /* V⁻¹a */, double reward) { absorb(r, a, reward); }
 
     // Where rules see arms from elsewhere than where they stand: writes them to out (K,d).

@@ -83,6 +83,11 @@ void bind_rounds(nb::module_ &m) {
           "errors"_a.noconvert(), "noise"_a.noconvert(), "played"_a.noconvert(), "log_p"_a.noconvert());
     m.def("observe", &observe_arrays, "belief"_a, "features"_a.noconvert(), "rewards"_a.noconvert(), "replicas"_a.noconvert(),
           "times"_a.noconvert() = nb::none());
+    // Whether the belief could follow that the first replica's reward of an arm (d,) was `after`, not `before`.
+    m.def("correct", [](const Held<Belief> &belief, In<1> arm, double before, double after) {
+        demand(Index(arm.shape(0)) == belief->width() && belief->replicas() == 1, "arm must be (d,), and the state of one replica");
+        return belief->correct(0, arm.data(), before, after);
+    }, "belief"_a, "arm"_a.noconvert(), "before"_a, "after"_a);
     m.def("radii", [](const Held<Belief> &belief, const Held<Set> &set, Out<1> out) {
         const Index R = belief->replicas();
         demand(Index(out.shape(0)) == R, "out must be (R,)");
@@ -155,6 +160,15 @@ void bind_rounds(nb::module_ &m) {
             out.data()[r] = invert_cdf(weights, K, noise.data()[r * noise.shape(1)]);
         }
     }, "probabilities"_a.noconvert(), "floor"_a, "noise"_a.noconvert(), "out"_a.noconvert());
+    // log p (K,) becomes log(share·q + (1 − share)·p), for log q (K,).
+    m.def("mix", [](Out<1> log_p, In<1> log_q, double share) {
+        demand(log_p.shape(0) == log_q.shape(0), "both laws must be (K,)");
+        const double own = log1p(-share), other = log(share);
+        for (Index i = 0; i < Index(log_p.shape(0)); ++i) {
+            const double x = own + log_p.data()[i], y = other + log_q.data()[i], top = std::max(x, y);
+            log_p.data()[i] = top > -INF ? top + log1p(exp(std::min(x, y) - top)) : -INF;
+        }
+    }, "log_p"_a.noconvert(), "log_q"_a.noconvert(), "share"_a);
     // p becomes its floored logarithm.
     m.def("take_logs", [](Out<2> probabilities, double floor) {
         const Index R = probabilities.shape(0), K = probabilities.shape(1);

@@ -34,6 +34,14 @@ template <class Model> class Experts : public Belief {
         model.learn(first, E, a, reward, u_);
         leader[r] = model.lead(first, E);
     }
+    bool correct_by(Index r, const double *a, double more, double squares, double after) override {
+        if constexpr (requires(double *u) { model.correct_each(r, E, a, more, squares, after, u); }) {
+            if (!model.correct_each(r * E, E, a, more, squares, after, u_)) return false;
+            if constexpr (Model::LEADS_AGAIN) leader[r] = model.lead(r * E, E);
+            return true;
+        }
+        return false;
+    }
 
   private:
     Buffer u_;
@@ -76,9 +84,24 @@ template <class Rows> struct RidgePriors : Rows {
     void learn(Index first, Index E, const double *a, double reward, double *u) {
         for (Index s = first; s < first + E; ++s) {
             Rows::absorb(s, a, reward, u);
-            surprises[s] = sigma(s) > 0.0 ? 0.5 * (logdet[s] + rss[s] / (sigma(s) * sigma(s)))
-                                          : surprise(double(counts[s]), logdet[s], rss[s], fabs(scale(s)));
+            weigh(s);
         }
+    }
+    void weigh(Index s) {
+        surprises[s] = sigma(s) > 0.0 ? 0.5 * (logdet[s] + rss[s] / (sigma(s) * sigma(s)))
+                                      : surprise(double(counts[s]), logdet[s], rss[s], fabs(scale(s)));
+    }
+
+    static constexpr bool LEADS_AGAIN = true;
+    bool correct_each(Index first, Index E, const double *a, double more, double squares, double after, double *u)
+        requires std::is_same_v<Rows, RidgeRows<int64_t>>
+    {
+        take_units(first, E, a, after);
+        for (Index s = first; s < first + E; ++s) {
+            Rows::correct(s, a, more, squares, u);
+            weigh(s);
+        }
+        return true;
     }
 
     // The likeliest, the first among equals.
@@ -134,6 +157,17 @@ template <class Estimate> class Centred final : public Belief {
         const double apart = reward - level[r];
         level[r] += apart / n;
         if (seen[r] > 1) of_contrasts->absorb(r, contrast_, root * apart);
+    }
+
+    // Σ(y − ȳ)² and Σ(a − ā)(y − ȳ) are those of the rewards as they are now, whatever their order.
+    bool correct(Index r, const double *a, double before, double after) override {
+        const double n = double(seen[r]), more = after - before, left = level[r];
+        if (n < 1.0) return false;
+        for (Index k = 0; k < d; ++k) contrast_[k] = a[k] - middle[r * d + k];
+        const double squares = more * ((before - left) + (after - left)) - more * more / n;
+        if (!of_contrasts->correct_by(r, contrast_, more, squares, after)) return false;
+        level[r] += more / n;
+        return true;
     }
 
     bool moves() const override { return true; }

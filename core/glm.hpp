@@ -87,6 +87,26 @@ template <class Count> struct GlmRows {
     template <class Dim> LINMED_INLINE Looked look(Dim n, Index s, const double *a, double *u) const {
         return look(n, s, a, constant(s), u);
     }
+    // The reward of an arm that row s absorbed was so much more: its loss, of which H has the curvature w, goes, and one with
+    // the same gradient less `more` comes, so that z moves by the Δ with Δ(1/h − w) + μ(z + Δ) − μ(z) = more. Where much is
+    // known Δ is h·more. The sums of losses stay as they were.
+    void correct(Index s, const double *a, double more, double *u) {
+        const Looked looked = look(d, s, a, u);
+        const Family rewards = family(s);
+        const double z = looked.z, h = looked.h;
+        if (h == 0.0) return;
+        const auto [mean, variance] = rewards.mean_and_variance(z);
+        const double rest = std::max(1.0 / h - variance, LEAST_REST / h);
+        double near = 0.0, far = more / rest;  // the root lies between, for μ increases
+        if (rewards.kind == Family::GAUSSIAN) near = far = rewards.precision * more * h;
+        for (int halvings = 0; halvings < 60 && near != far; ++halvings) {
+            const double middle = 0.5 * (near + far);
+            const double left = more - middle * rest - (rewards.mean(z + middle) - mean);
+            (left * more > 0.0 ? near : far) = middle;
+        }
+        move(d, s, u, looked.own, -near / h);
+    }
+    static constexpr double LEAST_REST = 0.01;  // of 1/h: what others have told of an arm, beside the reward itself
     // The same for (one, a).
     template <class Dim> LINMED_INLINE Looked look(Dim n, Index s, const double *a, double one, double *u) const {
         const double *M = inverse + s * n * n, *beside = cross + s * n, *estimate = theta + s * n;
@@ -313,6 +333,15 @@ template <class Rows> struct GlmPriors : Rows {
             counts[s] += 1;
             if (int64_t(counts[s]) % REFRESH == 0 || steep) Rows::refresh(s);
         }
+    }
+
+    static constexpr bool LEADS_AGAIN = false;  // which prior leads rests on what was foreseen
+    bool correct_each(Index first, Index E, const double *a, double more, double, double, double *u)
+        requires std::is_same_v<Rows, GlmRows<int64_t>>
+    {
+        if (Rows::told[first * Rows::TOLD + Rows::CERTIFIED] > 0.0) return false;  // whose radius sums losses
+        for (Index s = first; s < first + E; ++s) Rows::correct(s, a, more, u);
+        return true;
     }
 
     // Fixed shares, where there are several; the first that is not refuted.

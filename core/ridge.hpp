@@ -188,6 +188,17 @@ template <class Count> struct RidgeRows {
         with_dimension(d, [&](auto n) LINMED_ALWAYS { absorb_in(n, s, a, reward, u, along); });
     }
 
+    // An arm that row s absorbed paid so much more, and Σy² is so much larger: b += more·a, and what follows from it. Only
+    // `leveraged` stays, which is a sum over the order of rewards.
+    void correct(Index s, const double *a, double more, double squares, double *u) {
+        const double h = look_along(a, inverse + s * d * d, d, u);
+        double predicted = 0.0;
+        for (Index k = 0; k < d; ++k) predicted += a[k] * theta[s * d + k];
+        for (Index k = 0; k < d; ++k) theta[s * d + k] += more * u[k];
+        add_products(moment + s * d, moment_low + s * d, d, a, more);
+        rss[s] = std::max(rss[s] + (squares - 2.0 * more * predicted - more * more * h), 0.0);
+    }
+
     // What beliefs ask that have rows of this or another kind: how much scratch one takes, |a|² of an arm, and V = λI.
     Index scratch() const { return padded(d); }
     double squared(const double *a) const {
@@ -240,6 +251,11 @@ template <class Count> class RidgeBelief final : public Belief {
     void absorb(Index r, const double *a, double reward) override { model.absorb(r, a, reward, u_); }
     void absorb_along(Index r, const double *a, const double *along, double reward) override {
         model.absorb(r, a, reward, u_, along);
+    }
+    bool correct_by(Index r, const double *a, double more, double squares, double) override {
+        if constexpr (!std::is_same_v<Count, int64_t>) return false;  // the past fades: how much it counts is not known
+        model.correct(r, a, more, squares, u_);
+        return true;
     }
 
   private:

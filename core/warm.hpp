@@ -29,6 +29,10 @@ class WarmRidge final : public Belief {
     Index replicas() const override { return model.rows; }
     double count(Index s) const override { return double(model.counts[s]); }
     void absorb(Index r, const double *a, double reward) override { model.absorb(r, a, reward, u_); }
+    bool correct_by(Index r, const double *a, double more, double squares, double) override {
+        model.correct(r, a, more, squares, u_);
+        return true;
+    }
     Index remembered() const { return ROOM * d; }
     int64_t *support_of(Index s) const { return support + s * remembered(); }
 

@@ -6,7 +6,9 @@ import os
 import secrets
 import threading
 import time as clock
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -15,7 +17,9 @@ from numpy.typing import ArrayLike
 
 from linmed import streams, validation
 from linmed.catalogue_sampler import UNIFORMS, CatalogueSampler, Coreset
+from linmed.control_group import Beside, ControlledDecider, control_group, restored, shadows
 from linmed.core import core
+from linmed.deadlines import Deadlines, Early, Late, Waiting
 from linmed.decider import Decider, as_bytes, as_matrix, group_by_size, validate
 from linmed.decision import Decision, probabilities_of
 from linmed.features import Catalogue, Column, Features, Index
@@ -89,6 +93,16 @@ class Agent:
     played out of it. `max_pending` bounds how many decisions wait for a reward: the oldest are forgotten,
     and counted in `dropped`. Threads may share an agent: its methods take turns.
 
+    `control` is the share of decisions that a control group's law draws: `control_policy` is "uniform", the
+    id of the item (without a catalogue the number of the arm) that it plays, a policy, which learns from all
+    rewards, or an agent or the path of a saved one, which stays as it is. `shadow` names policies that learn
+    the same rewards and decide nothing. See `Decision.control` and docs/control-groups.md.
+
+    `wait`: after so many seconds ("1d", a timedelta) a decision without a reward is learned with `missing`; a
+    reward that came is held until then, or learned at once (`early`: "hold", "learn"), and one that comes
+    later takes the place of `missing`, or is ignored (`late`: "correct", "ignore"). See `expire` and
+    docs/delays.md.
+
     `policy` is the rule; without one it is `LinMED(sigma="unknown", ridge="learned", intercept=True,
     ties="even")`, which needs no unit of rewards or features and no constant column. `dim` is d, the features
     of an arm. The same `seed` gives the same decisions, and so the same draws to every agent with it; None
@@ -118,6 +132,13 @@ class Agent:
         max_pending: int | None = None,
         log: "str | os.PathLike[str] | Recorder | None" = None,
         log_arms: bool = True,
+        control: float = 0.0,
+        control_policy: Any = "uniform",
+        shadow: Mapping[str, Policy] | None = None,
+        wait: "float | str | timedelta | None" = None,
+        missing: float = 0.0,
+        early: Early = Waiting.early,
+        late: Late = Waiting.late,
     ) -> None:
         if policy is None:
             policy = NOTHING_TOLD
@@ -141,13 +162,20 @@ class Agent:
         self.dropped = 0
         self.log_arms = validation.flag("log_arms", log_arms)
         self._lock = threading.RLock()
-        self._decider = _decider(policy, self._dim, streams.bits(seed, "agent"), encoder, index)
+        waiting = Waiting.of(wait, missing, early, late)
+        if waiting is not None:
+            policy.check_rewards(waiting.missing)
+        self._deadlines = None if waiting is None else Deadlines(waiting)
+        beside = _beside(control, control_policy, shadow, self._dim, encoder)
+        self._decider = _decider(
+            policy, self._dim, streams.bits(seed, "agent"), encoder, index, beside=beside
+        )
         self._decisions = 0
         self._earlier: list[tuple[str, int]] = []
         self._name_run()
         self._pending: dict[str, bytes] = {}  # what learn() needs, by decision, oldest first
-        self._timed = policy.capabilities.clock
-        self._moments: dict[str, float] = {}  # when each was taken, where the policy wants to know
+        self._timed = self._is_timed()
+        self._moments: dict[str, float] = {}  # when each was taken, where somebody wants to know
         self._watch = watch(policy)
         self._open(log)
 
@@ -173,7 +201,11 @@ class Agent:
         >>> decision.arm, round(decision.probability, 6)
         (0, 0.933333)
         """
-        moment = self._moment(time) if self._timed or time is not None else None
+        moment = None
+        if self._timed or time is not None:
+            moment = self._moment(time)
+            if self._deadlines is not None:
+                self._expire(self._deadlines, moment)
         if arms is not None and context is None and items is None:
             with self._lock:
                 return self._decide(arms, None, moment)
@@ -200,6 +232,8 @@ class Agent:
         """
         with self._lock:
             moment = self._moment(None) if self._timed else None
+            if self._deadlines is not None and moment is not None:
+                self._expire(self._deadlines, moment)
             offers: list[Offer] | None = None
             if contexts is not None:
                 encoder = self._catalogued("contexts", sets)
@@ -217,12 +251,21 @@ class Agent:
             return self._settle_each(self._decider.decide_each(sets, offers), offers, moment)
 
     def learn(
-        self, decision: Decision | str | Iterable[Decision | str], reward: float | Iterable[float]
+        self,
+        decision: Decision | str | Iterable[Decision | str],
+        reward: float | Iterable[float],
+        *,
+        outcomes: Mapping[str, float] | None = None,
+        time: float | None = None,
     ) -> None:
         """Absorb the reward of one decision (or its id), now or much later, in any order.
 
         Or those of several, a list of decisions with a list of rewards, in its order: all of them, or none
         where one is unknown, stands there twice or has no reward that the policy takes.
+
+        `outcomes` are further numbers that came back, by name: they go to the log, and are not learned; of
+        several decisions a list of them. `time`, in seconds since 1970, is when the reward came: now, unless
+        given; the log has it, and where there is a deadline (`wait`) it says whether that has passed.
 
         >>> from linmed import Agent, LinMED
         >>> agent, arms = Agent(LinMED(), dim=2, seed=7), [[1.0, 0.0], [0.0, 1.0]]
@@ -236,12 +279,15 @@ class Agent:
         if isinstance(decision, Decision):
             identifier = decision._id
         elif not isinstance(decision, str) and isinstance(decision, Iterable):
-            self._learn_each(list(decision), reward)
+            self._learn_each(list(decision), reward, outcomes, time)
             return
         else:
             identifier = decision
         value, decider = validation.reward("reward", reward), self._decider
-        decider.policy.check_rewards(value)
+        decider.check_reward(value)
+        if outcomes is not None or time is not None or self._deadlines is not None:
+            self._learn_told(identifier, value, outcomes, time)
+            return
         with self._lock:
             kept = self._pending.get(identifier) if isinstance(identifier, str) else None
             if kept is None:
@@ -257,7 +303,124 @@ class Agent:
             if self._watch is not None and self._watch.see(kept, value):
                 self._watch.warn(self.state)
 
-    def _learn_each(self, several: list[Decision | str], rewards: Any) -> None:
+    def _learn_told(
+        self, identifier: Any, reward: float, outcomes: Mapping[str, float] | None, time: float | None
+    ) -> None:
+        """Absorb a reward that has outcomes beside it, a time or a deadline."""
+        told: dict[str, Any] = {}
+        moment = None if time is None and self._deadlines is None else self._moment(time)
+        if outcomes is not None:
+            if self.log is None:
+                text = "outcomes go to the log, and this agent has none: Agent(…, log=…)"
+                raise validation.BadValue("outcomes", text)
+            told["outcomes"] = validation.named_numbers("outcomes", outcomes)
+        if moment is not None:
+            told["time"] = moment
+        with self._lock:
+            wait, late = self._deadlines, False
+            if wait is not None and moment is not None:
+                self._expire(wait, moment, before=True)
+                late = identifier in wait.expired
+                if identifier in wait.held:
+                    raise UnknownDecision(f"decision {identifier!r} has had its reward already")
+            if not late and (not isinstance(identifier, str) or identifier not in self._pending):
+                raise UnknownDecision(self._explain_missing(identifier))
+            if wait is not None and late:
+                self._learn_late(wait, identifier, reward, told)
+                return
+            if self.log is not None:
+                with contextlib.suppress(KeyError):
+                    self.log.reward(identifier, reward, **told)
+            if wait is not None and wait.rule.early == "hold":
+                wait.held[identifier] = reward
+            else:
+                self._absorb(identifier, reward)
+
+    def _absorb(self, identifier: str, reward: float) -> None:
+        """Learn the reward of a decision, which waits no longer."""
+        kept = self._pending[identifier]
+        self._decider.learn(kept, reward, self._moments[identifier] if self._timed else None)
+        del self._pending[identifier]
+        self._moments.pop(identifier, None)
+        if self._watch is not None and self._watch.see(kept, reward):
+            self._watch.warn(self.state)
+
+    def _learn_late(self, wait: Deadlines, identifier: str, reward: float, told: dict[str, Any]) -> None:
+        """Take a reward that came after its deadline for the one that was assumed, or ignore it."""
+        kept, missing = wait.expired[identifier][0], wait.rule.missing
+        corrects = wait.rule.late == "correct"
+        if self.log is not None and corrects:
+            with contextlib.suppress(KeyError):
+                self.log.reward(identifier, reward, **told, missing=True)
+        if corrects and self._decider.correct(kept, missing, reward):
+            wait.corrected += 1
+            if self._watch is not None:
+                self._watch.repeats.correct_row(kept, missing, reward)
+        else:
+            wait.ignored += 1
+        del wait.expired[identifier]
+
+    def expire(self, now: float | None = None) -> int:
+        """Learn decisions whose deadline has come by `now`, in seconds since 1970; returns how many.
+
+        Those without a reward are learned with `missing`, in the order of deadlines. An agent with a `wait`
+        does so by itself whenever it decides or learns; this is for times in which nobody asks it.
+
+        >>> from linmed import Agent, LinMED
+        >>> agent, arms = Agent(LinMED(), dim=1, seed=7, wait="1h"), [[1.0], [0.5]]
+        >>> first, second = agent.decide(arms, time=0.0), agent.decide(arms, time=60.0)
+        >>> agent.learn(second, 1.0, time=120.0)
+        >>> agent.expire(now=3600.0), agent.count, agent.expire(now=3660.0), agent.count
+        (1, 1, 1, 2)
+        """
+        with self._lock:
+            if self._deadlines is None:
+                raise validation.BadValue("wait", "wait was not given: this agent has no deadlines")
+            return self._expire(self._deadlines, self._moment(now))
+
+    def _expire(self, wait: Deadlines, now: float, before: bool = False) -> int:
+        """Learn what is due, `before` now or by now."""
+        count = 0
+        with self._lock:
+            for identifier, deadline in wait.due(now, before):
+                kept = self._pending.get(identifier)
+                if kept is None:  # learned at once, or dropped
+                    continue
+                count += 1
+                if identifier in wait.held:
+                    self._absorb(identifier, wait.held[identifier])
+                    del wait.held[identifier]
+                    continue
+                if self.log is not None:
+                    with contextlib.suppress(KeyError):
+                        self.log.reward(identifier, wait.rule.missing, deadline, missing=True)
+                taken = self._moments[identifier]
+                self._absorb(identifier, wait.rule.missing)
+                wait.expired[identifier] = kept, taken
+                wait.missed += 1
+        return count
+
+    @property
+    def deadlines(self) -> dict[str, int] | None:
+        """How many rewards are held until their deadline, were missing at it, and came after it and were
+        learned or ignored; None without a `wait`.
+
+        >>> from linmed import Agent, LinMED
+        >>> agent = Agent(LinMED(), dim=1, seed=7, wait="1h")
+        >>> decision = agent.decide([[1.0], [0.5]], time=0.0)
+        >>> agent.learn(decision, 1.0, time=4000.0)  # after its deadline: it takes the place of the 0
+        >>> agent.deadlines, agent.theta.round(2)
+        ({'held': 0, 'missed': 1, 'corrected': 1, 'ignored': 0}, array([0.5]))
+        """
+        wait = self._deadlines
+        if wait is None:
+            return None
+        counts = {"missed": wait.missed, "corrected": wait.corrected, "ignored": wait.ignored}
+        return {"held": len(wait.held), **counts}
+
+    def _learn_each(
+        self, several: list[Decision | str], rewards: Any, outcomes: Any = None, time: float | None = None
+    ) -> None:
         """One reward for each of several decisions, all of which are checked before the first is learned."""
         if isinstance(rewards, (str, bytes)) or not isinstance(rewards, Iterable):
             text = f"reward must be a list, with one for each of {len(several)} decisions, got {rewards!r}"
@@ -267,18 +430,31 @@ class Agent:
             text = f"reward must have one number for each of {len(several)} decisions, got {len(values)}"
             raise validation.BadValue("reward", text)
         for value in values:
-            self.policy.check_rewards(value)
+            self._decider.check_reward(value)
+        told: list[Any] = [None] * len(values) if outcomes is None else list(outcomes)
+        if len(told) != len(several):
+            text = f"outcomes must be a list, with one for each of {len(several)} decisions, got {len(told)}"
+            raise validation.BadValue("outcomes", text)
+        for i, one in enumerate(told):
+            if one is not None:
+                validation.named_numbers(f"outcomes[{i}]", one)
         with self._lock:
             seen: set[str] = set()
+            wait = self._deadlines
+            if wait is not None:
+                self._expire(wait, self._moment(time), before=True)
             for one in several:
                 identifier = one.id if isinstance(one, Decision) else one
-                if not isinstance(identifier, str) or identifier not in self._pending:
+                known = isinstance(identifier, str) and identifier in self._pending
+                if wait is not None:
+                    known = (known and identifier not in wait.held) or identifier in wait.expired
+                if not known:
                     raise UnknownDecision(self._explain_missing(identifier))
                 if identifier in seen:
                     raise validation.BadValue("decision", f"decision {identifier!r} is there twice")
                 seen.add(identifier)
-            for one, value in zip(several, values, strict=True):
-                self.learn(one, value)
+            for one, value, more in zip(several, values, told, strict=True):
+                self.learn(one, value, outcomes=more, time=time)
 
     def observe(self, features: ArrayLike, reward: ArrayLike, time: ArrayLike | None = None) -> None:
         """Absorb data from elsewhere (a warm start): features (d,) with one reward, or (n, d) with (n,).
@@ -301,12 +477,10 @@ class Agent:
         times = None if time is None else np.atleast_1d(validation.floats("time", time))
         if times is not None and times.shape not in ((1,), rewards.shape):
             raise validation.BadValue("time", f"time must be one, or one per row, got shape {times.shape}")
+        if times is not None:
+            times = np.ascontiguousarray(np.broadcast_to(times, rewards.shape))
         with self._lock:
-            seen = self.state, rows, rewards, np.zeros(len(rows), dtype=np.int64)
-            if times is None:
-                self.policy.observe(*seen)
-            else:
-                self.policy.learn_at(*seen, np.ascontiguousarray(np.broadcast_to(times, rewards.shape)))
+            self._decider.observe(rows, rewards, times)
             if self._watch is not None and self._watch.see_all(rows, rewards):
                 self._watch.warn(self.state)
 
@@ -339,7 +513,13 @@ class Agent:
                 law = self._decider.law(context)
                 every: Floats = law.complete()[law.items.live]
                 return every
-            return probabilities_of(self._decider.log_probabilities(self._matrix(arms, context, items)))
+            if arms is None or context is not None or items is not None:
+                return self._chances(self._offer(arms, context, items))
+            return probabilities_of(self._decider.log_probabilities(validate(arms, self._dim)))
+
+    def _chances(self, offer: Offer) -> Floats:
+        """How probable each of the items offered is."""
+        return probabilities_of(self._decider.log_probabilities(validate(offer.arms, self._dim), offer))
 
     def probability_of(self, item: str | int, context: Any = None) -> float:
         """The probability with which one item of the catalogue would be played now.
@@ -361,7 +541,8 @@ class Agent:
         names = [str(name) for name in offer.ids]
         if str(item) not in names:
             raise validation.BadValue("item", f"item {item!r} is not in the catalogue")
-        return float(self.probabilities(offer.arms)[names.index(str(item))])
+        with self._lock:
+            return float(self._chances(offer)[names.index(str(item))])
 
     def mean(
         self, arms: ArrayLike | None = None, *, context: Any = None, items: Sequence[Any] | None = None
@@ -538,7 +719,7 @@ class Agent:
 
     @property
     def pending(self) -> tuple[str, ...]:
-        """Ids of the decisions whose reward has not come, oldest first.
+        """Ids of the decisions whose reward has not come, and whose deadline has not, oldest first.
 
         >>> from linmed import Agent, LinMED
         >>> agent = Agent(LinMED(), dim=1)
@@ -547,7 +728,8 @@ class Agent:
         True
         """
         with self._lock:
-            return tuple(self._pending)
+            held = () if self._deadlines is None else self._deadlines.held
+            return tuple(one for one in self._pending if one not in held)
 
     def pending_times(self) -> dict[str, float]:
         """When each decision in `pending` was taken, for a policy that forgets by the clock; else none.
@@ -600,6 +782,14 @@ class Agent:
                 "pending": list(self._pending),
                 "moments": list(self._moments.values()),
             }
+            arrays: dict[str, Any] = {}
+            if self._deadlines is not None:
+                meta["deadlines"] = self._deadlines.to_dict()
+                kept = b"".join(row for row, _ in self._deadlines.expired.values())
+                arrays["expired"] = np.frombuffer(kept).reshape(-1, self.dim)
+            if isinstance(self._decider, ControlledDecider):
+                meta["beside"], arrays_beside = self._decider.to_dict()
+                arrays.update(arrays_beside)
             offered: dict[str, Any] = {}
             encoder, sampler = self._decider.encoder, self._decider.sampler
             # Before the catalogue, in which others may put items meanwhile: it has all items of the coreset.
@@ -608,7 +798,7 @@ class Agent:
                 meta["coresets"] = [one.to_dict() for one in found]
             if encoder is not None:
                 meta["encoder"], offered = encoder.to_dict()
-            arrays = {f"state_{name}": array for name, array in self.state.copy().arrays().items()}
+            arrays.update({f"state_{name}": array for name, array in self.state.copy().arrays().items()})
             arrays["pending"] = np.frombuffer(b"".join(self._pending.values())).reshape(-1, self.dim)
             arrays.update({} if self._repeats is None else self._repeats.to_dict())
         arrays.update({f"catalogue_{name}": array for name, array in offered.items()})
@@ -662,14 +852,16 @@ class Agent:
                 if encoder.dim != agent.dim:
                     raise ValueError(f"a map of {encoder.dim} features for dim={agent.dim}")
             coresets = [Coreset.from_dict(one) for one in meta.get("coresets", ())]
+            beside = restored(meta["beside"], arrays, agent.dim) if "beside" in meta else None
             agent._decider = _decider(
-                policy, agent.dim, streams.bits(seed, "agent"), encoder, index, coresets
+                policy, agent.dim, streams.bits(seed, "agent"), encoder, index, coresets, beside
             )
             pending = validation.for_kernels(arrays.pop("pending"))
             if pending.shape != (len(meta["pending"]), agent.dim) or not core.all_within(
                 pending, validation.LARGEST
             ):
                 raise ValueError(f"pending decisions of shape {pending.shape}")
+            expired = [*map(as_bytes, arrays.pop("expired", ()))]
             repeats = Repeats.from_dict(arrays, agent.dim)
             if agent._watch is not None:
                 agent._watch.repeats = repeats
@@ -686,9 +878,12 @@ class Agent:
             else:
                 agent._decider.draw_from(streams.bits(seed, "agent", agent._decisions, agent.count))
             agent._pending = dict(zip(meta["pending"], map(as_bytes, pending), strict=True))
-            if agent._timed:
+            if meta["moments"]:
                 moments = map(float, meta["moments"])
                 agent._moments = dict(zip(meta["pending"], moments, strict=True))
+            if "deadlines" in meta:
+                agent._deadlines = Deadlines.from_dict(meta["deadlines"], expired, agent._moments)
+            agent._timed = agent._is_timed()
         except (KeyError, TypeError, AttributeError, MemoryError) as error:
             raise ValueError(f"{path} is not a linmed agent, or it is damaged ({error})") from None
         agent._open(log)
@@ -729,6 +924,14 @@ class Agent:
         own = self._catalogued("arms" if context is None and items is None else "context", arms)
         with self._lock:
             return own.offer(context, items)
+
+    def _is_timed(self) -> bool:
+        """Whether somebody wants to know when a decision was taken: a clock, or a deadline."""
+        decider = self._decider
+        if self._deadlines is not None or self.policy.capabilities.clock:
+            return True
+        beside = decider.learners() if isinstance(decider, ControlledDecider) else ()
+        return any(one.policy.capabilities.clock for _, one in beside)
 
     def _name_run(self) -> None:
         """Draw what ids begin with: anew in every process and copy, so that no two of them ever meet."""
@@ -811,10 +1014,14 @@ class Agent:
         pending[identifier] = decision._kept
         if self._timed and moment is not None:
             self._moments[identifier] = moment
+            if self._deadlines is not None:
+                self._deadlines.add(identifier, moment)
         if self.max_pending is not None and len(pending) > self.max_pending:
             oldest = next(iter(pending))
             del pending[oldest]
             self._moments.pop(oldest, None)
+            if self._deadlines is not None:
+                self._deadlines.held.pop(oldest, None)
             self.dropped += 1
         if offer is not None and offer.seen and self._catalogued("items", None).see(offer.seen):
             self._describe()
@@ -832,6 +1039,9 @@ class Agent:
             "catalogue_version": decision._catalogue_version,
             "context": None if offer is None else offer.context,
         }
+        beside: Beside | None = getattr(decision, "_beside", None)
+        if beside is not None:
+            told |= {"control": beside.control, "control_share": beside.share, "shadow": beside.shadow}
         self.log.record(  # type: ignore[union-attr]
             decision._id,
             arm=decision._arm,
@@ -885,6 +1095,7 @@ class Agent:
                 "_decider": copy.copy(self._decider),
                 "_pending": dict(self._pending),
                 "_moments": dict(self._moments),
+                "_deadlines": copy.deepcopy(self._deadlines),
             }
 
     def __copy__(self) -> "Agent":
@@ -899,7 +1110,8 @@ class Agent:
         run, _, number = str(identifier).partition("-")
         made = {**dict(self._earlier), self._run: self._decisions}.get(run, 0)
         if number.isascii() and number.isdigit() and len(number) < 19 and int(number) < made:
-            return f"decision {identifier!r} has had its reward already, or was dropped by max_pending"
+            gone = ", or its deadline was too long ago" if self._deadlines is not None else ""
+            return f"decision {identifier!r} has had its reward already, or was dropped by max_pending{gone}"
         return f"decision {identifier!r} is unknown to this agent"
 
 
@@ -910,15 +1122,31 @@ def _decider(
     encoder: ItemEncoder | None,
     index: Index | None,
     coresets: Sequence[Coreset] = (),
+    beside: dict[str, Any] | None = None,
 ) -> Decider:
-    """What decides among a catalogue by a sampler, where the policy knows how."""
+    """What decides among a catalogue by a sampler, where the policy knows how; `beside`: a control group …"""
+    kind: Any = Decider if beside is None else partial(ControlledDecider, **beside)
     if not policy.capabilities.by_route or encoder is None:
         if index is not None:
             text = "index goes with CatalogueMED and a catalogue: else leave it out"
             raise validation.BadValue("index", text)
-        return Decider(policy, dim, bits, encoder=encoder)
+        return kind(policy, dim, bits, encoder=encoder)  # type: ignore[no-any-return]
     if any(one.rows > len(encoder.catalogue.snapshot().matrix) for one in coresets):
         raise ValueError("a coreset of more rows than the catalogue has")
     sampler = CatalogueSampler(policy, encoder.catalogue, index, encoder.lift, *coresets[-1:])
     sampler.earlier = list(coresets[:-1])
-    return Decider(policy, dim, bits, encoder=encoder, sampler=sampler, uniforms=UNIFORMS)
+    made = kind(policy, dim, bits, encoder=encoder, sampler=sampler, uniforms=UNIFORMS)
+    return made  # type: ignore[no-any-return]
+
+
+def _beside(
+    control: Any, law: Any, shadow: Any, dim: int, encoder: ItemEncoder | None
+) -> dict[str, Any] | None:
+    """The control group and the shadow policies that were asked for; None where there is neither."""
+    if isinstance(law, os.PathLike):
+        law = Agent.load(law)
+    if isinstance(law, Agent):
+        law = copy.copy(law._decider)
+    ids = None if encoder is None else encoder.current()[1]
+    found = {"control": control_group(control, law, dim, ids), "shadows": shadows(shadow, dim)}
+    return found if any(found.values()) else None

@@ -5,7 +5,7 @@ An agent, a server and a replay decide and learn by it. It knows nothing of lock
 
 import copy
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import repeat
 from typing import Any
 
@@ -28,13 +28,16 @@ class NoiseBuffer:
     """The random numbers of the next decisions: `rows` (n, 1, size), from row `used` on.
 
     Numbers depend on the stream and on how many decisions there were, not on how many were asked for at
-    once. `uniforms` is how many a decision takes instead of what the policy would draw.
+    once. `uniforms` is how many a decision takes instead of what the policy would draw, `extra` how many more
+    uniforms stand behind these.
     """
 
-    def __init__(self, bits: np.random.PCG64, policy: Policy, dim: int, uniforms: int | None = None) -> None:
-        self._bits, self._policy, self._dim, self._uniforms = bits, policy, dim, uniforms
+    def __init__(
+        self, bits: np.random.PCG64, policy: Policy, dim: int, uniforms: int | None = None, extra: int = 0
+    ) -> None:
+        self._bits, self._policy, self._dim, self._uniforms, self._extra = bits, policy, dim, uniforms, extra
         self._starts: list[Any] = []  # the stream before each block of `rows`
-        self.rows = np.empty((0, 1, policy.noise_size(dim) if uniforms is None else uniforms))
+        self.rows = np.empty((0, 1, (policy.noise_size(dim) if uniforms is None else uniforms) + extra))
         self.used = 0
 
     def draw(self, count: int) -> None:
@@ -47,9 +50,11 @@ class NoiseBuffer:
             for _ in range(0, missing, BLOCK):
                 self._starts.append(self._bits.state)
                 if self._uniforms is None:
-                    blocks.append(self._policy.draw_noise(stream, (BLOCK, 1), self._dim))
+                    block = self._policy.draw_noise(stream, (BLOCK, 1), self._dim)
                 else:
-                    blocks.append(stream.random((BLOCK, 1, self._uniforms)))
+                    block = stream.random((BLOCK, 1, self._uniforms))
+                more = [stream.random((BLOCK, 1, self._extra))] if self._extra else []
+                blocks.append(np.concatenate([block, *more], axis=-1) if more else block)
             self.rows = validation.for_kernels(np.concatenate(blocks))
             self.used -= done * BLOCK
 
@@ -102,6 +107,8 @@ class Decider:
         live = self.policy.live(self.state) if self.policy.learns_from_arms else None
         self._decides = live if self.policy.law_in_core else None
         self._learns = live if self.policy.learns_in_core else None
+        self.check_reward: Callable[[float], None] = self.policy.check_rewards
+        """Raises what names `reward` where nothing can be learned from one."""
 
     def decide(self, arms: ArrayLike, offer: Offer | None = None) -> Decision:
         """Choose one of arms (K,d), made by `offer` or given."""
@@ -165,8 +172,8 @@ class Decider:
         assert self.encoder is not None
         return self.sampler.law(self.state, self.encoder.encoded(context)[0][:-1])
 
-    def log_probabilities(self, arms: Floats) -> Floats:
-        """How probable each of arms (K,d) is; nothing changes by it."""
+    def log_probabilities(self, arms: Floats, offer: Offer | None = None) -> Floats:
+        """How probable each of arms (K,d) is, made by `offer` or given; nothing changes by it."""
         if self._decides is None or self.policy.remembers:
             every: Floats = self.policy.log_probabilities(self.state, arms[None])[0]
             return every
@@ -186,10 +193,22 @@ class Decider:
         else:
             self.policy.learn_at(self.state, *one, np.array([time]))
 
+    def observe(self, features: Floats, rewards: Floats, times: Floats | None = None) -> None:
+        """Absorb rewards from elsewhere.  features (m,d), rewards and, where known, times (m,)."""
+        seen = self.state, features, rewards, np.zeros(len(features), dtype=np.int64)
+        if times is None:
+            self.policy.observe(*seen)
+        else:
+            self.policy.learn_at(*seen, times)
+
+    def correct(self, kept: bytes, before: float, after: float) -> bool:
+        """Take the reward `after` for `before`, learned from `kept` (d,); False where the policy cannot."""
+        return self.policy.correct(self.state, np.frombuffer(kept), before, after)
+
     def __getstate__(self) -> dict[str, Any]:
         """Copies, without what is bound to the state's memory."""
         own = {"state": self.state.copy(), "noise": copy.deepcopy(self.noise)}
-        return {**self.__dict__, **own, "_decides": None, "_learns": None}
+        return {**self.__dict__, **own, "_decides": None, "_learns": None, "check_reward": None}
 
     def __setstate__(self, kept: dict[str, Any]) -> None:
         self.__dict__.update(kept)

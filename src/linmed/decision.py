@@ -1,7 +1,7 @@
 """What is drawn: `Decision`, and the one way from logarithms to probabilities."""
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -59,9 +59,11 @@ class Decision:
     # Properties over slots: a frozen dataclass takes four times as long to make. Arrays are kept as bytes,
     # which are made faster, and to which nobody writes.
     __slots__ = (
-        "_arm", "_best", "_catalogue_version", "_count", "_features", "_id", "_item", "_kept",
+        "_arm", "_beside", "_best", "_catalogue_version", "_count", "_features", "_id", "_item", "_kept",
         "_log_probabilities", "_log_probability", "_probability_error", "_route",
     )  # fmt: skip
+
+    _beside: Any  # what a control group and shadow policies say of it, where there are any
 
     def __init__(
         self,
@@ -145,6 +147,25 @@ class Decision:
         {False: True, True: False}
         """
         return None if self._route is None else self._route == "fallback"
+
+    @property
+    def control(self) -> bool | None:
+        """Whether the control group's law drew the arm; None where there is no control group.
+
+        >>> from linmed import Agent, Greedy, LinMED
+        >>> agent = Agent(LinMED(), dim=1, seed=7, control=0.5, shadow={"greedy": Greedy()})
+        >>> decision = agent.decide([[1.0], [0.5]])
+        >>> decision.control, round(decision.probability, 3), decision.shadow
+        (True, 0.725, {'greedy': 1.0})
+        """
+        beside = getattr(self, "_beside", None)
+        return None if beside is None else beside.control
+
+    @property
+    def shadow(self) -> dict[str, float] | None:
+        """How probable the arm was to each shadow policy; None where there is none. See `control`."""
+        beside = getattr(self, "_beside", None)
+        return None if beside is None or beside.shadow is None else dict(beside.shadow)
 
     @property
     def has_probability(self) -> bool:

@@ -7,7 +7,7 @@ name as `field`, so that a service can say which part of a request was wrong wit
 import math
 import numbers
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -70,6 +70,16 @@ def reward(name: str, value: Any) -> float:
     if abs(number) > LARGEST:
         raise BadValue(name, f"{name} must be at most {LARGEST:g} in size, got {value!r}")
     return number
+
+
+def named_numbers(name: str, value: Any) -> dict[str, float]:
+    """`value` as numbers by name, each as `reward` takes it."""
+    if not isinstance(value, Mapping):
+        raise BadType(name, f'{name} must be numbers by name, as in {{"margin": 2.1}}, got {value!r}')
+    for key in value:
+        if not isinstance(key, str) or not key or not key.isprintable():
+            raise BadType(name, f"{name} must have names for its numbers, got {key!r}")
+    return {key: reward(f"{name}[{key!r}]", number) for key, number in value.items()}
 
 
 def positive(name: str, value: Any) -> float:

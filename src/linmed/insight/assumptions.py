@@ -155,6 +155,17 @@ class Repeats:
         row[2] += apart
         row[3] += apart * apart
 
+    def correct_row(self, key: bytes, before: float, after: float) -> None:
+        """Take `after` for a reward of a row that was noted as `before`."""
+        row = self.rows.get(key)
+        if row is None:
+            return
+        if row[1] == 0.0:
+            row[0] = after
+            return
+        row[2] += after - before
+        row[3] += (after - row[0]) ** 2 - (before - row[0]) ** 2
+
     def lack_of_fit(self, sigma: float | None, delta: float, intercept: bool) -> str | None:
         """Say what shows that rewards are not linear in the features, or None; wrongly with probability δ.
 

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from linmed import validation
 from linmed.log.parquet import ParquetSource
-from linmed.log.schema import FIRST, LAST, OF_CATALOGUE, SCHEMA, TIME, lists
+from linmed.log.schema import BY_TYPE, FIRST, LAST, SCHEMA, TIME, lists
 from linmed.log.source import BATCH, Malformed, Source, TableSource, brief, quoted
 from linmed.validation import Floats, Ints
 
@@ -314,7 +314,7 @@ def plan(
     _check(columns, schema.names, whose)
     parts: dict[str, Part] = {}
     named: str | None = None
-    have = [name for name in OF_CATALOGUE if name in schema.names and name not in columns]
+    have = [name for name in BY_TYPE if name in schema.names and name not in columns]
     other = {name for name in have if not _alike(schema, name)}
     own = {name for name in schema.names if name not in other}
     for log in SCHEMA:

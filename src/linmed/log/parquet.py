@@ -13,15 +13,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from linmed.log.source import Malformed
-from linmed.validation import Floats
 
 NAMED = 5
 """Files that a message names."""
+REWARDED = ["reward", "reward_time", "missing", "outcomes"]
+"""Columns that become known with the reward."""
 AT_ONCE = 1 << 24
 """Numbers of one column that a batch may hold (128 MiB): wide rows come fewer at a time."""
 
@@ -29,9 +29,8 @@ AT_ONCE = 1 << 24
 class LateRewards(NamedTuple):
     """Rewards of one decision file that came after it was written."""
 
-    row: NDArray[np.int64]  # sorted
-    reward: Floats
-    time: NDArray[np.int64]  # microseconds
+    row: NDArray[np.int64]  # sorted, each once
+    values: pa.Table  # the columns REWARDED of these
 
 
 @dataclass(frozen=True)
@@ -105,7 +104,7 @@ class ParquetSource:
 
     def _batches(self, columns: Sequence[str], rows: int) -> Generator[pa.RecordBatch]:
         late = {}
-        if self.path.is_dir() and {"reward", "reward_time"} & set(columns):
+        if self.path.is_dir() and set(REWARDED) & set(columns):
             late = late_rewards(self.path, None if self.file is None else self.file.stem)
         done = 0
         for part in self.files:
@@ -236,36 +235,41 @@ def reading(file: Path) -> Iterator[None]:
 
 
 def late_rewards(path: Path, part: str | None = None) -> dict[str, LateRewards]:
-    """Read rewards that came after their decision's file was written, by that file's stem; 24 bytes each."""
+    """Read rewards that came after their decision's file was written, by that file's stem.
+
+    Where a decision has two, the second took the place of one that was assumed.
+    """
     only = None if part is None else [("part", "=", part)]
-    parts: dict[str, list[LateRewards]] = {}
+    files: list[pa.Table] = []
     for file in sorted(path.glob("rewards-*.parquet")):
         with reading(file):
-            table = pq.read_table(file, columns=["part", "row", "reward", "reward_time"], filters=only)
-        names = table["part"].combine_chunks().dictionary_encode()
-        columns = [table["row"], table["reward"], table["reward_time"].cast(pa.int64())]
-        for i, name in enumerate(names.dictionary.to_pylist()):
-            chosen = names.indices.to_numpy() == i
-            late = LateRewards(*(column.to_numpy()[chosen] for column in columns))
-            parts.setdefault(name, []).append(late)
-    for name, several in parts.items():
-        row, reward, time = map(np.concatenate, zip(*several, strict=True))
-        order = np.argsort(row)
-        parts[name] = [LateRewards(row[order], reward[order], time[order])]
-    return {name: late for name, (late,) in parts.items()}
+            files.append(pq.read_table(file, columns=["part", "row", *REWARDED], filters=only))
+    if not files:
+        return {}
+    table = pa.concat_tables(files).combine_chunks()
+    names = table["part"].combine_chunks().dictionary_encode()
+    part_of, row = names.indices.to_numpy(), table["row"].to_numpy()
+    found = {}
+    for i, name in enumerate(names.dictionary.to_pylist()):
+        places = np.flatnonzero(part_of == i)
+        places = places[np.argsort(row[places], kind="stable")]
+        own = row[places]
+        last = np.append(own[1:] != own[:-1], True)
+        found[name] = LateRewards(own[last], table.select(REWARDED).take(pa.array(places[last])))
+    return found
 
 
 def join(batch: pa.RecordBatch, start: int, late: LateRewards) -> pa.RecordBatch:
     """Join `batch`, whose first row is row `start` of its file, with its late rewards filled in."""
     first, end = np.searchsorted(late.row, [start, start + batch.num_rows])
-    mask = np.zeros(batch.num_rows, dtype=bool)
-    mask[late.row[first:end] - start] = True
-    for name, values in (("reward", late.reward), ("reward_time", late.time)):
-        if name in batch.schema.names:
-            place = batch.schema.get_field_index(name)
-            filler = pa.array(values[first:end]).cast(batch.schema.field(place).type)
-            joined = pc.replace_with_mask(batch.column(place), pa.array(mask), filler)
-            batch = batch.set_column(place, name, joined)
+    source = np.arange(batch.num_rows)
+    source[late.row[first:end] - start] = batch.num_rows + np.arange(end - first)
+    for name in set(REWARDED) & set(batch.schema.names):
+        place = batch.schema.get_field_index(name)
+        column = batch.column(place)
+        filler = late.values[name].slice(first, end - first).combine_chunks().cast(column.type)
+        joined = pa.concat_arrays([column, filler]).take(pa.array(source))
+        batch = batch.set_column(place, name, joined)
     return batch
 
 

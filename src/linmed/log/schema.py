@@ -14,6 +14,8 @@ from linmed import validation
 from linmed.validation import Floats
 
 TIME = pa.timestamp("us", tz="UTC")
+NUMBERS = pa.map_(pa.string(), pa.float64())
+"""Numbers by name."""
 
 _COLUMNS = (
     ("decision_id", pa.string(), "The decision's identifier, by which its reward finds it."),
@@ -32,22 +34,28 @@ _COLUMNS = (
     ("context", pa.list_(pa.float64()), "Encoded, as a map made arms of it (dx,). Optional."),
     ("probabilities", pa.list_(pa.float64()), "Of every arm (K,). Optional."),
     ("arms", pa.list_(pa.list_(pa.float64())), "Every arm's features (K, d). Optional."),
+    ("control", pa.bool_(), "Whether the control group's law drew it, where there is one. Optional."),
+    ("control_share", pa.float64(), "How probable it was that it would. Optional."),
+    ("shadow", NUMBERS, "How probable the arm was to each policy that decides nothing. Optional."),
     ("reward", pa.float64(), "What came back; null until it arrives."),
-    ("reward_time", TIME, "When it arrived."),
+    ("reward_time", TIME, "When it arrived, or the deadline by which none had."),
+    ("missing", pa.bool_(), "Whether none had come by the deadline, so that one was assumed. Optional."),
+    ("outcomes", NUMBERS, "Other numbers that came back, by name. Optional."),
 )
 SCHEMA = pa.schema([(name, kind) for name, kind, _ in _COLUMNS])
 MEANING = {name: meaning for name, _, meaning in _COLUMNS}
 """What each column of SCHEMA holds, for readers of the manual."""
 OF_CATALOGUE = ("best", "catalogue_version", "context")
-"""Columns that tell, with the state, the law of a decision among a catalogue. In somebody else's file a
-column of such a name may be anything: it is one of these only where it has their type."""
+"""Columns that tell, with the state, the law of a decision among a catalogue."""
+BY_TYPE = (*OF_CATALOGUE, "control", "control_share", "shadow", "missing", "outcomes")
+"""In somebody else's file a column of such a name may be anything: it is one of these only where it has their
+type."""
 REWARDS = pa.schema(
     [
         ("decision_id", pa.string()),
         ("part", pa.string()),
         ("row", pa.int64()),
-        ("reward", pa.float64()),
-        ("reward_time", TIME),
+        *((name, kind) for name, kind, _ in _COLUMNS[-4:]),
     ]
 )
 FEATURES = "linmed.features"

@@ -30,7 +30,7 @@ from numpy.typing import ArrayLike, NDArray
 from linmed import validation
 from linmed.decision import probabilities_of, probability_of
 from linmed.files import write_atomically
-from linmed.log.parquet import decision_files, late_rewards, reading
+from linmed.log.parquet import REWARDED, decision_files, join, late_rewards, reading
 from linmed.log.schema import (
     ENTRY_ERROR,
     FEATURES,
@@ -141,6 +141,11 @@ def law(log_probabilities: ArrayLike, arm_count: int, arm: int, probability: flo
     return every
 
 
+def named_numbers(name: str, value: Mapping[str, float]) -> list[tuple[str, float]]:
+    """Numbers by name, as the file has them."""
+    return [(text(name, key), number) for key, number in validation.named_numbers(name, value).items()]
+
+
 if sys.platform != "win32":
     import fcntl
 
@@ -198,6 +203,8 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_let_go)
 
 
+MOST_ASSUMED = 1 << 20
+"""Decisions whose reward was assumed, and may still come: those of longer ago have theirs."""
 ROW_BYTES = 1000  # what a row in the buffer weighs beside its arrays, about
 
 
@@ -238,11 +245,25 @@ class Recorder(Protocol):
         policy: str | None = None,
         version: int | None = None,
         time: datetime | float | None = None,
+        control: bool | None = None,
+        control_share: float | None = None,
+        shadow: Mapping[str, float] | None = None,
     ) -> None:
         """Take down a decision."""
 
-    def reward(self, decision_id: object, reward: float, time: datetime | float | None = None) -> None:
-        """Take down the reward of an earlier decision arrived."""
+    def reward(
+        self,
+        decision_id: object,
+        reward: float,
+        time: datetime | float | None = None,
+        *,
+        missing: bool = False,
+        outcomes: Mapping[str, float] | None = None,
+    ) -> None:
+        """Take down the reward of an earlier decision arrived.
+
+        `missing` is given only by agents with a `wait`, `outcomes` only where `learn` had some.
+        """
 
     def flush(self) -> None:
         """Make everything recorded so far durable."""
@@ -286,7 +307,8 @@ class LogWriter:
         self._stamp = 0
         self._pending: dict[str, tuple[str, int]] = {}  # decision without a reward → its file and row
         self._seen = _Seen()
-        self._late: list[tuple[str, str, int, float, int]] = []
+        self._assumed: dict[str, tuple[str, int]] = {}  # decision with one that was assumed → the same
+        self._late: list[tuple[Any, ...]] = []
         self._description: dict[str, str] | None = None
         self._oldest: float | None = None  # when the oldest row in the buffer was added
         self._lock = threading.RLock()
@@ -319,6 +341,9 @@ class LogWriter:
         policy: str | None = None,
         version: int | None = None,
         time: datetime | float | None = None,
+        control: bool | None = None,
+        control_share: float | None = None,
+        shadow: Mapping[str, float] | None = None,
     ) -> None:
         """Append one decision. `log_probability` is the marginal one of the arm that was played.
 
@@ -329,6 +354,9 @@ class LogWriter:
         were taken out of the catalogue a place may be larger. `best` is the place of the best item known,
         `catalogue_version` that of the catalogue, `context` the encoded context in which arms were made of
         items (dx,): with them `linmed.ope.complete` can say how probable a fallback was.
+
+        `control` says whether a control group's law drew the arm, which it did with probability
+        `control_share`; `shadow` how probable the arm was to policies that decide nothing, by name.
         """
         identifier = text("decision_id", decision_id)
         if fallback is not None and type(fallback) is not bool:
@@ -369,8 +397,13 @@ class LogWriter:
             "context": seen,
             "probabilities": every,
             "arms": sets,
+            "control": maybe(validation.flag, "control", control),
+            "control_share": maybe(validation.between, "control_share", control_share, 0.0, 1.0),
+            "shadow": maybe(named_numbers, "shadow", shadow),
             "reward": None,
             "reward_time": None,
+            "missing": None,
+            "outcomes": None,
         }
         size = ROW_BYTES + sum(array.nbytes for array in (own, seen, every, sets) if array is not None)
         if size > 8 * MOST_NUMBERS:
@@ -394,31 +427,54 @@ class LogWriter:
 
             self._flush_if_due(take_back)
 
-    def reward(self, decision_id: object, reward: float, time: datetime | float | None = None) -> None:
-        """Append the reward of one decision: once for each, in any order, however late."""
+    def reward(
+        self,
+        decision_id: object,
+        reward: float,
+        time: datetime | float | None = None,
+        *,
+        missing: bool = False,
+        outcomes: Mapping[str, float] | None = None,
+    ) -> None:
+        """Append the reward of one decision: once for each, in any order, however late.
+
+        `missing`: none had come by a deadline, and this one is assumed; another one, also `missing`, may take
+        its place once. `outcomes` are other numbers that came back, by name.
+        """
         identifier = str(decision_id)
         value, moment = validation.reward("reward", reward), microseconds(time)
+        more = maybe(named_numbers, "outcomes", outcomes)
         with self._lock:
             self._check_open()
-            if identifier not in self._pending:
+            waiting = self._assumed if missing and identifier in self._assumed else self._pending
+            if identifier not in waiting:
                 state = "already has its reward" if self._known(identifier) else "is not in the log"
                 raise KeyError(f"decision_id {identifier!r} {state} at {self.path}")
-            place = self._pending.pop(identifier)
+            place = waiting.pop(identifier)
             row = self._rows.get(identifier)
-            late = (identifier, *place, value, moment)
+            assumed = missing and waiting is self._pending
+            known = dict(zip(REWARDED, (value, moment, missing or None, more), strict=True))
+            before = None if row is None else {name: row[name] for name in REWARDED}
+            late = (identifier, *place, *known.values())
             if row is None:
                 self._late.append(late)
             else:
-                row.update(reward=value, reward_time=moment)
+                row.update(known)
+            if assumed:
+                self._assumed[identifier] = place
+                if len(self._assumed) > MOST_ASSUMED:
+                    del self._assumed[next(iter(self._assumed))]
 
             def take_back() -> None:
-                if row is not None:
-                    row.update(reward=None, reward_time=None)
+                if row is not None and before is not None:
+                    row.update(before)
                 elif late in self._late:
                     self._late.remove(late)
                 else:  # it is on the disk already, and the decisions after it are not
                     return
-                self._pending[identifier] = place
+                if assumed:
+                    self._assumed.pop(identifier, None)
+                waiting[identifier] = place
 
             self._flush_if_due(take_back)
 
@@ -441,7 +497,8 @@ class LogWriter:
         """Write the buffer to disk; when this returns it survives a crash."""
         with self._lock:
             if self._late:
-                columns = list(zip(*self._late, strict=True))
+                values = zip(*self._late, strict=True)
+                columns = [_column(field, [*own]) for field, own in zip(REWARDS, values, strict=True)]
                 self._write(f"rewards-{self._next_stamp()}", pa.table(columns, schema=REWARDS))
                 self._late = []
             if self._rows:
@@ -522,15 +579,19 @@ class LogWriter:
         for file in decision_files(self.path):
             stamp = self._continued(file)
             with reading(file):
-                table = pq.read_table(file, columns=["decision_id", "reward"])
-            waiting = table["reward"].combine_chunks().is_null().to_numpy(zero_copy_only=False).copy()
-            if file.stem in late:
-                waiting[late[file.stem].row] = False
-            identifiers = table["decision_id"]
-            self._seen.add(identifiers.to_pylist())
-            for row in np.flatnonzero(waiting).tolist():
-                self._pending[identifiers[row].as_py()] = (file.stem, row)
+                table = pq.read_table(file, columns=["decision_id", "reward", "missing"])
             self._stamp = max(self._stamp, stamp)
+            for batch in table.combine_chunks().to_batches():
+                batch = join(batch, 0, late[file.stem]) if file.stem in late else batch
+                identifiers = batch.column("decision_id")
+                self._seen.add(identifiers.to_pylist())
+                assumed = batch.column("missing").fill_null(False)
+                for known, rows in (
+                    (self._pending, batch.column("reward").is_null()),
+                    (self._assumed, assumed),
+                ):
+                    for row in np.flatnonzero(rows.to_numpy(zero_copy_only=False)).tolist():
+                        known[identifiers[row].as_py()] = (file.stem, row)
 
     def _continued(self, file: Path) -> int:
         """The stamp of a file that is already there, if more can follow it."""

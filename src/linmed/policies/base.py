@@ -443,6 +443,28 @@ class Policy(ABC):
         """
         self.learn(state, features, rewards, replicas)
 
+    def correct(self, state: Any, features: Floats, before: float, after: float) -> bool:
+        """Take the reward `after` for one that was learned as `before`; False where this belief cannot.
+
+        `features` (d,) are those it was learned from, by a state of one replica. For a ridge estimate nothing
+        but rounding tells what came first. Clicks and counts move by one Newton step, exact to the first
+        order. What forgets, or has a model for every item, cannot: it is not kept how much a reward still
+        counts.
+
+        >>> import numpy as np
+        >>> from linmed import Forgetful, LinMED
+        >>> policy, arm, mine = LinMED(), np.array([1.0, 0.5]), np.zeros(1, dtype=np.int64)
+        >>> state, other = policy.start(1, 2), policy.start(1, 2)
+        >>> policy.learn(state, arm[None], np.array([0.0]), mine)
+        >>> policy.learn(other, arm[None], np.array([1.0]), mine)
+        >>> policy.correct(state, arm, before=0.0, after=1.0), np.allclose(state.theta, other.theta)
+        (True, True)
+        >>> fading = Forgetful(LinMED())
+        >>> fading.correct(fading.start(1, 2), arm, before=0.0, after=1.0)
+        False
+        """
+        return False
+
     def accepts(self, rewards: Floats) -> Bools:
         """Tell which of these can be rewards of what this policy believes in: for most, every number.
 

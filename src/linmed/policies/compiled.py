@@ -45,6 +45,12 @@ class BeliefPolicy(Policy):
         self.check_rewards(rewards)
         core.observe(self.bind(state), *absorbable(state, features, rewards, replicas))
 
+    def correct(self, state: Any, features: Floats, before: float, after: float) -> bool:
+        """As far as the belief can follow: see `Policy.correct`."""
+        if not (self.learns_in_core and self.learns_from_arms):
+            return False
+        return bool(core.correct(self.bind(state), validation.for_kernels(features), before, after))
+
 
 @dataclass(frozen=True, kw_only=True)
 class EstimatePolicy(BeliefPolicy):

@@ -23,6 +23,8 @@ from linmed.serve.items import catalogue_at
 from linmed.validation import Floats
 
 EXPORT_ROWS = 8192
+NOT_SERVED = ("control", "control_share", "shadow", "missing", "outcomes")
+"""Columns that an agent's log may have, and the service's has not."""
 
 _STORED = {  # what columns of the log are made from, where that is not the column of the same name
     "decision_id": ("id",),
@@ -60,7 +62,7 @@ class LiveSource:
             "arms": decisions.c.arms.is_(None)
             & (decisions.c.catalogue.is_(None) | decisions.c.fallback.is_not(None)),
         }
-        lacking = {name for name, absent in unknown.items() if self._some(absent)}
+        lacking = {name for name, absent in unknown.items() if self._some(absent)} | {*NOT_SERVED}
         if not self._some(decisions.c.fallback.is_not(None)):
             lacking |= {"fallback", "best"}
         for name, stored in (("catalogue_version", "catalogue"), ("context", "context")):
@@ -102,7 +104,8 @@ class LiveSource:
             widest = (self.connection.execute(largest).scalar() or 1) * self.bandit.dim
             rows = min(rows, max(1, AT_ONCE // widest))
         made = {one for name in (*columns, "time") for one in _STORED.get(name, (name,))}
-        needed: list[Any] = [decisions.c[name] for name in sorted(made - {"reward", "reward_time"})]
+        elsewhere = {"reward", "reward_time", *NOT_SERVED}
+        needed: list[Any] = [decisions.c[name] for name in sorted(made - elsewhere)]
         joined = decisions.outerjoin(rewards, rewards.c.decision == decisions.c.number)
         if "features" in columns:
             joined = joined.outerjoin(items, items.c.number == decisions.c.item)
@@ -126,6 +129,8 @@ class LiveSource:
 
     def _column(self, name: str, rows: Sequence[Row[Any]], times: NDArray[np.int64]) -> pa.Array:
         kind = SCHEMA.field(name).type
+        if name in NOT_SERVED:
+            return pa.nulls(len(rows), kind)
         if name == "time":
             return pa.array(times).cast(kind)
         if name == "reward_time":

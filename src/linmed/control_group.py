@@ -1,0 +1,329 @@
+"""A control group and shadow policies, beside the policy that decides.
+
+With probability h a decision is drawn from the control group's law π instead of the policy's p. What is said
+and logged is the marginal probability h π + (1 − h) p, whichever of the two drew. Shadow policies draw
+nothing: the log has how probable the arm was to each of them.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from linmed import streams, validation
+from linmed.core import core
+from linmed.decider import Decider, NoiseBuffer, as_bytes, group_by_size, validate
+from linmed.decision import Decision, probability_of
+from linmed.item_encoder import Offer
+from linmed.policies import Policy
+from linmed.validation import BadType, BadValue, Floats
+
+UNIFORMS = 2
+"""Random numbers of a decision besides the policy's: which side draws, and the control group's arm."""
+
+
+class Beside(NamedTuple):
+    """What a decision says of those beside the policy."""
+
+    control: bool | None
+    """Whether the control group's law drew the arm; None without a control group."""
+    share: float | None
+    """How probable that was, h."""
+    shadow: dict[str, float] | None
+    """How probable the arm was to each shadow policy."""
+
+
+@dataclass(frozen=True, eq=False)
+class Control:
+    """The share h of decisions that a control group's law draws, and that law.
+
+    `item` is the id of the one item that it plays, or the number of an arm where arms have no ids; `decider`
+    a policy and its state. Without both it is uniform.
+    """
+
+    share: float
+    item: str | int | None = None
+    decider: Decider | None = None
+    learns: bool = False
+    """Whether `decider` learns from the rewards, of both sides."""
+
+    def law(self, arms: Floats, offer: Offer | None) -> Floats:
+        """How probable each of arms (K,d) is to the control group, in logarithms (K,)."""
+        if self.decider is not None:
+            return self.decider.log_probabilities(arms)
+        if self.item is None:
+            return np.full(len(arms), -np.log(len(arms)))
+        names = range(len(arms)) if offer is None else offer.ids
+        law = np.where([str(name) == str(self.item) for name in names], 0.0, -np.inf)
+        if not (law == 0.0).any():
+            what = f"a row {self.item}" if offer is None else f"the item {self.item!r}"
+            text = f"arms must have {what}, which the control group plays; of these {len(law)} none is it"
+            raise BadValue("items" if offer is not None else "arms", text)
+        return law
+
+
+class ControlledDecider(Decider):
+    """A decision maker with a control group, shadow policies, or both."""
+
+    def __init__(
+        self,
+        *given: Any,
+        control: Control | None = None,
+        shadows: Mapping[str, Decider] | None = None,
+        **told: Any,
+    ) -> None:
+        self.control, self.shadows = control, dict(shadows or {})
+        super().__init__(*given, **told)
+        self._require_laws()
+
+    def draw_from(self, bits: np.random.PCG64) -> None:
+        """Take random numbers from here from now on, for the policy and for the control group."""
+        extra = 0 if self.control is None else UNIFORMS
+        self.noise = NoiseBuffer(bits, self.policy, self.dim, self._uniforms, extra)
+
+    def _require_laws(self) -> None:
+        """Refuse policies that do not tell how probable every arm is, or do not learn from another's arms."""
+        if self.control is not None:
+            require_law("control", self.policy, self.policy, self.sampler is not None)
+        elif self.sampler is not None:
+            raise BadValue("shadow", f"shadow: {_WITHOUT_ARMS}")
+        if self.control is not None and self.control.decider is not None:
+            require_law("control_policy", self.control.decider.policy, self.policy)
+        for name, one in self.shadows.items():
+            require_law(f"shadow[{name!r}]", one.policy, self.policy)
+
+    def learners(self) -> Iterator[tuple[str, Decider]]:
+        """Yield those beside the policy that learn from its rewards, with the argument that named them."""
+        if self.control is not None and self.control.decider is not None and self.control.learns:
+            yield "control_policy", self.control.decider
+        for name, one in self.shadows.items():
+            yield f"shadow[{name!r}]", one
+
+    def decide(self, arms: ArrayLike, offer: Offer | None = None) -> Decision:
+        """Choose one of arms (K,d), made by `offer` or given."""
+        matrix = validate(arms, self.dim)
+        theirs = None if self.control is None else self.control.law(matrix, offer)
+        shadows = {name: one.log_probabilities(matrix) for name, one in self.shadows.items()}
+        decision = super().decide(matrix, offer)
+        drew = None
+        if theirs is not None:
+            decision, drew = self._mixed(decision, matrix, offer, theirs)
+        seen = {name: probability_of(float(law[decision._arm])) for name, law in shadows.items()}
+        decision._beside = Beside(drew, None if self.control is None else self.control.share, seen or None)
+        return decision
+
+    def _mixed(
+        self, decision: Decision, arms: Floats, offer: Offer | None, theirs: Floats
+    ) -> tuple[Decision, bool]:
+        """The decision of either side with its marginal probability, and whether the control group drew."""
+        assert self.control is not None
+        side, uniform = self.noise.rows[self.noise.used - 1, 0, -UNIFORMS:]
+        if decision._log_probabilities is None:
+            self.noise.used -= 1
+        law, drew = self._marginal(decision.log_probabilities, theirs), bool(side < self.control.share)
+        chosen = np.array([decision._arm])
+        if drew:
+            core.sample(theirs[None], np.array([[uniform]]), chosen)
+        arm = int(chosen[0])
+        vector, error = arms[arm].tobytes(), (1.0 - self.control.share) * decision.probability_error
+        item = None if offer is None else offer.ids[arm]
+        return Decision(arm, float(law[arm]), as_bytes(law), vector, vector, len(arms), error, item), drew
+
+    def _marginal(self, own: Floats | None, theirs: Floats) -> Floats:
+        """log(h π + (1 − h) p) of every arm (K,)."""
+        assert self.control is not None
+        if own is None:
+            raise BadType(
+                "control", f"control: {self.policy.name} does not tell the probability of every arm"
+            )
+        law = np.array(own)
+        core.mix(law, validation.for_kernels(theirs), self.control.share)
+        return law
+
+    def decide_each(self, sets: Any, offers: Sequence[Offer] | None = None) -> list[tuple[Decision, Floats]]:
+        """Choose one arm of each of n sets, as n calls would, once all of them have been checked."""
+        alike = group_by_size(sets, self.dim)
+        found = dict(pair for places, stack in alike for pair in zip(places, stack, strict=True))
+        matrices = [found[i] for i in range(len(found))]
+        before = self.noise.used
+        try:
+            return [
+                (self.decide(matrix, offers[i] if offers else None), matrix)
+                for i, matrix in enumerate(matrices)
+            ]
+        except BaseException:
+            self.noise.used = before
+            raise
+
+    def log_probabilities(self, arms: Floats, offer: Offer | None = None) -> Floats:
+        """How probable each of arms (K,d) is, by either side; nothing changes by it."""
+        own = super().log_probabilities(arms, offer)
+        return own if self.control is None else self._marginal(own, self.control.law(arms, offer))
+
+    def _bind(self) -> None:
+        super()._bind()
+        self.check_reward = self._check_reward
+
+    def _check_reward(self, reward: float) -> None:
+        """Raise where the policy, or one beside it that learns, cannot learn from a reward."""
+        self.policy.check_rewards(reward)
+        for name, one in self.learners():
+            try:
+                one.check_reward(reward)
+            except BadValue as error:
+                raise BadValue("reward", f"{error} ({name})") from None
+
+    def learn(self, kept: bytes, reward: float, time: float | None = None) -> None:
+        """Have all learn the reward of one decision."""
+        super().learn(kept, reward, time)
+        for _, one in self.learners():
+            one.learn(kept, reward, time)
+
+    def observe(self, features: Floats, rewards: Floats, times: Floats | None = None) -> None:
+        """Have all absorb rewards from elsewhere."""
+        super().observe(features, rewards, times)
+        for _, one in self.learners():
+            one.observe(features, rewards, times)
+
+    def correct(self, kept: bytes, before: float, after: float) -> bool:
+        """Have all take a reward for another one; whether the policy could."""
+        for _, one in self.learners():
+            one.correct(kept, before, after)
+        return super().correct(kept, before, after)
+
+    def __getstate__(self) -> dict[str, Any]:
+        kept = super().__getstate__()
+        control = self.control
+        if control is not None and control.decider is not None:
+            decider = _apart(control.decider)
+            kept["control"] = Control(control.share, control.item, decider, control.learns)
+        return {**kept, "shadows": {name: _apart(one) for name, one in self.shadows.items()}}
+
+    def to_dict(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """As JSON and arrays: what `from_dict` takes."""
+        arrays: dict[str, Any] = {}
+
+        def described(one: Decider) -> dict[str, Any]:
+            number = len({name.split("_")[1] for name in arrays})
+            arrays.update({f"beside_{number}_{k}": v.copy() for k, v in one.state.arrays().items()})
+            return one.policy.to_dict()
+
+        control = self.control
+        meta: dict[str, Any] = {"control": None}
+        if control is not None:
+            policy = None if control.decider is None else described(control.decider)
+            meta["control"] = {
+                "share": control.share, "item": control.item, "policy": policy, "learns": control.learns
+            }  # fmt: skip
+        meta["shadow"] = {name: described(one) for name, one in self.shadows.items()}
+        return meta, arrays
+
+
+def beside(policy: Policy, dim: int) -> Decider:
+    """Make what learns beside a policy, and draws nothing."""
+    return Decider(policy, dim, streams.bits(0, "agent"))
+
+
+def restored(meta: Mapping[str, Any], arrays: dict[str, Any], dim: int) -> dict[str, Any]:
+    """Take what `to_dict` wrote out of `arrays`: the control group and the shadows."""
+    number = 0
+
+    def made(config: Mapping[str, Any] | None) -> Decider | None:
+        nonlocal number
+        if config is None:
+            return None
+        one, start = beside(Policy.from_dict(config), dim), f"beside_{number}_"
+        number += 1
+        one.state.restore(
+            {name.removeprefix(start): arrays.pop(name) for name in [*arrays] if name.startswith(start)}
+        )
+        return one
+
+    control, told = None, meta["control"]
+    if told is not None:
+        control = Control(_share(told["share"]), told["item"], made(told["policy"]), bool(told["learns"]))
+    return {"control": control, "shadows": {name: made(config) for name, config in meta["shadow"].items()}}
+
+
+def control_group(share: Any, law: Any, dim: int, known: Sequence[Any] | None) -> Control | None:
+    """The control group that was asked for; `known` are the ids of a catalogue's items."""
+    if isinstance(share, (int, float)) and not isinstance(share, bool) and share == 0:
+        if not (isinstance(law, str) and law == "uniform"):
+            text = "control_policy says what a control group plays: give its share, as in control=0.1"
+            raise BadValue("control_policy", text)
+        return None
+    share = _share(share)
+    if isinstance(law, str) and law == "uniform":
+        return Control(share)
+    if isinstance(law, Policy):
+        return Control(share, decider=beside(law, dim), learns=True)
+    if isinstance(law, Decider):
+        if law.dim != dim:
+            text = f"control_policy must be an agent with dim={dim}, whose arms it is shown, got {law.dim}"
+            raise BadValue("control_policy", text)
+        return Control(share, decider=law)
+    if known is None:
+        if isinstance(law, str):
+            text = f'control_policy must be "uniform", an arm\'s number, a policy or an agent, got {law!r}'
+            raise BadValue("control_policy", text + "; ids need a catalogue")
+        return Control(share, item=validation.whole("control_policy", law, at_least=0))
+    if isinstance(law, bool) or not isinstance(law, (str, int)):
+        text = f'control_policy must be "uniform", an item\'s id, a policy or an agent, got {law!r}'
+        raise BadType("control_policy", text)
+    if str(law) not in map(str, known):
+        text = f"control_policy must be an item of the catalogue, which has no {law!r}"
+        raise BadValue("control_policy", text)
+    return Control(share, item=law)
+
+
+def shadows(given: Any, dim: int) -> dict[str, Decider]:
+    """The shadow policies that were asked for, by name."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise BadType(
+            "shadow", f'shadow must be policies by name, as in {{"greedy": Greedy()}}, got {given!r}'
+        )
+    found = {}
+    for name, policy in given.items():
+        if not isinstance(name, str) or not name:
+            raise BadType("shadow", f"shadow must have names for its policies, got {name!r}")
+        if not isinstance(policy, Policy):
+            raise BadType("shadow", f"shadow[{name!r}] must be a Policy such as LinMED(), got {policy!r}")
+        found[name] = beside(policy, dim)
+    return found
+
+
+_WITHOUT_ARMS = (
+    "CatalogueMED finds an item without a pass over the catalogue, and nothing beside it can be asked how "
+    "probable an item was; use LinMED, which sees every arm"
+)
+
+
+def require_law(name: str, policy: Policy, deciding: Policy, by_route: bool = False) -> None:
+    """Refuse a policy that cannot stand beside `deciding`."""
+    can, own = policy.capabilities, deciding.capabilities
+    if not can.probability:
+        raise BadValue(name, f"{name}: decisions of {policy.name} carry no probability")
+    if not policy.learns_from_arms:
+        text = f"{name}: {policy.name} learns from the law by which it drew an arm: nobody else may draw"
+        raise BadValue(name, text)
+    if by_route:
+        raise BadValue(name, f"{name}: {_WITHOUT_ARMS}")
+    if (can.per_item, can.shared) != (own.per_item, own.shared):
+        text = (
+            f"{name}: {policy.name} and {deciding.name} take arms of different form (a model for every item)"
+        )
+        raise BadValue(name, text)
+
+
+def _share(value: Any) -> float:
+    return validation.strictly_between("control", value, 0.0, 1.0)
+
+
+def _apart(one: Decider) -> Decider:
+    twin = Decider.__new__(Decider)
+    twin.__setstate__(one.__getstate__())
+    return twin
