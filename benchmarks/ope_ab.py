@@ -71,7 +71,7 @@ def ours(group: np.ndarray, click: np.ndarray) -> Iterator[tuple[str, Bounds]]:
     }
     # A day is a batch, and batches do not reach beyond a table's chunks.
     log = DecisionLog.from_table(pa.Table.from_batches(pa.table(columns).to_batches(max_chunksize=DAY)))
-    for estimator, interval in (("ipw", "betting"), ("dr", "betting"), ("ipw", "mixture")):
+    for estimator, interval in (("ipw", "betting"), ("dr", "betting")):
         plan = Plan(log=log, targets=(1, 0), estimators=estimator, interval=interval, paired=True, batch=DAY)
         contrast = Contrast(plan)
         found: dict[str, Bounds] = {}

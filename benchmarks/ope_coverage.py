@@ -24,8 +24,8 @@ the first 100 decisions and whenever n has grown by two per cent, and miss a log
 The rule, fixed before the first run. Where a limit theorem refuses (NaN with a warning) there is no interval
 to count, and the share is shown; a sequence's NaN is a miss. A cell of L intervals *fails* if it has more
 misses than the 99.9 % quantile of Binomial(L, 5 %), which a true 95 % exceeds in one cell of a thousand.
-Betting, mixture and bernstein must not fail anywhere, except where the reading is wrong by design and shown
-to be so (drift=False under drift, missing="skip"). "adaptive" must not fail in the softmax study, nor miss
+Betting must not fail anywhere, except where the reading is wrong by design and shown to be so
+(missing="skip"). "adaptive" must not fail in the softmax study, nor miss
 significantly more often there than "normal" does (sign test over the logs, 0.1 %). An interval of width zero
 is a failure wherever it occurs.
 Writes one CSV row per cell; prints the tables, failing cells marked with an asterisk.
@@ -52,7 +52,7 @@ from linmed.ope.evaluate import answers
 from linmed.ope.intervals import OPEWarning, asymptotic_quantile
 from linmed.ope.plan import Plan, Recent
 from linmed.ope.scan import Reading
-from linmed.ope.sequences import BettingLower, log_mixture, lower_sequence
+from linmed.ope.sequences import BettingLower
 from linmed.policies.base import Policy
 from linmed.policies.igw import SquareCB
 from linmed.policies.linmed import LinMED
@@ -110,12 +110,10 @@ def judge(cell: Cell, lower: float, upper: float, truth: float, sequence: bool) 
 
 
 ASKED: dict[tuple[str, str], tuple[str, ...]] = {
-    ("betting", "all p"): ("ipw", "dr"), ("betting", "played p"): ("ipw",), ("mixture", "all p"): ("ipw",),
-    ("bernstein", "all p"): ("ipw",), ("asymptotic", "all p"): ("ipw", "dr"),
+    ("betting", "all p"): ("ipw", "dr"), ("betting", "played p"): ("ipw",),
+    ("asymptotic", "all p"): ("ipw", "dr"),
     ("adaptive", "all p"): ("ipw", "dr"), ("normal", "all p"): ("ipw", "snipw", "dr"),
-    ("bootstrap", "all p"): ("ipw",),
 }  # fmt: skip
-SEQUENCES = ("betting", "mixture", "bernstein")
 
 
 def known(table: pa.Table, columns: str) -> pa.Table:
@@ -133,12 +131,11 @@ def at_sizes(
             log = DecisionLog.from_table(known(table, columns).slice(0, size))
             asked = {name: target for name, (target, _) in targets.items()}
             rows = evaluate(log, asked, ASKED[interval, columns], interval=interval, **options).to_pylist()
-            label = interval + (", one value" if options.get("drift") is False else "")
             for row in rows:
                 terms = row["estimator"] + (", played p" if columns == "played p" else "")
-                cell = Cell(*case, row["target"], label, terms, str(size))
+                cell = Cell(*case, row["target"], interval, terms, str(size))
                 truth = targets[row["target"]][1] * share
-                yield judge(cell, row["lower"], row["upper"], truth, interval in SEQUENCES)
+                yield judge(cell, row["lower"], row["upper"], truth, interval == "betting")
 
 
 def at_every_look(
@@ -160,27 +157,18 @@ def at_every_look(
                     missed = asymptotic_missed(answer.terms(estimator.source), truth)
                 else:
                     sides = zip(answer.sides(form), (truth, 1 - truth), strict=True)
-                    missed = any(side_missed(interval, plan.stakes(form), side, mean) for side, mean in sides)
+                    missed = any(side_missed(plan.stakes(form), side, mean) for side, mean in sides)
                 terms = estimator.label + (", played p" if columns == "played p" else "")
                 yield Cell(*case, target.name, interval, terms, "every n"), missed, math.nan
 
 
-def side_missed(interval: str, stakes: tuple[float, ...], side: Any, mean: np.ndarray) -> bool:
+def side_missed(stakes: tuple[float, ...], side: Any, mean: np.ndarray) -> bool:
     """Whether a lower sequence is ever above the mean (n,)."""
-    if interval == "mixture":  # written out: its bound is found by search, its wealth is a formula
-        x, t = side.x, np.arange(1, side.x.size + 1)
-        guess = np.minimum(np.concatenate([[0.5], (0.5 + np.cumsum(x)[:-1]) / t[1:]]), 1.0)
-        s, v = np.cumsum(x) - t * mean, np.cumsum((x - guess) ** 2)
-        looks = [n - 1 for n in LOOKS if s[n - 1] > 0]
-        return any(log_mixture(float(s[i]), float(v[i])) >= -math.log(LEVEL) for i in looks)
-    lower, done = lower_sequence(interval, LEVEL, stakes), 0
+    lower, done = BettingLower(LEVEL, stakes), 0
     for n in LOOKS:
         lower.add(side.part(done, n))
-        done, now = n, float(mean[n - 1])
-        if isinstance(lower, BettingLower):
-            if lower.log_wealth(now) >= lower.log_level:
-                return True
-        elif lower.lower > now:
+        done = n
+        if lower.log_wealth(float(mean[n - 1])) >= lower.log_level:
             return True
     return False
 
@@ -194,23 +182,21 @@ def asymptotic_missed(terms: np.ndarray, truth: np.ndarray) -> bool:
     return bool(((half > 0) & (np.abs(mean - truth[n - 1]) > half)).any())
 
 
-def learning(case: tuple[str, str], log: Played, r: int, number: int, bootstrap: bool) -> Iterator[Found]:
+def learning(case: tuple[str, str], log: Played, r: int, number: int) -> Iterator[Found]:
     table, targets, still = table_of(log, r), targets_of(log.means[r]), np.ones(LAST)
-    kinds = [kind for kind in ASKED if kind[0] != "bootstrap" or bootstrap]
-    yield from at_sizes(case, table, targets, still, kinds, seed=number)
-    looked = [kind for kind in ASKED if kind[0] in (*SEQUENCES, "asymptotic")]
+    yield from at_sizes(case, table, targets, still, list(ASKED))
+    looked = [kind for kind in ASKED if kind[0] in ("betting", "asymptotic")]
     yield from at_every_look(case, table, targets, still, looked)
 
 
-def drifting(case: tuple[str, str], log: Played, r: int, number: int, bootstrap: bool) -> Iterator[Found]:
+def drifting(case: tuple[str, str], log: Played, r: int, number: int) -> Iterator[Found]:
     table, targets, factor = table_of(log, r), targets_of(log.means[r]), DRIFTS[case[1]]
-    kinds = [("betting", "all p"), ("betting", "played p"), ("mixture", "all p"), ("asymptotic", "all p")]
+    kinds = [("betting", "all p"), ("betting", "played p"), ("asymptotic", "all p")]
     yield from at_sizes(case, table, targets, factor, [*kinds, ("normal", "all p")], (LAST,))
-    yield from at_sizes(case, table, targets, factor, [("betting", "all p")], (LAST,), drift=False)
     yield from at_every_look(case, table, targets, factor, kinds)
 
 
-def delayed(case: tuple[str, str], log: Played, r: int, number: int, bootstrap: bool) -> Iterator[Found]:
+def delayed(case: tuple[str, str], log: Played, r: int, number: int) -> Iterator[Found]:
     rng = np.random.default_rng([number, DELAYS.index(case[1])])
     table, share = late(table_of(log, r), case[1], rng)
     targets = targets_of(log.means[r] * 0.25)
@@ -226,7 +212,7 @@ def delayed(case: tuple[str, str], log: Played, r: int, number: int, bootstrap: 
             yield judge(cell, row["lower"], row["upper"], targets[row["target"]][1] * truth, row["n"] > 0)
 
 
-def rare(case: tuple[str, str], log: Played, r: int, number: int, bootstrap: bool) -> Iterator[Found]:
+def rare(case: tuple[str, str], log: Played, r: int, number: int) -> Iterator[Found]:
     rng = np.random.default_rng([number, 7])
     means = rng.uniform(0.001, 0.003, size=K)
     arm = rng.integers(K, size=LAST)
@@ -237,15 +223,14 @@ def rare(case: tuple[str, str], log: Played, r: int, number: int, bootstrap: boo
             "reward": (rng.random(LAST) < means[arm]).astype(float),
         }
     )  # fmt: skip
-    kinds = [("betting", "all p"), ("mixture", "all p"), ("asymptotic", "all p"), ("normal", "all p")]
-    kinds += [("adaptive", "all p"), ("bootstrap", "all p")] if bootstrap else [("adaptive", "all p")]
-    yield from at_sizes(case, table, targets_of(means), np.ones(LAST), kinds, seed=number)
+    kinds = [(kind, "all p") for kind in ("betting", "asymptotic", "normal", "adaptive")]
+    yield from at_sizes(case, table, targets_of(means), np.ones(LAST), kinds)
 
 
 SOFTMAX = (1_500, 6_000)
 
 
-def softmax(case: tuple[str, str], log: Played, r: int, number: int, bootstrap: bool) -> Iterator[Found]:
+def softmax(case: tuple[str, str], log: Played, r: int, number: int) -> Iterator[Found]:
     rng = np.random.default_rng([number, 11])
     arms, kinds, floor, n = 5, 4 if case[1] == "contexts" else 1, 0.02, SOFTMAX[-1]
     means = np.stack([np.roll(np.linspace(0.2, 0.6, arms), kind) for kind in range(kinds)])
@@ -275,7 +260,7 @@ def softmax(case: tuple[str, str], log: Played, r: int, number: int, bootstrap: 
             for row in evaluate(part, asked, "ipw", interval=interval).to_pylist():
                 cell = Cell(*case, row["target"], interval, "ipw", str(size))
                 truth = targets[row["target"]][1]
-                yield judge(cell, row["lower"], row["upper"], truth, interval in SEQUENCES)
+                yield judge(cell, row["lower"], row["upper"], truth, interval == "betting")
 
 
 Study = Callable[[tuple[str, str], Played, int, int, bool], Iterator[Found]]
@@ -290,7 +275,7 @@ ALONE = ("rare", "softmax")
 """Studies that make their logs themselves."""
 
 
-def block(study: str, case: str, start: int, count: int, bootstrap: int, seed: int) -> list[Found]:
+def block(study: str, case: str, start: int, count: int, seed: int) -> list[Found]:
     """All that is found on some logs of one case."""
     warnings.simplefilter("ignore", OPEWarning)
     run, cases = STUDIES[study]
@@ -299,7 +284,7 @@ def block(study: str, case: str, start: int, count: int, bootstrap: int, seed: i
     policy = POLICIES.get(case, POLICIES["LinMED-90"]) if study not in ALONE else None
     log = play(policy, count if study not in ALONE else 0, factor, rng)
     numbers = range(start, start + count)
-    return [one for r, i in enumerate(numbers) for one in run((study, case), log, r, i, i < bootstrap)]
+    return [one for r, i in enumerate(numbers) for one in run((study, case), log, r, i)]
 
 
 def main() -> None:
@@ -307,7 +292,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=plain)
     parser.add_argument("--logs", type=int, default=400, help="of each case")
     parser.add_argument("--block", type=int, default=50, help="logs simulated at once")
-    parser.add_argument("--bootstrap-logs", type=int, default=100, help="logs on which the bootstrap is run")
     parser.add_argument("--studies", nargs="*", default=list(STUDIES), choices=list(STUDIES))
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
@@ -319,9 +303,11 @@ def main() -> None:
     with ProcessPoolExecutor(args.processes) as pool:
         # By blocks, then cases: a study that is stopped has seen them all.
         jobs = {
-            pool.submit(
-                block, study, case, start, min(args.block, args.logs - start), args.bootstrap_logs, args.seed
-            ): (study, case, start)
+            pool.submit(block, study, case, start, min(args.block, args.logs - start), args.seed): (
+                study,
+                case,
+                start,
+            )
             for start in range(0, args.logs, args.block)
             for study in args.studies
             for case in STUDIES[study][1]

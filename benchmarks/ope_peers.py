@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from environments import PEERS, Peer, interpreter, prepare
-from peers.cases import Case, comparisons, export, left_out, ours, past_model, rewarded, save, tolerance
+from peers.cases import Case, comparisons, export, ours, past_model, rewarded, save, tolerance
 from report import table
 
 from linmed import Agent, Greedy, LinMED, Uniform
@@ -28,7 +28,7 @@ HERE = Path(__file__).parent
 OBP = next(peer for peer in PEERS if peer.module == "obp")
 VW = Peer("vw-estimators", ("numpy", "vowpalwabbit", "vw-estimators"))
 ARMS, DIM = 4, 3
-PARAMETERS = {"clipped": 1.2, "switch": 1.2, "dros": 2.0, "mips": [0, 0, 1, 1, 1]}
+PARAMETERS = {"clipped": 1.2, "switch": 1.2, "dros": 2.0}
 WAITING = 20  # every so many decisions have no reward yet
 Made = tuple[str, Case, DecisionLog | None, dict[str, Any] | None]
 """The case's name; for an exported log also that log and its targets as `evaluate` takes them."""
@@ -59,7 +59,6 @@ def played(policy: Any, rows: int, folder: Path, seed: int) -> tuple[DecisionLog
 
 def exported(rows: int, folder: Path, python: Path, form: str) -> Iterator[Made]:
     """A log of LinMED given to another package; the targets are fixed, and another agent's policy."""
-    # A seed with no heavy weight among the first decisions, where `mixture` would differ by definition.
     log, _ = played(LinMED(sigma=0.5, alpha_emp=0.5), rows, folder / "log", seed=10)
     _, other = played(LinMED(sigma=0.5, alpha_emp=0.5), 50, folder / "other", seed=2)
     arms = np.array(log.table(["arms"])["arms"].to_pylist())
@@ -133,13 +132,12 @@ def judged_by_obp(
     python: Path, log: Any, targets: dict[str, Any], model: np.ndarray, replay: dict[str, Any] | None = None
 ) -> Case:
     """The case of obp's numbers."""
-    parameters = PARAMETERS | {"mips": PARAMETERS["mips"][: log["n_actions"]]}
     answer = ask(
         python, "obp_evaluation",
-        task="values", log=log, targets=targets, model=model.tolist(), parameters=parameters,
+        task="values", log=log, targets=targets, model=model.tolist(), parameters=PARAMETERS,
         replay=replay or {},
     )  # fmt: skip
-    return {"format": "obp", "log": log, "targets": targets, "parameters": parameters} | answer
+    return {"format": "obp", "log": log, "targets": targets, "parameters": PARAMETERS} | answer
 
 
 def judged_by_vw(
@@ -202,8 +200,6 @@ def main() -> None:
         rows = [[target, kind, number(a), number(b), f"{apart:.1e}"] for target, kind, a, b, apart in found]
         versions = ", ".join(f"{package} {version}" for package, version in case["versions"].items())
         print(table(f"{name} ({versions})", ["target", "estimator", "theirs", "ours", "difference"], rows, 2))
-        for target in left_out(case):
-            print(f"mixture of {target!r} is not compared: weights so large that we cut a running mean\n")
         if given.out is not None:
             save(
                 {"made by": f"python benchmarks/ope_peers.py --rows {given.rows} --out DIRECTORY"} | case,

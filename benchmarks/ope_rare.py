@@ -21,7 +21,7 @@ from pathlib import Path
 from linmed.ope import DecisionLog, diagnose, evaluate
 from linmed.ope.intervals import OPEWarning
 
-INTERVALS = ("betting", "mixture", "bernstein", "asymptotic", "adaptive", "normal", "bootstrap")
+INTERVALS = ("betting", "asymptotic", "adaptive", "normal")
 ESTIMATORS = ("ipw", "snipw", "dr")
 
 

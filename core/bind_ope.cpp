@@ -96,20 +96,6 @@ void bind_ope(nb::module_ &m) {
         return betting_lower(gains.data(), bets.data(), log_prior.data(), J, count, log_level, lowest);
     }, "gains"_a, "bets"_a, "log_prior"_a, "count"_a, "log_level"_a, "lowest"_a);
 
-    const auto as_sums = [](Out<1> state) -> SequenceSums & {
-        demand(Index(state.shape(0)) == SEQUENCE_SUMS, "state must have seven numbers");
-        return *reinterpret_cast<SequenceSums *>(state.data());
-    };
-    m.def("bernstein", [as_sums](Out<1> state, In<1> x, double log_level, double largest_rate) {
-        SequenceSums &sums = as_sums(state);
-        Unlocked unlocked(Index(x.shape(0)));
-        bernstein(sums, x.data(), Index(x.shape(0)), log_level, largest_rate);
-    }, "state"_a.noconvert(), "x"_a, "log_level"_a, "largest_rate"_a);
-    m.def("mixture", [as_sums](Out<1> state, In<1> x) {
-        SequenceSums &sums = as_sums(state);
-        Unlocked unlocked(Index(x.shape(0)));
-        mixture(sums, x.data(), Index(x.shape(0)));
-    }, "state"_a.noconvert(), "x"_a);
     m.def("stable_sums", [](Out<1> state, Out<1> sums, In<1> score, In<1> proxy) {
         demand(state.shape(0) == 4 && sums.shape(0) == 5 && score.shape(0) == proxy.shape(0),
                "state must be (4,), sums (5,), score and proxy (n,)");

@@ -248,61 +248,6 @@ inline double betting_lower(const double *gains, const double *bets, const doubl
     return mean;
 }
 
-// The sums of the Bernstein and the mixture sequence, in the order of the array that Python keeps.
-struct SequenceSums {
-    double count;    // t
-    double sum;      // Σ x
-    double spread;   // Σ (x_i − x̄_i)², for the bets
-    double weight;   // Σ λ_i
-    double centre;   // Σ λ_i x_i
-    double penalty;  // Σ ψ(λ_i)(x_i − x̂_{i−1})²
-    double squares;  // Σ (x_i − x̂_{i−1})²
-};
-constexpr Index SEQUENCE_SUMS = sizeof(SequenceSums) / sizeof(double);
-
-// Sums of the empirical-Bernstein sequence with predictable plug-in bets.
-//
-// λ_t = √(2 log(1/α)/(σ̂²_{t−1} t log(1 + t))) knows only the past, and so does x̂_{t−1}, a running mean cut to [0, 1].
-// x ≥ 0 (n,).
-inline void bernstein(SequenceSums &sums, const double *x, Index n, double log_level, double largest_rate) {
-    SequenceSums s = sums;
-    const auto squared = [](double y) { return y * y; };
-    for (Index j = 0; j < n; ++j) {
-        if (j % 4096 == 0) between_rounds();
-        const double t = s.count + 1.0, variance = (0.25 + s.spread) / t;
-        const double rate = std::min(sqrt(2.0 * log_level / (variance * t * log(1.0 + t))), largest_rate);
-        const double guess = std::min((0.5 + s.sum) / t, 1.0);
-        s.weight += rate;
-        s.centre += rate * x[j];
-        s.penalty += (-log1p(-rate) - rate) * squared(x[j] - guess);
-        s.count = t;
-        s.sum += x[j];
-        s.spread += squared(x[j] - (0.5 + s.sum) / (1.0 + t));
-    }
-    sums = s;
-}
-
-// Sums of the gamma-exponential mixture: Σ x and Σ (x_i − x̂_{i−1})², x̂ the running mean cut at 1.
-inline void mixture(SequenceSums &sums, const double *x, Index n) {
-    constexpr Index BLOCK = 512;
-    double guess[BLOCK] = {};
-    for (Index begin = 0; begin < n; begin += BLOCK) {  // sums wait for one another, divisions need not
-        between_rounds();
-        const Index size = std::min(BLOCK, n - begin);
-        for (Index j = 0; j < size; ++j) {
-            guess[j] = 0.5 + sums.sum;
-            sums.sum += x[begin + j];
-        }
-        for (Index j = 0; j < size; j += LANES)
-            store(guess + j, load(guess + j) / (splat(1.0 + sums.count + double(j)) + steps()));
-        for (Index j = 0; j < size; ++j) {
-            const double gap = x[begin + j] - std::min(guess[j], 1.0);
-            sums.squares += gap * gap;
-        }
-        sums.count += double(size);
-    }
-}
-
 // Weights h_t = m_t^{−1/2}, m_t the average of proxies before t, over about the last hundred, from 1 on.
 //
 // Adds Σh, ΣhΓ, Σh², Σh²Γ, Σh²Γ² to sums (5,).  state (4,) = count, m, m after a hundred decisions, and its largest since;

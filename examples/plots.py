@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from linmed import Agent, Disjoint, Forgetful, LinMED, Pinpoint
 from linmed.features import Catalogue, Category
-from linmed.ope import DecisionLog, drift, evaluate, history, plot_sequences, sequence
+from linmed.ope import DecisionLog, drift, evaluate, plot_sequences, sequence
 
 ARMS = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.6, 0.8, 0.0], [0.5, 0.5, 0.7]])
 THETA = np.array([0.6, 0.35, 0.1])
@@ -47,11 +47,6 @@ def written(folder: str) -> DecisionLog:
             decision = agent.decide(ARMS)
             agent.learn(decision, float(np.clip(ARMS[decision.arm] @ THETA + 0.3 * rng.normal(), 0, 1)))
     return DecisionLog.open(folder)
-
-
-def over_time(log: DecisionLog) -> Axes:
-    """An agent over time."""
-    return history(log, LinMED(sigma=0.3)).plot()[0]
 
 
 def evaluation(log: DecisionLog) -> Axes:
@@ -100,7 +95,7 @@ def changes() -> tuple[Axes, Axes]:
 def main(folder: str) -> None:
     with tempfile.TemporaryDirectory() as place:
         log = written(place)
-        drawn = {"time": over_time(log), "evaluation": evaluation(log), "sequences": courses(log)}
+        drawn = {"evaluation": evaluation(log), "sequences": courses(log)}
     drawn["explanation"], drawn["items"], drawn["verdict"] = explanation(), items(), verdict()
     drawn["drift"], drawn["drift-log"] = changes()
     for name, ax in drawn.items():

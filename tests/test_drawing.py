@@ -8,7 +8,7 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 from linmed import Agent, Forgetful, LinMED, Pinpoint
-from linmed.ope import DecisionLog, choose, drift, evaluate, history, plot_sequences, sequence, verdict
+from linmed.ope import DecisionLog, choose, drift, evaluate, plot_sequences, sequence, verdict
 from linmed.report.figures import Estimate, axes, intervals, labels, percent, shortened
 from linmed.report.tables import Table
 from linmed.validation import BadValue
@@ -142,49 +142,3 @@ def test_drift_draws_alarms_and_what_a_log_came_to():
     quiet = Agent(Forgetful(LinMED()), dim=2, seed=0).drift()
     assert "no change in 0 rewards" in quiet.plot().get_title(loc="left")
     assert repr(quiet).startswith("Drift(no alarm in 0 rewards")
-
-
-def test_the_history_of_an_agent_has_shares_exploration_and_regret(log):
-    found = history(log, LinMED(sigma=0.3), points=10)
-    assert found.ends.tolist() == list(range(30, 301, 30))
-    np.testing.assert_allclose(found.shares.sum(axis=1), 1.0)
-    table = log.table(["arm", "probabilities", "arms"]).to_pylist()
-    first = [row for row in table[:30] if row["arm"] == 3]
-    assert found.shares[0, found.arms.index("arm 3")] == pytest.approx(len(first) / 30)
-    exploration = np.mean([1 - max(row["probabilities"]) for row in table[:30]])
-    assert found.exploration[0] == pytest.approx(exploration)
-    true = np.cumsum([(ARMS @ THETA).max() - ARMS[row["arm"]] @ THETA for row in table])[found.ends - 1]
-    estimate, low, high = found.regret.T
-    assert (low <= estimate).all()
-    assert (estimate <= high).all()
-    assert (low <= true).all()  # the set fails with probability 0.05 at most, and for this seed does not
-    assert (true <= high).all()
-    made = found.plot()
-    assert len(made) == 3
-    assert "regret" in made[2].get_title(loc="left")
-    assert "Regret so far" in str(found)
-    assert len(found.table()) == 10
-    assert "\n" not in repr(found)
-    figure = Figure()
-    own = list(figure.subplots(3, 1))
-    assert found.plot(own) == own
-    with pytest.raises(TypeError, match="3 axes"):
-        found.plot(own[:2])
-
-
-def test_the_history_of_a_log_that_tells_little_is_the_entropy_of_what_was_played():
-    arms = [0, 1, 2, 3] * 25
-    log = DecisionLog.from_table({"arm": arms, "probability": [0.25] * 100, "reward": [None] * 100})
-    found = history(log, LinMED(), points=4)
-    assert found.entropy
-    assert found.regret is None
-    np.testing.assert_allclose(found.exploration, math.log(4))
-    assert len(found.plot()) == 2
-    many = DecisionLog.from_table(
-        {"arm": list(range(20)) * 5, "probability": [0.05] * 100, "reward": [0.0] * 100}
-    )
-    ax = history(many).plot()[0]
-    legend = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert legend[0] == "13 others"
-    with pytest.raises(BadValue, match="empty"):
-        history(many[:0])

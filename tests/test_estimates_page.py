@@ -169,20 +169,18 @@ def test_the_window_is_where_the_bounds_end_and_not_where_they_begin():
     ("interval", "told"),
     [
         ("betting", "at every look at once"),
-        ("bernstein", "at every look at once"),
         ("asymptotic", "about 90 %"),
         ("adaptive", "learned slowly"),
         ("normal", "did not learn"),
-        ("bootstrap", "did not learn"),
         ("none", "No interval was asked for"),
     ],
 )
 def test_what_an_interval_means_is_one_sentence(interval, told):
-    sentence = meaning(interval, 0.9, (0, 5), False)
+    sentence = meaning(interval, 0.9, (0, 5))
     assert told in sentence
     assert sentence.count(". ") == 0
     assert sentence.endswith(".")
-    assert ("[0, 5]" in sentence) == (interval in ("betting", "bernstein"))
+    assert ("[0, 5]" in sentence) == (interval == "betting")
 
 
 @pytest.mark.parametrize("width", [1200, 360])

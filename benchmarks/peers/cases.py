@@ -19,7 +19,6 @@ from linmed.ope import (
     ClippedIPW,
     DecisionLog,
     DRos,
-    MarginalIPW,
     OPEWarning,
     Replay,
     Sample,
@@ -112,22 +111,17 @@ def _values(case: Case, log: DecisionLog, name: str, target: Any) -> dict[str, A
         "clipped": lambda: ClippedIPW(limits["clipped"]),
         "switch": lambda: SwitchDR(limits["switch"]),
         "dros": lambda: DRos(limits["dros"]),
-        "mips": lambda: MarginalIPW(lambda arms: limits["mips"]),
     }
     instances = {key: given.get(key, kind)() for key, kind in ESTIMATORS.items() if key in asked}
     rows = evaluate(log, {name: target}, instances, interval="none", missing="skip").to_pylist()
     found: dict[str, Any] = {row["estimator"]: row["estimate"] for row in rows}
     if "ipw, vw" in asked:
         found["ipw, vw"] = found["ipw"]
-    for interval in ("normal", "mixture"):
-        if interval in asked:
-            safe = {"drift": True} if interval == "mixture" else {}
-            possible = tuple(case["range"])
-            asked_for = evaluate(
-                log, {name: target}, "ipw", interval, reward_range=possible, missing="skip", **safe
-            )
-            (row,) = asked_for.to_pylist()
-            found[interval] = [row["lower"], row["upper"]]
+    if "normal" in asked:
+        (row,) = evaluate(
+            log, {name: target}, "ipw", "normal", reward_range=tuple(case["range"]), missing="skip"
+        ).to_pylist()
+        found["normal"] = [row["lower"], row["upper"]]
     modelled = [key for key in instances if key + MODEL in asked]
     if modelled:
         sample = _sample(case, log, name)
@@ -146,26 +140,6 @@ def _sample(case: Case, log: DecisionLog, name: str) -> Sample:
     return Sample(weight, table["reward"].to_numpy(), model[rows, arm], value)
 
 
-def cut(case: Case, name: str) -> bool:
-    """Whether a running mean that `mixture` predicts with exceeds the largest reward.
-
-    We cut it there, vw-estimators do not: from then on the two are different sequences, both valid.
-    """
-    log = read(case).table(["arm", "probability", "reward"])
-    known = log["reward"].is_valid().to_numpy()
-    arm, p, r = (log[column].to_numpy()[known] for column in ("arm", "probability", "reward"))
-    low, high = case["range"]
-    weight = np.array(case["targets"][name])[known][np.arange(arm.size), arm] / p
-    unit = (r - low) / (high - low)
-    sums = np.cumsum([weight * unit, weight * (1 - unit)], axis=1)
-    return bool(np.any((0.5 + sums) / np.arange(2, arm.size + 2) > 1))
-
-
-def left_out(case: Case) -> list[str]:
-    """The targets whose `mixture` is not compared."""
-    return [name for name, theirs in case["numbers"].items() if "mixture" in theirs and cut(case, name)]
-
-
 def difference(theirs: Any, found: Any) -> float:
     """The largest distance of two numbers, or of two intervals; NaN where one of them is none."""
     distances = np.abs(np.subtract(np.asarray(theirs, dtype=float), np.asarray(found, dtype=float)))
@@ -174,12 +148,10 @@ def difference(theirs: Any, found: Any) -> float:
 
 def comparisons(case: Case, found: Numbers) -> list[tuple[str, str, Any, Any, float]]:
     """(target, estimator, theirs, ours, difference) of everything that both must agree on."""
-    different = left_out(case)
     return [
         (name, estimator, value, found[name][estimator], difference(value, found[name][estimator]))
         for name, theirs in case["numbers"].items()
         for estimator, value in theirs.items()
-        if estimator != "mixture" or name not in different
     ]
 
 

@@ -18,7 +18,6 @@ from obp.ope import (
     DoublyRobust,
     DoublyRobustWithShrinkage,
     InverseProbabilityWeighting,
-    MarginalizedInverseProbabilityWeighting,
     OffPolicyEvaluation,
     RegressionModel,
     ReplayMethod,
@@ -55,13 +54,11 @@ def values(request: dict[str, Any]) -> dict[str, Any]:
     def everywhere(matrix: Any) -> np.ndarray:
         return np.repeat(np.asarray(matrix, dtype=float)[:, :, None], positions, axis=2)
 
-    limits, label = request["parameters"], np.asarray(request["parameters"]["mips"])
-    mips = "mips"
+    limits = request["parameters"]
     plain = [
         InverseProbabilityWeighting(estimator_name="ipw"),
         InverseProbabilityWeighting(lambda_=limits["clipped"], estimator_name="clipped"),
         SelfNormalizedInverseProbabilityWeighting(estimator_name="snipw"),
-        MarginalizedInverseProbabilityWeighting(n_actions=feedback["n_actions"], estimator_name=mips),
     ]
     modelled = [
         DirectMethod(estimator_name="dm"),
@@ -70,8 +67,6 @@ def values(request: dict[str, Any]) -> dict[str, Any]:
         SwitchDoublyRobust(lambda_=limits["switch"], estimator_name="switch"),
         DoublyRobustWithShrinkage(lambda_=limits["dros"], estimator_name="dros"),
     ]
-    embedding = np.zeros((label.size, label.max() + 1, 1))
-    embedding[np.arange(label.size), label, 0] = 1.0
     own = RegressionModel(
         n_actions=feedback["n_actions"],
         len_list=positions,
@@ -91,9 +86,6 @@ def values(request: dict[str, Any]) -> dict[str, Any]:
         found[name] = OffPolicyEvaluation(feedback, [*plain, *modelled]).estimate_policy_values(
             chances,
             estimated_rewards_by_reg_model=everywhere(request["model"]),
-            action_embed={mips: label[feedback["action"]][:, None]},
-            pi_b={mips: feedback["pi_b"]},
-            p_e_a={mips: embedding},
         )
         theirs = OffPolicyEvaluation(feedback, modelled).estimate_policy_values(
             chances, estimated_rewards_by_reg_model=own

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import vowpalwabbit
-from estimators.bandits import cs, gaussian, ips, snips
+from estimators.bandits import gaussian, ips, snips
 from estimators.utils.ds_parse import json_cooked
 
 ARMS = 4
@@ -95,7 +95,7 @@ def read(lines: list[str], form: str) -> list[dict[str, Any] | None]:
 
 def values(request: dict[str, Any]) -> dict[str, Any]:
     """Every estimator's number for every target, by our names, and VW's own predictions as one more."""
-    lines, form, (low, high) = request["lines"], request["format"], request["range"]
+    lines, form = request["lines"], request["format"]
     decisions = read(lines, form)
     targets = dict(request["targets"])
     learner = f"vw {LEARNER}"
@@ -103,7 +103,7 @@ def values(request: dict[str, Any]) -> dict[str, Any]:
     numbers: dict[str, dict[str, Any]] = {}
     for name, target in targets.items():
         points = {"ipw": ips.Estimator(), "snipw": snips.Estimator()}
-        bounds = {"normal": gaussian.Interval(), "mixture": cs.Interval(rmin=low, rmax=high)}
+        bounds = {"normal": gaussian.Interval()}
         for one in (*points.values(), *bounds.values()):
             for decision, chances in zip(decisions, target):  # noqa: B905
                 if decision is not None:

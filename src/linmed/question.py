@@ -24,12 +24,9 @@ from linmed.validation import BadValue
 
 VALID = {
     "betting": "any time",
-    "bernstein": "any time",
-    "mixture": "any time",
     "asymptotic": "asymptotic",
     "adaptive": "adaptive",
     "normal": "independent",
-    "bootstrap": "independent",
     "none": "—",
 }
 """Interval → when it holds, as the `valid` column of a result says."""
@@ -40,8 +37,6 @@ AGES = 1e12
 """Seconds, and more than any log lasts."""
 UNITS = {"": 1.0, **validation.UNITS}
 
-HalfLife = float | str | timedelta
-"""A number of decisions, or a length of time."""
 Since = int | str | datetime | timedelta
 """The number of a decision, counted from the end where negative; a time; or how long before the log's end."""
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -78,18 +73,6 @@ def option(meaning: str, **more: Any) -> dict[str, Option]:
     return {"option": Option(meaning, **more)}
 
 
-def half_life_of(value: Any, name: str = "half_life") -> tuple[float, bool]:
-    """Tell a half-life in decisions, or in seconds and True."""
-    if isinstance(value, timedelta):
-        value = f"{value.total_seconds():f}s"
-    if isinstance(value, str):
-        return validation.seconds(name, value), True
-    number = validation.positive(name, value)
-    if number < 1.0:
-        raise BadValue(name, f"{name} must be at least one decision, or a time such as '7d', got {value!r}")
-    return number, False
-
-
 def duration(text: str) -> float:
     """Parse seconds from "90s", "15m", "6h", "2d" or a plain number of seconds."""
     match = re.fullmatch(r"(\d+\.?\d*|\.\d+)\s*([smhd]?)", text.strip())
@@ -109,14 +92,6 @@ def missing(text: str) -> str | float:
     if not math.isfinite(number):
         raise argparse.ArgumentTypeError(f"it must be stop, skip or a number, got {text!r}")
     return number
-
-
-def number_or_text(text: str) -> float | str:
-    """Parse a number, or leave the text."""
-    try:
-        return float(text)
-    except ValueError:
-        return text
 
 
 def _missing(name: str, value: Any) -> str | float:
@@ -139,11 +114,6 @@ def _share(name: str, value: Any) -> float:
     return share
 
 
-def _half_life(name: str, value: Any) -> Any:
-    half_life_of(value, name)
-    return value
-
-
 @dataclass(frozen=True, kw_only=True)
 class Question:
     """Hold the options of an evaluation, checked.
@@ -160,10 +130,9 @@ class Question:
     interval: str = field(
         default=INTERVAL,
         metadata=option(
-            'How sure an estimate is: "betting", "mixture" and "bernstein" hold at any time, "asymptotic"'
-            ' at any large one, "adaptive" where the logging policy learned slowly and every arm\'s '
-            'probability is known, "normal" and "bootstrap" where it did not learn. "none" leaves '
-            "intervals out.",
+            'How sure an estimate is: "betting" holds at any time, "asymptotic" at any large one, '
+            '"adaptive" where the logging policy learned slowly and every arm\'s probability is known, '
+            '"normal" where it did not learn. "none" leaves intervals out.',
             check=lambda name, value: validation.option(name, value, tuple(VALID)),
             words=tuple(VALID),
             metavar="INTERVAL",
@@ -184,7 +153,7 @@ class Question:
     reward_range: tuple[float, float] | None = field(
         default=None,
         metadata=option(
-            "The lowest and the highest reward that are possible, which the first three intervals need. "
+            'The lowest and the highest reward that are possible, which "betting" needs. '
             "[0, 1] unless given, and then a log with other rewards is refused; of a bandit of the "
             "service its own.",
             check=validation.interval,
@@ -253,34 +222,6 @@ class Question:
             served=True,
         ),
     )
-    half_life: HalfLife | None = field(
-        default=None,
-        metadata=option(
-            "Count decisions by their age at the log's end, half as much after every so many of them, or "
-            "after such a length of time ('7d'), in sixteen steps. The answer is that weighted average, "
-            'close to the value now. Its interval, "betting" or "mixture", is proved for one look at an '
-            "end that was not chosen by looking: another look takes that risk again.",
-            check=_half_life,
-            limits={"ge": 1.0, "le": 1e12},
-            right="a number of decisions, at least 1, or a length of time such as 7d",
-            metavar="AGE",
-            parse=number_or_text,
-            served=True,
-        ),
-    )
-    drift: bool | None = field(
-        default=None,
-        metadata=option(
-            "Whether the value may change over time. A sequence is then about the average value so far. "
-            "False promises one value that does not change, and keeps the best bounds so far "
-            '("bernstein" has that reading only).',
-            check=validation.flag,
-            metavar="no",
-            served=True,
-            label="value",
-            shown=lambda drifts: "average so far" if drifts else "one that does not change",
-        ),
-    )
     smallest_probability: float | None = field(
         default=None,
         metadata=option(
@@ -293,30 +234,6 @@ class Question:
             served=True,
             label="smallest probability",
             shown=lambda p: f"{p:g}",
-        ),
-    )
-    catalogue: Any = field(
-        default=None,
-        metadata=option(
-            "The catalogue of a log that lists no items, or the agent (a saved one) that decided among "
-            "it. With it reward models can be used: what a model says of a target is a sum over the "
-            'target\'s few items, or of "uniform" the mean over 256 items drawn for each decision by '
-            "`seed`. Intervals that are sequences stay those of IPW.",
-            metavar="AGENT",
-        ),
-    )
-    samples: int = field(
-        default=200,
-        metadata=option(
-            "The number of resampled logs of a bootstrap.",
-            check=lambda name, value: validation.whole(name, value, at_least=2),
-        ),
-    )
-    seed: int = field(
-        default=0,
-        metadata=option(
-            "Of what is drawn: resampled logs, and items of a catalogue.",
-            check=lambda name, value: validation.whole(name, value, at_least=0),
         ),
     )
     batch: int = field(
@@ -346,14 +263,11 @@ class Rewards(TypedDict, total=False):
 
     missing: str | float
     mature: float | timedelta | None
-    drift: bool | None
 
 
-class Lessons(TypedDict, total=False):
+class Lessons(Rewards, total=False):
     """Options of `learn_from`, `verdict` and `drift`, by which rewards are learned."""
 
-    missing: str | float
-    mature: float | timedelta | None
     batch: int
 
 
@@ -370,25 +284,11 @@ class Course(Models, total=False):
     since: Since | None
 
 
-class Served(Course, total=False):
-    """Options of the service's `evaluate`."""
-
-    half_life: HalfLife | None
-
-
-class Pair(Served, total=False):
-    """Options of `difference`."""
+class Everything(Course, total=False):
+    """Options of `evaluate` and `difference`."""
 
     adaptive: bool | None
     batch: int
-
-
-class Everything(Pair, total=False):
-    """Options of `evaluate`."""
-
-    catalogue: Any
-    samples: int
-    seed: int
 
 
 def asks(**defaults: Any) -> Callable[[Function], Function]:

@@ -70,7 +70,7 @@ WIDE = (SIZE, SIZE + 1, SIZE + 1)
 SHAPES: dict[tuple[str, str], tuple[int, ...]] = {
     ("best_arm_probabilities", "law"): (2, SIZE, SIZE),
     ("precisions", "gram"): WIDE,
-    **{(name, "state"): (length,) for name, length in (("bernstein", 7), ("mixture", 7), ("stable_sums", 4))},
+    ("stable_sums", "state"): (4,),
     ("stable_sums", "sums"): (5,),
     **{(name, part): (32,) for name in ("betting", "cut_betting") for part in ("gains", "bets")},
     **{(name, "offsets"): (SIZE + 1,) for name in ("cut_betting", "predict_learn", "means_predict_learn")},

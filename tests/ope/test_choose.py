@@ -339,5 +339,3 @@ def test_values_that_drift_are_compared_by_their_averages_so_far():
     late = choose(log, [0, 1])
     assert late.leader == "arm 0"  # 0.45 on average against 0.3
     assert late.decided
-    with pytest.warns(OPEWarning, match=r"leave out drift=False"):
-        choose(log, [0, 1], drift=False)

@@ -170,9 +170,9 @@ def test_who_did_not_write_the_log_is_refused(tmp_path):
     log = DecisionLog.open(tmp_path / "log")
     other = made(tmp_path / "other", policy=CatalogueMED(sigma=0.7, alpha_emp=0.6))
     Played(other)(100)
-    refused(log, other, r"laws must be those of the policy that wrote the log: item \d+ in row \d+")
+    refused(log, other, r"agent must be the one that wrote the log: item \d+ in row \d+")
     refused(
-        log, made(None, policy=LinMED()), "laws must be an agent of CatalogueMED with a catalogue, got one"
+        log, made(None, policy=LinMED()), "agent must be an agent of CatalogueMED with a catalogue, got one"
     )
     refused(log[:60], again, r"learned from 100 rewards and .* has 60: it began before this log")
     refused(log[60:], again, r"learned from 100 rewards and .* has 40: it began before this log")
@@ -180,7 +180,7 @@ def test_who_did_not_write_the_log_is_refused(tmp_path):
     table = log.table()
     place = table.column_names.index("reward_time")
     turned = table.set_column(place, "reward_time", table["reward_time"].take(list(range(99, -1, -1))))
-    refused(DecisionLog.from_table(turned), again, "laws must be those of the policy that wrote the log")
+    refused(DecisionLog.from_table(turned), again, "agent must be the one that wrote the log")
     # In one row another context than the one it was decided in.
     rows, contexts = table.to_pylist(), table["context"].to_pylist()
     row = max(i for i, one in enumerate(rows) if not one["fallback"] and one["arm"] != one["best"])
@@ -246,4 +246,4 @@ def test_the_command_says_what_cannot_be_completed(tmp_path, capsys):
         other.save(tmp_path / "other.npz")
     status, _, error = run(capsys, "ope", tmp_path / "plain", "--complete", tmp_path / "other.npz")
     assert status == 2
-    assert "laws must be an agent of CatalogueMED with a catalogue" in error
+    assert "agent must be an agent of CatalogueMED with a catalogue" in error

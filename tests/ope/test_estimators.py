@@ -17,15 +17,12 @@ from linmed.ope import (
     ClippedIPW,
     DecisionLog,
     DRos,
-    MarginalIPW,
     Refitted,
     Ridge,
     Sample,
     SwitchDR,
     evaluate,
-    importance_weights,
     ipw,
-    snipw,
 )
 from linmed.ope.intervals import Moments
 
@@ -35,7 +32,6 @@ SAMPLE = Sample(
     reward=np.array([1.0, 2.0, 0.0, 3.0]),
     model_played=np.array([0.5, 1.0, 1.0, 2.0]),
     model_value=np.array([1.0, 1.0, 0.5, 1.5]),
-    marginal_weight=np.array([1.0, 1.0, 2.0, 3.0]),
 )
 
 
@@ -50,7 +46,6 @@ SAMPLE = Sample(
         (SNDR(), 4 / 4 + 4.5 / 7.5),
         (SwitchDR(threshold=3.0), (4 + (1 + 0.5 - 1)) / 4),
         (DRos(shrinkage=4.0), (4 + (8 / 8 * 0.5 + 2 / 4.25 * 1 - 4 / 5 * 1 + 16 / 20 * 1)) / 4),
-        (MarginalIPW(), (1 + 2 + 0 + 9) / 4),
     ],
     ids=lambda value: getattr(value, "name", ""),
 )
@@ -58,24 +53,18 @@ def test_estimates_equal_hand_computation(estimator, by_hand):
     assert estimator(SAMPLE) == pytest.approx(by_hand, abs=1e-10)
 
 
-def test_array_functions_equal_hand_computation_for_many_logs_at_once():
+def test_ipw_on_arrays_equals_hand_computation_for_many_logs_at_once():
     reward = np.array([[1.0, 0.0, 1.0], [0.0, 0.0, 1.0]])
     probability = np.array([[0.5, 0.25, 1.0], [0.5, 0.5, 0.2]])
     np.testing.assert_allclose(ipw(reward, probability, 0.5), [(1 + 0.5) / 3, 2.5 / 3], atol=1e-12)
-    np.testing.assert_allclose(snipw(reward, probability, 0.5), [1.5 / 3.5, 2.5 / 4.5], atol=1e-12)
 
 
 @pytest.mark.parametrize("wrong", [0.0, -0.1, 1.5, np.nan])
 def test_impossible_probabilities_are_named(wrong):
     with pytest.raises(ValueError, match=r"probability must lie in \(0, 1\].*entry \(1,\).*1 such"):
-        importance_weights([0.5, wrong], 0.5)
+        ipw([1.0, 1.0], [0.5, wrong], 0.5)
     with pytest.raises(ValueError, match=r"target must lie in \[0, 1\].*\(0,\)"):
-        importance_weights([0.5], [1.5])
-
-
-def test_zero_weights_have_no_self_normalised_value():
-    with pytest.raises(ValueError, match="never agrees"):
-        snipw([1.0], [0.5], [0.0])
+        ipw([1.0], [0.5], [1.5])
 
 
 def test_evaluate_equals_plain_loops_on_a_tiny_log():
@@ -94,7 +83,7 @@ def test_evaluate_equals_plain_loops_on_a_tiny_log():
         scores = np.exp(x[:, 0])
         return scores / scores.sum()
 
-    weight, played, value, marginal = [], [], [], []
+    weight, played, value = [], [], []
     for t in range(n):
         pi = target(arms[t])
         X = np.hstack([arms[np.arange(t), arm[:t]], np.ones((t, 1))])
@@ -103,17 +92,13 @@ def test_evaluate_equals_plain_loops_on_a_tiny_log():
         weight.append(pi[arm[t]] / p[t, arm[t]])
         played.append(q[arm[t]])
         value.append(pi @ q)
-        side = arms[t, :, 1] > 0
-        same = side == side[arm[t]]
-        marginal.append(pi[same].sum() / p[t, same].sum())
-    sample = Sample(*map(np.array, (weight, reward, played, value, marginal)))
+    sample = Sample(*map(np.array, (weight, reward, played, value)))
     estimators = [IPW(), ClippedIPW(1.0), SNIPW(), DM(), DR(), SNDR(), SwitchDR(1.0), DRos(2.0)]
-    estimators.append(MarginalIPW(lambda x: x[:, 1] > 0))
     table = evaluate(log, target, estimators, interval="none")
     np.testing.assert_allclose(table["estimate"], [e(sample) for e in estimators], atol=1e-10)
-    w, m = sample.weight, sample.marginal_weight
-    expected = [w.sum() ** 2 / (w**2).sum()] * 9
-    expected[3], expected[8] = n, m.sum() ** 2 / (m**2).sum()
+    w = sample.weight
+    expected = [w.sum() ** 2 / (w**2).sum()] * 8
+    expected[3] = n
     np.testing.assert_allclose(table["effective_n"], expected, rtol=1e-10)
 
 
@@ -169,7 +154,7 @@ def test_weighted_estimators_are_unbiased_on_average(small):
     """8 logs of 500 decisions: each mean within 4 standard errors (false alarm 6e-5 each, fixed seeds)."""
     from tests.ope.conftest import synthetic
 
-    errors = {name: [] for name in ("ipw", "dr", "mips")}
+    errors = {name: [] for name in ("ipw", "dr")}
     for seed in range(8):
         one = synthetic(500, seed=seed)
         truth = one.value(np.full((500, 4), 0.25))
@@ -199,7 +184,7 @@ def test_moments_merge_to_what_one_pass_gives(sizes, seed):
 
 
 def test_estimates_do_not_depend_on_the_batch_size(small):
-    names = ["ipw", "clipped", "snipw", "dm", "dr", "sndr", "switch", "dros", "mips"]
+    names = ["ipw", "clipped", "snipw", "dm", "dr", "sndr", "switch", "dros"]
     whole, pieces = (
         evaluate(small.log, "uniform", names, interval="betting", reward_range=(0, 1), batch=size)
         for size in (500, 7)

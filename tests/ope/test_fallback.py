@@ -12,12 +12,10 @@ from scipy.stats import binom
 from linmed import LinMED, Uniform
 from linmed.log import LogWriter
 from linmed.ope import (
-    DR,
     DecisionLog,
     OPEWarning,
     Replay,
     Ridge,
-    calibration,
     choose,
     compare,
     diagnose,
@@ -141,7 +139,7 @@ def test_leaving_fallbacks_out_is_seen_by_the_weights():
     assert np.isnan(table["lower"][0].as_py())
 
 
-@pytest.mark.parametrize("interval", ["betting", "mixture", "asymptotic", "normal", "bootstrap"])
+@pytest.mark.parametrize("interval", ["betting", "asymptotic", "normal"])
 def test_every_interval_knows_them(interval):
     """One log of 20,000 decisions with known truth: at confidence 0.999 each misses one log of a thousand."""
     log = routed(20_000, seed=2, keep=0.5)
@@ -151,11 +149,10 @@ def test_every_interval_knows_them(interval):
     assert row["upper"] - row["lower"] < 0.1
 
 
-def test_decisions_that_fade_and_those_since_a_moment():
+def test_decisions_since_a_moment_and_sequences():
     log = routed(20_000, seed=3, keep=0.5)
-    for asked in ({"half_life": 5000}, {"since": -10_000}, {"half_life": 5000, "since": 5000}):
-        row = evaluate(log, "uniform", "ipw", confidence=0.999, **asked).to_pylist()[0]
-        assert row["lower"] <= 0.3 <= row["upper"]
+    row = evaluate(log, "uniform", "ipw", confidence=0.999, since=-10_000).to_pylist()[0]
+    assert row["lower"] <= 0.3 <= row["upper"]
     trace = sequence(log, "uniform", confidence=0.999).to_pylist()
     assert trace[-1]["n"] == 20_000
     assert all(row["lower"] <= 0.3 <= row["upper"] for row in trace)
@@ -211,7 +208,7 @@ def test_dr_keeps_its_model_on_fallback_rows():
         def predict_learn(self, rounds):
             return super().predict_learn(dataclasses.replace(rounds, arms=None))
 
-    estimate = evaluate(log, "uniform", DR(regressor=Means(1.0)), "none")["estimate"][0].as_py()
+    estimate = evaluate(log, "uniform", "dr", "none", regressor=Means(1.0))["estimate"][0].as_py()
     assert estimate == pytest.approx(np.mean(terms), abs=1e-12)
 
 
@@ -264,7 +261,7 @@ def test_what_contradicts_itself_is_named():
         evaluate(few(probability=[0.5, 1.5, None, 0.05]), "uniform", "ipw")
 
 
-@pytest.mark.parametrize("estimator", ["dr", "dm", "sndr", "switch", "dros", "mips"])
+@pytest.mark.parametrize("estimator", ["dr", "dm", "sndr", "switch", "dros"])
 def test_models_need_every_item(estimator):
     with pytest.raises(BadValue, match=f"{estimator} needs the features of every arm .* lists no items"):
         evaluate(few(), "uniform", estimator)
@@ -352,8 +349,6 @@ def test_how_often_arms_were_played_is_counted_without_fallbacks():
         warnings.simplefilter("error", OPEWarning)
         table = evaluate(log, "uniform", "ipw")
     assert np.isfinite(table["lower"][0].as_py())
-    found = calibration(log).to_pylist()
-    assert all(abs(row["z"]) < 4.5 for row in found)  # each of five wrongly in one of 150,000 logs
     wrong = columns(30_000, 11, 0.1)
     wrong["probability"] = [None if p is None else min(1.0, p * (0.5 if a == 0 else 1.0))
                             for p, a in zip(wrong["probability"], wrong["arm"], strict=True)]  # fmt: skip

@@ -7,7 +7,7 @@ import pytest
 
 from linmed import Agent, LogisticMED
 from linmed.cli import main
-from linmed.ope import DR, DecisionLog, Logistic, Ridge, evaluate
+from linmed.ope import DecisionLog, Logistic, evaluate
 from linmed.validation import BadValue
 from tests.blame import blames
 
@@ -80,16 +80,6 @@ def test_rewards_that_are_no_clicks_are_refused_by_name():
         estimate(columns, "dr", "logistic")
     with pytest.raises(BadValue, match="regressor must be one of 'ridge', 'logistic'"):
         estimate(columns, "dr", "forest")
-
-
-def test_each_estimator_may_have_its_own():
-    columns, _ = clicks(200, 1)
-    log = DecisionLog.from_table(columns)
-    several = {"line": DR(regressor=Ridge()), "curve": DR(regressor=Logistic())}
-    line, curve = evaluate(log, "arm:0", several, interval="none").to_pylist()
-    assert line["estimate"] == pytest.approx(estimate(columns, "dr"))
-    assert curve["estimate"] == pytest.approx(estimate(columns, "dr", "logistic"))
-    assert line["estimate"] != curve["estimate"]
 
 
 def test_the_command_line_takes_it(tmp_path, capsys):

@@ -41,7 +41,7 @@ def wrong(n: int = 2000) -> DecisionLog:
     return log(n, probability=np.full(n, 0.25), reward=np.ones(n))
 
 
-@pytest.mark.parametrize("interval", ["betting", "mixture", "bernstein", "asymptotic", "normal"])
+@pytest.mark.parametrize("interval", ["betting", "asymptotic", "normal"])
 def test_probabilities_that_cannot_be_true_leave_no_interval_and_are_named_with_the_number(interval):
     said = r"target 'uniform': the mean weight is 2 where it should be 1, and by chance .* are wrong"
     with pytest.warns(OPEWarning, match=said):
@@ -120,9 +120,8 @@ def test_values_that_drift_are_covered_by_default(shape):
     for _ in range(8):
         reward = (rng.random(n) < means).astype(float)
         one = log(n, arms=4, means=[0.5] * 4, rng=rng, reward=reward)
-        for interval in ("betting", "mixture"):
-            row = evaluate(one, 1, "ipw", interval=interval).to_pylist()[0]
-            missed += not row["lower"] <= means.mean() <= row["upper"]
+        row = evaluate(one, 1, "ipw").to_pylist()[0]
+        missed += not row["lower"] <= means.mean() <= row["upper"]
         row = sequence(one, 1).to_pylist()[-1]
         missed += not row["lower"] <= means.mean() <= row["upper"]
     assert missed <= 6
@@ -133,7 +132,7 @@ def test_values_that_drift_are_covered_by_default(shape):
 
 @pytest.mark.parametrize(
     ("interval", "estimator", "n"),
-    [("normal", "ipw", 1), ("adaptive", "snipw", 2), ("bootstrap", "snipw", 1000), ("asymptotic", "ipw", 2)],
+    [("normal", "ipw", 1), ("adaptive", "snipw", 2), ("asymptotic", "ipw", 2)],
 )
 def test_what_does_not_vary_gives_no_interval_and_says_what_to_use(interval, estimator, n):
     silent = log(n, reward=np.zeros(n), probability=np.full(n, 0.5), probabilities=np.full((n, 2), 0.5))
@@ -150,10 +149,10 @@ def test_no_interval_of_rare_rewards_has_no_width():
     rng = np.random.default_rng(9)
     for _ in range(12):
         one = log(500, rng=rng, means=(0.002, 0.002))
-        for interval in ("normal", "adaptive", "bootstrap", "asymptotic", "betting"):
+        for interval in ("normal", "adaptive", "asymptotic", "betting"):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", OPEWarning)
-                row = evaluate(one, 0, "ipw", interval=interval, samples=20).to_pylist()[0]
+                row = evaluate(one, 0, "ipw", interval=interval).to_pylist()[0]
             assert not row["upper"] <= row["lower"]
 
 
@@ -274,7 +273,6 @@ def test_rewards_that_came_after_the_time_allowed_do_not_count():
         ("smallest_probability", {"smallest_probability": 0}),
         ("smallest_probability", {"smallest_probability": 0.6}),
         ("smallest_probability", {"smallest_probability": 2}),
-        ("drift", {"drift": "no"}),
     ],
 )
 def test_wrong_answers_to_late_rewards_are_blamed_by_name(field, options):
@@ -324,12 +322,9 @@ def test_equal_targets_differ_by_nothing_and_nearby_ones_narrowly():
     n, arms = 5000, 4
     near = np.tile(np.full(arms, 0.95 / arms) + 0.05 * np.eye(arms)[0], (n, 1))
     one = log(n, arms=arms, means=[0.3] * arms, rng=rng, near=near)
-    for interval in ("betting", "mixture", "bernstein"):
-        row = difference(one, "uniform", "uniform", interval=interval).to_pylist()[0]
-        assert row["estimate"] == 0.0
-        if interval == "betting":
-            assert (row["lower"], row["upper"]) == (0.0, 0.0)
-            assert math.copysign(1.0, row["lower"]) == 1.0
+    row = difference(one, "uniform", "uniform").to_pylist()[0]
+    assert (row["estimate"], row["lower"], row["upper"]) == (0.0, 0.0, 0.0)
+    assert math.copysign(1.0, row["lower"]) == 1.0
     far = width(difference(one, 0, "uniform"))
     assert width(difference(one, "column:near", "uniform")) < 1.3 * 0.05 * far
 
@@ -508,7 +503,7 @@ def test_mass_that_could_not_be_logged_is_named_under_limit_theorems():
         evaluate(one, 1, "ipw", interval="normal")
 
 
-@pytest.mark.parametrize("interval", ["normal", "asymptotic", "bootstrap"])
+@pytest.mark.parametrize("interval", ["normal", "asymptotic"])
 def test_rounding_is_no_variation(interval):
     for seed in range(3):
         rng = np.random.default_rng(seed)
@@ -530,16 +525,6 @@ def test_a_log_says_the_same_in_one_file_and_in_several(tmp_path):
     one, several = (evaluate(tmp_path / str(size), "uniform", "ipw").to_pylist() for size in (100, 40))
     assert one == several
     assert one[0]["n"] == 10
-
-
-def test_a_bootstrap_does_not_depend_on_batches():
-    one = log(9000)
-    first, *others = (
-        evaluate(one, 0, "ipw", interval="bootstrap", samples=20, batch=batch).to_pylist()[0]
-        for batch in (65_536, 1000, 777)
-    )
-    assert first["lower"] < first["upper"]
-    assert all((one["lower"], one["upper"]) == (first["lower"], first["upper"]) for one in others)
 
 
 def test_a_doubly_robust_estimate_beyond_the_range_does_not_contradict_an_interval_that_is_cut_there():

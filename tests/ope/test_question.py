@@ -55,7 +55,7 @@ def test_a_command_has_a_flag_for_each_option_that_text_can_give():
     add_question(parser, evaluate)
     given = vars(parser.parse_args([]))
     assert given == {name: DEFAULTS[name] for name, option in OPTIONS.items() if option.metavar}
-    said = ["--missing", "0", "--mature", "6h", "--half-life", "50", "--reward-range", "0", "2", "--no-drift"]
+    said = ["--missing", "0", "--mature", "6h", "--since", "50", "--reward-range", "0", "2"]
     asked = parser.parse_args(said)
-    assert (asked.missing, asked.mature, asked.half_life, asked.drift) == (0.0, 21600.0, 50.0, False)
+    assert (asked.missing, asked.mature, asked.since) == (0.0, 21600.0, "50")
     assert Question(**{k: v for k, v in vars(asked).items() if v is not None}).reward_range == (0.0, 2.0)

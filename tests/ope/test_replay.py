@@ -1,4 +1,4 @@
-"""Replay: what it keeps, what it refuses, and that its draws (and the bootstrap's) are its own."""
+"""Replay: what it keeps, what it refuses, and that its draws are its own."""
 
 import numpy as np
 import pyarrow as pa
@@ -6,7 +6,7 @@ import pytest
 from scipy.stats import binom
 
 from linmed import Agent
-from linmed.ope import DecisionLog, OPEWarning, Replay, evaluate
+from linmed.ope import DecisionLog, OPEWarning, Replay
 from linmed.ope import replay as module
 from linmed.ope.replay import log_evidence
 from linmed.policies import (
@@ -274,15 +274,6 @@ def test_a_replay_does_not_draw_what_a_user_drew(monkeypatch):
         assert found.estimate == pytest.approx(0.9, abs=4 * 0.3 / np.sqrt(1000))
     monkeypatch.setattr(module, "stream", lambda seed, purpose: np.random.default_rng(seed))
     assert Replay(Uniform(), bound=2).run(log).estimate == 1.0  # what sharing them would do
-
-
-def test_the_bootstrap_does_not_draw_what_a_user_drew():
-    """Rewards from default_rng(0): sharing them, the first resample takes each reward r just r times."""
-    n = 1000
-    reward = np.random.default_rng(0).poisson(1.0, n).astype(float)
-    log = DecisionLog.from_table({"arm": [0] * n, "probability": [1.0] * n, "reward": reward})
-    (row,) = evaluate(log, "logged", "ipw", interval="bootstrap", samples=2, seed=0).to_pylist()
-    assert 0.8 < row["lower"] < row["upper"] < 1.2 < (reward**2).sum() / reward.sum()
 
 
 def test_no_seed_of_a_users_draws_the_numbers_of_replay():

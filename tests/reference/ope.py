@@ -39,26 +39,6 @@ def betting_lower(gained, bets, log_prior, count, log_level):
     return brentq(lambda m: log_wealth(gained, bets, log_prior, count, m) - log_level, 0.0, 1.0, xtol=1e-14)
 
 
-def bernstein(x, log_level, largest_rate):
-    """Σ λ, Σ λ x and Σ ψ(λ)(x − x̂)² with λ_t and x̂_t of the terms before t."""
-    weight = centre = penalty = 0.0
-    for t in range(1, len(x) + 1):
-        past, term = x[: t - 1], x[t - 1]
-        means = [(0.5 + x[: i + 1].sum()) / (2.0 + i) for i in range(t - 1)]
-        variance = (0.25 + sum((past[i] - means[i]) ** 2 for i in range(t - 1))) / t
-        rate = min(math.sqrt(2.0 * log_level / (variance * t * math.log(1.0 + t))), largest_rate)
-        guess = min((0.5 + past.sum()) / t, 1.0)
-        weight, centre = weight + rate, centre + rate * term
-        penalty += (-math.log1p(-rate) - rate) * (term - guess) ** 2
-    return weight, centre, penalty
-
-
-def mixture(x):
-    """Σ x and Σ (x_t − x̂_{t−1})², x̂ the running mean from 1/2 on, cut at 1."""
-    guesses = [min((0.5 + x[:t].sum()) / (1.0 + t), 1.0) for t in range(len(x))]
-    return x.sum(), ((x - guesses) ** 2).sum()
-
-
 def stable(score, proxy):
     """Q̂ = Σ h Γ/Σ h and Σ h²(Γ − Q̂)², h_t = m_t^{−1/2}, m_t an average of proxies before t."""
     h, average = np.empty(len(score)), 1.0

@@ -7,7 +7,7 @@ import pytest
 
 from linmed.core import core
 from linmed.ope.intervals import StableVariance
-from linmed.ope.sequences import CENTRE, PENALTY, SQUARES, SUM, WEIGHT, BettingLower
+from linmed.ope.sequences import BettingLower
 from linmed.policies import LogisticMED
 from linmed.policies.ridge import start_ridge
 from tests.reference import ope
@@ -50,19 +50,6 @@ def test_the_betting_bound_is_where_the_wealth_is_one_over_alpha():
     assert core.log_wealth(*past, 0.3) == pytest.approx(ope.log_wealth(*past, 0.3), abs=1e-11)
     found = core.betting_lower(*past, math.log(20.0), 0.0)
     assert found == pytest.approx(ope.betting_lower(*past, math.log(20.0)), abs=1e-11)
-
-
-def test_sums_of_the_other_sequences():
-    _, weight, reward, *_ = decisions(120, 2, seed=2)
-    x, state = weight * reward, np.zeros(7)
-    for part in np.split(x, [5, 60]):
-        core.bernstein(state, part, 3.0, 0.5)
-    np.testing.assert_allclose(state[[WEIGHT, CENTRE, PENALTY]], ope.bernstein(x, 3.0, 0.5), rtol=1e-12)
-    for terms in (x, 4.0 * x):  # the mean of the second lies above 1, where it is cut
-        state = np.zeros(7)
-        for part in np.split(terms, [5, 60]):
-            core.mixture(state, part)
-        np.testing.assert_allclose(state[[SUM, SQUARES]], ope.mixture(terms), rtol=1e-12)
 
 
 def test_weights_of_stable_variance():

@@ -145,11 +145,8 @@ FIELDS = [
     ("/b/evaluate", {"targets": ["uniform"], "since": "yesterday"}, "since"),
     ("/b/evaluate", {"targets": ["uniform"], "since": True}, "since"),
     ("/b/evaluate", {"targets": ["uniform"], "since": 3}, "since"),  # of an empty log
-    ("/b/evaluate", {"targets": ["uniform"], "half_life": 0}, "half_life"),
-    ("/b/evaluate", {"targets": ["uniform"], "half_life": True}, "half_life"),
-    ("/b/evaluate", {"targets": ["uniform"], "half_life": "soon"}, "half_life"),
-    ("/b/evaluate", {"targets": ["uniform"], "half_life": 9, "interval": "normal"}, "half_life"),
-    ("/b/evaluate", {"targets": ["uniform"], "half_life": 9, "drift": False}, "drift"),
+    ("/b/evaluate", {"targets": ["uniform"], "since": True}, "since"),
+    ("/b/evaluate", {"targets": ["uniform"], "since": "soon"}, "since"),
     ("/b/evaluate", {"targets": ["uniform"], "drift": "no"}, "drift"),
     ("/b/evaluate", {"targets": ["uniform"], "smallest_probability": 0.0}, "smallest_probability"),
     ("/b/evaluate", {"targets": ["uniform"], "smallest_probability": 1.5}, "smallest_probability"),

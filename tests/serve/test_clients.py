@@ -40,9 +40,7 @@ def test_the_client_does_everything_the_api_does(app: httpx.Client, tmp_path: Pa
         assert client.state("b")["count"] == 4
         assert client.statistics("b")["pending"] == 0
         assert len(client.evaluate("b", ["uniform", "logged"])["results"]) == 2
-        found = client.evaluate(
-            "b", ["logged"], ["ipw"], "asymptotic", 0.9, (0, 2), missing="skip", drift=False
-        )
+        found = client.evaluate("b", ["logged"], ["ipw"], "asymptotic", 0.9, (0, 2), missing="skip", since=0)
         assert (found["judged"], found["results"][0]["valid"]) == (4, "asymptotic")
         with pytest.raises(ServiceError, match=r"422: .*mature") as refused:
             client.evaluate("b", ["logged"], missing=0)

@@ -69,12 +69,11 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     ("judged", "asked"),
     [
         (180, {"missing": "skip"}),
-        (180, {"missing": "skip", "interval": "bernstein"}),
         (180, {"missing": "skip", "interval": "adaptive"}),
         (180, {"missing": "skip", "interval": "asymptotic"}),
-        (180, {"missing": "skip", "drift": False, "confidence": 0.9}),
+        (180, {"missing": "skip", "confidence": 0.9}),
         (9, {}),
-        (9, {"mature": 0.0, "drift": True}),
+        (9, {"mature": 0.0}),
         (200, {"missing": 0.5, "mature": 0}),
     ],
 )
@@ -192,13 +191,6 @@ def test_an_evaluation_may_be_of_the_decisions_since(app: httpx.Client) -> None:
     everything = ask(app, targets=["uniform"], missing="skip", since="30d")
     assert everything["value"] == "average of the last 30 days"
     assert everything["results"] == whole["results"]
-    aged = ask(app, targets=["uniform"], missing="skip", half_life=50)
-    assert aged["value"] == "recent average, a decision counting half after every 50 decisions"
-    assert aged["results"][0]["valid"] == "one look"
-    # Of what was played, all weigh alike: how much fewer decisions count is no matter of what was drawn.
-    old, new = (ask(app, targets=["logged"], missing="skip", **more) for more in ({}, {"half_life": 50}))
-    assert new["results"][0]["effective_n"] < old["results"][0]["effective_n"]
-    assert ask(app, targets=["uniform"], missing="skip", half_life="7d")["results"][0]["n"] == whole["judged"]
     # Where a target learned from the first decisions, numbers are those of the whole log all the same.
     trained = ask(app, targets=["greedy", "uniform"], missing="skip", since=200)
     assert (trained["decisions"], trained["value"]) == (100, "average since decision 200")

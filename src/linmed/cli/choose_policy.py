@@ -126,10 +126,10 @@ def _dropped(choice: Choice) -> Iterator[str]:
 
 
 def _meaning(args: argparse.Namespace, rewards: tuple[float, float]) -> str:
-    value = "value, taken to be constant," if args.drift is False else "average value so far"
     return (
         f"With probability {100 * args.confidence:.6g} % or more all intervals hold, and the candidate with "
-        f"the highest {value} is not dropped, at every look at once, however often one looked and however "
-        "the logging policy learned, if the logged probabilities are exact and every possible reward lies "
+        "the highest average value so far is not dropped, at every look at once, however often one looked "
+        "and however the logging policy learned, if the logged probabilities are exact and every possible "
+        "reward lies "
         f"in [{rewards[0]:g}, {rewards[1]:g}]."
     )

@@ -145,10 +145,9 @@ def _meaning(args: argparse.Namespace, rewards: Sequence[float] | None, once: bo
     if args.interval == "none":
         return "No interval was asked for: nothing is said of how far off the estimates may be."
     sure = f"{100 * args.confidence:.6g} %"
-    constant = args.drift is False or args.interval == "bernstein"
-    value = "values, taken to be constant," if constant else "average values so far"
     held = (
-        f"all differences of the groups' {value} lie in their intervals, and with the same one all groups do"
+        "all differences of the groups' average values so far lie in their intervals, and with the same one "
+        "all groups do"
     )
     looks = "at every look at once, however often one looked, if visitors were put into groups at random"
     if once:

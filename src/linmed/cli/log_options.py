@@ -79,10 +79,7 @@ def add_question(parser: argparse.ArgumentParser, function: Callable[..., Any], 
         sentences = re.split(r"\. ", option.meaning.replace("`", "").replace("%", "%%").rstrip("."))
         said = sentences[0][0].lower() + sentences[0][1:]
         told = said if default is None else f"{said}; default: {default}"
-        if option.metavar == "no":
-            told = sentences[-1].removeprefix("False ")
-            parser.add_argument(f"--no-{flag}", dest=name, action="store_false", default=None, help=told)
-        elif option.words and option.parse is str:
+        if option.words and option.parse is str:
             choices = list(words.get(name, option.words))
             parser.add_argument(f"--{flag}", choices=choices, default=default, help=told)
         elif option.metavar:
@@ -104,8 +101,6 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 def options(args: argparse.Namespace) -> dict[str, Any]:
     """Collect the options that were given; the others are left to the function that is asked."""
     given = {name: getattr(args, name, None) for name in OPTIONS}
-    if isinstance(given["catalogue"], str):
-        given["catalogue"] = saved_agent(given["catalogue"], "--catalogue")
     return {name: value for name, value in given.items() if value is not None}
 
 
@@ -319,18 +314,13 @@ def meaning(
     interval: str,
     confidence: float,
     rewards: Sequence[float] | None,
-    constant: bool,
     value: str = "average so far",
-    once: bool = False,
 ) -> str:
-    """Say what an interval of that kind says, and on what condition.
-
-    `value`: which average it is about; `once`: whether that is proved for one look alone.
-    """
+    """Say what an interval of that kind says, and on what condition; `value`: which average it is about."""
     if interval == "none":
         return "No interval was asked for: nothing is said of how far off the estimates may be."
     sure = f"{100 * confidence:.6g} %"
-    value = "the target's value, taken to be constant," if constant else f"the target's {value}"
+    value = f"the target's {value}"
     exact = "the logged probabilities are exact"
     if interval == "asymptotic":
         return (
@@ -339,12 +329,10 @@ def meaning(
         )
     if VALID[interval] == "any time":
         low, high = rewards or (0.0, 1.0)
-        looks = "at every look at once, however often one looked and however"
-        if once:
-            looks = "at this one look, if the log's end was not chosen by looking, however"
         return (
-            f"With probability {sure} or more the interval holds {value}{',' if once else ''} {looks} the "
-            f"logging policy learned, if {exact} and every possible reward lies in [{low:g}, {high:g}]."
+            f"With probability {sure} or more the interval holds {value} at every look at once, however "
+            f"often one looked and however the logging policy learned, if {exact} and every possible reward "
+            f"lies in [{low:g}, {high:g}]."
         )
     policy = "learned slowly" if interval == "adaptive" else "did not learn"
     return (

@@ -32,7 +32,6 @@ from linmed.ope.diagnostics import Diagnosis, diagnose
 from linmed.ope.estimators import ESTIMATORS
 from linmed.ope.evaluate import COMPARABLE, difference, evaluate, plot_sequences, sequence
 from linmed.ope.plan import USUAL, recent
-from linmed.ope.sequences import KINDS
 from linmed.ope.targets import as_targets
 from linmed.question import INTERVAL, Question, options_of
 from linmed.report.progress import Bar
@@ -69,10 +68,6 @@ def run(args: argparse.Namespace) -> int:
     """Print the answer; the exit status is 0."""
     check_place(args.plot, PICTURES)
     check_place(args.html)
-    if args.plot and args.half_life is not None:
-        raise ValueError(
-            "--plot draws sequences, and with --half-life an interval is for one look: leave one"
-        )
     log = given_log(args)
     targets = as_targets([parse_target(text) for text in args.targets or ["uniform"]])
     baseline = None if args.diff is None else parse_target(args.diff)
@@ -80,7 +75,6 @@ def run(args: argparse.Namespace) -> int:
     if baseline is not None and not others:
         raise ValueError(f"--diff {args.diff} needs another --target to compare with {baseline.name}")
     asked = options(args)
-    kind = args.interval if args.interval in KINDS else INTERVAL
     traces: dict[str, Table] = {}
     tables: dict[str, Table] = {}
     diagnoses: list[Diagnosis] = []
@@ -96,29 +90,21 @@ def run(args: argparse.Namespace) -> int:
                 "" if paired == args.interval else f" ({paired} interval)"
             )
             tables[heading] = Table(pa.concat_tables([gain.to_arrow() for gain in gains]))
-        if args.plot or (args.html and args.interval in KINDS and args.half_life is None):
+        if args.plot or (args.html and args.interval == INTERVAL):
             for target in targets:
                 bar.begin(target.name)
-                alike = {**_taken(sequence, asked), "interval": kind}
+                alike = _taken(sequence, asked)
                 traces[target.name] = sequence(log, target, progress=bar.reach, **alike)
         if args.diagnose:
             judged = recent(log, Question(**asked)).judged
             diagnoses = [diagnose(judged, target, **_taken(diagnose, asked)) for target in targets]
             found += [f"{one.target}: {doubt}" for one in diagnoses for doubt in one.warnings]
     facts = facts_of(table)
-    constant = args.drift is False or args.interval == "bernstein"
     report = Report(
         title=TITLE,
         asked=_asked(args, facts),
         tables=tables,
-        meaning=meaning(
-            args.interval,
-            args.confidence,
-            facts["reward_range"],
-            constant,
-            facts["value"],
-            once=args.half_life is not None,
-        ),
+        meaning=meaning(args.interval, args.confidence, facts["reward_range"], facts["value"]),
         warnings=[*found, *unexplained(args.interval, tables.values(), found)],
         notes=[
             *([] if facts["left_out"] is None else [facts["left_out"]]),
@@ -126,11 +112,11 @@ def run(args: argparse.Namespace) -> int:
             *(unread(log) if args.skip_malformed else []),
         ],
         traces=traces,
-        traced=f"The {kind} sequence of each target's IPW estimate, {facts['value']}, confidence "
+        traced=f"The {INTERVAL} sequence of each target's IPW estimate, {facts['value']}, confidence "
         f"{args.confidence:.6g}.",
     )
     if args.plot:
-        title = f"{facts['value']}: {kind} sequences, confidence {args.confidence:g}"
+        title = f"{facts['value']}: {INTERVAL} sequences, confidence {args.confidence:g}"
         plot_sequences(traces, args.plot, title)
     told = dict(zip(("results", "differences"), map(rows, tables.values()), strict=False))
     if args.diagnose:

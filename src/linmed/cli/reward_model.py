@@ -16,7 +16,6 @@ from linmed.insight.drift import Adoption, Alarm
 from linmed.ope.learning import Arms, drift, verdict
 from linmed.policies import GLMMED, Forgetful, LinMED, Policy
 from linmed.policies.half_lives import written
-from linmed.question import number_or_text
 from linmed.report.progress import Bar
 from linmed.report.tables import Table
 from linmed.report.text_report import Report, folded, told
@@ -28,6 +27,14 @@ DRIFT_CAUTION = "Neither sigma nor norm_bound may have been chosen by looking at
 TOLD = ("sigma", "norm_bound", "ridge", "confidence", "tails", "intercept")
 HALF_LIVES = "inf,1000,200,50"
 FAMILIES = ("logistic", "poisson")
+
+
+def number_or_text(text: str) -> float | str:
+    """Parse a number, or leave the text."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def _add_model(

@@ -5,10 +5,10 @@ from linmed.extras import require
 require("linmed.ope", "ope")
 
 from linmed.log import DecisionLog
-from linmed.ope.catalogue_logs import Relearned, by_routes, complete, relearned
+from linmed.ope.catalogue_logs import complete
 from linmed.ope.choose import Choice, choose
 from linmed.ope.compare import compare
-from linmed.ope.diagnostics import Diagnosis, calibration, diagnose
+from linmed.ope.diagnostics import Diagnosis, diagnose
 from linmed.ope.estimators import (
     DM,
     DR,
@@ -20,17 +20,13 @@ from linmed.ope.estimators import (
     DRos,
     Estimator,
     Logistic,
-    MarginalIPW,
     Refitted,
     Ridge,
     Sample,
     SwitchDR,
-    importance_weights,
     ipw,
-    snipw,
 )
 from linmed.ope.evaluate import difference, evaluate, plot_sequences, sequence
-from linmed.ope.history import History, history
 from linmed.ope.intervals import OPEWarning
 from linmed.ope.learning import Arms, LogDrift, LogVerdict, drift, learn_from, verdict
 from linmed.ope.replay import Replay, ReplayResult
@@ -52,15 +48,12 @@ __all__ = [
     "Diagnosis",
     "Estimator",
     "Frozen",
-    "History",
     "LogDrift",
     "LogVerdict",
     "Logistic",
-    "MarginalIPW",
     "OPEWarning",
     "Question",
     "Refitted",
-    "Relearned",
     "Replay",
     "ReplayResult",
     "Ridge",
@@ -68,8 +61,6 @@ __all__ = [
     "SwitchDR",
     "Target",
     "as_target",
-    "by_routes",
-    "calibration",
     "choose",
     "compare",
     "complete",
@@ -77,13 +68,9 @@ __all__ = [
     "difference",
     "drift",
     "evaluate",
-    "history",
-    "importance_weights",
     "ipw",
     "learn_from",
     "plot_sequences",
-    "relearned",
     "sequence",
-    "snipw",
     "verdict",
 ]

@@ -7,22 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from linmed.ope.catalogue_logs import Listed
-from linmed.ope.estimators import DR, IPW, Estimator, MarginalIPW, Sample
-from linmed.ope.intervals import (
-    Bootstrap,
-    Faded,
-    Moments,
-    StableVariance,
-    Weights,
-    honest,
-    limit,
-)
-from linmed.ope.plan import PLAIN, Asked, Form, Plan
+from linmed.ope.estimators import DR, IPW, Estimator, Sample
+from linmed.ope.intervals import Moments, StableVariance, Weights, honest, limit
+from linmed.ope.plan import Asked, Plan
 from linmed.ope.scan import Rounds
 from linmed.ope.sequences import (
     CONSTANTS,
-    KINDS,
     Arms,
     Model,
     Side,
@@ -33,66 +23,35 @@ from linmed.ope.sequences import (
 )
 from linmed.validation import Floats
 
-UNBIASED: dict[str, Estimator] = {"ipw": IPW(), "dr": DR(), "mips": MarginalIPW()}
+UNBIASED: dict[str, Estimator] = {"ipw": IPW(), "dr": DR()}
 
 
 class Answer:
     """One target's answer to one batch: its weights, its samples and the terms of sequences."""
 
-    def __init__(self, plan: Plan, rounds: Rounds, chance: Floats | Listed, models: list[Floats]):
-        self.plan, self.rounds, self.models = plan, rounds, models
-        if isinstance(chance, Listed):
-            self.probabilities: Floats | None = chance.mass
-            self.weight = rounds.weights(chance.played)
-        else:
-            self.probabilities = chance if plan.all_arms else None
-            self.weight = rounds.weights(chance[rounds.chosen] if plan.all_arms else chance)
-        sources = dict.fromkeys([PLAIN, *(asked.source for asked in plan.estimators)])
-        self.samples = {source: self._sample(source) for source in sources}
+    def __init__(self, plan: Plan, rounds: Rounds, chance: Floats, model: Floats | None):
+        self.plan, self.rounds, self.model = plan, rounds, model
+        self.probabilities = chance if plan.all_arms else None
+        self.weight = rounds.weights(chance[rounds.chosen] if plan.all_arms else chance)
+        self.samples = {"ipw": Sample(self.weight, rounds.reward)}
+        if model is not None:
+            value = rounds.sum_over_arms(chance * model)
+            self.samples["dr"] = Sample(self.weight, rounds.reward, model[rounds.chosen], value)
 
-    def _sample(self, source: Form) -> Sample:
-        if source.kind == "mips":
-            return Sample(self.weight, self.rounds.reward, marginal_weight=self._marginal(source.number))
-        if source.kind == "dr":
-            model, chance = self.models[source.number], self.probabilities
-            assert chance is not None
-            value = self.rounds.sum_over_arms(chance * model)
-            return Sample(self.weight, self.rounds.reward, model[self.rounds.chosen], value)
-        return Sample(self.weight, self.rounds.reward)
-
-    def _marginal(self, number: int) -> Floats:
-        estimator, rounds = self._embedded(number), self._decisions()
-        return np.array([estimator.marginal(*decision) for decision in rounds])
-
-    def _embedded(self, number: int) -> MarginalIPW:
-        estimator = self.plan.estimators[number].estimator
-        assert isinstance(estimator, MarginalIPW)
-        return estimator
-
-    def _decisions(self) -> Iterator[tuple[Floats, Floats, Floats, int]]:
-        """π, p, the arms and the arm played of each decision."""
-        pi, p, arms, o = self.probabilities, self.rounds.logged, self.rounds.arms, self.rounds.offsets
-        assert pi is not None
-        assert p is not None
-        assert arms is not None
-        for i, j, arm in zip(o[:-1], o[1:], self.rounds.arm, strict=True):
-            yield pi[i:j], p[i:j], arms[i:j], arm
-
-    def terms(self, form: Form) -> Floats:
+    def terms(self, form: str) -> Floats:
         """Give Γ (n,), whose mean is the value."""
-        x, _, _ = UNBIASED[form.kind].terms(self.samples[form])
+        x, _, _ = UNBIASED[form].terms(self.samples[form])
         assert x is not None
         return x
 
-    def sides(self, form: Form) -> tuple[Side, Side]:
+    def sides(self, form: str) -> tuple[Side, Side]:
         """Make the two sides of the target's value."""
-        arms = None
-        if self.plan.guarded and form.kind != "mips":
-            rounds = self.rounds
+        rounds, arms = self.rounds, None
+        if self.plan.guarded:
             arms = Arms(self.guard, rounds.probability, rounds.offsets, rounds.chosen)
-        return value_sides(self.weights(form), self._reward, self.probabilities, self._models(form), arms)
+        return value_sides(self.weight, self._reward, self.probabilities, self._models(form), arms)
 
-    def sides_against(self, other: "Answer", form: Form) -> tuple[Side, Side]:
+    def sides_against(self, other: "Answer", form: str) -> tuple[Side, Side]:
         """Make the two sides of what the target earns more than another one."""
         rounds = self.rounds
         if self.probabilities is None or other.probabilities is None:
@@ -103,12 +62,14 @@ class Answer:
             rounds.chosen, self._models(form) if guarded else (), self.guard if guarded else None,
         )  # fmt: skip
 
-    def _models(self, form: Form) -> list[Model]:
+    def _models(self, form: str) -> list[Model]:
         """The reward models of the form's sequence, as `Plan.stakes` has them."""
-        if not self.plan.guarded or form.kind == "mips":
+        if not self.plan.guarded:
             return [0.0]
-        learned = [np.clip(self._unit(self.models[form.number]), 0.0, 1.0)] if form.kind == "dr" else []
-        return [*CONSTANTS, *learned]
+        if form == "ipw":
+            return [*CONSTANTS]
+        assert self.model is not None
+        return [*CONSTANTS, np.clip(self._unit(self.model), 0.0, 1.0)]
 
     @property
     def _reward(self) -> Floats:
@@ -130,16 +91,8 @@ class Answer:
             return guard
         return np.full(int(self.rounds.offsets[-1]), self.plan.smallest_probability)
 
-    def weights(self, form: Form) -> Floats:
-        """Give w of the arm that was played, or of its embedding."""
-        marginal = self.samples[form].marginal_weight
-        return self.weight if marginal is None else marginal
-
-    def proxy(self, form: Form) -> Floats:
-        """Sum π(a)²/p(a) over arms, or embeddings: the size of the terms' conditional variance."""
-        if form.kind == "mips":
-            estimator = self._embedded(form.number)
-            return np.array([estimator.spread(pi, p, arms) for pi, p, arms, _ in self._decisions()])
+    def proxy(self) -> Floats:
+        """Sum π(a)²/p(a) over arms: the size of the terms' conditional variance."""
         assert self.probabilities is not None
         assert self.rounds.logged is not None
         positive = self.rounds.logged > 0
@@ -153,67 +106,53 @@ class Tally:
 
     def __init__(self, plan: Plan, *, trace: bool = False, weights_only: bool = False):
         self.plan = plan
-        interval, asked = plan.interval, plan.estimators
         self.distrusted = self.unordered = False  # as the log's arms show: its probabilities, its rows
-        self.has_interval = interval != "none" and not weights_only
-        interval = interval if self.has_interval else "none"
-        forms = sorted({one.form for one in asked})
-        faded = plan.half_life is not None
-        self.moments = [Faded() if faded else Moments() for _ in asked]
-        self.counting = {form: Moments() for form in {PLAIN, *forms}} if faded else {}  # of ω w
-        self.weights = {PLAIN: Weights()} | {form: Weights() for form in forms if form.kind == "mips"}
-        bootstrapped = asked if interval == "bootstrap" else ()
-        self.bootstraps = [Bootstrap(plan.samples, plan.seed) for _ in bootstrapped]
+        self.has_interval = plan.interval != "none" and not weights_only
+        interval = plan.interval if self.has_interval else "none"
+        forms = sorted({one.form for one in plan.estimators})
+        self.moments = [Moments() for _ in plan.estimators]
+        self.weights = Weights()
         self.stable = {form: StableVariance() for form in forms} if interval == "adaptive" else {}
-        sequenced = forms if interval in KINDS else ()
+        sequenced = forms if interval == "betting" else ()
         self.sequences = {form: value_sequence(plan, form, trace=trace) for form in sequenced}
 
     def add(self, answer: Answer) -> None:
         """Absorb one batch."""
         rounds = answer.rounds
-        for form, weights in self.weights.items():
-            weights.add(answer.weights(form), rounds.reward)
-            if rounds.logged is not None and answer.probabilities is not None:
-                weights.lost += float(answer.probabilities[rounds.logged <= 0].sum())
-        for i, asked in enumerate(self.plan.estimators):
-            terms = asked.estimator.terms(answer.samples[asked.source])
-            self.moments[i].add(*terms, rounds.weight)
-            if self.bootstraps:
-                self.bootstraps[i].add(*terms)
+        self.weights.add(answer.weight, rounds.reward)
+        if rounds.logged is not None and answer.probabilities is not None:
+            self.weights.lost += float(answer.probabilities[rounds.logged <= 0].sum())
+        for moments, asked in zip(self.moments, self.plan.estimators, strict=True):
+            moments.add(*asked.estimator.terms(answer.samples[asked.source]))
         for form, stable in self.stable.items():
-            stable.add(answer.terms(form), answer.proxy(form))
+            stable.add(answer.terms(form), answer.proxy())
         for form, bounds in self.sequences.items():
-            bounds.add(answer.terms(form), *answer.sides(form), rounds.weight)
-        for form, counting in self.counting.items():
-            assert rounds.weight is not None
-            counting.add(rounds.weight * answer.weights(form))
+            bounds.add(answer.terms(form), *answer.sides(form))
 
     def merge(self, other: "Tally") -> None:
         """Absorb what another part of the log left."""
         assert not self.plan.ordered
         for own, theirs in zip(self.moments, other.moments, strict=True):
             own.merge(theirs)
-        for name in ("counting", "weights", "sequences"):
-            for form, one in getattr(self, name).items():
-                one.merge(getattr(other, name)[form])
+        self.weights.merge(other.weights)
+        for form, bounds in self.sequences.items():
+            bounds.merge(other.sequences[form])
 
     def rows(self, target: str) -> Iterator[tuple[Any, ...]]:
         """Yield one result row per estimator."""
-        for i, asked in enumerate(self.plan.estimators):
-            moments, estimator = self.moments[i], asked.estimator
+        for moments, asked in zip(self.moments, self.plan.estimators, strict=True):
+            estimator = asked.estimator
             stabilised = self.stable and estimator.unbiased
             estimate = self.stable[asked.form].estimate if stabilised else moments.estimate
-            weights = self.weights_of(asked)
-            worth = self.counting.get(asked.form, weights.moments)
-            effective = float(moments.n) if estimator.name == "dm" else worth.effective
-            low, high = self._interval(i, asked)
+            effective = float(moments.n) if estimator.name == "dm" else self.weights.moments.effective
+            low, high = self._interval(moments, asked)
             valid = "—" if math.isnan(low) else self.plan.valid
             yield target, asked.label, estimate, low, high, moments.n, effective, valid
 
     @property
     def refuted(self) -> bool:
-        """Whether the probabilities behind some weights cannot be true."""
-        return self.distrusted or any(weights.refuted for weights in self.weights.values())
+        """Whether the probabilities behind the weights cannot be true."""
+        return self.distrusted or self.weights.refuted
 
     @property
     def level(self) -> float:
@@ -221,39 +160,29 @@ class Tally:
         estimate, low = self.moments[0].estimate, self.plan.possible
         if self.plan.estimators[0].estimator.name != "ipw" or low is None:
             return estimate
-        return estimate + low.low * (1.0 - self.weights[PLAIN].mean)
+        return estimate + low.low * (1.0 - self.weights.mean)
 
     @property
     def overlaps(self) -> bool:
-        """Whether each estimator that weighs the rewards gave one of them some weight."""
-        weighing = (asked for asked in self.plan.estimators if asked.estimator.name != "dm")
-        return all(self.weights_of(asked).mean > 0 for asked in weighing)
+        """Whether some reward has a weight, if any estimator weighs them."""
+        weighing = any(asked.estimator.name != "dm" for asked in self.plan.estimators)
+        return self.weights.mean > 0 or not weighing
 
-    def weights_of(self, asked: Asked) -> Weights:
-        """Find the weights that an estimator gives to rewards."""
-        return self.weights.get(asked.form, self.weights[PLAIN])
-
-    def _interval(self, i: int, asked: Asked) -> tuple[float, float]:
-        if self.distrusted or (asked.estimator.name != "dm" and self.weights_of(asked).refuted):
+    def _interval(self, moments: Moments, asked: Asked) -> tuple[float, float]:
+        weighs = asked.estimator.name != "dm"
+        if self.distrusted or (weighs and self.weights.refuted):
             return math.nan, math.nan  # no interval holds for probabilities that are wrong
-        if self.unordered and asked.source.kind == "dr":
+        if self.unordered and asked.source == "dr":
             return math.nan, math.nan  # what learned from the rows' order learned the rewards themselves
         if self.sequences:
             empty = any(math.isnan(one.bounds[0]) for one in self.sequences.values())
             return (math.nan, math.nan) if empty else self.sequences[asked.form].bounds
         # Terms that are all zero do not vary, which is no knowledge.
-        silent = self.weights_of(asked).mean == 0
-        if silent and (asked.estimator.name != "dm" or self.plan.interval == "adaptive"):
+        if self.weights.mean == 0 and (weighs or self.plan.interval == "adaptive"):
             return math.nan, math.nan
-        return honest(*self._limit(i, asked))
-
-    def _limit(self, i: int, asked: Asked) -> tuple[float, float]:
-        """An interval by a limit theorem: of no use where nothing varies."""
-        if self.bootstraps:
-            return self.bootstraps[i].interval(self.plan.confidence)
         if self.stable:
-            return self.stable[asked.form].interval(self.plan.confidence)
-        return limit(self.plan.interval, self.moments[i], self.plan.confidence)
+            return honest(*self.stable[asked.form].interval(self.plan.confidence))
+        return honest(*limit(self.plan.interval, moments, self.plan.confidence))
 
 
 class Contrast:
@@ -264,24 +193,23 @@ class Contrast:
         self.confidence = confidence or plan.confidence
         (self.asked,) = plan.estimators
         self.distrusted = self.unordered = False
-        self.gain = Moments() if plan.half_life is None else Faded()
-        self.reach = Moments()  # of |w₁ − w₂|, times ω
-        sequenced = plan.interval in KINDS
-        form = self.asked.form
-        self.sequence = value_sequence(plan, form, self.confidence, difference=True) if sequenced else None
+        self.gain = Moments()
+        self.reach = Moments()  # of |w₁ − w₂|
+        self.sequence: ValueSequence | None = None
+        if plan.interval == "betting":
+            self.sequence = value_sequence(plan, self.asked.form, self.confidence, difference=True)
 
     def add(self, ours: Answer, theirs: Answer) -> None:
         """Absorb one batch."""
         form = self.asked.source
         gain = ours.terms(form) - theirs.terms(form)
-        if form == PLAIN and self.plan.possible is not None:
+        if form == "ipw" and self.plan.possible is not None:
             # Rewards counted from the lowest: a constant added to all of them is no difference.
             gain -= self.plan.possible.low * (ours.weight - theirs.weight)
-        weight, reach = ours.rounds.weight, np.abs(ours.weight - theirs.weight)
-        self.gain.add(gain, weight=weight)
-        self.reach.add(reach if weight is None else weight * reach)
+        self.gain.add(gain)
+        self.reach.add(np.abs(ours.weight - theirs.weight))
         if self.sequence is not None:
-            self.sequence.add(gain, *ours.sides_against(theirs, self.asked.form), weight)
+            self.sequence.add(gain, *ours.sides_against(theirs, self.asked.form))
 
     def merge(self, other: "Contrast") -> None:
         """Absorb what another part of the log left."""
@@ -294,7 +222,7 @@ class Contrast:
     @property
     def bounds(self) -> tuple[float, float]:
         """(lower, upper) of the difference."""
-        if self.distrusted or (self.unordered and self.asked.source.kind == "dr"):
+        if self.distrusted or (self.unordered and self.asked.source == "dr"):
             return math.nan, math.nan
         if self.sequence is not None:
             return self.sequence.bounds
@@ -309,7 +237,7 @@ class Contrast:
 
 def value_sequence(
     plan: Plan,
-    form: Form,
+    form: str,
     confidence: float | None = None,
     *,
     difference: bool = False,
@@ -318,8 +246,7 @@ def value_sequence(
     """Start the confidence sequence that was asked for, before any decision."""
     assert plan.possible is not None
     low, high, _ = plan.possible
-    assert plan.drift is not None
     return ValueSequence(
-        plan.interval, confidence or plan.confidence, (low, high),
-        shares=plan.stakes(form), difference=difference, drift=plan.drift, trace=trace,
+        confidence or plan.confidence, (low, high),
+        shares=plan.stakes(form), difference=difference, trace=trace,
     )  # fmt: skip

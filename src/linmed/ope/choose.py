@@ -230,8 +230,7 @@ def choose(
     error probability is divided among the first, half among the second, so all hold at every n at once. A
     candidate is dropped when another's lower bound is above its upper one, or their difference surely above
     zero. So a log may be asked every day, and the question closed when one candidate is left. What is
-    compared is the average value so far; with `drift=False` the best bounds so far count. `estimator` is
-    "ipw" or "dr".
+    compared is the average value so far. `estimator` is "ipw" or "dr".
 
     >>> from linmed.ope import DecisionLog
     >>> played = {"arm": [0, 1] * 100, "probability": [0.5] * 200, "reward": [0.0, 1.0] * 100}

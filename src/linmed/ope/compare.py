@@ -22,9 +22,8 @@ from linmed.ope.choose import hold
 from linmed.ope.evaluate import COMPARABLE, Progress, doubts, table
 from linmed.ope.intervals import warn
 from linmed.ope.log_facts import as_log, holds, require
-from linmed.ope.plan import PLAIN, Plan
+from linmed.ope.plan import Plan
 from linmed.ope.scan import Reader, Reading, Rounds, possible_rewards
-from linmed.ope.sequences import KINDS
 from linmed.ope.targets import ArmTarget
 from linmed.ope.warnings import no_value, of_waiting
 from linmed.question import CONFIDENCE, INTERVAL, MISSING, Question, Rewards, ask, asks
@@ -292,7 +291,7 @@ def _plain(column: pa.Array) -> pa.Array:
 MEAN = "mean"
 OTHER = "column "
 """What stands before the name of a table's column that may say whose row it is."""
-LOOKS = ("any time", "any time, one value", "asymptotic")
+LOOKS = ("any time", "asymptotic")
 """What `valid` says of intervals for many looks."""
 
 
@@ -329,11 +328,11 @@ def compare(
 
     Rows as `evaluate` gives them: every group, then every difference to the `baseline`, the first group by
     name unless given. With probability `confidence` all differences are in their intervals, and with the
-    same one all groups, at every n at once with the sequences ("betting"); "normal" is for one look at a
-    number fixed beforehand.
+    same one all groups, at every n at once with "betting"; "normal" is for one look at a number fixed
+    beforehand.
 
-    Estimates are the groups' means. Nothing depends on the order of the rows but "mixture", "bernstein" and
-    drift=False, which are refused where groups do not come in random order (an e-value of 1,000 again).
+    Estimates are the groups' means. Nothing depends on the order of the rows; where groups do not come in
+    random order (an e-value of 1,000 again) there is a warning.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -370,7 +369,7 @@ def compare(
     base = 0 if baseline is None else names.index(found.named("baseline", baseline))
     judged = DecisionLog(Grouped(whole.source, column, names, expected), whole.name)
     error = 1.0 - confidence
-    sequenced = interval in KINDS
+    sequenced = interval == "betting"
     targets: Any = [ArmTarget(i, str(name)) for i, name in enumerate(names)]
     estimators: Any = "ipw" if sequenced else "snipw"
     plan = Plan.of(
@@ -379,7 +378,7 @@ def compare(
     )  # fmt: skip
     shuffled = found.at_random(expected)
     if not shuffled:
-        warn(_disorder(plan))
+        warn(DISORDER)
     others = [i for i in range(len(names)) if i != base]
     pairs = [(i, base) for i in others] if sequenced else []
     pair_confidence = 1.0 - error / len(others)
@@ -411,7 +410,7 @@ def _by_unit(
     require(whole, [unit], "counting by unit", "unit")
     even = (1.0 / len(found.names),) * len(found.names)
     log = DecisionLog(Grouped(whole.source, column, found.names, even, unit), whole.name)
-    possible = possible_rewards(question.reward_range, needed=question.interval in KINDS)
+    possible = possible_rewards(question.reward_range, needed=question.interval == "betting")
     reader = Reader(
         extra=(unit,), possible=possible, missing=question.missing, mature=question.mature
     ).settled(log)  # fmt: skip
@@ -438,7 +437,7 @@ Row = tuple[Any, ...]
 def _group(name: str, tally: Tally) -> Row:
     """A group's row, with the mean of its rewards as the estimate."""
     _, _, estimate, *rest = next(tally.rows(name))
-    weight = tally.weights[PLAIN].mean
+    weight = tally.weights.mean
     mean = estimate if tally.moments[0].ratio else (estimate / weight if weight else math.nan)
     return name, MEAN, mean, *rest
 
@@ -450,22 +449,11 @@ def _gain(row: Row, base: Row, bounds: tuple[float, float]) -> Row:
     return f"{row[0]} − {base[0]}", MEAN, row[2] - base[2], low, high, row[5], row[6] + base[6], valid
 
 
-def _disorder(plan: Plan) -> str:
-    """That groups do not come in the order of random draws: what learns in the rows' order is wrong then."""
-    seen = (
-        "the order of the rows is not that of visitors put into groups at random (by chance it is so in at "
-        f"most one of {round(1 / MISMATCH):,} tests)"
-    )
-    if plan.ordered:
-        raise BadValue(
-            "groups",
-            f"groups must come in random order for this interval, and {seen}: shuffle the rows if they were "
-            "only sorted, or leave out interval and drift=False",
-        )
-    return (
-        f"{seen}: rows that are only sorted do no harm, but if groups came at different times, or visitors "
-        "have several rows and no unit is given, no interval holds"
-    )
+DISORDER = (
+    "the order of the rows is not that of visitors put into groups at random (by chance it is so in at most "
+    f"one of {round(1 / MISMATCH):,} tests): rows that are only sorted do no harm, but if groups came at "
+    "different times, or visitors have several rows and no unit is given, no interval holds"
+)
 
 
 def _visitors(

@@ -13,8 +13,8 @@ logs of policies that learn.
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -29,11 +29,14 @@ from linmed.policies.glm import LogisticMED
 from linmed.validation import BadType, BadValue, Floats, Ints
 
 
-def importance_weights(probability: ArrayLike, target: ArrayLike) -> Floats:
-    """Compute w = π(a)/p(a), any shape. `probability` must be positive, `target` lie in [0, 1].
+def ipw(reward: ArrayLike, probability: ArrayLike, target: ArrayLike, axis: int = -1) -> Any:
+    """Weight by inverse probability on arrays: mean of π(a)/p(a)·r along `axis`, the value of `target`.
 
-    >>> importance_weights([0.5, 0.25], [1.0, 0.0])
-    array([2., 0.])
+    Shapes broadcast, so (trials, n) evaluates many logs at once. With estimated probabilities in place of
+    exact ones the estimate is biased by 1/p̂: that is a property of the log, not of this function.
+
+    >>> round(float(ipw([1.0, 0.0, 1.0], [0.5, 0.25, 0.5], 0.5)), 12)
+    0.666666666667
     """
     p, pi = np.asarray(probability, dtype=np.float64), np.asarray(target, dtype=np.float64)
     wrong_p, wrong_pi = ~((p > 0) & (p <= 1)), ~((pi >= 0) & (pi <= 1))
@@ -45,33 +48,7 @@ def importance_weights(probability: ArrayLike, target: ArrayLike) -> Floats:
             where = tuple(np.argwhere(wrong)[0].tolist())
             first = f"entry {where} is {array[where]} ({int(wrong.sum())} such in all)"
             raise BadValue(name, f"{name} must lie in {bounds}: {first}")
-    weight: Floats = pi / p
-    return weight
-
-
-def ipw(reward: ArrayLike, probability: ArrayLike, target: ArrayLike, axis: int = -1) -> Any:
-    """Weight by inverse probability on arrays: mean of w·r along `axis`: the value of `target`.
-
-    Shapes broadcast, so (trials, n) evaluates many logs at once. With estimated probabilities in place of
-    exact ones the estimate is biased by 1/p̂: that is a property of the log, not of this function.
-
-    >>> round(float(ipw([1.0, 0.0, 1.0], [0.5, 0.25, 0.5], 0.5)), 12)
-    0.666666666667
-    """
-    return np.mean(importance_weights(probability, target) * np.asarray(reward, dtype=np.float64), axis=axis)
-
-
-def snipw(reward: ArrayLike, probability: ArrayLike, target: ArrayLike, axis: int = -1) -> Any:
-    """Weight by inverse probability, self-normalised, on arrays: Σ w r / Σ w along `axis`.
-
-    >>> round(float(snipw([1.0, 0.0, 1.0], [0.5, 0.25, 0.5], 0.5)), 12)
-    0.5
-    """
-    weight = importance_weights(probability, target)
-    total = weight.sum(axis=axis)
-    if np.any(total == 0):
-        raise BadValue("target", "the target never agrees with the log: every weight is zero")
-    return (weight * np.asarray(reward, dtype=np.float64)).sum(axis=axis) / total
+    return np.mean(pi / p * np.asarray(reward, dtype=np.float64), axis=axis)
 
 
 class Sample(NamedTuple):
@@ -85,7 +62,6 @@ class Sample(NamedTuple):
     reward: Floats
     model_played: Floats | None = None  # q̂_t(a_t)
     model_value: Floats | None = None  # q̂_t(π)
-    marginal_weight: Floats | None = None  # of the arm's embedding
 
 
 @dataclass(frozen=True)
@@ -189,8 +165,6 @@ class ModelEstimator(Estimator):
     """An estimator with a reward model."""
 
     model: ClassVar[bool] = True
-    regressor: Any = field(default=None, kw_only=True)
-    """The model of this estimator alone; None takes the one that `evaluate` was given."""
 
     def predictions(self, sample: Sample) -> tuple[Floats, Floats]:
         """Give q̂(a) and q̂(π)."""
@@ -308,73 +282,8 @@ class DRos(DR):
         return self.shrinkage * weight / (weight**2 + self.shrinkage)
 
 
-@dataclass(frozen=True)
-class MarginalIPW(Estimator):
-    """Marginalised IPW over arm features: (1/n) Σ w_t(e_t) r_t,  w_t(e) = π_t(e) / p_t(e).
-
-    π_t(e) and p_t(e) sum π_t(a) and p_t(a) over the arms with embedding e(a) = e.
-
-    For very many arms. `embedding` maps arms (K, d) to K labels, or lists the features that matter; None
-    groups arms whose features are equal. Unbiased if the reward depends on the arm only through e(a) (no
-    direct effect) and every e the target reaches was logged; needs `probabilities` and `arms` in the log.
-    Saito & Joachims (2022).
-
-    >>> seen = {"weight": np.ones(2), "reward": np.array([1.0, 0.0])}
-    >>> MarginalIPW()(Sample(**seen, marginal_weight=np.array([1.5, 0.5])))
-    0.75
-    """
-
-    name: ClassVar[str] = "mips"
-    embedding: Callable[[Floats], Any] | Sequence[int] | None = None
-
-    def __post_init__(self) -> None:
-        if not (self.embedding is None or callable(self.embedding)):
-            object.__setattr__(self, "embedding", tuple(self.embedding))
-
-    def terms(self, sample: Sample) -> Terms:
-        """Give x = w(e) r."""
-        if sample.marginal_weight is None:
-            message = "mips needs marginal weights: every arm's logged and target probability, and the arms"
-            raise BadValue("sample", message)
-        return sample.marginal_weight * sample.reward, None, None
-
-    def marginal(self, target: Floats, logged: Floats, arms: Floats, arm: int) -> float:
-        """Give w(e) of one decision.  target, logged (K,); arms (K, d).
-
-        >>> arms, logged = np.array([[1.0], [1.0], [0.0]]), np.array([0.1, 0.3, 0.6])
-        >>> round(MarginalIPW().marginal(np.array([0.8, 0.0, 0.2]), logged, arms, arm=1), 6)  # 0.8 / 0.4
-        2.0
-        """
-        label = self._labels(arms)
-        same = label == label[arm]
-        return float(target[same].sum() / logged[same].sum())
-
-    def spread(self, target: Floats, logged: Floats, arms: Floats) -> float:
-        """Sum π(e)²/p(e) over the e of one decision that can be logged.  target, logged (K,); arms (K, d).
-
-        >>> arms, logged = np.array([[1.0], [1.0], [0.0]]), np.array([0.1, 0.3, 0.6])
-        >>> round(MarginalIPW().spread(np.array([0.8, 0.0, 0.2]), logged, arms), 6)  # 0.64/0.4 + 0.04/0.6
-        1.666667
-        """
-        code = np.unique(self._labels(arms), return_inverse=True)[1].reshape(-1)
-        ours, theirs = np.bincount(code, target), np.bincount(code, logged)
-        return float(np.sum(ours[theirs > 0] ** 2 / theirs[theirs > 0]))
-
-    def _labels(self, arms: Floats) -> Any:
-        """The embedding of every arm.  (K, d) → (K,)."""
-        if callable(self.embedding):
-            label = np.asarray(self.embedding(arms))
-        else:
-            chosen = arms if self.embedding is None else arms[:, list(self.embedding)]
-            label = np.unique(chosen, axis=0, return_inverse=True)[1].reshape(-1)
-        if label.shape != (arms.shape[0],):
-            found = f"{arms.shape[0]} arms, answer of shape {label.shape}"
-            raise BadValue("estimators", f"embedding must give one label per arm: {found}")
-        return label
-
-
 ESTIMATORS: dict[str, type[Estimator]] = {
-    kind.name: kind for kind in (IPW, ClippedIPW, SNIPW, DM, DR, SNDR, SwitchDR, DRos, MarginalIPW)
+    kind.name: kind for kind in (IPW, ClippedIPW, SNIPW, DM, DR, SNDR, SwitchDR, DRos)
 }
 
 

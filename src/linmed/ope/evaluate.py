@@ -16,20 +16,18 @@ import pyarrow as pa
 from linmed import validation
 from linmed.log import DecisionLog, ParquetSource
 from linmed.ope.accumulators import Answer, Contrast, Tally
-from linmed.ope.catalogue_logs import Listed
 from linmed.ope.estimators import as_model
 from linmed.ope.intervals import warn
 from linmed.ope.log_facts import Log, as_log, require
 from linmed.ope.plan import Plan, Recent, in_words, recent
-from linmed.ope.scan import Reading, Rounds
-from linmed.ope.sequences import KINDS
-from linmed.ope.targets import ItemsTarget, Target, as_target
+from linmed.ope.scan import Reading
+from linmed.ope.targets import as_target
 from linmed.ope.warnings import no_value, no_variation, of_plan, of_result
-from linmed.question import CONFIDENCE, INTERVAL, Course, Everything, Pair, Question, ask, asks
+from linmed.question import CONFIDENCE, INTERVAL, Course, Everything, Question, ask, asks
 from linmed.report.estimates_page import Traces, window
 from linmed.report.figures import INK, axes, saved, series, shortened, styled
 from linmed.report.tables import Table
-from linmed.validation import BadValue, Floats
+from linmed.validation import BadValue
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,7 +40,7 @@ RESULT = pa.schema(
         "n": pa.int64(), "effective_n": _NUMBER, "valid": _TEXT,
     }
 )  # fmt: skip
-COMPARABLE = (*KINDS, "asymptotic", "normal", "none")
+COMPARABLE = ("betting", "asymptotic", "normal", "none")
 """Intervals that differences have."""
 
 Progress = Callable[[int], object]
@@ -66,13 +64,12 @@ def evaluate(
 
     `log`: a `DecisionLog`, or the path of one. `targets`: one, a sequence or a {name: target} mapping; see
     `as_target`. `estimators`: the same, of names of `ESTIMATORS` or instances; ipw, snipw and dr unless
-    given, dr only where the log and the targets tell of every arm, or targets are items by id. `options` are
-    those of `Question`.
+    given, dr only where the log and the targets tell of every arm. `options` are those of `Question`.
 
     A target must not have been chosen or trained on this very log: no interval accounts for that.
 
-    An interval is about the target's value, whichever estimate stands in its row: with a sequence, or
-    with "adaptive", the biased estimators get the interval of the unbiased form they are made from (that
+    An interval is about the target's value, whichever estimate stands in its row: with "betting", or with
+    "adaptive", the biased estimators get the interval of the unbiased form they are made from (that
     of IPW without a reward model, that of DR with one). "adaptive" also replaces IPW's and DR's estimate
     by the stabilised one its interval is centred on.
 
@@ -82,7 +79,7 @@ def evaluate(
     they also sum up, and send sums.
 
     Returns one row per target × estimator: target, estimator, estimate, lower, upper, n, effective_n
-    ((Σw)²/Σw²), valid ("independent", "adaptive", "asymptotic", "any time" or "one look": what the interval
+    ((Σw)²/Σw²), valid ("independent", "adaptive", "asymptotic" or "any time": what the interval
     needs). Every doubt is an `OPEWarning` that names the target. An interval is NaN, and valid "—", where the
     probabilities are proved wrong, where no value is compatible with the log, and where a limit theorem has
     nothing to work on. A target whose weights are all zero has no snipw or sndr; its sequence is the whole
@@ -99,7 +96,7 @@ def evaluate(
     )  # fmt: skip
     log = as_log(log)
     part, reading = recent(log, question), Reading()
-    plan = Plan.of(question, log, targets, estimators, judged=part.judged)
+    plan = Plan.of(question, log, targets, estimators)
     tallies = collect(plan, part, reading, partial(_tallies, plan), progress, executor)
     reading.finish(part.judged, plan.possible)
     for doubt in doubts(plan, reading, part.judged, tallies):
@@ -113,7 +110,6 @@ def sequence(
     log: Log,
     target: Any,
     estimator: Any = "ipw",
-    interval: str = INTERVAL,
     confidence: float = CONFIDENCE,
     reward_range: tuple[float, float] | None = None,
     *,
@@ -122,7 +118,7 @@ def sequence(
 ) -> Table:
     """Follow an estimate and its confidence sequence over time: n, estimate, lower, upper at growing n.
 
-    `estimator` is "ipw" or "dr"; `interval` one of the sequences. The rest is as `evaluate` takes it.
+    `estimator` is "ipw" or "dr"; the interval is "betting". The rest is as `evaluate` takes it.
 
     >>> from linmed.ope import DecisionLog, sequence
     >>> played = {"arm": [0, 1] * 100, "probability": [0.5] * 200, "reward": [0.0, 1.0] * 100}
@@ -130,10 +126,7 @@ def sequence(
     >>> last["n"], last["estimate"], last["lower"] > 0.5
     (200, 1.0, True)
     """
-    validation.option("interval", interval, KINDS)
-    question = ask(
-        sequence, interval=interval, confidence=confidence, reward_range=reward_range, **options
-    )  # fmt: skip
+    question = ask(sequence, confidence=confidence, reward_range=reward_range, **options)
     log = as_log(log)
     plan = one_estimator(question, log, target, estimator)
     part, reading = recent(log, question), Reading()
@@ -156,13 +149,12 @@ def difference(
     *,
     progress: Progress | None = None,
     executor: Executor | None = None,
-    **options: Unpack[Pair],
+    **options: Unpack[Everything],
 ) -> Table:
     """Estimate how much more `target` would have earned than `baseline`: one row like `evaluate`'s.
 
     The two are paired: what both would have done cancels, so equal targets differ by exactly zero and nearby
-    ones narrowly. `estimator` is "ipw" or "dr"; the rest is as `evaluate` takes it, without "bootstrap" and
-    "adaptive".
+    ones narrowly. `estimator` is "ipw" or "dr"; the rest is as `evaluate` takes it, without "adaptive".
 
     >>> from linmed.ope import DecisionLog, difference
     >>> played = {"arm": [0, 1] * 100, "probability": [0.5] * 200, "reward": [0.0, 1.0] * 100}
@@ -178,7 +170,7 @@ def difference(
     if one.name == other.name:
         other = as_target(other, f"{other.name} (baseline)")
     part, reading = recent(log, question), Reading()
-    plan = one_estimator(question, log, (one, other), estimator, paired=True, judged=part.judged)
+    plan = one_estimator(question, log, (one, other), estimator, paired=True)
     contrast, *tallies = collect(plan, part, reading, partial(_pair, plan), progress, executor)
     reading.finish(part.judged, plan.possible)
     name, refuted = f"{one.name} − {other.name}", any(tally.refuted for tally in tallies)
@@ -186,7 +178,7 @@ def difference(
     for doubt in doubts(plan, reading, part.judged, tallies):
         warn(doubt)
     if math.isnan(row[3]) and plan.interval != "none" and not refuted:
-        empty = plan.interval in KINDS
+        empty = plan.interval == "betting"
         warn(no_value(name, part.judged, plan) if empty else no_variation(name, plan))
     return table(plan, reading, [row])
 
@@ -240,8 +232,7 @@ def _collected(
     executor: Executor | None,
 ) -> list[Summary]:
     if plan.ordered:
-        pool = None if plan.counted else executor  # a worker does not know how many decisions came before
-        return summarise(answers(plan, part, reading, progress, pool))
+        return summarise(answers(plan, part, reading, progress, executor))
     whole = summarise(())
     told = progress if executor is None else None  # by the reader itself
     here = None if told is None else lambda done: told(reading.decisions + done)
@@ -273,45 +264,20 @@ def answers(
     executor: Executor | None = None,
 ) -> Iterator[list[Answer]]:
     """Batch by batch in the log's order, every target's answer; `reading` knows at the end what was wrong."""
-    several = () if len(plan.recast) == len(plan.targets) else plan.models
-    models = [as_model(regressor) for regressor in several]
-    own = {i: [as_model(regressor) for regressor in plan.models] for i in plan.recast}
-    lister = None if plan.listing is None else plan.listing.begin()
-    if plan.models and part.earlier is not None:
+    model = as_model(plan.regressor) if plan.modelled else None
+    if model is not None and part.earlier is not None:
         for rounds in plan.scan.reader.known(part.earlier):
-            for model in models:
-                model.predict_learn(rounds if lister is None else lister.alone(rounds))
-            for i, those in own.items():
-                for model in those:
-                    model.predict_learn(_recast(plan.targets[i], rounds, reading)[0])
+            model.predict_learn(rounds)
     if executor is None:
         parts = plan.scan.parts(part.judged, reading)
     else:
         spread = _spread(plan.scan.collect, part.judged, reading, executor)
         parts = (one for several in spread for one in several)
-    for whole, asked in parts:
-        listed: Iterable[tuple[Rounds, Sequence[Floats | Listed]]] = (
-            [(whole, asked)] if lister is None else lister.listed(whole, asked)
-        )
-        for rounds, chances in listed:
-            predicted = [model.predict_learn(rounds) for model in models]
-            found = []
-            for i, chance in enumerate(chances):
-                seen = rounds, chance, predicted
-                if i in own:
-                    assert isinstance(chance, np.ndarray)
-                    alone, law = _recast(plan.targets[i], rounds, reading)
-                    seen = alone, Listed(chance, law), [model.predict_learn(alone) for model in own[i]]
-                found.append(Answer(plan, *seen))
-            yield found
+    for rounds, chances in parts:
+        predicted = None if model is None else model.predict_learn(rounds)
+        yield [Answer(plan, rounds, chance, predicted) for chance in chances]
         if progress is not None:
             progress(reading.decisions)
-
-
-def _recast(target: Target, rounds: Rounds, reading: Reading) -> tuple[Rounds, Floats]:
-    """Decisions as the reward models of a target see them that knows its items by their ids."""
-    assert isinstance(target, ItemsTarget)
-    return target.recast(rounds, reading.problems)
 
 
 def _tallies(plan: Plan, batches: Iterable[list[Answer]], *, trace: bool = False) -> list[Tally]:
@@ -379,17 +345,12 @@ def one_estimator(question: Question, log: DecisionLog, targets: Any, estimator:
         raise BadValue("estimator", "estimator must be one, 'ipw' or 'dr': `evaluate` takes several")
     (asked,) = plan.estimators
     validation.option("estimator", asked.estimator.name, ("ipw", "dr"))
-    if asked.form != asked.source and plan.interval in KINDS:
-        if plan.interval == "betting":
-            require(log, ["probabilities"], "a doubly robust sequence", "estimator")
-            raise BadValue(
-                "estimator",
-                f"a doubly robust sequence needs every arm's probability, in each row of {log.name} and of "
-                "each target (an item's only where it always has the same place): use estimator='ipw'",
-            )
+    if asked.form != asked.source and plan.interval == "betting":
+        require(log, ["probabilities"], "a doubly robust sequence", "estimator")
         raise BadValue(
-            "interval",
-            f"a doubly robust sequence needs interval='betting', got {plan.interval!r}: use estimator='ipw'",
+            "estimator",
+            f"a doubly robust sequence needs every arm's probability, in each row of {log.name} and of each "
+            "target: use estimator='ipw'",
         )
     return plan
 

@@ -11,7 +11,6 @@ from statistics import NormalDist
 import numpy as np
 
 from linmed.core import core
-from linmed.streams import stream
 from linmed.validation import Floats, Ints
 
 Terms = tuple[Floats | None, Floats | None, Floats | None]
@@ -27,10 +26,8 @@ class Moments:
         self.mean = np.zeros(3)
         self.scatter = np.zeros((3, 3))
 
-    def add(
-        self, x: Floats | None, y: Floats | None = None, z: Floats | None = None, weight: Floats | None = None
-    ) -> None:
-        """Absorb n decisions. `weight` is for `Faded`."""
+    def add(self, x: Floats | None, y: Floats | None = None, z: Floats | None = None) -> None:
+        """Absorb n decisions."""
         there = [(i, column) for i, column in enumerate((x, y, z)) if column is not None]
         other = Moments()
         other.n, other.ratio = there[0][1].size, z is not None
@@ -80,46 +77,6 @@ class Moments:
         """(Σx)²/Σx²: of weights, how many decisions of the target's own these are worth."""
         squares = self.scatter[0, 0] + self.n * self.mean[0] ** 2
         return float((self.n * self.mean[0]) ** 2 / squares) if squares else 0.0
-
-
-class Faded(Moments):
-    """Means in which decisions count by their age: sums of ω, ωx, ωy and ωz; no second moments."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.sums = np.zeros(4)
-
-    def add(
-        self, x: Floats | None, y: Floats | None = None, z: Floats | None = None, weight: Floats | None = None
-    ) -> None:
-        """Absorb n decisions with their weights ω (n,)."""
-        assert weight is not None
-        self.n += weight.size
-        self.ratio |= z is not None
-        for place, column in enumerate((1.0, x, y, z)):
-            if column is not None:
-                self.sums[place] += (weight * column).sum()
-
-    def merge(self, other: Moments) -> None:
-        """Absorb another summary."""
-        assert isinstance(other, Faded)
-        self.n += other.n
-        self.ratio |= other.ratio
-        self.sums += other.sums
-
-    @property
-    def estimate(self) -> float:
-        """Σ ωx / Σ ω + Σ ωy / Σ ωz; NaN where nothing counts."""
-        total, x, y, z = map(float, self.sums)
-        mean = x / total if total else math.nan
-        if self.ratio:
-            return mean + y / z if z else math.nan
-        return mean
-
-    @property
-    def standard_error(self) -> float:
-        """Unknown."""
-        return math.nan
 
 
 BETS = 4.0 * 0.5 ** np.arange(24.0)
@@ -282,8 +239,6 @@ class OPEWarning(UserWarning):
 
 PLANNED = 100_000
 """Decisions at which the asymptotic sequence is narrowest."""
-BLOCK = 4096
-"""Decisions that a bootstrap resamples together."""
 CERTAINTY = 1e-5
 """Of its ends: an interval narrower than this is rounding, not knowledge."""
 
@@ -331,50 +286,6 @@ def limit(kind: str, moments: Moments, confidence: float) -> tuple[float, float]
     if kind == "none":
         return math.nan, math.nan
     return (asymptotic if kind == "asymptotic" else normal)(moments, confidence)
-
-
-class Bootstrap:
-    """Percentiles over resampled logs; each decision gets a Poisson(1) multiplicity in each, so it streams.
-
-    Valid as `normal` is, without its symmetry. Efron (1979); Chamandy et al. (2012) for the streaming form.
-    """
-
-    def __init__(self, samples: int, seed: int):
-        self._sums = np.zeros((samples, 4))  # Σ x, Σ y, Σ z and the number of decisions, of each resample
-        self._ratio = False  # whether there are y and z
-        self._rng = stream(seed, "bootstrap")
-        self._rest = np.zeros((0, 4))  # decisions that do not fill a block yet
-
-    def add(self, x: Floats | None, y: Floats | None, z: Floats | None) -> None:
-        """Absorb n decisions."""
-        self._ratio |= z is not None
-        size = next(column.size for column in (x, y, z) if column is not None)
-        columns = [np.zeros(size) if column is None else column for column in (x, y, z)]
-        values = np.concatenate([self._rest, np.stack([*columns, np.ones(size)], axis=1)])
-        whole = len(values) - len(values) % BLOCK  # blocks of the log's own, however it comes in batches
-        for start in range(0, whole, BLOCK):
-            self._sums += self._resampled(values[start : start + BLOCK])
-        self._rest = values[whole:]
-
-    def _resampled(self, block: Floats) -> Floats:
-        multiplicity = self._rng.poisson(1.0, (self._sums.shape[0], len(block)))
-        # Not a BLAS product: its last digits would depend on the processor.
-        sums: Floats = np.einsum("sn,nk->sk", multiplicity.astype(np.float64), block)
-        return sums
-
-    def interval(self, confidence: float) -> tuple[float, float]:
-        """Give percentiles of the resampled estimates; resamples without any weight do not count."""
-        self._sums += self._resampled(self._rest)
-        self._rest = self._rest[:0]
-        x, y, z, n = self._sums.T
-        ratio = np.divide(y, z, out=np.zeros_like(y), where=z != 0)
-        usable = (z != 0) if self._ratio else (n > 0)
-        estimates = (x / np.maximum(n, 1) + ratio)[usable]
-        if estimates.size == 0:
-            return float("nan"), float("nan")
-        tail = (1 - confidence) / 2
-        low, high = np.quantile(estimates, [tail, 1 - tail])
-        return float(low), float(high)
 
 
 class StableVariance:

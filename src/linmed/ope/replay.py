@@ -19,7 +19,7 @@ from linmed.ope.sequences import ValueSequence, value_sides
 from linmed.ope.targets import log_law
 from linmed.ope.warnings import of_log, of_waiting
 from linmed.policies.base import Policy, State, as_policy
-from linmed.question import CONFIDENCE, INTERVAL, MISSING, VALID
+from linmed.question import CONFIDENCE, MISSING
 from linmed.streams import bits, stream
 from linmed.validation import BadValue, Floats, Ints
 
@@ -95,19 +95,17 @@ class Replay:
         self,
         log: Log,
         *,
-        interval: str = INTERVAL,
         confidence: float = CONFIDENCE,
         reward_range: tuple[float, float] | None = None,
         missing: str | float = MISSING,
         mature: float | timedelta | None = None,
     ) -> ReplayResult:
-        """Play the log through; the arguments are those of `evaluate`, the interval "betting" or "mixture".
+        """Play the log through; the arguments are those of `evaluate`, the interval is "betting".
 
         `bound` M defaults to the largest 1/p in the log, at the cost of a pass. If only the played arms'
         probabilities were logged, that largest value depends a little on the draws: give the bound where it
         is known (K for a uniform log).
         """
-        validation.option("interval", interval, ("betting", "mixture"))
         validation.strictly_between("confidence", confidence, 0.0, 1.0)
         possible = possible_rewards(reward_range, needed=True)
         assert possible is not None
@@ -118,7 +116,7 @@ class Replay:
         reader = Reader(columns=("arms", *known), possible=possible, missing=missing, mature=mature)
         reader = reader.settled(log)
         # What the policy has to expect changes as it learns: the average so far, as under drift.
-        bounds = ValueSequence(interval, confidence, (low, high))
+        bounds = ValueSequence(confidence, (low, high))
         if self.bound is None:
             bound = _largest_inverse(log, dataclasses.replace(reader, columns=known, possible=None))
         else:
@@ -156,7 +154,6 @@ class Replay:
             offered=offered,
             rewards=rewards,
             state=player.state,
-            valid=VALID[interval],
         )
 
 

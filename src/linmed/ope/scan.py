@@ -28,25 +28,6 @@ SUM_ROUNDING = 1e-9
 """Sums closer to one than this are float64's own, and left as they are."""
 
 Mask = NDArray[np.bool_]
-STEPS = 16
-"""In which a weight falls by half."""
-FARTHEST = 60
-"""Half-lives after which a decision counts nothing."""
-
-
-class Fading(NamedTuple):
-    """By how much a decision counts less for its age."""
-
-    half_life: float
-    """In decisions, or in microseconds."""
-    end: int
-    """When a decision counts fully: the number of the last one, or a time in microseconds since 1970."""
-    clock: bool
-
-    def weights(self, when: Ints) -> Floats:
-        """Compute ω in [0, 1] of decisions that were taken then, or have these numbers.  (n,)"""
-        steps = np.floor(np.maximum(self.end - when, 0) * (STEPS / self.half_life))
-        return np.where(steps > STEPS * FARTHEST, 0.0, np.exp2(-steps / STEPS))
 
 
 class Problems:
@@ -107,7 +88,6 @@ class Rounds:
     arm_count: Ints | None = None  # (n,) K of each decision
     logged: Floats | None = None  # (ΣK,) the logging policy's probability of every arm
     arms: Floats | None = None  # (ΣK, d)
-    weight: Floats | None = None  # (n,) ω in [0, 1], how much each counts; None for all alike
     fallback: Mask | None = None  # (n,) None where there is none
     placed: Mask | None = None  # (n,) where `arm` is a place in a catalogue, which may exceed K
     extra: dict[str, pa.Array] = field(default_factory=dict)
@@ -466,8 +446,6 @@ class Reader:
     """Whether to look if decisions stand in the order of their times, where the log has them."""
     horizon: int | None = None
     """Microseconds since 1970: decisions after it are too young. Known when the log is (`settled`)."""
-    fading: Fading | None = None
-    """How much decisions count by their age."""
 
     def __post_init__(self) -> None:
         for name in ("missing", "mature", "smallest_probability", "batch"):
@@ -511,8 +489,7 @@ class Reader:
 
     def scan(self, log: DecisionLog, reading: Reading) -> Iterator[Rounds]:
         """Read a part of a log. After a wrong row nothing more is yielded, only checked."""
-        clocked = self.fading is not None and self.fading.clock
-        times = ["time"] if self.horizon is not None or self.watchful or clocked else []
+        times = ["time"] if self.horizon is not None or self.watchful else []
         if times and not isinstance(self.missing, str) and "reward_time" in log.columns:
             times.append("reward_time")
         latest = -MANY
@@ -534,8 +511,6 @@ class Reader:
             if self.watchful:
                 latest = self._watch(batch, row, latest, reading)
             rounds.extra = {name: batch.column(name) for name in self.extra}
-            if self.fading is not None:
-                rounds.weight = self.fading.weights(self._taken(batch, row, reading) if clocked else row)
             if self.shares is not None:
                 rounds.logged = np.tile(self.shares, len(rounds))
             reading.rewarded += len(rounds)
@@ -563,10 +538,6 @@ class Reader:
             reward = pc.if_else(pa.array(late), pa.scalar(None, reward.type), reward)
         reading.assumed += reward.null_count
         return batch.set_column(place, "reward", reward.fill_null(self.missing)), row
-
-    def _taken(self, batch: pa.RecordBatch, row: Ints, reading: Reading) -> Ints:
-        """When decisions were taken, in microseconds; one without a time has no age."""
-        return _microseconds(given(batch.column("time"), "time", row, reading.problems, 0, "half_life"))
 
     def _watch(self, batch: pa.RecordBatch, row: Ints, latest: int, reading: Reading) -> int:
         """Note the first decision that is earlier than the one before; the time of the last one."""

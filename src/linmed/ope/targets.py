@@ -1,7 +1,7 @@
 """Say whom to evaluate: how probable every arm would have been in each logged decision.
 
-Targets that know items by their ids answer for the item that was played alone: the log of a catalogue lists
-no items, and its weights need no more.
+Items by their ids, and agents that decide among a catalogue, answer for the item that was played alone: the
+log of a catalogue lists no items, and its weights need no more.
 """
 
 import copy
@@ -10,8 +10,8 @@ import math
 import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -57,8 +57,6 @@ class Target(ABC):
     """Columns that are read where the log has them, only to see whether the target is possible."""
     doubt: str | None = None
     """What is doubtful about this target on the log for which it was settled, after its name."""
-    by_id: bool = False
-    """Whether it knows items by their ids alone: no arm of a decision but the played one can be told."""
 
     @property
     def played_columns(self) -> tuple[str, ...]:
@@ -375,8 +373,8 @@ def no_target(target: Any) -> BadType:
     return BadType(
         "targets",
         "a target must be 'uniform', 'logged', 'arm:NUMBER', 'item:ID', 'column:NAME', an arm's index, "
-        "{id: probability} of a few items, (policy, state), an agent or anything with probability_of(item), "
-        f"or a function of the arms, got {target!r}",
+        "{id: probability} of a few items, (policy, state), an agent or a function of the arms, got "
+        f"{target!r}",
     )
 
 
@@ -390,8 +388,8 @@ TOLD_APART = 1 << 12
 class ItemsTarget(Target):
     """A few items by their ids, each with its probability, whatever else is in the catalogue.
 
-    In a log in which every arm has one id throughout, all arms of a decision are known by their ids. In
-    others only the played one is, and reward models are models of the items (`recast`).
+    In a log in which every arm has one id throughout, all arms of a decision are known by their ids, in
+    others only the played one is.
     """
 
     chances: Mapping[Any, float]
@@ -441,11 +439,6 @@ class ItemsTarget(Target):
         doubt = self._doubt(seen, log)
         return dataclasses.replace(self, doubt=doubt, by_place=law, several=several, columns=columns)
 
-    @property
-    def by_id(self) -> bool:  # type: ignore[override]
-        """Whether an item's place says nothing."""
-        return self.by_place is None
-
     def lacking(self, share: float) -> str:
         """Say that its items were not always among those that could be played."""
         items = "the item was" if len(self.chances) == 1 else "its items were"
@@ -457,20 +450,6 @@ class ItemsTarget(Target):
     def exceeding(self) -> str:
         """Say that an id may stand at two places of one decision."""
         return self.several and f", or one id stands at several places of a decision ({self.several})"
-
-    def recast(self, rounds: Rounds, problems: Problems) -> tuple[Rounds, Floats]:
-        """Show decisions among the target's items and "another", and its probabilities of these, flat.
-
-        A reward model of these arms knows an item by its id, wherever it stood: as unbiased as any other,
-        since w (r − q̂(item)) + Σ_i π(i) q̂(i) has the mean that it should, whatever q̂ of the past.
-        """
-        place = self._place(rounds, problems)
-        law = np.array([*self.chances.values(), 0.0])
-        count = np.full(len(rounds), law.size)
-        alone = dataclasses.replace(
-            rounds, arm=place, arm_count=count, logged=None, arms=None, placed=None, extra={}
-        )
-        return alone, np.tile(law, len(rounds))
 
     def _doubt(self, seen: "_Seen", log: DecisionLog) -> str | None:
         unseen = [item for item, places in seen.places.items() if not places]
@@ -491,21 +470,26 @@ class ItemsTarget(Target):
 
     def probabilities(self, rounds: Rounds, problems: Problems) -> Floats:
         """Go by the arms' ids."""
-        assert self.by_place is not None
+        if self.by_place is None:
+            raise by_id_alone(self.name)
         return self.by_place[rounds.arm_number]
 
     def played(self, rounds: Rounds, problems: Problems) -> Floats:
         """Go by the id of the item that was played; zero for all others."""
-        chance: Floats = np.array([*self.chances.values(), 0.0])[self._place(rounds, problems)]
-        return chance
-
-    def _place(self, rounds: Rounds, problems: Problems) -> Ints:
-        """Which of its items was played, their number where it was another."""
         ids = _ids(rounds, rounds.row >= 0, problems)
         known = pa.array(list(self.chances), pa.string())
         place = pc.index_in(ids, value_set=known, skip_nulls=True).fill_null(len(known))
-        found: Ints = place.to_numpy(zero_copy_only=False).astype(np.int64)
-        return found
+        chance: Floats = np.array([*self.chances.values(), 0.0])[place.to_numpy(zero_copy_only=False)]
+        return chance
+
+
+def by_id_alone(name: str) -> BadValue:
+    """Make the error for every arm's probability where only the played item's is known."""
+    return BadValue(
+        "targets",
+        f"target {name!r} tells the probability of the item that was played, not of every arm: use 'ipw' or "
+        "'snipw'",
+    )
 
 
 def _listed(places: set[int]) -> str:
@@ -554,79 +538,45 @@ class _Seen:
         return [ids[arm] for arm in sorted(ids)] if set(ids) == set(range(len(ids))) else None
 
 
-class Askable(Protocol):
-    """Who can say how probable an item would be, as an agent with a catalogue of its own.
-
-    `columns`, if there are any, names columns of the log, such as a context, that `probability_of` takes by
-    these names.
-    """
-
-    def probability_of(self, item: str, /, **columns: Any) -> float:
-        """By any route, so that the probabilities of all items sum to one: a catalogue's best item is also
-        played where another was not accepted."""
-
-
 @dataclass(frozen=True, eq=False)
-class AskedTarget(Target):
-    """An object with `probability_of(item)`: asked for the item that was played, once an item and batch."""
+class RoutedTarget(Target):
+    """An agent that decides among a catalogue: asked for the item that was played, once an item and batch."""
 
-    asked: Askable
+    agent: Any
     name: str = ""
     columns: tuple[str, ...] = ()
-    extra: tuple[str, ...] = field(default=("arm_id",), init=False)
+    extra: tuple[str, ...] = ("arm_id",)
 
     def __post_init__(self) -> None:
-        own = getattr(self.asked, "columns", ())
-        if isinstance(own, str) or not all(isinstance(name, str) for name in own):
-            raise BadType("targets", f"columns of a target must be names of the log's columns, got {own!r}")
-        object.__setattr__(self, "extra", ("arm_id", *own))
-        policy = getattr(self.asked, "policy", None)
-        self._name(str(getattr(policy or self.asked, "name", type(self.asked).__name__)))
+        self._name(self.agent.policy.name)
 
     def settled(self, log: DecisionLog) -> Target:
-        """Ask an agent by its policy and state where the log lists the arms: contexts are in them."""
-        policy, state = (getattr(self.asked, name, None) for name in ("policy", "state"))
-        if isinstance(policy, Policy) and isinstance(state, State) and holds(log, "arms"):
-            return Frozen(policy, state, self.name)
-        return self
+        """Ask by policy and state where the log lists the arms: contexts are in them."""
+        return Frozen(self.agent.policy, self.agent.state, self.name) if holds(log, "arms") else self
 
     def knows_all_arms(self, log: DecisionLog) -> bool:
         """It is never asked for all items."""
         return False
 
-    def _own(self) -> set[str] | None:
-        """The ids of an agent's own items, which alone it would play; None where nobody tells them."""
-        agent = isinstance(getattr(self.asked, "policy", None), Policy)
-        return {str(item) for item in self.asked.items} if agent and hasattr(self.asked, "items") else None
-
     def probabilities(self, rounds: Rounds, problems: Problems) -> Floats:
         """Refuse: it says how probable an item is, not which there are."""
-        text = f"target {self.name!r} is asked item by item, not for all arms: use 'ipw' or 'snipw'"
-        raise BadValue("targets", text)
+        raise by_id_alone(self.name)
 
     def played(self, rounds: Rounds, problems: Problems) -> Floats:
-        """Ask for each item each item; a fallback's would count for nothing."""
-        chance = np.zeros(len(rounds))
+        """Ask for each item; a fallback's would count for nothing, and only its own items can be played."""
         counts = np.ones(len(rounds), dtype=bool) if rounds.fallback is None else ~rounds.fallback
         ids = _ids(rounds, counts, problems)
+        chance = np.zeros(len(rounds))
         if problems:
             return chance
-        columns = [rounds.extra[name].to_pylist() for name in self.extra[1:]]
-        own = self._own()
+        own = {str(item) for item in self.agent.items}
         answers: dict[str, float] = {}
         for row in np.flatnonzero(counts).tolist():
             item = ids[row].as_py()
-            if own is not None and item not in own:
-                continue
-            if columns:
-                told = dict(zip(self.extra[1:], (column[row] for column in columns), strict=True))
-                chance[row] = self.asked.probability_of(item, **told)
-            else:
+            if item in own:
                 if item not in answers:
-                    answers[item] = float(self.asked.probability_of(item))
+                    answers[item] = float(self.agent.probability_of(item))
                 chance[row] = answers[item]
-        rule = f"probability_of target {self.name!r} must lie in [0, 1]"
-        problems.add(rule, rounds.row, ~((chance >= 0) & (chance <= 1)), chance.item, "targets")
         return chance
 
 
@@ -634,7 +584,7 @@ def as_target(target: Any, name: str | None = None) -> Target:
     """Make a target of any way of naming one, a `Target`, called `name` if that is given.
 
     "uniform", "logged", "arm:3" or 3, "item:ID" or {id: probability} of a few items, "column:NAME", (policy,
-    state), an agent, an object with `probability_of(item)` (see `AskedTarget`), a function of the arms.
+    state), an agent, a function of the arms.
 
     >>> import numpy as np
     >>> [as_target(target).name for target in ("uniform", "arm:3", "column:p_new")]
@@ -652,12 +602,11 @@ def as_target(target: Any, name: str | None = None) -> Target:
         found = ItemsTarget(target)
     elif _is_pair(target):
         found = Frozen(target[0], target[1])
-    elif _is_asked(target):
-        found = AskedTarget(target)
     elif isinstance(getattr(target, "policy", None), Policy) and isinstance(
         getattr(target, "state", None), State
     ):
-        found = Frozen(target.policy, target.state)
+        routed = target.policy.capabilities.by_route and getattr(target, "catalogue", None) is not None
+        found = RoutedTarget(target) if routed else Frozen(target.policy, target.state)
     elif callable(target):
         found = CallableTarget(target)
     else:
@@ -701,18 +650,6 @@ def _is_pair(target: Any) -> bool:
 def _is_law(target: Mapping[Any, Any]) -> bool:
     """Whether it is {id: probability}, not {name: target}."""
     return bool(target) and all(isinstance(value, (float, np.floating)) for value in target.values())
-
-
-def _is_asked(target: Any) -> bool:
-    """Whether it says itself how probable an item is. An agent's policy is frozen, and asked for the arms
-    that the log has; but one that decides among too many items for that says it itself.
-    """
-    if not callable(getattr(target, "probability_of", None)):
-        return False
-    policy = getattr(target, "policy", None)
-    if not isinstance(policy, Policy):
-        return True
-    return policy.capabilities.by_route and getattr(target, "catalogue", None) is not None
 
 
 def _from_string(text: str) -> Target:

@@ -13,7 +13,6 @@ from linmed.ope.intervals import REFUTED, Weights
 from linmed.ope.log_facts import copied
 from linmed.ope.plan import Plan
 from linmed.ope.scan import Reading
-from linmed.ope.sequences import KINDS
 from linmed.ope.targets import Target
 from linmed.question import VALID
 
@@ -78,8 +77,7 @@ def of_result(plan: Plan, asked: Target, tally: Tally, log: DecisionLog) -> Iter
     if not tally.overlaps:
         yield f"target {target!r} never agrees with {log.name}: {asked.silence(log)}"
         return
-    for weights in tally.weights.values():
-        yield from (f"target {target!r}: {doubt}" for doubt in of_weights(weights, asked))
+    yield from (f"target {target!r}: {doubt}" for doubt in of_weights(tally.weights, asked))
     if tally.refuted or not tally.has_interval:
         return
     fading = max((stable.growth for stable in tally.stable.values()), default=0.0)
@@ -90,12 +88,12 @@ def of_result(plan: Plan, asked: Target, tally: Tally, log: DecisionLog) -> Iter
             "'betting'"
         )
     empty = any(math.isnan(row[3]) for row in tally.rows(target))
-    if empty and plan.interval in KINDS:
+    if empty and plan.interval == "betting":
         yield no_value(target, log, plan)
     elif empty:
         yield no_variation(target, plan)
-    elif plan.interval not in KINDS:
-        telling = min(weights.rewards.telling for weights in tally.weights.values())
+    elif plan.interval != "betting":
+        telling = tally.weights.rewards.telling
         if telling < FEWEST and tally.moments[0].n >= LONG * FEWEST:
             yield (
                 f"target {target!r}: interval={plan.interval!r} needs more than {telling} rewards that "
@@ -128,10 +126,9 @@ def no_variation(target: str, plan: Plan) -> str:
 
 def no_value(target: str, log: DecisionLog, plan: Plan) -> str:
     """Say that an interval is empty."""
-    changed = "" if plan.drift else ", or the value changed over time (leave out drift=False)"
     return (
         f"no value of target {target!r} is compatible with {log.name} at confidence "
-        f"{plan.confidence:g}: its probabilities are wrong{changed}"
+        f"{plan.confidence:g}: its probabilities are wrong"
     )
 
 

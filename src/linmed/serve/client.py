@@ -24,7 +24,7 @@ from urllib.parse import quote, urlencode
 import httpx
 from numpy.typing import ArrayLike
 
-from linmed.question import CONFIDENCE, INTERVAL, Served, asks, in_json
+from linmed.question import CONFIDENCE, INTERVAL, Course, asks, in_json
 
 __all__ = ["AsyncClient", "Client", "ServedDecision", "ServiceError"]
 
@@ -317,7 +317,7 @@ class Requests:
         interval: str = INTERVAL,
         confidence: float = CONFIDENCE,
         reward_range: tuple[float, float] | None = None,
-        **options: Unpack[Served],
+        **options: Unpack[Course],
     ) -> Call[dict[str, Any]]:
         """What would other policies have earned on the log so far? As `linmed.ope.evaluate` takes it.
 
