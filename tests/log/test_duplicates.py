@@ -98,7 +98,7 @@ def test_a_hash_is_the_same_in_every_process():
 @pytest.mark.parametrize("form", FORMS)
 def test_no_form_of_a_log_invents_duplicates(forms, form):
     assert forms[form].duplicates() is None
-    assert forms[form].split(0.5, seed=0)[0].where(arm=[0, 1])[2:].duplicates() is None
+    assert forms[form].split(0.5)[0].where(arm=[0, 1])[2:].duplicates() is None
 
 
 def test_a_table_is_searched_once_and_remembered(monkeypatch):

@@ -453,7 +453,7 @@ Numbered = tuple[Ints, pa.RecordBatch]
 
 
 @dataclass(frozen=True)
-class Mapped(ABC):
+class Mapped(Source):
     """What `plan` makes of numbered rows. Where arms are names, they are looked for once, when first read."""
 
     plan: Plan

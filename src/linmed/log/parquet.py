@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from linmed.log.source import Malformed
+from linmed.log.source import Malformed, Source
 
 NAMED = 5
 """Files that a message names."""
@@ -34,7 +34,7 @@ class LateRewards(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ParquetSource:
+class ParquetSource(Source):
     """A log's directory, one `file` of it, or a single Parquet file; rows `start` to `stop` of it.
 
     >>> import tempfile

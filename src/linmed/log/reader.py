@@ -17,18 +17,7 @@ from linmed.log.importers import canonical, csv_source, obp_feedback, obp_table,
 from linmed.log.mapping import parquet_source
 from linmed.log.parquet import ParquetSource, log_files, nothing_in, write_parquet
 from linmed.log.schema import FEATURES
-from linmed.log.source import (
-    BATCH,
-    Counted,
-    Foreign,
-    Malformed,
-    Source,
-    TableSource,
-    check_needed,
-    divided,
-    quoted,
-    rows_of,
-)
+from linmed.log.source import BATCH, Malformed, Source, TableSource, View, check_needed, quoted
 from linmed.log.text import dsjson_source, vw_source, write_dsjson
 from linmed.log.views import Repeated, repeats
 
@@ -55,7 +44,7 @@ class DecisionLog:
     """
 
     def __init__(self, source: Source, name: str = "log"):
-        check_needed(source.columns, source.own if isinstance(source, Foreign) else source.columns, name)
+        check_needed(source.columns, source.own, name)
         self.source = source
         self.name = name
         self._malformed: Malformed | None = None
@@ -85,7 +74,7 @@ class DecisionLog:
         ('price', '1')
         """
         source = self.source
-        while isinstance(source, views.View):
+        while isinstance(source, View):
             source = source.source
         told = source.metadata.get(FEATURES.encode()) if isinstance(source, ParquetSource) else None
         return None if told is None else dict(json.loads(told))
@@ -119,7 +108,7 @@ class DecisionLog:
             ...
         ValueError: a trend needs the column 'time', which table does not have ...
         """
-        own = self.source.own if isinstance(self.source, Foreign) else self.columns
+        own = self.source.own
         made = "" if set(own) <= set(self.columns) else f", made of {quoted(own)}"
         for column in columns:
             if column not in self.columns:
@@ -169,7 +158,7 @@ class DecisionLog:
         ...     [len(piece) for piece in DecisionLog.open(folder).pieces()]
         [2, 2]
         """
-        parts = divided(self.source)
+        parts = self.source.pieces()
         if len(parts) == 1:
             return [self]
         return [DecisionLog(source, f"{self.name}, {label}") for label, source in parts]
@@ -177,14 +166,15 @@ class DecisionLog:
     def __len__(self) -> int:
         """Count the decisions: from the files' metadata, or by reading one column once."""
         if self._rows is None:
-            self._rows = rows_of(self.source)
+            known = self.source.count()
+            batches = self.source.read(["arm"], BATCH, Malformed()) if known is None else ()
+            self._rows = sum(batch.num_rows for batch in batches) if known is None else known
         return self._rows
 
     def __repr__(self) -> str:
         """Show its name, size and columns; a text file is not read for its size."""
-        known = self._rows is not None or isinstance(self.source, Counted)
         size = "decisions that were not counted yet"
-        if known:
+        if self._rows is not None or self.source.count() is not None:
             size = f"{len(self):,} decision{'' if len(self) == 1 else 's'}"
         return f"DecisionLog {self.name!r}: {size}, with {', '.join(self.columns)}"
 
@@ -206,7 +196,7 @@ class DecisionLog:
             ends.append(whole if whole is None or whole >= 0 else max(whole + len(self), 0))
         start, stop = ends[0] or 0, ends[1]
         named = f"{self.name}[{start}:{'' if stop is None else stop}]"
-        return DecisionLog(views.sliced(self.source, start, stop), named)
+        return DecisionLog(self.source.slice(start, stop), named)
 
     def before(self, time: Time) -> "DecisionLog":
         """Select the decisions taken before `time`.
@@ -226,59 +216,33 @@ class DecisionLog:
         """
         return self._within(views.moment("time", time), None, f"{self.name} after {time}")
 
-    def between(self, start: Time, end: Time) -> "DecisionLog":
-        """Select the decisions taken at `start` or later, and before `end`.
-
-        >>> from linmed.ope import DecisionLog
-        >>> played = {"arm": [0, 1], "probability": [0.5, 0.5], "reward": [1.0, 0.0]}
-        >>> log = DecisionLog.from_table(played | {"time": ["2024-05-01", "2024-06-01"]})
-        >>> len(log.between("2024-05-01", "2024-05-02"))
-        1
-        """
-        low, high = views.moment("start", start), views.moment("end", end)
-        if low > high:
-            raise validation.BadValue("end", f"end must not be before start, got {start!r} and {end!r}")
-        return self._within(low, high, f"{self.name} from {start} to {end}")
-
     def _within(self, start: int | None, end: int | None, name: str) -> "DecisionLog":
         self.require(["time"], "a split by time")
         return DecisionLog(views.Where(self.source, views.Within(start, end), ("time",)), name)
 
-    def split(self, fraction: float, seed: int | None = None) -> tuple["DecisionLog", "DecisionLog"]:
-        """Two logs in this one's order, with all its decisions: the first `fraction` of them and the rest.
-
-        With a `seed` each decision goes to the first with probability `fraction`. Its side depends on the
-        seed and on its row number alone.
+    def split(self, fraction: float) -> tuple["DecisionLog", "DecisionLog"]:
+        """Divide the log into two: the first `fraction` of its decisions and the rest.
 
         >>> from linmed.ope import DecisionLog
         >>> played = {"arm": [0, 1] * 50, "probability": [0.5] * 100, "reward": [1.0] * 100}
-        >>> log = DecisionLog.from_table(played)
-        >>> first, rest = log.split(0.3)
+        >>> first, rest = DecisionLog.from_table(played).split(0.3)
         >>> len(first), len(rest)
         (30, 70)
         """
-        fraction = validation.strictly_between("fraction", fraction, 0.0, 1.0)
-        if seed is None:
-            cut = round(fraction * len(self))
-            return self[:cut], self[cut : len(self)]
-        seed = validation.whole("seed", seed, at_least=0)
-        first, second = (views.Dealt(self.source, seed, fraction, side) for side in (True, False))
-        share = f"{fraction:g} of {self.name}"
-        return DecisionLog(first, f"{share} (seed {seed})"), DecisionLog(
-            second, f"all but {share} (seed {seed})"
-        )
+        cut = round(validation.strictly_between("fraction", fraction, 0.0, 1.0) * len(self))
+        return self[:cut], self[cut : len(self)]
 
     def where(
         self,
-        test: Callable[[pa.RecordBatch], Any] | Mapping[str, Any] | None = None,
+        test: Callable[[pa.RecordBatch], Any] | None = None,
         /,
         columns: Sequence[str] | None = None,
         **values: Any,
     ) -> "DecisionLog":
         """The decisions that have these values: `log.where(variant="b", position=[1, 2])`; None is null.
 
-        A mapping says the same. Or a function of a record batch that answers with one boolean for each of
-        its rows; it is given the `columns` it needs, all unless they are named.
+        Or a function of a record batch that answers with one boolean for each of its rows; it is given the
+        `columns` it needs, all unless they are named.
 
         >>> from linmed.ope import DecisionLog
         >>> played = {"arm": [0, 1, 1], "probability": [0.5, 0.5, 0.5], "reward": [1.0, 0.0, 1.0]}
@@ -436,10 +400,8 @@ class DecisionLog:
         The number of arms is that of `item_context.csv` beside the file unless `arm_count` is given.
         `errors="skip"` counts malformed lines in `malformed` instead of raising.
 
-        Users are in `user_feature_0` to `_3` (hashes, as text) and `affinities` (K numbers). In `arms` the
-        features of arm a are 1, the user's affinity to a and `item_feature_0` of a, so that policies with
-        dim=3 can be targets; `features` are the played arm's. What a file lacks is left out of them. Columns
-        that nobody reads are not parsed.
+        Users are in `user_feature_0` to `_3` (hashes, as text) and `affinities` (K numbers), where the file
+        has them. Columns that nobody reads are not parsed.
 
         >>> import tempfile
         >>> from pathlib import Path

@@ -1,8 +1,8 @@
 """Where the batches of a log come from, and what some sources can do besides being read."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence, Sized
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -33,11 +33,13 @@ class Malformed:
             self.first.append((line, reason))
 
 
-class Source(Protocol):
+class Source(ABC):
     """Where batches come from. Reading twice gives the same rows, whichever columns are asked for.
 
+    A source has `columns` and `read`; what else it may know, it says by the methods below them.
+
     >>> from linmed.log import DecisionLog
-    >>> class Rows:
+    >>> class Rows(Source):
     ...     def __init__(self, rows):
     ...         self.rows = rows
     ...
@@ -48,65 +50,91 @@ class Source(Protocol):
     ...     def read(self, columns, rows, malformed):
     ...         for first in range(0, len(self.rows), rows):
     ...             yield pa.RecordBatch.from_pylist(self.rows[first : first + rows]).select(columns)
-    >>> len(DecisionLog(Rows([{"arm": 0, "probability": 0.5, "reward": 1.0}] * 3), name="mine"))
-    3
+    >>> source = Rows([{"arm": 0, "probability": 0.5, "reward": 1.0}] * 3)
+    >>> len(DecisionLog(source, name="mine")), source.slice(1, 2).columns == source.own, source.count()
+    (3, True, None)
+    >>> len(source.pieces()), source.vouches(), source.ended()
+    (1, False, None)
     """
 
     @property
+    @abstractmethod
     def columns(self) -> list[str]:
         """The columns there are."""
 
+    @abstractmethod
     def read(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Iterator[pa.RecordBatch]:
         """Yield batches of at most `rows` rows with `columns`, in the log's order."""
 
+    @property
+    def own(self) -> Sequence[str]:
+        """The names of the columns in the file."""
+        return self.columns
 
-@runtime_checkable
-class Counted(Protocol):
-    """A source that knows its number of rows without reading them."""
+    def count(self) -> int | None:
+        """Count the rows there are, if that needs no reading."""
+        return None
 
-    def count(self) -> int:
-        """Count the rows there are."""
+    def slice(self, start: int, stop: int | None) -> "Source":
+        """Take the rows from `start` on, to `stop` if that is given."""
+        return Slice(self, start, stop)
 
-
-@runtime_checkable
-class Sliceable(Protocol):
-    """A source that need not read the rows before a slice."""
-
-    def slice(self, start: int, stop: int | None) -> Source:
-        """Take its rows from `start` on, to `stop` if that is given."""
-
-
-@runtime_checkable
-class Divisible(Protocol):
-    """A source made of parts that can be read elsewhere."""
-
-    def pieces(self) -> Sequence[tuple[str, Source]]:
-        """Give the parts in order, each with what tells it from the others."""
-
-
-@runtime_checkable
-class Vouching(Protocol):
-    """A source that may know of its identifiers without comparing them all."""
+    def pieces(self) -> Sequence[tuple[str, "Source"]]:
+        """Give the parts that can be read elsewhere, in order, each with what tells it from the others."""
+        return [("", self)]
 
     def vouches(self) -> bool:
         """Whether it is certain that no `decision_id` occurs twice."""
+        return False
+
+    def ended(self) -> int | None:
+        """Tell until when it tells, in microseconds since 1970, if that may be later than its last row."""
+        return None
 
 
-@runtime_checkable
-class Dated(Protocol):
-    """A source that knows until when it tells, which may be later than its last row."""
+@dataclass(frozen=True)
+class View(Source):
+    """Some of the rows of another source."""
 
-    def ended(self) -> int:
-        """Tell microseconds since 1970."""
-
-
-@runtime_checkable
-class Foreign(Protocol):
-    """A source whose columns are made of a file's."""
+    source: Source
 
     @property
-    def own(self) -> Sequence[str]:
-        """The names in the file."""
+    def columns(self) -> list[str]:
+        """Give those of the source."""
+        return self.source.columns
+
+    def vouches(self) -> bool:
+        """Trust: what does not repeat among all rows does not among some."""
+        return self.source.vouches()
+
+
+@dataclass(frozen=True)
+class Slice(View):
+    """Rows `start` to `stop` of a source that must be read from its beginning."""
+
+    start: int
+    stop: int | None
+
+    def read(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Iterator[pa.RecordBatch]:
+        """Read no further than `stop`."""
+        if self.stop is not None:
+            if self.stop <= self.start:
+                return
+            rows = min(rows, self.stop)
+        done = 0
+        for batch in self.source.read(columns, rows, malformed):
+            first = max(self.start - done, 0)
+            last = batch.num_rows if self.stop is None else min(self.stop - done, batch.num_rows)
+            if first < last:
+                yield batch.slice(first, last - first)
+            done += batch.num_rows
+            if self.stop is not None and done >= self.stop:
+                return
+
+    def slice(self, start: int, stop: int | None) -> "Slice":
+        """Make one slice of it: a slice of a slice is one slice."""
+        ends = [end for end in (self.stop, None if stop is None else self.start + stop) if end is not None]
+        return Slice(self.source, self.start + start, min(ends, default=None))
 
 
 def quoted(names: Sequence[str]) -> str:
@@ -138,25 +166,8 @@ def check_needed(have: Sequence[str], own: Sequence[str], name: str) -> None:
         )
 
 
-def vouched(source: Source) -> bool:
-    """Whether no two rows of `source` need be compared."""
-    return isinstance(source, Vouching) and source.vouches()
-
-
-def divided(source: Source) -> Sequence[tuple[str, Source]]:
-    """Give the parts of `source`, or itself."""
-    return source.pieces() if isinstance(source, Divisible) else [("", source)]
-
-
-def rows_of(source: Source) -> int:
-    """Count the rows that `source` has: as it says, or by reading one column."""
-    if isinstance(source, Counted):
-        return source.count()
-    return sum(batch.num_rows for batch in source.read(["arm"], BATCH, Malformed()))
-
-
 @dataclass(frozen=True)
-class TableSource:
+class TableSource(Source):
     """A table in memory.
 
     >>> source = TableSource(pa.table({"arm": [0, 1], "probability": [0.5, 0.5], "reward": [1.0, 0.0]}))

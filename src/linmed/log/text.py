@@ -19,7 +19,7 @@ import pyarrow as pa
 from linmed import validation
 from linmed.files import write_atomically
 from linmed.log.schema import SCHEMA
-from linmed.log.source import Malformed
+from linmed.log.source import Malformed, Source
 
 Row = dict[str, Any]
 Parser = Callable[[Iterator[tuple[int, str]]], Iterator[tuple[int, Row | ValueError]]]
@@ -29,7 +29,7 @@ FIRST_ROWS = 1000
 
 
 @dataclass(frozen=True)
-class TextSource:
+class TextSource(Source):
     """A text file and the parser that makes rows of its lines."""
 
     path: Path

@@ -1,10 +1,9 @@
-"""Select parts of a log: slices, filters, random halves, each decision once; find duplicates.
+"""Select parts of a log: filters, each decision once; find duplicates.
 
 All are read in batches and compose.
 """
 
 import dataclasses
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,66 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from linmed import streams, validation
+from linmed import validation
 from linmed.log.schema import TIME, microseconds
-from linmed.log.source import BATCH, Counted, Malformed, Sliceable, Source, divided, vouched
+from linmed.log.source import BATCH, Malformed, Source, View
 from linmed.validation import Ints
-
-SPLIT = 0x73_706C_6974  # "split" in ASCII: the key of the stream that deals out rows
-
-
-@dataclass(frozen=True)
-class View(ABC):
-    """Some of the rows of another source."""
-
-    source: Source
-
-    @property
-    def columns(self) -> list[str]:
-        """Give those of the source."""
-        return self.source.columns
-
-    @abstractmethod
-    def read(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Iterator[pa.RecordBatch]:
-        """Yield batches of at most `rows` rows."""
-
-    def vouches(self) -> bool:
-        """Trust: what does not repeat among all rows does not among some."""
-        return vouched(self.source)
-
-
-@dataclass(frozen=True)
-class Slice(View):
-    """Rows `start` to `stop` of a source that must be read from its beginning."""
-
-    start: int
-    stop: int | None
-
-    def read(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Iterator[pa.RecordBatch]:
-        """Read no further than `stop`."""
-        if self.stop is not None:
-            if self.stop <= self.start:
-                return
-            rows = min(rows, self.stop)
-        done = 0
-        for batch in self.source.read(columns, rows, malformed):
-            first = max(self.start - done, 0)
-            last = batch.num_rows if self.stop is None else min(self.stop - done, batch.num_rows)
-            if first < last:
-                yield batch.slice(first, last - first)
-            done += batch.num_rows
-            if self.stop is not None and done >= self.stop:
-                return
-
-    def slice(self, start: int, stop: int | None) -> "Slice":
-        """Make one slice of it: a slice of a slice is one slice."""
-        ends = [end for end in (self.stop, None if stop is None else self.start + stop) if end is not None]
-        return Slice(self.source, self.start + start, min(ends, default=None))
-
-
-def sliced(source: Source, start: int, stop: int | None) -> Source:
-    """Take rows `start` to `stop` of `source`, as it can give them best."""
-    return source.slice(start, stop) if isinstance(source, Sliceable) else Slice(source, start, stop)
 
 
 @dataclass(frozen=True)
@@ -96,7 +39,7 @@ class Where(View):
 
     def pieces(self) -> list[tuple[str, Source]]:
         """Give those of the source, each through the test."""
-        return [(label, dataclasses.replace(self, source=piece)) for label, piece in divided(self.source)]
+        return [(label, dataclasses.replace(self, source=piece)) for label, piece in self.source.pieces()]
 
 
 def _mask(answer: Any, rows: int) -> pa.Array:
@@ -168,10 +111,8 @@ class Within:
 
 
 def where(source: Source, test: Any, columns: Sequence[str] | None, values: Mapping[str, Any]) -> Where:
-    """Select the rows that pass `test`, a function of a batch or {column: value}, and have `values`."""
+    """Select the rows that pass `test`, a function of a batch, or have `values`."""
     have = source.columns
-    if isinstance(test, Mapping):
-        test, values = None, {**test, **values}
     if test is None and not values:
         raise validation.BadValue("test", "test must be given: a function of a batch, or values of columns")
     if test is not None and (values or not callable(test)):
@@ -212,40 +153,6 @@ def moment(name: str, time: datetime | float | str) -> int:
         return microseconds(time)
     except (validation.BadValue, validation.BadType) as error:
         raise type(error)(name, str(error).replace("time must", f"{name} must", 1)) from None
-
-
-@dataclass(frozen=True)
-class Dealt(View):
-    """One side of a random split: a row's uniform number is drawn by (seed, row) alone."""
-
-    seed: int
-    fraction: float
-    first: bool
-    """Whether this is the side of the numbers below `fraction`."""
-    start: int = 0
-    """The number of the source's first row."""
-
-    def read(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of this side."""
-        bits = streams.bits(self.seed, "data", SPLIT)
-        bits.advance(self.start)  # one draw a row: the n-th is the n-th row's, however rows are batched
-        uniform = np.random.Generator(bits)
-        for batch in self.source.read(columns, rows, malformed):
-            below = uniform.random(batch.num_rows) < self.fraction
-            kept = batch.filter(pa.array(below == self.first))
-            if kept.num_rows:
-                yield kept
-
-    def pieces(self) -> list[tuple[str, Source]]:
-        """Give those of the source, if they know their lengths."""
-        found: list[tuple[str, Source]] = []
-        start = self.start
-        for label, piece in divided(self.source):
-            if not isinstance(piece, Counted):
-                return [("", self)]
-            found.append((label, dataclasses.replace(self, source=piece, start=start)))
-            start += piece.count()
-        return found
 
 
 @dataclass(frozen=True)
@@ -414,7 +321,7 @@ def _mixed(bits: Words) -> Words:
 
 def repeats(source: Source) -> Repeated | None:
     """Find the decisions that stand in `source` twice, None if there are none or it has no identifiers."""
-    if "decision_id" not in source.columns or vouched(source):
+    if "decision_id" not in source.columns or source.vouches():
         return None
     search = Duplicates()
     for batch in source.read(["decision_id"], BATCH, Malformed()):

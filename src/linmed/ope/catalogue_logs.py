@@ -30,7 +30,7 @@ from linmed.agent import Agent
 from linmed.catalogue_sampler import ActionDistribution
 from linmed.log import DecisionLog, Malformed
 from linmed.log.schema import OF_CATALOGUE
-from linmed.log.views import View
+from linmed.log.source import View
 from linmed.ope.log_facts import Log, as_log, require
 from linmed.validation import BadValue, Floats, Ints
 

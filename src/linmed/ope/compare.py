@@ -16,7 +16,6 @@ from scipy.special import gammaln
 
 from linmed import validation
 from linmed.log import SCHEMA, DecisionLog, Malformed, ParquetSource, Source
-from linmed.log.source import divided
 from linmed.ope.accumulators import Tally
 from linmed.ope.choose import hold
 from linmed.ope.evaluate import COMPARABLE, Progress, doubts, table
@@ -42,7 +41,7 @@ NESTED = 0.95
 
 
 @dataclass(frozen=True)
-class Grouped:
+class Grouped(Source):
     """A log as one of a randomised experiment: the arm is a visitor's group, its probability the share."""
 
     source: Source
@@ -76,7 +75,7 @@ class Grouped:
 
     def pieces(self) -> list[tuple[str, Source]]:
         """Those of the source."""
-        return [(label, dataclasses.replace(self, source=piece)) for label, piece in divided(self.source)]
+        return [(label, dataclasses.replace(self, source=piece)) for label, piece in self.source.pieces()]
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,8 +12,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from linmed.log import SUM_ERROR, DecisionLog, ParquetSource, Source, TableSource
-from linmed.log.source import Dated
-from linmed.log.views import View
+from linmed.log.source import View
 from linmed.ope.intervals import Weights
 from linmed.validation import BadType, BadValue
 
@@ -234,8 +233,8 @@ def _digest(column: pa.Array) -> Words:
 
 def ended(log: DecisionLog, asked: str = "mature") -> int:
     """The time of the last decision or reward in the log, in microseconds since 1970; a live log ends now."""
-    if isinstance(log.source, Dated):
-        return log.source.ended()
+    if (known := log.source.ended()) is not None:
+        return known
     last = None
     names = [name for name in ("time", "reward_time") if name in log.columns]
     for batch in log.batches(names):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sqlalchemy.engine import Connection, Row
 
 from linmed.decision import probabilities_of, probability_of
-from linmed.log import AT_ONCE, SCHEMA, Malformed, ragged, write_parquet
+from linmed.log import AT_ONCE, SCHEMA, Malformed, Source, ragged, write_parquet
 from linmed.serve import store
 from linmed.serve.bandit import Bandit
 from linmed.serve.database import decisions, items, now, rewards, unpack, unpack_places, vector
@@ -41,7 +41,7 @@ _STORED = {  # what columns of the log are made from, where that is not the colu
 
 
 @dataclass
-class LiveSource:
+class LiveSource(Source):
     """One bandit's decisions in the order they were taken, with the rewards that have come.
 
     `connection` is inside one reading transaction, so two readings give the same rows. With `after`, only
@@ -68,11 +68,16 @@ class LiveSource:
         for name, stored in (("catalogue_version", "catalogue"), ("context", "context")):
             if not self._some(decisions.c[stored].is_not(None)):
                 lacking.add(name)
-        self.columns = [name for name in SCHEMA.names if name not in lacking]
+        self._columns = [name for name in SCHEMA.names if name not in lacking]
         self._versions = functools.lru_cache(maxsize=16)(
             functools.partial(catalogue_at, self.connection, self.bandit.id)
         )
         self._begun = now()
+
+    @property
+    def columns(self) -> list[str]:
+        """Those of the log that the database has."""
+        return self._columns
 
     def _some(self, condition: sa.ColumnElement[bool]) -> bool:
         """Whether some decision is such a one."""
