@@ -1,8 +1,8 @@
-"""The speed of linmed: beside its peers, beside C++ and NumPy, against the machine, and as problems grow.
+"""The speed of linmed: beside its peers, beside C++, and as problems grow.
 
 linmed bench [PART…] [--quick] [--json FILE]     (or: make bench)
 
-Parts: peers, kernels, roofline, growth; all of them unless some are named. Figures are to be compared
+Parts: peers, kernels, growth; all of them unless some are named. Figures are to be compared
 within one run: other programs on the machine move them.
 """
 
@@ -16,7 +16,7 @@ from typing import Any
 from report import ONE_THREAD, SHAPES, SHOWN, document, machine, show
 
 os.environ.update(ONE_THREAD)  # before NumPy is loaded; threads of our own are counted by us
-PARTS = ("peers", "kernels", "roofline", "growth")
+PARTS = ("peers", "kernels", "growth")
 
 
 def parse(words: list[str]) -> argparse.Namespace:
@@ -70,11 +70,7 @@ def measure(part: str, args: argparse.Namespace) -> Any:
     if part == "kernels":
         import kernels
 
-        return kernels.run(SHAPES, args.repeats, args.seconds, args.clock)
-    if part == "roofline":
-        import roofline
-
-        return roofline.run(SHAPES, args.repeats, args.seconds, args.clock)
+        return kernels.run(SHAPES, args.repeats, args.seconds)
     import growth
 
     return growth.run(args.repeats, args.quick, args.clock)

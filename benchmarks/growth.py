@@ -1,9 +1,8 @@
-"""How LinMED's cost grows: with arms, with features, with replicas and threads; memory and start-up.
+"""How LinMED's cost grows: with arms, with features, with threads; and its memory.
 
 python benchmarks/growth.py [--quick]
 """
 
-import json
 import subprocess
 import sys
 import time
@@ -14,9 +13,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-from kernels import yardstick
 from report import CLOCKS, interleaved, short, show, table
-from roofline import bandwidth
 
 from linmed import Agent, LinMED, simulate
 from linmed.environments import UnitBall
@@ -26,18 +23,6 @@ ARMS_AT_D64 = (100_000, 300_000, 1_000_000)  # none of which fits a cache
 DIMS_AT_K4096 = (16, 32, 64, 128, 256, 512)
 THREADS = ((3, 2), (10, 4), (100, 20))
 WARM = "fixed, warm design"
-
-START_UP = """
-import sys, time
-began = time.perf_counter()
-import numpy as np
-from linmed import Agent, LinMED
-agent = Agent(LinMED(), dim=4, seed=1)
-arms = np.random.default_rng(0).standard_normal((int(sys.argv[1]), 4))
-imported = time.perf_counter()
-agent.learn(agent.decide(arms), 1.0)
-print(imported - began, time.perf_counter() - imported, time.process_time())
-"""
 
 MILLION = """
 import sys, time
@@ -142,27 +127,8 @@ def memory() -> dict[str, int]:
     return sizes
 
 
-def start_up(repeats: int) -> dict[str, list[float]]:
-    """Import and first decision in a fresh process."""
-    found = {}
-    for arms in (4, 10):
-        words = [sys.executable, "-c", START_UP, str(arms)]
-        runs = [
-            subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()
-            for _ in range(max(repeats, 3))
-        ]
-        found[f"{arms} × 4"] = [median(map(float, column)) for column in zip(*runs, strict=True)]
-    rows = [
-        [kind, f"{imported:.2f}", f"{decided:.2f}", f"{imported + decided:.2f}", f"{processor:.2f}"]
-        for kind, (imported, decided, processor) in found.items()
-    ]
-    header = ["arms", "import", "first decision", "both", "processor time of the process"]
-    show(table("Start-up, seconds (wall clock but for the last column)", header, rows))
-    return found
-
-
 def million(repeats: int, quick: bool, clock: str) -> dict[str, float]:
-    """One decision over a million arms of 64 features: time, memory, share of the bandwidth bound."""
+    """One decision over a million arms of 64 features: time and memory."""
     arms, dim = (100_000 if quick else 1_000_000), 64
     found = {}
     for design in ("approx", "warm"):
@@ -171,38 +137,14 @@ def million(repeats: int, quick: bool, clock: str) -> dict[str, float]:
         found[design] = [float(word) for word in done.stdout.split()]
     seconds, before, peak, size = found["approx"]
     warm = found["warm"][0]
-    read = bandwidth(1.0)["read"]
-    steps = additions(arms, dim)
-    passes = 2 + 1 + dim + steps
-    floor = passes * size / read
     rows = [
         ["arms", f"{arms:,} × {dim}, {size / 2**20:.0f} MiB"],
         ["one decision", f"{seconds:.2f} s"],
         ['the second and later with design="warm"', f"{warm:.2f} s"],
         ["peak memory with the arms / the arms", f"{(peak - before) / size:.2f}"],
-        ["passes: means, distances, leverages, directions, additions", f"1 + 1 + 1 + {dim} + {steps}"],
-        ["bandwidth bound of so many passes", f"{floor:.2f} s at {read / 1e9:.1f} GB/s"],
-        ["share of the bound", f"{floor / seconds:.2f}"],
     ]
     show(table("One decision over very many arms", ["", ""], rows))
-    return {
-        "arms": arms,
-        "dim": dim,
-        "s": seconds,
-        "warm s": warm,
-        "before": before,
-        "peak": peak,
-        "bound": floor,
-    }
-
-
-def additions(arms: int, dim: int) -> int:
-    """Greedy additions in the design of the first decision, when every f is 1."""
-    from plain import PlainLinMED
-
-    plain = PlainLinMED(1, dim)
-    plain.design(directions(np.random.default_rng(1), arms, dim)[None])
-    return plain.steps
+    return {"arms": arms, "dim": dim, "s": seconds, "warm s": warm, "before": before, "peak": peak}
 
 
 def simulated(arms: int, dim: int, horizon: int, workers: int) -> float:
@@ -212,18 +154,10 @@ def simulated(arms: int, dim: int, horizon: int, workers: int) -> float:
     return time.perf_counter() - began
 
 
-def side_by_side(program: Path, arms: int, dim: int, rounds: int, copies: int) -> float:
-    """Seconds per round of the slowest of `copies` of the C++ loop that run at the same time."""
-    words = [str(program), str(arms), str(dim), str(rounds), "R", "1"]
-    running = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(copies)]
-    return max(1.0 / float(json.loads(process.communicate()[0])["median"]) for process in running)
-
-
 def threads(repeats: int, quick: bool) -> dict[str, Any]:
-    """`simulate` with two threads against one, 180 trials; and what two processes gain on this machine."""
+    """`simulate` with two threads against one, 180 trials."""
     results: dict[str, Any] = {}
     rows = []
-    program = yardstick()
     for arms, dim in THREADS:
         horizon = max(20, int((2e5 if quick else 4e6) / (180 * (1 + arms * dim**1.5 / 100))))
 
@@ -232,21 +166,12 @@ def threads(repeats: int, quick: bool) -> dict[str, Any]:
             "one": partial(simulated, arms, dim, horizon, 1),
             "two": partial(simulated, arms, dim, horizon, 2),
         }
-        if program is not None:
-            tasks["alone"] = partial(side_by_side, program, arms, dim, min(2 * horizon, 2000), 1)
-            tasks["beside"] = partial(side_by_side, program, arms, dim, min(2 * horizon, 2000), 2)
         found = interleaved(repeats, tasks)
         gain = median(one / two for one, two in zip(found["one"], found["two"], strict=True))
         cells = [f"({arms},{dim})", short(median(found["one"]) / (horizon * 180) * 1e6), f"{gain:.2f}"]
         results[f"{arms}x{dim}"] = {**found, "gain": gain, "horizon": horizon}
-        if program is not None:
-            limit = 2 * median(found["alone"]) / median(found["beside"])
-            cells.append(f"{limit:.2f}")
-            results[f"{arms}x{dim}"]["limit"] = limit
         rows.append(cells)
     header = ["(K,d)", "µs per replica and round, one thread", "two threads against one"]
-    if program is not None:
-        header.append("two processes of the C++ loop against one")
     show(table("`simulate`, R = 180 (wall clock)", header, rows))
     return results
 
@@ -254,7 +179,6 @@ def threads(repeats: int, quick: bool) -> dict[str, Any]:
 def run(repeats: int, quick: bool, clock: str) -> dict[str, Any]:
     """Everything in this file."""
     results: dict[str, Any] = {"growth": grow(min(repeats, 3), quick, clock), "memory": memory()}
-    results["start-up"] = start_up(repeats)
     results["threads"] = threads(repeats, quick)
     if Path("/proc/self/clear_refs").exists():
         results["million"] = million(repeats, quick, clock)

@@ -1,11 +1,9 @@
 // A yardstick near the physical limit: one LinMED round (Algorithm 1, version 0, of the paper)
 // for a FIXED arm set on the unit sphere.  No Eigen / BLAS; GCC vector extensions only.
 //   g++ -O3 -march=native -std=c++17 -o yardstick yardstick.cpp
-//   ./yardstick K d n mode reps [dumpfile dumprounds]
-//     mode R : leverages ||a||^2_{V^-1}, means recomputed every round, O(K d^2)
-//     mode I : leverages, means and a^T V^-1 a_hat maintained incrementally, O(K d) per round
-//   The ApproxDesign step (BH + greedy) is O(K d^2) + steps*O(K d) in BOTH modes, because the
-//   sqrt(f)-rescaling changes every arm every round.
+//   ./yardstick K d rounds FILE      prints the processor time of a round in seconds, writes the arms to FILE
+// Leverages ||a||^2_{V^-1} and means are recomputed every round, O(K d^2). The dimensions that are measured are known
+// to the compiler.
 // lambda = sigma^2/S^2 = 1, sigma = S = 1, delta_t = 1/(t+1), alpha_emp = .90, alpha_opt = .05 ("LinMED-90").
 // Exact shortcut: for K <= 2d Algorithm 4 returns A_0 = A, then every leverage w.r.t. Vbar = sum_{a in A}
 // abar abar^T is a diagonal entry of a projection matrix, hence <= 1, so the greedy loop never runs and q_opt
@@ -24,18 +22,11 @@ typedef long long i4 __attribute__((vector_size(32)));
 static inline v4 bc(double x) {
   return v4{x, x, x, x};
 }
-static inline double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 static inline double cpu() {
   timespec z;
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &z);
   return z.tv_sec + 1e-9 * z.tv_nsec;
 }
-static inline uint64_t tsc() {
-  return __builtin_ia32_rdtsc();
-}
-
 struct Rng { // xoshiro256+
   uint64_t s[4];
   static uint64_t sm(uint64_t &x) {
@@ -109,18 +100,8 @@ static inline v4 vexp(v4 x) {
   return ok ? y : bc(0.0);
 }
 
-struct Stats {
-  double rounds_s = 0, t200 = 0, t2000 = 0;
-  double steps = 0, tau = 0;
-  long guards = 0;
-  double regret = 0, propsum = 0;
-  double cyc_design = 0, cyc_total = 0;
-  double levdrift = 0, cpufrac = 1;
-};
-
-template <int D, bool PROF> struct Lin {
+template <int D> struct Lin {
   const int K, d, nb, Kp;
-  const bool inc;
   std::vector<double> Xs;
   double *X;               // [nb][d][8], padded with copies of arm 0
   std::vector<double> row; // K x d row major, for single-arm access
@@ -129,7 +110,6 @@ template <int D, bool PROF> struct Lin {
   std::vector<double> Vi, th, w, u, tmp;
   double logdet = 0;
   long t = 0;
-  int ahat = -1;
   std::vector<double> U, M, Mi, H, b;
   std::vector<int> A0;
   std::vector<int> touched;
@@ -138,11 +118,9 @@ template <int D, bool PROF> struct Lin {
   Rng rng;
   double aemp = .90, aopt = .05;
   long guards = 0;
-  double steps = 0, tau = 0;
-  uint64_t cyc_design = 0;
   int dd() const { return D ? D : d; }
-  Lin(int K_, int d_, bool inc_, uint64_t seed)
-      : K(K_), d(d_), nb((K_ + 7) / 8), Kp(nb * 8), inc(inc_), rng(seed + 77) {
+  Lin(int K_, int d_, uint64_t seed)
+      : K(K_), d(d_), nb((K_ + 7) / 8), Kp(nb * 8), rng(seed + 77) {
     const int d = dd();
     Rng g(seed);
     row.resize((size_t)K * d);
@@ -542,8 +520,6 @@ template <int D, bool PROF> struct Lin {
           z[k] -= rr * g[k] * y[k] * y[k];
       }
     }
-    steps += st;
-    tau += ntot;
     double r = 1 / ntot;
     for (int a : touched)
       qopt[a] *= r;
@@ -566,18 +542,11 @@ template <int D, bool PROF> struct Lin {
   // decision: fills p[], returns arm
   int decide(double &prop) {
     const int d = dd();
-    if (!inc)
-      passdot(th.data(), mu);
+    passdot(th.data(), mu);
     int ah = argmax(mu, Kp);
-    if (!inc) {
-      quad(Vi.data(), lev);
-      matvec(Vi.data(), &row[(size_t)ah * d], u.data());
-      passdot(u.data(), c);
-    } else if (ah != ahat) {
-      matvec(Vi.data(), &row[(size_t)ah * d], u.data());
-      passdot(u.data(), c);
-    }
-    ahat = ah;
+    quad(Vi.data(), lev);
+    matvec(Vi.data(), &row[(size_t)ah * d], u.data());
+    passdot(u.data(), c);
     double sb = std::sqrt(std::max(0.0, logdet + 2 * std::log((double)(t + 1)))) + 1.0;
     double beta = sb * sb; // delta_{t}=1/(t+1), here t = rounds done
     {
@@ -595,13 +564,8 @@ template <int D, bool PROF> struct Lin {
         F[k] = e * e;
       }
     }
-    uint64_t c0 = 0;
-    if (PROF)
-      c0 = tsc();
     if (K > 2 * d)
       design();
-    if (PROF)
-      cyc_design += tsc() - c0;
     // q, p'
     double tot = 0;
     {
@@ -679,12 +643,8 @@ template <int D, bool PROF> struct Lin {
       }
     }
     prop = p[arm] * inv + ((Bt == arm) ? 0.5 : 0.0);
-    lastinv = inv;
-    lastB = Bt;
     return arm;
   }
-  double lastinv = 0;
-  int lastB = -1;
   void update(int arm, double y) {
     const int d = dd();
     const double *x = &row[(size_t)arm * d];
@@ -710,152 +670,45 @@ template <int D, bool PROF> struct Lin {
     }
     logdet += std::log(den);
     t++;
-    if (inc) {
-      passdot(w.data(), val);
-      double ga = val[ahat];
-      v4 *M_ = (v4 *)mu, *L_ = (v4 *)lev, *C_ = (v4 *)c;
-      const v4 *G = (const v4 *)val;
-      v4 rr = bc(r), gg = bc(g), ra = bc(r * ga);
-      for (int k = 0; k < Kp / 4; k++) {
-        v4 z = G[k];
-        M_[k] += gg * z;
-        L_[k] -= rr * z * z;
-        C_[k] -= ra * z;
-      }
-    }
   }
 };
 
-template <int D, bool PROF>
-Stats run(int K, int d, long n, bool inc, uint64_t seed, const char *dump, int nd) {
-  Lin<D, PROF> L(K, d, inc, seed);
-  Stats S;
-  double best = *std::max_element(L.meanr.begin(), L.meanr.end());
-  FILE *fo = dump ? fopen(dump, "wb") : nullptr;
-  if (fo) {
-    fwrite(L.row.data(), 8, (size_t)K * d, fo);
-  }
-  double t0 = now();
-  uint64_t c0 = tsc();
-  for (long t = 0; t < n; t++) {
-    double pr;
-    int a = L.decide(pr);
-    if (fo && t < nd) {
-      std::vector<double> pv(K);
-      for (int i = 0; i < K; i++)
-        pv[i] = L.p[i] * L.lastinv + (L.lastB == i ? 0.5 : 0.0);
-      fwrite(pv.data(), 8, K, fo);
+template <int D> double run(int K, int d, long n, const char *file) {
+  double spent = 0, chances = 0;
+  long done = 0;
+  do { // as many whole runs as a tenth of a second has, after one that is not counted
+    Lin<D> L(K, d, 1);
+    if (FILE *out = done ? nullptr : fopen(file, "wb")) {
+      fwrite(L.row.data(), 8, (size_t)K * d, out);
+      fclose(out);
     }
-    double y = L.meanr[a] + L.rng.gauss();
-    if (fo && t < nd) {
-      double z[2] = {(double)a, y};
-      fwrite(z, 8, 2, fo);
+    const double began = cpu();
+    for (long t = 0; t < n; t++) {
+      double p;
+      const int a = L.decide(p);
+      chances += p;
+      L.update(a, L.meanr[a] + L.rng.gauss());
     }
-    L.update(a, y);
-    S.regret += best - L.meanr[a];
-    S.propsum += 1 / pr;
-    if (t + 1 == 200)
-      S.t200 = 200 / (now() - t0);
-    if (t + 1 == 2000)
-      S.t2000 = 2000 / (now() - t0);
-  }
-  double dt = now() - t0;
-  S.cyc_total = (double)(tsc() - c0);
-  S.cyc_design = (double)L.cyc_design;
-  S.rounds_s = n / dt;
-  S.steps = L.steps / n;
-  S.tau = L.tau / n;
-  S.guards = L.guards;
-  if (fo)
-    fclose(fo);
-  if (inc) {
-    std::vector<double> keep(L.lev, L.lev + K);
-    L.quad(L.Vi.data(), L.lev);
-    double m = 0;
-    for (int a = 0; a < K; a++)
-      m = std::max(m, std::fabs(keep[a] - L.lev[a]) / L.lev[a]);
-    S.levdrift = m;
-  }
-  return S;
-}
-template <bool PROF>
-Stats disp(int K, int d, long n, bool inc, uint64_t seed, const char *dump, int nd, bool dyn) {
-  if (!dyn)
-    switch (d) {
-    case 2:
-      return run<2, PROF>(K, d, n, inc, seed, dump, nd);
-    case 4:
-      return run<4, PROF>(K, d, n, inc, seed, dump, nd);
-    case 20:
-      return run<20, PROF>(K, d, n, inc, seed, dump, nd);
-    case 32:
-      return run<32, PROF>(K, d, n, inc, seed, dump, nd);
-    case 50:
-      return run<50, PROF>(K, d, n, inc, seed, dump, nd);
-    }
-  return run<0, PROF>(K, d, n, inc, seed, dump, nd);
+    spent += done ? cpu() - began : 0;
+    done += n;
+  } while (spent < 0.1);
+  return chances < 0 ? 0 : spent / (done - n); // which nobody but the compiler doubts
 }
 int main(int argc, char **argv) {
-  if (argc < 6) {
-    fprintf(stderr, "usage: yardstick K d n R|I|r|i reps [dump ndump]   (lower case: run-time d instead of "
-                    "compile-time d)\n");
+  if (argc != 5) {
+    fprintf(stderr, "usage: yardstick K d rounds FILE\n");
     return 1;
   }
-  int K = atoi(argv[1]), d = atoi(argv[2]);
-  long n = atol(argv[3]);
-  char m = argv[4][0];
-  bool inc = (m == 'I' || m == 'i'), dyn = (m == 'r' || m == 'i');
-  int reps = atoi(argv[5]);
-  const char *dump = argc > 6 ? argv[6] : nullptr;
-  int nd = argc > 7 ? atoi(argv[7]) : 0;
-  if (dump) {
-    Stats s = disp<false>(K, d, n, inc, 1, dump, nd, dyn);
-    printf("dump regret %.6f meaninvprop %.6f\n", s.regret, s.propsum / n);
-    return 0;
+  const int K = atoi(argv[1]), d = atoi(argv[2]);
+  const long n = atol(argv[3]);
+  double spent = 0;
+  switch (d) {
+  case 2: spent = run<2>(K, d, n, argv[4]); break;
+  case 4: spent = run<4>(K, d, n, argv[4]); break;
+  case 20: spent = run<20>(K, d, n, argv[4]); break;
+  case 32: spent = run<32>(K, d, n, argv[4]); break;
+  case 50: spent = run<50>(K, d, n, argv[4]); break;
+  default: spent = run<0>(K, d, n, argv[4]);
   }
-  double est =
-      disp<false>(K, d, std::min(n, (long)2000), inc, 1, nullptr, 0, dyn).rounds_s; // warm-up and calibration
-  int mult =
-      (int)std::min(4000.0, std::max(1.0, 0.7 * est / n)); // each repeat >= ~0.7 s: mult whole n-round runs
-  std::vector<Stats> v;
-  for (int r = 0; r < reps; r++) {
-    Stats s0;
-    double tt = 0, cc = cpu(), tw = now();
-    std::vector<double> a2, a20;
-    for (int k = 0; k < mult; k++) {
-      Stats s1 = disp<false>(K, d, n, inc, 1, nullptr, 0, dyn);
-      tt += n / s1.rounds_s;
-      a2.push_back(s1.t200);
-      a20.push_back(s1.t2000);
-      s0 = s1;
-    }
-    s0.rounds_s = mult * (double)n / tt;
-    s0.cpufrac = (cpu() - cc) / (now() - tw);
-    std::sort(a2.begin(), a2.end());
-    std::sort(a20.begin(), a20.end());
-    s0.t200 = a2[a2.size() / 2];
-    s0.t2000 = a20[a20.size() / 2];
-    v.push_back(s0);
-  }
-  Stats P = disp<true>(K, d, n, inc, 1, nullptr, 0, dyn);
-  auto med = [&](auto g) {
-    std::vector<double> z;
-    for (auto &s : v)
-      z.push_back(g(s));
-    std::sort(z.begin(), z.end());
-    return z[z.size() / 2];
-  };
-  double mn = 1e300, mx = 0;
-  for (auto &s : v) {
-    mn = std::min(mn, s.rounds_s);
-    mx = std::max(mx, s.rounds_s);
-  }
-  printf("{\"impl\":\"cpp-%c\",\"K\":%d,\"d\":%d,\"n\":%ld,\"runs_per_repeat\":%d,\"median\":%.1f,\"median_"
-         "cpu\":%.1f,\"min\":%.1f,\"max\":%.1f,\"first200\":%.1f,\"first2000\":%.1f,\"greedy_steps\":%.2f,"
-         "\"tau\":%.2f,\"guards\":%ld,\"design_share\":%.3f,\"regret\":%.4f,\"mean_inv_prop\":%.4f,\"lev_"
-         "reldrift\":%.2e}\n",
-         m, K, d, n, mult, med([](const Stats &s) { return s.rounds_s; }),
-         med([](const Stats &s) { return s.rounds_s / s.cpufrac; }), mn, mx,
-         med([](const Stats &s) { return s.t200; }), med([](const Stats &s) { return s.t2000; }), v[0].steps,
-         v[0].tau, v[0].guards, P.cyc_design / P.cyc_total, v[0].regret, v[0].propsum / n, v[0].levdrift);
+  printf("%.6g\n", spent);
 }

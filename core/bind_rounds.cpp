@@ -63,6 +63,12 @@ static void observe_arrays(const Held<Belief> &belief, In<2> features, In<1> rew
     }
 }
 
+// Random numbers of decisions to come (T,1,size): an array that is looked at once and not for every decision.
+struct Noise {
+    In<3> rows;
+    Index size() const { return Index(rows.shape(2)); }
+};
+
 // A live agent, and what it works on.
 struct Bound {
     Held<Belief> belief;
@@ -71,10 +77,6 @@ struct Bound {
     Live live;
     Bound(Held<Belief> b, Held<Set> s, Held<Rule> r) : belief(b), set(s), rule(r), live(*belief, *set, *rule) {
         demand(belief->replicas() > 0, "the state must have a replica");
-    }
-    void learn(const double *arm, double reward, std::optional<double> time) {
-        if (time) live.learn_at(arm, reward, *time);
-        else live.learn(arm, reward);
     }
 };
 
@@ -94,6 +96,7 @@ void bind_rounds(nb::module_ &m) {
         set->before_round();
         for (Index r = 0; r < R; ++r) out.data()[r] = sqrt(set->squared_radius(*belief, belief->row(r)));
     }, "belief"_a, "set"_a, "out"_a.noconvert());
+    nb::class_<Noise>(m, "Noise").def("__init__", [](Noise *noise, In<3> rows) { new (noise) Noise{rows}; }, "rows"_a.noconvert());
     nb::class_<Bound>(m, "Live")
         .def(nb::init<Held<Belief>, Held<Set>, Held<Rule>>())
         // The arm, or −1 where some entry of the arms is not acceptable; writes log_p (K,).
@@ -107,10 +110,10 @@ void bind_rounds(nb::module_ &m) {
             return bound.live.decide(arms.data(), K, noise.data() + t * noise.shape(2), log_p.data());
         }, "arms"_a.noconvert(), "noise"_a.noconvert(), "t"_a, "log_p"_a.noconvert())
         // The same as (arm, log p of it, log_p of all, the arm's vector), both as bytes; None where an entry is not acceptable.
-        .def("draw", [](Bound &bound, In<2> arms, In<3> noise, Index t) -> nb::object {
+        .def("draw", [](Bound &bound, In<2> arms, const Noise &noise, Index t) -> nb::object {
             const Index K = arms.shape(0), width = arms.shape(1);
             demand(width == bound.live.width() && K > 0, "arms must be (K, d)");
-            demand(t >= 0 && t < Index(noise.shape(0)) && Index(noise.shape(2)) >= bound.live.noise_size(), "noise must be (T, 1, size)");
+            demand(t >= 0 && t < Index(noise.rows.shape(0)) && noise.size() >= bound.live.noise_size(), "noise must be (T, 1, size)");
             demand(suits(*bound.rule, *bound.belief), "this rule cannot decide by models of items");
             if (!all_within(arms.data(), K * width, LARGEST_ENTRY)) return nb::none();
             nb::bytes law(nullptr, sizeof(double) * size_t(K));
@@ -118,20 +121,22 @@ void bind_rounds(nb::module_ &m) {
             Index arm;
             {
                 Unlocked unlocked(K * width);
-                arm = bound.live.decide(arms.data(), K, noise.data() + t * noise.shape(2), log_p);
+                arm = bound.live.decide(arms.data(), K, noise.rows.data() + t * noise.size(), log_p);
             }
             const double chance = log_p[arm];
             nb::bytes vector(arms.data() + arm * width, sizeof(double) * size_t(width));
             return nb::make_tuple(arm, chance, std::move(law), std::move(vector));
-        }, "arms"_a.noconvert(), "noise"_a.noconvert(), "t"_a)
-        .def("learn", [](Bound &bound, In<1> features, double reward, std::optional<double> time) {
-            demand(Index(features.shape(0)) == bound.live.width(), "features must be (d,)");
-            bound.learn(features.data(), reward, time);
-        }, "features"_a.noconvert(), "reward"_a, "time"_a = nb::none())
-        .def("learn", [](Bound &bound, nb::bytes features, double reward, std::optional<double> time) {
+        }, "arms"_a.noconvert(), "noise"_a, "t"_a)
+        // One reward. The decision that it is for, named in the dictionary of those that wait, waits no longer: in one step,
+        // which Ctrl-C cannot part.
+        .def("learn", [](Bound &bound, nb::bytes features, double reward, std::optional<double> time,
+                         std::optional<nb::dict> waiting, nb::handle name) {
             demand(features.size() == sizeof(double) * size_t(bound.live.width()), "features must be (d,)");
-            bound.learn(reinterpret_cast<const double *>(features.data()), reward, time);
-        }, "features"_a, "reward"_a, "time"_a = nb::none());
+            const auto *arm = static_cast<const double *>(features.data());
+            if (time) bound.live.learn_at(arm, reward, *time);
+            else bound.live.learn(arm, reward);
+            if (waiting) nb::del((*waiting)[name]);
+        }, "features"_a, "reward"_a, "time"_a = nb::none(), "waiting"_a = nb::none(), "name"_a = nb::none());
     m.def("all_within", [](In<2> array, double bound) { return all_within(array.data(), Index(array.size()), bound); },
           "array"_a.noconvert(), "bound"_a);
     // One arm per row by the uniforms in noise (R,1); the sum of the first row that is no law, else 1.

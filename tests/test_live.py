@@ -2,7 +2,9 @@
 
 import copy
 import gc
+import itertools
 import pickle
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -81,13 +83,13 @@ def test_what_is_bound_keeps_what_it_works_on():
     live, theta = policy.live(policy.start(1, 3)), None
     gc.collect()
     rest = [np.ones((1, 3, 3)) for _ in range(50)]
-    live.learn(np.ones(3), 2.0)
+    live.learn(np.ones(3).tobytes(), 2.0)
     state = policy.start(1, 3)
     theta = state.theta
     live = policy.live(state)
     del state
     gc.collect()
-    live.learn(np.ones(3), 2.0)
+    live.learn(np.ones(3).tobytes(), 2.0)
     np.testing.assert_allclose(theta, [[0.5, 0.5, 0.5]])
     assert all((array == 1.0).all() for array in rest)
 
@@ -155,3 +157,31 @@ def test_arms_may_be_changed_after_the_decision():
         np.testing.assert_array_equal(decision.features, ARMS[decision.arm])
         one.learn(decision, 1.0)
     assert np.abs(one.theta).max() < 1.0
+
+
+def test_ctrl_c_leaves_a_decision_either_learned_or_pending():
+    """Wherever between two instructions of the interpreter it comes."""
+
+    def interrupt(frame, event, arg):
+        nonlocal left
+        frame.f_trace_opcodes = True
+        left -= event == "opcode"
+        if left < 0:
+            raise KeyboardInterrupt
+        return interrupt
+
+    before = sys.gettrace()
+    for until in itertools.count():
+        agent, left = Agent(LinMED(), dim=2, seed=0), until
+        decision = agent.decide(ARMS)
+        sys.settrace(interrupt)
+        try:
+            agent.learn(decision, 1.0)
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(before)
+        assert (agent.count == 1) == (decision.id not in agent.pending)
+        if left > 0:
+            break
+    assert until > 50

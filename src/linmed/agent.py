@@ -206,10 +206,9 @@ class Agent:
             moment = self._moment(time)
             if self._deadlines is not None:
                 self._expire(self._deadlines, moment)
-        if arms is not None and context is None and items is None:
-            with self._lock:
-                return self._decide(arms, None, moment)
         with self._lock:
+            if arms is not None and context is None and items is None:
+                return self._decide(arms, None, moment)
             if self._decider.sampler is not None and arms is None and items is None:
                 return self._decide_items([context], moment)[0]
             offer = self._offer(arms, context, items)
@@ -283,25 +282,19 @@ class Agent:
             return
         else:
             identifier = decision
-        value, decider = validation.reward("reward", reward), self._decider
-        decider.check_reward(value)
+        value = validation.reward("reward", reward)
+        self._decider.check_reward(value)
         if outcomes is not None or time is not None or self._deadlines is not None:
             self._learn_told(identifier, value, outcomes, time)
             return
         with self._lock:
-            kept = self._pending.get(identifier) if isinstance(identifier, str) else None
-            if kept is None:
+            if not isinstance(identifier, str) or identifier not in self._pending:
                 raise UnknownDecision(self._explain_missing(identifier))
             if self.log is not None:
                 # A log opened after the decision was made has no row for the reward to join.
                 with contextlib.suppress(KeyError):
                     self.log.reward(identifier, value)
-            decider.learn(kept, value, self._moments[identifier] if self._timed else None)
-            del self._pending[identifier]
-            if self._timed:
-                del self._moments[identifier]
-            if self._watch is not None and self._watch.see(kept, value):
-                self._watch.warn(self.state)
+            self._absorb(identifier, value)
 
     def _learn_told(
         self, identifier: Any, reward: float, outcomes: Mapping[str, float] | None, time: float | None
@@ -339,9 +332,10 @@ class Agent:
     def _absorb(self, identifier: str, reward: float) -> None:
         """Learn the reward of a decision, which waits no longer."""
         kept = self._pending[identifier]
-        self._decider.learn(kept, reward, self._moments[identifier] if self._timed else None)
-        del self._pending[identifier]
-        self._moments.pop(identifier, None)
+        moment = self._moments.get(identifier) if self._timed else None
+        self._decider.learn(kept, reward, moment, self._pending, identifier)
+        if self._timed:
+            self._moments.pop(identifier, None)
         if self._watch is not None and self._watch.see(kept, reward):
             self._watch.warn(self.state)
 

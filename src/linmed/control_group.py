@@ -175,9 +175,9 @@ class ControlledDecider(Decider):
             except BadValue as error:
                 raise BadValue("reward", f"{error} ({name})") from None
 
-    def learn(self, kept: bytes, reward: float, time: float | None = None) -> None:
+    def learn(self, kept: bytes, reward: float, time: float | None = None, *waiting: Any) -> None:
         """Have all learn the reward of one decision."""
-        super().learn(kept, reward, time)
+        super().learn(kept, reward, time, *waiting)
         for _, one in self.learners():
             one.learn(kept, reward, time)
 

@@ -20,6 +20,8 @@ from linmed.item_encoder import ItemEncoder, Offer
 from linmed.policies import Policy
 from linmed.validation import Floats
 
+NEVER = -math.inf
+"""log 0."""
 BLOCK = 256
 """Decisions whose random numbers are drawn at once: a call of the generator costs more than what it draws."""
 
@@ -37,12 +39,23 @@ class NoiseBuffer:
     ) -> None:
         self._bits, self._policy, self._dim, self._uniforms, self._extra = bits, policy, dim, uniforms, extra
         self._starts: list[Any] = []  # the stream before each block of `rows`
-        self.rows = np.empty((0, 1, (policy.noise_size(dim) if uniforms is None else uniforms) + extra))
+        self._hold(np.empty((0, 1, (policy.noise_size(dim) if uniforms is None else uniforms) + extra)))
         self.used = 0
+
+    def _hold(self, rows: Floats) -> None:
+        self.rows, self.end, self.in_core = rows, len(rows), core.Noise(rows)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies, without what is bound to the memory of `rows`."""
+        return {**self.__dict__, "in_core": None}
+
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        self.__dict__.update(kept)
+        self._hold(self.rows)
 
     def draw(self, count: int) -> None:
         """Have the numbers of `count` more decisions in `rows`."""
-        missing = count - (len(self.rows) - self.used)
+        missing = count - (self.end - self.used)
         if missing > 0:
             stream, done = np.random.Generator(self._bits), self.used // BLOCK
             blocks = [self.rows[done * BLOCK :]]
@@ -55,7 +68,7 @@ class NoiseBuffer:
                     block = stream.random((BLOCK, 1, self._uniforms))
                 more = [stream.random((BLOCK, 1, self._extra))] if self._extra else []
                 blocks.append(np.concatenate([block, *more], axis=-1) if more else block)
-            self.rows = validation.for_kernels(np.concatenate(blocks))
+            self._hold(validation.for_kernels(np.concatenate(blocks)))
             self.used -= done * BLOCK
 
     def to_dict(self) -> dict[str, Any]:
@@ -68,7 +81,8 @@ class NoiseBuffer:
         if validation.whole("used", used, at_least=0) > BLOCK:
             raise ValueError(f"{used} random numbers used of a block of {BLOCK}")
         self._bits.state = stream
-        self._starts, self.rows, self.used = [], self.rows[:0], 0
+        self._starts, self.used = [], 0
+        self._hold(self.rows[:0])
         self.draw(used)
         self.used = used
 
@@ -113,10 +127,9 @@ class Decider:
     def decide(self, arms: ArrayLike, offer: Offer | None = None) -> Decision:
         """Choose one of arms (K,d), made by `offer` or given."""
         noise, live = self.noise, self._decides
-        used = noise.used
-        if used == len(noise.rows):
+        if noise.used == noise.end:
             noise.draw(1)
-            used = noise.used
+        used = noise.used
         if live is None:
             matrix = validate(arms, self.dim)
             decision = next(self._choose(matrix[None], noise.rows[used : used + 1]))
@@ -125,15 +138,15 @@ class Decider:
             if type(arms) is not np.ndarray:
                 arms = as_matrix(arms, self.dim)
             try:
-                drawn = live.draw(arms, noise.rows, used)
+                drawn = live.draw(arms, noise.in_core, used)
             except (TypeError, ValueError):  # not in the form that the core takes, or no arms at all
                 arms = as_matrix(arms, self.dim)
-                drawn = live.draw(arms, noise.rows, used)
+                drawn = live.draw(arms, noise.in_core, used)
             if drawn is None:
                 raise validation.bad_entry("arms", arms)
             arm, chance, every, vector = drawn
             decision = Decision(arm, chance, every, vector, vector, len(arms))
-        if not chance > -math.inf:
+        if not chance > NEVER:
             self._require_probability()
         noise.used = used + 1
         if offer is not None:
@@ -150,7 +163,7 @@ class Decider:
         found: list[Any] = [None] * len(noise)
         for places, stack in alike:
             for place, arms, decision in zip(places, stack, self._choose(stack, noise[places]), strict=True):
-                if not decision._log_probability > -math.inf:
+                if not decision._log_probability > NEVER:
                     self._require_probability()
                 if offers is not None:
                     decision._item = offers[place].ids[decision._arm]
@@ -182,16 +195,29 @@ class Decider:
             raise validation.bad_entry("arms", arms)
         return every
 
-    def learn(self, kept: bytes, reward: float, time: float | None = None) -> None:
-        """Absorb the reward of one decision, taken at `time`; `kept` (d,) is what the decision says of it."""
+    def learn(
+        self,
+        kept: bytes,
+        reward: float,
+        time: float | None = None,
+        waiting: dict[str, bytes] | None = None,
+        name: str = "",
+    ) -> None:
+        """Absorb the reward of one decision, taken at `time`; `kept` (d,) is what the decision says of it.
+
+        What is called `name` among those that wait then waits no longer. Where the core learns, both are one
+        step, which Ctrl-C cannot part.
+        """
         if self._learns is not None:
-            self._learns.learn(kept, reward, time)
+            self._learns.learn(kept, reward, time, waiting, name)
             return
         one = np.frombuffer(kept)[None], np.array([reward]), np.zeros(1, dtype=np.int64)
         if time is None:
             self.policy.learn(self.state, *one)
         else:
             self.policy.learn_at(self.state, *one, np.array([time]))
+        if waiting is not None:
+            del waiting[name]
 
     def observe(self, features: Floats, rewards: Floats, times: Floats | None = None) -> None:
         """Absorb rewards from elsewhere.  features (m,d), rewards and, where known, times (m,)."""

@@ -427,7 +427,7 @@ class _Live:
         arm: int = self._following(arms).decide(arms, noise, t, law)
         return arm
 
-    def draw(self, arms: Floats, noise: Floats, t: int) -> Any:
+    def draw(self, arms: Floats, noise: Any, t: int) -> Any:
         """The same as the core's `draw`."""
         if arms.dtype is not validation.FLOAT64 or not arms.flags.carray:
             raise TypeError("arms must be in the form of validation.for_kernels")
@@ -439,9 +439,9 @@ class _Live:
             self._bind()
         return self.core
 
-    def learn(self, features: bytes, reward: float, time: float | None = None) -> None:
-        """Absorb the reward of one arm (d,)."""
+    def learn(self, features: bytes, *reward: Any) -> None:
+        """The same as the core's `learn`, of one arm (d,)."""
         self.policy._make_room(self.state, np.frombuffer(features)[None])
         if self.parts is not self.state.parts():
             self._bind()
-        self.core.learn(features, reward, time)
+        self.core.learn(features, *reward)
