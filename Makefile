@@ -79,7 +79,7 @@ docs: $(DEV) $(BUILT)
 	@echo "the manual is in out/site: open out/site/index.html"
 
 bench: $(READY) $(BUILT)
-	@$(BIN)/linmed bench $(ARGS)
+	@$(BIN)/python benchmarks/bench.py $(ARGS)
 
 # Wheels for Linux, macOS and Windows, in dist/, by zig's compiler.
 wheels: $(DEV)

@@ -1,6 +1,6 @@
 """The speed of linmed: beside its peers, beside C++, and as problems grow.
 
-linmed bench [PART…] [--quick] [--json FILE]     (or: make bench)
+python benchmarks/bench.py [PART…] [--quick] [--json FILE]     (or: make bench)
 
 Parts: peers, kernels, growth; all of them unless some are named. Figures are to be compared
 within one run: other programs on the machine move them.
@@ -21,7 +21,7 @@ PARTS = ("peers", "kernels", "growth")
 
 def parse(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="linmed bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="benchmarks/bench.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)} (default: all)")
     parser.add_argument("--quick", action="store_true", help="a few minutes, coarse figures")

@@ -115,7 +115,7 @@ MEASURES = re.compile(
     r"python benchmarks/\w+\.py|make bench|linmed (reproduce|simulate) [^`\n]*--(scale|trials)"
 )
 STAMP = re.compile(r"(\d{4}-\d\d-\d\d)(?:,|\s+at)\s+commit\s+([0-9a-f]{7})")
-OWN_STAMPS = {"CONTRIBUTING.md", "ledger.md", "ledger-as-run.md", "ledgers.md", "reproduction.md"}
+OWN_STAMPS = {"CONTRIBUTING.md", "ledger.md", "ledger-as-run.md", "reproduction.md"}
 """Not about figures, or with the commits of rules and runs that the ledger itself writes."""
 MEASURED = [page for page in PAGES if page.name not in OWN_STAMPS and MEASURES.search(page.read_text())]
 

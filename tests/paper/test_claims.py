@@ -54,7 +54,7 @@ def verdict(found, *words):
     return rows[0].verdict
 
 
-SEVEN = [name for name in EXPERIMENTS if claims(EXPERIMENTS[name].plan("quick", "text"))]
+SEVEN = [name for name, experiment in EXPERIMENTS.items() if not experiment.ours]
 
 
 @pytest.mark.parametrize("variant", ["text", "as-run"])

@@ -120,22 +120,3 @@ def test_data_keeps_what_is_there(tmp_path, capsys):
     assert main(["data", "movielens", "--out", str(tmp_path)]) == 0
     assert str(directory) in capsys.readouterr().out
     assert MovieLens(path=directory).source == "ml-100k"
-
-
-def test_ledgers_puts_reports_side_by_side(tmp_path, capsys):
-    words = ["--trials", "2", "--horizon", "30", "--workers", "1"]
-    for variant in ("text", "as-run"):
-        out = str(tmp_path / variant)
-        assert main(["reproduce", "arm-count", *words, "--variant", variant, "--out", out]) == 0
-    capsys.readouterr()
-    assert main(["ledgers", str(tmp_path / "text"), str(tmp_path / "as-run")]) == 0
-    said = capsys.readouterr().out
-    assert "| claim | as the text has it | as the public code runs it |" in said
-    assert said.count("LinMEDNOPT's regret is of order K") == 1
-    assert "--variant as-run --trials 2" in said
-
-
-def test_ledgers_refuses_what_is_no_ledger(tmp_path, capsys):
-    (tmp_path / "ledger.json").write_text('{"format": 4}')
-    assert main(["ledgers", str(tmp_path)]) == 2
-    assert "not a ledger" in capsys.readouterr().err

@@ -13,22 +13,16 @@ from linmed.paper.drawing import drawings
 from linmed.paper.offline_evaluation import (
     LINMED_EXACT,
     LINTS_EXACT,
-    LINTS_SCALES,
+    OMITTED,
     ORACLE,
     SAMPLES,
-    SIGMA_READINGS,
-    ExpectedScores,
     Logs,
     expected,
     floor_column,
     floor_factor,
     floor_factor_at,
-    grid_column,
-    plus_one_column,
-    plus_one_factor,
     zero_any_column,
     zero_chance,
-    zero_played_column,
 )
 from linmed.paper.output import Output
 from linmed.paper.pool import workers_of
@@ -57,8 +51,6 @@ def test_the_published_means_come_out_as_run(as_run):
 def test_the_bias_is_the_floors_not_the_policys(as_run):
     bias = mean(as_run[floor_column(1_000)] - as_run[LINTS_EXACT])  # paired: the same decisions
     assert bias.within(0.03, math.inf) == "holds"
-    plus_one = mean(as_run[plus_one_column(1_000)] - as_run[LINTS_EXACT])
-    assert plus_one.within(-math.inf, 0.0) == "holds"
 
 
 def test_the_published_spread_is_a_variance(as_run):
@@ -162,12 +154,10 @@ def test_factors_of_few_samples_are_the_sums_over_counts(p):
     M, exact = 50, Fraction(p)
     chances = [math.comb(M, k) * exact**k * (1 - exact) ** (M - k) for k in range(M + 1)]
     floored = sum(w * exact * M / max(Fraction(k), Fraction(1, 2)) for k, w in enumerate(chances))
-    plus_one = sum(w * exact * (M + 1) / (k + 1) for k, w in enumerate(chances))
     log_p = np.log([p])
     assert floor_factor_at(M, p) == pytest.approx(float(floored), rel=1e-13)
     assert exactly(M, p) == pytest.approx(float(floored), rel=1e-12)
     assert floor_factor(M, log_p) == pytest.approx(float(floored), rel=1e-9)
-    assert plus_one_factor(M, log_p) == pytest.approx(float(plus_one), rel=1e-12)
     assert zero_chance(M, log_p) == pytest.approx(float(chances[0]), rel=1e-12)
 
 
@@ -196,12 +186,11 @@ def test_known_factors_of_the_floor():
 def test_certain_and_impossible_arms_have_factors_too():
     log_p = np.array([0.0, -np.inf, -800.0])
     np.testing.assert_allclose(floor_factor(1_000, log_p), [1.0, 0.0, 0.0], atol=1e-12)
-    np.testing.assert_allclose(plus_one_factor(1_000, log_p), [1.0, 0.0, 0.0], atol=1e-12)
     np.testing.assert_allclose(zero_chance(1_000, log_p), [0.0, 1.0, 1.0])
 
 
 def columns():
-    return [LINMED_EXACT, LINTS_EXACT, *map(floor_column, SAMPLES), *map(plus_one_column, SAMPLES)]
+    return [LINMED_EXACT, LINTS_EXACT, *map(floor_column, SAMPLES)]
 
 
 def test_expected_scores_have_the_raw_scores_mean(as_run):
@@ -224,11 +213,9 @@ def test_exact_propensities_have_no_bias_at_all(variant):
 
 
 def test_zero_estimates_become_rare_with_more_samples(as_run):
-    few, more, most = ([as_run[column(M)].mean() for column in (zero_any_column, zero_played_column)]
-                       for M in SAMPLES)  # fmt: skip
-    assert 0.05 < few[0] < 0.2  # of the rounds, at M = 1,000
-    assert few[0] > 10 * few[1] > 0.0  # such an arm is seldom played
-    assert few[0] > more[0] > most[0]
+    few, more, most = (as_run[zero_any_column(M)].mean() for M in SAMPLES)
+    assert 0.05 < few < 0.2  # of the rounds, at M = 1,000
+    assert few > more > most
 
 
 def test_zero_estimates_of_either_arm_are_as_frequent_as_counted():
@@ -240,7 +227,7 @@ def test_zero_estimates_of_either_arm_are_as_frequent_as_counted():
     assert abs(difference.value) < 4.0 * difference.error
 
 
-# ---- σ and the scale
+# ---- the experiment
 
 
 @pytest.fixture(scope="module")
@@ -255,35 +242,18 @@ def whole_experiment(out, workers):
         return experiment.run(plan, Output(out), pool, bar)
 
 
-def test_the_grid_has_every_reading_with_every_scale(small):
-    for reading in SIGMA_READINGS:
-        for scale in LINTS_SCALES:
-            for M in SAMPLES:
-                assert len(small.scores[grid_column(reading, scale, M)]) == 6
+def test_the_lints_that_is_left_out_is_scored_where_the_text_is_played(small):
+    assert len(small.scores[OMITTED]) == 6
+    text = Logs.of("text", 1_000, 0, 60).run()
+    assert mean(text[expected(floor_column(1_000))]).within(0.80, 0.81) == "holds"
+    assert mean(text[OMITTED]).value > mean(text[expected(floor_column(1_000))]).value
+    assert OMITTED not in Logs.of("as-run", 10, 0, 1).run()
 
 
-def test_only_the_small_sigma_leaves_the_published_bias():
-    column = expected(floor_column(1_000))
-    bias = {
-        (reading, scale): mean(ExpectedScores.of(reading, scale, 1_000, 0, 60).run()[column])
-        for reading in SIGMA_READINGS
-        for scale in LINTS_SCALES
-    }
-    for scale in ("√β", "β", "Agrawal–Goyal"):  # LinTS-Bayes's σ plays one arm too seldom
-        assert bias["σ² = 0.1", scale].within(0.80, 0.81) == "holds"
-    assert bias["σ = 0.1", "√β"].within(0.85, 0.885) == "holds"
-    assert bias["σ = 0.1", "β"].within(0.885, 0.92) == "holds"
-    assert bias["σ = 0.1", "Agrawal–Goyal"].within(0.80, 0.82) == "holds"
-
-
-def test_the_reports_tables_show_both_means_the_zeros_and_the_grid(small):
-    scores, zeros, grid = small.experiment.numbers(small)
-    assert "by expectations" in scores.columns
-    assert scores.rows[0][3] == "0.8000 ± 0.0000"
-    assert [row[0] for row in zeros.rows] == ["1,000", "10,000", "100,000"]
-    assert len(grid.rows) == len(SIGMA_READINGS) * len(LINTS_SCALES) + 1
-    for table in (scores, zeros, grid):
-        assert all(len(row) == len(table.columns) for row in table.rows)
+def test_the_reports_table_shows_both_means(small):
+    (scores,) = small.experiment.numbers(small)
+    assert scores.table["by expectations"].to_pylist()[0] == "0.8000 ± 0.0000"
+    assert scores.table["M"].to_pylist()[2:] == ["1,000", "10,000", "100,000"]
 
 
 def test_the_propensity_figure_has_room_for_the_published_bias(small):
@@ -297,8 +267,7 @@ def test_the_propensity_figure_has_room_for_the_published_bias(small):
 @pytest.mark.identity
 def test_processes_give_the_same_scores_and_a_second_run_computes_nothing(small, tmp_path, monkeypatch):
     several = whole_experiment(tmp_path, workers=2)
-    for job in (Logs, ExpectedScores):
-        monkeypatch.setattr(job, "run", None)
+    monkeypatch.setattr(Logs, "run", None)
     again = whole_experiment(tmp_path, workers=1)
     for found in (several, again):
         assert set(found.scores) == set(small.scores)

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from linmed.environments import ChangeEvery, Clicks, News, OneChange, Pricing, RandomWalk, UnitBall
-from linmed.paper import EXPERIMENTS, forgetting, logistic_clicks, own_rules, robustness, run
+from linmed.paper import EXPERIMENTS, forgetting, logistic_clicks, robustness, rules, run, vowpal_wabbit
+from linmed.paper.experiment import Data
 from linmed.paper.forgetting import (
     FIXED,
     NEVER,
@@ -34,7 +35,6 @@ from linmed.paper.logistic_clicks import (
     GRID,
     IDS,
     LIMIT,
-    LINEAR,
     LOW,
     MOST,
     OPTIMISM,
@@ -44,27 +44,27 @@ from linmed.paper.logistic_clicks import (
     PROBLEMS,
     SQUARECB,
     WATCHED,
-    Attainable,
     ClickExperiment,
-    ClickFindings,
     ClickRatio,
     Watched,
+    best,
     deviations,
     finalists,
     first_trials,
     told,
+    watched,
     worst,
 )
 from linmed.paper.robustness import BALL, EXACT, GAP, GUESSES, ONE, ORACLE, RULES, Robustness, named, sets
-from linmed.paper.vowpal_wabbit import VowpalWabbit, rival, version_of
+from linmed.paper.vowpal_wabbit import rival, version_of
 from linmed.policies import EpsilonGreedy, Forgetful, LinMED, LogisticTS, Policy, Uniform
-from linmed.simulation import Results, Run, attainable, checkpoints, simulate
+from linmed.simulation import Results, Run, checkpoints, simulate
 from linmed.simulation.trials import TrialBatch
 
 OURSELVES = {"robustness": Robustness, "drift": Drift, "clicks": ClickExperiment}
 
 
-def played(name, regret, best=1000.0, counts=None):
+def played(name, regret, most=1000.0, counts=None):
     """Findings with mean final regret(policy, key); policies share their luck, so intervals are narrow."""
     scale, trials = ("decisive", 400) if name == "clicks" else ("paper", 1_000)
     plan = OURSELVES[name]().plan(scale, "text", trials=trials)
@@ -79,15 +79,13 @@ def played(name, regret, best=1000.0, counts=None):
         results[setting.key] = Results(setting.environment, setting.horizon, 0, marks, runs)
     if name != "clicks":
         return dataclasses.replace(plan, results=results)
-    own = {f.name: getattr(plan, f.name) for f in dataclasses.fields(plan) if f.init}
-    fair = {"expected": np.full((2, 11), 50.0), "variance": np.full((2, 11), 40.0)}
-    return ClickFindings(
-        **{**own, "results": results},
-        best={s.key: np.full(40, best) for s in plan.settings},
-        watched={n: {**fair, "played": np.full((2, 11), 52.0)} for n in WATCHED if "Wabbit" not in n},
-        micros={LINEAR: 8.0, OWN: 12.0},
-        replayed=(("Uniform", "0.5 %"),),
-    )
+    fair = {"expected": 50.0, "variance": 40.0, "played": 52.0}
+    scores = {best(*s.key): np.full(40, most) for s in plan.settings}
+    scores |= {
+        watched(one, part): np.full((2, 11), number)
+        for one in WATCHED if "Wabbit" not in one for part, number in fair.items()
+    }  # fmt: skip
+    return dataclasses.replace(plan, results=results, scores=scores)
 
 
 def verdicts(found, word):
@@ -100,11 +98,11 @@ def verdicts(found, word):
 @pytest.mark.parametrize("name", OURSELVES)
 def test_claims_are_about_what_is_played_and_all_borders_are_ours(name):
     plan = OURSELVES[name]().plan("decisive", "text")
-    stated = list(own_rules.MAKERS[name](plan))
+    stated = list(rules.MAKERS[name](plan))
     assert claims(plan) == stated, "claims about what is not played are left out"
     assert len({claim.text for claim in stated}) == len(stated)
     assert all(claim.threshold == "ours" for claim in stated)
-    assert name not in EXPERIMENTS
+    assert EXPERIMENTS[name].ours
 
 
 ROBUST = {
@@ -207,13 +205,15 @@ def test_each_border_of_drift_is_where_the_rule_says_and_one_better_rival_is_eno
         assert verdicts(found, world) == ["fails"]
 
 
-def test_the_table_marks_the_smallest_regret_and_tells_before_from_after():
+def test_the_tables_tell_regret_by_world_and_before_from_after():
     found = played("drift", lambda name, key: 5.0 if name == "H = 200" and key == (WALK,) else 10.0)
     finals, after = found.experiment.numbers(found)
-    row = [cells[0] for cells in finals.rows].index("H = 200")
-    assert (row, 1 + [setting.key[0] for setting in found.settings].index(WALK)) in finals.best
-    assert after.columns[1:] == [f"{ONCE}: before", f"{ONCE}: after", f"{PRICES}: before", f"{PRICES}: after"]
-    assert all(cells[1].startswith(("4.9", "5.0")) for cells in after.rows), "half by half of the rounds"
+    (row,) = (row for row in finals.table.to_pylist() if row["policy"] == "H = 200")
+    assert row[WALK].startswith("5.0")
+    columns = [f"{ONCE}: before", f"{ONCE}: after", f"{PRICES}: before", f"{PRICES}: after"]
+    assert after.table.column_names[1:] == columns
+    halves = after.table[columns[0]].to_pylist()
+    assert all(cell.startswith(("4.9", "5.0")) for cell in halves), "half by half of the rounds"
 
 
 def test_weights_are_traced_in_the_trials_that_are_simulated():
@@ -275,34 +275,34 @@ def test_a_wrong_norm_must_stay_below_linmed_in_both_directions():
 
 def test_clicks_are_compared_with_the_best_of_those_that_were_played_most():
     # Of 1,000 clicks the own policy collects 600; the best finalist 560 or 590, one that was given up 900.
-    for best, expected in ((440.0, "holds"), (410.0, "fails")):
+    for least, expected in ((440.0, "holds"), (410.0, "fails")):
         found = played(
-            "clicks", lambda name, key, best=best: 400.0 if name == OWN else 100.0 if name == GRID[0] else
-            best if name == GRID[1] else 600.0,
+            "clicks", lambda name, key, least=least: 400.0 if name == OWN else 100.0 if name == GRID[0] else
+            least if name == GRID[1] else 600.0,
             counts={name: PREVIEW for name in GRID if name != GRID[1]},
         )  # fmt: skip
         assert verdicts(found, "twentieth more clicks") == [expected]
         value = ClickRatio(OWN, GRID, (IDS,)).estimate(found).value
-        assert value == pytest.approx(600 / (1000 - best), rel=0.02)
+        assert value == pytest.approx(600 / (1000 - least), rel=0.02)
     for greedy, expected in ((410.0, "holds"), (450.0, "fails")):
         found = played("clicks", lambda name, key, greedy=greedy: greedy if name == GREEDY else 400.0)
         assert verdicts(found, "earns as much") == [expected]
 
 
-def test_vowpal_wabbit_is_judged_where_it_was_played():
+def test_vowpal_wabbit_is_judged_where_it_was_played(monkeypatch):
     assert verdicts(played("clicks", lambda name, key: 1.0), "Vowpal Wabbit") == []
-    experiment = ClickExperiment()
-    experiment.rivals = [VowpalWabbit(words, "9", "python", label=name) for name, words in SQUARECB.items()]
-    plan = experiment.plan("decisive", "text")
-    assert [claim.place for claim in claims(plan) if "Vowpal Wabbit" in claim.text] == [IDS]
-    assert experiment.notes(None) == ClickExperiment(None, None).notes(None)[1:]
+    monkeypatch.setattr(vowpal_wabbit, "version_of", lambda python: "9")
+    there = ClickExperiment().plan("decisive", "text", data=Data(vowpal_wabbit="python"))
+    assert [claim.place for claim in claims(there) if "Vowpal Wabbit" in claim.text] == [IDS]
+    assert {name for name in there.names(IDS) if "Vowpal Wabbit" in name} == set(SQUARECB)
+    assert there.notes == ClickExperiment().plan("decisive", "text").notes[1:]
 
 
 def test_plays_that_do_not_fit_what_was_said_are_called_so():
     found = played("clicks", lambda name, key: 1.0)
     assert verdicts(found, "Propensities are calibrated: arms are played as often as was said") == ["holds"]
-    wrong = {**found.watched[OWN], "played": np.full((2, 11), 70.0)}
-    found = dataclasses.replace(found, watched={**found.watched, OWN: wrong})
+    wrong = {watched(OWN, "played"): np.full((2, 11), 70.0)}
+    found = dataclasses.replace(found, scores={**found.scores, **wrong})
     assert verdicts(found, "Propensities are calibrated: arms are played as often as was said") == ["fails"]
 
 
@@ -344,11 +344,6 @@ def test_a_policy_that_says_something_else_is_found_out():
     scores = deviations(Watched(SMALL, 300, 3, (0, 1), Boaster()).run())
     assert scores[np.searchsorted(EDGES, 0.9)] < -LIMIT
     assert scores[np.searchsorted(EDGES, 0.04)] > LIMIT
-
-
-def test_attainable_clicks_are_those_of_the_simulation():
-    found = Attainable(SMALL, 50, 3, (0, 1, 2)).run()
-    np.testing.assert_array_equal(found["attainable"], attainable(SMALL, 50, 3, seed=3))
 
 
 # ---- the other interpreter
@@ -457,7 +452,6 @@ def report_of(name, folder, patch):
     patch.setattr(logistic_clicks, "GUESSES", guesses)
     grid = tuple(logistic_clicks.guessed(sigma, norm) for sigma in guesses for norm in guesses)
     patch.setattr(logistic_clicks, "GRID", grid)
-    patch.setattr(own_rules, "GRID", grid)
     sizes = {"trials": 3, "horizon": 60 if name == "drift" else 20, "workers": 1, "progress": False}
     whole = run(name, "decisive", out=folder, **sizes)
     return whole, run(name, "paper", out=folder, **sizes) if name == "clicks" else whole

@@ -18,9 +18,6 @@ def page() -> str:
     text += table(("command", ""), rows)
     for name, command in commands.choices.items():
         text += f"\n## linmed {name}\n\n{_sentence(command.description or COMMANDS[name][1])}\n"
-        if name == "bench":
-            text += "\nIts arguments are those of `benchmarks/bench.py`: `linmed bench --help`.\n"
-            continue
         text += f"\n```text\n{_usage(command)}\n```\n"
         rows = [row for action in command._actions if (row := _row(command, action))]
         if rows:

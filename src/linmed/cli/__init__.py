@@ -3,15 +3,13 @@
 import argparse
 import io
 import sys
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Container, Sequence
 from importlib import import_module
-from typing import Any
 
 import linmed
 
 COMMANDS = {
     "reproduce": ("reproduce:add_reproduce", "rerun the paper's experiments and write a report"),
-    "ledgers": ("reproduce:add_ledgers", "the verdicts of several reports side by side"),
     "simulate": ("simulate:add_simulate", "run policies on a problem and compare their regret"),
     "policies": ("simulate:add_policies", "the table of policies and their properties"),
     "ope": ("ope:add_ope", "what would another policy have earned on this log?"),
@@ -21,7 +19,6 @@ COMMANDS = {
     "drift": ("reward_model:add_drift", "has the world changed while this log was written?"),
     "serve": ("serve:add_serve", "the decision service"),
     "data": ("simulate:add_data", "fetch the data sets that may not be shipped"),
-    "bench": ("simulate:bench", "measure the speed of linmed and of its peers (from a source checkout)"),
 }
 """Command → the module of this package and its function that adds the command's arguments to a parser, and a
 line of help. A module is imported only when its command is used, so that `linmed --help` needs none of the
@@ -37,8 +34,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     chosen = next((word for word in words if not word.startswith("-")), None)
     try:
         parser = build_parser({chosen})
-        if chosen == "bench":
-            return int(_function("bench")(words[words.index("bench") + 1 :]))
         args = parser.parse_args(words)
         return int(args.run(args))
     except KeyboardInterrupt:
@@ -62,14 +57,9 @@ def build_parser(wanted: Container[str | None]) -> argparse.ArgumentParser:
     subparsers = parser.add_subparsers(
         title="commands", dest="command", metavar="COMMAND [-h]", required=True
     )
-    for command, (_, summary) in COMMANDS.items():
-        own = subparsers.add_parser(command, help=summary, add_help=command != "bench")
-        if command in wanted and command != "bench":
-            _function(command)(own)
+    for command, (place, summary) in COMMANDS.items():
+        module, _, add = place.partition(":")
+        own = subparsers.add_parser(command, help=summary)
+        if command in wanted:
+            getattr(import_module(f"linmed.cli.{module}"), add)(own)
     return parser
-
-
-def _function(command: str) -> Callable[..., Any]:
-    module, _, name = COMMANDS[command][0].partition(":")
-    found: Callable[..., Any] = getattr(import_module(f"linmed.cli.{module}"), name)
-    return found

@@ -1,19 +1,13 @@
-"""Run the experiments again from the command line, and lay their ledgers side by side."""
+"""Run the experiments again from the command line."""
 
 import argparse
-import json
 import os
 import sys
-from collections.abc import Sequence
-from pathlib import Path
-from typing import NamedTuple
 
-from linmed.paper.claims import Row
-from linmed.paper.ledger import FORMAT, decided_first, side_by_side, tally
+from linmed.paper.ledger import decided_first, tally
 from linmed.paper.output import OutputError
 from linmed.paper.page import SIGN
-from linmed.paper.provenance import Origin, words
-from linmed.paper.run import DECISIVE_MINUTES, EXPERIMENTS, OWN, Report
+from linmed.paper.run import DECISIVE_MINUTES, EXPERIMENTS, Report
 from linmed.paper.run import run as reproduce
 from linmed.simulation import StoreError
 
@@ -24,12 +18,12 @@ def add_reproduce(parser: argparse.ArgumentParser) -> None:
         "Run the paper's experiments again, judge its claims and write a report. The "
         "same command again computes only what is missing."
     )
+    papers, own = ([name for name, e in EXPERIMENTS.items() if e.ours == ours] for ours in (False, True))
     parser.epilog = (
-        f"Experiments: {', '.join(EXPERIMENTS)}. By themselves, with rules and a ledger of our own: "
-        f"{'; '.join(f'{name}, {words}' for name, words in OWN.items())}."
+        f"Experiments: {', '.join(papers)}. Of our own, one at a time, with a ledger apart: {', '.join(own)}."
     )
     add = parser.add_argument
-    add("experiments", nargs="*", metavar="EXPERIMENT", help="which ones (default: all)")
+    add("experiments", nargs="*", metavar="EXPERIMENT", help="which ones (default: all of the paper's)")
     add(
         "--scale", choices=("quick", "paper", "decisive"), default="quick",
         help="quick: a minute or two; paper: the paper's horizons and trials; decisive: trials are added "
@@ -98,72 +92,3 @@ def _count(text: str) -> int:
     if number < 1:
         raise argparse.ArgumentTypeError(f"must be at least 1, got {text}")
     return number
-
-
-# ---- ledgers
-
-HEADS = {"text": "as the text has it", "as-run": "as the public code runs it"}
-
-
-class Ledger(NamedTuple):
-    """What a report's `ledger.json` holds."""
-
-    command: str
-    runs: list[Origin]
-    rows: list[Row]
-
-
-def add_ledgers(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `ledgers`."""
-    parser.description = (
-        "Print the verdicts of reports that `linmed reproduce` wrote side by side, as Markdown."
-    )
-    parser.add_argument("reports", nargs="+", type=Path, metavar="DIR", help="as given to reproduce --out")
-    parser.set_defaults(run=print_ledgers)
-
-
-def print_ledgers(args: argparse.Namespace) -> int:
-    """Print them."""
-    print(markdown([read(path) for path in args.reports]), end="")
-    return 0
-
-
-def read(report: Path) -> Ledger:
-    """Read the ledger of a report's directory."""
-    path = report / "ledger.json" if report.is_dir() else report
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-        if document["format"] != FORMAT:
-            raise ValueError(f"{path} has format {document['format']}, and {FORMAT} can be read")
-        return Ledger(
-            document["command"],
-            [Origin(**record) for record in document["runs"]],
-            [Row(**record) for record in document["claims"]],
-        )
-    except (json.JSONDecodeError, KeyError, TypeError) as error:
-        raise ValueError(f"{path} is not a ledger that `linmed reproduce` wrote: {error!r}") from None
-
-
-def markdown(ledgers: Sequence[Ledger]) -> str:
-    """Write where the verdicts come from, then a line for each claim and a column for each variant."""
-    rows = [row for ledger in ledgers for row in ledger.rows]
-    variants = [variant for variant in HEADS if any(row.variant == variant for row in rows)]
-    blocks = ["# The paper's claims, as written and as run", *(_source(ledger) for ledger in ledgers)]
-    head = ["claim", *(HEADS[variant] for variant in variants)]
-    for name in dict.fromkeys(row.experiment for row in rows):
-        lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
-        for group in side_by_side([row for row in rows if row.experiment == name]):
-            verdicts = {row.variant: row.verdict for row in group}
-            cells = [group[0].claim, *(verdicts.get(variant, "—") for variant in variants)]
-            lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-        blocks += [f"## {name}", "\n".join(lines)]
-    return "\n\n".join(blocks) + "\n"
-
-
-def _source(ledger: Ledger) -> str:
-    variants = dict.fromkeys(row.variant for row in ledger.rows)
-    said = "; ".join(
-        f"{HEADS[variant]}: {tally([row for row in ledger.rows if row.variant == variant])}"
-        for variant in variants
-    )
-    return f"    {ledger.command}\n\n{said[:1].upper()}{said[1:]}. {words(ledger.runs)}"

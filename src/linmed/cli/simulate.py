@@ -1,12 +1,9 @@
-"""Simulate policies by name on a problem by name; print their table; fetch data; run the benchmarks."""
+"""Simulate policies by name on a problem by name; print their table; fetch data."""
 
 import argparse
-import runpy
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
-import linmed
 from linmed.environments import Delayed, Environment
 from linmed.environments.datasets import URL, download
 from linmed.policies.table import policy_makers, text
@@ -121,15 +118,4 @@ def add_policies(parser: argparse.ArgumentParser) -> None:
 def print_policies(args: argparse.Namespace) -> int:
     """Print the table of properties, from the policies' own declarations."""
     print(text())
-    return 0
-
-
-def bench(words: Sequence[str]) -> int:
-    """Run benchmarks/bench.py with `words` as its arguments; returns the exit status."""
-    script = Path(linmed.__file__).resolve().parents[2] / "benchmarks" / "bench.py"
-    if not script.is_file():
-        raise ValueError("bench needs a source checkout of linmed: its programs live in benchmarks/")
-    sys.argv = [str(script), *words]
-    sys.path.insert(0, str(script.parent))
-    runpy.run_path(str(script), run_name="__main__")
     return 0

@@ -2,11 +2,10 @@
 
 import math
 from collections.abc import Iterator
-from pathlib import Path
 
 from linmed.environments import RepeatedArms
 from linmed.paper import drawing
-from linmed.paper.experiment import Experiment, Findings, Setting, Size
+from linmed.paper.experiment import Asked, Experiment, Findings, Setting, Size
 from linmed.paper.roster import DESIGN, LINMED, LINMED_START, NO_HALF_STEP, Variant
 
 ARM_COUNTS = (4, 8, 16, 32, 64)
@@ -28,11 +27,11 @@ class ArmCount(Experiment):
     panel = "K"
     differences = "σ = 3 with σ* = 1, where the text has σ² = σ*² = 3.", NO_HALF_STEP, LINMED_START, DESIGN
 
-    def settings(self, variant: Variant, horizon: int, movielens: Path | None = None) -> list[Setting]:
+    def settings(self, asked: Asked) -> list[Setting]:
         """Return one for every K."""
-        sigma, sigma_star = SIGMAS[variant]
+        sigma, sigma_star = SIGMAS[asked.variant]
         return [
-            Setting.of((K,), RepeatedArms(K, sigma_star), ("LinMEDNOPT", *LINMED), sigma, horizon, variant)
+            Setting.of((K,), RepeatedArms(K, sigma_star), ("LinMEDNOPT", *LINMED), sigma, asked)
             for K in ARM_COUNTS
         ]
 

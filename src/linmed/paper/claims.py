@@ -161,8 +161,7 @@ class Stuck(_OfOne):
 
     def estimate(self, found: Findings) -> Estimate:
         """Count them."""
-        stuck = found.stuck(self.policy, *self.key)
-        return Share(int(stuck.sum()), len(stuck))
+        return Share.of(found.stuck(self.policy, *self.key))
 
 
 @dataclass(frozen=True)

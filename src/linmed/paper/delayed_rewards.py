@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Literal
 
 from linmed.environments import Delayed, MovieLens
 from linmed.paper import drawing
 from linmed.paper.as_run import FilmsAsRun
-from linmed.paper.experiment import Experiment, Findings, Key, Scale, Setting, Size
+from linmed.paper.experiment import Asked, Data, Experiment, Findings, Key, Setting, Size
 from linmed.paper.roster import DESIGN, EVEN_START, LINMED, LINMED_START, NO_HALF_STEP, Variant
 
 DELAYS = (0, 10, 20)
@@ -53,23 +52,15 @@ class DelayedRewards(Experiment):
         DESIGN,
     )
 
-    def settings(self, variant: Variant, horizon: int, movielens: Path | None = None) -> list[Setting]:
-        """Return one for every delay."""
-        return [_setting(OWN[variant], (D,), D, NAMES, horizon, movielens) for D in DELAYS]
-
-    def further(
-        self, scale: Scale, variant: Variant, horizon: int, movielens: Path | None = None
-    ) -> list[Setting]:
-        """Return the other two versions of the experiment, and the LinTS that the paper leaves out."""
-        if scale == "quick":
-            return []
-        others = [version for version in VERSIONS if version != OWN[variant]]
-        return [
-            *(_setting(version, (version, D), D, NAMES, horizon, movielens)
-              for version in others for D in DELAYS),
-            *(_setting(OWN[variant], (OMITTED, D), D, ("LinTS-Freq",), horizon, movielens)
-              for D in DELAYS),
-        ]  # fmt: skip
+    def settings(self, asked: Asked) -> list[Setting]:
+        """Return one for every delay; beyond the quick scale other versions too, and the omitted LinTS."""
+        own = OWN[asked.variant]
+        found = [_setting(own, (D,), D, NAMES, asked) for D in DELAYS]
+        if asked.scale != "quick":
+            others = [version for version in VERSIONS if version != own]
+            found += [_setting(version, (version, D), D, NAMES, asked) for version in others for D in DELAYS]
+            found += [_setting(own, (OMITTED, D), D, ("LinTS-Freq",), asked) for D in DELAYS]
+        return found
 
     def drawings(self, found: Findings) -> Iterator[drawing.Drawing]:
         """Draw a panel for every delay; and the three versions side by side."""
@@ -77,9 +68,9 @@ class DelayedRewards(Experiment):
         if any(found.has(version, 0) for version in VERSIONS):
             yield _versions(found)
 
-    def notes(self, movielens: Path | None) -> tuple[str, ...]:
+    def notes(self, data: Data) -> tuple[str, ...]:
         """Say whose features they are."""
-        if movielens is not None:
+        if data.movielens is not None:
             return ("Features of the MovieLens 100K films and users.",)
         return (
             "Generated features of the shape of MovieLens 100K, not the real ones: `linmed data "
@@ -87,14 +78,13 @@ class DelayedRewards(Experiment):
         )
 
 
-def _setting(
-    version: Version, key: Key, D: int, names: Sequence[str], horizon: int, movielens: Path | None
-) -> Setting:
+def _setting(version: Version, key: Key, D: int, names: Sequence[str], asked: Asked) -> Setting:
     """One version with one delay. Only the variant's own is known by the delay alone, and drawn."""
-    as_run = version != "text"
-    films = FilmsAsRun(movielens, sigma=1.0) if as_run else MovieLens(movielens, arms=10, sigma=1.0)
+    as_run, path = version != "text", asked.data.movielens
+    films = FilmsAsRun(path, sigma=1.0) if as_run else MovieLens(path, arms=10, sigma=1.0)
     late = Delayed(films, rounds=D, mode="batch" if as_run else "constant") if D else films
-    setting = Setting.of(key, late, names, 1.0, horizon, "as-run" if as_run else "text", key == (D,))
+    asked = asked._replace(variant="as-run" if as_run else "text")
+    setting = Setting.of(key, late, names, 1.0, asked, key == (D,))
     if version != "copied":
         return setting
     copying = (

@@ -50,8 +50,6 @@ class Drawing:
     name: str
     caption: str
     figure: Any
-    text: str = ""
-    """A paragraph to go with it."""
 
     def png(self) -> bytes:
         """Write it on white paper, 150 dots an inch."""

@@ -2,12 +2,12 @@
 
 import math
 from collections.abc import Iterator
-from pathlib import Path
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from linmed.environments import EndOfOptimism as Problem
 from linmed.paper import drawing
-from linmed.paper.experiment import Experiment, Findings, Key, Scale, Setting, Size, labelled
+from linmed.paper.experiment import Asked, Experiment, Findings, Key, Setting, Size, labelled
 from linmed.paper.roster import (
     ARM_ZERO,
     DELTA,
@@ -25,7 +25,6 @@ from linmed.paper.roster import (
     UNDER,
     Variant,
 )
-from linmed.paper.theory_overlay import draw_theory
 from linmed.policies import LinTS
 from linmed.report.figures import INK, POLICY
 
@@ -68,39 +67,31 @@ class EndOfOptimism(Experiment):
         DESIGN,
     )
 
-    def settings(self, variant: Variant, horizon: int, movielens: Path | None = None) -> list[Setting]:
-        """Return every ε with every noise level; and LinMED as the theorems have it."""
-        grid = []
+    def settings(self, asked: Asked) -> list[Setting]:
+        """Return every ε with every noise level, LinTS with scale 1, and the decisive scale's longer run."""
+        grid, variant = [], asked.variant
         for eps in EPSILONS:
             for noise, factor in FACTOR[variant].items():
                 star = UNDER_STAR[variant] if noise == UNDER else self.star
                 problem, names = Problem(eps=eps, sigma=star), (*RIVALS, *LINMED)
-                grid.append(
-                    Setting.of((eps, noise), problem, names, factor * star, horizon, variant, gap=eps)
-                )
+                grid.append(Setting.of((eps, noise), problem, names, factor * star, asked, gap=eps))
         scaled = [
-            Setting((SCALE_ONE, *s.key), s.environment, (_scale_one(s.sigma),), horizon, s.sigma, drawn=False)
+            replace(s, key=(SCALE_ONE, *s.key), policies=(_scale_one(s.sigma),), drawn=False, gap=None)
             for s in grid
             if variant == "text" and s.key[1] != UNDER
         ]
-        return [*grid, *scaled, Setting.theory(Problem(eps=0.01, sigma=self.star), self.star, horizon)]
-
-    def further(
-        self, scale: Scale, variant: Variant, horizon: int, movielens: Path | None = None
-    ) -> list[Setting]:
-        """Return longer runs: does LinIMED-1 turn up later?"""
-        if scale != "decisive":
-            return []
-        problem, names = Problem(eps=0.005, sigma=self.star), ("LinIMED-1", "LinMED-99")
-        return [Setting.of(LONG, problem, names, self.star, 10 * horizon, variant, False, most=5)]
+        if asked.scale != "decisive":
+            return [*grid, *scaled]
+        problem, longer = Problem(eps=0.005, sigma=self.star), asked._replace(horizon=10 * asked.horizon)
+        pair = ("LinIMED-1", "LinMED-99")  # does LinIMED-1 turn up later?
+        return [*grid, *scaled, Setting.of(LONG, problem, pair, self.star, longer, False, most=5)]
 
     def drawings(self, found: Findings) -> Iterator[drawing.Drawing]:
-        """Draw Figure 4 and why it is so; the appendix's panels, linear and logarithmic; and the bounds."""
+        """Draw Figure 4 and why it is so; the appendix's panels, linear and logarithmic."""
         yield _square(found)
         yield _pulls(found)
         yield from drawing.grids(found)
         yield from drawing.grids(found, logarithmic=True)
-        yield draw_theory(found)
 
 
 class EndOfOptimismAppendix(EndOfOptimism):

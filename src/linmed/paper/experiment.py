@@ -14,8 +14,9 @@ from linmed.environments import Environment
 from linmed.paper.output import Output
 from linmed.paper.roster import Variant, policies
 from linmed.paper.statistics import Normal, Share, mean
-from linmed.policies import LinMED, Policy
+from linmed.policies import Policy
 from linmed.report.progress import Bar
+from linmed.report.tables import Table
 from linmed.simulation import Results, Store, checkpoints, simulate
 from linmed.simulation.trials import Task
 from linmed.validation import Bools, Floats, Ints
@@ -27,8 +28,29 @@ Scale = Literal["quick", "paper", "decisive"]
 Key = tuple[str | float, ...]
 Cell = tuple[Key, str]
 """A setting's key and a policy's name."""
-THEORY: Key = ("theory",)
-"""The setting that is compared with the paper's bounds."""
+
+
+class Data(NamedTuple):
+    """What is not shipped, and where it is."""
+
+    movielens: str | Path | None = None
+    """An `ml-100k` directory; None generates tables of the same shape."""
+    open_bandit: str | Path | None = None
+    """The folder of the Open Bandit Dataset."""
+    vowpal_wabbit: str | None = None
+    """An interpreter that has it."""
+
+
+NOTHING = Data()
+
+
+class Asked(NamedTuple):
+    """What the settings of an experiment follow from."""
+
+    scale: Scale = "quick"
+    variant: Variant = "text"
+    horizon: int = 1
+    data: Data = NOTHING
 
 
 class Size(NamedTuple):
@@ -45,11 +67,10 @@ class Size(NamedTuple):
 class Setting:
     """One problem with the policies that meet it: a panel of a figure.
 
-    >>> from linmed import LinMED
     >>> from linmed.environments import LargeGap
-    >>> setting = Setting(("σ = 1",), LargeGap(), (LinMED(),), horizon=1000, sigma=1.0)
-    >>> setting.environment.name, Setting.theory(LargeGap(), sigma=1.0, horizon=1000).policies[0].name
-    ('LargeGap', 'LinMED-90')
+    >>> setting = Setting.of(("σ = 1",), LargeGap(), ["OFUL"], 1.0, Asked(horizon=1000))
+    >>> setting.environment.name, setting.policies[0].name
+    ('LargeGap', 'OFUL')
     """
 
     key: Key
@@ -68,30 +89,21 @@ class Setting:
     """Trials at most, where a run is long."""
 
     @classmethod
-    def of(cls, key: Key, environment: Environment, names: Sequence[str], sigma: float, horizon: int,
-           variant: Variant, drawn: bool = True, *, gap: float | None = None,
-           most: int | None = None) -> "Setting":  # fmt: skip
+    def of(
+        cls, key: Key, environment: Environment, names: Sequence[str], sigma: float, asked: Asked,
+        drawn: bool = True, *, gap: float | None = None, most: int | None = None,
+    ) -> "Setting":  # fmt: skip
         """Make one with the policies of these names."""
-        made = tuple(policies(names, sigma, horizon, variant))
-        return cls(key, environment, made, horizon, sigma, drawn, gap=gap, most=most)
-
-    @classmethod
-    def theory(cls, environment: Environment, sigma: float, horizon: int) -> "Setting":
-        """Make one of LinMED-90 with δ_t = 1/(t+1), which the theorems are about."""
-        return cls(
-            THEORY, environment, (LinMED(sigma=sigma, label="LinMED-90"),), horizon, sigma, drawn=False
-        )
+        made = tuple(policies(names, sigma, asked.horizon, asked.variant))
+        return cls(key, environment, made, asked.horizon, sigma, drawn, gap=gap, most=most)
 
 
 class Numbers(NamedTuple):
-    """A table of the report, as text."""
+    """A table of the report."""
 
     heading: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    """The first cell says what the row is about."""
-    best: frozenset[tuple[int, int]] = frozenset()
-    """Cells, by row and column, that are marked."""
+    table: Table
+    """The first column says what a row is about."""
     note: str = ""
 
 
@@ -102,7 +114,7 @@ class Findings:
     >>> from linmed.paper import EXPERIMENTS
     >>> found = EXPERIMENTS["large-gap"].plan("quick", "text")
     >>> found.scale, found.shortened, found.trials, len(found.settings)
-    ('quick', False, 20, 4)
+    ('quick', False, 20, 3)
     """
 
     experiment: "Experiment"
@@ -120,7 +132,7 @@ class Findings:
     """Trials beyond this are not looked at."""
     results: Mapping[Key, Results] = field(default_factory=dict)
     scores: Mapping[str, Floats] = field(default_factory=dict)
-    """Of an experiment that has scores (trials,) instead of regret."""
+    """Numbers beside regret, a row for each trial."""
     seconds: float = 0.0
     """Time spent in the loops of all its trials, summed over workers, whenever they were computed."""
 
@@ -176,8 +188,8 @@ class Findings:
         return any(setting.key == key for setting in self.settings)
 
     def names(self, *key: str | float) -> list[str]:
-        """The policies of a setting."""
-        return [policy.name for policy in self.setting(*key).policies]
+        """The policies of a setting; none where it is not played at this scale."""
+        return [policy.name for s in self.settings if s.key == key for policy in s.policies]
 
     def final(self, name: str, *key: str | float) -> Floats:
         """Regret at the horizon (trials,)."""
@@ -228,15 +240,15 @@ class Findings:
 
 
 class Experiment(ABC):
-    """One experiment of the paper: regret of policies in several settings, unless a subclass says more.
+    """One experiment: regret of policies in several settings, unless a subclass says more.
 
     >>> from linmed.environments import LargeGap
     >>> class Mine(Experiment):
     ...     name, title, place, about = "mine", "Mine", "nowhere", "A gap of 1."
     ...     paper = quick = decisive = Size(horizon=1000, trials=10)
     ...
-    ...     def settings(self, variant, horizon, movielens=None):
-    ...         return [Setting.theory(LargeGap(), sigma=1.0, horizon=horizon)]
+    ...     def settings(self, asked):
+    ...         return [Setting.of(("all",), LargeGap(), ["OFUL"], 1.0, asked)]
     >>> found = Mine().plan("quick", "text")
     >>> Mine().rounds(found)
     10000
@@ -261,31 +273,22 @@ class Experiment(ABC):
     """Whether it is ours alone, with a ledger apart from the paper's."""
 
     @abstractmethod
-    def settings(self, variant: Variant, horizon: int, movielens: Path | None = None) -> list[Setting]:
+    def settings(self, asked: Asked) -> list[Setting]:
         """Return the problems and who meets them."""
 
-    def further(
-        self, scale: Scale, variant: Variant, horizon: int, movielens: Path | None = None
-    ) -> list[Setting]:
-        """Return what the quick scale does without; longer runs, which only the decisive one has."""
-        return []
-
-    def notes(self, movielens: Path | None) -> tuple[str, ...]:
+    def notes(self, data: Data) -> tuple[str, ...]:
         """Say what a reader should know about this run."""
         return ()
 
     def plan(self, scale: Scale, variant: Variant, horizon: int | None = None, trials: int | None = None,
-             seed: int = 0, movielens: Path | None = None) -> Findings:  # fmt: skip
+             seed: int = 0, data: Data = NOTHING) -> Findings:  # fmt: skip
         """Choose the scale's sizes, or others, with the settings that follow from them."""
         size: Size = getattr(self, scale)
         n = size.horizon if horizon is None else horizon
-        settings = self.settings(variant, n, movielens)
-        settings += self.further(scale, variant, n, movielens)
+        settings = tuple(self.settings(Asked(scale, variant, n, data)))
         m = size.trials if trials is None else trials
         looks = size.looks if trials is None else 1  # other trials than the scale's are looked at once
-        return Findings(
-            self, scale, variant, n, m, seed, tuple(settings), self.notes(movielens), most_looks=looks
-        )
+        return Findings(self, scale, variant, n, m, seed, settings, self.notes(data), most_looks=looks)
 
     def rounds(self, found: Findings) -> int:
         """Count the replica-rounds of the first look."""
@@ -341,24 +344,24 @@ class Experiment(ABC):
     def numbers(self, found: Findings) -> Iterator[Numbers]:
         """Tabulate final regrets, their medians, and stuck trials where a setting knows its gap."""
         shown = [setting for setting in found.settings if setting.drawn]
-        yield _table(
-            found, "Final regret ± standard error", shown, lambda final: float(final.mean()),
-            lambda name, s: with_error(mean(found.final(name, *s.key))), timed=True,
-        )  # fmt: skip
-        yield _table(
-            found, "Median final regret", shown, lambda final: float(np.median(final)),
-            lambda name, s: with_error(Normal(float(np.median(found.final(name, *s.key))), math.nan, 0)),
-            note="Of a heavy-tailed regret the median tells what is typical, the mean what it costs.",
-        )  # fmt: skip
+        yield Numbers(
+            "Final regret ± standard error",
+            _table(found, shown, lambda name, s: with_error(mean(found.final(name, *s.key))), timed=True),
+        )
+        yield Numbers(
+            "Median final regret",
+            _table(found, shown, lambda name, s: rounded(float(np.median(found.final(name, *s.key))))),
+            "Of a heavy-tailed regret the median tells what is typical, the mean what it costs.",
+        )
         known = [setting for setting in shown if setting.gap is not None]
         if known:
             early = " After so few rounds that is everyone who still explores." if found.shortened else ""
-            yield _table(
-                found, "Share of stuck trials (95 % interval of Clopper and Pearson)", known, None,
-                lambda name, s: _share(found, name, s),
-                note="A trial is stuck if in the second half of its rounds it loses at least half of what "
+            yield Numbers(
+                "Share of stuck trials (95 % interval of Clopper and Pearson)",
+                _table(found, known, lambda name, s: str(Share.of(found.stuck(name, *s.key)))),
+                "A trial is stuck if in the second half of its rounds it loses at least half of what "
                 f"playing the second-best arm throughout would.{early}",
-            )  # fmt: skip
+            )
 
     def heading(self, key: Key, found: Findings) -> str:
         """Put a setting in words."""
@@ -367,31 +370,20 @@ class Experiment(ABC):
 
 
 def _table(
-    found: Findings, heading: str, settings: Sequence[Setting], rank: Callable[[Floats], float] | None,
-    cell: Callable[[str, Setting], str], note: str = "", timed: bool = False,
-) -> Numbers:  # fmt: skip
-    """A row per policy, a column per setting; the lowest of a column is marked."""
+    found: Findings, settings: Sequence[Setting], cell: Callable[[str, Setting], str], timed: bool = False
+) -> Table:
+    """Make a row for each policy and a column for each setting."""
     played = {s.key: found.names(*s.key) for s in settings}
     names = list(dict.fromkeys(name for some in played.values() for name in some))
-    best = set()
-    for column, (key, some) in enumerate(played.items() if rank else (), start=1):
-        assert rank is not None
-        ranks = {name: rank(found.final(name, *key)) for name in some}
-        lowest = min(ranks.values())
-        best |= {(names.index(name), column) for name, value in ranks.items() if value == lowest}
-    rows = [[name, *(cell(name, s) if name in played[s.key] else "—" for s in settings)] for name in names]
-    columns = ["policy", *(found.experiment.heading(setting.key, found) for setting in settings)]
+    columns = {"policy": names}
+    for s in settings:
+        heading = found.experiment.heading(s.key, found)
+        columns[heading] = [cell(name, s) if name in played[s.key] else "—" for name in names]
     if timed:
-        columns.append("time in the loop")
-        for row in rows:
-            own = (found.results[key].seconds(row[0]) for key, some in played.items() if row[0] in some)
-            row.append(duration(sum(own)))
-    return Numbers(heading, columns, rows, frozenset(best), note)
-
-
-def _share(found: Findings, name: str, setting: Setting) -> str:
-    stuck = found.stuck(name, *setting.key)
-    return str(Share(int(stuck.sum()), len(stuck))).replace(" ", "\u00a0")
+        each = {key: found.results[key] for key in played}
+        spent = [sum(each[key].seconds(name) for key in each if name in played[key]) for name in names]
+        columns["time in the loop"] = [duration(seconds) for seconds in spent]
+    return Table(columns)
 
 
 def labelled(symbol: str, value: str | float) -> str:
@@ -406,6 +398,11 @@ def duration(seconds: float) -> str:
 
 def with_error(estimate: Normal) -> str:
     """Write value ± standard error."""
-    digits = 0 if estimate.value >= 1000 else 1 if estimate.value >= 10 else 2
-    value = f"{estimate.value:,.{digits}f}"
-    return value if estimate.error != estimate.error else f"{value}\u00a0±\u00a0{estimate.error:,.{digits}f}"
+    error = "" if math.isnan(estimate.error) else f"\u00a0±\u00a0{rounded(estimate.error, estimate.value)}"
+    return f"{rounded(estimate.value)}{error}"
+
+
+def rounded(value: float, beside: float | None = None) -> str:
+    """Write a number with as many decimals as suit it, or the one that it stands beside."""
+    size = value if beside is None else beside
+    return f"{value:,.{0 if size >= 1000 else 1 if size >= 10 else 2}f}"

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,11 +16,11 @@ from linmed.environments import (
     UnitBall,
 )
 from linmed.paper import drawing
-from linmed.paper.experiment import Experiment, Findings, Numbers, Setting, Size, with_error
-from linmed.paper.roster import Variant
+from linmed.paper.experiment import Asked, Experiment, Findings, Numbers, Setting, Size, with_error
 from linmed.paper.statistics import mean
 from linmed.policies import DLinUCB, Forgetful, LinMED, Policy, SWLinUCB
 from linmed.report.figures import POLICY
+from linmed.report.tables import Table
 from linmed.simulation.trials import TrialBatch
 from linmed.validation import Floats, Ints
 
@@ -93,7 +92,7 @@ def line_up(sigma: float, norm_bound: float) -> tuple[Policy, ...]:
 
 
 class Drift(Experiment):
-    """Ours alone: its rules are `own_rules.drift`, and its ledger is not the paper's."""
+    """Ours alone, with a ledger apart from the paper's."""
 
     name = "drift"
     title = "What forgetting costs and gains"
@@ -106,12 +105,12 @@ class Drift(Experiment):
     paper, quick, decisive = Size(3_000, 100), Size(600, 8), Size(3_000, 400)
     ours = True
 
-    def settings(self, variant: Variant, horizon: int, movielens: Path | None = None) -> list[Setting]:
+    def settings(self, asked: Asked) -> list[Setting]:
         """Return a setting for every world."""
         found = []
-        for name, world in worlds(horizon).items():
+        for name, world in worlds(asked.horizon).items():
             sigma, norm = (world.sigma, 2.0) if isinstance(world, Pricing) else (SIGMA, 1.0)
-            found.append(Setting((name,), world, line_up(sigma, norm), horizon, sigma))
+            found.append(Setting((name,), world, line_up(sigma, norm), asked.horizon, sigma))
         return found
 
     def drawings(self, found: Findings) -> Iterator[drawing.Drawing]:
@@ -120,32 +119,30 @@ class Drift(Experiment):
         yield _memories(found)
 
     def numbers(self, found: Findings) -> Iterator[Numbers]:
-        """Tabulate final regrets; the smallest of every world is marked."""
-        names, keys = found.names(STILL), [setting.key for setting in found.settings]
-        rows = [[name, *(with_error(mean(found.final(name, *key))) for key in keys)] for name in names]
-        finals = np.array([[found.final(name, *key).mean() for key in keys] for name in names])
-        best = {(int(row), column) for column, row in enumerate(finals.argmin(axis=0), start=1)}
+        """Tabulate final regrets, and those before and after the change of worlds that change once."""
+        names = found.names(STILL)
         yield Numbers(
             f"Final regret ± standard error: n = {found.horizon:,}, {found.trials} trials",
-            ["policy", *(str(key[0]) for key in keys)],
-            rows,
-            frozenset(best),
+            Table(
+                {"policy": name}
+                | {str(s.key[0]): with_error(mean(found.final(name, *s.key))) for s in found.settings}
+                for name in names
+            ),
         )
-        yield _after(found)
+        yield Numbers(
+            "Regret before and after the change ± standard error",
+            Table({"policy": name, **_parts(found, name)} for name in names),
+        )
 
 
-def _after(found: Findings) -> Numbers:
+def _parts(found: Findings, name: str) -> dict[str, str]:
     """Of the worlds that change once: regret until then, and since."""
-    keys = [key for key in ((ONCE,), (PRICES,)) if found.has(*key)]
-    rows = []
-    for name in found.names(STILL):
-        row = [name]
-        for key in keys:
-            before = found.at(found.setting(*key).horizon / 2, name, *key)
-            row += [with_error(mean(before)), with_error(mean(found.final(name, *key) - before))]
-        rows.append(row)
-    columns = [f"{key[0]}: {part}" for key in keys for part in ("before", "after")]
-    return Numbers("Regret before and after the change ± standard error", ["policy", *columns], rows)
+    parts = {}
+    for key in ((ONCE,), (PRICES,)):
+        before = found.at(found.setting(*key).horizon / 2, name, *key)
+        parts[f"{key[0]}: before"] = with_error(mean(before))
+        parts[f"{key[0]}: after"] = with_error(mean(found.final(name, *key) - before))
+    return parts
 
 
 def memory(half_life: float) -> str:

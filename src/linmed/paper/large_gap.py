@@ -1,12 +1,11 @@
 """Play Figure 3: one gap of 1, where regret of order √n is a waste."""
 
 import math
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 
 from linmed.environments import LargeGap as Problem
 from linmed.paper import drawing
-from linmed.paper.experiment import Experiment, Findings, Key, Scale, Setting, Size
+from linmed.paper.experiment import Asked, Experiment, Findings, Key, Setting, Size
 from linmed.paper.roster import (
     ARM_ZERO,
     DESIGN,
@@ -20,9 +19,7 @@ from linmed.paper.roster import (
     SPANNER_START,
     SPANNERS,
     TUNED,
-    Variant,
 )
-from linmed.paper.theory_overlay import draw_theory
 
 LONG_RUN: Key = ("long",)
 """LinMED alone, a hundred times as long: whether regret grows like log² n shows only then."""
@@ -54,27 +51,24 @@ class LargeGap(Experiment):
         DESIGN,
     )
 
-    def settings(self, variant: Variant, horizon: int, movielens: Path | None = None) -> list[Setting]:
-        """Return all policies; those told the horizon at shorter ones too; and LinMED as theorems have it."""
-        problem, names = Problem(sigma=1.0), (*RIVALS, *SPANNERS, "EXP2", *LINMED)
-        shorter = sorted({max(horizon // 10, 1), max(round(horizon / math.sqrt(10.0)), 1)} - {horizon})
-        return [
-            Setting.of(("all",), problem, names, 1.0, horizon, variant),
-            *(Setting.of(("horizon", n), problem, TUNED, 1.0, n, variant, False) for n in shorter),
-            Setting.theory(problem, 1.0, horizon),
-        ]
+    def settings(self, asked: Asked) -> list[Setting]:
+        """Return all policies; those told the horizon at others too; and LinMED much longer.
 
-    def further(
-        self, scale: Scale, variant: Variant, horizon: int, movielens: Path | None = None
-    ) -> list[Setting]:
-        """Return horizons a hundred times as long, for the exponents."""
-        if scale != "decisive":
-            return []
-        problem, longer = Problem(sigma=1.0), (10 * horizon, 100 * horizon)
-        return [
-            *(Setting.of(("horizon", n), problem, TUNED, 1.0, n, variant, False, most=30) for n in longer),
-            Setting.of(LONG_RUN, problem, LINMED, 1.0, 100 * horizon, variant, False, most=60),
-        ]
+        The longer runs are the decisive scale's alone.
+        """
+        problem, last = Problem(sigma=1.0), asked.horizon
+
+        def of(key: Key, names: Sequence[str], n: int, most: int | None = None) -> Setting:
+            again = asked._replace(horizon=n)
+            return Setting.of(key, problem, names, 1.0, again, key == ("all",), most=most)
+
+        shorter = sorted({max(last // 10, 1), max(round(last / math.sqrt(10.0)), 1)} - {last})
+        found = [of(("all",), (*RIVALS, *SPANNERS, "EXP2", *LINMED), last)]
+        found += [of(("horizon", n), TUNED, n) for n in shorter]
+        if asked.scale == "decisive":
+            found += [of(("horizon", n), TUNED, n, most=30) for n in (10 * last, 100 * last)]
+            found.append(of(LONG_RUN, LINMED, 100 * last, most=60))
+        return found
 
     def drawings(self, found: Findings) -> Iterator[drawing.Drawing]:
         """Draw all policies, the closest ones beside them; on logarithmic axes; and the bounds."""
@@ -94,7 +88,6 @@ class LargeGap(Experiment):
         drawing.legend(figure, ax, 4)
         caption = f"{self.title} on logarithmic axes: √n is a straight line of slope ½. {drawing.READING}"
         yield drawing.Drawing(f"{self.name}-log", caption, figure)
-        yield draw_theory(found)
 
     def heading(self, key: Key, found: Findings) -> str:
         """Name the only setting."""

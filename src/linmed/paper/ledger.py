@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 import numpy as np
 
-from linmed.paper import own_rules, rules
+from linmed.paper import rules
 from linmed.paper.claims import Claim, Row
 from linmed.paper.end_of_optimism import EndOfOptimismAppendix
 from linmed.paper.experiment import Findings
@@ -21,7 +21,7 @@ AGAIN = EndOfOptimismAppendix.name
 
 def claims(found: Findings) -> list[Claim]:
     """State what is claimed of what this scale plays; only the sizes and settings are looked at."""
-    maker = {**rules.MAKERS, **own_rules.MAKERS}.get(found.experiment.name)
+    maker = rules.MAKERS.get(found.experiment.name)
     there = {(setting.key, policy.name) for setting in found.settings for policy in setting.policies}
     return [claim for claim in maker(found) if claim.cells <= there] if maker else []
 
@@ -90,10 +90,10 @@ def _counted(rows: Sequence[Row]) -> str:
     return f"{held} hold, {failed} do not, {open_} are undecided"
 
 
-def markdown(rows: Sequence[Row], runs: Sequence[Origin], command: str) -> str:
+def markdown(rows: Sequence[Row], runs: Sequence[Origin], command: str, own: bool = False) -> str:
     """Write a section per experiment; text and as run side by side where there are both."""
     variants = list(dict.fromkeys(row.variant for row in rows))
-    whose = "Our own" if rows and rows[0].experiment in own_rules.MAKERS else "The paper's"
+    whose = "Our own" if own else "The paper's"
     blocks = [
         f"# {whose} claims, judged",
         f"    {command}",
@@ -101,10 +101,10 @@ def markdown(rows: Sequence[Row], runs: Sequence[Origin], command: str) -> str:
     ]
     blocks.append(words(list(runs)))
     for name in dict.fromkeys(row.experiment for row in rows):
-        own = [row for row in rows if row.experiment == name]
+        some = [row for row in rows if row.experiment == name]
         blocks.append(f"## {name}")
-        blocks += dict.fromkeys(row.notes for row in own if row.notes)
-        blocks.append(_table(own, variants))
+        blocks += dict.fromkeys(row.notes for row in some if row.notes)
+        blocks.append(_table(some, variants))
     return "\n\n".join(blocks) + "\n"
 
 

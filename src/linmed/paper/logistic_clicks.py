@@ -5,44 +5,38 @@ Low and high click rates, norms guessed wrongly, news, and the Open Bandit log's
 """
 
 import math
-import time
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
-from dataclasses import KW_ONLY, dataclass, field, fields, replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
 
-from linmed.agent import Agent
-from linmed.environments import Clicks, Environment, News, OpenBanditClicks
-from linmed.log import DecisionLog
-from linmed.ope import Replay
+from linmed.environments import Clicks, News, OpenBanditClicks
 from linmed.paper import drawing
-from linmed.paper.experiment import Cell, Experiment, Findings, Key, Numbers, Scale, Setting, Size, with_error
+from linmed.paper.experiment import (
+    Asked,
+    Cell,
+    Data,
+    Experiment,
+    Findings,
+    Key,
+    Numbers,
+    Setting,
+    Size,
+    with_error,
+)
 from linmed.paper.output import Output
-from linmed.paper.roster import Variant
 from linmed.paper.statistics import Estimate, Normal, mean, resampled
 from linmed.paper.vowpal_wabbit import rival
-from linmed.policies import (
-    EpsilonGreedy,
-    Greedy,
-    LinMED,
-    LogisticMED,
-    LogisticTS,
-    LogisticUCB,
-    Policy,
-    Uniform,
-)
+from linmed.policies import EpsilonGreedy, Greedy, LinMED, LogisticMED, LogisticTS, LogisticUCB, Policy
 from linmed.report.figures import INK, POLICY, Line
 from linmed.report.progress import Bar
-from linmed.simulation import Store
-from linmed.simulation.environment_batch import best_of_trial
+from linmed.report.tables import Table
+from linmed.simulation import Store, attainable
 from linmed.simulation.run import compute
 from linmed.simulation.trials import Job, Outcome, Tick, TrialBatch
-from linmed.streams import stream
 from linmed.validation import Floats, Ints
 
 RATES: dict[str, tuple[float, float]] = {
@@ -99,10 +93,6 @@ WATCHED = (LINEAR, LEARNED, OWN, THOMPSON, EPSILON, *SQUARECB)
 """Policies that draw, as far as they are played."""
 WATCHED_TRIALS, WATCHED_ROUNDS = 20, 2_000
 """At most, of the calibration."""
-REPLAYED = (LINEAR, LEARNED, OWN)
-REPEATS, WARM = 7, 20
-"""Of the clock every policy has so many repeats, in turn; the fastest counts, which what is busy beside us
-disturbed least. So many decisions come before it starts."""
 
 
 def guessed(sigma: float, norm: float) -> str:
@@ -121,32 +111,8 @@ GRID = tuple(guessed(sigma, norm) for sigma in GUESSES for norm in GUESSES)
 # ---- what is played
 
 
-@dataclass(frozen=True)
-class ClickFindings(Findings):
-    """Findings with what was found out beside the trials."""
-
-    _: KW_ONLY
-    best: Mapping[Key, Floats] = field(default_factory=dict)
-    """What the best arms of every round would have paid (trials,), by setting."""
-    watched: Mapping[str, Outcome] = field(default_factory=dict)
-    """Plays by stated probability, by policy."""
-    micros: Mapping[str, float] = field(default_factory=dict)
-    """Time of a decision with its reward, by policy: the only numbers that another run changes."""
-    replayed: tuple[tuple[str, str], ...] = ()
-    """What a log paid policies that learn from it, by policy."""
-
-    def names(self, *key: str | float) -> list[str]:
-        """The policies of a setting; nobody where it is not played at this scale."""
-        return super().names(*key) if self.has(*key) else []
-
-    def clicks(self, name: str, *key: str | float) -> Floats:
-        """Expected clicks at the horizon (trials,)."""
-        regret = self.final(name, *key)
-        return self.best[key][: len(regret)] - regret
-
-
 class ClickExperiment(Experiment):
-    """Ours alone: its rules are `own_rules.clicks`, and its ledger is not the paper's."""
+    """Ours alone, with a ledger apart from the paper's."""
 
     name = "clicks"
     title = "Clicks: the MED rule in a logistic model"
@@ -159,26 +125,20 @@ class ClickExperiment(Experiment):
     paper, quick, decisive = Size(4_000, 200), Size(200, 4), Size(4_000, 200)
     ours = True
 
-    def __init__(self, open_bandit: str | Path | None = None, vowpal_wabbit: str | None = None) -> None:
-        self.open_bandit = open_bandit
-        made = (rival(label, words, vowpal_wabbit) for label, words in SQUARECB.items())
-        self.rivals = [one for one in made if one is not None]
+    def settings(self, asked: Asked) -> list[Setting]:
+        """Return a setting for every problem with ten arms, and for wrong norms at the two low rates.
 
-    def settings(self, variant: Variant, horizon: int, movielens: Path | None = None) -> list[Setting]:
-        """Return a setting for every problem with ten arms, and for wrong norms at the two low rates."""
-        everyone = *linear(), *logistic(), *simple(), *self.rivals[:1]
-        short = [Setting((problem,), env, everyone, horizon, 0.5) for problem, env in PROBLEMS.items()]
-        return [*short, *(_norms(problem, horizon) for problem in LOW)]
-
-    def further(
-        self, scale: Scale, variant: Variant, horizon: int, movielens: Path | None = None
-    ) -> list[Setting]:
-        """Return the longer worlds, which take hours, at the decisive scale."""
-        if scale != "decisive":
-            return []
-        longer, found = horizon * LONGER, []
-        if self.open_bandit is not None:
-            items = OpenBanditClicks(self.open_bandit, rate=0.05)
+        The longer worlds, which take hours, are the decisive scale's alone.
+        """
+        horizon, squarecb = asked.horizon, rivals(asked.data)
+        everyone = *linear(), *logistic(), *simple(), *squarecb[:1]
+        found = [Setting((problem,), env, everyone, horizon, 0.5) for problem, env in PROBLEMS.items()]
+        found += [_norms(problem, horizon) for problem in LOW]
+        if asked.scale != "decisive":
+            return found
+        longer = horizon * LONGER
+        if asked.data.open_bandit is not None:
+            items = OpenBanditClicks(asked.data.open_bandit, rate=0.05)
             policies: tuple[Policy, ...] = (*linear(), *logistic(), *simple())
             found.append(Setting((CATALOGUE,), items, policies, longer // 2, 0.5, most=MOST // 2))
         grid = [
@@ -187,25 +147,20 @@ class ClickExperiment(Experiment):
             for norm in GUESSES
         ]
         for name, env in NEWS.items():  # the figures to reach are about ids: the grid is played with them
-            more = (*grid, *self.rivals) if name == IDS else tuple(self.rivals[:1])
+            more = (*grid, *squarecb) if name == IDS else tuple(squarecb[:1])
             policies = (*linear()[1:], *logistic(), *simple(), *more)
             found.append(Setting((name,), env, policies, longer, 0.5, most=MOST))
         return found
 
-    def notes(self, movielens: Path | None) -> tuple[str, ...]:
+    def notes(self, data: Data) -> tuple[str, ...]:
         """Say what was not played."""
         without_rival = (
             "Vowpal Wabbit was not played: --vowpal-wabbit names an interpreter that has it "
             "(python -m venv vw && vw/bin/pip install vowpalwabbit)."
         )
-        without_log = (
-            "The Open Bandit items were not played and its log was not replayed: --open-bandit names the "
-            "dataset's folder."
-        )
-        return (
-            *([] if self.rivals else [without_rival]),
-            *([without_log] if self.open_bandit is None else []),
-        )
+        without_log = "The Open Bandit items were not played: --open-bandit names the dataset's folder."
+        left_out = (without_rival, data.vowpal_wabbit), (without_log, data.open_bandit)
+        return tuple(words for words, given in left_out if not given)
 
     def rounds(self, found: Findings) -> int:
         """Of all trials, as far as they are known beforehand: the finalists' are those of other policies."""
@@ -213,37 +168,29 @@ class ClickExperiment(Experiment):
         if not found.has(IDS):
             return first
         last = min(found.trials, MOST) - min(found.trials, PREVIEW)
-        return first + found.setting(IDS).horizon * last * (FINALISTS + bool(self.rivals))
+        rivals_too = any(name in SQUARECB for name in found.names(IDS))
+        return first + found.setting(IDS).horizon * last * (FINALISTS + rivals_too)
 
     def run(self, found: Findings, output: Output, executor: Executor | None, bar: Bar) -> Findings:
         """Play a preview of the grid and then the finalists, and what is watched beside."""
-        own = {f.name: getattr(found, f.name) for f in fields(Findings) if f.init}
-        plan: Any = self._play(ClickFindings(**own), first_trials(found), output, executor, bar)
-        plan = self._play(plan, finalists(plan), output, executor, bar)
-        rounds, trials = min(plan.horizon, WATCHED_ROUNDS), range(min(plan.trials, WATCHED_TRIALS))
-        low, alone = plan.setting(LOW[0]), [s for s in plan.settings if len(s.key) == 1]
+        found = self._play(found, first_trials(found), output, executor, bar)
+        found = self._play(found, finalists(found), output, executor, bar)
+        rounds, trials = min(found.horizon, WATCHED_ROUNDS), range(min(found.trials, WATCHED_TRIALS))
+        low, scores = found.setting(LOW[0]), {}
+        for s in found.settings:
+            if len(s.key) == 1:
+                most = max(found.played((s.key, policy.name)) for policy in s.policies)
+                scores[best(*s.key)] = attainable(s.environment, s.horizon, most, found.seed)
         drawn = [policy for policy in low.policies if policy.name in WATCHED]
-        jobs: list[Job] = []
-        for s in alone:
-            most = max(plan.played((s.key, policy.name)) for policy in s.policies)
-            jobs.append(Attainable(s.environment, s.horizon, plan.seed, tuple(range(most))))
-        jobs += [Watched(low.environment, rounds, plan.seed, tuple(trials), policy) for policy in drawn]
-        workers = getattr(executor, "_max_workers", None) or 1
-        batch = math.ceil(max(len(job.trials) for job in jobs) / workers)
-        beside = [one.arrays for one in compute(jobs, batch, executor, 1, Store(output.store), bar)]
-        names = (policy.name for policy in drawn)
-        done: ClickFindings = replace(
-            plan,
-            best={s.key: one["attainable"] for s, one in zip(alone, beside, strict=False)},
-            watched=dict(zip(names, beside[len(alone) :], strict=True)),
-            micros=micros(low.environment, rounds),
-            replayed=() if self.open_bandit is None else replayed(self.open_bandit),
-        )
-        return done
+        jobs = [Watched(low.environment, rounds, found.seed, tuple(trials), policy) for policy in drawn]
+        batch = math.ceil(len(trials) / (getattr(executor, "_max_workers", None) or 1))
+        done = compute(jobs, batch, executor, 1, Store(output.store), bar)
+        for policy, one in zip(drawn, done, strict=True):
+            scores |= {watched(policy.name, part): sums for part, sums in one.arrays.items()}
+        return replace(found, scores=scores)
 
     def drawings(self, found: Findings) -> Iterator[drawing.Drawing]:
         """Draw regret on the problems, wrong norms, clicks of the longer worlds, calibration."""
-        assert isinstance(found, ClickFindings)
         yield _regret(found)
         yield _wrong_norms(found)
         if found.has(IDS):
@@ -251,9 +198,39 @@ class ClickExperiment(Experiment):
         yield _calibration(found)
 
     def numbers(self, found: Findings) -> Iterator[Numbers]:
-        """Tabulate regret, clicks, calibration and time."""
-        assert isinstance(found, ClickFindings)
+        """Tabulate regret, clicks and calibration."""
         return _tables(found)
+
+
+def rivals(data: Data) -> list[Policy]:
+    """Make Vowpal Wabbit with each γ, where there is an interpreter that has it."""
+    made = (rival(label, words, data.vowpal_wabbit) for label, words in SQUARECB.items())
+    return [one for one in made if one is not None]
+
+
+def best(*key: str | float) -> str:
+    """Name what the best arms of every round would have paid (trials,) in a setting."""
+    return f"{key[0]}: the best arms"
+
+
+def watched(policy: str, part: str) -> str:
+    """Name a policy's plays by bin of stated probability (trials, bins): expected, played, variance."""
+    return f"{policy}: {part}"
+
+
+def _counted(found: Findings, policy: str) -> Outcome:
+    return {part: found.scores[watched(policy, part)] for part in ("expected", "played", "variance")}
+
+
+def _watched(found: Findings) -> dict[str, Outcome]:
+    names = (name for name in found.names(LOW[0]) if watched(name, "played") in found.scores)
+    return {name: _counted(found, name) for name in names}
+
+
+def collected(found: Findings, name: str, *key: str | float) -> Floats:
+    """Return expected clicks at the horizon (trials,)."""
+    regret = found.final(name, *key)
+    return found.scores[best(*key)][: len(regret)] - regret
 
 
 def linear() -> tuple[Policy, ...]:
@@ -312,72 +289,7 @@ def finalists(found: Findings) -> dict[Cell, int]:
     return {((IDS,), name): most for name in (*best(GRID, FINALISTS), *best(tuple(SQUARECB), 1))}
 
 
-def replayed(folder: str | Path, campaign: str = "men") -> tuple[tuple[str, str], ...]:
-    """Replay the uniform log of the Open Bandit Dataset to policies that learn from it.
-
-    What each would have earned, with a 95 % interval that is valid however many decisions were accepted. An
-    arm's features are the log's own: 1, the user's affinity to the item, the item's number.
-    """
-    log = DecisionLog.from_open_bandit(Path(folder) / "random" / campaign / f"{campaign}.csv")
-    items = int(log.table(["arm_count"])["arm_count"][0].as_py())
-    policies = [policy for policy in (*linear(), *logistic()) if policy.name in REPLAYED]
-    said = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of what a log leaves open, the report has the interval
-        for policy in (*policies, Uniform(label="Uniform")):
-            found = Replay(policy, bound=items).run(log, reward_range=(0.0, 1.0))
-            clicks = f"{100 * found.estimate:.2f} % ({100 * found.lower:.2f} to {100 * found.upper:.2f} %)"
-            kept = f"{found.accepted:,} of {found.offered:,} decisions, {found.rewards.sum():.0f} clicks"
-            said.append((policy.name, f"{clicks}; {kept}"))
-    return tuple(said)
-
-
-def micros(environment: Environment, decisions: int) -> dict[str, float]:
-    """Time a live decision with its reward: µs of processor time by policy, the fastest repeat."""
-    block = next(environment.blocks(stream(0, "environment", 0)))
-    decisions = min(decisions, len(block.noise))
-    policies = (*linear(), *logistic(), *simple())
-    taken: dict[str, list[float]] = {policy.name: [] for policy in policies}
-    for _ in range(REPEATS):
-        for policy in policies:
-            agent = Agent(policy, dim=block.arms.shape[-1], seed=0)
-            for t in range(-min(WARM, decisions), decisions):
-                if t == 0:
-                    began = time.process_time()
-                decision = agent.decide(block.arms[t])
-                paid = environment.rewards(block.means[t, decision.arm], block.noise[t])
-                agent.learn(decision, float(paid))
-            taken[policy.name].append((time.process_time() - began) / decisions * 1e6)
-    return {name: min(times) for name, times in taken.items()}
-
-
-# ---- jobs beside the trials
-
-
-@dataclass(frozen=True)
-class Attainable(Job):
-    """What the best arm of every round would pay: `attainable` (R,)."""
-
-    @property
-    def name(self) -> str:
-        """The environment's."""
-        return f"the best arms of {self.environment.name}"
-
-    def configuration(self) -> dict[str, Any]:
-        """Return nothing but what it is."""
-        return {"job": "attainable"}
-
-    def columns(self) -> dict[str, tuple[str, Any]]:
-        """Add none."""
-        return {}
-
-    def run(self, tick: Tick = lambda replica_rounds: None) -> Outcome:
-        """Compute it trial by trial."""
-        best = []
-        for trial in self.trials:
-            best.append(best_of_trial(self.environment, self.horizon, self.seed, trial))
-            tick(self.horizon)
-        return {"attainable": np.array(best)}
+# ---- calibration
 
 
 @dataclass(frozen=True)
@@ -460,9 +372,8 @@ class ClickRatio:
 
     def estimate(self, found: Findings) -> Estimate:
         """Bootstrap over paired trials; others that were played less often were given up."""
-        assert isinstance(found, ClickFindings)
-        own = found.clicks(self.own, *self.key)
-        others = [found.clicks(name, *self.key) for name in self.others]
+        own = collected(found, self.own, *self.key)
+        others = [collected(found, name, *self.key) for name in self.others]
         most = max(len(other) for other in others)
         rivals = (other for other in others if len(other) == most)
         return resampled(over_highest, own, *rivals, beyond=1.0)
@@ -493,8 +404,7 @@ class Miscalibration:
 
     def estimate(self, found: Findings) -> Estimate:
         """Count over all trials."""
-        assert isinstance(found, ClickFindings)
-        counted = found.watched[self.policy]
+        counted = _counted(found, self.policy)
         return Exact(worst(counted), 0.0, len(counted["played"]))
 
 
@@ -524,7 +434,7 @@ def _dots(ax: Any, names: Sequence[str], estimates: Sequence[Normal], logarithmi
     ax.grid(visible=False, axis="y")
 
 
-def _regret(found: ClickFindings) -> drawing.Drawing:
+def _regret(found: Findings) -> drawing.Drawing:
     """Final regret of every policy, a panel for every problem."""
     figure, axes = drawing.new(10.5, 5.6, 2, len(RATES), sharey=True)
     for ax, problem in zip(axes.flat, PROBLEMS, strict=True):
@@ -543,7 +453,7 @@ def _regret(found: ClickFindings) -> drawing.Drawing:
     return drawing.Drawing(f"{found.experiment.name}-regret", caption, figure)
 
 
-def _wrong_norms(found: ClickFindings) -> drawing.Drawing:
+def _wrong_norms(found: Findings) -> drawing.Drawing:
     """Regret by the norm that was told, beside LinMED's, which is told σ alone."""
     figure, axes = drawing.new(8.4, 3.7, 1, len(LOW))
     words = sorted(WRONG, key=lambda word: WRONG[word])
@@ -566,15 +476,15 @@ def _wrong_norms(found: ClickFindings) -> drawing.Drawing:
     return drawing.Drawing(f"{found.experiment.name}-norms", caption, figure)
 
 
-def _earned(found: ClickFindings) -> drawing.Drawing:
+def _earned(found: Findings) -> drawing.Drawing:
     """Expected clicks of the longer worlds as shares of what the best arms would earn."""
     shown = [(key, _shown(found, key)) for key in _longer(found)]
     heights = [0.28 * len(names) for _, names in shown]
     size = 1.0 + 0.55 * len(shown) + sum(heights)
     figure, axes = drawing.new(7.0, size, len(shown), gridspec_kw={"height_ratios": heights}, squeeze=False)
     for ax, (key, names) in zip(axes[:, 0], shown, strict=True):
-        clicks = [found.clicks(name, *key) for name in names]
-        _dots(ax, names, [mean(100.0 * own / found.best[key][: len(own)]) for own in clicks])
+        clicks = [collected(found, name, *key) for name in names]
+        _dots(ax, names, [mean(100.0 * own / found.scores[best(*key)][: len(own)]) for own in clicks])
         ax.set_title(f"{key[0]}, {found.setting(*key).horizon:,} rounds")
     axes[-1, 0].set_xlabel("% of the clicks that the best arms would earn")
     caption = (
@@ -588,7 +498,7 @@ def _longer(found: Findings) -> list[Key]:
     return [s.key for s in found.settings if len(s.key) == 1 and s.key[0] not in PROBLEMS]
 
 
-def _shown(found: ClickFindings, key: Key) -> list[str]:
+def _shown(found: Findings, key: Key) -> list[str]:
     """All but those that were given up after the preview."""
     names = found.names(*key)
     many = [name for name in names if name in GRID or name in SQUARECB]
@@ -596,17 +506,17 @@ def _shown(found: ClickFindings, key: Key) -> list[str]:
     return [name for name in names if name not in many or found.played((key, name)) == most]
 
 
-def _calibration(found: ClickFindings) -> drawing.Drawing:
+def _calibration(found: Findings) -> drawing.Drawing:
     """How often arms were played over how often was said, by stated probability."""
     figure, ax = drawing.new(7.0, 4.0)
     ends = np.array([EDGES[0] / 3.0, *EDGES, 1.0])
-    for place, (name, counted) in enumerate(found.watched.items()):
+    for place, (name, counted) in enumerate(_watched(found).items()):
         sums = (counted[part].sum(axis=0) for part in ("expected", "played", "variance"))
         there = counted["variance"].sum(axis=0) >= LEAST
         expected, played, variance = (one[there] for one in sums)
         line = LINES[name]
         ax.errorbar(
-            np.sqrt(ends[:-1] * ends[1:])[there] * 1.05 ** (place - len(found.watched) / 2),
+            np.sqrt(ends[:-1] * ends[1:])[there] * 1.05 ** (place - len(_watched(found)) / 2),
             played / expected, yerr=2.0 * np.sqrt(variance) / expected, color=line.light, linestyle="none",
             marker=line.marker, markersize=5, capsize=2, linewidth=1.3, label=name,
         )  # fmt: skip
@@ -628,67 +538,65 @@ def _calibration(found: ClickFindings) -> drawing.Drawing:
 # ---- tables
 
 
-def _tables(found: ClickFindings) -> Iterator[Numbers]:
+def _tables(found: Findings) -> Iterator[Numbers]:
     """All of them."""
     first = next(iter(PROBLEMS))
-    finals = {name: [mean(found.final(name, p)) for p in PROBLEMS] for name in found.names(first)}
-    lowest = np.argmin([[one.value for one in row] for row in finals.values()], axis=0)
-    possible = [f"{found.best[problem,].mean():,.0f}" for problem in PROBLEMS]
+    possible = {problem: f"{found.scores[best(problem)].mean():,.0f}" for problem in PROBLEMS}
+    finals = [
+        {"policy": name, **{p: with_error(mean(found.final(name, p))) for p in PROBLEMS}}
+        for name in found.names(first)
+    ]
     yield Numbers(
         f"Regret in clicks ± standard error, n = {found.setting(first).horizon:,}, {found.trials} trials",
-        ["policy", *PROBLEMS],
-        [*([name, *map(with_error, row)] for name, row in finals.items()),
-         ["clicks of the best arms", *possible]],
-        frozenset((int(row), place) for place, row in enumerate(lowest, start=1)),
-        note="Clicks are the last row less the regret. Vowpal Wabbit has at most 20 trials.",
-    )  # fmt: skip
-    norms = [(problem, word) for problem in LOW for word in WRONG]
+        Table([*finals, {"policy": "clicks of the best arms", **possible}]),
+        "Clicks are the last row less the regret. Vowpal Wabbit has at most 20 trials.",
+    )
+
+    def regret(rule: str, problem: str, word: str) -> Normal:
+        return mean(found.final(told(rule, word), problem, "norm"))
+
+    norms = {f"{problem}: {word}": (problem, word) for problem in LOW for word in WRONG}
     yield Numbers(
         "Regret in clicks ± standard error by the norm of θ* that was told",
-        ["rule", *(f"{problem}: {word}" for problem, word in norms)],
-        [
-            [rule, *(with_error(mean(found.final(told(rule, word), p, "norm"))) for p, word in norms)]
+        Table(
+            {"rule": rule}
+            | {at: with_error(regret(rule, problem, word)) for at, (problem, word) in norms.items()}
             for rule in FAMILY
-        ],
+        ),
     )
     for key in _longer(found):
         yield _clicks(found, key)
-    rows = []
-    for name, counted in found.watched.items():
-        judged, decisions = int(np.isfinite(deviations(counted)).sum()), int(counted["played"].sum())
-        rows.append([name, f"{worst(counted):.2f}", str(judged), f"{decisions:,}"])
     yield Numbers(
         f"Calibration of propensities: {LOW[0]}",
-        ["policy", "worst bin, standard deviations", "bins judged", "decisions"],
-        rows,
-        note=f"Beyond {LIMIT:.2f} the stated probabilities would be called false, at a level of 1 %.",
+        Table(
+            {
+                "policy": name,
+                "worst bin, standard deviations": worst(counted),
+                "bins judged": int(np.isfinite(deviations(counted)).sum()),
+                "decisions": int(counted["played"].sum()),
+            }
+            for name, counted in _watched(found).items()
+        ),
+        f"Beyond {LIMIT:.2f} the stated probabilities would be called false, at a level of 1 %.",
     )
-    linear = found.micros[LINEAR]
-    yield Numbers(
-        f"Time of a live decision with its reward, {LOW[0]} (K = 10, d = 6)",
-        ["policy", "µs of processor time", f"relative to {LINEAR}"],
-        [[name, f"{taken:.1f}", f"{taken / linear:.2f}"] for name, taken in found.micros.items()],
-        note="Of this run and this machine; Vowpal Wabbit's is in docs/performance.md.",
-    )
-    if found.replayed:
-        yield Numbers(
-            "Open Bandit's uniform log, replayed: clicks per decision (95 % interval)",
-            ["policy", "click rate; behind it"],
-            [list(row) for row in found.replayed],
-            note="Of every 34 decisions one is accepted: so few clicks cannot tell policies apart.",
-        )
 
 
-def _clicks(found: ClickFindings, key: Key) -> Numbers:
-    rows = [(mean(found.clicks(name, *key)), name, found.played((key, name))) for name in found.names(*key)]
+def _clicks(found: Findings, key: Key) -> Numbers:
+    rows = [
+        (mean(collected(found, name, *key)), name, found.played((key, name))) for name in found.names(*key)
+    ]
     rows.sort(key=lambda row: (-row[2], -row[0].value))
-    possible = found.best[key]
+    possible = found.scores[best(*key)]
     return Numbers(
         f"Expected clicks ± standard error: {key[0]}, n = {found.setting(*key).horizon:,}; the best arms "
         f"would earn {possible.mean():,.0f}",
-        ["policy", "clicks", "% of possible", "trials"],
-        [
-            [name, with_error(clicks), f"{100.0 * clicks.value / possible[:trials].mean():.1f}", str(trials)]
+        Table(
+            {
+                "policy": name,
+                "clicks": with_error(clicks),
+                "% of possible": f"{100.0 * clicks.value / possible[:trials].mean():.1f}",
+                "trials": trials,
+            }
             for clicks, name, trials in rows
-        ],
+        ),
     )

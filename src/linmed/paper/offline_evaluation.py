@@ -16,23 +16,22 @@ from collections.abc import Iterator
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 from scipy.interpolate import CubicSpline
 
 from linmed.environments import FixedArms
 from linmed.ope import ipw
 from linmed.paper import drawing
-from linmed.paper.experiment import Experiment, Findings, Numbers, Setting, Size
+from linmed.paper.experiment import Asked, Experiment, Findings, Numbers, Setting, Size
 from linmed.paper.output import Output
-from linmed.paper.roster import DELTA, Variant, policies
+from linmed.paper.roster import Variant, policies
 from linmed.paper.statistics import Normal, deviation, mean
 from linmed.policies import LinMED, LinTS, Policy
 from linmed.report.figures import INK, POLICY
 from linmed.report.progress import Bar
+from linmed.report.tables import Table
 from linmed.simulation import Store
 from linmed.simulation.run import compute
 from linmed.simulation.trials import Job, Outcome, Tick, TrialBatch
@@ -47,20 +46,6 @@ PUBLISHED = {1_000: (0.906, 0.099), 10_000: (0.819, 0.069), 100_000: (0.799, 0.0
 """M → mean and "standard deviation" of the paper's table."""
 BATCH = 500
 
-Scaling = Literal["frequentist", "bayes", "squared-radius", "agrawal-goyal"]
-SIGMA_READINGS = {"σ² = 0.1": float(np.sqrt(0.1)), "σ = 0.1": 0.1}
-"""The text's variance, and the public code's standard deviation."""
-LINTS_SCALES: dict[str, Scaling] = {
-    "√β": "frequentist",
-    "σ": "bayes",
-    "β": "squared-radius",
-    "Agrawal–Goyal": "agrawal-goyal",
-}
-"""What θ̃'s deviation is multiplied with: the text's radius, LinTS-Bayes's σ, the public code's, and the one
-with proof."""
-GRID_TRIALS = 500
-"""Expected scores vary so little that these suffice for a standard error below 0.002."""
-
 STEP = 0.01
 """Of the table, in log p: its relative error is below 1e-9."""
 RARE = 1e-5
@@ -72,6 +57,7 @@ KEPT = 2.0
 
 LINMED_EXACT = "LinMED-50"
 LINTS_EXACT = "LinTS-Freq, exact"
+OMITTED = "LinTS-Bayes, floor 0.5/M, M=1000, expected"
 
 
 def floor_column(M: int) -> str:
@@ -79,19 +65,9 @@ def floor_column(M: int) -> str:
     return f"LinTS-Freq, floor 0.5/M, M={M}"
 
 
-def plus_one_column(M: int) -> str:
-    """Name the scores of LinTS-Freq's log with propensities (X + 1)/(M + 1)."""
-    return f"LinTS-Freq, plus one, M={M}"
-
-
 def expected(column: str) -> str:
     """Name the same scores with every term replaced by its expectation given the history."""
     return f"{column}, expected"
-
-
-def zero_played_column(M: int) -> str:
-    """Name the share of rounds in which the arm that LinTS-Freq played was never met: X = 0."""
-    return f"LinTS-Freq, played arm estimated at 0, M={M}"
 
 
 def zero_any_column(M: int) -> str:
@@ -104,18 +80,7 @@ def zero_ever_column(M: int) -> str:
     return f"LinTS-Freq, an arm estimated at 0 at least once, expected, M={M}"
 
 
-def grid_column(reading: str, scale: str, M: int) -> str:
-    """Name the expected score of LinTS's log with the floor, by what σ and the scale are taken for."""
-    return f"LinTS, {reading}, scale {scale}, floor 0.5/M, M={M}, expected"
-
-
 # ---- factors
-
-
-def plus_one_factor(M: int, log_p: Floats) -> Floats:
-    """Compute E[p/p̂] of p̂ = (X + 1)/(M + 1): 1 − (1 − p)^(M+1)."""
-    factor: Floats = -np.expm1((M + 1.0) * _log_complement(log_p))
-    return factor
 
 
 def zero_chance(M: int, log_p: Floats) -> Floats:
@@ -177,12 +142,15 @@ class Log(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Logging(Job):
-    """Logs of policies on arms that stay the same."""
+class Logs(Job):
+    """Logs of both policies. `run` gives the uniform policy's IPW scores by how the propensity was found."""
 
-    def columns(self) -> dict[str, tuple[pa.DataType, Any]]:
-        """Add nothing: scores are told apart by their names."""
-        return {}
+    linmed: LinMED
+    lints: LinTS
+    omitted: LinTS | None
+    """LinTS-Bayes, which the paper leaves out here."""
+    first_known: bool
+    """Whether the first round's 1/K is known, as in the authors' public code."""
 
     def log(self, policy: Policy, tick: Tick = lambda replica_rounds: None) -> Log:
         """Record rewards and exact probabilities."""
@@ -213,16 +181,6 @@ class Logging(Job):
         means: Floats = np.asarray(problem.arms) @ np.asarray(problem.theta)
         return means
 
-
-@dataclass(frozen=True)
-class Logs(Logging):
-    """Logs of both policies. `run` gives the uniform policy's IPW scores by how the propensity was found."""
-
-    linmed: LinMED
-    lints: LinTS
-    first_known: bool
-    """Whether the first round's 1/K is known, as in the authors' public code."""
-
     @classmethod
     def of(cls, variant: Variant, horizon: int, seed: int, trials: int) -> "Logs":
         """Make the text's setting, or the one of the authors' public code."""
@@ -232,12 +190,12 @@ class Logs(Logging):
         else:
             sigma = 0.1
             arms, own_share = [[0.6, 0.8], [1.0, 0.0]], 0.5
-        linmed: Any
-        lints: Any
-        linmed, lints = policies((LINMED_EXACT, "LinTS-Freq"), sigma, horizon, variant)
+        made: Any = policies((LINMED_EXACT, "LinTS-Freq", "LinTS-Bayes"), sigma, horizon, variant)
+        linmed, lints, omitted = made
         problem = FixedArms(arms, theta=[1.0, 0.0], sigma=sigma)
         linmed = replace(linmed, alpha_opt=own_share)
-        return cls(problem, horizon, seed, tuple(range(trials)), linmed, lints, variant == "as-run")
+        every, text = tuple(range(trials)), variant == "text"
+        return cls(problem, horizon, seed, every, linmed, lints, omitted if text else None, not text)
 
     @property
     def name(self) -> str:
@@ -246,13 +204,17 @@ class Logs(Logging):
 
     @property
     def rounds(self) -> int:
-        """Of two logs."""
-        return 2 * super().rounds
+        """Of two logs or three."""
+        return (2 + (self.omitted is not None)) * super().rounds
+
+    def columns(self) -> dict[str, tuple[str, Any]]:
+        """Add nothing: scores are told apart by their names."""
+        return {}
 
     def configuration(self) -> dict[str, Any]:
         """Return both policies, the numbers of samples, and what is made of them."""
-        policies = [self.linmed.to_dict(), self.lints.to_dict()]
-        return {"policies": policies, "samples": list(SAMPLES), "columns": "expectations, zeros"}
+        played = (self.linmed, self.lints, self.omitted)
+        return {"policies": [one.to_dict() for one in played if one], "samples": list(SAMPLES)}
 
     def run(self, tick: Tick = lambda replica_rounds: None) -> Outcome:
         """Compute scores (trials,) by column, and the time."""
@@ -267,16 +229,14 @@ class Logs(Logging):
         for M in SAMPLES:
             hits = self.counts(M, log.probability)
             found[floor_column(M)] = ipw(log.reward, np.maximum(hits, 0.5) / M, target)
-            found[plus_one_column(M)] = ipw(log.reward, (hits + 1.0) / (M + 1.0), target)
             found[expected(floor_column(M))] = self.expected_score(floor_factor(M, log.log_probabilities))
-            found[expected(plus_one_column(M))] = self.expected_score(
-                plus_one_factor(M, log.log_probabilities)
-            )
-            found[zero_played_column(M)] = (hits == 0.0).mean(axis=1)
             zero = zero_chance(M, log.log_probabilities).sum(axis=2)  # of two arms not both can have none
             found[zero_any_column(M)] = zero.mean(axis=1)
             with np.errstate(divide="ignore"):
                 found[zero_ever_column(M)] = -np.expm1(np.log1p(-np.minimum(zero, 1.0)).sum(axis=1))
+        if self.omitted is not None:
+            log = self.log(self.omitted, tick)
+            found[OMITTED] = self.expected_score(floor_factor(min(SAMPLES), log.log_probabilities))
         found["seconds"] = np.full(len(self.trials), (time.perf_counter() - began) / len(self.trials))
         return found
 
@@ -291,39 +251,6 @@ class Logs(Logging):
         if self.first_known:
             hits[:, 0] = M * chances[:, 0]
         return hits
-
-
-@dataclass(frozen=True)
-class ExpectedScores(Logging):
-    """Logs of one LinTS. `run` gives the expected scores with the floor, by M."""
-
-    lints: LinTS
-
-    @classmethod
-    def of(cls, reading: str, scale: str, horizon: int, seed: int, trials: int) -> "ExpectedScores":
-        """Make the text's arms with one reading of σ and one of the scale."""
-        sigma = SIGMA_READINGS[reading]
-        return cls(
-            FixedArms([[1.0, 0.0], [0.6, 0.8]], theta=[1.0, 0.0], sigma=sigma), horizon, seed,
-            tuple(range(trials)), LinTS(sigma=sigma, delta=DELTA, scale=LINTS_SCALES[scale]),
-        )  # fmt: skip
-
-    @property
-    def name(self) -> str:
-        """The policy's log."""
-        return f"the log of {self.lints.name}"
-
-    def configuration(self) -> dict[str, Any]:
-        """Return the policy and the numbers of samples."""
-        return {"expected scores of": self.lints.to_dict(), "samples": list(SAMPLES)}
-
-    def run(self, tick: Tick = lambda replica_rounds: None) -> Outcome:
-        """Compute scores (trials,) by column, and the time."""
-        began = time.perf_counter()
-        log_p = self.log(self.lints, tick).log_probabilities
-        found = {expected(floor_column(M)): self.expected_score(floor_factor(M, log_p)) for M in SAMPLES}
-        found["seconds"] = np.full(len(self.trials), (time.perf_counter() - began) / len(self.trials))
-        return found
 
 
 class OfflineEvaluation(Experiment):
@@ -346,26 +273,19 @@ class OfflineEvaluation(Experiment):
         "Scores beyond ±2 are dropped from the histograms, but not from the means.",
     )
 
-    def settings(self, variant: Variant, horizon: int, movielens: Path | None = None) -> list[Setting]:
+    def settings(self, asked: Asked) -> list[Setting]:
         """Return none: it has logs, not regret."""
         return []
 
     def rounds(self, found: Findings) -> int:
         """Count those of the logs."""
-        return sum(job.rounds for job in (_logs(found), *_grid(found).values()))
+        return _logs(found).rounds
 
     def run(self, found: Findings, output: Output, executor: Executor | None, bar: Bar) -> Findings:
         """The findings with scores."""
-        grid = _grid(found)
-        jobs = [_logs(found), *grid.values()]
-        logs, *cells = compute(jobs, BATCH, executor, store=Store(output.offline), progress=bar)
+        (logs,) = compute([_logs(found)], BATCH, executor, store=Store(output.offline), progress=bar)
         columns = dict(logs.arrays)
-        seconds = [columns.pop("seconds"), *(cell.arrays["seconds"] for cell in cells)]
-        for (reading, scale), cell in zip(grid, cells, strict=True):
-            columns |= {
-                grid_column(reading, scale, M): cell.arrays[expected(floor_column(M))] for M in SAMPLES
-            }
-        return replace(found, seconds=float(sum(part.sum() for part in seconds)), scores=columns)
+        return replace(found, seconds=float(columns.pop("seconds").sum()), scores=columns)
 
     def drawings(self, found: Findings) -> Iterator[drawing.Drawing]:
         """Draw histograms of the scores, and their means by how the propensity was found."""
@@ -373,77 +293,32 @@ class OfflineEvaluation(Experiment):
         yield _propensities(found)
 
     def numbers(self, found: Findings) -> Iterator[Numbers]:
-        """Means and spreads of the scores; how often an estimate is 0; and what σ and the scale do."""
-        yield _score_table(found)
-        yield _zero_table(found)
-        yield _grid_table(found)
+        """Tabulate means and spreads of the scores."""
+        kinds = [("LinMED-50, exact", "", LINMED_EXACT), ("LinTS-Freq, exact", "", LINTS_EXACT)]
+        kinds += [("LinTS-Freq, floor 0.5/M", f"{M:,}", floor_column(M)) for M in SAMPLES]
+        spreads = {column: deviation(found.scores[column]).value for _, _, column in kinds}
+        yield Numbers(
+            "IPW score of the uniform policy (true value 0.8)",
+            Table(
+                {
+                    "log and propensity": label,
+                    "M": M,
+                    "mean ± s.e.": _decimals(mean(found.scores[column])),
+                    "by expectations": _decimals(mean(found.scores[expected(column)])),
+                    "standard deviation": f"{spreads[column]:.3f}",
+                    "variance": f"{spreads[column] ** 2:.4f}",
+                }
+                for label, M, column in kinds
+            ),
+            "“By expectations”: every term of a score is replaced by its expectation over arm, reward and "
+            "Monte-Carlo count given the history. The mean is the same, and no single trial carries its "
+            "error. The paper's table has means 0.906, 0.819, 0.799 for M = 1,000, 10,000, 100,000, and "
+            "0.099, 0.069, 0.039 in the row “standard deviation”.",
+        )
 
 
 def _logs(found: Findings) -> Logs:
     return Logs.of(found.variant, found.horizon, found.seed, found.trials)
-
-
-def _grid(found: Findings) -> dict[tuple[str, str], ExpectedScores]:
-    """By reading of σ and scale."""
-    trials = min(found.trials, GRID_TRIALS)
-    return {
-        (reading, scale): ExpectedScores.of(reading, scale, found.horizon, found.seed, trials)
-        for reading in SIGMA_READINGS
-        for scale in LINTS_SCALES
-    }
-
-
-def _score_table(found: Findings) -> Numbers:
-    kinds = [("LinMED-50, exact", "", LINMED_EXACT), ("LinTS-Freq, exact", "", LINTS_EXACT)]
-    kinds += [("LinTS-Freq, floor 0.5/M", f"{M:,}", floor_column(M)) for M in SAMPLES]
-    kinds += [("LinTS-Freq, (X+1)/(M+1)", f"{M:,}", plus_one_column(M)) for M in SAMPLES]
-    rows = []
-    for label, M, column in kinds:
-        spread = deviation(found.scores[column]).value
-        means = [_decimals(mean(found.scores[name])) for name in (column, expected(column))]
-        rows.append([label, M, *means, f"{spread:.3f}", f"{spread**2:.4f}"])
-    return Numbers(
-        "IPW score of the uniform policy (true value 0.8)",
-        ["log and propensity", "M", "mean ± s.e.", "by expectations", "standard deviation", "variance"],
-        rows,
-        note="“By expectations”: every term of a score is replaced by its expectation over arm, reward and "
-        "Monte-Carlo count given the history. The mean is the same, and no single trial carries its error. "
-        "The paper's table has means 0.906, 0.819, 0.799 for M = 1,000, 10,000, 100,000, and 0.099, "
-        "0.069, 0.039 in the row “standard deviation”.",
-    )
-
-
-def _zero_table(found: Findings) -> Numbers:
-    rows = []
-    for M in SAMPLES:
-        either, played = found.scores[zero_any_column(M)], found.scores[zero_played_column(M)]
-        shares = [mean(either), mean(played), mean((played > 0.0).astype(float))]
-        rows.append([f"{M:,}", *(f"{share.value:.3%} ± {share.error:.3%}" for share in shares)])
-    return Numbers(
-        "How often LinTS-Freq's Monte-Carlo estimate of a probability is 0",
-        ["M", "rounds with an arm estimated at 0", "rounds whose played arm was", "trials with such a round"],
-        rows,
-        note="Share ± standard error over trials. An estimate of 0 for the arm that is played is what the "
-        "floor of 0.5/M replaces.",
-    )
-
-
-def _grid_table(found: Findings) -> Numbers:
-    return Numbers(
-        "Mean IPW score from LinTS's log with the floor 0.5/M, by what σ and the scale are taken for",
-        ["σ, and LinTS's scale", *(f"M = {M:,}" for M in SAMPLES)],
-        [
-            [
-                f"{reading}, {scale}",
-                *(_decimals(mean(found.scores[grid_column(reading, scale, M)])) for M in SAMPLES),
-            ]
-            for reading in SIGMA_READINGS
-            for scale in LINTS_SCALES
-        ]
-        + [["the paper's table", *(f"{PUBLISHED[M][0]:.3f}" for M in SAMPLES)]],
-        note=f"By expectations, over {min(found.trials, GRID_TRIALS):,} trials. The text has σ² = 0.1 and "
-        "the scale √β, the public code σ = 0.1 and the scale β.",
-    )
 
 
 def _decimals(estimate: Normal) -> str:
@@ -493,10 +368,8 @@ def _propensities(found: Findings) -> drawing.Drawing:
     """Mean scores by how the propensity was found, on an axis that has room for the published bias."""
     figure, ax = drawing.new(6.4, 4.2)
     x = np.log10(SAMPLES)
-    floored, plus_one = [floor_column(M) for M in SAMPLES], [plus_one_column(M) for M in SAMPLES]
     kinds = (
-        ("LinTS-Freq, floor 0.5/M", floored, POLICY["LinTS-Freq"], "-", "o", -0.03),
-        ("LinTS-Freq, (X+1)/(M+1)", plus_one, POLICY["LinTS-Bayes"], "--", "s", 0.03),
+        ("LinTS-Freq, floor 0.5/M", list(map(floor_column, SAMPLES)), POLICY["LinTS-Freq"], "-", "o", -0.03),
         ("LinTS-Freq, exact", [LINTS_EXACT] * len(SAMPLES), POLICY["LinIMED-1"], "-", "D", 0.0),
         ("LinMED-50, exact", [LINMED_EXACT] * len(SAMPLES), POLICY["LinMED-50"], "-", "^", 0.06),
     )

@@ -1,29 +1,23 @@
 """Write the report: one page that needs nothing but itself, with a summary and the ledger first."""
 
-import base64
-import csv
-import io
 import os
 import platform
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from importlib import metadata, resources
 
-import numpy as np
-
 from linmed import __version__
-from linmed.paper import own_rules, rules
 from linmed.paper.claims import Row
 from linmed.paper.drawing import Drawing, drawings, figure_name
-from linmed.paper.experiment import Findings, Numbers, duration
-from linmed.paper.ledger import decided_first, records, side_by_side
+from linmed.paper.experiment import Findings, duration
+from linmed.paper.ledger import decided_first, side_by_side
 from linmed.paper.output import Output
 from linmed.paper.provenance import Origin, words
 from linmed.paper.readme_figure import readme_figure
 from linmed.paper.roster import Variant
-from linmed.paper.statistics import Verdict, deviation, mean
-from linmed.report.figures import POLICY, stylesheet, variable
-from linmed.report.html import Markup, document, joined, tag
+from linmed.paper.statistics import Verdict
+from linmed.report.figures import stylesheet
+from linmed.report.html import Markup, document, joined, table, tag
 
 SIGN: dict[Verdict, str] = {"holds": "✓", "fails": "✗", "undecided": "?"}
 MEANING: dict[Verdict, str] = {"holds": "hold", "fails": "do not", "undecided": "undecided"}
@@ -39,14 +33,10 @@ HOW = (
     "holds or fails only if the interval leaves no doubt about it; where a claim has parts, all must hold (✗ "
     "and ? mark the parts that do not)."
 )
-POINTS = 25
-"""Rounds of a curve at most, the last among them; the complete curves are in the report's directory."""
-REGRET = (
-    "variant", "setting", "policy", "sigma", "round", "trials", "mean_regret", "standard_error", "median",
-    "lowest", "highest",
-)  # fmt: skip
-SCORE = ("variant", "column", "trials", "mean", "standard_error", "standard_deviation", "median")
-
+KNOWN = (
+    "What was known when the rules were written, and how they were changed, is in linmed's manual: "
+    "docs/reproduction.md for the paper's claims, and beside the rules in linmed.paper.rules for our own."
+)
 ClaimIds = Mapping[tuple[str, str], str]
 """(experiment, claim) → the anchor of its line in the ledger."""
 
@@ -83,19 +73,6 @@ def write_page(
 def badge(verdict: Verdict) -> Markup:
     """Show a verdict in its colour."""
     return tag("span", f"{SIGN[verdict]}\u00a0{verdict}", class_=f"verdict {verdict}")
-
-
-def link(content: str, name: str, kind: str, said: str) -> Markup:
-    """Link to this content, which the page holds, under a name to save it by."""
-    data = base64.b64encode(content.encode()).decode()
-    return tag("a", said, download=name, href=f"data:{kind};charset=utf-8;base64,{data}")
-
-
-def table(head: Sequence[object], lines: Sequence[object], kind: str = "numbers") -> Markup:
-    """Make a table that is scrolled where the screen is narrow; `lines` are its rows as HTML."""
-    whole = tag("table", tag("thead", tag("tr", [tag("th", cell) for cell in head])), tag("tbody", lines),
-                class_=kind)  # fmt: skip
-    return tag("div", whole, class_="scroll") if kind == "numbers" else whole
 
 
 def anchors(rows: Sequence[Row]) -> ClaimIds:
@@ -235,7 +212,8 @@ def _claims(
             claim = tag("td", first.claim, " ", tag("small", first.place))
             border = tag("td", first.predicate, " ", tag("small", f"border: {first.threshold}"))
             lines.append(tag("tr", claim, border, cells, id=ids[first.experiment, first.claim]))
-    return table(heads, lines, "ledger both" if several else "ledger")
+    head = tag("thead", tag("tr", [tag("th", cell) for cell in heads]))
+    return tag("table", head, tag("tbody", lines), class_="ledger both" if several else "ledger")
 
 
 def _verdict(row: Row, figures: Collection[str], named: str | None) -> Markup:
@@ -252,13 +230,10 @@ def _verdict(row: Row, figures: Collection[str], named: str | None) -> Markup:
 
 def _experiment(ran: Sequence[tuple[Findings, Sequence[Drawing]]]) -> Markup:
     experiment = ran[0][0].experiment
-    saved = numbers_csv([found for found, _ in ran])
-    data = link(saved, f"{experiment.name}.csv", "text/csv", "numbers as CSV")
-    place = tag("small", f"({experiment.place}; ", data, ")")
     return tag(
         "section",
         tag("h2", experiment.title),
-        tag("p", experiment.about, " ", place),
+        tag("p", experiment.about, " ", tag("small", f"({experiment.place})")),
         [_variant(found, drawn) for found, drawn in ran],
         id=experiment.name,
     )
@@ -279,30 +254,15 @@ def _variant(found: Findings, drawn: Sequence[Drawing]) -> Iterator[Markup]:
     for drawing in drawn:
         shown = tag("div", Markup(drawing.inline()), class_="scroll")
         yield tag("figure", shown, tag("figcaption", drawing.caption), id=f"figure-{drawing.name}")
-        if drawing.text:
-            yield tag("p", drawing.text)
-    for numbers in found.experiment.numbers(found):
-        yield from _numbers(numbers)
+    for heading, numbers, note in found.experiment.numbers(found):
+        yield tag("h4", heading)
+        rows = [list(row.values()) for row in numbers.to_pylist()]
+        yield tag("div", table(numbers.column_names, rows), class_="scroll")
+        if note:
+            yield tag("p", tag("small", note))
 
 
-def _numbers(numbers: Numbers) -> Iterator[Markup]:
-    """A table with its heading; a row that is a policy's has its colour."""
-    lines = []
-    for row, (label, *cells) in enumerate(numbers.rows):
-        colour = f"background:var({variable(POLICY[label])})" if label in POLICY else None
-        swatch = tag("i", class_="swatch", style=colour) if colour else None
-        values = [
-            tag("td", cell, class_="best" if (row, column) in numbers.best else None)
-            for column, cell in enumerate(cells, start=1)
-        ]
-        lines.append(tag("tr", tag("th", swatch, label, scope="row"), values))
-    yield tag("h4", numbers.heading)
-    yield table(numbers.columns, lines)
-    if numbers.note:
-        yield tag("p", tag("small", numbers.note))
-
-
-# ---- how it was made, and the numbers as files inside the page
+# ---- how it was made
 
 
 def _colophon(
@@ -312,12 +272,9 @@ def _colophon(
     lines = []
     for f in findings:
         counts = f"{f.horizon:,}", f"{f.trials:,}", f"{f.most_trials:,}"
-        cells = SHORT[f.variant], *counts, duration(f.seconds), duration(wall[f.experiment.name])
-        lines.append(tag("tr", tag("th", f.experiment.name, scope="row"), [tag("td", c) for c in cells]))
+        times = duration(f.seconds), duration(wall[f.experiment.name])
+        lines.append([f.experiment.name, SHORT[f.variant], *counts, *times])
     packages = ", ".join(f"{name} {metadata.version(name)}" for name in ("numpy", "pyarrow"))
-    judges = own_rules.MAKERS[findings[0].experiment.name] if own else rules
-    known = " ".join((judges.__doc__ or "").partition("What was known")[2].split())
-    verdicts = link(records(rows, runs, command), "ledger.json", "application/json", "the ledger as JSON")
     heads = (
         "experiment", "variant", "rounds", "trials", "at most", "time in the loops, all trials",
         "this run, all variants",
@@ -327,50 +284,19 @@ def _colophon(
         tag("h2", "How this was made"),
         tag("pre", tag("code", command)),
         tag("p", words(list(runs))),
-        tag("p", f"What was known {known}"),
+        tag("p", KNOWN),
         tag(
             "p",
             f"linmed {__version__}, Python {platform.python_version()}, {packages}; {platform.system()} "
             f"{platform.machine()}, {os.cpu_count()} processors. Seed {findings[0].seed}: trial i has the "
             "random stream (seed, i) whatever the machine, so the same command gives the same numbers.",
         ),
-        table(heads, lines),
+        tag("div", table(heads, lines), class_="scroll"),
         tag(
-            "p", "Inside this page: ", verdicts, ", and below each experiment's title the numbers its "
-            "figures show, at some of the rounds. Beside it: every trial in ", tag("code", "results/"),
-            " and ", tag("code", "offline/"), " (Parquet; running the command again computes only what is "
-            "missing), figures in ", tag("code", "figures/"), ", the ledger in ", tag("code", "ledger.json"),
-            " and ", tag("code", "ledger.md"), ".",
+            "p", "Beside this page: every trial in ", tag("code", "results/"), " and ",
+            tag("code", "offline/"), " (Parquet; running the command again computes only what is missing), "
+            "final regrets in ", tag("code", "finals.npz"), ", figures in ", tag("code", "figures/"),
+            ", the ledger in ", tag("code", "ledger.json"), " and ", tag("code", "ledger.md"), ".",
         ),
         id="made",
     )  # fmt: skip
-
-
-def numbers_csv(findings: Sequence[Findings]) -> str:
-    """Write one experiment's numbers, all variants: curves of regret, or scores."""
-    sink = io.StringIO()
-    writer = csv.writer(sink, lineterminator="\n")
-    writer.writerow(SCORE if findings[0].scores else REGRET)
-    for found in findings:
-        writer.writerows(_scores(found) if found.scores else _regrets(found))
-    return sink.getvalue()
-
-
-def _regrets(found: Findings) -> Iterator[list[str | int]]:
-    for setting in found.settings:
-        rounds = found.rounds(*setting.key)
-        kept = np.unique(np.linspace(0, len(rounds) - 1, min(POINTS, len(rounds))).round().astype(int))
-        for name in found.names(*setting.key):
-            where = [found.variant, " ".join(map(str, setting.key)), name, f"{setting.sigma:.6g}"]
-            for place, values in zip(kept, found.curves(name, *setting.key)[:, kept].T, strict=True):
-                estimate = mean(values)
-                spread = (float(np.median(values)), float(values.min()), float(values.max()))
-                numbers = (f"{x:.6g}" for x in (estimate.value, estimate.error, *spread))
-                yield [*where, int(rounds[place]), estimate.trials, *numbers]
-
-
-def _scores(found: Findings) -> Iterator[list[str | int]]:
-    for column, scores in found.scores.items():
-        estimate = mean(scores)
-        numbers = (estimate.value, estimate.error, deviation(scores).value, float(np.median(scores)))
-        yield [found.variant, column, estimate.trials, *(f"{x:.6g}" for x in numbers)]

@@ -8,12 +8,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from linmed import __version__
-from linmed.paper import claims, own_rules, rules, statistics
+from linmed.paper import claims, rules, statistics
 from linmed.paper.output import Output
 
-JUDGING = [Path(claims.__file__), Path(statistics.__file__)]
-PAPERS, OURS = [Path(rules.__file__), *JUDGING], [Path(own_rules.__file__), *JUDGING]
-"""What the claims are, the paper's and those of our own experiments, and how they are judged."""
+JUDGES = [Path(str(module.__file__)) for module in (rules, claims, statistics)]
+"""What the claims are, and how they are judged."""
 RUNS = "runs.json"
 
 
@@ -31,11 +30,11 @@ class Origin:
     rules_digest: str
 
 
-def now(judges: list[Path]) -> Origin:
-    """Describe this run, which these rules judge."""
+def now() -> Origin:
+    """Describe this run, and the rules that judge it."""
     began = datetime.now(UTC).isoformat(timespec="seconds")
-    digest = hashlib.sha256(b"".join(file.read_bytes() for file in judges)).hexdigest()[:12]
-    return Origin(began, __version__, _commit([]), _commit(judges), digest)
+    digest = hashlib.sha256(b"".join(file.read_bytes() for file in JUDGES)).hexdigest()[:12]
+    return Origin(began, __version__, _commit([]), _commit(JUDGES), digest)
 
 
 def remember(output: Output, origin: Origin) -> list[Origin]:
@@ -80,9 +79,9 @@ def _commit(files: list[Path]) -> str:
         )
         return done.stdout.strip()
 
-    top, names = PAPERS[0].parent, [str(file) for file in files]
+    top, names = JUDGES[0].parent, [str(file) for file in files]
     try:
-        git("ls-files", "--error-unmatch", *map(str, PAPERS))  # a checkout of something else is none
+        git("ls-files", "--error-unmatch", *map(str, JUDGES))  # a checkout of something else is none
         top = Path(git("rev-parse", "--show-toplevel"))
         commit = git("log", "-1", "--format=%h", "--", *names)
         changed = git("status", "--porcelain", "--untracked-files=no", "--", *names)

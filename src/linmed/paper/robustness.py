@@ -1,7 +1,6 @@
 """Play robustness, an experiment of our own: what wrong guesses of σ and S cost, by rule and set."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,12 +8,12 @@ import numpy as np
 from linmed.environments import Environment, FixedArms, LargeGap, UnitBall
 from linmed.extras import Later
 from linmed.paper import drawing
-from linmed.paper.experiment import Experiment, Findings, Key, Numbers, Setting, Size, with_error
-from linmed.paper.roster import Variant
+from linmed.paper.experiment import Asked, Experiment, Findings, Numbers, Setting, Size, with_error
 from linmed.paper.statistics import mean
 from linmed.policies import LinMED, Policy
 from linmed.policies.table import policy_makers
 from linmed.report.figures import INK, POLICY
+from linmed.report.tables import Table
 
 colors: Any = Later("matplotlib.colors", "a figure", "plot")
 
@@ -83,7 +82,7 @@ def named(rule: str, chosen: str) -> str:
 
 
 class Robustness(Experiment):
-    """Ours alone: its rules are `own_rules.robustness`, and its ledger is not the paper's."""
+    """Ours alone, with a ledger apart from the paper's."""
 
     name = "robustness"
     title = "What wrong guesses cost"
@@ -95,8 +94,9 @@ class Robustness(Experiment):
     paper, quick, decisive = Size(10_000, 200), Size(500, 8), Size(10_000, 200)
     ours = True
 
-    def settings(self, variant: Variant, horizon: int, movielens: Path | None = None) -> list[Setting]:
+    def settings(self, asked: Asked) -> list[Setting]:
         """Return a setting for every problem and guess, and for every problem and noise level."""
+        horizon = asked.horizon
         wrong = [_guessed(problem, guess, horizon) for problem in PROBLEMS for guess in GUESSES]
         levels = [_level(problem, level, horizon) for problem in (PAPERS_GAP, MANY_ARMS) for level in LEVELS]
         return [*wrong, *levels]
@@ -149,24 +149,21 @@ def _level(problem: str, level: float, horizon: int) -> Setting:
 
 
 def _table(found: Findings, problem: str) -> Numbers:
-    rows = []
-    for rule in RULES:
-        for chosen in sets(EXACT):
-            cells = [_cell(found, rule, chosen, (problem, guess)) for guess in GUESSES]
-            rows.append([named(rule, chosen), *cells])
+    def cell(rule: str, chosen: str, guess: str) -> str:
+        if chosen not in sets(guess):
+            return "–"
+        return with_error(mean(found.final(named(rule, chosen), problem, guess)))
+
     horizon, trials = found.setting(problem, EXACT).horizon, min(found.trials, MOST)
     return Numbers(
         f"Final regret ± standard error: {problem}, n = {horizon:,}, {trials} trials",
-        ["rule, set", *GUESSES],
-        rows,
-        note="A dash: the set does not look at what is guessed wrongly; its regret is the first column's.",
+        Table(
+            {"rule, set": named(rule, chosen), **{guess: cell(rule, chosen, guess) for guess in GUESSES}}
+            for rule in RULES
+            for chosen in sets(EXACT)
+        ),
+        "A dash: the set does not look at what is guessed wrongly; its regret is the first column's.",
     )
-
-
-def _cell(found: Findings, rule: str, chosen: str, key: Key) -> str:
-    if chosen not in sets(str(key[1])):
-        return "–"
-    return with_error(mean(found.final(named(rule, chosen), *key)))
 
 
 def _factors(found: Findings, problem: str, name: str) -> drawing.Drawing:

@@ -14,12 +14,11 @@ from linmed.paper.arm_count import ArmCount
 from linmed.paper.claims import Row
 from linmed.paper.delayed_rewards import DelayedRewards
 from linmed.paper.end_of_optimism import EndOfOptimism, EndOfOptimismAppendix
-from linmed.paper.experiment import Cell, Experiment, Findings, Scale
+from linmed.paper.experiment import Cell, Data, Experiment, Findings, Scale
 from linmed.paper.forgetting import Drift
 from linmed.paper.large_gap import LargeGap
 from linmed.paper.ledger import finals, ledger, markdown, records
 from linmed.paper.logistic_clicks import ClickExperiment
-from linmed.paper.lower_bounds import LowerBounds
 from linmed.paper.offline_evaluation import OfflineEvaluation
 from linmed.paper.output import Output
 from linmed.paper.page import write_page
@@ -28,7 +27,6 @@ from linmed.paper.robustness import Robustness
 from linmed.paper.roster import Variant
 from linmed.paper.sequential import look_again
 from linmed.paper.unit_ball import UnitBallArms, UnitBallDimension
-from linmed.paper.unstated_choices import Assumptions
 from linmed.report.progress import Bar
 from linmed.simulation.run import default_workers
 
@@ -44,17 +42,12 @@ EXPERIMENTS: dict[str, Experiment] = {
         DelayedRewards(),
         UnitBallDimension(),
         UnitBallArms(),
-        LowerBounds(),
-        Assumptions(),
+        Robustness(),
+        ClickExperiment(),
+        Drift(),
     )
 }
-"""The paper's, in the order of the report."""
-OWN = {
-    Robustness.name: "what wrong guesses of σ and S cost",
-    ClickExperiment.name: "a logistic model beside a linear one",
-    Drift.name: "what forgetting costs and gains",
-}
-"""Experiments of our own, which are no part of the paper's ledger and are run by themselves."""
+"""The paper's in the order of the report, then our own, which are run by themselves."""
 
 
 @dataclass(frozen=True)
@@ -74,27 +67,20 @@ class Report:
     """Seconds of this run, by experiment: little where results were already there."""
 
 
-def chosen(
-    names: Sequence[str], variant: str = "text", open_bandit: str | Path | None = None,
-    vowpal_wabbit: str | None = None,
-) -> list[Experiment]:  # fmt: skip
+def chosen(names: Sequence[str], variant: str = "text") -> list[Experiment]:
     """Find the experiments of these names, in the report's order; all of the paper's without names."""
     for name in names:
-        if name not in EXPERIMENTS and name not in OWN:
-            near = difflib.get_close_matches(str(name), [*EXPERIMENTS, *OWN], n=1, cutoff=0.4)
+        if name not in EXPERIMENTS:
+            near = difflib.get_close_matches(str(name), EXPERIMENTS, n=1, cutoff=0.4)
             hint = f"; did you mean {near[0]!r}?" if near else ""
-            there = ", ".join([*EXPERIMENTS, *OWN])
-            raise ValueError(f"no experiment is named {name!r}; there are {there}{hint}")
-    own = next((name for name in names if name in OWN), None)
-    if own is None:
-        return [experiment for name, experiment in EXPERIMENTS.items() if not names or name in names]
-    if len(names) > 1:
+            raise ValueError(f"no experiment is named {name!r}; there are {', '.join(EXPERIMENTS)}{hint}")
+    found = [e for name, e in EXPERIMENTS.items() if (name in names if names else not e.ours)]
+    own = next((experiment.name for experiment in found if experiment.ours), None)
+    if own is not None and len(found) > 1:
         raise ValueError(f"{own} has a ledger of its own: run it by itself")
-    if variant != "text":
+    if own is not None and variant != "text":
         raise ValueError(f"{own} is not in the authors' public code: leave --variant out")
-    if own == ClickExperiment.name:
-        return [ClickExperiment(open_bandit, vowpal_wabbit)]
-    return [Robustness() if own == Robustness.name else Drift()]
+    return found
 
 
 def run(
@@ -136,7 +122,7 @@ def run(
     ['fails', 'holds', 'undecided']
     """
     names = [names] if isinstance(names, str) else names
-    experiments = chosen(names, variant, open_bandit, vowpal_wabbit)
+    experiments = chosen(names, variant)
     validation.option("scale", scale, ("quick", "paper", "decisive"))
     validation.option("variant", variant, ("text", "as-run", "both"))
     seed = validation.whole("seed", seed, at_least=0)
@@ -146,13 +132,13 @@ def run(
     if minutes is None and scale == "decisive":
         minutes = DECISIVE_MINUTES
     deadline = None if minutes is None else time.monotonic() + 60.0 * validation.positive("minutes", minutes)
-    films = None if movielens is None else Path(movielens)
+    data = Data(movielens, open_bandit, vowpal_wabbit)
     variants: tuple[Variant, ...] = ("text", "as-run") if variant == "both" else (variant,)
-    plans = [e.plan(scale, v, horizon, trials, seed, films) for e in experiments for v in variants]
+    plans = [e.plan(scale, v, horizon, trials, seed, data) for e in experiments for v in variants]
     sizes = [plan.experiment.rounds(plan) for plan in plans]
     own = experiments[0].ours
     output = Output(out)
-    runs = provenance.remember(output, provenance.now(provenance.OURS if own else provenance.PAPERS))
+    runs = provenance.remember(output, provenance.now())
     findings = []
     wall = {experiment.name: 0.0 for experiment in experiments}
     with contextlib.ExitStack() as stack:
@@ -180,11 +166,10 @@ def run(
     rows = ledger(findings)
     given = {"variant": None if own else variant, "trials": trials, "horizon": horizon, "seed": seed}
     said = [f"--{key} {value}" for key, value in given.items() if value is not None]
-    data = {"open-bandit": open_bandit, "vowpal-wabbit": vowpal_wabbit} if own else {}
-    said += [f"--{key} …" for key, value in data.items() if value]
+    said += [f"--{key.replace('_', '-')} …" for key, value in data._asdict().items() if value and own]
     command = " ".join(["linmed reproduce", *names, f"--scale {scale}", *said])
     output.write(output.ledger.name, records(rows, runs, command))
-    output.write("ledger.md", markdown(rows, runs, command))
+    output.write("ledger.md", markdown(rows, runs, command, own))
     output.write("finals.npz", finals(findings))
     write_page(output, findings, rows, wall, command, runs)
     return Report(output.report, rows, findings, wall)

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from scipy.special import betaincinv, ndtr, ndtri, stdtrit
 
 from linmed.streams import stream
-from linmed.validation import Floats, Ints
+from linmed.validation import Bools, Floats, Ints
 
 Verdict = Literal["holds", "fails", "undecided"]
 LEVEL = 0.05
@@ -119,6 +119,11 @@ class Share(Estimate):
 
     count: int
     trials: int
+
+    @classmethod
+    def of(cls, happened: Bools) -> "Share":
+        """Count the trials in which it happened."""
+        return cls(int(happened.sum()), len(happened))
 
     @property
     def value(self) -> float:  # type: ignore[override]

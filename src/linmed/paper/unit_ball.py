@@ -2,12 +2,11 @@
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from pathlib import Path
 from typing import ClassVar
 
 from linmed.environments import UnitBall
 from linmed.paper import drawing
-from linmed.paper.experiment import Experiment, Findings, Setting, Size
+from linmed.paper.experiment import Asked, Experiment, Findings, Setting, Size
 from linmed.paper.roster import (
     ARM_ZERO,
     DESIGN,
@@ -22,7 +21,6 @@ from linmed.paper.roster import (
     SPANNER_RATES,
     SPANNER_START,
     SPANNERS,
-    Variant,
 )
 
 BALL = (*RIVALS, *SPANNERS, *LINMED)
@@ -53,11 +51,11 @@ class _Ball(Experiment):
     def problem(self, value: int) -> UnitBall:
         """Make the environment of this d or K."""
 
-    def settings(self, variant: Variant, horizon: int, movielens: Path | None = None) -> list[Setting]:
+    def settings(self, asked: Asked) -> list[Setting]:
         """Return every noise level with every size."""
         return [
-            Setting.of((noise, value), self.problem(value), BALL, factor, horizon, variant)
-            for noise, factor in FACTOR[variant].items()
+            Setting.of((noise, value), self.problem(value), BALL, factor, asked)
+            for noise, factor in FACTOR[asked.variant].items()
             for value in self.values
         ]
 
