@@ -12,14 +12,13 @@ import numpy as np
 import pytest
 
 from linmed import Agent, LinMED, cli
-from linmed.cli.log_options import executor
 from linmed.environments import Classification
 from linmed.environments.rewards import counts
 from linmed.extras import PACKAGES
-from linmed.paper import pool
 from linmed.report.tables import Table
 from linmed.serve.database import Database
 from linmed.simulation import Store
+from linmed.simulation.executors import on_cluster
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -40,8 +39,7 @@ FOR_CONTRIBUTORS = {"dev", "docs", "all"}
         ("pyarrow", "paper", lambda: import_module("linmed.paper")),
         ("matplotlib", "plot", lambda: Agent(LinMED(), dim=2).explain([[1.0, 0.0], [0.0, 1.0]]).plot()),
         ("scipy", "paper", lambda: counts(np.ones(1), np.ones(1))),
-        ("distributed", "cluster", lambda: executor("127.0.0.1:1").__enter__()),
-        ("distributed", "cluster", lambda: next(pool._on_cluster("127.0.0.1:1"))),
+        ("distributed", "cluster", lambda: on_cluster("127.0.0.1:1").__enter__()),
     ],
 )
 def test_a_missing_package_is_asked_for_by_its_extra(

@@ -25,10 +25,10 @@ from linmed.paper.offline_evaluation import (
     zero_chance,
 )
 from linmed.paper.output import Output
-from linmed.paper.pool import workers_of
 from linmed.paper.statistics import mean
 from linmed.report.progress import Bar
 from linmed.simulation import Store, StoreWarning
+from linmed.simulation.executors import workers_of
 from linmed.simulation.run import compute
 
 

@@ -294,7 +294,7 @@ def test_vowpal_wabbit_is_judged_where_it_was_played(monkeypatch):
     monkeypatch.setattr(vowpal_wabbit, "version_of", lambda python: "9")
     there = ClickExperiment().plan("decisive", "text", data=Data(vowpal_wabbit="python"))
     assert [claim.place for claim in claims(there) if "Vowpal Wabbit" in claim.text] == [IDS]
-    assert {name for name in there.names(IDS) if "Vowpal Wabbit" in name} == set(SQUARECB)
+    assert {name for name in there.names(IDS) if "VowpalWabbit" in name} == set(SQUARECB)
     assert there.notes == ClickExperiment().plan("decisive", "text").notes[1:]
 
 

@@ -269,7 +269,7 @@ def test_workers_end_with_a_killed_main_process(tmp_path):
     script = tmp_path / "main.py"
     script.write_text(
         "import os, time\n"
-        "from linmed.paper.pool import workers_of\n"
+        "from linmed.simulation.executors import workers_of\n"
         "if __name__ == '__main__':\n"
         "    with workers_of(2, None) as pool:\n"
         "        print(pool.submit(os.getpid).result(), flush=True)\n"

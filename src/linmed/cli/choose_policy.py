@@ -4,28 +4,18 @@ import argparse
 from collections.abc import Iterator
 
 from linmed.cli.log_options import (
-    PICTURES,
     add_complete,
     add_log,
     add_output,
     add_question,
-    check_place,
-    conditions,
-    doubts,
-    executor,
-    given_log,
-    options,
+    answer,
     parse_candidate,
+    query,
     rows,
-    tell,
-    unexplained,
-    unread,
 )
 from linmed.ope.choose import TRAIN, Choice, choose, listed
 from linmed.report.figures import axes, height_of, saved, styled
-from linmed.report.progress import Bar
 from linmed.report.tables import Table
-from linmed.report.text_report import Report
 
 TITLE = "Which policy shall I run?"
 CAUTION = (
@@ -67,41 +57,20 @@ def amount(text: str) -> float | int:
 
 def run(args: argparse.Namespace) -> int:
     """Print the answer; the exit status is 0."""
-    check_place(args.plot, PICTURES)
-    check_place(args.html)
-    log = given_log(args)
     named = [parse_candidate(text) for text in args.candidates]
     candidates = dict(named)
     if len(candidates) < len(named):
         twice = next(name for i, (name, _) in enumerate(named) if name in dict(named[:i]))
         raise ValueError(f"candidates need distinct names, {twice!r} occurs twice: write NAME=CANDIDATE")
-    with Bar(args.progress, "decisions") as bar, executor(args.cluster) as workers, doubts() as found:
-        choice = choose(
-            log, candidates, estimator=args.estimator, train=args.train,
-            progress=bar.reach, executor=workers, **options(args),
-        )  # fmt: skip
+    with query(args) as asked:
+        told = {"estimator": args.estimator, "train": args.train, **asked.options}
+        choice = choose(asked.log, candidates, **told, **asked.work)
     tables = {"Value per decision": choice.table}
     if len(candidates) > 1:
         gains = Table(choice.gains.to_arrow().drop_columns(["possible"]))
         tables[f"What {choice.leader} earns more than"] = gains
     rewards = args.reward_range or (0.0, 1.0)
     taught = {"trained on": f"the {choice.trained_on:,} decisions before them"} if choice.trained_on else {}
-    report = Report(
-        title=TITLE,
-        answer=[f"{choice}.", *_dropped(choice)],
-        asked={
-            "log": args.log,
-            "decisions": f"{choice.decisions:,} that judge",
-            **taught,
-            "interval": f"betting, confidence {100 * args.confidence:.6g} % for all at once",
-            **conditions(args, rewards),
-        },
-        tables=tables,
-        meaning=_meaning(args, rewards),
-        warnings=[*found, *unexplained("betting", tables.values(), found)],
-        notes=unread(log) if args.skip_malformed else [],
-        caution=CAUTION,
-    )
     facts = {
         "leader": choice.leader, "decided": choice.decided, "left": choice.left, "dropped": choice.dropped,
         "refuted": choice.refuted, "more": choice.more, "decisions": choice.decisions,
@@ -113,7 +82,11 @@ def run(args: argparse.Namespace) -> int:
             ax = axes(None, height_of(len(candidates)), shown=False)
             choice.plot(ax).set_title(f"after {choice.decisions:,} decisions, for all at once", loc="left")
             saved(ax, args.plot)
-    tell(report, args.html, facts if args.json else None)
+    answer(
+        args, asked, facts, title=TITLE, answer=[f"{choice}.", *_dropped(choice)],
+        about={"decisions": f"{choice.decisions:,} that judge", **taught}, rewards=rewards,
+        interval="betting", tables=tables, meaning=_meaning(args, rewards), caution=CAUTION,
+    )  # fmt: skip
     return 0
 
 

@@ -5,29 +5,13 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
-from linmed.cli.log_options import (
-    add_log,
-    add_output,
-    add_question,
-    check_place,
-    conditions,
-    doubts,
-    executor,
-    facts_of,
-    given_log,
-    options,
-    rows,
-    tell,
-    unexplained,
-    unread,
-)
+from linmed.cli.log_options import add_log, add_output, add_question, answer, facts_of, query, rows
 from linmed.ope.choose import brief, decisions_to_go, listed
 from linmed.ope.compare import compare, named_arms
 from linmed.ope.evaluate import COMPARABLE
 from linmed.question import VALID
-from linmed.report.progress import Bar
 from linmed.report.tables import Table
-from linmed.report.text_report import Report, has_interval
+from linmed.report.text_report import has_interval
 
 TITLE = "What do the groups earn?"
 CAUTION = "Groups into which visitors were not put at random differ from the start."
@@ -74,15 +58,11 @@ def shares(text: str) -> dict[str, float]:
 
 def run(args: argparse.Namespace) -> int:
     """Print the answer; the exit status is 0."""
-    check_place(args.html)
-    log = given_log(args, args.groups)
-    own = args.groups in log.columns and args.groups != "arm"
-    column = args.groups if own else named_arms(log)
-    with Bar(args.progress, "visitors") as bar, executor(args.cluster) as workers, doubts() as found:
-        both = compare(
-            log, column, unit=args.unit, baseline=args.baseline, shares=args.shares,
-            progress=bar.reach, executor=workers, **options(args),
-        )  # fmt: skip
+    with query(args, "visitors", args.groups) as asked:
+        own = args.groups in asked.log.columns and args.groups != "arm"
+        column = args.groups if own else named_arms(asked.log)
+        told = {"unit": args.unit, "baseline": args.baseline, "shares": args.shares, **asked.options}
+        both = compare(asked.log, column, **told, **asked.work)
     size = (len(both) + 1) // 2
     arrow = both.to_arrow().rename_columns(["group", *both.column_names[1:]])
     groups, gains = Table(arrow.slice(0, size)), Table(arrow.slice(size).drop_columns(["effective_n"]))
@@ -96,23 +76,13 @@ def run(args: argparse.Namespace) -> int:
     counted = f"{facts['decisions']:,}{waiting}"
     if args.unit is not None:
         counted = f"{facts['decisions']:,} by {args.unit}, in {facts['rows']:,} rows{waiting}"
-    report = Report(
-        title=TITLE,
+    answer(
+        args, asked, {**facts, "groups": rows(groups), "differences": rows(gains)}, title=TITLE,
         answer=_verdicts(others, base, gains, args.interval),
-        asked={
-            "log": args.log,
-            "visitors": f"{counted}, grouped by {args.groups}",
-            "interval": f"{args.interval}, confidence {100 * args.confidence:.6g} % for all at once",
-            **conditions(args, facts["reward_range"]),
-        },
-        tables=tables,
-        meaning=_meaning(args, facts["reward_range"], once),
-        warnings=[*found, *unexplained(args.interval, tables.values(), found)],
-        notes=unread(log) if args.skip_malformed else [],
+        about={"visitors": f"{counted}, grouped by {args.groups}"}, rewards=facts["reward_range"],
+        interval=args.interval, tables=tables, meaning=_meaning(args, facts["reward_range"], once),
         caution=CAUTION,
-    )
-    told = {"groups": rows(groups), "differences": rows(gains)}
-    tell(report, args.html, {**facts, **told} if args.json else None)
+    )  # fmt: skip
     return 0
 
 

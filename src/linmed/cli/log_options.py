@@ -9,10 +9,9 @@ import shutil
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow.compute as pc
 
@@ -32,6 +31,7 @@ from linmed.report.estimates_page import page
 from linmed.report.progress import Bar
 from linmed.report.tables import Table
 from linmed.report.text_report import Report, has_interval
+from linmed.simulation.executors import workers_of
 
 FORMATS = ("parquet", "csv", "open-bandit", "dsjson", "vw")
 SUFFIXES = {
@@ -282,22 +282,54 @@ def doubts() -> Iterator[list[str]]:
     found[:] = dict.fromkeys(found)
 
 
+class Query(NamedTuple):
+    """What a command asks of a log, and what it works with."""
+
+    log: DecisionLog
+    options: dict[str, Any]
+    work: dict[str, Any]
+    """`progress` and `executor`, as the functions of linmed.ope take them."""
+    bar: Bar
+    doubts: list[str]
+    """Those that were uttered; complete when the query is left."""
+
+
 @contextmanager
-def executor(address: str | None) -> Iterator[Executor | None]:
-    """Connect to a Dask cluster, if an address is given."""
-    if address is None:
-        yield None
-        return
-    try:
-        from distributed import Client
-    except ImportError:
-        raise ValueError("--cluster needs the package distributed: pip install 'linmed[cluster]'") from None
-    client = Client(address, timeout=10)  # type: ignore[no-untyped-call]
-    with client, client.get_executor() as found:  # type: ignore[no-untyped-call]
-        yield found
+def query(args: argparse.Namespace, unit: str = "decisions", groups: str | None = None) -> Iterator[Query]:
+    """Open the log, check where answers go, and collect doubts while somebody works."""
+    check_place(getattr(args, "plot", None), PICTURES)
+    check_place(args.html)
+    log, given = given_log(args, groups), options(args)
+    with Bar(args.progress, unit) as bar, workers_of(1, args.cluster) as workers, doubts() as found:
+        yield Query(log, given, {"progress": bar.reach, "executor": workers}, bar, found)
 
 
 # ---- answers
+
+
+def answer(
+    args: argparse.Namespace, asked: Query, facts: Mapping[str, Any], *, about: Mapping[str, str],
+    rewards: Sequence[float] | None, interval: str, tables: Mapping[str, Table], notes: Sequence[str] = (),
+    all_at_once: bool = True, **words: Any,
+) -> None:  # fmt: skip
+    """Tell what was found, with what was asked, doubts about it and lines of the log that were not read.
+
+    about: what the log is, in words, after its name; `words` go into the report as they are.
+    """
+    once = " for all at once" if all_at_once else ""
+    report = Report(
+        asked={
+            "log": args.log,
+            **about,
+            "interval": f"{interval}, confidence {100 * args.confidence:.6g} %{once}",
+            **conditions(args, rewards),
+        },
+        tables=tables,
+        warnings=[*asked.doubts, *unexplained(interval, tables.values(), asked.doubts)],
+        notes=[*notes, *(unread(asked.log) if args.skip_malformed else [])],
+        **words,
+    )
+    tell(report, args.html, facts if args.json else None)
 
 
 def tell(report: Report, file: str | None, facts: Mapping[str, Any] | None) -> None:

@@ -9,24 +9,16 @@ from typing import Any
 import pyarrow as pa
 
 from linmed.cli.log_options import (
-    PICTURES,
     add_complete,
     add_log,
     add_output,
     add_question,
-    check_place,
-    conditions,
-    doubts,
-    executor,
+    answer,
     facts_of,
-    given_log,
     meaning,
-    options,
     parse_target,
+    query,
     rows,
-    tell,
-    unexplained,
-    unread,
 )
 from linmed.ope.diagnostics import Diagnosis, diagnose
 from linmed.ope.estimators import ESTIMATORS
@@ -34,9 +26,7 @@ from linmed.ope.evaluate import COMPARABLE, difference, evaluate, plot_sequences
 from linmed.ope.plan import USUAL, recent
 from linmed.ope.targets import as_targets
 from linmed.question import INTERVAL, Question, options_of
-from linmed.report.progress import Bar
 from linmed.report.tables import Table
-from linmed.report.text_report import Report
 
 TITLE = "What would other policies have earned?"
 
@@ -66,20 +56,17 @@ def add_ope(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the answer; the exit status is 0."""
-    check_place(args.plot, PICTURES)
-    check_place(args.html)
-    log = given_log(args)
     targets = as_targets([parse_target(text) for text in args.targets or ["uniform"]])
     baseline = None if args.diff is None else parse_target(args.diff)
     others = [target for target in targets if baseline is not None and target.name != baseline.name]
     if baseline is not None and not others:
         raise ValueError(f"--diff {args.diff} needs another --target to compare with {baseline.name}")
-    asked = options(args)
     traces: dict[str, Table] = {}
     tables: dict[str, Table] = {}
     diagnoses: list[Diagnosis] = []
-    with Bar(args.progress, "decisions") as bar, executor(args.cluster) as workers, doubts() as found:
-        table = evaluate(log, targets, args.estimators, progress=bar.reach, executor=workers, **asked)
+    with query(args) as its:
+        log, bar, asked = its.log, its.bar, its.options
+        table = evaluate(log, targets, args.estimators, **asked, **its.work)
         tables["Value per decision"] = table
         if baseline is not None:
             bar.begin("differences")
@@ -98,30 +85,24 @@ def run(args: argparse.Namespace) -> int:
         if args.diagnose:
             judged = recent(log, Question(**asked)).judged
             diagnoses = [diagnose(judged, target, **_taken(diagnose, asked)) for target in targets]
-            found += [f"{one.target}: {doubt}" for one in diagnoses for doubt in one.warnings]
+            its.doubts.extend(f"{one.target}: {doubt}" for one in diagnoses for doubt in one.warnings)
     facts = facts_of(table)
-    report = Report(
-        title=TITLE,
-        asked=_asked(args, facts),
-        tables=tables,
-        meaning=meaning(args.interval, args.confidence, facts["reward_range"], facts["value"]),
-        warnings=[*found, *unexplained(args.interval, tables.values(), found)],
-        notes=[
-            *([] if facts["left_out"] is None else [facts["left_out"]]),
-            *map(_diagnosed, diagnoses),
-            *(unread(log) if args.skip_malformed else []),
-        ],
-        traces=traces,
-        traced=f"The {INTERVAL} sequence of each target's IPW estimate, {facts['value']}, confidence "
-        f"{args.confidence:.6g}.",
-    )
     if args.plot:
         title = f"{facts['value']}: {INTERVAL} sequences, confidence {args.confidence:g}"
         plot_sequences(traces, args.plot, title)
     told = dict(zip(("results", "differences"), map(rows, tables.values()), strict=False))
     if args.diagnose:
         told["diagnosis"] = [_finite(asdict(one)) for one in diagnoses]
-    tell(report, args.html, {**facts, **told} if args.json else None)
+    rewards, value = facts["reward_range"], facts["value"]
+    left_out = [] if facts["left_out"] is None else [facts["left_out"]]
+    answer(
+        args, its, {**facts, **told}, title=TITLE, about=_about(facts), rewards=rewards,
+        interval=args.interval, tables=tables, all_at_once=False,
+        meaning=meaning(args.interval, args.confidence, rewards, value),
+        notes=[*left_out, *map(_diagnosed, diagnoses)], traces=traces,
+        traced=f"The {INTERVAL} sequence of each target's IPW estimate, {value}, confidence "
+        f"{args.confidence:.6g}.",
+    )  # fmt: skip
     return 0
 
 
@@ -145,14 +126,8 @@ def _finite(facts: dict[str, Any]) -> dict[str, Any]:
     return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in facts.items()}
 
 
-def _asked(args: argparse.Namespace, facts: Mapping[str, Any]) -> dict[str, str]:
-    """What was asked, in words."""
+def _about(facts: Mapping[str, Any]) -> dict[str, str]:
+    """What was evaluated, in words."""
     waiting = f", {facts['waiting']:,} of them without a reward yet" if facts["waiting"] else ""
     fallbacks = f", {facts['fallbacks']:,} of them fallbacks without a weight" if facts["fallbacks"] else ""
-    return {
-        "log": args.log,
-        "decisions": f"{facts['decisions']:,}{waiting}{fallbacks}",
-        "value": facts["value"],
-        "interval": f"{args.interval}, confidence {100 * args.confidence:.6g} %",
-        **conditions(args, facts["reward_range"]),
-    }
+    return {"decisions": f"{facts['decisions']:,}{waiting}{fallbacks}", "value": facts["value"]}

@@ -22,13 +22,12 @@ from linmed.paper.logistic_clicks import ClickExperiment
 from linmed.paper.offline_evaluation import OfflineEvaluation
 from linmed.paper.output import Output
 from linmed.paper.page import write_page
-from linmed.paper.pool import workers_of
 from linmed.paper.robustness import Robustness
 from linmed.paper.roster import Variant
 from linmed.paper.sequential import look_again
 from linmed.paper.unit_ball import UnitBallArms, UnitBallDimension
 from linmed.report.progress import Bar
-from linmed.simulation.run import default_workers
+from linmed.simulation.executors import default_workers, workers_of
 
 DECISIVE_MINUTES = 110.0
 EXPERIMENTS: dict[str, Experiment] = {

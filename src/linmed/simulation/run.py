@@ -1,13 +1,11 @@
 """Run policies × environment × trials on any executor; what a store already holds is not computed again."""
 
 import math
-import os
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
 from contextlib import nullcontext
 from dataclasses import replace
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Literal
 
@@ -18,6 +16,7 @@ from linmed.environments import Environment
 from linmed.policies.base import Policy
 from linmed.report.progress import Bar
 from linmed.simulation.environment_batch import EnvironmentBatch
+from linmed.simulation.executors import default_workers
 from linmed.simulation.results import Ends, Results, Run
 from linmed.simulation.stopping import Decided, as_until
 from linmed.simulation.store import Finished, Store
@@ -31,23 +30,6 @@ class Interrupted(KeyboardInterrupt):
     def __init__(self, finished: list[Finished]) -> None:
         super().__init__("interrupted; what was finished is kept")
         self.finished = finished
-
-
-def default_workers() -> int:
-    """The processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def processes(workers: int | None = None) -> ProcessPoolExecutor:
-    """An executor of fresh processes, for many small problems where threads get in each other's way.
-
-    Call it from a program whose main part is guarded by `if __name__ == "__main__":`.
-
-    >>> with processes(workers=2) as pool:  # for simulate(..., executor=pool); nothing is started before
-    ...     isinstance(pool, ProcessPoolExecutor)
-    True
-    """
-    return ProcessPoolExecutor(workers or default_workers(), mp_context=get_context("spawn"))
 
 
 def compute(
