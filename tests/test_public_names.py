@@ -7,6 +7,7 @@ import re
 import textwrap
 from dataclasses import fields
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -36,6 +37,15 @@ NOT_CALLED = {
     "AsyncClient": "has the methods of `Client`, which show them",
 }
 """Classes whose methods users do not call themselves, or not under this name, and who does."""
+
+
+ROOT = Path(__file__).parent.parent
+ON_PAGES = "".join(
+    block
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+    for block in re.findall(r"^```(?:python|pycon)\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
+)
+"""The code of the pages, which runs."""
 
 
 def public_names():
@@ -92,10 +102,10 @@ def test_a_public_name_has_an_example(name):
 
 
 @pytest.mark.parametrize("name", [name for name in CLASSES if CLASSES[name].__name__ not in NOT_CALLED])
-def test_a_method_is_shown_by_an_example_of_its_class(name):
+def test_a_method_is_shown_by_an_example_of_its_class_or_a_page(name):
     cls = CLASSES[name]
     own = methods(cls)
-    shown = "".join(map(source, [cls.__doc__, *(value.__doc__ for value in own.values())]))
+    shown = ON_PAGES + "".join(map(source, [cls.__doc__, *(value.__doc__ for value in own.values())]))
     above = {method for base in cls.__mro__[1:] for method in vars(base)}  # where it is said what they do
     missing = [one for one in own if one not in above and not re.search(rf"(\.|def ){one}\b", shown)]
     assert not missing, f"no example of {name} shows {', '.join(missing)}"

@@ -10,7 +10,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from linmed.features import Category, Features, Fourier, Number, Vector, outer, plain
+from linmed.features import Category, Features, Fourier, Number, Vector
+from linmed.features.features import outer, plain
 from linmed.validation import BadType, BadValue
 
 CONTEXT = [Category("device", ["phone", "desk"]), Number("age", scale=(40, 12)), Fourier("hour", 3, seed=1)]

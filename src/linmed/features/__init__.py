@@ -5,7 +5,7 @@ A map is declared once, kept as JSON, and shared by agent, log and service. Noth
 
 from linmed.features.catalogue import Catalogue, Items
 from linmed.features.columns import Category, Column, Fourier, Number, Vector
-from linmed.features.features import Features, Products, join, outer, plain
+from linmed.features.features import Features
 from linmed.features.index import Index, Scan
 
 __all__ = [
@@ -17,10 +17,6 @@ __all__ = [
     "Index",
     "Items",
     "Number",
-    "Products",
     "Scan",
     "Vector",
-    "join",
-    "outer",
-    "plain",
 ]

@@ -216,12 +216,6 @@ class Catalogue:
         `features` every other field is one: numbers are scaled, texts are categories, lists are vectors, and
         a text that is another in nearly every row is left out, with a warning. Where there is no other, the
         id is a category.
-
-        >>> from linmed.features import Catalogue, Category, Features
-        >>> teas = [{"sku": 1, "kind": "green", "note": "x"}, {"sku": 2, "kind": "black", "note": "y"}]
-        >>> catalogue = Catalogue.from_table(teas, id="sku", features=Features(item=[Category("kind")]))
-        >>> catalogue.ids, catalogue.features.names
-        ((1, 2), ('kind=black', 'kind=green', '1'))
         """
         items = list(items) if hasattr(items, "__next__") else items
         found = table("items", items)
@@ -431,15 +425,7 @@ class Catalogue:
         return made
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a directory that `open` reads, no pickle. A crash leaves the earlier content or this one.
-
-        >>> import tempfile
-        >>> from linmed.features import Catalogue
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     Catalogue(["a", "b"], [[0.1], [0.4]]).save(folder)
-        ...     print(Catalogue.open(folder, mapped=False))
-        Catalogue(2 items, 1 features, version 0)
-        """
+        """Write a directory that `open` reads, no pickle. A crash leaves the earlier content or this one."""
         folder = Path(path)
         if folder.exists() and not folder.is_dir():
             raise BadValue("path", f"path must be a directory, {folder} is a file")

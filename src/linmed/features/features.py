@@ -26,20 +26,7 @@ Span = tuple[int, int]
 
 
 class Products(NamedTuple):
-    """Which entries are multiplied, (d,) each.
-
-    >>> import numpy as np
-    >>> from linmed.features import outer
-    >>> products = outer(item_width=1, context_width=2, intercept=True)
-    >>> products.dim, products.join(np.array([[5.0]]), np.array([2.0, 3.0])).tolist()
-    (6, [[10.0, 15.0, 5.0, 2.0, 3.0, 1.0]])
-
-    >>> products.spread(np.array([[5.0]])).tolist(), products.factors(np.array([2.0, 3.0, 1.0])).tolist()
-    ([[5.0, 5.0, 5.0, 1.0, 1.0, 1.0]], [2.0, 3.0, 1.0, 2.0, 3.0, 1.0])
-    >>> B, c = products.lift(np.array([2.0, 3.0]))
-    >>> B.T.tolist(), c.tolist()
-    ([[2.0, 3.0, 1.0, 0.0, 0.0, 0.0]], [0.0, 0.0, 0.0, 2.0, 3.0, 1.0])
-    """
+    """Which entries are multiplied, (d,) each."""
 
     item: Ints
     """Places in e' = (e, 1), …"""
@@ -66,17 +53,6 @@ class Products(NamedTuple):
         found = extended.take(self.context)
         return found if self.sizes is None else found * self.sizes
 
-    def shrunk(self, size: float) -> "Products":
-        """These with products of two entries, neither of them the constant, times `size`.
-
-        >>> import numpy as np
-        >>> from linmed.features import outer
-        >>> outer(1, 1, intercept=True).shrunk(0.5).join(np.array([[5.0]]), np.array([2.0])).tolist()
-        [[5.0, 5.0, 2.0, 1.0]]
-        """
-        both = (self.item < self.item_width) & (self.context < self.context_width)
-        return self._replace(sizes=np.where(both, size, 1.0))
-
     def join(self, items: NDArray[np.floating], context: Floats) -> Floats:
         """Arms (K, d)."""
         arms = self.spread(items)
@@ -93,37 +69,16 @@ class Products(NamedTuple):
 
 @lru_cache(maxsize=256)
 def plain(item_width: int, context_width: int, intercept: bool = False) -> Products:
-    """(e, x), and 1 after them where there is an intercept: every context ranks the items alike.
-
-    >>> plain(item_width=2, context_width=3, intercept=True).dim
-    6
-    """
+    """(e, x), and 1 after them where there is an intercept: every context ranks the items alike."""
     return chosen(item_width, context_width, (), intercept)
 
 
 @lru_cache(maxsize=256)
 def outer(item_width: int, context_width: int, intercept: bool = False) -> Products:
-    """e ⊗ x; with an intercept (e, 1) ⊗ (x, 1): every item has a line of its own in the context.
-
-    >>> outer(item_width=2, context_width=3, intercept=True).dim
-    12
-    """
+    """e ⊗ x; with an intercept (e, 1) ⊗ (x, 1): every item has a line of its own in the context."""
     items, contexts = item_width + intercept, context_width + intercept
     pairs = np.repeat(np.arange(items), contexts), np.tile(np.arange(contexts), items)
     return Products(*pairs, item_width, context_width)
-
-
-def join(items: Floats, context: Floats, interactions: Literal["plain", "outer"]) -> Floats:
-    """Arms (K, d) from items (K, de) and a context (dx,), without an intercept.
-
-    >>> items, context = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([10.0])
-    >>> join(items, context, "plain").tolist(), join(items, context, "outer").tolist()
-    ([[1.0, 2.0, 10.0], [3.0, 4.0, 10.0]], [[10.0, 20.0], [30.0, 40.0]])
-    """
-    if interactions == "plain" and context.size == 0:
-        return items
-    make = {"plain": plain, "outer": outer}[interactions]
-    return make(items.shape[1], context.size).join(items, context)
 
 
 def chosen(
@@ -303,6 +258,8 @@ class Features:
     ('price×device=phone', 'price×device=desk', 'price', 'device=phone', 'device=desk', '1')
     >>> map.arms([{"price": 5}, {"price": 20}], {"device": "phone"})[1].tolist()
     [2.0, 0.0, 2.0, 1.0, 0.0, 1.0]
+    >>> map.dim, map.item_width, map.context_width, map.unknown, Features.from_dict(map.to_dict()) == map
+    (6, 1, 2, (), True)
 
     With e the numbers of the item's columns and x those of the context's, `interactions` says what is made of
     them. "outer" (the default): (e, 1) ⊗ (x, 1), so that every feature of an item has a line of its own in
@@ -351,15 +308,7 @@ class Features:
         return tuple(pairs)
 
     def fit(self, contexts: Any = None, items: Any = None) -> "Features":
-        """This map with the categories and scales that it lacks learned from tables.
-
-        >>> from linmed.features import Category, Features, Number
-        >>> made = Features(item=[Number("price"), Category("kind")])
-        >>> made.unknown
-        ("the scale of 'price'", "the categories of 'kind'")
-        >>> made.fit(items=[{"price": 1.0, "kind": "tea"}, {"price": 3.0, "kind": "cup"}]).names
-        ('price', 'kind=cup', 'kind=tea', '1')
-        """
+        """This map with the categories and scales that it lacks learned from tables."""
         fitted: dict[str, Any] = {}
         for side, argument, given in (("context", "contexts", contexts), ("item", "items", items)):
             if given is not None:
@@ -374,13 +323,7 @@ class Features:
 
     @property
     def dim(self) -> int:
-        """d: the features of an arm.
-
-        >>> from linmed.features import Category, Features, Number
-        >>> made = Features([Category("device", ["phone", "desk"])], [Number("price", scale=None)])
-        >>> made.item_width, made.context_width, made.dim
-        (1, 2, 6)
-        """
+        """d: the features of an arm."""
         return self.products.dim
 
     @property
@@ -512,7 +455,9 @@ class Features:
         if self.interactions in ("outer", "shrunk"):
             _check_size((widths[0] + self.intercept) * (widths[1] + self.intercept))
             made = outer(*widths, self.intercept)
-            made = made.shrunk(SHRINK) if self.interactions == "shrunk" else made
+            if self.interactions == "shrunk":
+                both = (made.item < widths[0]) & (made.context < widths[1])
+                made = made._replace(sizes=np.where(both, SHRINK, 1.0))
         elif isinstance(self.interactions, str):
             made = plain(*widths, self.intercept)
         else:
@@ -530,14 +475,7 @@ class Features:
         return made
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON.
-
-        >>> import json
-        >>> from linmed.features import Features, Number
-        >>> made = Features(item=[Number("price", scale=(10, 5))])
-        >>> Features.from_dict(json.loads(json.dumps(made.to_dict()))) == made
-        True
-        """
+        """JSON."""
         pairs = self.interactions if isinstance(self.interactions, str) else [*map(list, self.interactions)]
         return {
             "format": FORMAT,

@@ -244,15 +244,6 @@ class Verdict:
 
         Blue: `best`; orange: what can still be the best, whose line reaches beyond zero; grey: ruled out. Of
         many arms the first twenty by their estimate are shown.
-
-        >>> from matplotlib.figure import Figure
-        >>> from linmed import Agent, LinMED
-        >>> arms = [[1.0, 0.0], [0.0, 1.0]]
-        >>> agent = Agent(LinMED(sigma=0.1), dim=2)
-        >>> agent.observe(arms * 20, [0.9, 0.4] * 20)
-        >>> ax = agent.verdict(arms).plot(Figure().subplots(), names=["old", "new"])
-        >>> [label.get_text() for label in ax.get_yticklabels()]
-        ['old', 'new']
         """
         called, possible = self._called(names), set(self.candidates)
         estimates = self.estimates
@@ -473,15 +464,6 @@ class Verdicts:
         """Absorb rewards into a policy's state of one replica and look after each; the verdict at the end.
 
         features (n,d) and rewards (n,), in the form of `validation.for_kernels`.
-
-        >>> import numpy as np
-        >>> from linmed import LinMED, Verdicts
-        >>> arms, policy = np.eye(2), LinMED(sigma=0.1)
-        >>> state, verdicts = policy.start(1, 2), Verdicts(arms)
-        >>> verdicts.learn(policy, state, np.tile(arms, (20, 1)), np.tile([0.9, 0.4], 20)).best
-        0
-        >>> verdicts.decided_after
-        5
         """
         by = judge(policy, self.delta)
         by.check_rewards(rewards)
@@ -539,20 +521,7 @@ class Verdicts:
         return dataclasses.replace(seen, best=best, candidates=candidates, margin=margin, decided=decided)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to one file, atomically, without pickle.
-
-        >>> import tempfile
-        >>> from linmed import Agent, LinMED, Verdicts
-        >>> arms = [[1.0, 0.0], [0.0, 1.0]]
-        >>> agent, verdicts = Agent(LinMED(sigma=0.1), dim=2), Verdicts(arms)
-        >>> agent.observe(arms * 20, [0.9, 0.4] * 20)
-        >>> verdicts.look(agent).decided
-        True
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     verdicts.save(f"{folder}/verdicts.npz")
-        ...     Verdicts.load(f"{folder}/verdicts.npz").decided_after
-        40
-        """
+        """Write everything to one file, atomically, without pickle."""
         meta = {
             "format": FORMAT, "delta": self.delta, "epsilon": self.epsilon, "winner": int(self._winner[0]),
             "decided": int(self._decided[0]), "margin": self._margin, "count": self._count, "set": self._set,

@@ -146,13 +146,6 @@ class Drift:
         """Draw alarms and restarts of memories, and how much each memory is trusted. Returns the axes.
 
         Of alarms and of new beginnings the last sixteen are known.
-
-        >>> from matplotlib.figure import Figure
-        >>> from linmed import Agent, Forgetful, LinMED
-        >>> agent = Agent(Forgetful(LinMED(sigma=0.1)), dim=1)
-        >>> agent.observe([[1.0]] * 60, [0.5] * 30 + [-0.5] * 30)
-        >>> agent.drift().plot(Figure().subplots()).get_title(loc="left")
-        'the world has changed: alarm at reward 36'
         """
         memories = list(self.weights)
         heaviest = max(memories, key=lambda one: self.weights[one])

@@ -224,12 +224,6 @@ class Explanation:
         """Draw every arm's estimate and interval, and beside them its probability. Returns the axes.
 
         Blue: what looks best; orange: what may be better; grey: what is worse.
-
-        >>> from matplotlib.figure import Figure
-        >>> from linmed import Agent, LinMED
-        >>> agent = Agent(LinMED(), dim=2)
-        >>> agent.explain([[1.0, 0.0], [0.0, 1.0]]).plot(Figure().subplots()).get_title(loc="left")
-        'LinMED-90 after 0 rewards'
         """
         order = self.order
         chances = [float(self.probabilities[i]) for i in order]

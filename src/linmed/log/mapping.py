@@ -195,14 +195,6 @@ class Extra(Value):
 
 
 @dataclass(frozen=True)
-class Same(Part):
-    """A column as it is."""
-
-    def _make(self, batch: pa.RecordBatch) -> pa.Array:
-        return batch.column(self.reads[0])
-
-
-@dataclass(frozen=True)
 class Joined(Part):
     """Several columns of numbers as one of lists."""
 
@@ -347,8 +339,7 @@ def plan(
     for name in schema.names:
         if name not in used and (name in other or name not in SCHEMA.names):
             kind = schema.field(name).type
-            kind = pa.string() if pa.types.is_null(kind) else kind
-            parts[name] = Extra((name,), name, kind) if infer else Same((name,))
+            parts[name] = Extra((name,), name, pa.string() if infer and pa.types.is_null(kind) else kind)
     return Plan(parts, named, "arm_count" in parts, tuple(schema.names))
 
 
@@ -610,6 +601,4 @@ def parquet_source(path: Path, columns: Columns) -> ParquetSource | MappedParque
 
 def _as_it_is(name: str, part: Part, schema: pa.Schema) -> bool:
     """Whether a part is a column of the file, under its own name and type."""
-    if isinstance(part, Value):
-        return part.reads == (name,) and schema.field(name).type == part.kind
-    return isinstance(part, Same)
+    return isinstance(part, Value) and part.reads == (name,) and schema.field(name).type == part.kind

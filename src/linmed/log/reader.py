@@ -61,17 +61,6 @@ class DecisionLog:
         """How the features were made of contexts and items, as the last file has it; None if nobody said.
 
         It is what `linmed.features.Features.from_dict` takes.
-
-        >>> import tempfile
-        >>> from linmed import Agent, LinMED
-        >>> from linmed.features import Catalogue, Features
-        >>> from linmed.ope import DecisionLog
-        >>> teas = Catalogue.from_table([{"item_id": "oolong", "price": 4}, {"item_id": "mint", "price": 2}])
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     with Agent(LinMED(), catalogue=teas, log=folder) as agent:
-        ...         decision = agent.decide()
-        ...     Features.from_dict(DecisionLog.open(folder).features).names
-        ('price', '1')
         """
         source = self.source
         while isinstance(source, View):
@@ -118,14 +107,7 @@ class DecisionLog:
                 )
 
     def batches(self, columns: Sequence[str] | None = None, rows: int = BATCH) -> Iterator[pa.RecordBatch]:
-        """Yield the log from its beginning in batches of at most `rows` rows.
-
-        >>> from linmed.ope import DecisionLog
-        >>> played = {"arm": [0, 1] * 50, "probability": [0.5] * 100, "reward": [1.0] * 100}
-        >>> log = DecisionLog.from_table(played)
-        >>> [batch.num_rows for batch in log.batches(["arm"], rows=40)]
-        [40, 40, 20]
-        """
+        """Yield the log from its beginning in batches of at most `rows` rows."""
         wanted = self.columns if columns is None else list(columns)
         self.require(wanted, "reading")
         malformed = Malformed()
@@ -133,13 +115,7 @@ class DecisionLog:
         self._malformed = malformed
 
     def table(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """Read the whole log into memory: for small logs.
-
-        >>> from linmed.ope import DecisionLog
-        >>> log = DecisionLog.from_table({"arm": [0, 1], "probability": [0.5, 0.5], "reward": [1.0, None]})
-        >>> log.table(["arm", "reward"]).to_pylist()
-        [{'arm': 0, 'reward': 1.0}, {'arm': 1, 'reward': None}]
-        """
+        """Read the whole log into memory: for small logs."""
         batches = list(self.batches(columns))
         if not batches:
             raise ValueError(f"{self.name} is empty: it holds no decisions")
@@ -199,14 +175,7 @@ class DecisionLog:
         return DecisionLog(self.source.slice(start, stop), named)
 
     def before(self, time: Time) -> "DecisionLog":
-        """Select the decisions taken before `time`.
-
-        >>> from linmed.ope import DecisionLog
-        >>> played = {"arm": [0, 1], "probability": [0.5, 0.5], "reward": [1.0, 0.0]}
-        >>> log = DecisionLog.from_table(played | {"time": ["2024-05-01", "2024-06-01"]})
-        >>> [part.table()["arm"].to_pylist() for part in (log.before("2024-05-15"), log.after("2024-05-15"))]
-        [[0], [1]]
-        """
+        """Select the decisions taken before `time`."""
         return self._within(None, views.moment("time", time), f"{self.name} before {time}")
 
     def after(self, time: Time) -> "DecisionLog":
@@ -221,14 +190,7 @@ class DecisionLog:
         return DecisionLog(views.Where(self.source, views.Within(start, end), ("time",)), name)
 
     def split(self, fraction: float) -> tuple["DecisionLog", "DecisionLog"]:
-        """Divide the log into two: the first `fraction` of its decisions and the rest.
-
-        >>> from linmed.ope import DecisionLog
-        >>> played = {"arm": [0, 1] * 50, "probability": [0.5] * 100, "reward": [1.0] * 100}
-        >>> first, rest = DecisionLog.from_table(played).split(0.3)
-        >>> len(first), len(rest)
-        (30, 70)
-        """
+        """Divide the log into two: the first `fraction` of its decisions and the rest."""
         cut = round(validation.strictly_between("fraction", fraction, 0.0, 1.0) * len(self))
         return self[:cut], self[cut : len(self)]
 
@@ -243,14 +205,6 @@ class DecisionLog:
 
         Or a function of a record batch that answers with one boolean for each of its rows; it is given the
         `columns` it needs, all unless they are named.
-
-        >>> from linmed.ope import DecisionLog
-        >>> played = {"arm": [0, 1, 1], "probability": [0.5, 0.5, 0.5], "reward": [1.0, 0.0, 1.0]}
-        >>> log = DecisionLog.from_table(played | {"shop": ["a", "a", "b"]})
-        >>> len(log.where(shop="a")), len(log.where(arm=1, shop="a"))
-        (2, 1)
-        >>> len(log.where(lambda batch: [reward > 0.5 for reward in batch["reward"].to_pylist()]))
-        2
         """
         what = ", ".join(f"{name}={value!r}" for name, value in values.items()) or getattr(
             test, "__name__", repr(test)
@@ -262,11 +216,6 @@ class DecisionLog:
 
         All identifiers are compared, beyond a million rows a sample of them (`linmed.log.Duplicates`), but of
         a directory that a `LogWriter` wrote only those that could repeat.
-
-        >>> from linmed.ope import DecisionLog
-        >>> played = {"arm": [0, 1], "probability": [0.5, 0.5], "reward": [1.0, 0.0]}
-        >>> print(DecisionLog.from_table(played | {"decision_id": ["x", "x"]}).duplicates())
-        row 1 has the decision_id 'x' of row 0 again (1 row repeats an earlier one)
         """
         if isinstance(self._repeated, bool):
             self._repeated = repeats(self.source)
@@ -276,25 +225,12 @@ class DecisionLog:
         """Keep the first decision of each `decision_id`; those without one all stay.
 
         Exact, and therefore not bounded in memory: reading it keeps every identifier (about 100 bytes each).
-
-        >>> from linmed.ope import DecisionLog
-        >>> played = {"arm": [0, 1], "probability": [0.5, 0.5], "reward": [1.0, 0.0]}
-        >>> DecisionLog.from_table(played | {"decision_id": ["x", "x"]}).distinct().table()["arm"].to_pylist()
-        [0]
         """
         self.require(["decision_id"], "telling decisions apart")
         return DecisionLog(views.Distinct(self.source), f"{self.name}, each decision once")
 
     def save(self, path: str | os.PathLike[str]) -> "DecisionLog":
-        """Write this log as a new Parquet log in large files, late rewards in their rows; returns it.
-
-        >>> import tempfile
-        >>> from linmed.ope import DecisionLog
-        >>> log = DecisionLog.from_table({"arm": [0, 1], "probability": [0.5, 0.5], "reward": [1.0, 0.0]})
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     len(log.save(folder))
-        2
-        """
+        """Write this log as a new Parquet log in large files, late rewards in their rows; returns it."""
         folder = Path(path)
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             state = "not empty" if folder.is_dir() else "a file"
@@ -317,17 +253,6 @@ class DecisionLog:
         """A log written by an agent (`Agent(..., log=path)`) or by `save`, or any Parquet file or directory.
 
         `columns` says where the log's columns are, as for `from_table`.
-
-        >>> import tempfile
-        >>> import pyarrow as pa
-        >>> import pyarrow.parquet as pq
-        >>> from linmed.ope import DecisionLog
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     shop = pa.table({"item": [0, 1], "p": [0.5, 0.5], "click": [1, 0]})
-        ...     pq.write_table(shop, f"{folder}/shop.parquet")
-        ...     columns = {"arm": "item", "probability": "p", "reward": "click"}
-        ...     DecisionLog.open(f"{folder}/shop.parquet", columns).table()["reward"].to_pylist()
-        [1.0, 0.0]
         """
         place = Path(path)
         if not place.exists():
@@ -349,16 +274,6 @@ class DecisionLog:
 
         An empty field is no value. `errors="skip"` counts lines that cannot be read in `malformed` instead
         of raising; in a column that is none of the log's own such a value is null.
-
-        >>> import tempfile
-        >>> from pathlib import Path
-        >>> from linmed.ope import DecisionLog
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = Path(folder, "log.csv")
-        ...     lines = path.write_text("item,p,click\\nmint,0.5,1\\noolong,0.5,0\\n")
-        ...     log = DecisionLog.from_csv(path, {"arm": "item", "probability": "p", "reward": "click"})
-        ...     log.table(["arm", "arm_id", "reward"]).to_pylist()[0]
-        {'arm': 0, 'arm_id': 'mint', 'reward': 1.0}
         """
         return cls(csv_source(Path(path), {} if columns is None else columns, errors, delimiter), str(path))
 
@@ -371,24 +286,12 @@ class DecisionLog:
         equal shares). Columns not mentioned keep their names. Arms that are names become their indices in
         alphabetical order, with the names in `arm_id`; rewards may be booleans; times are moments, ISO 8601
         text or seconds since 1970.
-
-        >>> from linmed.ope import DecisionLog
-        >>> tested = {"page": ["old", "new", "new"], "bought": [True, False, True]}
-        >>> columns = {"arm": "page", "reward": "bought", "probability": 0.5, "arm_count": 2}
-        >>> DecisionLog.from_table(tested, columns).table(["arm", "arm_id", "reward"]).to_pylist()[0]
-        {'arm': 1, 'arm_id': 'old', 'reward': 1.0}
         """
         return cls(TableSource(canonical(table, {} if columns is None else columns)), "table")
 
     @classmethod
     def from_obp(cls, feedback: Mapping[str, Any]) -> "DecisionLog":
-        """Read the Open Bandit Pipeline's `bandit_feedback` dictionary.
-
-        >>> from linmed.ope import DecisionLog
-        >>> feedback = {"n_actions": 2, "action": [0, 1], "reward": [1.0, 0.0], "pscore": [0.5, 0.5]}
-        >>> DecisionLog.from_obp(feedback).table(["arm", "probability", "reward"]).to_pylist()[0]
-        {'arm': 0, 'probability': 0.5, 'reward': 1.0}
-        """
+        """Read the Open Bandit Pipeline's `bandit_feedback` dictionary."""
         return cls(TableSource(obp_table(feedback)), "bandit_feedback")
 
     @classmethod
@@ -427,15 +330,6 @@ class DecisionLog:
         """Read Vowpal Wabbit text with labels `action:cost:probability`: one line an example, or ADF.
 
         The reward is −cost. `features` names the features that make an arm's vector, in order.
-
-        >>> import tempfile
-        >>> from pathlib import Path
-        >>> from linmed.ope import DecisionLog
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = Path(folder, "log.dat")
-        ...     lines = path.write_text("1:-1:0.5 | age:30\\n2:0:0.5 | age:40\\n")
-        ...     DecisionLog.from_vw(path, arm_count=2).table(["arm", "probability", "reward"]).to_pylist()[0]
-        {'arm': 0, 'probability': 0.5, 'reward': 1.0}
         """
         return cls(vw_source(Path(path), features, arm_count, errors), str(path))
 

@@ -510,15 +510,7 @@ class LogWriter:
             self._start_part()
 
     def close(self) -> None:
-        """Flush and refuse further rows.
-
-        >>> import tempfile
-        >>> from linmed.log import LogWriter
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     writer = LogWriter(folder)
-        ...     writer.close()
-        ...     LogWriter(folder).close()  # a second one may write only now
-        """
+        """Flush and refuse further rows."""
         with self._lock:
             if not self._closed:
                 if self._directory.ours:

@@ -184,15 +184,7 @@ class Choice:
         return html.paragraph(repr(self)) + self.table._repr_html_()
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """Draw what each candidate earns per decision, with its interval. Returns the axes.
-
-        >>> from matplotlib.figure import Figure
-        >>> from linmed.ope import DecisionLog, choose
-        >>> played = {"arm": [0, 1] * 100, "probability": [0.5] * 200, "reward": [0.0, 1.0] * 100}
-        >>> choice = choose(DecisionLog.from_table(played), ["arm:0", "arm:1"])
-        >>> [label.get_text() for label in choice.plot(Figure().subplots()).get_yticklabels()]
-        ['arm 0', 'arm 1']
-        """
+        """Draw what each candidate earns per decision, with its interval. Returns the axes."""
         return self.table.plot(ax)
 
     @property

@@ -455,14 +455,6 @@ class LogDrift:
         """Draw log E as the log grew, with the level at which an alarm is raised and it begins again.
 
         Returns the axes.
-
-        >>> from matplotlib.figure import Figure
-        >>> from linmed.ope import DecisionLog
-        >>> paid = np.random.default_rng(0).normal([0.5, 0.0] * 100, 0.1)
-        >>> played = {"arm": [0, 1] * 100, "probability": [0.5] * 200, "reward": paid}
-        >>> found = drift(DecisionLog.from_table(played | {"features": [[1.0, 0.0], [0.0, 1.0]] * 100}))
-        >>> found.plot(Figure().subplots()).get_ylabel()
-        'log E'
         """
         of, at = self.drift, self.course["reward"].to_numpy()
         with styled():

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linmed import validation
-from linmed.features import Features, Products, outer, plain
-from linmed.features.features import Side
+from linmed.features.features import Features, Products, Side, outer, plain
 from linmed.serve.errors import INPUT, field_of
 from linmed.serve.item_table import Catalogue
 from linmed.serve.settings import LARGEST
