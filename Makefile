@@ -12,7 +12,7 @@ EDITABLE := $(INSTALL) --no-build-isolation --editable
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test identity sanitize lint docs bench setup wheels clean
+.PHONY: demo test identity sanitize lint docs bench setup wheels release clean
 
 setup: $(DEV) $(BUILT)
 
@@ -47,24 +47,34 @@ demo: $(READY) $(BUILT)
 test: $(DEV) $(BUILT)
 	@$(BIN)/python -m pytest
 
-# What is promised to the last bit, as other processors compute it: the core at every level of instructions, OpenBLAS
-# with those of two older processors. Of the shapes of arms two are enough: `make test` has all of them. Only the files
-# that have such tests are collected.
+# The core once more, with other settings; its modules are in the directory that the settings name.
+AGAIN := PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip wheel . --quiet --no-deps --no-build-isolation --wheel-dir build/again
+
+# What is promised to the last bit, as other processors compute it: the core for older processors and by zig's compiler
+# (clang), OpenBLAS with the instructions of two older processors. Of the shapes of arms two are enough: `make test` has all
+# of them. Only the files that have such tests are collected.
 EXACT = $(shell grep -rl 'mark\.identity' tests --include='*.py')
 SOME := -k "not test_shapes or few or BLAS"
-LEVELS := build/levels
 identity: $(DEV) $(BUILT)
-	@$(BIN)/python tools/levels.py $(LEVELS)
-	@echo "identity tests, other levels of instructions and compilers"
-	@LINMED_CORES=$(LEVELS) $(BIN)/python -m pytest -q tests/core/test_same_bits.py
+	@echo "building the core for older processors, and by zig's compiler ..."
+	@$(INSTALL) ziglang
+	@$(AGAIN) -C build-dir=build/levels/own -C cmake.define.LINMED_LEVELS="2;3"
+	@CXX=zig $(AGAIN) -C build-dir=build/levels/zig -C cmake.define.LINMED_LEVELS="2;3;4"
+	@LINMED_CORES=build/levels $(BIN)/python -m pytest -q tests/core/test_same_bits.py
 	@for core in Haswell Nehalem; do \
 	  echo "identity tests, OPENBLAS_CORETYPE=$$core"; \
 	  OPENBLAS_CORETYPE=$$core $(BIN)/python -m pytest -q -m identity $(SOME) $(EXACT) || exit 1; \
 	done
 
-# The core's own tests, with a build that stops at undefined behaviour.
+# The core's own tests, with a build that stops at undefined behaviour and at memory that is not its own. The interpreter was
+# built without: the sanitizer must be there before it starts, and C++ for exceptions. Python leaves much to the end of the
+# process, hence no search for leaks; NumPy's small arrays are watched with malloc.
 sanitize: $(DEV) $(BUILT)
-	@$(BIN)/python tools/sanitize.py $(ARGS)
+	@$(AGAIN) -C build-dir=build/sanitize -C cmake.define.LINMED_SANITIZE="address,undefined"
+	@LINMED_CORE=$$(echo build/sanitize/_core*.so) PYTHONMALLOC=malloc \
+	  LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
+	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
+	  $(BIN)/python -m pytest -q -p no:xdist -o addopts= $(or $(ARGS),tests/core tests/reference)
 
 lint: $(DEV)
 	@$(BIN)/ruff check .
@@ -81,10 +91,10 @@ docs: $(DEV) $(BUILT)
 bench: $(READY) $(BUILT)
 	@$(BIN)/python benchmarks/bench.py $(ARGS)
 
-# Wheels for Linux, macOS and Windows, in dist/, by zig's compiler.
-wheels: $(DEV)
-	@$(INSTALL) ziglang twine auditwheel abi3audit
-	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tools/wheels.py $(ARGS)
+# What is uploaded, in dist/: wheels for Linux, macOS and Windows, by zig's compiler, and for a release the source archive too.
+wheels release: $(DEV)
+	@$(INSTALL) ziglang twine check-wheel-contents auditwheel abi3audit
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tools/release.py $(or $(ARGS),$(if $(filter wheels,$@),all))
 
 clean:
 	@rm -rf $(VENV) out build dist

@@ -11,7 +11,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # a core for each test: more
 
 from tests.core.builds import load
 
-if "LINMED_CORE" in os.environ:  # another build than the installed one: tools/sanitize.py
+if "LINMED_CORE" in os.environ:  # another build than the installed one: make sanitize
     load(Path(os.environ["LINMED_CORE"]).resolve())
 
 # A shell without job control starts what it puts into the background with Ctrl-C ignored, and children

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from linmed.report.tables import Table
@@ -62,6 +62,7 @@ def test_zero_is_shown_where_the_scale_crosses_it():
 
 
 @given(st.lists(st.floats(-1e12, 1e12), min_size=1), st.sampled_from([1e-9, 1e-3, 1.0, 1e6]))
+@example([5e-324], 1.0)
 def test_a_scale_holds_all_values_between_round_ends(values, size):
     values = [value * size for value in values]
     scale = Scale.over([*values, NAN])

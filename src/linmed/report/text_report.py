@@ -68,8 +68,8 @@ class Scale(NamedTuple):
         """The round ends that hold all finite values."""
         finite = [value for value in values if math.isfinite(value)] or [0.0]
         low, high = min(finite), max(finite)
-        if high - low <= 1e-12 * max(abs(low), abs(high)):
-            room = abs(low) / 10 or 0.5
+        if high - low <= max(1e-12 * max(abs(low), abs(high)), 1e-300):
+            room = abs(low) / 10 if abs(low) > 1e-300 else 0.5
             low, high = low - room, high + room
         rough = (high - low) / 10
         size = 10.0 ** math.floor(math.log10(rough))
