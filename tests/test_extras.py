@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 from linmed import Agent, LinMED, cli
 from linmed.environments import Classification
@@ -21,7 +22,8 @@ from linmed.simulation import Store
 from linmed.simulation.executors import on_cluster
 
 ROOT = Path(__file__).parent.parent
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT = PYPROJECT["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 FOR_CONTRIBUTORS = {"dev", "docs", "all"}
 
@@ -106,3 +108,17 @@ def test_importing_linmed_reaches_no_extra_and_neither_service_nor_paper() -> No
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
+
+
+def test_the_recipe_and_the_citation_say_what_the_project_says() -> None:
+    recipe = yaml.safe_load((ROOT / "conda" / "recipe.yaml").read_text(encoding="utf-8"))
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert recipe["context"]["version"] == citation["version"] == PROJECT["version"]
+    needs = [
+        f"python {PROJECT['requires-python']}",
+        *(need.replace(">=", " >=") for need in PROJECT["dependencies"]),
+    ]
+    assert recipe["requirements"]["run"] == needs
+    assert {need.replace(" >=", ">=") for need in recipe["requirements"]["host"]} >= set(
+        PYPROJECT["build-system"]["requires"]
+    )

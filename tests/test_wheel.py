@@ -64,6 +64,28 @@ def test_the_source_archive_has_what_builds_and_tests_it(tmp_path: Path) -> None
 
 
 @pytest.mark.unix
+@pytest.mark.parametrize(
+    ("compiler", "sentence"),
+    [
+        ("no-such-compiler", "the compiler no-such-compiler does not work: set CXX to another one"),
+        ("/bin/true", "the core needs GCC 11, Clang 14 or a later one, not /bin/true"),
+    ],
+)
+def test_a_build_that_fails_ends_in_a_sentence_and_leaves_nothing_behind(
+    tmp_path: Path, compiler: str, sentence: str
+) -> None:
+    code = "import sys; sys.path.insert(0, 'tools'); import build_backend as b; place = sys.argv[1]; "
+    code += "b.build_wheel(place, {'build-dir': f'{place}/build'})"
+    words = [sys.executable, "-c", code, str(tmp_path)]
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = {**os.environ, "PATH": path, "CXX": compiler}
+    done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert f"linmed: the core was not built: {sentence}" in done.stderr.splitlines()[-1]
+    assert not (tmp_path / "build").exists()
+
+
+@pytest.mark.unix
 def test_the_wheel_alone_runs_the_readme_with_numpy_and_nothing_else(wheel: Path, tmp_path: Path) -> None:
     home = tmp_path / "environment"
     venv.create(home, with_pip=False, symlinks=True)

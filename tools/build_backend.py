@@ -20,6 +20,7 @@ import threading
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -67,16 +68,13 @@ def zig_settings(target: str) -> dict[str, str]:
 
 def build_wheel(directory: str, settings: Settings = None, metadata: str | None = None) -> str:
     """PEP 517."""
-    with explained():
-        from scikit_build_core import build
-
-        asked = dict(settings or {})
-        if compiler() is None and "cmake.define.ZIG" not in asked:
-            print("linmed: there is no C++ compiler here, so zig's is taken, from the package ziglang")
-            os.environ.pop("CXX", None)
+    asked = dict(settings or {})
+    if compiler() is None and "cmake.define.ZIG" not in asked:
+        print("linmed: there is no C++ compiler here, so zig's is taken, from the package ziglang")
+        os.environ.pop("CXX", None)
+        with explained():
             asked = zig_settings(zig_target()) | asked
-        made: str = build.build_wheel(directory, asked, metadata)
-    return made
+    return _scikit("build_wheel", directory, asked, metadata)
 
 
 def build_editable(directory: str, settings: Settings = None, metadata: str | None = None) -> str:
@@ -106,35 +104,23 @@ def build_editable(directory: str, settings: Settings = None, metadata: str | No
 
 def build_sdist(directory: str, settings: Settings = None) -> str:
     """PEP 517."""
-    from scikit_build_core import build
-
-    made: str = build.build_sdist(directory, settings)
-    return made
+    return _scikit("build_sdist", directory, settings)
 
 
 def prepare_metadata_for_build_wheel(directory: str, settings: Settings = None) -> str:
     """PEP 517."""
-    from scikit_build_core import build
-
-    made: str = build.prepare_metadata_for_build_wheel(directory, settings)
-    return made
+    return _scikit("prepare_metadata_for_build_wheel", directory, settings)
 
 
 def prepare_metadata_for_build_editable(directory: str, settings: Settings = None) -> str:
     """PEP 660."""
-    from scikit_build_core import build
-
-    made: str = build.prepare_metadata_for_build_editable(
-        directory, {**(settings or {}), "wheel.cmake": "false", "wheel.py-api": "py3"}
-    )
-    return made
+    asked = {**(settings or {}), "wheel.cmake": "false", "wheel.py-api": "py3"}
+    return _scikit("prepare_metadata_for_build_editable", directory, asked)
 
 
 def get_requires_for_build_wheel(settings: Settings = None) -> list[str]:
     """PEP 517."""
-    from scikit_build_core import build
-
-    return [*build.get_requires_for_build_wheel(settings), *_zig()]
+    return [*_scikit("get_requires_for_build_wheel", settings), *_zig()]
 
 
 def get_requires_for_build_editable(settings: Settings = None) -> list[str]:
@@ -144,9 +130,13 @@ def get_requires_for_build_editable(settings: Settings = None) -> list[str]:
 
 def get_requires_for_build_sdist(settings: Settings = None) -> list[str]:
     """PEP 517."""
-    from scikit_build_core import build
+    return _scikit("get_requires_for_build_sdist", settings)
 
-    return list(build.get_requires_for_build_sdist(settings))
+
+def _scikit(hook: str, *arguments: object) -> Any:
+    """Call scikit-build-core."""
+    with explained():
+        return getattr(import_module("scikit_build_core.build"), hook)(*arguments)
 
 
 def _zig() -> list[str]:
@@ -164,7 +154,12 @@ def explained() -> Iterator[None]:
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        print(f"linmed: the core was not built: {reason(''.join(lines), error)}", file=sys.stderr, flush=True)
+        printed = "".join(lines)
+        if found := re.search(
+            r"initial cache file (.*)/CMakeInit.txt\n(?=[^\0]*Configuring incomplete)", printed
+        ):
+            shutil.rmtree(found[1])  # or cmake would go on with a compiler that does not work
+        print(f"linmed: the core was not built: {reason(printed, error)}", file=sys.stderr, flush=True)
         sys.exit(1)
 
 
@@ -175,18 +170,22 @@ def reason(printed: str, error: BaseException) -> str:
         return f"the package {package} is missing: pip install {package}"
     if type(error).__name__ == "CMakeNotFoundError":
         return "cmake 3.26 or later is missing: pip install cmake"
-    if found := re.search(r"^  linmed: (.*?)\n\n", printed, re.M | re.S):  # of core/CMakeLists.txt
+    if type(error).__name__ == "NinjaNotFoundError":
+        return "ninja is missing: pip install ninja"
+    if found := re.search(
+        r"^  linmed: (.*?)\n(?=\n|Call Stack)", printed, re.M | re.S
+    ):  # of core/CMakeLists.txt
         return " ".join(found[1].split())
     if "No space left on device" in printed:
         return "the disk is full"
     if re.search(r"\bKilled\b|out of memory|cannot allocate memory", printed, re.I):
         return "the compiler ran out of memory: it needs about 1 GB for each file that it works on"
-    used = compiler() or "zig's"
+    used = compiler() or "of the package ziglang"
     broken = r"No CMAKE_C\w*_COMPILER could be found|is not able to compile a|Could not find the compiler"
     if re.search(broken, printed):
-        return f"the compiler {used} does not work: set CXX to another one, or CXX=zig for that of ziglang"
-    if re.search(r"unable to find a build program|CMAKE_MAKE_PROGRAM is not set", printed):
-        return "ninja is missing: pip install ninja"
+        return f"the compiler {used} does not work: set CXX to another one" + (
+            ", or CXX=zig for that of ziglang" if compiler() else ""
+        )
     if found := re.search(r"^.*\berror: .*$", printed, re.M):
         return f"the compiler {used} says {found[0].strip()}"
     said = "" if isinstance(error, SystemExit) else f"{error}"
