@@ -13,29 +13,12 @@ from linmed.insight.drift import drift_of
 from linmed.policies import EXP2, OFUL, Forgetful, LinMED, LinTS, Policy
 from linmed.policies.memories import CLIPPED
 from linmed.policies.ridge import RIDGE, UNSEEN
+from tests.policies.toy import learned, owners, whole
 
 ROWS = np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0], [1.0, 0.0]])
 REWARDS = np.array([0.9, 1.3, 0.4, 1.2])
 TOLD = LinMED(sigma=0.5, norm_bound=2.0, ridge=0.25)
 DAY = 86400.0
-
-
-def owners(count):
-    return np.zeros(count, dtype=np.int64)
-
-
-def learned(policy, rows, rewards, times=None, state=None):
-    state = policy.start(1, rows.shape[1]) if state is None else state
-    rows, own = np.ascontiguousarray(rows), owners(len(rows))
-    if times is None:
-        policy.learn(state, rows, rewards, own)
-    else:
-        policy.learn_at(state, rows, rewards, own, times)
-    return state
-
-
-def whole(lower):
-    return np.tril(lower) + np.tril(lower, -1).T
 
 
 def estimates(state):

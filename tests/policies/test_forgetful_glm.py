@@ -11,22 +11,9 @@ from scipy.stats import binom
 from linmed import Agent
 from linmed.insight.drift import drift_of
 from linmed.policies import GLMMED, Forgetful, LinMED, LogisticMED, LogisticTS, LogisticUCB, Policy
+from tests.policies.toy import learned, owners, whole
 
 DAY = 86400.0
-
-
-def owners(count):
-    return np.zeros(count, dtype=np.int64)
-
-
-def learned(policy, rows, rewards, times=None, state=None):
-    state = policy.start(1, rows.shape[1]) if state is None else state
-    rows, own = np.ascontiguousarray(rows), owners(len(rows))
-    if times is None:
-        policy.learn(state, rows, rewards, own)
-    else:
-        policy.learn_at(state, rows, rewards, own, times)
-    return state
 
 
 def world(count, change=None, seed=0, dim=3, arms=6, size=2.0, intercept=-1.0):
@@ -40,10 +27,6 @@ def world(count, change=None, seed=0, dim=3, arms=6, size=2.0, intercept=-1.0):
     sign = np.where(np.arange(count) < (count if change is None else change), 1.0, -1.0)
     rates = expit(intercept + sign * (rows * theta).sum(axis=1))
     return rows, (rng.random(count) < rates).astype(float)
-
-
-def whole(lower):
-    return np.tril(lower) + np.tril(lower, -1).T
 
 
 def curvature(state, expert):

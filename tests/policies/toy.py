@@ -51,3 +51,24 @@ def with_more_points(monkeypatch, factor):
     for name in ("WORK", "MOST_POINTS"):
         monkeypatch.setattr(thompson, name, factor * getattr(thompson, name))
     monkeypatch.setattr(thompson, "ENOUGH", 0.0)
+
+
+def owners(count):
+    """So many rewards of the one replica there is."""
+    return np.zeros(count, dtype=np.int64)
+
+
+def learned(policy, rows, rewards, times=None, state=None):
+    """The state after these rewards of one replica, whose decisions were at `times`."""
+    state = policy.start(1, rows.shape[1]) if state is None else state
+    rows, own = np.ascontiguousarray(rows), owners(len(rows))
+    if times is None:
+        policy.learn(state, rows, rewards, own)
+    else:
+        policy.learn_at(state, rows, rewards, own, times)
+    return state
+
+
+def whole(lower):
+    """The symmetric matrix of which this is the lower half."""
+    return np.tril(lower) + np.tril(lower, -1).T

@@ -222,7 +222,7 @@ def test_a_client_outlasts_a_server_that_was_killed(
                 time.sleep(0.01)
             first.end(signal.SIGKILL)
             before = len(taken)
-            time.sleep(5)  # what a restart takes
+            time.sleep(1)
             with Running(sqlite, tmp_path, "--port", port):
                 while len(taken) < before + 10 and not any(one.done() for one in visits):
                     time.sleep(0.01)

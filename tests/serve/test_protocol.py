@@ -109,13 +109,13 @@ def test_one_byte_at_a_time_is_no_way_around_the_limit(sqlite: str) -> None:
 
 
 def test_idle_connections_are_kept_for_a_while_and_then_closed(sqlite: str) -> None:
-    with application(sqlite, idle_seconds=10.0, head_seconds=2.0) as app:
+    with application(sqlite, idle_seconds=5.0, head_seconds=1.0) as app:
         create(app)
         with connection(app) as opened:
             for _ in range(2):  # longer than a head may take, shorter than it may be idle
                 opened.sendall(WHOLE)
                 assert answer(opened).startswith(b"HTTP/1.1 200 ")
-                time.sleep(2.5)
+                time.sleep(1.3)
             assert last_words(opened) == b""
 
 

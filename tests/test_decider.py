@@ -139,6 +139,11 @@ def test_a_decision_cannot_be_changed_and_equals_nothing_but_itself():
     for name in ("id", "arm", "log_probability", "features", "log_probabilities", "probability_error", "new"):
         with pytest.raises(AttributeError):
             setattr(decision, name, 0)
+    for array in (decision.features, decision.log_probabilities):
+        with pytest.raises(ValueError, match="read-only"):
+            array[:] = np.nan
+    with pytest.raises(AttributeError):
+        one.dim = 40
     twin = pickle.loads(pickle.dumps(decision))
     assert isinstance(twin, Decision)
     assert (twin.id, twin.arm, twin.log_probability) == (decision.id, decision.arm, decision.log_probability)
