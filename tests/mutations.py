@@ -7,23 +7,26 @@
 A fault (mutations.txt) is a text that stands exactly once in a file, and another one for its place. It is
 put into a copy of the tree, and the few test files that should catch it run there until one fails, which must
 pass without the fault. All faults of the core are compiled into one build (build/faults, kept for the next
-time), each behind a switch that $LINMED_FAULT throws; the product has no such switch.
+time), each behind a switch, which the product has not; processes that have imported it and the tests fork.
 """
 
 import argparse
+import ctypes
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from multiprocessing import get_context
+from multiprocessing import Pipe, get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -98,11 +101,8 @@ def switched(fault: Fault) -> str:
 
 
 SWITCH = """
-#include <cstdlib>
-namespace linmed {
-extern int fault;
-int fault = [] { const char *number = std::getenv("LINMED_FAULT"); return number ? std::atoi(number) : 0; }();
-}
+namespace linmed { extern int fault; int fault = 0; }
+extern "C" __attribute__((visibility("default"))) void linmed_fault(int number) { linmed::fault = number; }
 """
 
 
@@ -161,45 +161,84 @@ HEAVY = (
 forks = get_context("forkserver")
 
 
-def run_pytest(tree: Path, arguments: Sequence[str], environment: Mapping[str, str], output: str) -> None:
-    """Run pytest in this process, in a copy of the tree."""
+def enter(tree: Path, output: Path) -> None:
+    """Move this process into a copy of the tree, and what it prints into a file."""
     with open(output, "w", encoding="utf-8") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
-    os.environ.update(environment)
+    os.environ["PYTHONPATH"] = f"{tree}{os.pathsep}{tree / 'src'}"
     os.chdir(tree)
     sys.meta_path[:] = [one for one in sys.meta_path if "ScikitBuild" not in type(one).__name__]
     # Without this script's folder, whose `typing` processes of tests would take for the library's.
     sys.path[:] = [str(tree), str(tree / "src"), *(one for one in sys.path if Path(one) != ROOT / "tests")]
+
+
+OPTIONS = (
+    "-n",
+    "0",
+    "-q",
+    "-rfE",
+    "--tb=no",
+    "-p",
+    "no:cacheprovider",
+    "-W",
+    "ignore:Module already imported",
+)
+
+
+def run_pytest(tree: Path, arguments: Sequence[str]) -> None:
+    """Run pytest in this process, in a copy of the tree, and end it."""
+    signal.alarm(MOST_SECONDS)
+    enter(tree, tree / "output.txt")
     import pytest
 
-    code = pytest.main(list(arguments))
+    code = pytest.main([*OPTIONS, *arguments])
     sys.stdout.flush()
     os._exit(code)
 
 
-def failures(
-    tree: Path, tests: Sequence[str], core: Path | None = None, switch: int = 0, *options: str
-) -> list[str]:
-    """Run tests in a copy; returns the names of those that fail, or what came in their place."""
-    environment = {"PYTHONPATH": f"{tree}{os.pathsep}{tree / 'src'}", "LINMED_FAULT": str(switch)}
-    if switch:
-        environment["LINMED_CORE"] = str(core)
-    arguments = ["-n", "0", "-q", "-rfE", "--tb=no", "-p", "no:cacheprovider", *options]
-    arguments += [f"tests/{test}" for test in tests]
-    output = tree / "output.txt"
-    process = forks.Process(target=run_pytest, args=(tree, arguments, environment, str(output)))
-    process.start()
-    process.join(MOST_SECONDS)
-    if process.is_alive():
-        process.kill()
-        process.join()
-        return [f"no end in {MOST_SECONDS} s"]
-    said = output.read_text(encoding="utf-8")
-    found = re.findall(r"^(?:FAILED|ERROR) tests/(.+?)(?: - .*)?$", said, flags=re.M)
-    if process.exitcode and not found:
-        return [f"pytest ended with {process.exitcode}: {said.strip()[-200:]}"]
-    return found
+def with_core(tree: Path, core: Path, tests: Sequence[str], line: Connection) -> None:
+    """Import the core that has faults, and tests; then, for each fault that is sent, run some in a fork."""
+    enter(tree, tree / "warm.txt")
+    os.environ["LINMED_CORE"] = str(core)
+    import pytest
+
+    pytest.main([*OPTIONS, "--collect-only", *tests])
+    for switch, arguments in iter(line.recv, None):
+        process = os.fork()
+        if process == 0:
+            ctypes.CDLL(str(core)).linmed_fault(switch)
+            run_pytest(tree, arguments)
+        line.send(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]))
+
+
+class Copy:
+    """A copy of the tree, and a process for the faults of the core."""
+
+    def __init__(self, directory: Path, core: Path | None, faults: Sequence[Fault]):
+        self.directory = directory
+        copy_tree(directory)
+        if core is not None:
+            self.line, other = Pipe()
+            files = dict.fromkeys(f"tests/{test}" for one in faults if one.compiled for test in one.tests)
+            forks.Process(target=with_core, args=(directory, core, list(files), other), daemon=True).start()
+
+    def failures(self, tests: Sequence[str], switch: int = 0, *options: str) -> list[str]:
+        """Run tests; returns the names of those that fail, or what came in their place."""
+        arguments = [*options, *(f"tests/{test}" for test in tests)]
+        if switch:
+            self.line.send((switch, arguments))
+            code = self.line.recv()
+        else:
+            process = forks.Process(target=run_pytest, args=(self.directory, arguments))
+            process.start()
+            process.join()
+            code = process.exitcode
+        said = (self.directory / "output.txt").read_text(encoding="utf-8")
+        found = re.findall(r"^(?:FAILED|ERROR) tests/(.+?)(?: - .*)?$", said, flags=re.M)
+        if code == -signal.SIGALRM:
+            return [f"no end in {MOST_SECONDS} s"]
+        return found or ([f"pytest ended with {code}: {said.strip()[-200:]}"] if code else [])
 
 
 @contextmanager
@@ -250,20 +289,19 @@ def main() -> int:
         if any(fault.compiled for fault in faults):
             print("building the core with its faults ...", flush=True)
             core = next((BUILT / "build").glob("_core*.so")) if asked.no_build else build_core(known)
-        trees: SimpleQueue[Path] = SimpleQueue()
+        copies: SimpleQueue[Copy] = SimpleQueue()
         for job in range(asked.jobs):
-            copy_tree(Path(scratch, f"tree{job}"))
-            trees.put(Path(scratch, f"tree{job}"))
+            copies.put(Copy(Path(scratch, f"tree{job}"), core, faults))
 
         def run(fault: Fault) -> str | None:
-            tree, began = trees.get(), time.perf_counter()
+            copy, began = copies.get(), time.perf_counter()
             try:
-                with applied(fault, tree):
-                    caught = failures(tree, fault.tests, core, fault.switch, "-x")
+                with applied(fault, copy.directory):
+                    caught = copy.failures(fault.tests, fault.switch, "-x")
                     if not caught and asked.whole:
-                        caught = failures(tree, [""], core, fault.switch, "-x")
+                        caught = copy.failures([""], fault.switch, "-x")
             finally:
-                trees.put(tree)
+                copies.put(copy)
             shown = caught[0] if caught else "NOT CAUGHT"
             print(f"{fault.name:<28} {time.perf_counter() - began:5.0f} s  {shown}", flush=True)
             return caught[0] if caught else None
@@ -271,7 +309,7 @@ def main() -> int:
         with ThreadPoolExecutor(asked.jobs) as pool:
             found = list(pool.map(run, faults))
         caught = sorted({one for one in found if one is not None and "::" in one})
-        wrong = failures(trees.get(), caught) if caught else []
+        wrong = copies.get().failures(caught) if caught else []
     for one in wrong:
         print(f"fails without any fault, too: {one}")
     count = sum(one is not None and one not in wrong for one in found)

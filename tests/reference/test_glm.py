@@ -124,6 +124,7 @@ def test_functions_of_eight_numbers_are_those_of_one(name):
 def changing(dim, count, rng):
     rows = rng.standard_normal((count, dim)) / math.sqrt(dim)
     theta = rng.standard_normal(dim)
+    theta *= math.sqrt(2.0 * dim) / np.linalg.norm(theta)  # long enough for the change to be noticed
     z = np.concatenate([rows[: count // 2] @ theta, rows[count // 2 :] @ -theta])
     return rows, z
 

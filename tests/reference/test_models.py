@@ -106,6 +106,7 @@ def test_the_best_items_by_inner_product(dtype):
 def test_verdicts(count, dim, rewards):
     rng = np.random.default_rng(count)
     arms, theta_star = rng.normal(size=(count, dim)), rng.normal(size=dim)
+    theta_star *= 2.0 / np.linalg.norm(theta_star)  # within norm_bound, or rewards refute it
     features = arms[rng.integers(count, size=rewards)]
     paid = features @ theta_star + 0.3 * rng.normal(size=rewards)
     by = judge(LinMED(sigma=0.3, norm_bound=3.0), 0.05)

@@ -60,6 +60,21 @@ def damages(state: bytes, digest: bytes) -> list[tuple[bytes, bytes]]:
     return found
 
 
+def test_rewards_that_a_bandit_has_are_not_folded_again(written: str) -> None:
+    opened = db.Database(written)
+    with opened.reader.connect() as connection:
+        row = store.the_bandit(connection, "b")
+        whole, _ = memory.recovered(connection, row)
+        rewards = [one for part in store.bandit_rewards(connection, row.id, 0) for one in part]
+        parts = store.as_bandit(connection, row)
+    opened.close()
+    for some in (rewards[:5], rewards[:3], rewards[2:], rewards):
+        store.fold(parts, some)
+    assert (parts.seq, parts.count) == (whole.seq, 8)
+    for name, array in whole.state.arrays().items():
+        np.testing.assert_array_equal(parts.state.arrays()[name], array)
+
+
 def test_any_damage_of_a_snapshot_is_passed_over_and_named(
     written: str, caplog: pytest.LogCaptureFixture
 ) -> None:
