@@ -134,7 +134,7 @@ def test_a_sample_ratio_mismatch_is_found_and_hardly_ever_where_there_is_none():
         alarms += max(evidence) >= -np.log(MISMATCH)  # at any of a hundred looks
         found += max(against) >= -np.log(MISMATCH)
     assert alarms <= binom.isf(FALSE_ALARM, logs, MISMATCH)
-    assert found > 0.9 * logs
+    assert found > 0.75 * logs
 
 
 def test_a_table_sorted_by_group_is_judged_without_regard_to_the_order():
