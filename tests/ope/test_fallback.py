@@ -102,8 +102,8 @@ def test_the_toy_of_the_routes_has_weights_of_mean_one():
 
 def test_estimates_of_a_policy_that_learned_are_unbiased_and_intervals_hold(study):
     """50 logs of 80 decisions. z > 4.5 has a probability below 7e-6 for each of 8 means; more misses than the
-    99.99 % quantile of Binomial(50, 5 %) one of 1e-4 for each of 4 targets. Weights have a long tail: where the
-    largest have not come, all means are too small, and the deviation with them.
+    99.99 % quantile of Binomial(50, 5 %) one of 1e-4 for each of 4 targets. Weights have a long tail: where
+    the largest have not come, all means are too small, and the deviation with them.
     """
     rng = np.random.default_rng(5)
     world = study.World.drawn(rng, 40, 4)
