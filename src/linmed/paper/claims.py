@@ -1,6 +1,6 @@
 """Judge claims, which are data: where one is made, what it says, what was taken for it, and what decides.
 
-What they are is in `rules` and `own_rules`; this file says what a claim is made of and how it is judged. Of
+What they are is in `rules`; this file says what a claim is made of and how it is judged. Of
 several parts all must hold. Trials may be looked at several times while more are played: each look has its
 share of the level (`statistics.spent`), and the first one that decides a part counts for it. A part that is
 true is refuted with a probability of at most LEVEL divided by the number of parts, and one that is false held
