@@ -72,3 +72,17 @@ def read_arrays(source: Path, otherwise: str) -> tuple[dict[str, Any], dict[str,
     except (zipfile.BadZipFile, ValueError, KeyError, EOFError, OSError, TypeError, MemoryError) as error:
         raise ValueError(f"{source} {otherwise}, or it is damaged ({error})") from None
     return meta, arrays
+
+
+PICTURES = (".png", ".svg", ".pdf")
+
+
+def check_place(path: str | None, endings: tuple[str, ...] | None = None) -> None:
+    """Check that a file can be written there, before any work is done for it."""
+    if path is None:
+        return
+    place = Path(path)
+    if not place.parent.is_dir():
+        raise ValueError(f"there is no directory {place.parent} to write {place.name} into")
+    if endings is not None and place.suffix.lower() not in endings:
+        raise ValueError(f"a plot's name ends in {', '.join(endings[:-1])} or {endings[-1]}, got {path}")

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pyarrow.compute as pc
 
 from linmed.agent import Agent
-from linmed.files import write_atomically
+from linmed.files import PICTURES, check_place, write_atomically
 from linmed.log import DecisionLog, parse_columns
 from linmed.log.importers import csv_schema, csv_source
 from linmed.log.mapping import parquet_source
@@ -42,7 +42,6 @@ COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
 """What the name of a CSV file may end with besides."""
 OPEN_BANDIT = {"timestamp", "item_id", "position", "click"}
 """Columns by which a CSV file is known as one of the Open Bandit Dataset."""
-PICTURES = (".png", ".svg", ".pdf")
 COMPLETED = 256
 """Decisions that are completed before the bar moves."""
 
@@ -254,17 +253,6 @@ def _name(text: str) -> tuple[str | None, str]:
     """NAME and what follows in NAME=…, where the sign stands before all others that mean something."""
     match = re.fullmatch(r"([^=:()]+)=(.+)", text, flags=re.DOTALL)
     return (match[1].strip(), match[2].strip()) if match else (None, text)
-
-
-def check_place(path: str | None, endings: tuple[str, ...] | None = None) -> None:
-    """Check that a file can be written there, before any work is done for it."""
-    if path is None:
-        return
-    place = Path(path)
-    if not place.parent.is_dir():
-        raise ValueError(f"there is no directory {place.parent} to write {place.name} into")
-    if endings is not None and place.suffix.lower() not in endings:
-        raise ValueError(f"a plot's name ends in {', '.join(endings[:-1])} or {endings[-1]}, got {path}")
 
 
 @contextmanager

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from linmed.cli.log_options import add_log, add_question, check_place, given_log, rows, tell, unread
+from linmed.cli.log_options import add_log, add_question, given_log, rows, tell, unread
+from linmed.files import check_place
 from linmed.insight.best_arm import DELTA, VerdictWarning
 from linmed.insight.drift import Adoption, Alarm
 from linmed.ope.learning import Arms, drift, verdict

@@ -2,10 +2,10 @@
 
 import argparse
 import sys
-from pathlib import Path
 
 from linmed.environments import Delayed, Environment
 from linmed.environments.datasets import URL, download
+from linmed.files import PICTURES, check_place
 from linmed.policies.table import policy_makers, text
 from linmed.registry import Makers, concrete_subclasses, parse
 from linmed.simulation.results import Results
@@ -44,8 +44,7 @@ def run(args: argparse.Namespace) -> int:
         environment = parse("problem", args.on, environment_makers())
         if args.delay:
             environment = Delayed(environment, rounds=args.delay)
-        if args.plot is not None:
-            _check_plot(Path(args.plot))
+        check_place(args.plot, PICTURES)
         sizes = args.horizon, args.trials, args.seed
         until = None if args.until_decided is None else Decided(args.until_decided)
         results = simulate(policies, environment, *sizes, store=args.store, workers=args.workers, until=until)
@@ -65,16 +64,6 @@ def environment_makers() -> Makers[Environment]:
     known = sorted(concrete_subclasses(Environment), key=lambda cls: cls.__name__)
     own = [cls for cls in known if cls.__module__.startswith("linmed.") and cls is not Delayed]
     return {cls.__name__: (cls, {}) for cls in own}
-
-
-def _check_plot(path: Path) -> None:
-    """What would stop the figure is said before hours of simulation, not after."""
-    from matplotlib.backend_bases import FigureCanvasBase
-
-    if path.suffix.lower().removeprefix(".") not in FigureCanvasBase.filetypes:
-        raise ValueError(f"--plot {path}: a figure's name ends in .png, .svg or .pdf")
-    if not path.parent.is_dir():
-        raise ValueError(f"--plot {path}: there is no directory {path.parent}")
 
 
 def _show(results: Results, plot: str | None) -> None:
