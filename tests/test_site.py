@@ -101,7 +101,7 @@ def untold(site: Path) -> list[str]:
             if not re.search(r"</code><br\s*/?>\s*\S", rows.get(field.name, "").replace("</td>", "")):
                 found.append(f"{policy.__name__}.{field.name}")
     found += [f"linmed {name}" for name in COMMANDS if f'id="linmed-{name}"' not in text("cli.html")]
-    for option in ("--half-life", "--revoke-token", "--scale"):
+    for option in ("--since", "--revoke-token", "--scale"):
         found += [option] if f"<code>{option}" not in text("cli.html") else []
     for request in ("post-v1-bandits-name-decide", "put-v1-bandits-name-items-item-id", "errorview"):
         found += [request] if f'id="{request}"' not in text("http-api.html") else []
