@@ -1,4 +1,4 @@
-"""A policy, its state and its random stream: one live decision maker."""
+"""`Agent`: one live decision maker, with a lock, pending decisions, a log and a file."""
 
 import contextlib
 import copy
@@ -41,7 +41,7 @@ __all__ = ["Agent", "UnknownDecision"]
 FORMAT = 3
 """Version of the file that `Agent.save` writes."""
 REMEMBERED = 16
-"""Earlier beginnings of ids that are told from those of others."""
+"""How many earlier runs are kept, by whose ids a reward that comes twice is recognised."""
 
 _forks = 0  # how often this process, or one that it comes from, was forked off: cheaper to ask than its id
 
@@ -78,9 +78,9 @@ class Agent:
     >>> agent.count
     1
 
-    With a `catalogue` of items by id the features are made by a map: `features`, else the catalogue's own,
-    with the columns of `context` if these are given; `dim` follows from it. `CatalogueMED` then decides among
-    any number of items, by an `index` over them: see `linmed.catalogue_sampler`.
+    With a `catalogue` of items a map makes the features: `features`, or the catalogue's own, with the columns
+    of `context` if there are any; `dim` follows from it. `CatalogueMED` then decides among any number of
+    items, by an `index` over them: see `linmed.catalogue_sampler`.
 
     >>> from linmed.features import Catalogue, Category
     >>> shoes = Catalogue.from_table([{"item_id": "s-17", "price": 40.0}, {"item_id": "s-18", "price": 90.0}])
@@ -89,8 +89,8 @@ class Agent:
     's-17'
 
     `log` is a directory in which every decision and reward is recorded for off-policy evaluation (or any
-    object with the methods of `linmed.log.Recorder`); `log_arms=False` leaves the arms that were not
-    played out of it. `max_pending` bounds how many decisions wait for a reward: the oldest are forgotten,
+    object with the methods of `linmed.log.Recorder`); with `log_arms=False` it holds only the arms that were
+    played. `max_pending` bounds how many decisions wait for a reward: the oldest are forgotten,
     and counted in `dropped`. Threads may share an agent: its methods take turns.
 
     `control` is the share of decisions that a control group's law draws: `control_policy` is "uniform", the
@@ -108,7 +108,7 @@ class Agent:
     of an arm. The same `seed` gives the same decisions, and so the same draws to every agent with it; None
     draws a new one.
 
-    Where the rewards refute what the policy was told (`sigma`, `norm_bound`) or that they are linear in the
+    If the rewards refute a parameter of the policy (`sigma`, `norm_bound`), or are not linear in the
     features, `learn` and `observe` warn once, with a `VerdictWarning`.
 
     >>> agent.policy.name, agent.dim, agent.count, agent.items
@@ -187,19 +187,13 @@ class Agent:
         items: Sequence[Any] | None = None,
         time: float | None = None,
     ) -> Decision:
-        """Choose one of `arms` (K, d). The set may change in size and content from call to call.
+        """Choose one of `arms` (K, d), a set that may change in size and content from call to call.
 
         With a catalogue: one of its items, or of those with the ids `items`, in a `context` (a dictionary, or
         a row of any table).
 
-        `time`, in seconds since 1970, is when: now, unless given. The log has it, and so does a policy that
-        forgets by the clock.
-
-        >>> from linmed import Agent, LinMED
-        >>> agent = Agent(LinMED(), dim=2, seed=7)
-        >>> decision = agent.decide([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
-        >>> decision.arm, round(decision.probability, 6)
-        (0, 0.933333)
+        `time`, in seconds since 1970, is by default now. It is logged, and a policy that forgets by the clock
+        needs it.
         """
         moment = None
         if self._timed or time is not None:
@@ -215,19 +209,12 @@ class Agent:
             return self._decide(offer.arms, offer, moment)
 
     def decide_batch(self, sets: Any = None, *, contexts: Any = None) -> list[Decision]:
-        """One decision for each of n sets: an array (n, K, d), or n matrices whose K may differ.
+        """Decide for each of n sets: an array (n, K, d), or n matrices whose K may differ.
 
         With a catalogue: one for each of n `contexts`, a table or a list of rows.
 
-        They are those that n calls of `decide` would take, in one call of the core for each K. Where the
-        log refuses one of them, or a policy that remembers its decisions does, those before it stand, and
-        wait in `pending`.
-
-        >>> from linmed import Agent, LinMED
-        >>> agent = Agent(LinMED(), dim=2, seed=7)
-        >>> sets = [[[1.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]]]
-        >>> [len(decision.probabilities) for decision in agent.decide_batch(sets)]
-        [2, 3]
+        The decisions are those of n calls of `decide`, made in one call of the core for each K. If the log
+        refuses one of them, those before it stand, and wait in `pending`.
         """
         with self._lock:
             moment = self._moment(None) if self._timed else None
@@ -257,23 +244,14 @@ class Agent:
         outcomes: Mapping[str, float] | None = None,
         time: float | None = None,
     ) -> None:
-        """Absorb the reward of one decision (or its id), now or much later, in any order.
+        """Learn the reward of one decision (or its id), now or much later, in any order.
 
-        Or those of several, a list of decisions with a list of rewards, in its order: all of them, or none
-        where one is unknown, stands there twice or has no reward that the policy takes.
+        A list of decisions with a list of rewards is learned in its order: all of them, or none if one is
+        unknown, occurs twice or has a reward that the policy does not take.
 
-        `outcomes` are further numbers that came back, by name: they go to the log, and are not learned; of
-        several decisions a list of them. `time`, in seconds since 1970, is when the reward came: now, unless
-        given; the log has it, and where there is a deadline (`wait`) it says whether that has passed.
-
-        >>> from linmed import Agent, LinMED
-        >>> agent, arms = Agent(LinMED(), dim=2, seed=7), [[1.0, 0.0], [0.0, 1.0]]
-        >>> first, second, *others = [agent.decide(arms) for _ in range(5)]
-        >>> agent.learn(second, reward=1.0)
-        >>> agent.learn(first.id, reward=0.0)
-        >>> agent.learn(others, [0.5, 0.0, 1.0])
-        >>> agent.count
-        5
+        `outcomes` are further numbers that came back, by name (a list of them for several decisions): they
+        are logged, not learned. `time`, in seconds since 1970, is when the reward came, by default now; it
+        is logged, and compared with the deadline if there is one (`wait`).
         """
         if isinstance(decision, Decision):
             identifier = decision._id
@@ -285,7 +263,7 @@ class Agent:
         value = validation.reward("reward", reward)
         self._decider.check_reward(value)
         if outcomes is not None or time is not None or self._deadlines is not None:
-            self._learn_told(identifier, value, outcomes, time)
+            self._learn_with(identifier, value, outcomes, time)
             return
         with self._lock:
             if not isinstance(identifier, str) or identifier not in self._pending:
@@ -296,19 +274,19 @@ class Agent:
                     self.log.reward(identifier, value)
             self._absorb(identifier, value)
 
-    def _learn_told(
+    def _learn_with(
         self, identifier: Any, reward: float, outcomes: Mapping[str, float] | None, time: float | None
     ) -> None:
-        """Absorb a reward that has outcomes beside it, a time or a deadline."""
-        told: dict[str, Any] = {}
+        """Learn a reward that comes with outcomes, a time or a deadline."""
+        extra: dict[str, Any] = {}
         moment = None if time is None and self._deadlines is None else self._moment(time)
         if outcomes is not None:
             if self.log is None:
                 text = "outcomes go to the log, and this agent has none: Agent(…, log=…)"
                 raise validation.BadValue("outcomes", text)
-            told["outcomes"] = validation.named_numbers("outcomes", outcomes)
+            extra["outcomes"] = validation.named_numbers("outcomes", outcomes)
         if moment is not None:
-            told["time"] = moment
+            extra["time"] = moment
         with self._lock:
             wait, late = self._deadlines, False
             if wait is not None and moment is not None:
@@ -319,11 +297,11 @@ class Agent:
             if not late and (not isinstance(identifier, str) or identifier not in self._pending):
                 raise UnknownDecision(self._explain_missing(identifier))
             if wait is not None and late:
-                self._learn_late(wait, identifier, reward, told)
+                self._learn_late(wait, identifier, reward, extra)
                 return
             if self.log is not None:
                 with contextlib.suppress(KeyError):
-                    self.log.reward(identifier, reward, **told)
+                    self.log.reward(identifier, reward, **extra)
             if wait is not None and wait.rule.early == "hold":
                 wait.held[identifier] = reward
             else:
@@ -339,13 +317,13 @@ class Agent:
         if self._watch is not None and self._watch.see(kept, reward):
             self._watch.warn(self.state)
 
-    def _learn_late(self, wait: Deadlines, identifier: str, reward: float, told: dict[str, Any]) -> None:
+    def _learn_late(self, wait: Deadlines, identifier: str, reward: float, extra: dict[str, Any]) -> None:
         """Take a reward that came after its deadline for the one that was assumed, or ignore it."""
         kept, missing = wait.expired[identifier][0], wait.rule.missing
         corrects = wait.rule.late == "correct"
         if self.log is not None and corrects:
             with contextlib.suppress(KeyError):
-                self.log.reward(identifier, reward, **told, missing=True)
+                self.log.reward(identifier, reward, **extra, missing=True)
         if corrects and self._decider.correct(kept, missing, reward):
             wait.corrected += 1
             if self._watch is not None:
@@ -358,7 +336,7 @@ class Agent:
         """Learn decisions whose deadline has come by `now`, in seconds since 1970; returns how many.
 
         Those without a reward are learned with `missing`, in the order of deadlines. An agent with a `wait`
-        does so by itself whenever it decides or learns; this is for times in which nobody asks it.
+        does so whenever it decides or learns; call this in quiet times.
 
         >>> from linmed import Agent, LinMED
         >>> agent, arms = Agent(LinMED(), dim=1, seed=7, wait="1h"), [[1.0], [0.5]]
@@ -415,7 +393,7 @@ class Agent:
     def _learn_each(
         self, several: list[Decision | str], rewards: Any, outcomes: Any = None, time: float | None = None
     ) -> None:
-        """One reward for each of several decisions, all of which are checked before the first is learned."""
+        """Learn the rewards of several decisions, all of which are checked before the first is learned."""
         if isinstance(rewards, (str, bytes)) or not isinstance(rewards, Iterable):
             text = f"reward must be a list, with one for each of {len(several)} decisions, got {rewards!r}"
             raise validation.BadType("reward", text)
@@ -425,11 +403,13 @@ class Agent:
             raise validation.BadValue("reward", text)
         for value in values:
             self._decider.check_reward(value)
-        told: list[Any] = [None] * len(values) if outcomes is None else list(outcomes)
-        if len(told) != len(several):
-            text = f"outcomes must be a list, with one for each of {len(several)} decisions, got {len(told)}"
+        extras: list[Any] = [None] * len(values) if outcomes is None else list(outcomes)
+        if len(extras) != len(several):
+            text = (
+                f"outcomes must be a list, with one for each of {len(several)} decisions, got {len(extras)}"
+            )
             raise validation.BadValue("outcomes", text)
-        for i, one in enumerate(told):
+        for i, one in enumerate(extras):
             if one is not None:
                 validation.named_numbers(f"outcomes[{i}]", one)
         with self._lock:
@@ -447,19 +427,13 @@ class Agent:
                 if identifier in seen:
                     raise validation.BadValue("decision", f"decision {identifier!r} is there twice")
                 seen.add(identifier)
-            for one, value, more in zip(several, values, told, strict=True):
+            for one, value, more in zip(several, values, extras, strict=True):
                 self.learn(one, value, outcomes=more, time=time)
 
     def observe(self, features: ArrayLike, reward: ArrayLike, time: ArrayLike | None = None) -> None:
-        """Absorb data from elsewhere (a warm start): features (d,) with one reward, or (n, d) with (n,).
+        """Learn data from elsewhere (a warm start): features (d,) with one reward, or (n, d) with (n,).
 
-        `time`, one or (n,) in seconds since 1970, is for a policy that forgets by the clock.
-
-        >>> from linmed import Agent, LinMED
-        >>> agent = Agent(LinMED(), dim=2)
-        >>> agent.observe([[1.0, 0.0], [0.0, 1.0]], [0.5, 1.0])
-        >>> agent.count, agent.theta.round(6)
-        (2, array([0.25, 0.5 ]))
+        `time`, one number or (n,) in seconds since 1970, is for a policy that forgets by the clock.
         """
         rows = np.atleast_2d(validation.floats("features", features))
         rewards = np.atleast_1d(validation.floats("reward", reward))
@@ -479,29 +453,14 @@ class Agent:
                 self._watch.warn(self.state)
 
     def arms(self, context: Any = None, items: Sequence[Any] | None = None) -> Floats:
-        """The catalogue's items, or those with the ids `items`, in a context: arms (K, d), one for each.
-
-        >>> from linmed import Agent, LinMED
-        >>> from linmed.features import Catalogue
-        >>> teas = Catalogue.from_table([{"item_id": "oolong", "price": 4}, {"item_id": "mint", "price": 2}])
-        >>> agent = Agent(LinMED(), catalogue=teas)
-        >>> agent.arms().shape, agent.arms(items=["mint"]).shape
-        ((2, 2), (1, 2))
-        """
+        """Make arms (K, d) of the catalogue's items in a context, or of those with the ids `items`."""
         arms: Floats = self._offer(None, context, items).arms
         return arms
 
     def probabilities(
         self, arms: ArrayLike | None = None, *, context: Any = None, items: Sequence[Any] | None = None
     ) -> Floats:
-        """The probability with which each of `arms` (K, d), or of a catalogue's items, would be played.
-
-        >>> from linmed import Agent, LinMED
-        >>> agent, arms = Agent(LinMED(), dim=2), [[1.0, 0.0], [0.0, 1.0]]
-        >>> agent.observe([1.0, 0.0], reward=1.0)
-        >>> agent.probabilities(arms).round(3)
-        array([0.951, 0.049])
-        """
+        """Compute the probability with which each of `arms` (K, d), or of a catalogue's items, is played."""
         with self._lock:
             if self._decider.sampler is not None and arms is None and items is None:
                 law = self._decider.law(context)
@@ -512,20 +471,13 @@ class Agent:
             return probabilities_of(self._decider.log_probabilities(validate(arms, self._dim)))
 
     def _chances(self, offer: Offer) -> Floats:
-        """How probable each of the items offered is."""
+        """Compute the probability of each item of an offer."""
         return probabilities_of(self._decider.log_probabilities(validate(offer.arms, self._dim), offer))
 
     def probability_of(self, item: str | int, context: Any = None) -> float:
-        """The probability with which one item of the catalogue would be played now.
+        """Compute the probability with which one item of the catalogue would be played now.
 
-        Where decisions are made by route, by any but the fallback: what the log would say of it.
-
-        >>> from linmed import Agent, LinMED
-        >>> from linmed.features import Catalogue
-        >>> teas = Catalogue.from_table([{"item_id": "oolong", "price": 4}, {"item_id": "mint", "price": 2}])
-        >>> agent = Agent(LinMED(), catalogue=teas)
-        >>> round(agent.probability_of("mint"), 3), agent.probabilities().round(3)
-        (0.025, array([0.975, 0.025]))
+        For `CatalogueMED` it is that of all routes but the fallback, as the log would have it.
         """
         if self._decider.sampler is not None:
             with self._lock:
@@ -541,16 +493,9 @@ class Agent:
     def mean(
         self, arms: ArrayLike | None = None, *, context: Any = None, items: Sequence[Any] | None = None
     ) -> Prediction:
-        """What each of `arms` (K, d) is expected to pay, and the interval in which the confidence set has it.
+        """Estimate what each of `arms` (K, d) pays, with an interval by the confidence set.
 
-        For clicks these are rates. An interval is that of one arm at one time; to compare arms see `verdict`.
-
-        >>> from linmed import Agent, LinMED
-        >>> agent = Agent(LinMED(sigma=0.1), dim=2)
-        >>> agent.observe([1.0, 0.0], reward=0.5)
-        >>> expected = agent.mean([[1.0, 0.0], [0.0, 1.0]])
-        >>> expected.mean.round(3), expected.lower.round(3), expected.upper.round(3)
-        (array([0.495, 0.   ]), array([ 0.152, -3.45 ]), array([0.838, 3.45 ]))
+        For clicks these are rates. An interval holds for one arm at one time; to compare arms see `verdict`.
         """
         matrix = self._matrix(arms, context, items)
         with self._lock:
@@ -570,20 +515,11 @@ class Agent:
         features: Sequence[object] | None = None,
         top: int = TOP,
     ) -> Explanation:
-        """Why this arm: of `arms` (K, d), or of a catalogue's items in a context, each one's probability now,
-        estimate and interval, as text, in a notebook and as a picture. Nothing changes by it.
+        """Explain one of `arms` (K, d), or of a catalogue's items: estimates, intervals, probabilities.
 
-        `arm` is the one to be explained, by its number, its item's id or the decision for it: the likeliest
-        unless given. `names` of the arms and `features` of their columns are those of the catalogue and its
-        map where there is one. `top`: how many arms are shown.
-
-        >>> from linmed import Agent, LinMED
-        >>> arms = [[1.0, 0.0], [0.0, 1.0]]
-        >>> agent = Agent(LinMED(sigma=0.1), dim=2)
-        >>> agent.observe(arms * 20, [0.9, 0.4] * 20)
-        >>> why = agent.explain(arms, names=["tea", "coffee"])
-        >>> why.names[why.best], why.table()["arm"].to_pylist()
-        ('tea', ['tea', 'coffee'])
+        The answer prints as text, in a notebook and as a picture. `arm` is the one to explain, by its number,
+        its item's id or the decision for it: by default the likeliest. `names` of arms and `features` of
+        columns default to those of the catalogue and its map. `top`: how many arms are shown.
         """
         with self._lock:
             if arms is None or context is not None or items is not None:
@@ -601,50 +537,35 @@ class Agent:
             )  # fmt: skip
 
     def verdict(self, arms: ArrayLike, delta: float = DELTA, epsilon: float = 0.0) -> Verdict:
-        """Which of `arms` (K, d) can still be the best, and whether that is decided: see `Verdict`.
+        """Judge which of `arms` (K, d) can still be the best, and whether that is decided: see `Verdict`.
 
-        With probability 1 − `delta` or more every verdict is right, however often one asks and whoever chose
-        what was observed. `epsilon`: how much worse than the best arm is good enough. `Verdicts` asks again
-        and again.
-
-        >>> from linmed import Agent, LinMED
-        >>> arms = [[1.0, 0.0], [0.0, 1.0]]
-        >>> agent = Agent(LinMED(sigma=0.1), dim=2)
-        >>> agent.observe(arms * 20, [0.9, 0.4] * 20)
-        >>> print(agent.verdict(arms))
-        Arm 0 is the best (95 % confidence after 40 rewards): the other arm is worse, by 0.323 at least.
+        With probability 1 − `delta` or more every verdict is right, however often you ask and however the
+        data were chosen. `epsilon`: how much worse than the best arm is good enough. See also `Verdicts`.
         """
         matrix, by = self._matrix(arms), looker(self.policy, delta)
         with self._lock:
             return look(by, self.state, matrix, epsilon, self._repeats)
 
     def drift(self) -> Drift:
-        """Whether the world has changed, for a policy that watches for that: see `Drift` and `Forgetful`.
-
-        >>> from linmed import Agent, Forgetful, LinMED
-        >>> agent = Agent(Forgetful(LinMED(sigma=0.1)), dim=1)
-        >>> agent.observe([[1.0]] * 60, [0.5] * 30 + [-0.5] * 30)
-        >>> agent.drift().changed
-        True
-        """
+        """Tell whether the world has changed, if the policy watches for it: see `Drift` and `Forgetful`."""
         with self._lock:
             return drift_of(self.policy, self.state)
 
     @property
     def catalogue(self) -> Catalogue | None:
-        """The items it decides among, if it was given a catalogue."""
+        """The items that it decides among; None without a catalogue."""
         encoder = self._decider.encoder
         return None if encoder is None else encoder.catalogue
 
     @property
     def features(self) -> Features | None:
-        """The map from (context, item) to the features of an arm, as far as it is known by now."""
+        """The map from (context, item) to the features of an arm, as far as it is known."""
         encoder = self._decider.encoder
         return None if encoder is None else encoder.features
 
     @property
     def sampler(self) -> CatalogueSampler | None:
-        """By which it decides among its catalogue, where the policy is `CatalogueMED`.
+        """The sampler by which `CatalogueMED` decides; None for other policies.
 
         >>> from linmed import Agent, CatalogueMED, LinMED
         >>> from linmed.features import Catalogue
@@ -672,13 +593,7 @@ class Agent:
 
     @property
     def state(self) -> Any:
-        """What the policy has learned: arrays that every reward changes in place.
-
-        >>> from linmed import Agent, LinMED
-        >>> agent = Agent(LinMED(), dim=2)
-        >>> agent.policy.radius(agent.state).round(3)
-        array([1.])
-        """
+        """What the policy has learned: arrays that every reward changes in place."""
         return self._decider.state
 
     @property
@@ -690,15 +605,7 @@ class Agent:
 
     @property
     def covariance(self) -> Floats:
-        """σ² V⁻¹ (d, d), the covariance of θ̂ given the arms played; for clicks and counts that of H⁻¹.
-
-        >>> from linmed import Agent, LinMED
-        >>> agent = Agent(LinMED(sigma=0.5), dim=2)
-        >>> agent.observe([[1.0, 0.0]] * 3, [1.0, 0.8, 1.2])
-        >>> agent.covariance.round(3)
-        array([[0.077, 0.   ],
-               [0.   , 1.   ]])
-        """
+        """σ² V⁻¹ (d, d), the covariance of θ̂ given the arms played; for clicks and counts that of H⁻¹."""
         if not self.policy.capabilities.covariance:
             raise AttributeError(f"{type(self.policy).__name__} keeps no covariance")
         with self._lock:
@@ -713,20 +620,13 @@ class Agent:
 
     @property
     def pending(self) -> tuple[str, ...]:
-        """Ids of the decisions whose reward has not come, and whose deadline has not, oldest first.
-
-        >>> from linmed import Agent, LinMED
-        >>> agent = Agent(LinMED(), dim=1)
-        >>> decision = agent.decide([[1.0], [0.5]])
-        >>> agent.pending == (decision.id,)
-        True
-        """
+        """Ids of the decisions whose reward has not come, and whose deadline has not, oldest first."""
         with self._lock:
             held = () if self._deadlines is None else self._deadlines.held
             return tuple(one for one in self._pending if one not in held)
 
     def pending_times(self) -> dict[str, float]:
-        """When each decision in `pending` was taken, for a policy that forgets by the clock; else none.
+        """Look up when each decision in `pending` was taken; empty where neither policy nor deadline asks.
 
         >>> from linmed import Agent, Forgetful, LinMED
         >>> agent = Agent(Forgetful(LinMED(), half_lives=("7d", "1d")), dim=1)
@@ -738,7 +638,7 @@ class Agent:
             return dict(self._moments)
 
     def pending_features(self) -> dict[str, Floats]:
-        """What each decision in `pending` will be learned from, by its id: a copy.
+        """Copy the features from which each decision in `pending` will be learned, by its id.
 
         >>> from linmed import Agent, LinMED
         >>> agent = Agent(LinMED(), dim=2)
@@ -750,17 +650,7 @@ class Agent:
             return {identifier: np.frombuffer(kept).copy() for identifier, kept in self._pending.items()}
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to one file, atomically: state, random stream, pending decisions, no pickle.
-
-        >>> import tempfile
-        >>> from linmed import Agent, LinMED
-        >>> agent, arms = Agent(LinMED(), dim=2, seed=7), [[1.0, 0.0], [0.0, 1.0]]
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     agent.save(f"{folder}/agent.npz")
-        ...     twin = Agent.load(f"{folder}/agent.npz")
-        >>> [agent.decide(arms).arm for _ in range(5)] == [twin.decide(arms).arm for _ in range(5)]
-        True
-        """
+        """Write everything to one file, atomically: state, random stream, pending decisions, no pickle."""
         with self._lock:
             meta = {
                 "format": FORMAT,
@@ -808,26 +698,14 @@ class Agent:
         log: "str | os.PathLike[str] | Recorder | None" = None,
         log_arms: bool | None = None,
     ) -> "Agent":
-        """The agent that `save` wrote; it continues exactly where that one stood.
+        """Read the agent that `save` wrote; it continues exactly where that one stood.
 
-        So two that are loaded from one file decide alike, with the same random numbers. With a `seed` it
-        draws from a random stream of its own, a function of the seed and of how much the agent had decided
-        and learned: give each of several workers another one. Ids of decisions never meet, seed or not.
+        Two agents loaded from one file make the same decisions. With a `seed` the agent draws other random
+        numbers, which depend on the seed and on how much it had decided and learned: give each of several
+        workers its own seed. Ids of decisions never collide, with or without one.
 
-        An `index` other than the exact scan is saved by its owner, and given here as it was.
-        `log` is where it logs from now on; `log_arms` is as it was saved unless given.
-
-        >>> import tempfile
-        >>> from linmed import Agent, LinMED
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     Agent(LinMED(sigma=0.3), dim=4).save(f"{folder}/agent.npz")
-        ...     agent = Agent.load(f"{folder}/agent.npz")
-        ...     others = [Agent.load(f"{folder}/agent.npz", seed=worker) for worker in range(2)]
-        >>> agent.policy.name, agent.dim
-        ('LinMED-90 (sigma=0.3)', 4)
-        >>> arms = [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]]
-        >>> others[0].decide(arms).id == others[1].decide(arms).id
-        False
+        An `index` other than the exact scan is not saved: pass it again. `log` is where decisions go from
+        now on; `log_arms` is by default as it was saved.
         """
         if seed is not None:
             seed = validation.whole("seed", seed, at_least=0)
@@ -884,19 +762,9 @@ class Agent:
         return agent
 
     def close(self) -> None:
-        """Make the log durable, and close it if this agent opened it: it then decides and learns no more.
+        """Flush the log, and close it if this agent opened it: then it can neither decide nor learn.
 
-        A log that was handed in as an object stays open, for its owner to close.
-
-        >>> import tempfile
-        >>> from linmed import Agent, LinMED
-        >>> from linmed.ope import DecisionLog
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     agent = Agent(LinMED(), dim=1, log=folder)  # or `with Agent(…) as agent:`, which closes it
-        ...     agent.learn(agent.decide([[1.0], [0.5]]), reward=1.0)
-        ...     agent.close()
-        ...     DecisionLog.open(folder).table()["reward"].to_pylist()
-        [1.0]
+        A log that you passed as an object stays open.
         """
         with self._lock:
             if self._own_log is not None:
@@ -914,13 +782,13 @@ class Agent:
         self.close()
 
     def _offer(self, arms: ArrayLike | None, context: Any, items: Any) -> Offer:
-        """The catalogue's items in a context, as arms."""
+        """Join the catalogue's items with a context."""
         own = self._catalogued("arms" if context is None and items is None else "context", arms)
         with self._lock:
             return own.offer(context, items)
 
     def _is_timed(self) -> bool:
-        """Whether somebody wants to know when a decision was taken: a clock, or a deadline."""
+        """Whether the time of a decision is needed: by a policy's clock, or for a deadline."""
         decider = self._decider
         if self._deadlines is not None or self.policy.capabilities.clock:
             return True
@@ -928,7 +796,7 @@ class Agent:
         return any(one.policy.capabilities.clock for _, one in beside)
 
     def _name_run(self) -> None:
-        """Draw what ids begin with: anew in every process and copy, so that no two of them ever meet."""
+        """Draw the first part of ids, in every process and copy another, so that ids never collide."""
         self._run, self._process = secrets.token_hex(8), _forks
 
     def _decide(self, arms: ArrayLike, offer: Offer | None, moment: float | None) -> Decision:
@@ -970,7 +838,7 @@ class Agent:
         return done
 
     def _catalogued(self, name: str, arms: Any) -> ItemEncoder:
-        """What it offers, if it has a catalogue and nobody gave arms beside it."""
+        """Return the encoder; raise if there is no catalogue, or if `arms` were passed as well."""
         encoder = self._decider.encoder
         if encoder is None:
             wanted = "arms must be given" if name == "arms" else f"{name} needs a catalogue"
@@ -982,13 +850,13 @@ class Agent:
         return encoder
 
     def _matrix(self, arms: ArrayLike | None, context: Any = None, items: Any = None) -> Floats:
-        """`arms`, or what is offered in a context, checked."""
+        """Check `arms`, or make them of the catalogue in a context."""
         if arms is None or context is not None or items is not None:
             arms = self._offer(arms, context, items).arms
         return validate(arms, self._dim)
 
     def _moment(self, time: float | None) -> float:
-        """When a decision is taken: now, unless told; in whole microseconds, as a log has it."""
+        """Round a time, by default now, to whole microseconds, as a log has it."""
         if time is None:
             return clock.time_ns() // 1000 / 1e6
         return round(validation.between("time", time, -6e10, 2.5e11) * 1e6) / 1e6  # the years 68 to 9892
@@ -996,7 +864,7 @@ class Agent:
     def _settle(
         self, decision: Decision, arms: Floats | None, offer: Offer | None, moment: float | None
     ) -> Decision:
-        """Name the decision, log it and wait for its reward; until the log has it nothing else changes."""
+        """Give the decision its id, log it and wait for its reward; if the log refuses it nothing changes."""
         if self._process != _forks:  # a process that was forked
             self._earlier.append((self._run, self._decisions))
             self._name_run()
@@ -1024,9 +892,9 @@ class Agent:
     def _record(
         self, decision: Decision, arms: Floats | None, offer: Offer | None, moment: float | None
     ) -> None:
-        """Have the log take a decision."""
-        # What a recorder of one's own need not know of is left out where it says nothing.
-        told: dict[str, Any] = {
+        """Log a decision."""
+        # Optional columns are left out where they are empty: a recorder of a user need not know them.
+        extra: dict[str, Any] = {
             "time": moment,
             "fallback": decision.fallback,
             "best": decision._best,
@@ -1035,7 +903,7 @@ class Agent:
         }
         beside: Beside | None = getattr(decision, "_beside", None)
         if beside is not None:
-            told |= {"control": beside.control, "control_share": beside.share, "shadow": beside.shadow}
+            extra |= {"control": beside.control, "control_share": beside.share, "shadow": beside.shadow}
         self.log.record(  # type: ignore[union-attr]
             decision._id,
             arm=decision._arm,
@@ -1047,7 +915,7 @@ class Agent:
             arm_id=decision._item,
             policy=self.policy.name,
             version=self.count,
-            **{name: value for name, value in told.items() if value is not None},
+            **{name: value for name, value in extra.items() if value is not None},
         )
 
     @property
@@ -1055,7 +923,7 @@ class Agent:
         return None if self._watch is None else self._watch.repeats
 
     def _describe(self) -> None:
-        """Have the log say what its features are."""
+        """Write the map of features to the log."""
         describe = getattr(self.log, "describe", None)
         if self.features is not None and describe is not None:
             describe(self.features.to_dict())
@@ -1079,7 +947,7 @@ class Agent:
         self._describe()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Copies made while nobody decides, without the lock and what is bound to the state's memory."""
+        """Copy under the lock, without the lock."""
         if self._own_log is not None:
             raise TypeError("an agent with an open log cannot be copied or pickled: use save, or close it")
         with self._lock:
@@ -1118,7 +986,7 @@ def _decider(
     coresets: Sequence[Coreset] = (),
     beside: dict[str, Any] | None = None,
 ) -> Decider:
-    """What decides among a catalogue by a sampler, where the policy knows how; `beside`: a control group …"""
+    """Make the decider, with a sampler if the policy decides by route, and with its control group."""
     kind: Any = Decider if beside is None else partial(ControlledDecider, **beside)
     if not policy.capabilities.by_route or encoder is None:
         if index is not None:
@@ -1136,7 +1004,7 @@ def _decider(
 def _beside(
     control: Any, law: Any, shadow: Any, dim: int, encoder: ItemEncoder | None
 ) -> dict[str, Any] | None:
-    """The control group and the shadow policies that were asked for; None where there is neither."""
+    """Make the control group and the shadow policies; None where there is neither."""
     if isinstance(law, os.PathLike):
         law = Agent.load(law)
     if isinstance(law, Agent):
