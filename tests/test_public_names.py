@@ -30,6 +30,7 @@ NOT_CALLED = {
     "Experiment": "is played and drawn by `run`",
     "Findings": "is read by claims and figures",
     "Setting": "is made by experiments",
+    "Policy": "is asked by agents, simulations and evaluations",
     "Store": "is asked by `simulate`",
     "Target": "is asked by `evaluate`; all but `probabilities` have answers of their own",
     "Ridge": "is asked by `evaluate`",

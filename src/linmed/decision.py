@@ -136,15 +136,6 @@ class Decision:
     def fallback(self) -> bool | None:
         """Of `CatalogueMED` among a catalogue: whether its proposal was not kept, so that the best item known
         was played, for which there is no `probability`. None of every other decision.
-
-        >>> from linmed import Agent, CatalogueMED
-        >>> from linmed.features import Catalogue
-        >>> teas = Catalogue.from_table([{"item_id": "oolong", "price": 4}, {"item_id": "mint", "price": 2}])
-        >>> agent = Agent(CatalogueMED(alpha_emp=0.2), catalogue=teas, seed=7)
-        >>> agent.observe([*agent.arms()] * 5, [1.0, -1.0] * 5)
-        >>> made = [agent.decide() for _ in range(20)]
-        >>> {decision.fallback: hasattr(decision, "probability") for decision in made}
-        {False: True, True: False}
         """
         return None if self._route is None else self._route == "fallback"
 

@@ -83,8 +83,8 @@ class State:
     (2, array([0, 0, 0]), ['count', 'gram', 'gram_low'])
     >>> before = state.copy()
     >>> state.restore(before.arrays())
-    >>> len(state.parts()) == len(state.arrays())
-    True
+    >>> len(state.parts()) == len(state.arrays()), state.limits()["count"]
+    (True, (0, 9007199254740992))
     """
 
     __slots__ = ()
@@ -115,10 +115,6 @@ class State:
         `restore` checks them, so that no kernel meets an index that points outside an array or a number from
         which it would make an infinite one. Whole numbers are counts, from 0 to 2⁵³, and all others finite,
         unless a class says otherwise.
-
-        >>> from linmed import LinMED
-        >>> LinMED(ridge="learned").start(replicas=1, dim=2).limits()["leader"]
-        (0, 4)
         """
         sizes = {name: _LARGEST.get(name, 1e300) for name in self.arrays()}
         return {
@@ -251,9 +247,10 @@ the core does, say so. This is the only place where it is looked at what a class
 class Policy(ABC):
     """A rule that turns a state and a set of arms into probabilities.
 
-    A policy of one's own defines `start`, `log_probabilities` and `learn`; being a dataclass gives it
-    equality, hashing and JSON. `choose` may be overridden where drawing is cheaper than the
-    probabilities are, `play` where whole rounds can be compiled.
+    A subclass of yours defines `start`, `log_probabilities` and `learn`; as a dataclass it has equality,
+    hashing and JSON. Override `choose` if drawing is cheaper than computing the probabilities, and `play` if
+    whole rounds can be compiled. A method `squared_radius(state)`, which returns β (R,), takes the place of
+    the confidence set.
 
     Where R replicas decide, arms are (R,K,d), or (1,K,d) where all see one set. A state of one replica also
     decides for n sets at once, arms (n,K,d): R below is the larger of the two.
@@ -264,9 +261,13 @@ class Policy(ABC):
     >>> state = policy.start(replicas=3, dim=2)
     >>> policy.log_probabilities(state, arms).shape
     (3, 2)
+    >>> policy.choose(state, arms, noise=np.full((3, policy.noise_size(dim=2)), 0.99))
+    array([1, 1, 1])
     >>> policy.learn(state, np.array([[1.0, 0.0]]), np.array([1.0]), replicas=np.array([2]))
     >>> state.count
     array([0, 0, 1])
+    >>> policy.capabilities.interval, Policy.from_dict(policy.to_dict()) == policy
+    (True, True)
     """
 
     label: str | None = parameter(None, validation.text)
@@ -292,46 +293,22 @@ class Policy(ABC):
 
     @property
     def capabilities(self) -> Capabilities:
-        """Declare what the policy can be asked beside its decisions.
-
-        >>> from linmed import EXP2, Forgetful, LinMED, LinTS
-        >>> LinMED().capabilities.interval, EXP2().capabilities.interval
-        (True, False)
-        >>> LinTS(propensity="none").capabilities.probability
-        False
-        >>> Forgetful(LinMED(), half_lives=("7d", "1d")).capabilities.clock
-        True
-        """
+        """Declare what the policy can be asked besides decisions."""
         return Capabilities()
 
     @property
     def remembers(self) -> bool:
-        """Whether a decision notes something in the state, from which the next one starts.
-
-        >>> from linmed import LinMED
-        >>> LinMED().remembers, LinMED(design="warm").remembers
-        (False, True)
-        """
+        """Whether a decision changes the state."""
         return not self.learns_from_arms
 
     @property
     def keeps_copies(self) -> bool:
-        """Whether what was played is still known when a late reward arrives: see `Block.overwritten`.
-
-        >>> from linmed import LinMED
-        >>> LinMED().keeps_copies
-        True
-        """
+        """Whether the features of a decision stay valid until its reward comes: see `Block.overwritten`."""
         return True
 
     @property
     def scale_free(self) -> bool:
-        """Whether multiplying rewards, sigma and norm_bound by one number changes no decision.
-
-        >>> from linmed import LinMED, SquareCB
-        >>> LinMED().scale_free, SquareCB().scale_free
-        (True, False)
-        """
+        """Whether multiplying rewards, sigma and norm_bound by one number changes no decision."""
         return True
 
     without_floor: ClassVar[str] = "LinMED, LogisticMED, OFUL and LinTS are among those that do"
@@ -374,194 +351,74 @@ class Policy(ABC):
         return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
 
     def noise_size(self, dim: int) -> int:
-        """Count the draws that one decision takes.
-
-        >>> from linmed import LinMED, LinTS
-        >>> LinMED().noise_size(dim=5), LinTS().noise_size(dim=5)
-        (1, 5)
-        """
+        """Count the draws that one decision takes."""
         return 1
 
     def draw_noise(self, rng: np.random.Generator, shape: tuple[int, ...], dim: int) -> Floats:
-        """Draw what `decide` and `choose` need for decisions of this shape: (*shape, noise_size).
-
-        >>> import numpy as np
-        >>> from linmed import LinTS
-        >>> LinTS().draw_noise(np.random.default_rng(0), shape=(10,), dim=5).shape
-        (10, 5)
-        """
+        """Draw what `decide` and `choose` need for decisions of this shape: (*shape, noise_size)."""
         draw = rng.random if self.noise == "uniform" else rng.standard_normal
         return draw((*shape, self.noise_size(dim)))
 
     @abstractmethod
     def start(self, replicas: int, dim: int) -> State:
-        """Make the state before any reward.
-
-        >>> from linmed import LinMED
-        >>> LinMED().start(replicas=4, dim=3).theta.shape
-        (4, 3)
-        """
+        """Make the state before any reward."""
 
     @abstractmethod
     def log_probabilities(self, state: Any, arms: Floats) -> Floats:
-        """Compute the exact log-probability of every arm.  arms (R,K,d) or (1,K,d) → (R,K).
-
-        >>> import numpy as np
-        >>> from linmed import LinMED
-        >>> policy, arms = LinMED(), np.array([[[1.0, 0.0], [0.0, 1.0]]])
-        >>> np.exp(policy.log_probabilities(policy.start(1, 2), arms)).round(3)
-        array([[0.95, 0.05]])
-        """
+        """Compute the exact log-probability of every arm.  arms (R,K,d) or (1,K,d) → (R,K)."""
 
     @abstractmethod
     def learn(self, state: Any, features: Floats, rewards: Floats, replicas: Ints) -> None:
-        """Absorb m rewards in place.  features (m,d), rewards (m,), replicas (m,) says whose each is.
-
-        >>> import numpy as np
-        >>> from linmed import LinMED
-        >>> policy, arms = LinMED(), np.eye(2)
-        >>> state = policy.start(replicas=2, dim=2)
-        >>> policy.learn(state, features=arms, rewards=np.array([1.0, 0.5]), replicas=np.array([0, 1]))
-        >>> state.theta.round(3)
-        array([[0.5 , 0.  ],
-               [0.  , 0.25]])
-        """
+        """Absorb m rewards in place.  features (m,d), rewards (m,), replicas (m,) says whose each is."""
 
     def learn_at(self, state: Any, features: Floats, rewards: Floats, replicas: Ints, times: Floats) -> None:
-        """Absorb rewards, where it is known when each decision was taken.  times (m,) in seconds since 1970.
-
-        For most rules time plays no part.
-
-        >>> import numpy as np
-        >>> from linmed import Forgetful, LinMED
-        >>> policy = Forgetful(LinMED(), half_lives=("7d", "1d"))
-        >>> state, day = policy.start(replicas=1, dim=1), 86_400.0
-        >>> rewards, times = np.array([1.0, 0.0]), np.array([0.0, 7 * day])
-        >>> policy.learn_at(state, np.ones((2, 1)), rewards, np.zeros(2, dtype=np.int64), times)
-        >>> float(policy.estimate(state).count[0])  # after a week the first reward counts half
-        1.5
-        """
+        """Learn rewards of decisions taken at `times` (m,), seconds since 1970; most rules ignore them."""
         self.learn(state, features, rewards, replicas)
 
     def correct(self, state: Any, features: Floats, before: float, after: float) -> bool:
-        """Take the reward `after` for one that was learned as `before`; False where this belief cannot.
+        """Replace the reward `before`, learned from `features` (d,), by `after`; False if this belief cannot.
 
-        `features` (d,) are those it was learned from, by a state of one replica. For a ridge estimate nothing
-        but rounding tells what came first. Clicks and counts move by one Newton step, exact to the first
-        order. What forgets, or has a model for every item, cannot: it is not kept how much a reward still
-        counts.
-
-        >>> import numpy as np
-        >>> from linmed import Forgetful, LinMED
-        >>> policy, arm, mine = LinMED(), np.array([1.0, 0.5]), np.zeros(1, dtype=np.int64)
-        >>> state, other = policy.start(1, 2), policy.start(1, 2)
-        >>> policy.learn(state, arm[None], np.array([0.0]), mine)
-        >>> policy.learn(other, arm[None], np.array([1.0]), mine)
-        >>> policy.correct(state, arm, before=0.0, after=1.0), np.allclose(state.theta, other.theta)
-        (True, True)
-        >>> fading = Forgetful(LinMED())
-        >>> fading.correct(fading.start(1, 2), arm, before=0.0, after=1.0)
-        False
+        The state has one replica. For a ridge estimate the result is exact up to rounding. Clicks and counts
+        move by one Newton step, exact to the first order. Beliefs that forget, or have a model for every
+        item, cannot: they do not keep how much a reward still counts.
         """
         return False
 
     def accepts(self, rewards: Floats) -> Bools:
-        """Tell which of these can be rewards of what this policy believes in: for most, every number.
-
-        >>> import numpy as np
-        >>> from linmed import LinMED, LogisticMED
-        >>> LinMED().accepts(np.array([0.0, 2.5])), LogisticMED().accepts(np.array([0.0, 2.5]))
-        (array([ True,  True]), array([ True, False]))
-        """
+        """Tell which of these numbers can be rewards of this policy: by default all."""
         return np.ones(rewards.shape, dtype=np.bool_)
 
     def check_rewards(self, rewards: Floats | float) -> None:  # noqa: B027  (it is quick where all can be)
-        """Raise what names `reward` if one of these cannot be one.
-
-        >>> from linmed import LogisticMED
-        >>> try:
-        ...     LogisticMED().check_rewards(2.5)
-        ... except ValueError as error:
-        ...     print(error)
-        reward must be between 0 and 1, as clicks are: LogisticMED-90 takes no others, got 2.5
-        """
+        """Raise `BadValue` for `reward` unless `accepts` all of them."""
 
     def expected(self, state: Any, arms: Floats) -> Floats:
-        """Compute ⟨θ̂, a⟩ of arms (K,d) by a state of one replica (K,), row by row, without a thread of BLAS.
-
-        >>> import numpy as np
-        >>> from linmed import LinMED
-        >>> policy, arms = LinMED(), np.eye(2)
-        >>> state = policy.start(replicas=1, dim=2)
-        >>> policy.learn(state, arms, np.array([1.0, 0.5]), np.array([0, 0]))
-        >>> policy.expected(state, arms).round(3)
-        array([0.5 , 0.25])
-        """
+        """Compute ⟨θ̂, a⟩ of arms (K,d) by a state of one replica (K,), row by row, without BLAS."""
         expected: Floats = np.vecdot(arms, state.theta[0])
         return expected
 
     def like(self, arms: Floats) -> Floats:
-        """Make arms that this policy takes of any (K,d) others: for most rules the same.
-
-        For those who must offer something before anybody has, to have it compiled or to try a policy.
-
-        >>> import numpy as np
-        >>> from linmed import LinMED, MaillardSampling
-        >>> arms = np.array([[0.2, 0.3], [0.4, 0.5]])
-        >>> LinMED().like(arms) is arms, MaillardSampling().like(arms).tolist()
-        (True, [[1.0, 0.0], [0.0, 1.0]])
-        """
+        """Turn any arms (K,d) into arms that this policy takes, to try it out: for most rules the same."""
         return arms
 
     def predict(self, state: Any, arms: Floats) -> Prediction | None:
-        """Predict what arms (K,d) pay, by a state of one replica; None without a `posterior`.
-
-        >>> import numpy as np
-        >>> from linmed import LinMED
-        >>> policy = LinMED()
-        >>> policy.predict(policy.start(1, 2), np.eye(2)).upper.round(3)
-        array([1., 1.])
-        """
+        """Predict what arms (K,d) pay, by a state of one replica; None without a `posterior`."""
         seen = self.posterior(state)
         return None if seen is None else seen.predict(arms)
 
     def posterior(self, state: Any) -> Posterior | None:
-        """Say what a state of one replica knows of arms; None of a policy without estimates.
-
-        >>> from linmed import EXP2, LinMED
-        >>> LinMED().posterior(LinMED().start(1, 2)).radius, EXP2().posterior(EXP2().start(1, 2))
-        (1.0, None)
-        """
+        """Return what a state of one replica knows of arms; None for a policy without estimates."""
         return None
 
     def propensity_error(self, state: Any, arms: Floats) -> Floats | None:
-        """Estimate the standard errors of the probabilities.  → (R,K); None where they are exact.
-
-        >>> import numpy as np
-        >>> from linmed import LinMED, LinTS
-        >>> policy, arms = LinTS(), np.eye(2)[None]
-        >>> policy.propensity_error(policy.start(1, 2), arms), LinMED().propensity_error(None, arms)
-        (array([[0., 0.]]), None)
-        """
+        """Estimate the standard errors of the probabilities.  → (R,K); None where they are exact."""
         return None
 
     def watching(self, state: Any) -> tuple[Any, Any]:
-        """Say which policy watches for changes, with which part of the state: see `Forgetful`.
-
-        >>> from linmed import Disjoint, Forgetful, LinMED
-        >>> policy = Disjoint(Forgetful(LinMED()))
-        >>> policy.watching(policy.start(replicas=1, dim=2))[0].name
-        'Forgetful LinMED-90'
-        """
+        """Return the policy that watches for changes, and its part of the state: see `Forgetful`."""
         return self, state
 
     def with_delta(self, delta: float) -> "Policy":
-        """Make the policy whose confidence set has this δ at all times, by which a verdict is found.
-
-        >>> from linmed import LinMED
-        >>> LinMED().with_delta(0.05).name
-        'LinMED-90 (delta=0.05)'
-        """
+        """Make the same policy with this δ at all times, for a verdict."""
         raise validation.BadType(
             "policy",
             f"policy: {type(self).__name__} keeps no ridge estimate, so it has no confidence set to judge "
@@ -570,75 +427,34 @@ class Policy(ABC):
         )
 
     def greedy(self) -> "Policy":
-        """Make the policy that plays what looks best by the same estimate, and never explores.
-
-        >>> from linmed import LinMED, LogisticMED
-        >>> LinMED(sigma=0.5).greedy().name, LogisticMED().greedy().name
-        ('Greedy (sigma=0.5)', 'Greedy')
-        """
+        """Make the policy that always plays the best arm by the same estimate."""
         shared = {
             name: getattr(self, name) for name in ("sigma", "norm_bound", "ridge") if hasattr(self, name)
         }
         return self.from_dict({"policy": "Greedy", **shared})
 
     def observe(self, state: Any, features: Floats, rewards: Floats, replicas: Ints) -> None:
-        """Absorb rewards of arms that this policy did not choose: for most rules the same as `learn`.
-
-        >>> import numpy as np
-        >>> from linmed import LinMED
-        >>> policy, arms = LinMED(), np.eye(2)
-        >>> state = policy.start(replicas=1, dim=2)
-        >>> policy.observe(state, arms, np.array([1.0, 0.5]), np.array([0, 0]))
-        >>> state.count
-        array([2])
-        """
+        """Learn rewards of arms that this policy did not choose: for most rules as `learn`."""
         self.learn(state, features, rewards, replicas)
 
     def choose(self, state: Any, arms: Floats, noise: Floats) -> Ints:
-        """Draw one arm per replica.  noise (R, noise_size) → (R,).
-
-        >>> import numpy as np
-        >>> from linmed import Uniform
-        >>> policy, arms = Uniform(), np.eye(4)[None]
-        >>> policy.choose(policy.start(2, 4), arms, noise=np.array([[0.1], [0.9]]))
-        array([0, 3])
-        """
+        """Draw one arm per replica.  noise (R, noise_size) → (R,)."""
         return self._draw(self.log_probabilities(state, arms), arms, noise)
 
     def decide(self, state: Any, arms: Floats, noise: Floats) -> Choice:
-        """Draw one arm per replica and say how probable it was.
-
-        >>> import numpy as np
-        >>> from linmed import Uniform
-        >>> policy, arms = Uniform(), np.eye(4)[None]
-        >>> np.exp(policy.decide(policy.start(1, 4), arms, noise=np.array([[0.1]])).log_probability)
-        array([0.25])
-        """
+        """Draw one arm per replica and say how probable it was."""
         log_p = self.log_probabilities(state, arms)
         arm = self._draw(log_p, arms, noise)
         return Choice(arm, entries(log_p, arm), log_p, self.features(state, arms, arm))
 
     def squared_radius(self, state: Any) -> Floats:
-        """Compute β of every replica (R,), in a class of yours: it takes the place of the confidence set.
-
-        >>> import numpy as np
-        >>> from linmed import OFUL
-        >>> class Wide(OFUL):
-        ...     def squared_radius(self, state):
-        ...         return np.full(len(state.count), 4.0)
-        >>> Wide().radius(Wide().start(replicas=2, dim=3))
-        array([2., 2.])
-        """
+        """Compute β of every replica (R,), if a subclass has its own confidence set."""
         raise AttributeError(f"{type(self).__name__} has a confidence set of the core: see radius")
 
     def live(self, state: Any) -> Any:
         """Make the core's agent, which decides and learns on the arrays of a state of one replica.
 
         None, as for a rule written in Python, means that an agent calls `decide` and `learn`.
-
-        >>> from linmed import LinMED
-        >>> LinMED().live(LinMED().start(1, 2)) is None
-        False
         """
         return None
 
@@ -664,14 +480,6 @@ class Policy(ABC):
 
         arms (T,R,K,d) with a 1 for T or R where all rounds or replicas see the same set; rewards (T,R,K),
         of which only the chosen arms' are looked at; noise (T,R,noise_size); played (T,R) is written.
-
-        >>> import numpy as np
-        >>> from linmed import Greedy
-        >>> policy, arms, played = Greedy(), np.eye(2)[None, None], np.empty((5, 1), dtype=np.int64)
-        >>> rewards, noise = np.tile([-1.0, 1.0], (5, 1, 1)), np.zeros((5, 1, 1))
-        >>> policy.play(policy.start(1, 2), arms, rewards, noise, played)
-        >>> played[:, 0]
-        array([0, 1, 1, 1, 1])
         """
         replicas = np.arange(played.shape[1])
         for t in range(len(played)):
@@ -687,53 +495,24 @@ class Policy(ABC):
         """Play rounds in which an arm pays its mean and an error.
 
         means (T,R,K), a 1 for T where they stay the same; errors (T,R).
-
-        >>> import numpy as np
-        >>> from linmed import Greedy
-        >>> policy, arms, played = Greedy(), np.eye(2)[None, None], np.empty((5, 1), dtype=np.int64)
-        >>> means, errors, noise = np.array([[[-1.0, 1.0]]]), np.zeros((5, 1)), np.zeros((5, 1, 1))
-        >>> policy.play_with_errors(policy.start(1, 2), arms, means, errors, noise, played)
-        >>> played[:, 0]
-        array([0, 1, 1, 1, 1])
         """
         self.play(state, arms, means + errors[:, :, None], noise, played)
 
     def features(self, state: Any, arms: Floats, arm: Ints) -> Floats:
-        """Give what `learn` will need of the arms just played: their vectors.  arm (R,) → (R,d).
-
-        >>> import numpy as np
-        >>> from linmed import LinMED
-        >>> LinMED().features(None, np.eye(3)[None], arm=np.array([2]))
-        array([[0., 0., 1.]])
-        """
+        """Return what `learn` will need of the arms just played: their vectors.  arm (R,) → (R,d)."""
         return arms[0].take(arm, axis=0) if arms.shape[0] == 1 else arms[np.arange(arm.shape[0]), arm]
 
     @property
     def name(self) -> str:
-        """The label, or a name made from the parameters that differ from their defaults.
-
-        >>> from linmed import LinMED
-        >>> LinMED(sigma=0.5).name, LinMED(sigma=0.5, label="ours").name
-        ('LinMED-90 (sigma=0.5)', 'ours')
-        """
+        """The label, or a name made from the parameters that differ from their defaults."""
         return self.label or self.derived_name()
 
     def derived_name(self) -> str:
-        """Make a name of the class and the parameters that are not as by default.
-
-        >>> from linmed import OFUL
-        >>> OFUL(floor=0.1, label="optimist").derived_name()
-        'OFUL (floor=0.1)'
-        """
+        """Make a name of the class and the parameters that differ from their defaults."""
         return type(self).__name__ + self.describe()
 
     def describe(self, *omit: str) -> str:
-        """Write the parameters that are not as by default in brackets, but for those in `omit`.
-
-        >>> from linmed import OFUL
-        >>> OFUL(floor=0.1, sigma=0.5).describe("floor")
-        ' (sigma=0.5)'
-        """
+        """Write the parameters that differ from their defaults in brackets, without those in `omit`."""
         changed = [
             f"{f.name}={getattr(self, f.name)}"
             for f in dataclasses.fields(self)
@@ -742,29 +521,19 @@ class Policy(ABC):
         return f" ({', '.join(changed)})" if changed else ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the configuration as JSON-ready values; `from_dict` is its inverse.
-
-        >>> from linmed import MaillardSampling
-        >>> MaillardSampling(sigma=0.5).to_dict()
-        {'policy': 'MaillardSampling', 'label': None, 'sigma': 0.5}
-        """
+        """Give the configuration as JSON-ready values; `from_dict` is its inverse."""
         return {"policy": type(self).__name__, **dataclasses.asdict(self)}
 
     @staticmethod
     def from_dict(config: Mapping[str, Any]) -> "Policy":
-        """Make the policy that `to_dict` described. Any imported subclass of Policy is found by its name.
-
-        >>> from linmed import Policy
-        >>> Policy.from_dict({"policy": "LinMED", "alpha_emp": 0.5}).name
-        'LinMED-50'
-        """
+        """Make the policy that `to_dict` described. Any imported subclass of Policy is found by its name."""
         cls, parameters = described(Policy, "policy", config)
         policy: Policy = cls(**parameters)
         return policy
 
 
 def as_policy(value: Any, name: str = "policy") -> Policy:
-    """Check that what a user gave as parameter `name` is a policy.
+    """Check that a value is a policy; the error calls it `name`.
 
     >>> from linmed import LinMED
     >>> as_policy(LinMED()).name
@@ -776,12 +545,12 @@ def as_policy(value: Any, name: str = "policy") -> Policy:
 
 
 def merged(array: NDArray[Any], axes: int = 2) -> NDArray[Any]:
-    """Make one axis of the first ones, not copied: rows of every replica one behind the other."""
+    """Merge the first axes into one, without a copy."""
     return array.reshape(math.prod(array.shape[:axes]), *array.shape[axes:])
 
 
 def decisions(state: State, arms: Floats) -> int:
-    """Count the decisions asked for: one for each replica, or each set where one state serves all."""
+    """Count decisions: one for each replica, or for each set if one state serves all."""
     return max(len(state.count), len(arms))
 
 

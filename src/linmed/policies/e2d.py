@@ -86,14 +86,7 @@ class E2D(Floored, CompiledPolicy):
         return gamma
 
     def probabilities(self, state: RidgeState, arms: Floats) -> Floats:
-        """Solve the program, before any floor.  arms (R,K,d) or (1,K,d) → (R,K).
-
-        >>> import numpy as np
-        >>> from linmed import E2D
-        >>> policy = E2D()
-        >>> policy.probabilities(policy.start(1, 2), np.eye(2)[None]).round(6)
-        array([[0.5, 0.5]])
-        """
+        """Solve the program, before any floor.  arms (R,K,d) or (1,K,d) → (R,K)."""
         return self._solve(state, arms)[0]
 
     def certificate(self, state: RidgeState, arms: Floats) -> Floats:

@@ -303,14 +303,7 @@ class GLMPolicy(EstimatePolicy, CompiledPolicy):
         )  # fmt: skip
 
     def mean(self, z: Floats) -> Floats:
-        """Compute μ(z): the expected reward at these.
-
-        >>> import numpy as np
-        >>> from linmed.policies import GLMMED
-        >>> z = np.array([-1.0, 0.0])
-        >>> GLMMED(family="logistic").mean(z).round(3), GLMMED(family="poisson").mean(z).round(3)
-        (array([0.269, 0.5  ]), array([0.368, 1.   ]))
-        """
+        """Compute μ(z): the expected reward at these."""
         if self.family == "logistic":
             e = np.exp(-np.abs(z))
             return np.where(z >= 0.0, 1.0, e) / (1.0 + e)

@@ -314,13 +314,7 @@ class RidgePolicy(EstimatePolicy):
         return CentredExpertState._make([*led, *centred]) if self.intercept else ExpertState._make(led)
 
     def estimate(self, state: Any) -> RidgeState:
-        """Give the ridge estimate that decides: the state's own, or a copy of its leading experts'.
-
-        >>> from linmed import LinMED
-        >>> policy = LinMED(ridge="learned")
-        >>> policy.estimate(policy.start(replicas=1, dim=2)).theta
-        array([[0., 0.]])
-        """
+        """Give the ridge estimate that decides: the state's own, or a copy of its leading experts'."""
         return RidgeState(*self.leaders(state)[:RIDGE])
 
     def leaders(self, state: Any) -> tuple[NDArray[Any], ...]:
@@ -341,16 +335,7 @@ class RidgePolicy(EstimatePolicy):
         return core.Ridge(*parts) if len(parts) == RIDGE else core.RidgeExperts(*parts)
 
     def noise_level(self, state: Any) -> Floats:
-        """Give σ, or an estimate of it (R,) where it is unknown.
-
-        >>> import numpy as np
-        >>> from linmed import LinMED
-        >>> policy, rng = LinMED(sigma="unknown"), np.random.default_rng(0)
-        >>> state, features = policy.start(1, 2), rng.standard_normal((500, 2))
-        >>> policy.learn(state, features, 0.3 * rng.standard_normal(500), np.zeros(500, dtype=np.int64))
-        >>> policy.noise_level(state).round(1)
-        array([0.3])
-        """
+        """Give σ, or an estimate of it (R,) where it is unknown."""
         if not isinstance(self.sigma, str):
             return np.full(len(state.count), self.sigma)
         model, out = self.estimate(state), np.empty(len(state.count))
