@@ -29,7 +29,7 @@ def sets_of_items(rng, rounds, count, models, dim, distinct=True):
     return arms
 
 
-def compare(inside, shared, rounds=2000, count=5, models=7, own=3, distinct=True):
+def compare(inside, shared, rounds=400, count=5, models=7, own=3, distinct=True):
     """Play side by side; the largest differences of log p (relative beyond 1), √β and θ̂ along the way.
 
     Each model has been learned from before: a learned ridge counts the dimensions of those that were.

@@ -25,20 +25,6 @@ def beta(agent):
     return agent.policy.radius(agent.state)[0] ** 2
 
 
-def test_the_sums_of_the_toy_problem():
-    agent = toy(sigma=0.5)
-    expected = [  # G, log det, RSS after each reward
-        (0.648, 1.60943791243, 0.162),
-        (1.2056277422, 2.95699144524, 0.357796257796),
-        (1.26491824112, 3.80666248977, 0.40208),
-        (1.30525521796, 4.32068300443, 0.462105263158),
-    ]
-    for arm, reward, sums in zip(TOY_ARMS, TOY_REWARDS, expected, strict=True):
-        agent.observe(arm, reward)
-        found = agent.state.leveraged[0], agent.state.logdet[0], agent.state.rss[0]
-        np.testing.assert_allclose(found, sums, atol=1e-10)
-
-
 @pytest.mark.parametrize(
     ("confidence", "expected"),
     [("paper", 6.78929015593), ("mixture", 3.57803688789), ("empirical", 3.80312135474)],
@@ -62,29 +48,6 @@ def one_scale(count, logdet, rss, c):
             + (n + 1) / 2 * mpmath.log(mpmath.mpf(c) ** 2 + rss)
             - mpmath.log(c)
         )
-
-
-def prequential(features, rewards, ridge, c):
-    """−log of Student's t predictions, reward by reward, as the predictor is defined."""
-    V, b, rss, M = ridge * np.eye(features.shape[1]), 0.0, 0.0, 0.0
-    for n, (a, y) in enumerate(zip(features, rewards, strict=True)):
-        h, e, nu = a @ np.linalg.solve(V, a), y - a @ np.linalg.solve(V, b + np.zeros(len(a))), n + 1.0
-        s2 = (1 + h) * (c**2 + rss) / nu
-        M += 0.5 * math.log(nu * math.pi * s2) + math.lgamma(nu / 2) - math.lgamma((nu + 1) / 2)
-        M += (nu + 1) / 2 * math.log1p(e**2 / (nu * s2))
-        V, b, rss = V + np.outer(a, a), b + a * y, rss + e**2 / (1 + h)
-    return M
-
-
-def test_the_predictions_of_one_scale_telescope():
-    expected = [2.0995915005, 3.77516726923, 4.86870471323, 5.68717674177]  # of the toy problem, c = 1
-    for n in range(1, 5):
-        agent = toy(sigma=0.5)
-        agent.observe(TOY_ARMS[:n], TOY_REWARDS[:n])
-        stepwise = prequential(TOY_ARMS[:n], TOY_REWARDS[:n], 0.25, 1.0)
-        closed = float(one_scale(n, agent.state.logdet[0], agent.state.rss[0], 1.0))
-        assert stepwise == pytest.approx(expected[n - 1], abs=1e-10)
-        assert closed == pytest.approx(expected[n - 1], abs=1e-10)
 
 
 def gaussian_beta(state, ridge, norm, delta, scale=1.0):
@@ -236,29 +199,6 @@ def test_the_sums_do_not_drift_in_a_million_rewards():
     assert state.count[0] == 1_000_000
     assert state.rss[0] == pytest.approx(rss, rel=1e-9)
     assert state.logdet[0] == pytest.approx(logdet, rel=1e-9)
-
-
-def test_the_likeliest_ridge_decides():
-    """−log density of the rewards under each prior, by the normal density itself; the least of them leads."""
-    rng = np.random.default_rng(6)
-    features, rewards = rng.normal(size=(40, 3)), rng.normal(size=40)
-    policy = LinMED(sigma=0.7, ridge="learned")
-    state = policy.start(1, 3)
-    policy.learn(state, features, rewards, np.zeros(40, dtype=np.int64))
-    expected, lams = [], np.array(LEARNED) * (features[0] @ features[0])
-    for lam in lams:
-        covariance = 0.49 * (np.eye(40) + features @ features.T / lam)
-        expected.append(
-            0.5 * (np.linalg.slogdet(covariance)[1] + rewards @ np.linalg.solve(covariance, rewards))
-        )
-    common = expected[0] - state.surprise[0, 0]
-    np.testing.assert_allclose(state.surprise[0], np.array(expected) - common, atol=1e-9)
-    assert state.leader[0] == np.argmin(expected)
-    alone = LinMED(sigma=0.7, ridge=lams[state.leader[0]])
-    own = alone.start(1, 3)
-    alone.learn(own, features, rewards, np.zeros(40, dtype=np.int64))
-    np.testing.assert_allclose(state.theta, own.theta, rtol=1e-12)
-    np.testing.assert_allclose(policy.estimate(state).inverse, own.inverse, rtol=1e-12)
 
 
 @pytest.mark.parametrize("size", [0.003, 30.0])

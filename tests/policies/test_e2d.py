@@ -8,11 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from linmed.core import core
 from linmed.policies import E2D
-from tests.policies.toy import ARMS, probabilities, random_state, sphere
-
-THETA = np.array([1.6 / 3, 0.1])
+from tests.policies.toy import probabilities, random_state, sphere
 
 
 def objective(p, arms, theta, gamma):
@@ -62,39 +59,6 @@ def exact_objective(p, arms, theta, gamma):
 def spread(arms, theta):
     """The largest Σ_k |θ̂_k (a_k − b_k)|."""
     return (np.abs(arms[:, None] - arms[None]) @ np.abs(theta)).max()
-
-
-def test_the_objective_at_the_exact_minimisers_of_the_toy_state():
-    h = objective(np.array([0.8465002, 0, 0.1534998]), ARMS[0], THETA, 10)
-    np.testing.assert_allclose(h, [0.025, -0.1418, 0.025], atol=5e-5)
-    assert h.max() == pytest.approx(0.025, abs=1e-7)
-    assert objective(np.array([0.6865167, 0.3134833, 0]), ARMS[0], THETA, 1).max() == pytest.approx(
-        0.25, abs=1e-6
-    )
-
-
-def test_the_toy_state():
-    p = probabilities(E2D(gamma=10))
-    np.testing.assert_allclose(p, [0.79451349, 0.05378668, 0.15169983], atol=5e-9)
-    assert core.simplex.normaliser(np.ones(3), 40 * np.array([0.0, 1.3 / 3, 0.4 / 3])) == pytest.approx(
-        1.25863186, abs=5e-9
-    )
-    assert objective(p, ARMS[0], THETA, 10).max() == pytest.approx(0.0498335, abs=5e-8)
-    np.testing.assert_allclose(probabilities(E2D(gamma=1)), [0.41691026, 0.24201759, 0.34107214], atol=5e-9)
-
-
-def test_orthogonal_arms_are_inverse_gap_weighting_with_four_gamma_and_optimal():
-    K, gamma = 5, 7.0
-    arms = 0.6 * np.eye(K)[None]
-    policy = E2D(gamma=gamma)
-    state = random_state(policy, arms)
-    gaps = (arms[0] @ state.theta[0]).max() - arms[0] @ state.theta[0]
-    expected = 1 / (core.simplex.normaliser(np.ones(K), 4 * gamma * gaps) + 4 * gamma * gaps)
-    p = probabilities(policy, arms, state)
-    np.testing.assert_allclose(p, expected, atol=1e-10)
-    assert objective(p, arms[0], state.theta[0], gamma).max() == pytest.approx(
-        (K - 1) / (4 * gamma), rel=1e-9
-    )
 
 
 @pytest.mark.parametrize(("K", "d"), [(4, 2), (10, 2), (50, 5), (100, 20), (6, 9)])

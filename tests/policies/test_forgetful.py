@@ -15,9 +15,6 @@ from linmed.policies.memories import CLIPPED
 from linmed.policies.ridge import RIDGE, UNSEEN
 from tests.policies.toy import learned, owners, whole
 
-ROWS = np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0], [1.0, 0.0]])
-REWARDS = np.array([0.9, 1.3, 0.4, 1.2])
-TOLD = LinMED(sigma=0.5, norm_bound=2.0, ridge=0.25)
 DAY = 86400.0
 
 
@@ -39,34 +36,6 @@ def world(count, change=None, seed=0, dim=3, arms=6, sigma=0.3, size=0.5):
     rows = offered[rng.integers(arms, size=count)]
     sign = np.where(np.arange(count) < (count if change is None else change), 1.0, -1.0)
     return rows, sign * (rows * theta).sum(axis=1) + sigma * rng.standard_normal(count)
-
-
-def test_four_rewards_worked_by_hand():
-    policy = Forgetful(TOLD, half_lives=(math.inf, 2))
-    state = policy.start(1, 2)
-    V = [
-        [[1.323223304703, 0], [0, 0.176776695297]],
-        [[1.29566017178, 0.48], [0.48, 0.911446609407]],
-        [[1.062616702986, 0.33941125497], [0.33941125497, 1.644490078201]],
-        [[1.751383476483, 0.24], [0.24, 1.309276695297]],
-    ]
-    logdet = [1.31979142835, 2.72184798097, 3.26255588801, 3.57702929074]
-    mass = [1.0, 1.7071067811865, 2.2071067811865, 2.5606601717798]
-    scores = {1: (-1.29116063464, -1.34483109574), 3: (-0.602852136292, -0.755922207384)}
-    for t in range(4):
-        learned(policy, ROWS[t : t + 1], REWARDS[t : t + 1], state=state)
-        found = estimates(state)
-        np.testing.assert_allclose(whole(found["gram"][1]), V[t], atol=1e-11)
-        np.testing.assert_allclose(found["inverse"][1], np.linalg.inv(np.array(V[t])), atol=1e-10)
-        np.testing.assert_allclose(found["logdet"][1], logdet[t], atol=1e-10)
-        np.testing.assert_allclose(found["count"][1], mass[t], atol=1e-10)
-        if t in scores:
-            np.testing.assert_allclose(state.score[0, :2], scores[t], atol=1e-10)
-    np.testing.assert_allclose(found["theta"][1], [1.031417189726, 0.424129283699], atol=1e-10)
-    np.testing.assert_allclose(state.weight[0], [0.550000214067, 0.449999785933], atol=1e-10)
-    assert policy.radius(state)[0] ** 2 == pytest.approx(
-        0.25 * 4 + 0.25 * (found["logdet"][0] + 2 * math.log(5)), rel=1e-12
-    )
 
 
 def test_a_million_updates_at_a_half_life_of_50_leave_a_true_inverse():

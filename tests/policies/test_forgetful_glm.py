@@ -2,7 +2,6 @@
 
 import math
 
-import mpmath
 import numpy as np
 import pytest
 from scipy.special import expit
@@ -10,7 +9,7 @@ from scipy.stats import binom
 
 from linmed import Agent
 from linmed.insight.drift import drift_of
-from linmed.policies import GLMMED, Forgetful, LinMED, LogisticMED, LogisticTS, LogisticUCB, Policy
+from linmed.policies import GLMMED, Forgetful, LinMED, LogisticMED, LogisticTS, Policy
 from tests.policies.toy import learned, owners, whole
 
 DAY = 86400.0
@@ -79,125 +78,7 @@ def test_priors_are_weighed_by_what_they_foretold_and_the_likeliest_leads():
     assert state.leader[0] == np.argmin(surprise)
 
 
-@pytest.mark.parametrize("half_lives", [(math.inf, 20, 5), ("inf", "2d", "3h")])
-def test_for_gaussian_rewards_it_is_that_of_ridge_estimates(half_lives):
-    """H is V/σ², and so is what is given back of λ = 1/S²."""
-    rng = np.random.default_rng(2)
-    rows = world(300)[0]
-    rewards = rows @ [0.5, -0.2, 0.3] + 0.3 * rng.standard_normal(300)
-    rewards[200:] *= -1.0
-    times = 1.7e9 + np.sort(rng.random(300)) * 3 * DAY if half_lives[-1] == "3h" else None
-    ridge = Forgetful(LinMED(sigma=0.3, confidence="mixture", explore=False), half_lives=half_lives)
-    glm = Forgetful(
-        GLMMED(family="gaussian", norm_bound=1.0, sigma=0.3, intercept=False), half_lives=half_lives
-    )
-    one, other = (learned(policy, rows, rewards, times) for policy in (ridge, glm))
-    np.testing.assert_allclose(other.weight, one.weight, rtol=1e-8)
-    np.testing.assert_allclose(other.theta, one.theta, rtol=1e-8, atol=1e-12)
-    np.testing.assert_allclose(other.logdet[0, :-1], one.logdet[0, :-1], rtol=1e-8, atol=1e-9)
-    np.testing.assert_array_equal(other.adoptions, one.adoptions)
-    arms = rows[None, :6]
-    np.testing.assert_allclose(
-        glm.log_probabilities(other, arms), ridge.log_probabilities(one, arms), rtol=1e-7, atol=1e-9
-    )
-
-
 # ---- the recursion, once more
-
-
-def softplus(z):
-    return mpmath.log1p(mpmath.exp(z))
-
-
-def sigmoid(z):
-    return 1 / (1 + mpmath.exp(-z))
-
-
-def foretold(z, h, y):
-    drawn = z / mpmath.sqrt(1 + mpmath.pi * h / 8)
-    return softplus(drawn) - y * drawn
-
-
-class Model:
-    """One expert in matrices of fifty digits, with every formula written out."""
-
-    def __init__(self, priors, factor):
-        self.priors, self.factor, D = priors, mpmath.mpf(factor), len(priors)
-        self.H, self.theta = mpmath.diag(priors), mpmath.zeros(D, 1)
-        self.n, self.turn, self.least = mpmath.mpf(0), 0, mpmath.mpf(0)
-
-    def look(self, row):
-        x = mpmath.matrix([1, *row])
-        return x, (x.T * self.theta)[0], (x.T * mpmath.inverse(self.H) * x)[0]
-
-    def learn(self, row, y, curvature=lambda after, z, h: sigmoid(after) * (1 - sigmoid(after))):
-        f, D = self.factor, len(self.priors)
-        self.H *= f
-        x, z, h = self.look(row)
-        after = mpmath.findroot(lambda x: x - z + h * (sigmoid(x) - y), z)
-        error = sigmoid(after) - y
-        self.theta -= error * (mpmath.inverse(self.H) * x)
-        self.H += curvature(after, z, h) * (x * x.T)
-        self.least += softplus(after) - y * after + error**2 * h / 2
-        k = self.turn % D
-        given = D * (1 - f) * self.priors[k]
-        self.H[k, k] += given
-        self.theta -= given * self.theta[k] * mpmath.inverse(self.H)[:, k]
-        self.n, self.turn = f * self.n + 1, self.turn + 1
-
-
-def test_the_faded_step_and_the_test_worked_with_fifty_digits():
-    """Experts (∞, 3), one prior, an intercept; 24 rewards, the weights, L and M among what is compared."""
-    rows, rewards = world(24, dim=2)
-    norm, share, alpha, G = 3.0, 0.01, 0.05, 2
-    policy = Forgetful(LogisticMED(norm_bound=norm), half_lives=(math.inf, 3), share=share, alarm=alpha)
-    state = policy.start(1, 2)
-    with mpmath.workdps(50):
-        priors = [mpmath.mpf(1) / 25, *[mpmath.mpf(1) / 9] * 2]
-        experts = [Model(priors, 1), Model(priors, mpmath.power(2, -mpmath.mpf(1) / 3))]
-        monitor, weights, trust = Model(priors, 1), [mpmath.mpf(1) / G] * G, mpmath.mpf(1) / 2
-        loss = mpmath.mpf(0)
-        for t, (row, y) in enumerate(zip(rows, rewards, strict=True)):
-            row, y = [mpmath.mpf(x) for x in row], mpmath.mpf(y)
-            likely = [mpmath.exp(-foretold(*one.look(row)[1:], y)) for one in experts]
-            mixture = mpmath.fdot(weights, likely)
-            weights = [
-                (1 - share) * w * p / mixture + share / G for w, p in zip(weights, likely, strict=True)
-            ]
-            for one in experts:
-                one.learn(row, y)
-            heard = foretold(*monitor.look(row)[1:], y)
-            betted = trust * mpmath.exp(-heard) + (1 - trust) * mixture
-            # β of the set in which z* is looked for: 2 for the priors, and a tenth of α
-            beta = 2 + 2 * mpmath.log(10 / mpmath.mpf(alpha)) + 2 * (loss - monitor.least)
-            bound = norm * mpmath.norm(mpmath.matrix(row)) + 5
-
-            def least(after, z, h, beta=beta, bound=bound):
-                ends = [z + side * mpmath.sqrt(beta * h) for side in (-1, 1)]
-                ends = [min(max(end, -bound), bound) for end in ends]
-                kls = [softplus(e) - softplus(after) - sigmoid(after) * (e - after) for e in ends]
-                return 2 * min(kl / (e - after) ** 2 for kl, e in zip(kls, ends, strict=True))
-
-            monitor.learn(row, y, least)
-            learned(policy, rows[t : t + 1], rewards[t : t + 1], state=state)
-            step = 1 / (mpmath.mpf(10) ** 4 + t + 1)
-            trust = (1 - step) * trust * mpmath.exp(-heard) / betted + step / 2
-            loss -= mpmath.log(betted)
-            log_e = monitor.least - 1 + mpmath.log(mpmath.mpf("0.9")) - loss
-            assert state.evidence[0] == pytest.approx(float(log_e), abs=1e-10)
-            np.testing.assert_allclose(state.weight[0], [float(w) for w in weights], atol=1e-11)
-        for e, one in enumerate([*experts, monitor]):
-            H, inverse = curvature(state, e)
-            expected = np.array(one.H.tolist(), dtype=float)
-            np.testing.assert_allclose(H, expected, atol=1e-10)
-            np.testing.assert_allclose(
-                inverse, np.array(mpmath.inverse(one.H).tolist(), dtype=float), atol=1e-9
-            )
-            theta = [state.intercept[0, e], *state.arrays()["theta"][0, e]]
-            np.testing.assert_allclose(theta, [float(x) for x in one.theta], atol=1e-10)
-            ratio = mpmath.log(mpmath.det(one.H) / mpmath.det(mpmath.diag(priors)))
-            assert state.logdet[0, e] == pytest.approx(float(ratio), abs=1e-10)
-            assert state.arrays()["count"][0, e] == pytest.approx(float(one.n), abs=1e-10)
 
 
 @pytest.mark.parametrize("intercept", [True, False])
@@ -223,54 +104,6 @@ def test_many_updates_at_a_half_life_of_50_leave_a_true_inverse(intercept):
 
 
 # ---- deciding
-
-
-def test_a_mixture_is_that_of_the_decisions_of_its_estimates():
-    rows, rewards = world(60)
-    inside = LogisticMED(norm_bound=3.0)
-    policy = Forgetful(inside, half_lives=(math.inf, 20, 5), combine="mixture")
-    state, arms = learned(policy, rows, rewards), rows[None, :6]
-    p = sum(
-        state.weight[0, e] * np.exp(inside.log_probabilities(policy.of_one(state, np.array([e])), arms))
-        for e in range(3)
-    )
-    np.testing.assert_allclose(np.exp(policy.log_probabilities(state, arms)), p, rtol=1e-12)
-    heaviest = Forgetful(inside, half_lives=(math.inf, 20, 5))
-    alone = inside.log_probabilities(policy.of_one(state, state.leader), arms)
-    np.testing.assert_allclose(heaviest.log_probabilities(state, arms), alone, rtol=1e-12)
-
-
-@pytest.mark.parametrize("inside", [LogisticMED(), LogisticUCB(norm_bound=2.0, floor=0.1)])
-def test_an_agent_goes_on_from_a_file_as_if_nothing_had_happened(tmp_path, inside):
-    rows, rewards = world(120, change=60)
-    agent = Agent(Forgetful(inside, half_lives=(math.inf, 30, 5)), dim=3, seed=4)
-    for reward in rewards[:80]:
-        agent.learn(agent.decide(rows[:6]), reward)
-    agent.save(tmp_path / "agent")
-    twin = Agent.load(tmp_path / "agent")
-    for reward in rewards[80:]:
-        one, other = agent.decide(rows[:6]), twin.decide(rows[:6])
-        assert (one.arm, one.probability) == (other.arm, other.probability)
-        agent.learn(one, reward)
-        twin.learn(other, reward)
-    for name, array in agent.state.arrays().items():
-        np.testing.assert_array_equal(twin.state.arrays()[name], array, err_msg=name)
-    np.testing.assert_array_equal(agent.covariance, agent.policy.estimate(agent.state).inverse[0])
-
-
-def test_rewards_in_one_call_or_one_by_one_and_replicas_together_or_apart():
-    policy = Forgetful(LogisticMED(), half_lives=(math.inf, 30))
-    logs = [world(90, change=60, seed=seed) for seed in range(3)]
-    together = policy.start(3, 3)
-    rows = np.concatenate([rows for rows, _ in logs])
-    rewards = np.concatenate([rewards for _, rewards in logs])
-    policy.learn(together, rows, rewards, np.repeat(np.arange(3), 90))
-    for r, (own_rows, own_rewards) in enumerate(logs):
-        apart = policy.start(1, 3)
-        for t in range(90):
-            learned(policy, own_rows[t : t + 1], own_rewards[t : t + 1], state=apart)
-        for name, array in apart.arrays().items():
-            np.testing.assert_array_equal(together.arrays()[name][r], array[0], err_msg=name)
 
 
 # ---- durations

@@ -11,26 +11,6 @@ from linmed.policies import SpannerIGW, SquareCB
 from tests.policies.toy import ARMS, probabilities, random_state, sphere, state_of
 
 
-def test_square_cb_of_the_toy_state():
-    np.testing.assert_allclose(
-        probabilities(SquareCB(gamma=10)), [0.63286713, 0.13636364, 0.23076923], atol=5e-9
-    )
-    np.testing.assert_allclose(
-        probabilities(SquareCB(gamma=10, form="normalised")), [0.66230281, 0.09826513, 0.23943206], atol=5e-9
-    )
-    best = probabilities(SquareCB(gamma=10, form="normalised"))[0]  # whose gap is 0
-    assert 1 / best == pytest.approx(1.50988338, abs=5e-9)
-
-
-def test_square_cb_explores_less_as_time_goes_on():
-    fixed = SquareCB(horizon=1000, delta=0.01)
-    assert fixed.exploration(state_of(fixed), 3)[0] == pytest.approx(13.007311, abs=5e-7)
-    anytime = SquareCB(sigma=0.5, delta=0.01)
-    state = state_of(anytime)
-    regret = anytime.lam + (0.25 + 1) * state.logdet[0]
-    assert anytime.exploration(state, 3)[0] == pytest.approx(np.sqrt(3 * 4 / (regret + np.log(200))))
-
-
 def test_square_cb_gives_every_arm_a_probability():
     arms = sphere(40, 3)
     policy = SquareCB(gamma=1e4)
@@ -40,11 +20,6 @@ def test_square_cb_gives_every_arm_a_probability():
     for form in ("rest", "normalised"):
         np.testing.assert_allclose(probabilities(SquareCB(form=form), np.zeros((1, 5, 2))), [0.2] * 5)
         np.testing.assert_array_equal(probabilities(SquareCB(form=form), ARMS[:, :1]), [1])
-
-
-def test_spanner_igw_of_the_toy_state():
-    policy = SpannerIGW(gamma=8, C_opt=1, design="optimal")
-    np.testing.assert_allclose(probabilities(policy), [0.8357719, 0.0219841, 0.1422440], atol=5e-7)
 
 
 def test_spanner_igw_explores_by_its_formula():

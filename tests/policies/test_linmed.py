@@ -52,17 +52,6 @@ def test_golden_step(case):
     np.testing.assert_allclose(np.exp(log_p), want["probabilities"], rtol=1e-8, atol=1e-300)
 
 
-def test_worked_numbers_of_the_toy_state():
-    """λ = σ = S = 1, history a1→1, a2→0.2, a1→0.6: β and f worked out by hand."""
-    policy = LinMED()
-    state = state_after(policy, TOY_ARMS[[0, 1, 0]], [1.0, 0.2, 0.6], 2)
-    np.testing.assert_allclose(state.theta[0], [1.6 / 3, 0.1])
-    np.testing.assert_allclose(np.exp(state.logdet), 6.0)
-    np.testing.assert_allclose(policy.radius(state) ** 2, 9.8372152, atol=5e-8)
-    p = np.exp(LinMEDNoDesign().log_probabilities(state, TOY_ARMS[None])[0])
-    np.testing.assert_allclose(p / p[0], [1.0, 0.9773541, 0.9951710], atol=5e-8)
-
-
 @pytest.mark.parametrize(("K", "d"), [(3, 2), (100, 3), (200, 7), (300, 40)])
 def test_blocks_and_rows_are_computed_alike(K, d):
     """Arms held in blocks and arms read where they stand are two routes to the same weights and design."""
@@ -146,30 +135,6 @@ def test_unit_arms_with_unit_ridge_do_not_explore_by_rounding():
     np.testing.assert_array_equal(with_step.probabilities(arms), without.probabilities(arms))
 
 
-def test_optimal_design_gives_the_documented_mixture():
-    from linmed.design import optimal_design
-
-    rng = np.random.default_rng(4)
-    arms = rng.standard_normal((30, 3))
-    arms /= 2 * np.linalg.norm(arms, axis=1, keepdims=True)
-    policy = LinMED(design="optimal", alpha_emp=0.5, alpha_opt=0.3)
-    state = policy.start(1, 3)  # no reward yet: f = 1, so p = q
-    q = 0.3 * optimal_design(arms) + 0.2 / 30
-    q[0] += 0.5
-    np.testing.assert_allclose(np.exp(policy.log_probabilities(state, arms[None])[0]), q, atol=1e-6)
-
-
-def test_no_design_equals_linmed_with_only_the_uniform_part():
-    rng = np.random.default_rng(5)
-    arms = rng.standard_normal((1, 20, 3))
-    state = state_after(LinMED(), rng.standard_normal((30, 3)), rng.standard_normal(30), 3)
-    np.testing.assert_allclose(
-        LinMEDNoDesign().log_probabilities(state, arms),
-        LinMED(alpha_emp=0.0, alpha_opt=0.0, explore=False).log_probabilities(state, arms),
-        atol=1e-12,
-    )
-
-
 @settings(max_examples=60, deadline=None)
 @given(
     seed=st.integers(0, 10_000),
@@ -189,16 +154,6 @@ def test_probabilities_are_a_distribution_for_any_history(seed, arms, dim, scale
     log_p = agent.policy.log_probabilities(agent.state, matrix[None])[0]
     assert np.isfinite(log_p).all()
     np.testing.assert_allclose(np.exp(log_p).sum(), 1.0, atol=1e-12)
-
-
-def test_maillard_sampling_worked_numbers():
-    """N = (10, 5, 3), means (0.6, 0.5, 0.2), σ = 1."""
-    agent = Agent(MaillardSampling(), dim=3, seed=0)
-    for arm, (pulls, mean) in enumerate([(10, 0.6), (5, 0.5), (3, 0.2)]):
-        agent.observe(np.repeat(np.eye(3)[[arm]], pulls, axis=0), np.full(pulls, mean))
-    np.testing.assert_allclose(
-        agent.probabilities(np.eye(3)), [0.36206464, 0.35312523, 0.28481013], atol=5e-9
-    )
 
 
 def test_maillard_sampling_first_asks_for_a_reward_of_every_arm():

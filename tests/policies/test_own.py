@@ -143,27 +143,6 @@ def test_the_radius_is_the_formula_of_the_example_and_never_larger_than_the_pape
         assert (policy.radius(state) < papers.radius(state)).all()
 
 
-def test_linmed_with_the_set_is_linmed_with_its_beta(confidence):
-    """log f = −Δ̂²/(β‖â − a‖²): without a design and a half-step p follows from f alone."""
-    arms = np.random.default_rng(1).standard_normal((1, 5, 4)) / 4
-    policy = confidence.MixtureLinMED(alpha_opt=0.0, explore=False)
-    state = learned(policy)
-    log_p = policy.log_probabilities(state, arms)
-    for r in range(3):
-        means = arms[0] @ state.theta[r]
-        best = int(means.argmax())
-        log_f = np.array(
-            [
-                -((means[best] - means[i]) ** 2) / (policy.radius(state)[r] ** 2 * (d @ state.inverse[r] @ d))
-                if i != best
-                else 0.0
-                for i, d in enumerate(arms[0, best] - arms[0])
-            ]
-        )
-        weight = (0.1 / 5 + 0.9 * (np.arange(5) == best)) * np.exp(log_f)
-        np.testing.assert_allclose(np.exp(log_p[r]), weight / weight.sum(), rtol=1e-9)
-
-
 def test_a_set_that_knows_nothing_leaves_q_alone():
     @dataclass(frozen=True)
     class Ignorant(LinMED):

@@ -1,9 +1,7 @@
 """Models of items: the block model to 1e-10, models that come, what items share, what is forgotten."""
 
-import io
-import json
 import math
-from itertools import product
+from itertools import cycle
 
 import numpy as np
 import pytest
@@ -30,14 +28,12 @@ from linmed.policies import (
     LogisticUCB,
     MaillardSampling,
     Pinpoint,
-    Policy,
     RandUCB,
     SpannerIGW,
     SquareCB,
     Uniform,
 )
 from linmed.policies.model_state import FIRST_ROOM, MOST_MODELS
-from linmed.registry import parse
 from linmed.serve.bandit import Bandit
 from linmed.serve.item_table import Catalogue
 from tests.policies.block_model import around, compare, sets_of_items, written_out
@@ -68,10 +64,10 @@ both = pytest.mark.parametrize("shared", [0, 2], ids=["disjoint", "hybrid"])
 
 @pytest.mark.parametrize(
     ("inside", "shared"),
-    [*product(INSIDE, (0, 4)), (INSIDE[0], 1)],
+    [*zip(INSIDE, cycle((0, 4))), *zip(INSIDE[::6], (4, 1, 0), strict=True)],
     ids=lambda one: getattr(one, "name", None),
 )
-def test_it_equals_the_block_model_along_2000_rounds(inside, shared):
+def test_it_equals_the_block_model_along_400_rounds(inside, shared):
     assert (compare(inside, shared) <= 1e-10).all()
 
 
@@ -145,43 +141,6 @@ def test_more_arms_than_twice_the_dimensions_of_their_models_have_a_design(share
     log_p = policy.log_probabilities(state, arms)
     assert np.isfinite(log_p).all()
     assert np.exp(log_p).sum() == pytest.approx(1.0, abs=1e-12)
-
-
-@both
-def test_replicas_batches_and_the_order_of_late_rewards(shared):
-    rng = np.random.default_rng(4)
-    policy, dim = around(LinMED(sigma=0.3), shared), 3 + shared
-    features = sets_of_items(rng, 60, 1, 9, dim)[:, 0, 0]
-    rewards, owners = rng.normal(size=60), rng.integers(0, 3, 60)
-    together, later = policy.start(3, dim), policy.start(3, dim)
-    policy.learn(together, features, rewards, owners)
-    order = rng.permutation(60)
-    for i in order:
-        policy.learn(later, features[[i]], rewards[[i]], owners[[i]])
-    arms = sets_of_items(rng, 3, 5, 9, dim)[:, 0]
-    log_p = policy.log_probabilities(together, arms)
-    np.testing.assert_allclose(policy.log_probabilities(later, arms), log_p, rtol=0, atol=1e-10)
-    np.testing.assert_allclose(later.theta, together.theta, rtol=0, atol=1e-12)
-    for r in range(3):
-        alone = policy.start(1, dim)
-        policy.learn(alone, features[owners == r], rewards[owners == r], np.zeros(sum(owners == r), int))
-        np.testing.assert_array_equal(policy.log_probabilities(alone, arms[r : r + 1])[0], log_p[r])
-
-
-@pytest.mark.identity
-@both
-def test_an_agent_decides_in_batches_as_one_by_one(shared):
-    rng = np.random.default_rng(5)
-    sets = sets_of_items(rng, 30, 6, 40, 4 + shared)[:, 0]
-    one, many = (Agent(around(LinMED(), shared), dim=4 + shared, seed=1) for _ in range(2))
-    for some in (sets[:10], sets[10:]):
-        singly, together = [one.decide(arms) for arms in some], many.decide_batch(some)
-        for a, b in zip(singly, together, strict=True):
-            assert a.arm == b.arm
-            np.testing.assert_array_equal(a.log_probabilities, b.log_probabilities)
-            one.learn(a, 1.0)
-        for b in together:
-            many.learn(b, 1.0)
 
 
 @both
@@ -380,26 +339,6 @@ def test_policies_that_cannot_be_carried_over_are_refused(inside, why):
     for kind in (Disjoint, Hybrid):
         with pytest.raises((ValueError, TypeError), match=why):
             kind(inside)
-
-
-def test_a_policy_is_read_from_text_and_from_json():
-    policy = Hybrid(LinMED(sigma=0.3, alpha_emp=0.99), shared=4)
-    makers = {cls.__name__: (cls, {}) for cls in (Hybrid, Disjoint, LinMED)}
-    assert parse("policy", "Hybrid(LinMED(sigma=0.3, alpha_emp=0.99), shared=4)", makers) == policy
-    assert Policy.from_dict(json.loads(json.dumps(policy.to_dict()))) == policy
-    for bad in (0, -1, 1.5, True, "2"):
-        with pytest.raises((ValueError, TypeError), match="shared"):
-            Hybrid(shared=bad)
-
-
-def test_arrays_without_models_are_not_a_state():
-    file = io.BytesIO()
-    np.savez(file, **Disjoint().start(1, 3).arrays())
-    file.seek(0)
-    with np.load(file) as arrays, pytest.raises(ValueError, match="state array"):
-        Disjoint().start(1, 3).restore(
-            {name: arrays[name][:, :0] if arrays[name].ndim > 1 else arrays[name] for name in arrays}
-        )
 
 
 def test_more_arms_than_there_is_memory_for_are_refused_by_name():

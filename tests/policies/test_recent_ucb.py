@@ -35,16 +35,6 @@ def test_nothing_drifts_in_200000_rewards(policy):
     np.testing.assert_allclose(state.theta[0], theta, rtol=1e-7, atol=1e-9)
 
 
-def test_a_window_longer_than_the_log_and_endless_memory_have_the_ridge_estimate():
-    vectors, rewards = observations(300)
-    ridge = learned(OFUL(), vectors, rewards)
-    window = learned(SWLinUCB(window=301), vectors, rewards)
-    faded = learned(DLinUCB(half_life=1e15), vectors, rewards)
-    for state in (window, faded):
-        np.testing.assert_allclose(state.theta, ridge.theta, rtol=1e-9)
-        np.testing.assert_allclose(state.inverse, ridge.inverse, rtol=1e-9)
-
-
 @pytest.mark.parametrize("policy", [DLinUCB(half_life=3.0), SWLinUCB(window=3)])
 def test_a_ridge_lost_to_rounding_leaves_finite_numbers(policy):
     vectors = np.tile([[1e9, 0.0, 0.0]], (10, 1))

@@ -88,33 +88,6 @@ def test_arms_that_are_long_against_the_ridge_leave_a_true_inverse(size, ridge):
         )
 
 
-def test_the_order_of_rewards_does_not_matter():
-    rng = np.random.default_rng(0)
-    features, rewards = rng.standard_normal((500, 5)), rng.standard_normal(500)
-    order = rng.permutation(500)
-    one, other = (Agent(LinMED(), dim=5, seed=0) for _ in range(2))
-    one.observe(features, rewards)
-    other.observe(features[order], rewards[order])
-    np.testing.assert_allclose(one.theta, other.theta, rtol=1e-12, atol=1e-14)
-    np.testing.assert_allclose(one.covariance, other.covariance, rtol=1e-12, atol=1e-15)
-
-
-@pytest.mark.identity
-def test_replicas_learn_their_own_rewards_in_the_given_order():
-    rng = np.random.default_rng(1)
-    policy = LinMED()
-    replicas = rng.integers(3, size=40)
-    features, rewards = rng.standard_normal((40, 4)), rng.standard_normal(40)
-    together = policy.start(3, 4)
-    policy.learn(together, features, rewards, replicas)
-    for r in range(3):
-        alone = policy.start(1, 4)
-        mine = replicas == r
-        policy.learn(alone, features[mine], rewards[mine], np.zeros(mine.sum(), dtype=np.int64))
-        np.testing.assert_array_equal(together.theta[r], alone.theta[0])
-        np.testing.assert_array_equal(together.inverse[r], alone.inverse[0])
-
-
 ARMS = np.random.default_rng(0).normal(size=(6, 3))
 THETA = np.array([0.5, -0.3, 0.2])
 
