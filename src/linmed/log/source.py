@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence, Sized
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -96,6 +97,8 @@ class Source(ABC):
 class View(Source):
     """Some of the rows of another source."""
 
+    made: ClassVar[tuple[str, ...]] = ()
+    """Columns that are not those of the source."""
     source: Source
 
     @property

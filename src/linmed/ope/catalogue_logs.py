@@ -185,6 +185,7 @@ class _Laws:
 class _Completed(View):
     """The source with other probabilities."""
 
+    made = ("probability", "log_probability", "fallback")
     laws: _Laws
 
     def read(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Iterator[pa.RecordBatch]:

@@ -3,22 +3,19 @@
 import itertools
 import math
 import numbers
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from linmed import validation
 from linmed.log import DecisionLog
-from linmed.ope.accumulators import Answer, Contrast, Tally
-from linmed.ope.evaluate import Progress, collect, doubts, one_estimator
-from linmed.ope.intervals import asymptotic_quantile, honest, quantile, warn
+from linmed.ope.evaluate import Judged, Progress, judge, one_estimator
+from linmed.ope.intervals import warn
 from linmed.ope.learning import learn_from
 from linmed.ope.log_facts import Log, as_log
-from linmed.ope.plan import Plan, Recent
-from linmed.ope.scan import Reading
+from linmed.ope.plan import Recent
 from linmed.ope.targets import Target, as_target, check_names
 from linmed.policies.base import Policy, State
 from linmed.question import CONFIDENCE, Models, Question, ask, asks
@@ -29,85 +26,8 @@ from linmed.validation import BadType, BadValue
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Pair = tuple[int, int]
 FORECAST = 100
 """Decisions from which on a forecast is ventured."""
-
-
-class Contest(NamedTuple):
-    """What a pass found: a tally for each target, a contrast for each pair."""
-
-    tallies: list[Tally]
-    contrasts: dict[Pair, Contrast]
-
-    def gain(self, i: int, j: int) -> tuple[float, float, float]:
-        """Give (estimate, lower, upper) of how much more i earns than j; NaN where nobody can tell."""
-        ordered = (i, j) in self.contrasts
-        contrast = self.contrasts[(i, j) if ordered else (j, i)]
-        wrong = self.refuted(i) or self.refuted(j)
-        estimate, (low, high) = contrast.gain.estimate, (math.nan, math.nan) if wrong else contrast.bounds
-        # Taken from zero: a minus would make negative zeros.
-        return (estimate, low, high) if ordered else (0.0 - estimate, 0.0 - high, 0.0 - low)
-
-    def bounds(self, i: int, j: int, confidence: float) -> tuple[float, float]:
-        """Give (lower, upper) of how much more target i earns than target j, which never play the same arm.
-
-        Without a sequence by a limit theorem for means of two groups: their errors are independent.
-        """
-        if self.refuted(i) or self.refuted(j):
-            return math.nan, math.nan
-        if self.contrasts:
-            return self.gain(i, j)[1:]
-        one, other = (self.tallies[k].moments[0] for k in (i, j))
-        interval = self.tallies[i].plan.interval
-        if interval == "none":
-            return math.nan, math.nan
-        z = asymptotic_quantile(one.n, confidence) if interval == "asymptotic" else quantile(confidence)
-        gain, half = one.estimate - other.estimate, z * math.hypot(one.standard_error, other.standard_error)
-        return honest(gain - half, gain + half)
-
-    def refuted(self, i: int) -> bool:
-        """Whether target i's probabilities, or the log's, cannot be true."""
-        return self.tallies[i].refuted
-
-    def better(self, i: int, j: int) -> bool:
-        """Whether i surely earns more than j: by their difference, or by their own intervals."""
-        if self.refuted(i) or self.refuted(j):
-            return False
-        (_, low, _) = self.gain(i, j)
-        (own,), (other,) = (self.tallies[k].sequences.values() for k in (i, j))
-        return low > 0.0 or own.bounds[0] > other.bounds[1]
-
-
-def hold(
-    plan: Plan,
-    log: DecisionLog,
-    reading: Reading,
-    pairs: Sequence[Pair],
-    pair_confidence: float,
-    progress: Progress | None = None,
-    executor: Executor | None = None,
-) -> Contest:
-    """One pass. Intervals of values have the plan's confidence, those of differences `pair_confidence`."""
-    summarise = partial(_summarise, plan, tuple(pairs), pair_confidence)
-    found = collect(plan, Recent(log, None), reading, summarise, progress, executor)
-    size = len(plan.targets)
-    tallies = [one for one in found[:size] if isinstance(one, Tally)]
-    contrasts = [one for one in found[size:] if isinstance(one, Contrast)]
-    return Contest(tallies, dict(zip(pairs, contrasts, strict=True)))
-
-
-def _summarise(
-    plan: Plan, pairs: tuple[Pair, ...], confidence: float, batches: Iterable[list[Answer]]
-) -> list[Tally | Contrast]:
-    tallies = [Tally(plan) for _ in plan.targets]
-    contrasts = [Contrast(plan, confidence) for _ in pairs]
-    for answers in batches:
-        for tally, answer in zip(tallies, answers, strict=True):
-            tally.add(answer)
-        for contrast, (i, j) in zip(contrasts, pairs, strict=True):
-            contrast.add(answers[i], answers[j])
-    return [*tallies, *contrasts]
 
 
 def decisions_to_go(estimate: float, lower: float, upper: float, n: int) -> int | None:
@@ -230,7 +150,7 @@ def choose(
     arm 1 is the best of 2 after 200 decisions (confidence 95 %)
     """
     question = ask(choose, confidence=confidence, reward_range=reward_range, **options)
-    log = as_log(log)
+    log = as_log(log, question)
     with _blaming_candidates():
         judging, found, trained = _taught(log, _named(candidates), _share(train), question)
         size = len(found)
@@ -238,16 +158,16 @@ def choose(
         error = 1.0 - confidence
         own = error / (2 * size) if pairs else error
         plan = one_estimator(question, judging, found, estimator, paired=True, confidence=1.0 - own)
-        reading = Reading()
         pair_confidence = 1.0 - error / (2 * max(len(pairs), 1))
-        contest = hold(plan, judging, reading, pairs, pair_confidence, progress, executor)
-        reading.finish(judging, plan.possible)
-    for doubt in doubts(plan, reading, judging, contest.tallies):
+        part = Recent(judging, None)
+        judged = judge(plan, part, pairs, pair_confidence, progress=progress, executor=executor)
+    for doubt in judged.doubts():
         warn(doubt)
-    judges = reading.rewarded / (reading.rewarded + reading.waiting) if question.missing == "skip" else 1.0
+    seen = judged.reading
+    judges = seen.rewarded / (seen.rewarded + seen.waiting) if question.missing == "skip" else 1.0
     if trained and isinstance(_share(train), float):
         judges *= 1.0 - train
-    return _choice([target.name for target in plan.targets], contest, trained, confidence, judges)
+    return _choice(judged, trained, confidence, judges)
 
 
 @contextmanager
@@ -311,15 +231,20 @@ def _taught(
     ], taken  # fmt: skip
 
 
-def _choice(names: list[str], contest: Contest, trained: int, confidence: float, judges: float) -> Choice:
+def _better(judged: Judged, i: int, j: int) -> bool:
+    """Whether i surely earns more than j: by their difference, or by their own intervals."""
+    (own,), (other,) = (judged.tallies[k].sequences.values() for k in (i, j))
+    return judged.gain(i, j)[1] > 0.0 or own.bounds[0] > other.bounds[1]
+
+
+def _choice(judged: Judged, trained: int, confidence: float, judges: float) -> Choice:
     """The verdict; `judges` is the share of the log's decisions that do."""
-    found = [
-        (next(tally.rows(name)), tally.level) for name, tally in zip(names, contest.tallies, strict=True)
-    ]
+    names = [target.name for target in judged.plan.targets]
+    found = [(next(tally.rows(name)), tally.level) for name, tally in zip(names, judged.tallies, strict=True)]
     rows = [(*row[:2], level, *row[3:]) for row, level in found]
-    refuted = [i for i in range(len(names)) if contest.refuted(i)]
+    refuted = [i for i in range(len(names)) if judged.refuted(i)]
     usable = [i for i in range(len(names)) if i not in refuted]
-    winners = {i: [j for j in usable if j != i and contest.better(j, i)] for i in usable}
+    winners = {i: [j for j in usable if j != i and _better(judged, j, i)] for i in usable}
     left = [i for i in usable if not winners[i]]
     if not left:
         reason = "each candidate surely earns less than another" if usable else "no candidate can be judged"
@@ -330,7 +255,7 @@ def _choice(names: list[str], contest: Contest, trained: int, confidence: float,
 
     leader = max(left, key=estimate)
     n = rows[leader][5]
-    gains = {i: contest.gain(leader, i) for i in range(len(names)) if i != leader}
+    gains = {i: judged.gain(leader, i) for i in range(len(names)) if i != leader}
     waits = [decisions_to_go(*gains[i], n) for i in left if i != leader]
     unknown = any(wait is None for wait in waits)
     apart = [(names[i], *gain, i in left) for i, gain in gains.items()]

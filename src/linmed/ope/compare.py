@@ -17,11 +17,10 @@ from scipy.special import gammaln
 from linmed import validation
 from linmed.log import SCHEMA, DecisionLog, Malformed, ParquetSource, Source
 from linmed.ope.accumulators import Tally
-from linmed.ope.choose import hold
-from linmed.ope.evaluate import COMPARABLE, Progress, doubts, table
-from linmed.ope.intervals import warn
+from linmed.ope.evaluate import COMPARABLE, Judged, Progress, judge, table
+from linmed.ope.intervals import asymptotic_quantile, honest, quantile, warn
 from linmed.ope.log_facts import as_log, holds, require
-from linmed.ope.plan import Plan
+from linmed.ope.plan import Plan, Recent
 from linmed.ope.scan import Reader, Reading, Rounds, possible_rewards
 from linmed.ope.targets import ArmTarget
 from linmed.ope.warnings import no_value, of_waiting
@@ -346,7 +345,7 @@ def compare(
     validation.text("reward", reward)
     if unit is not None and validation.text("unit", unit) in (groups, reward):
         raise BadValue("unit", f"unit must be another column than groups and reward, got {unit!r}")
-    whole, column, maybe = _visitors(log, groups, reward, unit, timed=question.mature is not None)
+    whole, column, maybe = _visitors(log, groups, reward, unit, question)
     found = assignment(whole, column)
     units, seen = None, Reading()
     waiting: list[str] = []
@@ -381,16 +380,17 @@ def compare(
     others = [i for i in range(len(names)) if i != base]
     pairs = [(i, base) for i in others] if sequenced else []
     pair_confidence = 1.0 - error / len(others)
-    reading = Reading()
-    contest = hold(plan, judged, reading, pairs, pair_confidence, progress, executor)
-    reading.finish(judged, plan.possible)
+    contest = judge(
+        plan, Recent(judged, None), pairs, pair_confidence, progress=progress, executor=executor
+    )  # fmt: skip
+    reading = contest.reading
     if not shuffled:
         reading.played.again[:] = 0.0  # said already
-    for said in (*waiting, *doubts(plan, reading, judged, contest.tallies)):
+    for said in (*waiting, *contest.doubts()):
         warn(said)
     rows = [_group(target.name, tally) for target, tally in zip(plan.targets, contest.tallies, strict=True)]
     for i in others:
-        row = _gain(rows[i], rows[base], contest.bounds(i, base, pair_confidence))
+        row = _gain(rows[i], rows[base], _apart(contest, i, base, pair_confidence))
         if math.isnan(row[3]) and sequenced and not (contest.refuted(i) or contest.refuted(base)):
             warn(no_value(row[0], judged, plan))
         rows.append(row)
@@ -441,6 +441,22 @@ def _group(name: str, tally: Tally) -> Row:
     return name, MEAN, mean, *rest
 
 
+def _apart(found: Judged, i: int, j: int, confidence: float) -> tuple[float, float]:
+    """Bound how much more group i earns than group j, which never play the same arm.
+
+    Without a sequence by a limit theorem for means of two groups: their errors are independent.
+    """
+    interval = found.plan.interval
+    if found.refuted(i) or found.refuted(j) or interval == "none":
+        return math.nan, math.nan
+    if found.contrasts:
+        return found.gain(i, j)[1:]
+    one, other = (found.tallies[k].moments[0] for k in (i, j))
+    z = asymptotic_quantile(one.n, confidence) if interval == "asymptotic" else quantile(confidence)
+    gain, half = one.estimate - other.estimate, z * math.hypot(one.standard_error, other.standard_error)
+    return honest(gain - half, gain + half)
+
+
 def _gain(row: Row, base: Row, bounds: tuple[float, float]) -> Row:
     """The row of a difference of two groups."""
     low, high = bounds
@@ -456,7 +472,7 @@ DISORDER = (
 
 
 def _visitors(
-    log: Any, groups: str, reward: str, unit: str | None, timed: bool
+    log: Any, groups: str, reward: str, unit: str | None, question: Question
 ) -> tuple[DecisionLog, str, list[str]]:
     """What was given as a log, its column with the groups, and that of the unit, or all that may be it."""
     if isinstance(log, (str, os.PathLike)) and Path(log).exists():
@@ -464,12 +480,12 @@ def _visitors(
         if have and not {"arm", "probability"} <= set(have):
             _require(have, groups, reward, unit)
             where = {"arm": groups, "probability": 1.0, "reward": reward}
-            opened = as_log(DecisionLog.open(log, where))
+            opened = as_log(DecisionLog.open(log, where), question)
             return opened, named_arms(opened), _others(opened, groups, unit)
     if isinstance(log, (DecisionLog, str, os.PathLike)):
         if reward != "reward":
             raise BadValue("reward", f"reward must be the log's own column 'reward', got {reward!r}")
-        opened = as_log(log)
+        opened = as_log(log, question)
         return opened, groups, _others(opened, groups, unit)
     if not (isinstance(log, Mapping) or hasattr(log, "iloc") or hasattr(log, "__arrow_c_stream__")):
         kinds = "a log, the path of one, a pyarrow, pandas or polars table or a dictionary of arrays"
@@ -478,13 +494,17 @@ def _visitors(
     have = content.column_names if isinstance(content, pa.Table) else [str(name) for name in content]
     _require(have, groups, reward, unit)
     # Other columns may have a log's names and other meanings: they get names that no log has.
-    also = [name for name in ("decision_id", *(("time", "reward_time") if timed else ())) if name in have]
+    also = [
+        name
+        for name in ("decision_id", *(("time", "reward_time") if question.mature is not None else ()))
+        if name in have
+    ]
     columns = {name: content[name] for name in also} | {"group": content[groups], "reward": content[reward]}
     others = [name for name in have if name not in (*also, groups, reward)] if unit is None else [unit]
     size = len(columns["group"])
     columns |= {"arm": np.zeros(size, np.int64), "probability": np.ones(size)}
     columns |= {OTHER + name: content[name] for name in others if unit or _names(content[name], size)}
-    made = as_log(DecisionLog.from_table(columns))
+    made = as_log(DecisionLog.from_table(columns), question)
     return made, "group", [name for name in made.columns if name.startswith(OTHER)]
 
 

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -44,6 +44,9 @@ COMPARABLE = ("betting", "asymptotic", "normal", "none")
 """Intervals that differences have."""
 
 Progress = Callable[[int], object]
+Pair = tuple[int, int]
+Summary = list[Tally | Contrast]
+"""What a part of a log leaves: of every target, then of every pair."""
 Found = TypeVar("Found")
 
 
@@ -94,15 +97,14 @@ def evaluate(
     question = ask(
         evaluate, interval=interval, confidence=confidence, reward_range=reward_range, **options
     )  # fmt: skip
-    log = as_log(log)
-    part, reading = recent(log, question), Reading()
+    log = as_log(log, question)
+    part = recent(log, question)
     plan = Plan.of(question, log, targets, estimators)
-    tallies = collect(plan, part, reading, partial(_tallies, plan), progress, executor)
-    reading.finish(part.judged, plan.possible)
-    for doubt in doubts(plan, reading, part.judged, tallies):
+    found = judge(plan, part, progress=progress, executor=executor)
+    for doubt in found.doubts():
         warn(doubt)
-    named = zip(plan.targets, tallies, strict=True)
-    return table(plan, reading, [row for target, tally in named for row in tally.rows(target.name)])
+    named = zip(plan.targets, found.tallies, strict=True)
+    return table(plan, found.reading, [row for target, tally in named for row in tally.rows(target.name)])
 
 
 @asks()
@@ -127,14 +129,12 @@ def sequence(
     (200, 1.0, True)
     """
     question = ask(sequence, confidence=confidence, reward_range=reward_range, **options)
-    log = as_log(log)
+    log = as_log(log, question)
     plan = one_estimator(question, log, target, estimator)
-    part, reading = recent(log, question), Reading()
-    tallies = _tallies(plan, answers(plan, part, reading, progress), trace=True)
-    reading.finish(part.judged, plan.possible)
-    for doubt in doubts(plan, reading, part.judged, tallies):
+    found = judge(plan, recent(log, question), trace=True, progress=progress)
+    for doubt in found.doubts():
         warn(doubt)
-    return tallies[0].sequences[plan.estimators[0].form].table()
+    return found.tallies[0].sequences[plan.estimators[0].form].table()
 
 
 @asks()
@@ -166,80 +166,119 @@ def difference(
     question = ask(
         difference, interval=interval, confidence=confidence, reward_range=reward_range, **options
     )  # fmt: skip
-    log, one, other = as_log(log), as_target(target), as_target(baseline)
+    log, one, other = as_log(log, question), as_target(target), as_target(baseline)
     if one.name == other.name:
         other = as_target(other, f"{other.name} (baseline)")
-    part, reading = recent(log, question), Reading()
+    part = recent(log, question)
     plan = one_estimator(question, log, (one, other), estimator, paired=True)
-    contrast, *tallies = collect(plan, part, reading, partial(_pair, plan), progress, executor)
-    reading.finish(part.judged, plan.possible)
-    name, refuted = f"{one.name} − {other.name}", any(tally.refuted for tally in tallies)
-    row = contrast.row(name, refuted)
-    for doubt in doubts(plan, reading, part.judged, tallies):
+    found = judge(plan, part, [(0, 1)], bounded=False, progress=progress, executor=executor)
+    name, refuted = f"{one.name} − {other.name}", found.refuted(0) or found.refuted(1)
+    row = found.contrasts[0, 1].row(name, refuted)
+    for doubt in found.doubts():
         warn(doubt)
     if math.isnan(row[3]) and plan.interval != "none" and not refuted:
         empty = plan.interval == "betting"
-        warn(no_value(name, part.judged, plan) if empty else no_variation(name, plan))
-    return table(plan, reading, [row])
+        warn(no_value(name, found.log, plan) if empty else no_variation(name, plan))
+    return table(plan, found.reading, [row])
 
 
-def doubts(plan: Plan, reading: Reading, log: DecisionLog, tallies: Sequence[Tally]) -> list[str]:
-    """List the warnings of a result."""
-    found = list(of_plan(plan, reading, log))
-    for target, tally in zip(plan.targets, tallies, strict=True):
-        found += of_result(plan, target, tally, log)
-    return found
+class Judged(NamedTuple):
+    """Hold what one pass over a log found: a tally for each target, a contrast for each pair."""
+
+    plan: Plan
+    log: DecisionLog
+    reading: Reading
+    tallies: list[Tally]
+    contrasts: dict[Pair, Contrast]
+
+    def doubts(self) -> list[str]:
+        """List the warnings of a result."""
+        found = list(of_plan(self.plan, self.reading, self.log))
+        for target, tally in zip(self.plan.targets, self.tallies, strict=True):
+            found += of_result(self.plan, target, tally, self.log)
+        return found
+
+    def gain(self, i: int, j: int) -> tuple[float, float, float]:
+        """Give (estimate, lower, upper) of how much more i earns than j; NaN where nobody can tell."""
+        ordered = (i, j) in self.contrasts
+        contrast = self.contrasts[(i, j) if ordered else (j, i)]
+        wrong = self.refuted(i) or self.refuted(j)
+        estimate, (low, high) = contrast.gain.estimate, (math.nan, math.nan) if wrong else contrast.bounds
+        # Taken from zero: a minus would make negative zeros.
+        return (estimate, low, high) if ordered else (0.0 - estimate, 0.0 - high, 0.0 - low)
+
+    def refuted(self, i: int) -> bool:
+        """Whether target i's probabilities, or the log's, cannot be true."""
+        return self.tallies[i].refuted
 
 
-class Merging(Protocol):
-    """What one part of a log leaves, which absorbs what the next one leaves."""
-
-    def merge(self, other: Any) -> None:
-        """Absorb what another part left."""
-
-
-Summary = TypeVar("Summary", bound=Merging)
-
-
-def collect(
+def judge(
     plan: Plan,
     part: Recent,
-    reading: Reading,
-    summarise: Callable[[Iterable[list[Answer]]], list[Summary]],
+    pairs: Sequence[Pair] = (),
+    pair_confidence: float | None = None,
+    *,
+    trace: bool = False,
+    bounded: bool = True,
     progress: Progress | None = None,
     executor: Executor | None = None,
-) -> list[Summary]:
-    """Sum up the answers to a plan: part by part where order does not matter, else in the log's order.
+) -> Judged:
+    """Answer a plan by one pass: part by part where order does not matter, else in the log's order.
 
-    Parts are the log's own, and their sums are added in its order: with an executor and without, on however
-    many workers, the same numbers come out.
+    Intervals of values have the plan's confidence, and are left out unless `bounded`; those of differences
+    have `pair_confidence`. Parts are the log's own, and their sums are added in its order: with an executor
+    and without, on however many workers, the same numbers come out.
     """
+    reading = Reading()
+    summarise = partial(_summarise, plan, tuple(pairs), pair_confidence, trace, bounded)
     with np.errstate(all="ignore"):  # weights beyond any float give estimates that are none, and a warning
-        found = _collected(plan, part, reading, summarise, progress, executor)
+        if plan.ordered or trace:
+            found = summarise(answers(plan, part, reading, progress, executor))
+        else:
+            found = _merged(plan, part.judged, reading, summarise, progress, executor)
     for one in found:
-        if isinstance(one, (Tally, Contrast)):
-            one.distrusted = reading.played.overplayed is not None
-            one.unordered = reading.played.clustered is not None
-    return found
+        one.distrusted = reading.played.overplayed is not None
+        one.unordered = reading.played.clustered is not None
+    reading.finish(part.judged, plan.possible)
+    tallies = [one for one in found if isinstance(one, Tally)]
+    contrasts = [one for one in found if isinstance(one, Contrast)]
+    return Judged(plan, part.judged, reading, tallies, dict(zip(pairs, contrasts, strict=True)))
 
 
-def _collected(
+def _summarise(
     plan: Plan,
-    part: Recent,
+    pairs: tuple[Pair, ...],
+    confidence: float | None,
+    trace: bool,
+    bounded: bool,
+    batches: Iterable[list[Answer]],
+) -> Summary:
+    tallies = [Tally(plan, trace=trace, weights_only=not bounded) for _ in plan.targets]
+    contrasts = [Contrast(plan, confidence) for _ in pairs]
+    for batch in batches:
+        for tally, answer in zip(tallies, batch, strict=True):
+            tally.add(answer)
+        for contrast, (i, j) in zip(contrasts, pairs, strict=True):
+            contrast.add(batch[i], batch[j])
+    return [*tallies, *contrasts]
+
+
+def _merged(
+    plan: Plan,
+    log: DecisionLog,
     reading: Reading,
-    summarise: Callable[[Iterable[list[Answer]]], list[Summary]],
+    summarise: Callable[[Iterable[list[Answer]]], Summary],
     progress: Progress | None,
     executor: Executor | None,
-) -> list[Summary]:
-    if plan.ordered:
-        return summarise(answers(plan, part, reading, progress, executor))
+) -> Summary:
+    """Sum up each part of a log, and add the sums."""
     whole = summarise(())
     told = progress if executor is None else None  # by the reader itself
     here = None if told is None else lambda done: told(reading.decisions + done)
     work = partial(_summary, plan, summarise, progress=here)
-    for summaries in _spread(work, part.judged, reading, executor):
+    for summaries in _spread(work, log, reading, executor):
         for one, other in zip(whole, summaries, strict=True):
-            one.merge(other)
+            one.merge(other)  # type: ignore[arg-type]  # the same kinds in the same places
         if progress is not None and executor is not None:
             progress(reading.decisions)
     return whole
@@ -247,10 +286,10 @@ def _collected(
 
 def _summary(
     plan: Plan,
-    summarise: Callable[[Iterable[list[Answer]]], Found],
+    summarise: Callable[[Iterable[list[Answer]]], Summary],
     log: DecisionLog,
     progress: Progress | None = None,
-) -> tuple[Found, Reading]:
+) -> tuple[Summary, Reading]:
     """Make what a worker sends of a part of the log where order does not matter."""
     reading = Reading()
     return summarise(answers(plan, Recent(log, None), reading, progress)), reading
@@ -278,25 +317,6 @@ def answers(
         yield [Answer(plan, rounds, chance, predicted) for chance in chances]
         if progress is not None:
             progress(reading.decisions)
-
-
-def _tallies(plan: Plan, batches: Iterable[list[Answer]], *, trace: bool = False) -> list[Tally]:
-    """Sum up the answers, one tally a target."""
-    tallies = [Tally(plan, trace=trace) for _ in plan.targets]
-    for batch in batches:
-        for tally, answer in zip(tallies, batch, strict=True):
-            tally.add(answer)
-    return tallies
-
-
-def _pair(plan: Plan, batches: Iterable[list[Answer]]) -> list[Any]:
-    """Sum up two targets' difference, and what was seen of each."""
-    contrast, tallies = Contrast(plan), [Tally(plan, weights_only=True) for _ in plan.targets]
-    for ours, theirs in batches:
-        contrast.add(ours, theirs)
-        tallies[0].add(ours)
-        tallies[1].add(theirs)
-    return [contrast, *tallies]
 
 
 def _spread(

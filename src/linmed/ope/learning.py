@@ -80,7 +80,8 @@ def learn_from(
         )
     if seed is not None:
         validation.whole("seed", seed, at_least=0)
-    log, question = as_log(log), ask(learn_from, **options)
+    question = ask(learn_from, **options)
+    log = as_log(log, question)
     agent: Agent | None = None
     if policy.capabilities.clock:
         require(log, ["time"], f"{policy.name}, which forgets by the clock", "log")
@@ -324,7 +325,7 @@ def verdict(
     (1, 170, 200)
     """
     by, question = judge(policy, delta), ask(verdict, **options)
-    log = as_log(log)
+    log = as_log(log, question)
     chosen = _arms_of(log) if arms is None else Arms.of(arms)
     verdicts = Verdicts(chosen.features, delta, epsilon)
     dim = chosen.features.shape[1]
@@ -490,7 +491,8 @@ def drift(
     """
     if not (isinstance(policy, Policy) and policy.capabilities.drift):
         raise BadType("policy", f"policy must be Forgetful, which watches for changes, got {policy!r}")
-    log, question = as_log(log), ask(drift, **options)
+    question = ask(drift, **options)
+    log = as_log(log, question)
     if policy.capabilities.clock:
         require(log, ["time"], "half-lives that are durations", "log")
     state, course = None, _Course()

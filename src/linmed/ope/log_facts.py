@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from linmed.log import SUM_ERROR, DecisionLog, ParquetSource, Source, TableSource
 from linmed.log.source import View
 from linmed.ope.intervals import Weights
+from linmed.question import Question
 from linmed.validation import BadType, BadValue
 
 CERTAIN = 14.0
@@ -31,8 +32,11 @@ Log = DecisionLog | str | os.PathLike[str]
 Words = NDArray[np.uint64]
 
 
-def as_log(log: Log) -> DecisionLog:
-    """Open `log` where it is a path; a decision that stands in it twice would count twice."""
+def as_log(log: Log, question: Question | None = None) -> DecisionLog:
+    """Open `log` where it is a path, with the rewards that a question is about.
+
+    A decision that stands in it twice would count twice, and is refused.
+    """
     if isinstance(log, (str, os.PathLike)):
         log = DecisionLog.open(log)
     if not isinstance(log, DecisionLog):
@@ -66,7 +70,7 @@ def holds(log: DecisionLog, column: str) -> bool:
     """
     if column not in log.columns:
         return False
-    source = _rows_of(log)
+    source = _rows_of(log, column)
     if isinstance(source, TableSource):
         return bool(source.table[column].null_count == 0)
     if isinstance(source, ParquetSource):
@@ -82,7 +86,7 @@ def has_some(log: DecisionLog, column: str) -> bool:
     """Whether some row of the log has `column`; of a part of a log, whether some row of the whole has."""
     if column not in log.columns:
         return False
-    source = _rows_of(log)
+    source = _rows_of(log, column)
     if isinstance(source, TableSource):
         return bool(source.table[column].null_count < source.table.num_rows)
     if isinstance(source, ParquetSource):
@@ -92,10 +96,10 @@ def has_some(log: DecisionLog, column: str) -> bool:
     return any(batch.column(0).null_count < batch.num_rows for batch in batches)
 
 
-def _rows_of(log: DecisionLog) -> Source:
-    """Find the source that a log is a part of."""
+def _rows_of(log: DecisionLog, column: str) -> Source:
+    """Find the source that a log is a part of, and has a column from."""
     source = log.source
-    while isinstance(source, View):
+    while isinstance(source, View) and column not in source.made:
         source = source.source
     return source
 
