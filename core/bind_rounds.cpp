@@ -1,6 +1,7 @@
 #include "bind.hpp"
 
 #include "confidence.hpp"
+#include "lists.hpp"
 #include "med.hpp"
 #include "ridge.hpp"
 #include "rounds.hpp"
@@ -80,6 +81,18 @@ struct Bound {
     }
 };
 
+// The law of a list, and what it works on.
+struct BoundList {
+    Held<Belief> belief;
+    Held<Set> set;
+    Held<Rule> rule;
+    In<2> rows;
+    ListLaw law;
+    BoundList(const Bound &bound, In<2> arms)
+        : belief(bound.belief), set(bound.set), rule(bound.rule), rows(arms),
+          law(*belief, *set, *rule, arms.data(), Index(arms.shape(0))) {}
+};
+
 void bind_rounds(nb::module_ &m) {
     m.def("play", &play_arrays, "belief"_a, "set"_a, "rule"_a, "arms"_a.noconvert(), "rewards"_a.noconvert(),
           "errors"_a.noconvert(), "noise"_a.noconvert(), "played"_a.noconvert(), "log_p"_a.noconvert());
@@ -137,6 +150,22 @@ void bind_rounds(nb::module_ &m) {
             else bound.live.learn(arm, reward);
             if (waiting) nb::del((*waiting)[name]);
         }, "features"_a, "reward"_a, "time"_a = nb::none(), "waiting"_a = nb::none(), "name"_a = nb::none());
+    nb::class_<BoundList>(m, "ListLaw")
+        .def("__init__", [](BoundList *list, const Bound &bound, In<2> arms) {
+            demand(Index(arms.shape(1)) == bound.live.width() && arms.shape(0) > 0, "arms must be (K, d)");
+            demand(suits(*bound.rule, *bound.belief), "this rule cannot decide by models of items");
+            new (list) BoundList(bound, arms);
+        }, "live"_a, "arms"_a.noconvert())
+        // The place among `left` of the arm that is drawn; writes log_p of each.
+        .def("draw", [](BoundList &list, InInts<1> left, bool first, In<1> noise, Out<1> log_p) {
+            const Index n = left.shape(0), K = list.law.arms();
+            demand(n > 0 && Index(log_p.shape(0)) == n && Index(noise.shape(0)) >= list.law.noise_size(),
+                   "left and log_p must be (n,), noise (size,)");
+            for (Index i = 0; i < n; ++i)
+                demand(left.data()[i] >= (i ? left.data()[i - 1] + 1 : 0) && left.data()[i] < K, "left must be rising numbers of arms");
+            Unlocked unlocked(n * list.rows.shape(1));
+            return list.law.draw(left.data(), n, first, noise.data(), log_p.data());
+        }, "left"_a.noconvert(), "first"_a, "noise"_a.noconvert(), "log_p"_a.noconvert());
     m.def("all_within", [](In<2> array, double bound) { return all_within(array.data(), Index(array.size()), bound); },
           "array"_a.noconvert(), "bound"_a);
     // One arm per row by the uniforms in noise (R,1); the sum of the first row that is no law, else 1.

@@ -182,17 +182,23 @@ class Med : public Rule {
         double share = 0.0;
         if (!belief.plain) belief.by_divergence(s, arms, best, scratch);
         if (scratch.alpha_opt > 0.0) share = scratch.alpha_opt / counts(belief, s, arms, scratch);
-        mix(best, share, arms.K, scratch);
-        double total = settle_mass(best, arms.K, scratch);
+        return conclude(best, share, largest, arms.K, noise, scratch, log_p);
+    }
+
+    // The rest of a decision among K arms, once f and the design are in `scratch`, which gets `share` for each of its counts.
+    Index conclude(Index best, double share, double largest, Index K, const double *noise, MedScratch &scratch,
+                   double *log_p) const {
+        mix(best, share, K, scratch);
+        double total = settle_mass(best, K, scratch);
         Index extra = -1;
         if (explore && largest > EXPLORE) {
             extra = 0;
-            while (extra < arms.K - 1 && scratch.leverage[extra] * EQUAL < largest) ++extra;
+            while (extra < K - 1 && scratch.leverage[extra] * EQUAL < largest) ++extra;
             scratch.weight[extra] += total;
             scratch.sums[extra / LANES] += total;
             total += total;
         }
-        if (log_p) logarithms(arms.K, total, extra, scratch, log_p);
+        if (log_p) logarithms(K, total, extra, scratch, log_p);
         return draw(scratch, noise[0] * total);
     }
 

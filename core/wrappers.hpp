@@ -43,11 +43,18 @@ class FlooredRule final : public Rule {
         auto &own = static_cast<Room &>(room);
         const Index K = arms.K, draws = rule->noise_size(belief.d);
         if (own.noise.size() < draws) own.noise = Buffer(draws);
-        std::copy(noise, noise + draws, static_cast<double *>(own.noise));
+        return around(noise, K, draws, own.noise, log_p, [&](const double *inner, double *out) {
+            return rule->decide(belief, s, beta, arms, p, inner, *own.inner, out);
+        });
+    }
+    // What `decide(noise, log_p)` draws and says, with the share for all K arms alike; room (draws,).
+    template <class F>
+    Index around(const double *noise, Index K, Index draws, double *room, double *log_p, F decide) const {
+        std::copy(noise, noise + draws, room);
         const double uniform = noise[0];
         const bool evenly = uniform < share;
-        if (draws > 0) own.noise[0] = evenly ? 0.0 : std::min((uniform - share) / (share < 1.0 ? 1.0 - share : 1.0), BELOW_ONE);
-        const Index arm = rule->decide(belief, s, beta, arms, p, own.noise, *own.inner, log_p);
+        if (draws > 0) room[0] = evenly ? 0.0 : std::min((uniform - share) / (share < 1.0 ? 1.0 - share : 1.0), BELOW_ONE);
+        const Index arm = decide(room, log_p);
         if (log_p) {
             const double rest = share < 1.0 ? log1p(-share) : -INF, even = log(share / double(K));
             for (Index i = 0; i < K; ++i) log_p[i] = log_of_sum(rest + log_p[i], even);

@@ -16,7 +16,7 @@ from linmed.policies import GLMPolicy, Policy, RidgePolicy
 
 MODULES = (
     "linmed", "linmed.agent", "linmed.decision", "linmed.design", "linmed.environments",
-    "linmed.paper", "linmed.features", "linmed.features.usearch", "linmed.insight", "linmed.log",
+    "linmed.paper", "linmed.features", "linmed.features.usearch", "linmed.insight", "linmed.lists", "linmed.log",
     "linmed.ope", "linmed.policies", "linmed.catalogue_sampler", "linmed.serve.client", "linmed.simulation",
     "linmed.report", "linmed.theory",
 )  # fmt: skip

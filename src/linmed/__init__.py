@@ -12,6 +12,7 @@ _HOME = {
     "Decision": "linmed.decision",
     "Drift": "linmed.insight",
     "Explanation": "linmed.insight",
+    "ListDecision": "linmed.lists",
     "Verdict": "linmed.insight",
     "Verdicts": "linmed.insight",
     "simulate": "linmed.simulation",
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from linmed.insight import Explanation as Explanation
     from linmed.insight import Verdict as Verdict
     from linmed.insight import Verdicts as Verdicts
+    from linmed.lists import ListDecision as ListDecision
     from linmed.policies import *  # noqa: F403
     from linmed.simulation import simulate as simulate
 else:

@@ -29,6 +29,7 @@ from linmed.insight.best_arm import DELTA, Verdict, look, looker, watch
 from linmed.insight.drift import Drift, drift_of
 from linmed.insight.explain import TOP, Explanation, explain
 from linmed.item_encoder import ItemEncoder, Offer, item_encoder
+from linmed.lists import DecidesLists, Lists
 from linmed.policies import Policy, Prediction, as_policy
 from linmed.policies.linmed import NOTHING_TOLD
 from linmed.validation import Floats
@@ -68,7 +69,7 @@ class UnknownDecision(ValueError, KeyError):
     __str__ = Exception.__str__  # a KeyError would quote its message
 
 
-class Agent:
+class Agent(DecidesLists):
     """One decision maker: `decide`, and `learn` whenever the reward comes.
 
     >>> from linmed import LinMED
@@ -176,6 +177,7 @@ class Agent:
         self._pending: dict[str, bytes] = {}  # what learn() needs, by decision, oldest first
         self._timed = self._is_timed()
         self._moments: dict[str, float] = {}  # when each was taken, where somebody wants to know
+        self._lists = Lists()
         self._watch = watch(policy)
         self._open(log)
 
@@ -355,6 +357,11 @@ class Agent:
         count = 0
         with self._lock:
             for identifier, deadline in wait.due(now, before):
+                if identifier in self._lists.waiting:
+                    count += 1
+                    wait.missed += bool(self._lists.left(identifier, wait.rule.missing))
+                    self._close_list(identifier, wait.rule.missing, deadline)
+                    continue
                 kept = self._pending.get(identifier)
                 if kept is None:  # learned at once, or dropped
                     continue
@@ -620,10 +627,10 @@ class Agent:
 
     @property
     def pending(self) -> tuple[str, ...]:
-        """Ids of the decisions whose reward has not come, and whose deadline has not, oldest first."""
+        """Ids of the decisions, then of the lists, that wait for rewards: the oldest first of each."""
         with self._lock:
             held = () if self._deadlines is None else self._deadlines.held
-            return tuple(one for one in self._pending if one not in held)
+            return (*(one for one in self._pending if one not in held), *self._lists.waiting)
 
     def pending_times(self) -> dict[str, float]:
         """Look up when each decision in `pending` was taken; empty where neither policy nor deadline asks.
@@ -685,6 +692,8 @@ class Agent:
             arrays.update({f"state_{name}": array for name, array in self.state.copy().arrays().items()})
             arrays["pending"] = np.frombuffer(b"".join(self._pending.values())).reshape(-1, self.dim)
             arrays.update({} if self._repeats is None else self._repeats.to_dict())
+            meta["lists"], listed = self._lists.to_dict()
+            arrays.update(listed)
         arrays.update({f"catalogue_{name}": array for name, array in offered.items()})
         write_arrays(Path(path), meta, arrays)
 
@@ -734,6 +743,8 @@ class Agent:
             ):
                 raise ValueError(f"pending decisions of shape {pending.shape}")
             expired = [*map(as_bytes, arrays.pop("expired", ()))]
+            listed = validation.floats("lists", arrays.pop("lists", np.empty((0, agent.dim))))
+            agent._lists = Lists.from_dict(meta.get("lists", ()), listed, policy)
             repeats = Repeats.from_dict(arrays, agent.dim)
             if agent._watch is not None:
                 agent._watch.repeats = repeats
@@ -754,7 +765,9 @@ class Agent:
                 moments = map(float, meta["moments"])
                 agent._moments = dict(zip(meta["pending"], moments, strict=True))
             if "deadlines" in meta:
-                agent._deadlines = Deadlines.from_dict(meta["deadlines"], expired, agent._moments)
+                agent._deadlines = Deadlines.from_dict(
+                    meta["deadlines"], expired, {**agent._moments, **agent._lists.moments()}
+                )
             agent._timed = agent._is_timed()
         except (KeyError, TypeError, AttributeError, MemoryError) as error:
             raise ValueError(f"{path} is not a linmed agent, or it is damaged ({error})") from None
@@ -861,14 +874,22 @@ class Agent:
             return clock.time_ns() // 1000 / 1e6
         return round(validation.between("time", time, -6e10, 2.5e11) * 1e6) / 1e6  # the years 68 to 9892
 
+    def _unknown(self, identifier: object) -> UnknownDecision:
+        """Make the error for a decision that no reward is awaited for."""
+        return UnknownDecision(self._explain_missing(identifier))
+
+    def _next_id(self) -> str:
+        """Give the id of the next decision."""
+        if self._process != _forks:  # a process that was forked
+            self._earlier.append((self._run, self._decisions))
+            self._name_run()
+        return f"{self._run}-{self._decisions}"
+
     def _settle(
         self, decision: Decision, arms: Floats | None, offer: Offer | None, moment: float | None
     ) -> Decision:
         """Give the decision its id, log it and wait for its reward; if the log refuses it nothing changes."""
-        if self._process != _forks:  # a process that was forked
-            self._earlier.append((self._run, self._decisions))
-            self._name_run()
-        decision._id = identifier = f"{self._run}-{self._decisions}"
+        decision._id = identifier = self._next_id()
         if self.log is not None:
             self._record(decision, arms, offer, moment)
         self._decisions += 1
@@ -904,7 +925,7 @@ class Agent:
         beside: Beside | None = getattr(decision, "_beside", None)
         if beside is not None:
             extra |= {"control": beside.control, "control_share": beside.share, "shadow": beside.shadow}
-        self.log.record(  # type: ignore[union-attr]
+        self.log.record(
             decision._id,
             arm=decision._arm,
             arm_count=decision._count,
@@ -958,6 +979,7 @@ class Agent:
                 "_pending": dict(self._pending),
                 "_moments": dict(self._moments),
                 "_deadlines": copy.deepcopy(self._deadlines),
+                "_lists": copy.deepcopy(self._lists),
             }
 
     def __copy__(self) -> "Agent":

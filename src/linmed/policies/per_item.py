@@ -149,9 +149,9 @@ class ModelPolicy(Wrapper):
         if models > state.room:
             state.make_room(models)
 
-    def live(self, state: ModelsState) -> "_Live":
+    def live(self, state: ModelsState) -> "ModelsLive":
         """The core's agent, which is made again when the state has grown."""
-        return _Live(self, state)
+        return ModelsLive(self, state)
 
     def _rounds(self, state: ModelsState, arms: Floats, *others: Any) -> None:
         models = models_of("arms", arms, state)
@@ -411,7 +411,7 @@ class Hybrid(ModelPolicy):
         return self.shared
 
 
-class _Live:
+class ModelsLive:
     """The core's agent on the arrays of a state, and another whenever the state has others."""
 
     def __init__(self, policy: ModelPolicy, state: ModelsState) -> None:
@@ -424,16 +424,17 @@ class _Live:
 
     def decide(self, arms: Floats, noise: Floats, t: int, law: Floats) -> int:
         """Decide among arms (K,d) by noise[t], and write log p to law (K,)."""
-        arm: int = self._following(arms).decide(arms, noise, t, law)
+        arm: int = self.following(arms).decide(arms, noise, t, law)
         return arm
 
     def draw(self, arms: Floats, noise: Any, t: int) -> Any:
         """The same as the core's `draw`."""
         if arms.dtype is not validation.FLOAT64 or not arms.flags.carray:
             raise TypeError("arms must be in the form of validation.for_kernels")
-        return self._following(arms).draw(arms, noise, t)
+        return self.following(arms).draw(arms, noise, t)
 
-    def _following(self, arms: Floats) -> Any:
+    def following(self, arms: Floats) -> Any:
+        """Find the core's agent of these arms."""
         models_of("arms", arms, self.state)
         if self.parts is not self.state.parts():
             self._bind()
