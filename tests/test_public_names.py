@@ -16,9 +16,9 @@ from linmed.policies import GLMPolicy, Policy, RidgePolicy
 
 MODULES = (
     "linmed", "linmed.agent", "linmed.decision", "linmed.design", "linmed.environments",
-    "linmed.paper", "linmed.features", "linmed.features.usearch", "linmed.insight", "linmed.lists", "linmed.log",
-    "linmed.ope", "linmed.policies", "linmed.catalogue_sampler", "linmed.serve.client", "linmed.simulation",
-    "linmed.report", "linmed.theory",
+    "linmed.paper", "linmed.features", "linmed.features.usearch", "linmed.insight", "linmed.lists",
+    "linmed.log", "linmed.ope", "linmed.policies", "linmed.catalogue_sampler", "linmed.serve.client",
+    "linmed.simulation", "linmed.report", "linmed.theory",
 )  # fmt: skip
 """Where the documentation imports from. What they export is public."""
 NOT_RUN = {
