@@ -22,7 +22,7 @@ from linmed import (
 from linmed.agent import UnknownDecision
 from linmed.decision import NoProbability
 from linmed.log import DecisionLog, LogWriter, writer
-from tests.policies.configurations import CONFIGURATIONS, acceptable, make_arms, short
+from tests.policies.configurations import SOME, acceptable, make_arms, short
 
 ARMS = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
 
@@ -252,7 +252,7 @@ def damaged(arrays, rng):
         yield "state_leader", np.full_like(arrays["state_leader"], experts)
 
 
-@pytest.mark.parametrize("policy", CONFIGURATIONS, ids=short)
+@pytest.mark.parametrize("policy", SOME, ids=short)
 def test_a_file_with_an_array_that_cannot_be_is_refused(policy, tmp_path):
     Agent(policy, dim=4).save(tmp_path / "agent")
     with np.load(tmp_path / "agent") as file:

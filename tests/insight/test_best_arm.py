@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from linmed import EXP2, OFUL, Agent, LinMED, LinTS, LinUCB, Pinpoint, Uniform, Verdicts
+from linmed import EXP2, Agent, LinMED, LinUCB, Pinpoint, Uniform, Verdicts
 from linmed.insight.best_arm import Verdict, VerdictWarning, judge, look
-from linmed.policies import E2D, RidgePolicy
+from linmed.policies import RidgePolicy
 from linmed.validation import BadType, BadValue
 
 ARMS = [[0.9, 0.1], [0.6, 0.8], [0.0, 1.0]]
@@ -47,51 +47,6 @@ def toy(policy=None) -> Agent:
     agent = Agent(policy or LinMED(sigma=0.5, norm_bound=2.0, ridge=0.25), dim=2, seed=0)
     agent.observe(PLAYED, PAID)
     return agent
-
-
-def by_hand(delta=0.05):
-    """θ̂, V⁻¹ and √β of the toy, from the normal equations."""
-    V = 0.25 * np.eye(2) + sum(np.outer(a, a) for a in np.array(PLAYED))
-    theta = np.linalg.solve(V, np.array(PLAYED).T @ PAID)
-    logdet = math.log(np.linalg.det(V) / 0.25**2)
-    root = 0.5 * math.sqrt(logdet + 2 * math.log(1 / delta)) + 0.5 * 2.0
-    return theta, np.linalg.inv(V), root
-
-
-def test_the_toy_by_hand():
-    verdict = toy().verdict(ARMS)
-    theta, inverse, radius = by_hand()
-    np.testing.assert_allclose(theta, [1.01052632, 0.50526316], atol=1e-8)
-    assert radius**2 == pytest.approx(6.78929015593, abs=1e-10)
-    assert verdict.radius == pytest.approx(radius, rel=1e-12)
-    np.testing.assert_allclose(verdict.estimates, np.array(ARMS) @ theta, rtol=1e-12)
-    for i in range(3):
-        for j in range(3):
-            x = np.array(ARMS[i]) - ARMS[j]
-            width = radius * math.sqrt(x @ inverse @ x)
-            found = verdict.difference(i, j)
-            assert list(found) == pytest.approx([theta @ x, theta @ x - width, theta @ x + width], abs=1e-12)
-    # ⟨θ̂, a⟩ is 0.9600, 1.0105 and 0.5053; nothing is decided at a radius of 2.6.
-    assert (verdict.best, verdict.candidates, verdict.decided) == (1, (0, 1, 2), False)
-    others = [verdict.difference(1, i) for i in (0, 2)]
-    assert verdict.margin == pytest.approx(max(-one.lower for one in others), rel=1e-12)
-    assert (verdict.count, verdict.delta, verdict.epsilon, verdict.proved) == (4, 0.05, 0.0, True)
-    assert toy().verdict(ARMS, epsilon=verdict.margin).decided
-    assert not toy().verdict(ARMS, epsilon=verdict.margin * (1 - 1e-9)).decided
-
-
-def test_an_arm_is_a_candidate_where_f_is_at_least_one_over_e():
-    """LinMED's own weight f = exp(−Δ̂²/(β‖â − a‖²)), from its probabilities: version 1 keeps the same arms."""
-    rng = np.random.default_rng(5)
-    for _ in range(50):
-        arms = rng.standard_normal((7, 3)) / 2
-        policy = LinMED(sigma=0.2, delta=0.1, alpha_emp=0.0, alpha_opt=0.0, explore=False)  # p ∝ f
-        agent = Agent(policy, dim=3)
-        agent.observe(played := arms[rng.integers(7, size=60)], played[:, 0] + 0.2 * rng.standard_normal(60))
-        p = agent.probabilities(arms)
-        log_f = np.log(p / p.max())
-        if np.abs(log_f + 1).min() > 1e-6:
-            assert agent.verdict(arms, delta=0.1).candidates == tuple(np.flatnonzero(log_f >= -1.0))
 
 
 def test_sentences_that_anybody_understands():
@@ -129,9 +84,9 @@ def test_ten_and_more_candidates_are_not_all_listed():
 
 
 @pytest.mark.parametrize("sampler", [Uniform(sigma=0.3), Pinpoint(sigma=0.3, delta=0.2), LinMED(sigma=0.3)])
-def test_the_best_arm_stays_a_candidate_in_2000_problems(sampler):
+def test_the_best_arm_stays_a_candidate_in_500_problems(sampler):
     """At every look of each; fails with probability below 1e-6 if best arms are dropped at rate δ or less."""
-    trials, delta, rounds = 2000, 0.2, 60
+    trials, delta, rounds = 500, 0.2, 60
     rng = np.random.default_rng(11)
     arms = rng.standard_normal((trials, 6, 3))
     arms /= np.sqrt((arms**2).sum(axis=2, keepdims=True))
@@ -271,17 +226,6 @@ def test_where_nothing_is_known_the_words_say_why():
     assert 'norm_bound is "unknown", and too little of some direction of the features' in said
 
 
-@pytest.mark.parametrize("policy", [OFUL(), LinTS(), Uniform(), E2D(), LinMED(design="warm"), LinUCB()])
-def test_every_ridge_policy_has_one(policy):
-    expected = toy(LinMED(ridge=1.0)).verdict(ARMS)
-    verdict = toy(policy).verdict(ARMS)
-    assert (verdict.best, verdict.candidates, verdict.margin) == (
-        expected.best,
-        expected.candidates,
-        pytest.approx(expected.margin, rel=1e-12),
-    )
-
-
 def test_what_cannot_be_judged_says_what_could():
     with pytest.raises(BadType, match=r"EXP2 keeps no ridge estimate.*LinMED\(\), Pinpoint\(\)"):
         Agent(EXP2(), dim=2).verdict(ARMS)
@@ -332,7 +276,7 @@ def noisy(theta, sigma, rounds, seed, arms=ARMS):
 @pytest.mark.parametrize("epsilon", [0.0, 0.05])
 def test_looks_taken_together_never_take_anything_back(epsilon):
     taken_back = 0
-    for seed in range(30):
+    for seed in range(10):
         agent, verdicts = Agent(LinMED(sigma=0.5), dim=2), Verdicts(ARMS, 0.5, epsilon)
         before: Verdict | None = None
         single = set(range(3))
@@ -362,14 +306,14 @@ class Python(RidgePolicy):
 
 @pytest.mark.parametrize("policy", [*SETS, Mine(), Python()], ids=lambda policy: policy.name)
 def test_looking_after_every_reward_is_one_compiled_call(policy):
-    for seed, epsilon in ((0, 0.0), (2, 0.1), (3, 0.02)):
-        features, rewards = noisy([0.3, 0.6], 0.3, 400, seed)
+    for seed, epsilon in ((0, 0.0), (3, 0.02)):
+        features, rewards = noisy([0.3, 0.6], 0.3, 200, seed)
         agent, slow = Agent(policy, dim=2), Verdicts(ARMS, 0.1, epsilon)
         for one, reward in zip(features, rewards, strict=True):
             agent.observe(one, reward)
             expected = slow.look(agent)
         quick, state = Verdicts(ARMS, 0.1, epsilon), policy.start(1, 2)
-        for some in np.array_split(np.arange(400), 3):
+        for some in np.array_split(np.arange(200), 3):
             found = quick.learn(policy, state, features[some], rewards[some])
         assert (found.best, found.candidates, found.decided) == (
             expected.best,

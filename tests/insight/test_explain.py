@@ -158,13 +158,6 @@ def test_what_the_intervals_are_worth_is_said():
     assert "standard errors" in str(taught(LinTS(sigma=0.3)).explain(ARMS))
 
 
-def test_probabilities_by_integration_have_their_errors():
-    agent = taught(LinTS(sigma=0.3))
-    errors = agent.policy.propensity_error(agent.state, ARMS[None])[0]
-    assert agent.explain(ARMS).errors.tobytes() == errors.tobytes()
-    assert taught(LinMED()).explain(ARMS).errors is None
-
-
 def test_before_any_reward_everything_is_possible():
     explained = Agent(LinMED(norm_bound="unknown", sigma="unknown"), dim=3, seed=0).explain(ARMS)
     assert "by any amount" in str(explained)

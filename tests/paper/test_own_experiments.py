@@ -398,7 +398,7 @@ def test_a_policy_in_another_process_learns_what_it_played(stand_in):
     assert state.count.tolist() == [0, 2]
     process = state.process
     del state, choice, later
-    process.wait(timeout=30)
+    process.wait(timeout=300)
 
 
 def test_late_rewards_find_their_decisions(stand_in):

@@ -280,7 +280,7 @@ def test_workers_end_with_a_killed_main_process(tmp_path):
     main.kill()
     main.wait()
     main.stdout.close()
-    for _ in range(300):
+    for _ in range(3000):
         if not alive(worker):
             return
         time.sleep(0.1)

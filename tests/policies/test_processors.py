@@ -17,6 +17,7 @@ import pytest
 
 from linmed.policies import LinMED
 from tests.policies.configurations import BEYOND, CONFIGURATIONS, FEW, Shape, situation
+from tests.test_catalogue_sampler import fingerprint
 
 SETS = [FEW, Shape("BLAS", 41, 17), Shape("a plane of 17", 20, 17, rank=2)]
 LARGE = Shape("large", 1000, 100)
@@ -34,6 +35,7 @@ def digests():
         for array in [*state.arrays().values(), policy.log_probabilities(state, arms)]:
             sha.update(np.ascontiguousarray(array).tobytes())
         found[f"{policy.name}, {shape.name}"] = sha.hexdigest()
+    found["by route"] = fingerprint()
     return found
 
 
