@@ -67,22 +67,6 @@ def test_no_seed_of_a_users_generator_gives_the_numbers_that_the_agent_draws():
             assert not np.isin(one._decider.noise.rows[:4], numbers).any()
 
 
-def test_arms_earn_what_they_pay_although_rewards_come_from_a_generator_of_the_same_seed():
-    rng, one = np.random.default_rng(0), Agent(Uniform(), dim=5, seed=0)
-    earned: list[list[float]] = [[] for _ in range(5)]
-    for _ in range(4000):
-        arm = one.decide(np.eye(5)).arm
-        earned[arm].append(float(rng.random() < 0.1 * (arm + 1)))
-    np.testing.assert_allclose([np.mean(e) for e in earned], [0.1, 0.2, 0.3, 0.4, 0.5], atol=0.09)
-
-
-def test_arm_sets_may_change_size_every_round():
-    one = agent()
-    for K in (1, 7, 2, 300, 1):
-        arms = np.random.default_rng(K).standard_normal((K, 2))
-        assert one.decide(arms).arm < K
-
-
 def test_rewards_may_come_late_and_out_of_order():
     one, other = agent(), agent()
     decisions = [one.decide(ARMS) for _ in range(20)]
@@ -276,16 +260,6 @@ def test_pending_decisions_are_bounded_and_the_dropped_counted():
     one.learn(decisions[-1], 1.0)
 
 
-def test_observing_equals_learning_without_deciding():
-    one = agent()
-    one.observe([1.0, 0.0], 2.0)
-    one.observe([[0.0, 1.0], [0.6, 0.8]], [1.0, 0.5])
-    assert one.count == 3
-    V = np.eye(2) + ARMS.T @ ARMS
-    np.testing.assert_allclose(one.theta, np.linalg.solve(V, ARMS.T @ [2.0, 1.0, 0.5]))
-    np.testing.assert_allclose(one.covariance, np.linalg.inv(V))
-
-
 def test_covariance_is_in_units_of_the_noise():
     np.testing.assert_allclose(Agent(LinMED(sigma=0.5, norm_bound=2.0), dim=2).covariance, 4.0 * np.eye(2))
 
@@ -320,11 +294,6 @@ def test_bad_observations_leave_the_agent_untouched(features, reward, message):
 def test_bad_options_are_named(options, message):
     with pytest.raises((ValueError, TypeError), match=message):
         Agent(LinMED(), **options)
-
-
-def test_a_policy_class_instead_of_a_policy_is_explained():
-    with pytest.raises(TypeError, match="policy must be a Policy such as LinMED"):
-        Agent(LinMED, dim=2)
 
 
 def test_importing_loads_nothing_heavy():
@@ -363,11 +332,6 @@ def test_unknown_names_of_the_package_are_refused():
 def test_a_log_that_is_none_is_refused_at_once(log):
     with pytest.raises(TypeError, match="log must be a directory or a linmed"):
         Agent(LinMED(), dim=2, log=log)
-
-
-def test_a_batch_of_nothing_iterable_names_the_argument():
-    with pytest.raises(TypeError, match="sets must be matrices of arms"):
-        Agent(LinMED(), dim=2).decide_batch(None)
 
 
 def test_a_class_of_a_users_with_our_name_does_not_take_our_place(tmp_path):

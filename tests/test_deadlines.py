@@ -9,7 +9,7 @@ import pytest
 from linmed import Agent, Disjoint, Forgetful, Greedy, LinMED, LogisticMED
 from linmed.agent import UnknownDecision
 from linmed.log import DecisionLog, LogWriter
-from tests.policies.configurations import CONFIGURATIONS, acceptable, make_arms, short, warmed_up
+from tests.policies.configurations import SOME, acceptable, make_arms, short, warmed_up
 
 ARMS = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
 
@@ -74,7 +74,7 @@ def test_a_reward_at_the_deadline_is_in_time_and_one_after_it_is_late():
     assert one.deadlines == {"held": 0, "missed": 1, "corrected": 1, "ignored": 0}
 
 
-@pytest.mark.parametrize("policy", CONFIGURATIONS, ids=short)
+@pytest.mark.parametrize("policy", SOME, ids=short)
 def test_a_correction_is_as_if_the_reward_had_come_or_it_changes_nothing(policy):
     """Clicks and counts, whose steps depend on the order, come closer to what they would have learned."""
     rng = np.random.default_rng(7)

@@ -32,12 +32,6 @@ def test_golden_design(case):
     assert certificate(arms, weights) <= 1 + 1e-6
 
 
-def test_worked_numbers_of_the_toy_arms():
-    np.testing.assert_allclose(approx_design(TOY), [1 / 3] * 3)
-    assert certificate(TOY, [1 / 3] * 3) == pytest.approx(2.46 / 2)
-    np.testing.assert_allclose(optimal_design(TOY), [0.5, 0.5, 0.0], atol=1e-9)
-
-
 def test_up_to_twice_the_dimension_all_arms_count_alike():
     rng = np.random.default_rng(0)
     for d in (1, 2, 5):

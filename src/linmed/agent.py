@@ -801,7 +801,7 @@ class Agent(DecidesLists):
             return own.offer(context, items)
 
     def _is_timed(self) -> bool:
-        """Whether the time of a decision is needed: by a policy's clock, or for a deadline."""
+        """Check whether the time of a decision is needed: by a policy's clock, or for a deadline."""
         decider = self._decider
         if self._deadlines is not None or self.policy.capabilities.clock:
             return True

@@ -82,7 +82,7 @@ class Coreset:
     count: int
 
     def stale(self, items: Items) -> bool:
-        """Whether more than STALE of the catalogue has changed since."""
+        """Check whether more than STALE of the catalogue has changed since."""
         added = len(items.matrix) - self.rows
         removed = self.count + added - items.count
         return max(items.version - self.version, added + removed) > STALE * self.count
@@ -94,7 +94,7 @@ class Coreset:
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> "Coreset":
-        """What `to_dict` wrote."""
+        """Read what `to_dict` wrote."""
         places = np.array(
             [validation.whole("places", place, at_least=0) for place in saved["places"]], np.int64
         )
@@ -110,7 +110,7 @@ class Coreset:
 
 
 def rows_of(items: Items, places: Ints) -> Floats:
-    """The encoded items at these places, in double precision."""
+    """Take the encoded items at these places, in double precision."""
     return validation.for_kernels(np.asarray(items.matrix[places], dtype=np.float64))
 
 
@@ -200,7 +200,7 @@ class ActionDistribution:
         return np.where(self.items.live[places], q, 0.0)
 
     def log_probabilities(self, places: Ints) -> Floats:
-        """The logarithm of the probability of playing each by any route but the fallback (n,)."""
+        """Compute log P of playing each item by any route but the fallback (n,)."""
         out = np.empty(len(places))
         core.log_of_routes(
             self.proposed(places), self.log_f(places), self.explored >= 0, places == self.explored, out
@@ -208,11 +208,11 @@ class ActionDistribution:
         return out
 
     def probability_of(self, place: int) -> float:
-        """The probability of playing this item by any route but the fallback."""
+        """Compute the probability of playing an item by any route but the fallback."""
         return probability_of(self.log_probabilities(np.array([place]))[0])
 
     def complete(self) -> Floats:
-        """The probability of every place by all routes together (N,), by a pass over the whole catalogue."""
+        """Compute the probability of every place by all routes (N,), in a pass over the whole catalogue."""
         p = probabilities_of(self.log_probabilities(np.arange(len(self.items.live))))
         p[self.best] += max(0.0, 1.0 - math.fsum(p))
         return p
@@ -232,7 +232,7 @@ class ActionDistribution:
             raise validation.BadValue("context", f"context: {text}")
 
     def draw(self, noise: Floats) -> tuple[Ints, Ints]:
-        """What is played, and by which of ROUTES.  noise (n, 4) → two (n,)."""
+        """Draw items, and by which of ROUTES.  noise (n, 4) → two (n,)."""
         emp, opt = self._parts
         place = np.full(len(noise), self.best, dtype=np.int64)
         by_design = (noise[:, 1] >= emp) & (noise[:, 1] < emp + opt)
@@ -280,7 +280,7 @@ def _design(policy: Any, rows: Floats, log_f: Floats) -> Floats:
 
 
 def _invert(weights: Floats, uniforms: Floats) -> Ints:
-    """Where the running totals of the weights first exceed these; a weight of 0 is never met."""
+    """Find where the running totals of the weights first exceed these; a weight of 0 is never met."""
     totals = np.cumsum(weights)
     places = np.searchsorted(totals, uniforms * totals[-1], side="right")
     found: Ints = np.minimum(places, np.flatnonzero(weights)[-1])
@@ -359,7 +359,7 @@ class CatalogueSampler:
         self._past: tuple[Items, NthLive] | None = None  # what `law_at` was last asked for
 
     def follow(self) -> Items:
-        """The catalogue as it is now; index and coreset are brought up to it."""
+        """Take the catalogue as it is now, and bring index and coreset up to it."""
         items = self.catalogue.snapshot()
         if items is not self._items:
             if items.count == 0:
@@ -386,7 +386,7 @@ class CatalogueSampler:
         return self._coreset
 
     def law(self, state: Any, context: Any = None) -> ActionDistribution:
-        """How probable every item is for a state of one replica in this context."""
+        """Compute how probable every item is for a state of one replica in this context."""
         return self.laws(state, [context])[0]
 
     def laws(self, state: Any, contexts: Sequence[Any]) -> list[ActionDistribution]:
@@ -436,11 +436,11 @@ class CatalogueSampler:
         return ActionDistribution(self.policy, sight, items, best, places, nth)
 
     def decide(self, state: Any, noise: Floats, context: Any = None) -> Decision:
-        """One decision.  noise (4,)."""
+        """Make one decision.  noise (4,)."""
         return self.decide_each(state, noise[None], [context])[0]
 
     def decide_each(self, state: Any, noise: Floats, contexts: Sequence[Any]) -> list[Decision]:
-        """One decision for each of n contexts, as n calls of `decide` would take them.  noise (n, 4)."""
+        """Make one decision for each of n contexts, as n calls of `decide` would.  noise (n, 4)."""
         laws = self.laws(state, contexts)
         return [self._routed(law, row) for law, row in zip(laws, noise, strict=True)]
 

@@ -50,7 +50,7 @@ class Control:
     """Whether `decider` learns from the rewards, of both sides."""
 
     def law(self, arms: Floats, offer: Offer | None) -> Floats:
-        """How probable each of arms (K,d) is to the control group, in logarithms (K,)."""
+        """Compute the control group's log-probabilities (K,) of arms (K,d)."""
         if self.decider is not None:
             return self.decider.log_probabilities(arms)
         if self.item is None:
@@ -117,7 +117,7 @@ class ControlledDecider(Decider):
     def _mixed(
         self, decision: Decision, arms: Floats, offer: Offer | None, theirs: Floats
     ) -> tuple[Decision, bool]:
-        """The decision of either side with its marginal probability, and whether the control group drew."""
+        """Decide for either side with the marginal probability; also say whether the control group drew."""
         assert self.control is not None
         side, uniform = self.noise.rows[self.noise.used - 1, 0, -UNIFORMS:]
         if decision._log_probabilities is None:
@@ -158,7 +158,7 @@ class ControlledDecider(Decider):
             raise
 
     def log_probabilities(self, arms: Floats, offer: Offer | None = None) -> Floats:
-        """How probable each of arms (K,d) is, by either side; nothing changes by it."""
+        """Compute log-probabilities of arms (K,d), by either side; nothing changes."""
         own = super().log_probabilities(arms, offer)
         return own if self.control is None else self._marginal(own, self.control.law(arms, offer))
 
@@ -202,7 +202,7 @@ class ControlledDecider(Decider):
         return {**kept, "shadows": {name: _apart(one) for name, one in self.shadows.items()}}
 
     def to_dict(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """As JSON and arrays: what `from_dict` takes."""
+        """Give everything as JSON and arrays; `restored` is its inverse."""
         arrays: dict[str, Any] = {}
 
         def described(one: Decider) -> dict[str, Any]:
@@ -248,7 +248,7 @@ def restored(meta: Mapping[str, Any], arrays: dict[str, Any], dim: int) -> dict[
 
 
 def control_group(share: Any, law: Any, dim: int, known: Sequence[Any] | None) -> Control | None:
-    """The control group that was asked for; `known` are the ids of a catalogue's items."""
+    """Make the control group; `known` are the ids of a catalogue's items."""
     if isinstance(share, (int, float)) and not isinstance(share, bool) and share == 0:
         if not (isinstance(law, str) and law == "uniform"):
             text = "control_policy says what a control group plays: give its share, as in control=0.1"
@@ -279,7 +279,7 @@ def control_group(share: Any, law: Any, dim: int, known: Sequence[Any] | None) -
 
 
 def shadows(given: Any, dim: int) -> dict[str, Decider]:
-    """The shadow policies that were asked for, by name."""
+    """Make the shadow policies, by name."""
     if given is None:
         return {}
     if not isinstance(given, Mapping):

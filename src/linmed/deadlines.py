@@ -83,7 +83,7 @@ class Deadlines:
             del expired[first]
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON, without what decisions are learned from."""
+        """Give the deadlines as JSON, without the features of decisions."""
         rule = self.rule
         return {
             "wait": rule.wait, "missing": rule.missing, "early": rule.early, "late": rule.late,
@@ -95,7 +95,7 @@ class Deadlines:
     def from_dict(
         cls, meta: Mapping[str, Any], kept: list[bytes], moments: Mapping[str, float]
     ) -> "Deadlines":
-        """Those that `to_dict` described; `moments` are those of the decisions that wait."""
+        """Make the deadlines that `to_dict` described; `moments` are those of the waiting decisions."""
         rule = Waiting.of(meta["wait"], meta["missing"], meta["early"], meta["late"])
         assert rule is not None
         held = {str(name): validation.reward("held", value) for name, value in meta["held"].items()}

@@ -72,7 +72,7 @@ class NoiseBuffer:
             self.used -= done * BLOCK
 
     def to_dict(self) -> dict[str, Any]:
-        """The stream before the present block, and how far that block was used."""
+        """Give the stream before the present block, and how far that block was used."""
         block, used = divmod(self.used, BLOCK)
         return {"stream": [*self._starts, self._bits.state][block], "used": used}
 
@@ -180,13 +180,13 @@ class Decider:
         return found
 
     def law(self, context: Any) -> ActionDistribution:
-        """How probable every item of the catalogue is in a context, by the sampler."""
+        """Compute how probable every item of the catalogue is in a context, by the sampler."""
         assert self.sampler is not None
         assert self.encoder is not None
         return self.sampler.law(self.state, self.encoder.encoded(context)[0][:-1])
 
     def log_probabilities(self, arms: Floats, offer: Offer | None = None) -> Floats:
-        """How probable each of arms (K,d) is, made by `offer` or given; nothing changes by it."""
+        """Compute log-probabilities of arms (K,d), made by `offer` or given; nothing changes."""
         if self._decides is None or self.policy.remembers:
             every: Floats = self.policy.log_probabilities(self.state, arms[None])[0]
             return every
@@ -241,12 +241,12 @@ class Decider:
         self._bind()
 
     def _ahead(self, count: int) -> Floats:
-        """The random numbers of the next `count` decisions (count,1,size)."""
+        """Take the random numbers of the next `count` decisions (count,1,size)."""
         self.noise.draw(count)
         return self.noise.rows[self.noise.used :][:count]
 
     def _choose(self, sets: Floats, noise: Floats) -> Iterator[Decision]:
-        """One arm of each of n sets (n,K,d), in one call.  noise (n,1,size)."""
+        """Choose one arm of each of n sets (n,K,d), in one call.  noise (n,1,size)."""
         choice = self.policy.decide(self.state, sets, noise[:, 0])
         laws = repeat(None) if choice.log_probabilities is None else map(as_bytes, choice.log_probabilities)
         errors = repeat(0.0) if choice.error is None else choice.error.tolist()
@@ -262,7 +262,7 @@ class Decider:
 
 
 def as_bytes(array: Floats) -> bytes:
-    """The numbers of an array as a decision keeps them."""
+    """Pack an array as a decision keeps it."""
     return array.tobytes()
 
 

@@ -14,7 +14,7 @@ Route = Literal["accepted", "explore", "fallback"]
 
 
 def probability_of(log_probability: float) -> float:
-    """The only way from a logarithm to a probability that is answered or logged.
+    """Turn a logarithm into a probability, for all that is answered or logged.
 
     NumPy's exp depends on the processor: with AVX-512 it differs from this one in the last bit, in 5 % of all
     numbers. What an answer says and what the log says would be two numbers.
@@ -23,7 +23,7 @@ def probability_of(log_probability: float) -> float:
 
 
 def probabilities_of(log_probabilities: Floats) -> Floats:
-    """The same of several (K,)."""
+    """Turn logarithms (K,) into probabilities."""
     return np.array([*map(probability_of, log_probabilities.tolist())])
 
 
@@ -211,7 +211,7 @@ class Decision:
         return None if every is None else probabilities_of(every)
 
     def _repr_html_(self) -> str:
-        """One line: a notebook shows what was played, and how probable it was."""
+        """Write one line for a notebook: what was played, and how probable it was."""
         played = f"arm {self.arm}" if self.item is None else str(self.item)
         return paragraph(f"{played}, {self._likely('with probability {:.4g}')} (decision {self.id})")
 

@@ -62,7 +62,7 @@ class ItemEncoder:
         self._learn()
 
     def _unsettled(self) -> dict[str, int]:
-        """How many numbers of each field the map still waits for."""
+        """Count the numbers of each field for which the map still waits."""
         waiting: dict[str, int] = {}
         for column in self.features.context:
             for field, count in column.unsettled.items():
@@ -70,7 +70,7 @@ class ItemEncoder:
         return waiting
 
     def _learn(self) -> None:
-        """The map as far as it is known by what was seen."""
+        """Update the map with what was seen."""
         context = tuple(column.settle(self._seen) for column in self.features.context)
         self.features = replace(self.features, context=context)
         self._waiting = self._unsettled()
@@ -79,7 +79,7 @@ class ItemEncoder:
         self._items: Items | None = None  # of which the two below are
 
     def current(self) -> tuple[Floats, Sequence[Id]]:
-        """Of every item that is there, what a context is multiplied with (K, d), and its id."""
+        """Return the live items as a context multiplies them (K, d), and their ids."""
         items = self.catalogue.snapshot()
         if items is not self._items:
             rows = np.flatnonzero(items.live)
@@ -94,7 +94,7 @@ class ItemEncoder:
         return self._kept
 
     def offer(self, context: Any, wanted: Any = None) -> Offer:
-        """The items that are there, or those called `wanted`, in this context."""
+        """Make arms of the live items, or those called `wanted`, in this context."""
         spread, ids = self.current()
         if wanted is not None:
             places = self._find(wanted, ids)
@@ -106,7 +106,7 @@ class ItemEncoder:
         return Offer(spread * self._factors(extended), ids, seen, told)
 
     def whole(self, context: Any) -> tuple[Floats, Offer]:
-        """All items in this context, whose arms are not made: the context (dx,), and what is offered."""
+        """Encode the context (dx,) of all items, without making arms."""
         extended, seen = self.encoded(context)
         encoded = extended[:-1]
         return encoded, Offer(None, (), seen, encoded if len(encoded) else None)
@@ -133,14 +133,14 @@ class ItemEncoder:
         return self.features.context_width + self.features.intercept
 
     def _factors(self, extended: Floats) -> Floats:
-        """What each entry of an arm is multiplied with, by a context and its 1."""
+        """Compute the factor of each entry of an arm, from a context and its 1."""
         if not self._models:
             return self._products.factors(extended)
         shared = self._products.factors(extended) if self._shared else ()
         return np.concatenate([[1.0], shared, extended[: self._own_width]])
 
     def encoded(self, context: Any) -> tuple[Floats, Seen | None]:
-        """The numbers of a context and a 1 (dx + 1,), and what becomes known by deciding in it."""
+        """Encode a context, with a 1 (dx + 1,), and what becomes known by deciding in it."""
         if context is None:
             if self._side.fields:
                 fields = ", ".join(map(repr, sorted(self._side.fields)))
@@ -149,7 +149,7 @@ class ItemEncoder:
         return self._side.extended(context), self._numbers(context) if self._waiting else None
 
     def lift(self, encoded: Floats | None) -> tuple[Floats, Floats]:
-        """What an arm is in the space of items, in an encoded context (dx,): see `Features.lift`."""
+        """Express arms in the space of items, in an encoded context (dx,): see `Features.lift`."""
         return self._products.lift(np.empty(0) if encoded is None else encoded)
 
     def see(self, seen: Seen) -> bool:
@@ -181,7 +181,7 @@ class ItemEncoder:
         return [{name: column[i] for name, column in columns.items()} for i in range(found.rows)]
 
     def to_dict(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """As JSON and arrays: what `from_dict` takes."""
+        """Give everything as JSON and arrays; `from_dict` is its inverse."""
         meta, arrays = self.catalogue.arrays()
         return {"features": self.features.to_dict(), "seen": self._seen, "catalogue": meta}, arrays
 
@@ -189,19 +189,19 @@ class ItemEncoder:
     def from_dict(
         cls, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], policy: Policy
     ) -> "ItemEncoder":
-        """Those that `to_dict` described."""
+        """Make the encoder that `to_dict` described."""
         catalogue = Catalogue.from_arrays(meta["catalogue"], arrays)
         seen = {field: [number("seen", value) for value in values] for field, values in meta["seen"].items()}
         return cls(catalogue, Features.from_dict(meta["features"]), policy, seen)
 
     def _numbers(self, context: Any) -> Seen:
-        """What this context has of the numbers that a scale is waiting for."""
+        """Read from a context the numbers that a scale waits for."""
         fields = row("context", context)
         found = {field: number(f"context[{field!r}]", fields.get(field)) for field in self._waiting}
         return {field: value for field, value in found.items() if value == value}
 
     def _find(self, wanted: Any, ids: Sequence[Id]) -> list[int]:
-        """Where the items called `wanted` stand."""
+        """Look up the places of the items called `wanted`."""
         if isinstance(wanted, (str, bytes)) or not hasattr(wanted, "__iter__"):
             raise BadType("items", f"items must be a list of ids, got {wanted!r}")
         if self._places is None:
@@ -218,7 +218,7 @@ class ItemEncoder:
 
 
 def _first_rows(items: Items) -> Floats:
-    """Of every row the first that had its id (N,)."""
+    """Find for every row the first that had its id (N,)."""
     first: dict[str, int] = {}
     return np.array(
         [first.setdefault(str(name), row) for row, name in enumerate(items.ids[: len(items.live)])],
@@ -227,7 +227,7 @@ def _first_rows(items: Items) -> Floats:
 
 
 def item_encoder(catalogue: Any, features: Any, context: Any, policy: Policy) -> ItemEncoder | None:
-    """What an agent that was given these offers; None where it has no catalogue."""
+    """Make the encoder of an agent with these arguments; None without a catalogue."""
     if catalogue is None:
         for name, value in (("features", features), ("context", context)):
             if value is not None:
@@ -257,7 +257,7 @@ def item_encoder(catalogue: Any, features: Any, context: Any, policy: Policy) ->
 
 
 def _same(given: Sequence[Column], known: Sequence[Column]) -> Sequence[Column]:
-    """The columns with which a catalogue was encoded, if a map's are these, fitted or not yet."""
+    """Return the columns with which a catalogue was encoded, if a map's are these, fitted or not yet."""
     same = len(given) == len(known) and all(
         one == other or (one.unknown and type(one) is type(other) and one.name == other.name)
         for one, other in zip(given, known, strict=True)

@@ -96,7 +96,7 @@ UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def seconds(name: str, value: str) -> float:
-    """The seconds of "90s", "15m", "6h" or "2d", more than none."""
+    """Read the seconds of "90s", "15m", "6h" or "2d", more than none."""
     match = re.fullmatch(r"(\d+\.?\d*|\.\d+)\s*([smhd])", value.strip())
     length = float(match[1]) * UNITS[match[2]] if match else 0.0
     if not 1e-6 <= length <= 1e12:
@@ -216,7 +216,7 @@ def floats(name: str, value: ArrayLike) -> Floats:
 
 
 def bad_entry(name: str, array: Floats) -> BadValue:
-    """The error that tells the first entry of `array` which is not finite or too large."""
+    """Make the error for the first entry of `array` that is not finite or too large."""
     where = np.unravel_index(int(np.argmax(~(np.abs(array) <= LARGEST))), array.shape)
     place = f"{name}[{', '.join(str(int(i)) for i in where)}]" if where else name
     return BadValue(

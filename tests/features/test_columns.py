@@ -11,7 +11,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from linmed.features import Category, Column, Features, Fourier, Number, Vector
-from linmed.features.columns import cosine
 from linmed.validation import BadType, BadValue
 
 MISSING = [None, math.nan, np.nan, pd.NA, pd.NaT, np.ma.masked, Decimal("nan"), Decimal("snan")]
@@ -105,12 +104,6 @@ def test_vectors_come_as_they_are():
             one(column, wrong)
     with pytest.raises(BadValue, match=r"context\['emb'\] must be finite"):
         one(column, [1, math.nan])
-
-
-def test_the_cosine_is_one_to_the_last_digits():
-    turns = np.concatenate([np.linspace(-3, 3, 10_001), np.random.default_rng(0).normal(0, 5, 10_000)])
-    exact = np.cos(2 * np.pi * (turns - np.rint(turns)))
-    assert np.abs(cosine(turns) - exact).max() < 1e-15
 
 
 def test_fourier_features_have_the_gaussian_kernel_as_their_product():

@@ -142,16 +142,6 @@ def test_a_graph_that_is_opened_is_asked_with_as_many_candidates_as_one_wants(tm
         USearch.open(tmp_path, search=0)
 
 
-def test_the_graph_takes_new_and_changed_items():
-    rng = np.random.default_rng(9)
-    items = of_rows(on_sphere(rng, 500, 8))
-    graph = following(USearch(), items)
-    rows = 3.0 * on_sphere(rng, 2, 8)
-    add(items, rows[:1])
-    items.change({"id": 7, "features": rows[1].tolist()})
-    assert following(graph, items).top(rows, 1).tolist() == [[500], [501]]
-
-
 @pytest.mark.parametrize("mapped", [False, True])
 def test_a_saved_graph_answers_as_before_under_its_version(tmp_path, mapped):
     rng = np.random.default_rng(10)
@@ -172,13 +162,6 @@ def test_saving_again_leaves_one_graph_and_a_damaged_one_says_so(tmp_path):
     file.write_bytes(b"nothing")
     with pytest.raises(ValueError, match="not an index"):
         USearch.open(tmp_path)
-
-
-def test_a_small_graph_fills_up_what_it_does_not_have():
-    items = of_rows(np.eye(3))
-    found = following(USearch(), items).top(np.eye(3), 5)
-    assert found[:, 0].tolist() == [0, 1, 2]
-    assert (found[:, 3:] == -1).all()
 
 
 @pytest.mark.parametrize("kind", [Scan, USearch])

@@ -109,15 +109,6 @@ def test_unknown_and_double_ids_are_refused_and_change_nothing():
         Catalogue([17, "17"], np.eye(2))
 
 
-def test_whole_numbers_stay_numbers():
-    catalogue = Catalogue.from_table(pd.DataFrame({"item_id": [7, 8], "price": [1, 2]}))
-    assert catalogue.ids == (7, 8)
-    assert type(catalogue.ids[0]) is int
-    assert catalogue.place("8") == catalogue.place(np.int32(8)) == 1
-    catalogue.remove(7)
-    assert live_ids(catalogue) == [8]
-
-
 def test_a_range_of_ids_needs_no_list():
     catalogue = Catalogue(range(1000), np.ones((1000, 2), dtype=np.float32))
     assert catalogue.place(999) == catalogue.place("999") == 999
@@ -276,11 +267,6 @@ def test_prices_of_a_database_are_numbers():
         found = Catalogue.from_table(given)
         assert found.features == expected.features
         np.testing.assert_array_equal(found.matrix, expected.matrix)
-
-
-def test_bytes_are_neither_text_nor_vectors():
-    with pytest.raises(ValueError, match=r"items\['kind'\] is neither"):
-        Catalogue.from_table([{"item_id": "a", "kind": b"x"}, {"item_id": "b", "kind": b"y"}])
 
 
 def test_text_that_is_no_category_is_left_out_of_a_guess_with_a_warning():

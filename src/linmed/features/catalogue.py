@@ -52,7 +52,7 @@ class ItemRows:
             self.newest = {str(name): row for row, name in enumerate(names)}
 
     def columns(self) -> dict[str, NDArray[Any]]:
-        """What has a place for every row, and must grow with them."""
+        """Name the arrays that have a place for every row and grow with them."""
         return {"matrix": self.matrix, "until": self.until}
 
     def put(
@@ -62,7 +62,7 @@ class ItemRows:
         version: int | None = None,
         **columns: NDArray[Any],
     ) -> None:
-        """Rows that are there from the next version on (or this one), and rows that are not any more."""
+        """Add rows, from the next version on (or this one), and take others out."""
         first, end = self.used, self.used + len(names)
         version = self.version + 1 if version is None else version
         left = np.unique(np.fromiter(gone, np.int64))
@@ -94,7 +94,7 @@ class ItemRows:
             setattr(self, name, new)
 
     def row(self, name: Id) -> int | None:
-        """The newest row of an id."""
+        """Look up the newest row of an id."""
         if self.newest is not None:
             return self.newest.get(str(name))
         text = str(name)
@@ -102,7 +102,7 @@ class ItemRows:
         return row if 0 <= row < self.used and str(row) == text else None
 
     def steps(self) -> dict[str, list[tuple[int, int]]]:
-        """The history as JSON: from which version on there were how many rows, or one was gone."""
+        """Write the history as JSON: how many rows there were from each version on, and which went."""
         rows = np.flatnonzero(self.until[: self.used] <= self.version)
         rows = rows[np.argsort(self.until[rows], kind="stable")]
         gone = zip(self.until[rows].tolist(), rows.tolist(), strict=True)
@@ -210,7 +210,7 @@ class Catalogue:
 
     @classmethod
     def from_table(cls, items: Any, id: str = "item_id", features: Features | None = None) -> "Catalogue":
-        """One item for each row of a table; the field `id` has their ids, `features` makes the rest numbers.
+        """Make an item of each row of a table; `id` names the field of ids, `features` encodes the rest.
 
         What `features` lacks of its item columns (categories, scales) is learned from the table. Without
         `features` every other field is one: numbers are scaled, texts are categories, lists are vectors, and
@@ -264,7 +264,7 @@ class Catalogue:
         return self._items.version
 
     def snapshot(self) -> Items:
-        """All of it at this moment, for as long as it is needed.
+        """Take a snapshot, which later changes leave as it is.
 
         >>> from linmed.features import Catalogue
         >>> teas = Catalogue.from_table([{"item_id": "oolong", "price": 4.0}])
@@ -281,7 +281,7 @@ class Catalogue:
         return self._rows.grown[0][0]
 
     def at(self, version: int) -> Items:
-        """All of it as it was in an earlier version.
+        """Return the items as they were in an earlier version.
 
         >>> from linmed.features import Catalogue
         >>> teas = Catalogue.from_table([{"item_id": "oolong", "price": 4}, {"item_id": "mint", "price": 2}])
@@ -307,7 +307,7 @@ class Catalogue:
         return True
 
     def place(self, id: Any) -> int:
-        """The row of an item that is there.
+        """Look up the row of a live item.
 
         >>> from linmed.features import Catalogue
         >>> teas = Catalogue.from_table([{"item_id": "oolong", "price": 4}, {"item_id": "mint", "price": 2}])
@@ -323,7 +323,7 @@ class Catalogue:
             return row
 
     def add(self, items: Any) -> None:
-        """One new item (a row with its id) or several (a table)."""
+        """Add one item (a row with its id) or several (a table)."""
         names, encoded = self._read(items)
         with self._lock:
             for name in names:
@@ -333,7 +333,7 @@ class Catalogue:
             self._put(names, encoded, [])
 
     def change(self, items: Any) -> None:
-        """New features for one item that is there (a row with its id) or for several (a table).
+        """Change the features of one item (a row with its id) or of several (a table).
 
         All of them: what an item was made of is not kept. Write None for what is missing.
 
@@ -380,7 +380,7 @@ class Catalogue:
             self._items = Items(self._rows)
 
     def arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Everything as JSON and arrays: what `from_arrays` takes.
+        """Give everything as JSON and arrays; `from_arrays` is its inverse.
 
         >>> from linmed.features import Catalogue
         >>> meta, arrays = Catalogue(["a", "b"], [[0.1], [0.4]]).arrays()
@@ -403,7 +403,7 @@ class Catalogue:
 
     @classmethod
     def from_arrays(cls, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> "Catalogue":
-        """The catalogue that `arrays` described."""
+        """Make the catalogue that `arrays` described."""
         if meta.get("format") != FORMAT:
             text = f"the catalogue has format {meta.get('format')!r}; this release of linmed reads {FORMAT}"
             raise BadValue("format", text)
@@ -442,7 +442,7 @@ class Catalogue:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, mapped: bool = True) -> "Catalogue":
-        """The catalogue that `save` wrote. `mapped` leaves the matrix on the disk until it is read."""
+        """Open the catalogue that `save` wrote. `mapped` leaves the matrix on the disk until it is read."""
         folder = Path(path)
         if not (folder / "catalogue.json").exists():
             raise FileNotFoundError(f"there is no catalogue at {folder}")

@@ -85,29 +85,29 @@ class Column(ABC):
         return len(self.labels)
 
     def fit(self, fetch: Fetch, where: str) -> Self:
-        """This column with what it lacks learned from a table."""
+        """Learn from a table what the column lacks."""
         return self
 
     def settle(self, seen: Mapping[str, Sequence[float]]) -> Self:
-        """This column with what it lacks learned from the numbers that an agent saw, if enough."""
+        """Learn what the column lacks from the numbers that an agent saw, if there are enough."""
         return self
 
     @abstractmethod
     def encode_row(self, fetch: Fetch, where: str) -> Sequence[float]:
-        """Of one row: `width` numbers."""
+        """Encode one row as `width` numbers."""
 
     @abstractmethod
     def encode_table(self, fetch: Fetch, where: str, rows: int) -> Floats:
-        """Of a table: (rows, width). The same bits as row by row."""
+        """Encode a table (rows, width), with the same bits as row by row."""
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON."""
+        """Give the column as JSON-ready values."""
         own = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.init}
         return {"column": type(self).__name__, **{name: _json(value) for name, value in own.items()}}
 
     @classmethod
     def from_dict(cls, config: Mapping[str, Any]) -> "Column":
-        """The column that `to_dict` described."""
+        """Make the column that `to_dict` described."""
         if not isinstance(config, Mapping):
             raise validation.BadType(
                 "column", f"column must be a dictionary from Column.to_dict, got {config!r}"
@@ -185,14 +185,14 @@ class Number(Column):
         return None if isinstance(self.scale, str) else self.scale
 
     def fit(self, fetch: Fetch, where: str) -> Self:
-        """With mean and standard deviation of a table's values, unless its scale is known."""
+        """Learn mean and standard deviation of a table's values, unless the scale is known."""
         if self.scale != "learned":
             return self
         values = numbers(f"{where}[{self.name!r}]", fetch(self.name))
         return self._with_scale_of(values[~np.isnan(values)].tolist(), where)
 
     def settle(self, seen: Mapping[str, Sequence[float]]) -> Self:
-        """With those of the first values that an agent has seen."""
+        """Learn them from the first values that an agent has seen."""
         values = seen.get(self.name, ())
         if self.scale != "learned" or len(values) < self.settle_after:
             return self
@@ -208,11 +208,11 @@ class Number(Column):
         return replace(self, scale=(mean, spread if spread > 1e-12 * abs(mean) and spread > 1e-99 else 1.0))
 
     def encode_row(self, fetch: Fetch, where: str) -> Sequence[float]:
-        """One number."""
+        """Encode one number."""
         return (self.scaled(fetch(self.name), where),)
 
     def scaled(self, value: Any, where: str) -> float:
-        """One value, scaled."""
+        """Scale one value."""
         name = f"{where}[{self.name!r}]"
         found = number(name, value)
         if found != found or self.line is None:
@@ -302,7 +302,7 @@ class Category(Column):
         return {str(value): i for i, value in enumerate(self.values or ())}
 
     def fit(self, fetch: Fetch, where: str) -> Self:
-        """With the categories of a table, in alphabetical order, unless they are known."""
+        """Learn the categories of a table, in alphabetical order, unless they are known."""
         if self.unknown is None:
             return self
         name = f"{where}[{self.name!r}]"
@@ -315,7 +315,7 @@ class Category(Column):
         return replace(self, values=tuple(sorted(found)))
 
     def place(self, name: str | None) -> int:
-        """Where the 1 of a category stands; −1 for nowhere."""
+        """Look up the place of a category's 1; −1 for none."""
         if name is None:
             return -1
         if self.hashed is not None:
@@ -362,12 +362,12 @@ class Vector(Column):
         return tuple(f"{self.name}[{i}]" for i in range(self.size))
 
     def encode_row(self, fetch: Fetch, where: str) -> Sequence[float]:
-        """The numbers."""
+        """Encode one vector."""
         found = vector(f"{where}[{self.name!r}]", fetch(self.name), self.size)
         return [0.0] * self.size if found is None else found.tolist()
 
     def encode_table(self, fetch: Fetch, where: str, rows: int) -> Floats:
-        """The numbers of every row."""
+        """Encode the vectors of every row."""
         name, values = f"{where}[{self.name!r}]", fetch(self.name)
         if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
             if values.shape != (rows, self.size):
@@ -393,7 +393,7 @@ def numbers(name: str, values: Any) -> Floats:
 
 
 def _keys(name: str, values: Any) -> list[str | None]:
-    """The names of a table's categories, None where they are missing."""
+    """Read the names of a table's categories, None where they are missing."""
     listed = values.tolist() if isinstance(values, np.ndarray) else values
     return [value if type(value) is str else key(f"{name}[{i}]", value) for i, value in enumerate(listed)]
 
@@ -485,11 +485,11 @@ class Fourier(Column):
         return tuple(f"{self.name}~{i}" for i in range(self.count))
 
     def fit(self, fetch: Fetch, where: str) -> Self:
-        """With its parts fitted."""
+        """Fit the parts."""
         return replace(self, of=tuple(part.fit(fetch, where) for part in self.parts))
 
     def settle(self, seen: Mapping[str, Sequence[float]]) -> Self:
-        """With its parts settled, where they all can be."""
+        """Settle the parts, if all can be."""
         parts = tuple(part.settle(seen) for part in self.parts)
         return self if any(part.unknown for part in parts) else replace(self, of=parts)
 
@@ -503,7 +503,7 @@ class Fourier(Column):
         return frequencies, np.array([draw.random() for _ in range(self.count)])
 
     def encode_row(self, fetch: Fetch, where: str) -> Sequence[float]:
-        """The waves at one point; 0 while the scale of its parts is not known."""
+        """Compute the waves at one point; 0 while the scale of the parts is not known."""
         if self.unknown is not None:
             return [0.0] * self.count
         point = [value for part in self.parts for value in part.encode_row(fetch, where)]
@@ -511,7 +511,7 @@ class Fourier(Column):
         return waves
 
     def encode_table(self, fetch: Fetch, where: str, rows: int) -> Floats:
-        """The waves at each row's point."""
+        """Compute the waves at each row's point."""
         if self.unknown is not None:
             return np.zeros((rows, self.count))
         return self._at(np.hstack([part.encode_table(fetch, where, rows) for part in self.parts]))

@@ -43,18 +43,18 @@ class Products(NamedTuple):
         return len(self.item)
 
     def spread(self, items: NDArray[np.floating]) -> Floats:
-        """What of each item is multiplied: (K, de) → (K, d). It serves any number of contexts."""
+        """Repeat the items' entries as they are multiplied: (K, de) → (K, d), for any number of contexts."""
         extended = np.ones((len(items), self.item_width + 1))
         extended[:, :-1] = items
         return extended.take(self.item, axis=1)  # rows of one piece, which extended[:, …] would not be
 
     def factors(self, extended: Floats) -> Floats:
-        """What each of these is multiplied with: x' = (x, 1) (dx + 1,) → (d,)."""
+        """Take the factors of a context: x' = (x, 1) (dx + 1,) → (d,)."""
         found = extended.take(self.context)
         return found if self.sizes is None else found * self.sizes
 
     def join(self, items: NDArray[np.floating], context: Floats) -> Floats:
-        """Arms (K, d)."""
+        """Make arms (K, d)."""
         arms = self.spread(items)
         arms *= self.factors(np.append(context, 1.0))
         return arms
@@ -69,13 +69,13 @@ class Products(NamedTuple):
 
 @lru_cache(maxsize=256)
 def plain(item_width: int, context_width: int, intercept: bool = False) -> Products:
-    """(e, x), and 1 after them where there is an intercept: every context ranks the items alike."""
+    """Join as (e, x), with a 1 if there is an intercept: every context ranks the items alike."""
     return chosen(item_width, context_width, (), intercept)
 
 
 @lru_cache(maxsize=256)
 def outer(item_width: int, context_width: int, intercept: bool = False) -> Products:
-    """e ⊗ x; with an intercept (e, 1) ⊗ (x, 1): every item has a line of its own in the context."""
+    """Join as e ⊗ x, with an intercept (e, 1) ⊗ (x, 1): every item has its own line in the context."""
     items, contexts = item_width + intercept, context_width + intercept
     pairs = np.repeat(np.arange(items), contexts), np.tile(np.arange(contexts), items)
     return Products(*pairs, item_width, context_width)
@@ -84,7 +84,7 @@ def outer(item_width: int, context_width: int, intercept: bool = False) -> Produ
 def chosen(
     item_width: int, context_width: int, pairs: Sequence[tuple[Span, Span]], intercept: bool
 ) -> Products:
-    """(e, x, 1), and e_i ⊗ x_c for each pair (c, i) of columns."""
+    """Join as (e, x, 1), with e_i ⊗ x_c for each pair (c, i) of columns."""
     item = [*range(item_width), *[item_width] * (context_width + intercept)]
     context = [*[context_width] * item_width, *range(context_width), *[context_width] * intercept]
     for (c, c_end), (i, i_end) in pairs:
@@ -126,15 +126,15 @@ class Side:
             self._rest.append((column, at, end))
 
     def span(self, name: str) -> Span | None:
-        """Where the numbers of a column stand; None if there is no such column."""
+        """Look up the places of a column's numbers; None if there is no such column."""
         return self._spans.get(name)
 
     def encode(self, given: Any) -> Floats:
-        """One row as numbers (width,)."""
+        """Encode one row as numbers (width,)."""
         return self.extended(given)[:-1]
 
     def extended(self, given: Any) -> Floats:
-        """The same, and a 1 after them (width + 1,)."""
+        """Encode one row, with a 1 after its numbers (width + 1,)."""
         fields: Mapping[str, Any] = given if type(given) is dict else row(self.where, given, self._sizes)
         if self.fields.isdisjoint(fields) and fields and self.fields:
             raise self._strange(fields)
@@ -163,7 +163,7 @@ class Side:
         return np.array(out, dtype=np.float64)
 
     def encode_all(self, given: Any) -> Floats:
-        """A table as numbers (n, width): the bits of `encode`, row by row."""
+        """Encode a table as numbers (n, width), with the bits of `encode`."""
         found = table(self.where, given, self._sizes)
         if found.of_dictionaries and found.names and self.fields.isdisjoint(found.names) and self.fields:
             raise self._strange(found.names)
@@ -179,7 +179,7 @@ class Side:
 
 
 def matrix_sizes(columns: Sequence[Column]) -> dict[str, int] | None:
-    """How many columns of a matrix each of these takes; None where a matrix does not hold what they need."""
+    """Count the columns of a matrix that each of these takes; None if a matrix cannot hold what they need."""
     if not all(type(column) in (Number, Vector) for column in columns):
         return None
     return {column.name: column.width for column in columns}
@@ -308,7 +308,7 @@ class Features:
         return tuple(pairs)
 
     def fit(self, contexts: Any = None, items: Any = None) -> "Features":
-        """This map with the categories and scales that it lacks learned from tables."""
+        """Learn from tables the categories and scales that this map lacks."""
         fitted: dict[str, Any] = {}
         for side, argument, given in (("context", "contexts", contexts), ("item", "items", items)):
             if given is not None:
@@ -375,7 +375,7 @@ class Features:
         return self.context_side.encode(context)
 
     def encode_contexts(self, contexts: Any) -> Floats:
-        """(n, dx): a table, or a list of rows.
+        """Encode a table, or a list of rows (n, dx).
 
         >>> from linmed.features import Category, Features
         >>> made = Features(context=[Category("device", ["phone", "desk"])])
@@ -396,7 +396,7 @@ class Features:
         return self.item_side.encode_all(items)
 
     def join(self, items: NDArray[np.floating], context: Floats) -> Floats:
-        """Arms (K, d) from E (K, de) and x (dx,).
+        """Make arms (K, d) from E (K, de) and x (dx,).
 
         >>> import numpy as np
         >>> from linmed.features import Features, Number
@@ -419,7 +419,7 @@ class Features:
         return self.products.lift(self._shaped(np.empty((0, self.item_width)), context)[1])
 
     def arms(self, items: Any, context: Any) -> Floats:
-        """Arms (K, d) from tables and rows as they come."""
+        """Make arms (K, d) from tables and rows as they come."""
         return self.products.join(self.encode_items(items), self.encode_context(context))
 
     def _shaped(self, items: Any, context: Any) -> tuple[NDArray[np.floating], Floats]:
@@ -475,7 +475,7 @@ class Features:
         return made
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON."""
+        """Give the map as JSON-ready values."""
         pairs = self.interactions if isinstance(self.interactions, str) else [*map(list, self.interactions)]
         return {
             "format": FORMAT,
@@ -487,7 +487,7 @@ class Features:
 
     @classmethod
     def from_dict(cls, config: Mapping[str, Any]) -> "Features":
-        """The map that `to_dict` described."""
+        """Make the map that `to_dict` described."""
         if not isinstance(config, Mapping):
             raise BadType("features", f"features must be a dictionary from to_dict, got {config!r}")
         if config.get("format") != FORMAT:

@@ -53,7 +53,7 @@ class Index(Protocol):
         """
 
     def top(self, queries: Floats, k: int) -> Ints:
-        """The places of the k best for each query (B, de), best first: (B, k), −1 where there are no more."""
+        """Find the places of the k best for each query (B, de), in order: (B, k), −1 if there are no more."""
 
 
 class Scan:
@@ -105,7 +105,7 @@ class Scan:
         self._items, self._rows = items, len(matrix)
 
     def top(self, queries: Floats, k: int) -> Ints:
-        """The places of the k best for each query (B, de), best first: (B, k), −1 where there are no more."""
+        """Find the places of the k best for each query (B, de), in order: (B, k), −1 if there are no more."""
         if self._items is None:
             raise ValueError("an index must follow a catalogue before it is asked")
         matrix, live = self._items.matrix, self._items.live
@@ -144,7 +144,7 @@ class Scan:
 
     @staticmethod
     def _step(matrix: NDArray[Any], queries: int = 1) -> int:
-        """Rows of a block."""
+        """Count the rows of a block."""
         return max(1024, BLOCK // max(queries, int(matrix.shape[1])))
 
     def _block(self, matrix: NDArray[Any], first: int, step: int) -> tuple[NDArray[Any], NDArray[np.float32]]:
@@ -183,13 +183,13 @@ def same_origin(before: Items | None, items: Items) -> None:
 
 
 def first_live(live: NDArray[np.bool_], k: int) -> Ints:
-    """The lowest k places that are live, or all of them."""
+    """Find the lowest k live places, or all of them."""
     found: Ints = np.flatnonzero(live[: 2 * k])[:k]
     return found if len(found) == k else np.flatnonzero(live)[:k]
 
 
 def in_powers_of_two(queries: Floats) -> Floats:
-    """The same directions (B, de), their largest entries between ½ and 1: nothing but exponents changes."""
+    """Scale directions (B, de) so that their largest entries lie between ½ and 1; only exponents change."""
     exponents = np.frexp(np.abs(queries).max(axis=1))[1]
     scaled: Floats = np.ldexp(queries, -exponents[:, None])
     return scaled

@@ -50,7 +50,7 @@ def number(name: str, value: Any) -> float:
 
 
 def key(name: str, value: Any) -> str | None:
-    """The name of a category; None where it is missing. 1, 1.0 and "1" are one category: tables disagree."""
+    """Name a category; None if it is missing. 1, 1.0 and "1" are one category: tables disagree."""
     if type(value) is str:
         return value
     value = as_python(value)
@@ -118,7 +118,7 @@ class Table:
         raise self.lacks(name)
 
     def lacks(self, name: str) -> BadValue:
-        """The error that tells a column is not there."""
+        """Make the error for a column that is not there."""
         have = ", ".join(map(repr, self.names)) or "none"
         return BadValue(self.where, f"{self.where} has no column {name!r}; it has {have}")
 

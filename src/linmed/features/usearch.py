@@ -87,7 +87,7 @@ class USearch:
         self._items, self._held = items, items.live
 
     def _knows(self, items: Items) -> bool:
-        """Whether some rows of the graph are the catalogue's."""
+        """Check whether some rows of the graph are the catalogue's."""
         held = np.flatnonzero(self._held)
         if len(self._held) > len(items.live) or not len(held):
             return not len(held)
@@ -110,7 +110,7 @@ class USearch:
     def open(
         cls, directory: str | os.PathLike[str], mapped: bool = False, search: int | None = None
     ) -> "USearch":
-        """What `save` wrote; one that is `mapped` stays on disk, and cannot follow changes.
+        """Open what `save` wrote; a `mapped` one stays on disk, and cannot follow changes.
 
         `search`: another number of candidates from now on. The graph does not depend on it.
         """
@@ -161,7 +161,7 @@ class USearch:
         return f"usearch-{self._stamp}-{self._numbers['search']}{processor}"
 
     def top(self, queries: Floats, k: int) -> Ints:
-        """The places of the k best for each query (B, de), best first: (B, k), −1 where there are no more."""
+        """Find the places of the k best for each query (B, de), in order: (B, k), −1 if there are no more."""
         if self._graph is None:
             raise ValueError("an index must follow a catalogue before it is asked")
         single = in_powers_of_two(checked_queries(queries, self._graph.ndim)).astype(np.float32)

@@ -96,7 +96,7 @@ class _Fits:
         return self.at(1.0 / self._where(lambda found: found[0] <= squares, inverse=True))[1]
 
     def _where(self, holds: Any, inverse: bool = False) -> float:
-        """The least μ (or 1/μ) from which on it holds."""
+        """Find the least μ (or 1/μ) from which on it holds."""
         low, high = -700.0, 700.0
         for _ in range(100):
             middle = 0.5 * (low + high)

@@ -288,7 +288,7 @@ class Verdict:
         return self.sentence()
 
     def _repr_html_(self) -> str:
-        """The sentence, and what it assumes."""
+        """Write the sentence, and what it assumes."""
         return self.html()
 
     def html(self, names: Sequence[str] | None = None) -> str:
@@ -362,7 +362,7 @@ def look(
 
 
 def _refused(found: Verdict, why: str) -> Verdict:
-    """No verdict: every arm can be the best, by any amount."""
+    """Turn a verdict into none: every arm can be the best, by any amount."""
     every = tuple(range(found.arms))
     return dataclasses.replace(
         found, refuted=why, candidates=every, margin=math.inf, decided=False, radius=math.inf
@@ -481,7 +481,7 @@ class Verdicts:
         return self._with(look(by, state, self.arms, self.epsilon, self._repeats))
 
     def _same(self, own: str, count: int) -> None:
-        """That a look by this set at so many rewards goes on from the earlier ones."""
+        """Check that a look by this set at so many rewards goes on from the earlier ones."""
         if self._set not in (None, own):
             raise BadValue(
                 "agent", f"agent: earlier looks had the set {self._set}, this has {own}: begin anew"
@@ -495,7 +495,7 @@ class Verdicts:
         self._set, self._count = own, count
 
     def _with(self, seen: Verdict) -> Verdict:
-        """What is known after one more look."""
+        """Combine one more look with the earlier ones."""
         self._same(seen._grounds.set_name, seen.count)
         winner = int(self._winner[0])
         best, margin, left = core.look_once(

@@ -244,7 +244,7 @@ def drift_of(policy: Policy, state: Any, replica: int = 0) -> Drift:
 
 
 def _last(rows: Any, count: int) -> list[list[float]]:
-    """The rows of a ring that has taken so many, oldest first."""
+    """Take the rows of a ring that has taken so many, oldest first."""
     kept = min(count, len(rows))
     last: list[list[float]] = rows[np.arange(count - kept, count) % len(rows)].tolist()
     return last

@@ -79,6 +79,6 @@ def assurance(policy: Policy, state: Any, repeats: Repeats | None = None) -> Ass
 
 
 def _sure(confidence: float) -> str:
-    """99.5 %, and never 100 %."""
+    """Write a confidence such as 99.5 %, and never 100 %."""
     digits = max(0, 1 - math.floor(math.log10(1.0 - confidence)) - 2) if confidence < 1.0 else 0
     return f"{math.floor(10**digits * 100 * confidence + 1e-6) / 10**digits:g} %"

@@ -173,7 +173,7 @@ class Explanation:
         return f"{said} {rivals:,} others may be better, most of all {most}."
 
     def _against(self, arm: int) -> str:
-        """How an arm compares with the one that looks best."""
+        """Compare an arm with the one that looks best."""
         assert self.outlook is not None
         best, gain = self.outlook.best, float(self.outlook.gains[arm])
         gap = float(self.outlook.estimates[best] - self.outlook.estimates[arm])
@@ -288,7 +288,7 @@ class Explanation:
         return f"{low:.{self._digits(i)}g} to {high:.{self._digits(i)}g}"
 
     def _digits(self, i: int) -> int:
-        """As many as tell the ends of an interval apart: three, and more for 1003.0 (1002.7 to 1003.2)."""
+        """Count the digits that tell the ends of an interval apart: at least three."""
         assert self.outlook is not None
         low, high = float(self.outlook.lower[i]), float(self.outlook.upper[i])
         if not 0.0 < high - low < math.inf:
@@ -337,7 +337,7 @@ def _called(name: str, given: Sequence[object] | None, count: int, otherwise: st
 
 
 def _asked(arm: Any, names: tuple[str, ...], named: bool) -> int:
-    """The place of an arm that is given by its number, its name or the decision for it."""
+    """Look up an arm by its number, its name or the decision for it."""
     if isinstance(arm, Decision):
         arm = arm.arm if arm.item is None else str(arm.item)
     if named and str(arm) in names:

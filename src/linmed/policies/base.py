@@ -219,7 +219,7 @@ def parameter(default: Any, check: Callable[..., Any], *bounds: Any, word: str |
 
 @cache
 def _checks(cls: type) -> dict[str, Check]:
-    """The check of every parameter that has one; where a subclass has another default it is the same."""
+    """Collect the check of every parameter that has one, also where a subclass changes the default."""
     found: dict[str, Check] = {}
     for one in reversed(cls.__mro__):
         for field in getattr(one, "__dataclass_fields__", {}).values():
@@ -459,7 +459,7 @@ class Policy(ABC):
         return None
 
     def _draw(self, log_p: Floats, arms: Floats, noise: Floats) -> Ints:
-        """One arm per replica by inverting the CDF at noise[:, 0], if log_p (R,K) is a law."""
+        """Draw one arm per replica by inverting the CDF of log_p (R,K), which is checked, at noise[:, 0]."""
         stated = f"log_probabilities of {type(self).__name__} must be"
         expected = len(noise), arms.shape[1]
         if getattr(log_p, "shape", None) != expected:

@@ -46,7 +46,7 @@ class BeliefPolicy(Policy):
         core.observe(self.bind(state), *absorbable(state, features, rewards, replicas))
 
     def correct(self, state: Any, features: Floats, before: float, after: float) -> bool:
-        """As far as the belief can follow: see `Policy.correct`."""
+        """Replace a reward, as far as the belief can: see `Policy.correct`."""
         if not (self.learns_in_core and self.learns_from_arms):
             return False
         return bool(core.correct(self.bind(state), validation.for_kernels(features), before, after))
@@ -91,7 +91,7 @@ class EstimatePolicy(BeliefPolicy):
 
     @abstractmethod
     def _grounds(self) -> tuple[list[str], str | None]:
-        """What a proof takes for granted, and why it is none."""
+        """List what a proof assumes, and say why there is none."""
 
     def grounds(self, samples: float) -> Grounds:
         """Say what intervals rest on, after so many rewards."""
@@ -164,7 +164,7 @@ class CompiledPolicy(BeliefPolicy):
         return draw(state, arms, noise)
 
     def _draw_in_core(self, state: Any, arms: Floats, noise: Floats) -> Ints:
-        """One arm per replica by the core's rule."""
+        """Draw one arm per replica by the core's rule."""
         arm = np.empty((1, len(noise)), dtype=np.int64)
         self._rounds(state, arms[None], _NO_REWARDS, _NO_ERRORS, noise[None], arm, _NO_LOGARITHMS)
         return arm.reshape(-1)

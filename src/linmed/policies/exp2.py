@@ -173,7 +173,7 @@ class EXP2(CompiledPolicy):
         return core.Exp2Rule(float(self.horizon or 0), self.eta or 0.0, self.gamma or 0.0, *geometry[1:])
 
     def _geometry(self, state: Exp2State, arms: Floats) -> Geometry:
-        """The geometry of the arms, remembered by the state; an error if they are not those it knows."""
+        """Return the geometry of the arms, which the state keeps; refuse other arms than those it knows."""
         key = fingerprints(arms)
         known = state.arm_set if len(state.arm_set) > 1 or state.arm_set[0] else key[:1]
         require_same(not ((known != 0) & (known != key)).any())

@@ -83,7 +83,7 @@ class Forgetful(Wrapper):
             )
 
     def _refuse(self, base: Policy) -> None:
-        """What has no estimate that could fade, and a certificate that would not hold."""
+        """Refuse a base without an estimate that can fade, or with a certificate that would not hold."""
         if base.capabilities.per_item:
             raise validation.BadValue(
                 "base",
@@ -126,11 +126,11 @@ class Forgetful(Wrapper):
         )
 
     def noise_size(self, dim: int) -> int:
-        """As many as base, and a uniform that draws the estimate where all of them decide."""
+        """Count the draws of the base policy, and one uniform for the estimate if all of them decide."""
         return self.base.noise_size(dim) + (self.combine == "mixture")
 
     def draw_noise(self, rng: np.random.Generator, shape: tuple[int, ...], dim: int) -> Floats:
-        """That of the base policy, and last the uniform."""
+        """Draw what the base policy needs, and last the uniform."""
         own = self.base.draw_noise(rng, shape, dim)
         return own if self.combine == "heaviest" else np.concatenate([own, rng.random((*shape, 1))], axis=-1)
 
@@ -143,7 +143,7 @@ class Forgetful(Wrapper):
         return f"Forgetful {self.base.name}{told}"
 
     def to_dict(self) -> dict[str, Any]:
-        """As of every policy around another, where infinity is a word."""
+        """Give the configuration as JSON-ready values; infinity is a word."""
         memories = [half_life if half_life != math.inf else "inf" for half_life in self.half_lives]
         return {**super().to_dict(), "half_lives": memories}
 
@@ -176,7 +176,7 @@ class Forgetful(Wrapper):
         return self.asked.rule  # type: ignore[union-attr]
 
     def start(self, replicas: int, dim: int) -> Any:
-        """The priors alone in every estimate, all of one weight."""
+        """Begin with the prior in every estimate, all of equal weight."""
         return self.kept.start(replicas, dim, self.half_lives, self.share, -math.log(self.alarm))
 
     # ---- deciding
@@ -192,7 +192,7 @@ class Forgetful(Wrapper):
         return self.base.law_in_core
 
     def estimate(self, state: Any) -> Any:
-        """The estimate that decides, copied; its `count` is what is left of the number of rewards."""
+        """Copy the estimate that decides; its `count` is what is left of the number of rewards."""
         return self.asked.estimate(self.of_one(state, state.leader))
 
     def of_one(self, state: Any, experts: Ints) -> Any:
@@ -200,11 +200,11 @@ class Forgetful(Wrapper):
         return self.kept.of_one(state, experts)
 
     def log_probabilities(self, state: Any, arms: Floats) -> Floats:
-        """log p(a) of every arm.  arms (R,K,d) or (1,K,d) → (R,K)."""
+        """Compute log p(a) of every arm.  arms (R,K,d) or (1,K,d) → (R,K)."""
         return self._law(state, arms) if self.combine == "heaviest" else mixture(state, arms, self._law)
 
     def _law(self, state: Any, arms: Floats) -> Floats:
-        """log p(a) of every arm by the leaders alone."""
+        """Compute log p(a) of every arm by the leading estimates."""
         if self._direct:
             return super().log_probabilities(state, arms)
         return self.asked.log_probabilities(self.of_one(state, state.leader), arms)
@@ -216,7 +216,7 @@ class Forgetful(Wrapper):
         return draw_from_mixture(state, arms, noise, self._choice)
 
     def _choice(self, state: Any, arms: Floats, noise: Floats) -> Ints:
-        """One arm per replica by the leaders alone."""
+        """Draw one arm per replica by the leading estimates."""
         if self.base.compiled_rounds:
             return self._draw_in_core(state, arms, noise)
         return self.asked.choose(self.of_one(state, state.leader), arms, noise)
@@ -231,7 +231,7 @@ class Forgetful(Wrapper):
         return self.asked.decide(self.of_one(state, state.leader), arms, noise)
 
     def live(self, state: Any) -> Any:
-        """The core's agent, where the heaviest estimate decides."""
+        """Make the core's agent; None unless the heaviest estimate decides."""
         return super().live(state) if self.compiled_rounds else None
 
     def noise_level(self, state: Any) -> Floats:
@@ -239,13 +239,13 @@ class Forgetful(Wrapper):
         return self.kept.noise_level(self.of_one(state, state.leader))
 
     def posterior(self, state: Any) -> Posterior | None:
-        """What the estimate that decides says of arms."""
+        """Return what the deciding estimate says of arms."""
         seen = self.asked.posterior(self.of_one(state, state.leader))
         doubt = "they are the heaviest memory's, and in a world that changes no confidence set is proved"
         return replace(seen, count=int(state.rewards[0]), grounds=Grounds(doubt=doubt), sums=None)
 
     def propensity_error(self, state: Any, arms: Floats) -> Floats | None:
-        """That of the policy that is asked."""
+        """Estimate the standard errors by the deciding estimate."""
         return self.asked.propensity_error(self.of_one(state, state.leader), arms)
 
     def radius(self, state: Any) -> Floats:

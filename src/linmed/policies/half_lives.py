@@ -20,7 +20,7 @@ def memory(half_life: HalfLife) -> tuple[float, float]:
 
 
 def half_lives(given: Any) -> tuple[HalfLife, ...]:
-    """As they are kept: different, the longest first."""
+    """Check half-lives and sort them, the longest first."""
     if isinstance(given, (str, int, float)):
         given = (given,)
     if (not isinstance(given, Sequence) and not isinstance(given, np.ndarray)) or len(given) == 0:

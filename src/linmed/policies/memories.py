@@ -101,12 +101,12 @@ class _Remembered(State):
         return priors
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """The arrays by name, not copied."""
+        """Name the arrays, without a copy."""
         arrays: Any = self
         return dict(zip(arrays._fields, arrays, strict=True))
 
     def limits(self) -> dict[str, tuple[float, float]]:
-        """As of every state; `leader` is one of the estimates that are weighed, and no count is negative."""
+        """Give the limits of every state; `leader` is a weighed estimate, and counts are not negative."""
         arrays: Any = self
         ranges = {"leader": (0, arrays.weight.shape[1] - 1), "weight": (0, 1 + 1e-9), "count": (0, MOST)}
         return {**super().limits(), **ranges}
@@ -133,7 +133,7 @@ class ForgetfulGlmState(_Remembered, GlmForgetting):  # type: ignore[misc]
 
 
 def _in_common(replicas: int, experts: int, *rules: float) -> list[NDArray[Any]]:
-    """The arrays behind those of the estimates: weights, who leads, and the test, before any reward."""
+    """Make the arrays behind those of the estimates: weights, leader and test, before any reward."""
     common = np.empty((replicas, len(rules)))
     common[:] = rules
     none, zero = np.zeros(replicas, dtype=np.int64), np.zeros(replicas)
@@ -145,7 +145,7 @@ def _in_common(replicas: int, experts: int, *rules: float) -> list[NDArray[Any]]
 
 
 def _rows(state: Any, experts: Ints, arrays: int) -> list[NDArray[Any]]:
-    """The first arrays of one estimate for each of `experts`, by replica, or all of the only one."""
+    """Take the first arrays of one estimate for each of `experts`, by replica or all from one replica."""
     replicas = np.arange(len(experts)) if len(state.leader) > 1 else np.zeros(len(experts), dtype=np.int64)
     return [array[replicas, experts] for array in state[:arrays]]
 
@@ -196,7 +196,7 @@ class RidgeMemories:
         return one_expert(rows, told[:, :3])
 
     def assumes(self, thetas: str) -> str:
-        """When the level of the alarms holds, for one θ or those of items."""
+        """Say when the level of the alarms holds, for one θ or those of items."""
         sigma, norm = self.asked.numbers
         noise = (
             f"{sigma:g}-sub-Gaussian, as any within ±{sigma:g} of its mean,"
@@ -207,7 +207,7 @@ class RidgeMemories:
         return f"rewards are linear in the features with {thetas}{size}, their noise is {noise}"
 
     def doubt(self, state: Any, replica: int) -> str | None:
-        """That more rewards are far from what was predicted than the noise that is assumed makes so.
+        """Say if more rewards are far from their predictions than the assumed noise explains.
 
         A Gaussian reward is with probability 6e-5, a σ-sub-Gaussian one with 7e-4 at most.
         """
@@ -286,7 +286,7 @@ class GlmMemories:
         return one_glm(_rows(state, experts, GLM))
 
     def assumes(self, thetas: str) -> str:
-        """When the level of the alarms holds, for one θ or those of items."""
+        """Say when the level of the alarms holds, for one θ or those of items."""
         inside = self.asked
         what = {
             "logistic": "the log-odds of rewards between 0 and 1",
@@ -300,7 +300,7 @@ class GlmMemories:
         """None: clicks and counts cannot be far from what was predicted."""
 
     def noise_level(self, state: Any) -> Floats:
-        """1: H is in units of the rewards' own noise."""
+        """Return 1: H is in units of the rewards' own noise."""
         return np.ones(len(state.leader))
 
 
@@ -316,7 +316,7 @@ def mixture(state: Any, arms: Floats, law: Callable[[Any, Floats], Floats]) -> F
 def draw_from_mixture(
     state: Any, arms: Floats, noise: Floats, choose: Callable[[Any, Floats, Floats], Ints]
 ) -> Ints:
-    """One arm per replica by an estimate that the last of the noise draws."""
+    """Draw one arm per replica by an estimate that the last uniform picks."""
     below = np.cumsum(state.weight, axis=1)[:, :-1]
     drawn = (noise[:, -1:] * state.weight.sum(axis=1, keepdims=True) >= below).sum(axis=1)
     noise = validation.for_kernels(noise[:, :-1])

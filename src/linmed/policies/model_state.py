@@ -55,7 +55,7 @@ class ModelsState(State):
 
     @classmethod
     def begin(cls, shared: Any, priors: Sequence[float] | Floats, outputs: int, own: int) -> "ModelsState":
-        """No model has been learned from; λ of each estimate is one of the priors."""
+        """Begin without a model; λ of each estimate is one of the priors."""
         forgets = hasattr(shared, "clock")
         rows = len(shared.count), len(priors), 1 + FIRST_ROOM
         identity = np.broadcast_to(np.eye(own), (*rows, own, own))
@@ -69,7 +69,7 @@ class ModelsState(State):
         return cls(shared, {name: array for name, array in models._asdict().items() if array is not None})
 
     def _replace(self, leader: Ints) -> "ModelsState":
-        """The same arrays, where other estimates decide."""
+        """Return the same arrays with other deciding estimates."""
         return ModelsState(self.shared._replace(leader=leader), self._models)
 
     @property
@@ -85,18 +85,18 @@ class ModelsState(State):
         return weight
 
     def leading(self, name: str) -> Any:
-        """The rows of the estimates that decide, in an array of what is shared (R, …)."""
+        """Take the rows of the deciding estimates in a shared array (R, …)."""
         array = self.arrays()[name]
         if not hasattr(self.shared, "leader"):
             return array
         return array[np.arange(len(self.leader)), self.leader]
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """The arrays by name, not copied."""
+        """Name the arrays, without a copy."""
         return {**self.shared.arrays(), **self._models}
 
     def parts(self) -> tuple[NDArray[Any], ...]:
-        """The arrays as the core takes them: the same tuple until there is more room."""
+        """List the arrays as the core takes them: the same tuple until there is more room."""
         return self._parts
 
     def copy(self) -> "ModelsState":
@@ -104,7 +104,7 @@ class ModelsState(State):
         return ModelsState(self.shared.copy(), {name: array.copy() for name, array in self._models.items()})
 
     def limits(self) -> dict[str, tuple[float, float]]:
-        """As of every state, and as of the base policy's."""
+        """Give the limits of every state, and those of the base policy's."""
         return {**super().limits(), **self.shared.limits()}
 
     @property
@@ -189,7 +189,7 @@ class ModelsState(State):
 
 
 def models_of(name: str, arms: Floats, state: ModelsState) -> int:
-    """How many models arms (…,d) can be of: 1 + the largest number in column 0, which is checked."""
+    """Check column 0 of arms (…,d) and return how many models they can be of: 1 + its largest number."""
     if arms.shape[-1] != state.dim:
         raise validation.BadValue(name, f"{name} must have {state.dim} columns, got shape {arms.shape}")
     rows = validation.for_kernels(arms).reshape(-1, state.dim)

@@ -108,11 +108,11 @@ class ModelPolicy(Wrapper):
         return "uniform"
 
     def noise_size(self, dim: int) -> int:
-        """One, or two from which normals are made; and one that draws a memory, where all of them decide."""
+        """Count one uniform, or two to make normals of, and one for the memory if all of them decide."""
         return (1 if self.base.noise == "uniform" else 2) + (self._mixes)
 
     def draw_noise(self, rng: np.random.Generator, shape: tuple[int, ...], dim: int) -> Floats:
-        """The uniforms."""
+        """Draw the uniforms."""
         return Policy.draw_noise(self, rng, shape, dim)
 
     @property
@@ -131,7 +131,7 @@ class ModelPolicy(Wrapper):
         return self.base.rule  # type: ignore[attr-defined]
 
     def start(self, replicas: int, dim: int) -> ModelsState:
-        """The priors alone in every replica: no model has been learned from."""
+        """Begin with the priors in every replica, without a model."""
         m = self.shared_features
         c = dim - 1 - m
         if c < 1:
@@ -150,7 +150,7 @@ class ModelPolicy(Wrapper):
             state.make_room(models)
 
     def live(self, state: ModelsState) -> "ModelsLive":
-        """The core's agent, which is made again when the state has grown."""
+        """Make the core's agent, which is made again when the state has grown."""
         return ModelsLive(self, state)
 
     def _rounds(self, state: ModelsState, arms: Floats, *others: Any) -> None:
@@ -191,7 +191,7 @@ class ModelPolicy(Wrapper):
         return (one_expert(estimate, own("told")[:, :3]) if self.asked.ridge == "learned" else estimate), out
 
     def _drawn(self, noise: Floats, count: int) -> Floats:
-        """What the base policy draws from, for `count` arms."""
+        """Turn the uniforms into what the base policy draws from, for `count` arms."""
         if self.base.noise == "uniform":
             return noise
         normals = np.empty((len(noise), self.base.noise_size(count)))
@@ -199,19 +199,19 @@ class ModelPolicy(Wrapper):
         return normals
 
     def _law(self, state: ModelsState, arms: Floats) -> Floats:
-        """log p(a) of every arm by the estimates that lead."""
+        """Compute log p(a) of every arm by the leading estimates."""
         if self._asks:
             return super().log_probabilities(state, arms)
         return self.asked.log_probabilities(*self.shown(state, arms))
 
     def _choice(self, state: ModelsState, arms: Floats, noise: Floats) -> Ints:
-        """One arm per replica by the estimates that lead."""
+        """Draw one arm per replica by the leading estimates."""
         if self._asks:
             return self._draw_in_core(state, arms, noise)
         return self.asked.choose(*self.shown(state, arms), self._drawn(noise, arms.shape[1]))
 
     def log_probabilities(self, state: ModelsState, arms: Floats) -> Floats:
-        """log p(a) of every arm.  arms (R,K,d) or (1,K,d) → (R,K)."""
+        """Compute log p(a) of every arm.  arms (R,K,d) or (1,K,d) → (R,K)."""
         return mixture(state, arms, self._law) if self._mixes else self._law(state, arms)
 
     def choose(self, state: ModelsState, arms: Floats, noise: Floats) -> Ints:
@@ -272,15 +272,15 @@ class ModelPolicy(Wrapper):
         return base._replace(covariance=False, refutable=False, per_item=True, shared=self.shared_features)
 
     def with_delta(self, delta: float) -> "ModelPolicy":
-        """The same around the base policy with this δ."""
+        """Make the same policy around the base policy with this δ."""
         return replace(self, base=self.base.with_delta(delta))
 
     def propensity_error(self, state: ModelsState, arms: Floats) -> Floats | None:
-        """That of the base policy."""
+        """Estimate the standard errors as the base policy does."""
         return None if self._asks else self.asked.propensity_error(*self.shown(state, arms))
 
     def watching(self, state: ModelsState) -> tuple[Any, Any]:
-        """The base policy, which has what is shared."""
+        """Return the base policy and the shared part of the state."""
         return self.base, state.shared
 
     def posterior(self, state: ModelsState) -> "ModelsPosterior":
@@ -291,7 +291,7 @@ class ModelPolicy(Wrapper):
         return ModelsPosterior(**own, policy=self, state=state)
 
     def like(self, arms: Floats) -> Floats:
-        """Arms in which every one of the first few models has its turn."""
+        """Number the arms by the first few models in turn."""
         dim = max(arms.shape[1], 2 + self.shared_features)
         made = np.ones((len(arms), dim))
         made[:, : arms.shape[1]] = arms
@@ -312,7 +312,7 @@ class ModelsPosterior(Posterior):
         return self._between(means[0], leverages[0, :, 0])
 
     def gains(self, arms: Floats, best: int) -> Floats:
-        """As of one model, with a part of the arms at a time."""
+        """Bound the gains over arm `best`, with a part of the arms at a time."""
         gains = np.empty(len(arms))
         for start in range(0, len(arms), _CHUNK):
             some = np.concatenate([arms[best : best + 1], arms[start : start + _CHUNK]])
@@ -428,7 +428,7 @@ class ModelsLive:
         return arm
 
     def draw(self, arms: Floats, noise: Any, t: int) -> Any:
-        """The same as the core's `draw`."""
+        """Draw as the core's agent does."""
         if arms.dtype is not validation.FLOAT64 or not arms.flags.carray:
             raise TypeError("arms must be in the form of validation.for_kernels")
         return self.following(arms).draw(arms, noise, t)
@@ -441,7 +441,7 @@ class ModelsLive:
         return self.core
 
     def learn(self, features: bytes, *reward: Any) -> None:
-        """The same as the core's `learn`, of one arm (d,)."""
+        """Learn as the core's agent does, from one arm (d,)."""
         self.policy._make_room(self.state, np.frombuffer(features)[None])
         if self.parts is not self.state.parts():
             self._bind()

@@ -411,7 +411,7 @@ class RidgePolicy(EstimatePolicy):
 
 @lru_cache(maxsize=64)
 def _smallest_set(policy: RidgePolicy, delta: float) -> RidgePolicy:
-    """The same with another δ and, where it has the paper's set, the smaller "mixture"."""
+    """Make the set with another δ, and in place of the paper's the smaller "mixture"."""
     paper = policy.confidence == "paper" and not isinstance(policy.sigma, str)
     return replace(policy, delta=delta, confidence="mixture" if paper else policy.confidence)
 

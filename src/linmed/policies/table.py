@@ -93,7 +93,7 @@ def text() -> str:
 
 
 def _lines(*cells: str) -> list[str]:
-    """One row, of as many lines as its longest cell takes."""
+    """Write one row, of as many lines as its longest cell takes."""
     wrapped = [wrap(cell, width) for cell, width in zip(cells, WIDTHS, strict=True)]
     lines = zip_longest(*wrapped, fillvalue="")
     return ["  ".join(map(str.ljust, line, WIDTHS)).rstrip() for line in lines]
@@ -117,7 +117,7 @@ AROUND: dict[str, Callable[[Policy], Policy]] = {
 
 
 def bases() -> list[Policy]:
-    """Every policy that can stand alone, and what it can be told or learn."""
+    """List every policy that can stand alone, and what it can be told or learn."""
     alone = [policy() for policy in ALL if policy not in (Disjoint, Hybrid, Forgetful)]
     learned = LinMED(sigma="unknown", ridge="learned")
     intercept, warm = LinMED(sigma="unknown", ridge="learned", intercept=True), LinMED(design="warm")
@@ -155,7 +155,7 @@ def composed(base: Policy, around: Callable[[Policy], Policy]) -> tuple[Policy |
 
 
 def compositions() -> str:
-    """The table of what can stand around what, for the documentation; each cell is tried."""
+    """Make the table of compositions for the documentation; each cell is tried."""
     reasons: dict[str, int] = {}
     lines = [("base", *AROUND), ("---",) * (1 + len(AROUND))]
     for base in bases():

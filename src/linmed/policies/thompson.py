@@ -90,7 +90,7 @@ class Sampled(Floor):
             """s in every replica (R,)."""
 
         def _draw_in_core(self, state: Any, arms: Floats, noise: Floats) -> Ints:
-            """One arm per replica."""
+            """Draw one arm per replica."""
 
     @property
     def pivot(self) -> float:

@@ -88,24 +88,24 @@ class Wrapper(CompiledPolicy):
         return getattr(self.base, "any_reward", True)
 
     def accepts(self, rewards: Floats) -> Bools:
-        """Those that the base policy does."""
+        """Tell which numbers the base policy accepts."""
         return self.base.accepts(rewards)
 
     def check_rewards(self, rewards: Floats | float) -> None:
-        """That the base policy accepts all."""
+        """Raise unless the base policy accepts all."""
         self.base.check_rewards(rewards)
 
     def _make_room(self, state: Any, features: Floats) -> None:
         """Have room in the state for what is learned from these."""
 
     def learn(self, state: Any, features: Floats, rewards: Floats, replicas: Ints) -> None:
-        """Every estimate learns. Half-lives that are durations need `learn_at`."""
+        """Have every estimate learn. Half-lives that are durations need `learn_at`."""
         self._require_no_clock()
         self._make_room(state, features)
         super().learn(state, features, rewards, replicas)
 
     def learn_at(self, state: Any, features: Floats, rewards: Floats, replicas: Ints, times: Floats) -> None:
-        """The same with the time of each decision (m,), which adoptions and alarms then have too."""
+        """Learn with the time of each decision (m,), which adoptions and alarms then have too."""
         self.check_rewards(rewards)
         self._make_room(state, features)
         features, rewards, replicas = absorbable(state, features, rewards, replicas)
@@ -154,7 +154,7 @@ class Wrapper(CompiledPolicy):
 
 
 def _described(config: Mapping[str, Any]) -> Policy:
-    """The base policy, from its description."""
+    """Make the base policy from its description."""
     try:
         return Policy.from_dict(config)
     except (ValueError, TypeError) as error:
