@@ -42,7 +42,7 @@ class BadType(_Named, TypeError):
 
 
 def real(name: str, value: Any) -> float:
-    """`value` as a finite float."""
+    """Return `value` as a finite float."""
     if type(value) is float and math.isfinite(value):  # the common case, without asking abstract classes
         return value
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
@@ -57,7 +57,7 @@ def real(name: str, value: Any) -> float:
 
 
 def reward(name: str, value: Any) -> float:
-    """`value` as a finite float of at most LARGEST in size; a click (bool) or a 0-d array will do."""
+    """Return `value` as a finite float of at most LARGEST in size; a click (bool) or a 0-d array will do."""
     if type(value) is float and -LARGEST <= value <= LARGEST:  # the common case
         return value
     if isinstance(value, np.ma.MaskedArray):
@@ -73,7 +73,7 @@ def reward(name: str, value: Any) -> float:
 
 
 def named_numbers(name: str, value: Any) -> dict[str, float]:
-    """`value` as numbers by name, each as `reward` takes it."""
+    """Return `value` as numbers by name, each as `reward` takes it."""
     if not isinstance(value, Mapping):
         raise BadType(name, f'{name} must be numbers by name, as in {{"margin": 2.1}}, got {value!r}')
     for key in value:
@@ -83,7 +83,7 @@ def named_numbers(name: str, value: Any) -> dict[str, float]:
 
 
 def positive(name: str, value: Any) -> float:
-    """`value` as a float > 0 whose square neither overflows nor vanishes."""
+    """Return `value` as a float > 0 whose square neither overflows nor vanishes."""
     number = real(name, value)
     if not 1 / LARGEST <= number <= LARGEST:
         raise BadValue(
@@ -105,7 +105,7 @@ def seconds(name: str, value: str) -> float:
 
 
 def between(name: str, value: Any, low: float, high: float) -> float:
-    """`value` as a float in [low, high]."""
+    """Return `value` as a float in [low, high]."""
     number = real(name, value)
     if not low <= number <= high:
         raise BadValue(name, f"{name} must lie in [{low:g}, {high:g}], got {value!r}")
@@ -113,7 +113,7 @@ def between(name: str, value: Any, low: float, high: float) -> float:
 
 
 def strictly_between(name: str, value: Any, low: float, high: float) -> float:
-    """`value` as a float in (low, high)."""
+    """Return `value` as a float in (low, high)."""
     number = real(name, value)
     if not low < number < high:
         raise BadValue(name, f"{name} must lie strictly between {low:g} and {high:g}, got {value!r}")
@@ -121,7 +121,7 @@ def strictly_between(name: str, value: Any, low: float, high: float) -> float:
 
 
 def failure_rate(name: str, value: Any) -> float:
-    """`value` as a float in (0, 1]."""
+    """Return `value` as a float in (0, 1]."""
     number = real(name, value)
     if not 0.0 < number <= 1.0:
         raise BadValue(name, f"{name} must lie in (0, 1], got {value!r}")
@@ -129,7 +129,7 @@ def failure_rate(name: str, value: Any) -> float:
 
 
 def interval(name: str, value: Any) -> tuple[float, float]:
-    """`value` as two floats, the first below the second."""
+    """Return `value` as two floats, the first below the second."""
     try:
         low, high = value
     except (TypeError, ValueError):
@@ -141,7 +141,7 @@ def interval(name: str, value: Any) -> tuple[float, float]:
 
 
 def whole(name: str, value: Any, at_least: int = 1, at_most: int | None = None) -> int:
-    """`value` as an int ≥ `at_least`, and ≤ `at_most` where that is given."""
+    """Return `value` as an int ≥ `at_least`, and ≤ `at_most` where that is given."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise BadType(name, f"{name} must be a whole number, got {value!r}")
     if value < at_least:
@@ -152,21 +152,21 @@ def whole(name: str, value: Any, at_least: int = 1, at_most: int | None = None) 
 
 
 def flag(name: str, value: Any) -> bool:
-    """`value` as a bool."""
+    """Return `value` as a bool."""
     if not isinstance(value, (bool, np.bool_)):
         raise BadType(name, f"{name} must be True or False, got {value!r}")
     return bool(value)
 
 
 def text(name: str, value: Any) -> str:
-    """`value` if it is a string."""
+    """Return `value` if it is a string."""
     if not isinstance(value, str):
         raise BadType(name, f"{name} must be a string, got {value!r}")
     return value
 
 
 def option(name: str, value: Any, allowed: Sequence[Any]) -> Any:
-    """`value` if it is one of `allowed`."""
+    """Return `value` if it is one of `allowed`."""
     plain = value.item() if isinstance(value, np.generic) else value
     for candidate in allowed:
         if type(plain) is type(candidate) and plain == candidate:
@@ -175,7 +175,7 @@ def option(name: str, value: Any, allowed: Sequence[Any]) -> Any:
 
 
 def for_kernels(array: NDArray[Any]) -> Floats:
-    """`array` in the one form that the core takes: float64, C-contiguous, aligned, writable.
+    """Return `array` in the one form that the core takes: float64, C-contiguous, aligned, writable.
 
     Any other (read-only memory of Arrow or a broadcast, another layout or byte order) is copied. Nothing else
     decides this.
@@ -186,7 +186,7 @@ def for_kernels(array: NDArray[Any]) -> Floats:
 
 
 def real_array(name: str, value: ArrayLike) -> Floats:
-    """`value` as an array of real numbers, infinities and NaN among them, in the form of `for_kernels`."""
+    """Return `value` as real numbers, infinities and NaN among them, in the form of `for_kernels`."""
     rows = value if isinstance(value, (list, tuple)) else (value,)
     masked = sum(int(np.sum(row.mask)) for row in rows if isinstance(row, np.ma.MaskedArray))
     if masked:
@@ -207,7 +207,7 @@ def real_array(name: str, value: ArrayLike) -> Floats:
 
 
 def floats(name: str, value: ArrayLike) -> Floats:
-    """`value` as an array of finite numbers of reasonable size, in the form of `for_kernels`."""
+    """Return `value` as an array of finite numbers of reasonable size, in the form of `for_kernels`."""
     array = real_array(name, value)
     # One pass without a temporary: NaN and infinities survive the minimum and maximum.
     if array.size and not (array.min() >= -LARGEST and array.max() <= LARGEST):
@@ -225,7 +225,7 @@ def bad_entry(name: str, array: Floats) -> BadValue:
 
 
 def arm_matrix(arms: ArrayLike, dim: int | None = None) -> Floats:
-    """`arms` as a (K, d) array with at least one arm; d must equal `dim` where it is given."""
+    """Return `arms` as a (K, d) array with at least one arm; d must equal `dim` where it is given."""
     array = floats("arms", arms)
     if array.ndim != 2:
         raise BadValue("arms", f"arms must have shape (number of arms, dim), got shape {array.shape}")

@@ -38,7 +38,11 @@ some_configurations = pytest.mark.parametrize("policy", SOME, ids=short)
 
 @some_configurations
 def test_stated_probabilities_are_the_frequencies_of_decisions(policy):
-    """Chi-square with a false-alarm rate of 1e-6; cells with expectation below 5 are pooled."""
+    """Chi-square with a false-alarm rate of 1e-6; cells with expectation below 5 are pooled.
+
+    A shift of 1.2 % between two arms of 10 %, or an arm of 0.28 % that is played twice as often, is noticed
+    with probability 0.95 or more. What differs by less is compared exactly, in tests/reference and below.
+    """
     draws = 20_000
     rng = np.random.default_rng(3)
     arms = make_arms(policy, rng)

@@ -152,7 +152,7 @@ class Items:
 
 
 class Catalogue:
-    """Items by id, with their features as numbers: `matrix` (N, de), of which `live` (N,) says who is there.
+    """Items by id, with their features as numbers: `matrix` (N, de), of which those in `live` (N,) are there.
 
     >>> from linmed.features import Catalogue
     >>> shoes = [{"item_id": "s-17", "price": 40.0}, {"item_id": "s-18", "price": 90.0}]
@@ -161,16 +161,22 @@ class Catalogue:
     >>> catalogue.remove("s-17")
     >>> [id for id, live in zip(catalogue.ids, catalogue.live) if live], catalogue.count, catalogue.version
     (['s-18', 's-19'], 2, 2)
+    >>> items = catalogue.snapshot()
+    >>> catalogue.change({"item_id": "s-18", "price": 65.0})
+    >>> catalogue.place("s-18"), catalogue.matrix.tolist(), len(items.matrix)
+    (3, [[-1.0], [1.0], [0.0], [0.0]], 3)
+    >>> catalogue.since, catalogue.at(0).count, Catalogue.from_arrays(*catalogue.arrays())
+    (0, 2, Catalogue(2 items, 1 features, version 3))
 
-    Rows are never overwritten and never used again: a removed item's row stays, marked as gone, and a changed
-    item moves to a new row. So whoever holds a `snapshot` can go on reading it while others change the
-    catalogue. `version` grows by one with every change. Ids are text or whole numbers; 17 and "17" are one.
+    Rows are never overwritten or used again: a removed item's row stays, marked as gone, and a changed item
+    moves to a new row. So a `snapshot` can be read while others change the catalogue. `version` grows by one
+    with every change. Ids are text or whole numbers; 17 and "17" are one.
 
     `matrix` may have less than double precision, and may be a memory map; it is copied into memory when the
     first item is added.
 
-    `ids` are one for each row of `matrix`, `features` is the map whose item columns these numbers are (a
-    `Vector` unless given) and `id` the field that holds an item's id in rows and tables.
+    `ids` has one for each row of `matrix`, `features` is the map whose item columns these numbers are (by
+    default a `Vector`), and `id` the field that holds an item's id in rows and tables.
 
     >>> Catalogue(["a", "b"], [[0.1, 0.2, 0.3], [0.4, 0.5, 0.6]])
     Catalogue(2 items, 3 features, version 0)
@@ -238,14 +244,7 @@ class Catalogue:
 
     @property
     def matrix(self) -> Matrix:
-        """(N, de).
-
-        >>> from linmed.features import Catalogue
-        >>> teas = Catalogue.from_table([{"item_id": "oolong", "price": 4}, {"item_id": "mint", "price": 2}])
-        >>> teas.matrix  # (price − 3) / 1
-        array([[ 1.],
-               [-1.]])
-        """
+        """(N, de)."""
         return self._items.matrix
 
     @property
@@ -264,15 +263,7 @@ class Catalogue:
         return self._items.version
 
     def snapshot(self) -> Items:
-        """Take a snapshot, which later changes leave as it is.
-
-        >>> from linmed.features import Catalogue
-        >>> teas = Catalogue.from_table([{"item_id": "oolong", "price": 4.0}])
-        >>> items = teas.snapshot()
-        >>> teas.add({"item_id": "mint", "price": 2.0})
-        >>> len(items.matrix), len(teas.matrix)
-        (1, 2)
-        """
+        """Take a snapshot, which later changes leave as it is."""
         return self._items
 
     @property
@@ -281,14 +272,7 @@ class Catalogue:
         return self._rows.grown[0][0]
 
     def at(self, version: int) -> Items:
-        """Return the items as they were in an earlier version.
-
-        >>> from linmed.features import Catalogue
-        >>> teas = Catalogue.from_table([{"item_id": "oolong", "price": 4}, {"item_id": "mint", "price": 2}])
-        >>> teas.remove("mint")
-        >>> teas.since, teas.version, teas.at(0).count, teas.at(1).count
-        (0, 1, 2, 1)
-        """
+        """Return the items as they were in an earlier version."""
         with self._lock:
             items = self._items
             if not self.since <= validation.whole("version", version, at_least=0) <= items.version:
@@ -307,13 +291,7 @@ class Catalogue:
         return True
 
     def place(self, id: Any) -> int:
-        """Look up the row of a live item.
-
-        >>> from linmed.features import Catalogue
-        >>> teas = Catalogue.from_table([{"item_id": "oolong", "price": 4}, {"item_id": "mint", "price": 2}])
-        >>> teas.place("mint"), "mint" in teas, "milk" in teas
-        (1, True, False)
-        """
+        """Look up the row of a live item."""
         name = _id("id", id)
         with self._lock:
             row = self._rows.row(name)
@@ -336,12 +314,6 @@ class Catalogue:
         """Change the features of one item (a row with its id) or of several (a table).
 
         All of them: what an item was made of is not kept. Write None for what is missing.
-
-        >>> from linmed.features import Catalogue
-        >>> teas = Catalogue.from_table([{"item_id": "oolong", "price": 4}, {"item_id": "mint", "price": 2}])
-        >>> teas.change({"item_id": "mint", "price": 3.0})
-        >>> teas.place("mint"), teas.live
-        (2, array([ True, False,  True]))
         """
         names, encoded = self._read(items, whole=True)
         with self._lock:
@@ -380,13 +352,7 @@ class Catalogue:
             self._items = Items(self._rows)
 
     def arrays(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Give everything as JSON and arrays; `from_arrays` is its inverse.
-
-        >>> from linmed.features import Catalogue
-        >>> meta, arrays = Catalogue(["a", "b"], [[0.1], [0.4]]).arrays()
-        >>> meta["ids"], sorted(arrays), Catalogue.from_arrays(meta, arrays)
-        (['a', 'b'], ['live', 'matrix'], Catalogue(2 items, 1 features, version 0))
-        """
+        """Give everything as JSON and arrays; `from_arrays` is its inverse."""
         with self._lock:
             items, counted = self._items, self._rows.newest is None
             names = len(items.live) if counted else list(items.ids[: len(items.live)])

@@ -260,6 +260,12 @@ class Features:
     [2.0, 0.0, 2.0, 1.0, 0.0, 1.0]
     >>> map.dim, map.item_width, map.context_width, map.unknown, Features.from_dict(map.to_dict()) == map
     (6, 1, 2, (), True)
+    >>> E, x = map.encode_items({"price": [5, 20]}), map.encode_context({"device": "phone"})
+    >>> E.tolist(), x.tolist(), map.encode_contexts([{"device": "fridge"}]).tolist()
+    ([[-1.0], [2.0]], [1.0, 0.0], [[0.0, 0.0]])
+    >>> B, c = map.lift(x)
+    >>> bool((map.join(E, x) == E @ B.T + c).all())
+    True
 
     With e the numbers of the item's columns and x those of the context's, `interactions` says what is made of
     them. "outer" (the default): (e, 1) ⊗ (x, 1), so that every feature of an item has a line of its own in
@@ -364,58 +370,26 @@ class Features:
         return f"{self.dim} features: {', '.join([*parts, *(['1 constant'] if constant else [])])}"
 
     def encode_context(self, context: Any) -> Floats:
-        """x (dx,): a dictionary, a row of any table, or, where all columns are numbers, an array.
-
-        >>> from linmed.features import Category, Features
-        >>> made = Features(context=[Category("device", ["phone", "desk"])])
-        >>> made.encode_context({"device": "desk"})
-        array([0., 1.])
-        """
+        """x (dx,): a dictionary, a row of any table, or, where all columns are numbers, an array."""
         self._check_known(self.context, "context")
         return self.context_side.encode(context)
 
     def encode_contexts(self, contexts: Any) -> Floats:
-        """Encode a table, or a list of rows (n, dx).
-
-        >>> from linmed.features import Category, Features
-        >>> made = Features(context=[Category("device", ["phone", "desk"])])
-        >>> made.encode_contexts([{"device": "desk"}, {"device": "fridge"}]).tolist()
-        [[0.0, 1.0], [0.0, 0.0]]
-        """
+        """Encode a table, or a list of rows (n, dx)."""
         self._check_known(self.context, "contexts")
         return self.context_side.encode_all(contexts)
 
     def encode_items(self, items: Any) -> Floats:
-        """E (K, de): a table, or a list of rows.
-
-        >>> from linmed.features import Features, Number
-        >>> Features(item=[Number("price", scale=(10, 5))]).encode_items({"price": [5, 20]}).tolist()
-        [[-1.0], [2.0]]
-        """
+        """E (K, de): a table, or a list of rows."""
         self._check_known(self.item, "items")
         return self.item_side.encode_all(items)
 
     def join(self, items: NDArray[np.floating], context: Floats) -> Floats:
-        """Make arms (K, d) from E (K, de) and x (dx,).
-
-        >>> import numpy as np
-        >>> from linmed.features import Features, Number
-        >>> made = Features([Number("hour", scale=None)], [Number("price", scale=None)], interactions="plain")
-        >>> made.join(np.array([[5.0], [20.0]]), np.array([9.0])).tolist(), made.names
-        ([[5.0, 9.0, 1.0], [20.0, 9.0, 1.0]], ('price', 'hour', '1'))
-        """
+        """Make arms (K, d) from E (K, de) and x (dx,)."""
         return self.products.join(*self._shaped(items, context))
 
     def lift(self, context: ArrayLike) -> tuple[Floats, Floats]:
-        """B (d, de) and c (d,) with `join(E, x)` = E Bᵀ + c: what an arm is in the space of items.
-
-        >>> import numpy as np
-        >>> from linmed.features import Features, Number
-        >>> made = Features([Number("hour", scale=None)], [Number("price", scale=None)])
-        >>> B, c = made.lift([9.0])
-        >>> bool((made.join(np.array([[5.0]]), [9.0]) == 5.0 * B.T + c).all())
-        True
-        """
+        """B (d, de) and c (d,) with `join(E, x)` = E Bᵀ + c: what an arm is in the space of items."""
         return self.products.lift(self._shaped(np.empty((0, self.item_width)), context)[1])
 
     def arms(self, items: Any, context: Any) -> Floats:
