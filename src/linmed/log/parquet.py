@@ -203,7 +203,7 @@ def decision_files(path: Path) -> list[Path]:
 def log_files(path: Path) -> list[Path]:
     """List these, or where there are none all Parquet files below `path`, by name."""
     own = decision_files(path)
-    if own or any(path.glob("rewards-*.parquet")):
+    if own or any(path.glob("*rewards-*.parquet")) or any(path.glob("lists-*.parquet")):
         return own
     below = sorted(path.rglob("*.parquet"))
     return [file for file in below if not any(p.startswith((".", "_")) for p in file.relative_to(path).parts)]
@@ -212,6 +212,8 @@ def log_files(path: Path) -> list[Path]:
 def nothing_in(path: Path) -> str:
     """Say what is to be said of a directory without a file of decisions."""
     others = sorted(file.name for file in path.iterdir() if not file.name.startswith("."))
+    if any(name.startswith("lists-") for name in others):
+        return "holds lists and no single decisions: ListLog.open reads it"
     if others and not any(name.startswith("rewards-") for name in others):
         named = ", ".join(others[:NAMED]) + (", …" if len(others) > NAMED else "")
         return (

@@ -30,6 +30,7 @@ from numpy.typing import ArrayLike, NDArray
 from linmed import validation
 from linmed.decision import probabilities_of, probability_of
 from linmed.files import write_atomically
+from linmed.log.lists import ListRows, list_row
 from linmed.log.parquet import REWARDED, decision_files, join, late_rewards, reading
 from linmed.log.schema import (
     ENTRY_ERROR,
@@ -478,6 +479,40 @@ class LogWriter:
 
             self._flush_if_due(take_back)
 
+    def record_list(self, decision_id: object, **given: Any) -> None:
+        """Append one list: `arms`, `arm_count` and `log_probabilities` of each position given those above.
+
+        Also, where they are known, `features` (m, d), `offered` (K, d), `arm_ids`, `candidates` of each
+        position, `policy`, `version` and `time`: the columns of `linmed.log.LIST_SCHEMA`.
+
+        >>> import tempfile
+        >>> from linmed.log import ListLog, LogWriter
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with LogWriter(folder) as writer:
+        ...         writer.record_list("visit-1", arms=[2, 0], arm_count=3, log_probabilities=[-0.7, -0.1])
+        ...         writer.reward_list("visit-1", {0: 0.0, 1: 1.0})
+        ...     ListLog.open(folder).table().select(["arms", "rewards"]).to_pylist()
+        [{'arms': [2, 0], 'rewards': [0.0, 1.0]}]
+        """
+        identifier, row = text("decision_id", decision_id), list_row(**given)
+        with self._lock:
+            self._check_open()
+            if identifier in self._lists.known:
+                raise ValueError(f"decision_id {identifier!r} is already in the log at {self.path}")
+            self._lists.add(identifier, row)
+            sets = [one for name in ("features", "offered") for one in row[name] or ()]
+            self._bytes += ROW_BYTES + sum(one.nbytes for one in sets)
+            self._flush_if_due(lambda: self._lists.remove(identifier))
+
+    def reward_list(
+        self, decision_id: object, rewards: Mapping[int, float], time: datetime | float | None = None
+    ) -> None:
+        """Append rewards of a list by position, each once and however late; by −1 one for the whole list."""
+        with self._lock:
+            self._check_open()
+            self._lists.reward(str(decision_id), rewards, time)
+            self._flush_if_due(lambda: None)
+
     def describe(self, features: Mapping[str, Any]) -> None:
         """Have the files from now on say how features were made, in JSON: see `DecisionLog.features`.
 
@@ -507,6 +542,7 @@ class LogWriter:
                 table = pa.table(columns, schema=SCHEMA)
                 self._write(self._part, table.replace_schema_metadata(self._description))
                 self._seen.add(list(self._rows))
+            self._lists.write(self._write, self._next_stamp)
             self._start_part()
 
     def close(self) -> None:
@@ -543,7 +579,10 @@ class LogWriter:
         now = clock.monotonic()
         if self._oldest is None:
             self._oldest = now
-        full = len(self._rows) + len(self._late) >= self.flush_rows or self._bytes >= self.flush_bytes
+        full = (
+            len(self._rows) + len(self._late) + len(self._lists) >= self.flush_rows
+            or self._bytes >= self.flush_bytes
+        )
         if full or now - self._oldest >= self.flush_seconds:
             try:
                 self.flush()
@@ -567,6 +606,7 @@ class LogWriter:
 
     def _resume(self) -> None:
         """Learn from the files already there which decisions exist and which still wait."""
+        self._lists = ListRows(self.path)
         late = late_rewards(self.path)
         for file in decision_files(self.path):
             stamp = self._continued(file)

@@ -14,6 +14,7 @@ from linmed.log import DecisionLog
 from linmed.ope.evaluate import Judged, Progress, judge, one_estimator
 from linmed.ope.intervals import warn
 from linmed.ope.learning import learn_from
+from linmed.ope.lists import as_lists, contest
 from linmed.ope.log_facts import Log, as_log
 from linmed.ope.plan import Recent
 from linmed.ope.targets import Target, as_target, check_names
@@ -26,6 +27,10 @@ from linmed.validation import BadType, BadValue
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+Row = tuple[float, float, float, int, float]
+"""estimate, lower, upper, n, effective_n."""
+Gains = dict[tuple[int, int], tuple[float, float, float]]
+"""How much more i earns than j: estimate, lower, upper."""
 FORECAST = 100
 """Decisions from which on a forecast is ventured."""
 
@@ -150,6 +155,10 @@ def choose(
     arm 1 is the best of 2 after 200 decisions (confidence 95 %)
     """
     question = ask(choose, confidence=confidence, reward_range=reward_range, **options)
+    if (lists := as_lists(log, question)) is not None:
+        with _blaming_candidates():
+            names, rows, apart = contest(lists, question, candidates, estimator)
+        return _choice(names, rows, [], apart, 0, confidence, 1.0)
     log = as_log(log, question)
     with _blaming_candidates():
         judging, found, trained = _taught(log, _named(candidates), _share(train), question)
@@ -167,7 +176,7 @@ def choose(
     judges = seen.rewarded / (seen.rewarded + seen.waiting) if question.missing == "skip" else 1.0
     if trained and isinstance(_share(train), float):
         judges *= 1.0 - train
-    return _choice(judged, trained, confidence, judges)
+    return _choice(*_judged(judged), trained, confidence, judges)
 
 
 @contextmanager
@@ -231,45 +240,58 @@ def _taught(
     ], taken  # fmt: skip
 
 
-def _better(judged: Judged, i: int, j: int) -> bool:
-    """Whether i surely earns more than j: by their difference, or by their own intervals."""
-    (own,), (other,) = (judged.tallies[k].sequences.values() for k in (i, j))
-    return judged.gain(i, j)[1] > 0.0 or own.bounds[0] > other.bounds[1]
-
-
-def _choice(judged: Judged, trained: int, confidence: float, judges: float) -> Choice:
-    """The verdict; `judges` is the share of the log's decisions that do."""
+def _judged(judged: Judged) -> tuple[list[str], list[Row], list[int], Gains]:
+    """The names of targets, what is known of each, those without a verdict, and the gains of each pair."""
     names = [target.name for target in judged.plan.targets]
-    found = [(next(tally.rows(name)), tally.level) for name, tally in zip(names, judged.tallies, strict=True)]
-    rows = [(*row[:2], level, *row[3:]) for row, level in found]
-    refuted = [i for i in range(len(names)) if judged.refuted(i)]
+    found = [next(tally.rows(name)) for name, tally in zip(names, judged.tallies, strict=True)]
+    rows = [(tally.level, *row[3:7]) for row, tally in zip(found, judged.tallies, strict=True)]
+    size = len(names)
+    gains = {(i, j): judged.gain(i, j) for i in range(size) for j in range(size) if i != j}
+    return names, rows, [i for i in range(size) if judged.refuted(i)], gains
+
+
+def _choice(
+    names: list[str],
+    rows: list[Row],
+    refuted: list[int],
+    gains: Gains,
+    trained: int,
+    confidence: float,
+    judges: float,
+) -> Choice:
+    """The verdict; `judges` is the share of the log's decisions that do."""
     usable = [i for i in range(len(names)) if i not in refuted]
-    winners = {i: [j for j in usable if j != i and _better(judged, j, i)] for i in usable}
+
+    def better(i: int, j: int) -> bool:
+        """Whether i surely earns more than j: by their difference, or by their own intervals."""
+        return gains[i, j][1] > 0.0 or rows[i][1] > rows[j][2]
+
+    winners = {i: [j for j in usable if j != i and better(j, i)] for i in usable}
     left = [i for i in usable if not winners[i]]
     if not left:
         reason = "each candidate surely earns less than another" if usable else "no candidate can be judged"
         raise BadValue("log", f"log must have true probabilities, and with these {reason}")
 
     def estimate(i: int) -> float:
-        return float(rows[i][2])
+        return rows[i][0]
 
     leader = max(left, key=estimate)
-    n = rows[leader][5]
-    gains = {i: judged.gain(leader, i) for i in range(len(names)) if i != leader}
-    waits = [decisions_to_go(*gains[i], n) for i in left if i != leader]
+    n = rows[leader][3]
+    ahead = {i: gains[leader, i] for i in range(len(names)) if i != leader}
+    waits = [decisions_to_go(*ahead[i], n) for i in left if i != leader]
     unknown = any(wait is None for wait in waits)
-    apart = [(names[i], *gain, i in left) for i, gain in gains.items()]
+    apart = [(names[i], *gain, i in left) for i, gain in ahead.items()]
     columns = ("candidate", "estimate", "lower", "upper", "n", "effective_n", "possible")
     return Choice(
         leader=names[leader],
         left=[names[i] for i in left],
-        dropped={names[i]: names[max(better, key=estimate)] for i, better in winners.items() if better},
+        dropped={names[i]: names[max(won, key=estimate)] for i, won in winners.items() if won},
         refuted=[names[i] for i in refuted],
         more=None if unknown else math.ceil(max((wait or 0 for wait in waits), default=0) / judges),
         decisions=n,
         trained_on=trained,
         confidence=confidence,
-        table=_table(columns, [(row[0], *row[2:7], i in left) for i, row in enumerate(rows)]),
+        table=_table(columns, [(names[i], *row, i in left) for i, row in enumerate(rows)]),
         gains=_table(GAINS, apart),
     )
 

@@ -2,15 +2,18 @@
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from os import PathLike
+from typing import Any, overload
 
+from linmed.log import DecisionLog, ListLog
 from linmed.ope.intervals import Weights
+from linmed.ope.lists import Lists, as_list_target, weights_by_position
 from linmed.ope.log_facts import Log, as_log, holds
 from linmed.ope.plan import Scan
 from linmed.ope.scan import Reader, Reading
 from linmed.ope.targets import as_target
 from linmed.ope.warnings import of_log, of_waiting, of_weights
-from linmed.question import MISSING
+from linmed.question import MISSING, Question
 
 
 @dataclass(frozen=True)
@@ -42,10 +45,27 @@ class Diagnosis:
     """What is doubtful, in words; empty if nothing is."""
 
 
+@overload
+def diagnose(
+    log: ListLog, target: Any, missing: str | float = ..., mature: float | timedelta | None = ...
+) -> list[Diagnosis]: ...
+
+
+@overload
+def diagnose(
+    log: DecisionLog | str | PathLike[str],
+    target: Any,
+    missing: str | float = ...,
+    mature: float | timedelta | None = ...,
+) -> Diagnosis: ...
+
+
 def diagnose(
     log: Log, target: Any, missing: str | float = MISSING, mature: float | timedelta | None = None
-) -> Diagnosis:
+) -> Diagnosis | list[Diagnosis]:
     """Judge weights and overlap of one target. Impossible probabilities are an error that names the rows.
+
+    Of a `ListLog` every position is judged, by the cumulative weights of the positions down to it.
 
     >>> from linmed.ope import DecisionLog, diagnose
     >>> played = {"arm": [0] * 99 + [1], "probability": [0.99] * 99 + [0.01], "reward": [1.0] * 100}
@@ -53,6 +73,8 @@ def diagnose(
     >>> found.effective_n, len(found.warnings)
     (1.0, 2)
     """
+    if isinstance(log, ListLog):
+        return _diagnose_lists(log, target, missing)
     log = as_log(log)
     chosen = as_target(target).settled(log)
     whole = holds(log, "probabilities") and chosen.knows_all_arms(log)
@@ -88,3 +110,23 @@ def diagnose(
             *of_weights(weights, chosen, long=1.0),
         ],
     )
+
+
+def _diagnose_lists(log: ListLog, target: Any, missing: str | float) -> list[Diagnosis]:
+    """Judge the cumulative weights of one target at each position."""
+    lists, chosen = Lists(log, Question(missing=missing)), as_list_target(target)
+    return [
+        Diagnosis(
+            target=f"{chosen.name}, position {place}",
+            n=weights.moments.n,
+            waiting=lists.waiting,
+            effective_n=weights.moments.effective,
+            largest_weight=weights.largest,
+            smallest_probability=smallest,
+            mean_weight=weights.mean,
+            mean_weight_error=weights.moments.standard_error,
+            no_overlap=None,
+            warnings=[],
+        )
+        for place, weights, smallest in weights_by_position(lists, chosen)
+    ]

@@ -18,6 +18,7 @@ from linmed.log import DecisionLog, ParquetSource
 from linmed.ope.accumulators import Answer, Contrast, Tally
 from linmed.ope.estimators import as_model
 from linmed.ope.intervals import warn
+from linmed.ope.lists import as_lists, difference_lists, evaluate_lists, sequence_lists
 from linmed.ope.log_facts import Log, as_log, require
 from linmed.ope.plan import Plan, Recent, in_words, recent
 from linmed.ope.scan import Reading
@@ -65,9 +66,10 @@ def evaluate(
 ) -> Table:
     """Estimate what each target would have earned per decision, with intervals.
 
-    `log`: a `DecisionLog`, or the path of one. `targets`: one, a sequence or a {name: target} mapping; see
-    `as_target`. `estimators`: the same, of names of `ESTIMATORS` or instances; ipw, snipw and dr unless
-    given, dr only where the log and the targets tell of every arm. `options` are those of `Question`.
+    `log`: a `DecisionLog`, or the path of one; or a `ListLog`, for which targets and estimators are those of
+    `linmed.ope.lists`. `targets`: one, a sequence or a {name: target} mapping; see `as_target`.
+    `estimators`: the same, of names of `ESTIMATORS` or instances; ipw, snipw and dr unless given, dr only
+    where the log and the targets tell of every arm. `options` are those of `Question`.
 
     A target must not have been chosen or trained on this very log: no interval accounts for that.
 
@@ -97,6 +99,8 @@ def evaluate(
     question = ask(
         evaluate, interval=interval, confidence=confidence, reward_range=reward_range, **options
     )  # fmt: skip
+    if (lists := as_lists(log, question)) is not None:
+        return evaluate_lists(lists, question, targets, estimators)
     log = as_log(log, question)
     part = recent(log, question)
     plan = Plan.of(question, log, targets, estimators)
@@ -129,6 +133,8 @@ def sequence(
     (200, 1.0, True)
     """
     question = ask(sequence, confidence=confidence, reward_range=reward_range, **options)
+    if (lists := as_lists(log, question)) is not None:
+        return sequence_lists(lists, question, target, estimator)
     log = as_log(log, question)
     plan = one_estimator(question, log, target, estimator)
     found = judge(plan, recent(log, question), trace=True, progress=progress)
@@ -166,6 +172,8 @@ def difference(
     question = ask(
         difference, interval=interval, confidence=confidence, reward_range=reward_range, **options
     )  # fmt: skip
+    if (lists := as_lists(log, question)) is not None:
+        return difference_lists(lists, question, target, baseline, estimator)
     log, one, other = as_log(log, question), as_target(target), as_target(baseline)
     if one.name == other.name:
         other = as_target(other, f"{other.name} (baseline)")

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from linmed.log import SUM_ERROR, DecisionLog, ParquetSource, Source, TableSource
+from linmed.log import SUM_ERROR, DecisionLog, ListLog, ParquetSource, Source, TableSource
 from linmed.log.source import View
 from linmed.ope.intervals import Weights
 from linmed.question import Question
@@ -27,7 +27,7 @@ PATTERN = 50
 """Rows of a pattern that is taken for a copied file, at least."""
 ODD = np.uint64(0x9E37_79B9_7F4A_7C15)
 
-Log = DecisionLog | str | os.PathLike[str]
+Log = DecisionLog | ListLog | str | os.PathLike[str]
 """A log, or the path of one."""
 Words = NDArray[np.uint64]
 
