@@ -157,6 +157,7 @@ class Agent(DecidesLists):
                 raise validation.BadValue(
                     "dim", f"dim must be that of the map, {self._dim}, or None, got {dim!r}"
                 )
+        policy.require_items(None if encoder is None else encoder.current()[1])
         self.max_pending = None if max_pending is None else validation.whole("max_pending", max_pending)
         if seed is not None:
             seed = validation.whole("seed", seed, at_least=0)
@@ -725,7 +726,8 @@ class Agent(DecidesLists):
         keep = validation.flag("log_arms", meta.get("log_arms", True) if log_arms is None else log_arms)
         try:
             policy = Policy.from_dict(meta["policy"])
-            agent = cls(policy, meta["dim"], max_pending=meta["max_pending"], log_arms=keep)
+            # Without names of items, of which some may have left the catalogue.
+            agent = cls(policy.among(()), meta["dim"], max_pending=meta["max_pending"], log_arms=keep)
             encoder = None
             if "encoder" in meta:
                 own = {name: arrays.pop(f"catalogue_{name}") for name in ("matrix", "live")}

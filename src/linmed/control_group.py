@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from linmed import streams, validation
 from linmed.core import core
-from linmed.decider import Decider, NoiseBuffer, as_bytes, group_by_size, validate
+from linmed.decider import Decider, NoiseBuffer, as_bytes, validate
 from linmed.decision import Decision, probability_of
 from linmed.item_encoder import Offer
 from linmed.policies import Policy
@@ -52,7 +52,7 @@ class Control:
     def law(self, arms: Floats, offer: Offer | None) -> Floats:
         """Compute the control group's log-probabilities (K,) of arms (K,d)."""
         if self.decider is not None:
-            return self.decider.log_probabilities(arms)
+            return self.decider.log_probabilities(arms, offer)
         if self.item is None:
             return np.full(len(arms), -np.log(len(arms)))
         names = range(len(arms)) if offer is None else offer.ids
@@ -105,7 +105,7 @@ class ControlledDecider(Decider):
         """Choose one of arms (K,d), made by `offer` or given."""
         matrix = validate(arms, self.dim)
         theirs = None if self.control is None else self.control.law(matrix, offer)
-        shadows = {name: one.log_probabilities(matrix) for name, one in self.shadows.items()}
+        shadows = {name: one.log_probabilities(matrix, offer) for name, one in self.shadows.items()}
         decision = super().decide(matrix, offer)
         drew = None
         if theirs is not None:
@@ -144,18 +144,7 @@ class ControlledDecider(Decider):
 
     def decide_each(self, sets: Any, offers: Sequence[Offer] | None = None) -> list[tuple[Decision, Floats]]:
         """Choose one arm of each of n sets, as n calls would, once all of them have been checked."""
-        alike = group_by_size(sets, self.dim)
-        found = dict(pair for places, stack in alike for pair in zip(places, stack, strict=True))
-        matrices = [found[i] for i in range(len(found))]
-        before = self.noise.used
-        try:
-            return [
-                (self.decide(matrix, offers[i] if offers else None), matrix)
-                for i, matrix in enumerate(matrices)
-            ]
-        except BaseException:
-            self.noise.used = before
-            raise
+        return self._one_by_one(sets, offers)
 
     def log_probabilities(self, arms: Floats, offer: Offer | None = None) -> Floats:
         """Compute log-probabilities of arms (K,d), by either side; nothing changes."""

@@ -121,18 +121,21 @@ class Decider:
         live = self.policy.live(self.state) if self.policy.learns_from_arms else None
         self._decides = live if self.policy.law_in_core else None
         self._learns = live if self.policy.learns_in_core else None
+        self._items: tuple[Sequence[Any], Policy, Any] | None = None
         self.check_reward: Callable[[float], None] = self.policy.check_rewards
         """Raises what names `reward` where nothing can be learned from one."""
 
     def decide(self, arms: ArrayLike, offer: Offer | None = None) -> Decision:
         """Choose one of arms (K,d), made by `offer` or given."""
-        noise, live = self.noise, self._decides
+        noise, policy, live = self.noise, self.policy, self._decides
         if noise.used == noise.end:
             noise.draw(1)
         used = noise.used
+        if policy.by_item and offer is not None:
+            policy, live = self._among(offer.ids)
         if live is None:
             matrix = validate(arms, self.dim)
-            decision = next(self._choose(matrix[None], noise.rows[used : used + 1]))
+            decision = next(self._choose(policy, matrix[None], noise.rows[used : used + 1]))
             chance = decision._log_probability
         else:
             if type(arms) is not np.ndarray:
@@ -158,11 +161,14 @@ class Decider:
 
         Also the arms (K,d) of each.
         """
+        if self.policy.by_item and offers is not None:
+            return self._one_by_one(sets, offers)
         alike = group_by_size(sets, self.dim)
         noise = self._ahead(sum(len(stack) for _, stack in alike))
         found: list[Any] = [None] * len(noise)
         for places, stack in alike:
-            for place, arms, decision in zip(places, stack, self._choose(stack, noise[places]), strict=True):
+            drawn = self._choose(self.policy, stack, noise[places])
+            for place, arms, decision in zip(places, stack, drawn, strict=True):
                 if not decision._log_probability > NEVER:
                     self._require_probability()
                 if offers is not None:
@@ -170,6 +176,22 @@ class Decider:
                 found[place] = decision, arms
         self.noise.used += len(noise)
         return found
+
+    def _one_by_one(self, sets: Any, offers: Sequence[Offer] | None) -> list[tuple[Decision, Floats]]:
+        """Choose as `decide_each` does, by one call for each set; where one is refused, nothing is decided."""
+        alike = group_by_size(sets, self.dim)
+        found = dict(pair for places, stack in alike for pair in zip(places, stack, strict=True))
+        matrices = [found[i] for i in range(len(found))]
+        self._ahead(len(matrices))
+        before = self.noise.used
+        try:
+            return [
+                (self.decide(matrix, offers[i] if offers else None), matrix)
+                for i, matrix in enumerate(matrices)
+            ]
+        except BaseException:
+            self.noise.used = before
+            raise
 
     def decide_items(self, contexts: Sequence[Floats]) -> list[Decision]:
         """Choose one item of the catalogue in each encoded context (dx,), by the sampler."""
@@ -187,11 +209,14 @@ class Decider:
 
     def log_probabilities(self, arms: Floats, offer: Offer | None = None) -> Floats:
         """Compute log-probabilities of arms (K,d), made by `offer` or given; nothing changes."""
-        if self._decides is None or self.policy.remembers:
-            every: Floats = self.policy.log_probabilities(self.state, arms[None])[0]
+        policy, live = self.policy, self._decides
+        if policy.by_item and offer is not None:
+            policy, live = self._among(offer.ids)
+        if live is None or policy.remembers:
+            every: Floats = policy.log_probabilities(self.state, arms[None])[0]
             return every
         every = np.empty(len(arms))
-        if self._decides.decide(arms, np.zeros((1, 1, self.policy.noise_size(self.dim))), 0, every) < 0:
+        if live.decide(arms, np.zeros((1, 1, self.policy.noise_size(self.dim))), 0, every) < 0:
             raise validation.bad_entry("arms", arms)
         return every
 
@@ -234,7 +259,14 @@ class Decider:
     def __getstate__(self) -> dict[str, Any]:
         """Copies, without what is bound to the state's memory."""
         own = {"state": self.state.copy(), "noise": copy.deepcopy(self.noise)}
-        return {**self.__dict__, **own, "_decides": None, "_learns": None, "check_reward": None}
+        return {
+            **self.__dict__,
+            **own,
+            "_decides": None,
+            "_learns": None,
+            "_items": None,
+            "check_reward": None,
+        }
 
     def __setstate__(self, kept: dict[str, Any]) -> None:
         self.__dict__.update(kept)
@@ -245,9 +277,16 @@ class Decider:
         self.noise.draw(count)
         return self.noise.rows[self.noise.used :][:count]
 
-    def _choose(self, sets: Floats, noise: Floats) -> Iterator[Decision]:
+    def _among(self, ids: Sequence[Any]) -> tuple[Policy, Any]:
+        """Find the policy that decides among these items, and the core's agent; keep the last ones."""
+        if self._items is None or self._items[0] is not ids:
+            policy = self.policy.among(ids)
+            self._items = ids, policy, policy.live(self.state) if policy.law_in_core else None
+        return self._items[1:]
+
+    def _choose(self, policy: Policy, sets: Floats, noise: Floats) -> Iterator[Decision]:
         """Choose one arm of each of n sets (n,K,d), in one call.  noise (n,1,size)."""
-        choice = self.policy.decide(self.state, sets, noise[:, 0])
+        choice = policy.decide(self.state, sets, noise[:, 0])
         laws = repeat(None) if choice.log_probabilities is None else map(as_bytes, choice.log_probabilities)
         errors = repeat(0.0) if choice.error is None else choice.error.tolist()
         vectors = [*map(as_bytes, sets[np.arange(len(sets)), choice.arm])]

@@ -186,6 +186,9 @@ class ListLaw:
             raise BadValue(
                 "policy", f"policy: decisions of {policy.name} carry no probability, and lists need it"
             )
+        if policy.by_item:
+            text = "limits of single arms are of one decision, and a list is several: use a number for all"
+            raise BadValue("policy", f"policy: {policy.name}: {text}")
         if options.explore == "last" and policy.noise != "uniform":
             text = f"explore must be 'every' for {policy.name}, which draws from normal random numbers"
             raise BadValue("explore", text)

@@ -13,7 +13,7 @@ from scipy.stats import chi2
 
 from linmed import Agent
 from linmed.policies import LinIMED, LinTS, Policy
-from linmed.policies.wrapper import Wrapper
+from linmed.policies.wrapper import Around, Wrapper
 from tests.policies.configurations import (
     CONFIGURATIONS,
     DEFAULTS,
@@ -112,7 +112,7 @@ def test_permuting_the_arms_permutes_the_probabilities(policy):
 
 def in_units(policy, factor):
     """The policy, or the one inside it, with all that has the unit of a reward times `factor`."""
-    if isinstance(policy, Wrapper):
+    if isinstance(policy, (Wrapper, Around)):
         return dataclasses.replace(policy, base=in_units(policy.base, factor))
     units = {"sigma": factor, "norm_bound": factor, "reward_scale": factor, "scale": factor}
     units["gamma"] = 1.0 / factor

@@ -14,6 +14,7 @@ from linmed.policies.glm import (
     LogisticUCB,
 )
 from linmed.policies.igw import SpannerIGW, SquareCB
+from linmed.policies.limits import Limits
 from linmed.policies.linmed import CatalogueMED, LinMED, LinMEDNoDesign, MaillardSampling
 from linmed.policies.per_item import Disjoint, Hybrid
 from linmed.policies.posterior import Capabilities, Posterior, Prediction
@@ -40,6 +41,7 @@ __all__ = [
     "GLMPolicy",
     "Greedy",
     "Hybrid",
+    "Limits",
     "LinIMED",
     "LinMED",
     "LinMEDNoDesign",

@@ -7,7 +7,7 @@ Arms are (R, K, d), or (1, K, d) when all replicas see the same set.
 import dataclasses
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar, Literal, NamedTuple, Self
@@ -290,6 +290,8 @@ class Policy(ABC):
     """The confidence set is written in Python: the class defines `squared_radius`."""
     learns_from_arms: ClassVar[bool] = True
     """What `learn` needs of a decision is the arm that was played, and nothing else of the moment."""
+    by_item: ClassVar[bool] = False
+    """Probabilities depend on which items the arms are: see `among`."""
 
     @property
     def capabilities(self) -> Capabilities:
@@ -390,6 +392,28 @@ class Policy(ABC):
 
     def check_rewards(self, rewards: Floats | float) -> None:  # noqa: B027  (it is quick where all can be)
         """Raise `BadValue` for `reward` unless `accepts` all of them."""
+
+    def among(self, ids: Sequence[Any]) -> "Policy":
+        """Make the policy that decides among the items with these ids, in their order.
+
+        >>> from linmed import Limits, LinMED
+        >>> LinMED().among(["tea", "fig"]) == LinMED()
+        True
+        >>> Limits(LinMED(), caps={"fig": 0.1}).among(["tea", "fig"]).caps
+        (('1', 0.1),)
+        """
+        return self
+
+    def require_items(self, ids: Sequence[Any] | None) -> None:  # noqa: B027  (most name none)
+        """Raise what names an item of this policy that a catalogue has not; without one `ids` is None.
+
+        >>> from linmed import Limits, LinMED
+        >>> try:
+        ...     Limits(LinMED(), caps={"fig": 0.1}).require_items(["tea", "mint"])
+        ... except ValueError as error:
+        ...     print(error)
+        floors, caps and groups must name items of the catalogue, which has no 'fig'
+        """
 
     def expected(self, state: Any, arms: Floats) -> Floats:
         """Compute ⟨θ̂, a⟩ of arms (K,d) by a state of one replica (K,), row by row, without BLAS."""

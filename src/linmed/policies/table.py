@@ -13,6 +13,7 @@ from linmed.policies import (
     Disjoint,
     Forgetful,
     Hybrid,
+    Limits,
     LinIMED,
     LinMED,
     LinMEDNoDesign,
@@ -118,7 +119,7 @@ AROUND: dict[str, Callable[[Policy], Policy]] = {
 
 def bases() -> list[Policy]:
     """List every policy that can stand alone, and what it can be told or learn."""
-    alone = [policy() for policy in ALL if policy not in (Disjoint, Hybrid, Forgetful)]
+    alone = [policy() for policy in ALL if policy not in (Disjoint, Hybrid, Forgetful, Limits)]
     learned = LinMED(sigma="unknown", ridge="learned")
     intercept, warm = LinMED(sigma="unknown", ridge="learned", intercept=True), LinMED(design="warm")
     told = LogisticMED(norm_bound=3.0), LogisticMED(norm_bound=3.0, confidence="certified")

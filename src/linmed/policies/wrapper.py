@@ -4,6 +4,7 @@ import dataclasses
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,6 +14,7 @@ from linmed.core import core
 from linmed.policies.base import Noise, Policy, absorbable
 from linmed.policies.compiled import CompiledPolicy
 from linmed.policies.linmed import LinMED
+from linmed.policies.posterior import Capabilities
 from linmed.policies.ridge import RidgePolicy
 from linmed.validation import Bools, Floats, Ints
 
@@ -31,11 +33,7 @@ class Wrapper(CompiledPolicy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        base: Any = self.base
-        if isinstance(base, Mapping):  # from_dict
-            base = _described(base)
-        if not isinstance(base, Policy):
-            raise validation.BadType("base", f"base must be a Policy such as LinMED(), got {base!r}")
+        base = as_base(self.base)
         if isinstance(base, RidgePolicy) and base.intercept:
             raise validation.BadValue(
                 "base",
@@ -153,9 +151,100 @@ class Wrapper(CompiledPolicy):
         return {"policy": type(self).__name__, **own, "base": self.base.to_dict()}
 
 
-def _described(config: Mapping[str, Any]) -> Policy:
-    """Make the base policy from its description."""
-    try:
-        return Policy.from_dict(config)
-    except (ValueError, TypeError) as error:
-        raise validation.BadValue("base", f"base: {error}") from None
+def as_base(base: Any) -> Policy:
+    """Check the base policy, or make it from its description."""
+    if isinstance(base, Mapping):  # from_dict
+        try:
+            return Policy.from_dict(base)
+        except (ValueError, TypeError) as error:
+            raise validation.BadValue("base", f"base: {error}") from None
+    if not isinstance(base, Policy):
+        raise validation.BadType("base", f"base must be a Policy such as LinMED(), got {base!r}")
+    return base
+
+
+def by_base(name: str) -> Any:
+    """Make a method that asks `believes` by the name of a method of `Policy`."""
+
+    @wraps(getattr(Policy, name))
+    def ask(self: Any, *values: Any, **named: Any) -> Any:
+        return getattr(self.believes, name)(*values, **named)
+
+    vars(ask).pop("__isabstractmethod__", None)
+    return ask
+
+
+@dataclass(frozen=True)
+class Around(Policy):
+    """A policy that learns as its base does, on the same state, and decides in another way."""
+
+    base: Policy = _DEFAULT
+    """The policy that learns."""
+
+    without_floor: ClassVar[str] = Wrapper.without_floor
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._set("base", as_base(self.base))
+
+    @property
+    def believes(self) -> Policy:
+        """The policy that is asked for all but decisions: the base one, or a copy of it with another rule."""
+        return self.base
+
+    start = by_base("start")
+    learn = by_base("learn")
+    learn_at = by_base("learn_at")
+    observe = by_base("observe")
+    correct = by_base("correct")
+    features = by_base("features")
+    accepts = by_base("accepts")
+    check_rewards = by_base("check_rewards")
+    expected = by_base("expected")
+    predict = by_base("predict")
+    posterior = by_base("posterior")
+    watching = by_base("watching")
+    with_delta = by_base("with_delta")
+    greedy = by_base("greedy")
+    like = by_base("like")
+
+    def __getattr__(self, name: str) -> Any:
+        """Ask the base policy for what only some policies have, such as `radius`."""
+        if name.startswith("_") or "base" not in vars(self):
+            raise AttributeError(f"{type(self).__name__} has no {name!r}")
+        return getattr(self.base, name)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Those of the base policy, without routes, which know no law of all arms."""
+        return self.base.capabilities._replace(by_route=False)
+
+    @property
+    def remembers(self) -> bool:
+        """Whether the base policy does."""
+        return self.base.remembers
+
+    @property
+    def keeps_copies(self) -> bool:
+        """Whether the base policy does."""
+        return self.base.keeps_copies
+
+    @property
+    def scale_free(self) -> bool:
+        """Whether the base policy is."""
+        return self.base.scale_free
+
+    @property
+    def learns_in_core(self) -> bool:  # type: ignore[override]
+        """Whether the base policy does."""
+        return self.base.learns_in_core
+
+    @property
+    def integrates(self) -> bool:  # type: ignore[override]
+        """Whether the base policy does."""
+        return self.base.integrates
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the configuration as JSON-ready values: the base policy is a description of its own."""
+        own = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        return {"policy": type(self).__name__, **own, "base": self.base.to_dict()}

@@ -18,6 +18,7 @@ from linmed.core import core
 from linmed.decider import Decider
 from linmed.decision import Decision
 from linmed.features import Features
+from linmed.item_encoder import Offer as Named
 from linmed.policies.base import Policy
 from linmed.serve.encoding import Joining, MapName, Offer, bounded, from_catalogue
 from linmed.serve.errors import INPUT, field_of, place
@@ -151,7 +152,13 @@ class Bandit:
             self.decider.sampler = self.router.routes()
             found = iter(self.decider.decide_items(whole))  # type: ignore[arg-type]
         for offer in offers:
-            yield next(found) if offer.vectors is None else self.decider.decide(offer.vectors)
+            if offer.vectors is None:
+                yield next(found)
+            else:
+                named = None
+                if self.policy.by_item and offer.ids is not None:
+                    named = Named(offer.vectors, offer.ids, None, None)
+                yield self.decider.decide(offer.vectors, named)
 
     def numbers(self, vectors: Sequence[Any] | None, ids: Sequence[str] | None) -> int:
         """How many numbers the arms of a request have, before they are made: K·d."""
@@ -189,7 +196,7 @@ class Bandit:
 
     def make_ready(self) -> None:
         """Try a decision and a reward on a state of no consequence, and have the sampler made."""
-        state, policy = self.policy.start(1, self.dim), self.policy
+        state, policy = self.policy.start(1, self.dim), self.policy.among(())
         two = np.eye(max(2, self.dim))[:2, : self.dim]
         arms = self._matrix(validation.for_kernels(two))
         if self.keeps and self.catalogue:
