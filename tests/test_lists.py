@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from linmed import EXP2, Agent, LinMED, LinTS, LogisticMED
+from linmed import EXP2, Agent, Limits, LinMED, LinTS, LogisticMED
 from linmed.agent import UnknownDecision
 from linmed.design import approx_design
 from linmed.features import Catalogue
@@ -30,7 +30,8 @@ ARMS = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
 
 
 def draws_lists(policy):
-    return policy.learns_from_arms and not policy.remembers and policy.capabilities.probability
+    able = policy.learns_from_arms and not policy.remembers and not policy.by_item
+    return able and policy.capabilities.probability
 
 
 def law_of(policy, shape, length, **options):
@@ -230,6 +231,7 @@ def test_refusals_of_lists_change_nothing(options, message):
     [
         (Agent(LinMED(design="warm"), dim=2), "keeps something of every decision"),
         (Agent(EXP2(), dim=2), "keeps something of every decision"),
+        (Agent(Limits(LinMED(), caps={0: 0.5}), dim=2), "limits of single arms are of one decision"),
         (Agent(LinTS(propensity="none"), dim=2), "carry no probability"),
         (Agent(LinMED(), dim=2, control=0.1), "without a group beside it"),
     ],

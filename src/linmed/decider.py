@@ -178,7 +178,7 @@ class Decider:
         return found
 
     def _one_by_one(self, sets: Any, offers: Sequence[Offer] | None) -> list[tuple[Decision, Floats]]:
-        """Choose as `decide_each` does, by one call for each set; where one is refused, nothing is decided."""
+        """Choose as `decide_each` does, by a call for each set; where one is refused, nothing is decided."""
         alike = group_by_size(sets, self.dim)
         found = dict(pair for places, stack in alike for pair in zip(places, stack, strict=True))
         matrices = [found[i] for i in range(len(found))]

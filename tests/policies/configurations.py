@@ -171,6 +171,7 @@ CONFIGURATIONS = [
     Disjoint(Forgetful(LogisticTS(norm_bound=2.0, floor=0.1), half_lives=(math.inf, 5))),
     Limits(LinMED(sigma=0.3, version=1), floors={0: 0.2, "odd": 0.3}, groups={"odd": [1, 3, 5]}),
     Limits(OFUL(sigma=0.3), caps={1: 0.1, 2: 0.4}),
+    Limits(LinMED(sigma=0.3), floors=1e-5),
     Limits(LinTS(scale="bayes"), floors={2: 0.1}, caps={1: 0.1}),
     Limits(Forgetful(LinMED(), half_lives=(20, 5), combine="mixture"), floors={0: 0.1}),
     Limits(Disjoint(LogisticMED()), floors={1: 0.1}, caps={2: 0.2}),
