@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from linmed import OFUL, Agent, LinMED, LinTS, SquareCB, Uniform
-from linmed.policies import E2D, LinIMED, RandUCB
+from linmed import OFUL, Agent, LinMED, LinTS
+from linmed.policies import LinIMED, RandUCB
 from linmed.policies.ridge import LEARNED
 
 TOY_ARMS = np.array([(1.0, 0.0), (0.6, 0.8), (0.0, 1.0), (1.0, 0.0)])
@@ -230,20 +230,6 @@ def test_the_radius_of_a_learned_ridge_is_that_of_its_prior():
         assert beta(agent) == pytest.approx(expected, rel=1e-12)
         assert agent.policy.noise_level(agent.state)[0] ** 2 == pytest.approx(variance, rel=1e-12)
     assert guess == pytest.approx(model.rss[0] / 30, rel=0.1)
-
-
-def test_rules_without_a_radius_take_what_has_a_meaning():
-    arms = np.random.default_rng(9).normal(size=(6, 3))
-    made = [
-        SquareCB(sigma="unknown", ridge="learned", gamma=20.0),
-        E2D(sigma="unknown", ridge="learned", gamma=5.0),
-        Uniform(sigma="unknown", ridge="learned"),
-    ]
-    for policy in made:
-        agent = Agent(policy, dim=3, seed=0)
-        for _ in range(5):
-            agent.learn(agent.decide(arms), 1.0)
-        assert agent.probabilities(arms).sum() == pytest.approx(1.0)
 
 
 def test_the_covariance_of_unknown_noise_is_estimated():

@@ -14,7 +14,6 @@ from linmed.policies import (
     OFUL,
     CatalogueMED,
     DLinUCB,
-    EpsilonGreedy,
     Forgetful,
     Greedy,
     LinIMED,
@@ -96,14 +95,6 @@ def test_linucb_is_ofuls_index_with_ofuls_radius_or_a_fixed_one():
     np.testing.assert_array_equal(chosen(fixed, state, arms), index.argmax(axis=1))
     with pytest.raises(BadValue, match="alpha must be positive"):
         LinUCB(alpha=-1.0)
-
-
-def test_epsilon_greedy_explores_a_tenth_of_the_time():
-    arms = np.eye(5)[None]
-    state = EpsilonGreedy().start(1, 5)
-    p = np.exp(EpsilonGreedy().log_probabilities(state, arms))
-    np.testing.assert_allclose(p, [[0.92, 0.02, 0.02, 0.02, 0.02]])
-    np.testing.assert_array_equal(p, np.exp(Greedy(epsilon=0.1).log_probabilities(state, arms)))
 
 
 def test_a_policy_inside_another_can_be_written():

@@ -109,21 +109,6 @@ def test_rewards_from_elsewhere_mean_nothing_to_it():
     assert agent.count == 0
 
 
-def test_arms_without_a_direction_are_refused():
-    with pytest.raises(ValueError, match="arms are all zero"):
-        EXP2().log_probabilities(EXP2().start(1, 2), np.zeros((1, 3, 2)))
-
-
-def test_duplicates_zero_arms_and_one_arm_alone():
-    policy = EXP2()
-    for arms in (ARMS[:, [0, 0, 1, 1]], np.concatenate([ARMS, np.zeros((1, 2, 2))], axis=1), ARMS[:, :1]):
-        state = policy.start(1, 2)
-        log_p = policy.log_probabilities(state, arms)
-        assert np.isfinite(log_p).all()
-        assert np.exp(log_p).sum() == pytest.approx(1.0, abs=1e-12)
-        assert np.isfinite(policy.features(state, arms, np.array([0]))).all()
-
-
 def test_probabilities_sum_to_one_whatever_the_size_of_the_rewards():
     rng = np.random.default_rng(0)
     arms = rng.normal(size=(6, 3))
@@ -133,3 +118,8 @@ def test_probabilities_sum_to_one_whatever_the_size_of_the_rewards():
         decision = agent.decide(arms)
         assert abs(decision.probabilities.sum() - 1.0) <= 1e-12
         agent.learn(decision, 1e17 * (i - 1))
+
+
+def test_arms_without_a_direction_are_refused():
+    with pytest.raises(ValueError, match="arms are all zero"):
+        EXP2().log_probabilities(EXP2().start(1, 2), np.zeros((1, 3, 2)))

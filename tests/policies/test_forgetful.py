@@ -162,25 +162,6 @@ def test_rewards_that_come_late_and_in_any_order_leave_the_state_of_those_in_ord
                 np.testing.assert_allclose(array, ordered[name], rtol=1e-9, atol=1e-9, err_msg=name)
 
 
-def test_a_reward_counts_by_the_age_of_its_decision():
-    rows, rewards = world(50)
-    times = moments(50)
-    state = learned(Forgetful(LinMED(sigma=0.3), half_lives=("6h",)), rows, rewards, times)
-    weights = 2.0 ** (-(times[-1] - times) / (6 * 3600))
-    found = estimates(state)
-    V = whole(found["gram"][0]) - (rows * weights[:, None]).T @ rows
-    np.testing.assert_allclose(found["moment"][0], (weights * rewards) @ rows, rtol=1e-10)
-    np.testing.assert_allclose(found["count"][0], weights.sum(), rtol=1e-12)
-    np.testing.assert_allclose(V - np.diag(np.diag(V)), 0.0, atol=1e-12)
-    assert (np.diag(V) <= 0.09 + 1e-12).all()  # λ, of which at most a sixteenth of a half-life has faded
-    assert (np.diag(V) >= 0.09 * 2.0 ** (-1 / 16) - 1e-12).all()
-    inverse = np.linalg.inv(whole(found["gram"][0]))
-    np.testing.assert_allclose(found["inverse"][0], inverse, rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(
-        found["logdet"][0], np.linalg.slogdet(whole(found["gram"][0]) / 0.09)[1], atol=1e-9
-    )
-
-
 def test_after_a_silence_of_a_thousand_half_lives_nothing_is_left():
     rows, rewards = world(30)
     policy = Forgetful(LinMED(sigma=0.3), half_lives=("1h",))

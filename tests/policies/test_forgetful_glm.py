@@ -103,9 +103,6 @@ def test_many_updates_at_a_half_life_of_50_leave_a_true_inverse(intercept):
     assert state.arrays()["count"][0, 0] == pytest.approx(1.0 / (1.0 - 2.0 ** (-1 / 50)), rel=1e-9)
 
 
-# ---- deciding
-
-
 # ---- durations
 
 
@@ -147,25 +144,6 @@ def test_what_is_given_back_of_the_priors_follows_the_clock(intercept):
 
 
 # ---- changes
-
-
-def test_a_long_memory_begins_anew_from_a_short_one_after_a_change():
-    rows, rewards = world(1200, change=1000)
-    policy = Forgetful(LogisticMED(), half_lives=(math.inf, 50))
-    state = learned(policy, rows[:1000], rewards[:1000])
-    assert not state.happened[0, 0]
-    assert policy.estimate(state).count[0] == 1000
-    own = state.weight.shape[1] // 2  # experts of one memory
-    for t in range(1000, 1200):
-        learned(policy, rows[t : t + 1], rewards[t : t + 1], state=state)
-        if state.happened[0, 0]:
-            break
-    assert state.adoptions[0, 0].tolist() == [t + 1, 0.0, 0.0, 1.0]
-    for name in state._fields[:11]:
-        array = state.arrays()[name][0, :-1]
-        np.testing.assert_array_equal(array[:own], array[own:], err_msg=name)
-    assert state.weight[0].sum() == pytest.approx(1.0, abs=1e-12)
-    assert state.weight[0, :own].sum() == pytest.approx(1 / 3, abs=0.02)  # 1/2 beside the 1 of the other
 
 
 def replicas(policy, logs, count, draw, change=None, seed=0, norm=2.0, dim=3, arms=6):
@@ -234,21 +212,6 @@ def test_a_change_is_noticed(inside):
     first, began = state.alarms[:, 0, 0], state.adoptions[:, 0, 0]
     assert ((first > 1500) & (first <= 1800)).sum() > 60
     assert ((began > 1500) & (began <= 1650)).sum() > 60
-
-
-def test_the_test_begins_anew_after_an_alarm():
-    rows, rewards = world(2000, change=1500)
-    policy = Forgetful(LogisticMED(norm_bound=3.0))
-    state = learned(policy, rows[:1500], rewards[:1500])
-    for t in range(1500, 2000):
-        learned(policy, rows[t : t + 1], rewards[t : t + 1], state=state)
-        if state.happened[0, 1]:
-            break
-    assert state.happened[0, 1] == 1
-    fresh = policy.start(1, 3)
-    for name in state._fields[:11]:
-        np.testing.assert_array_equal(state.arrays()[name][0, -1], fresh.arrays()[name][0, -1], err_msg=name)
-    assert (state.loss[0], state.evidence[0], state.trust[0]) == (0.0, 0.0, 0.5)
 
 
 def test_an_agent_says_whether_the_world_has_changed():

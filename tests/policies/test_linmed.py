@@ -156,33 +156,10 @@ def test_probabilities_are_a_distribution_for_any_history(seed, arms, dim, scale
     np.testing.assert_allclose(np.exp(log_p).sum(), 1.0, atol=1e-12)
 
 
-def test_maillard_sampling_first_asks_for_a_reward_of_every_arm():
-    agent = Agent(MaillardSampling(), dim=4, seed=0)
-    agent.observe(np.eye(4)[[0, 1]], [1.0, 0.0])
-    np.testing.assert_allclose(agent.probabilities(np.eye(4)), [0, 0, 0.5, 0.5])
-    assert agent.probabilities(np.eye(4)[:2]).min() > 0
-
-
 def test_maillard_sampling_refuses_features():
     agent = Agent(MaillardSampling(), dim=2, seed=0)
     with pytest.raises(ValueError, match="one-hot"):
         agent.decide([[0.5, 0.5], [1.0, 0.0]])
-
-
-@pytest.mark.parametrize(("K", "d"), [(6, 3), (8, 4), (3, 2)])
-def test_rounds_among_few_arms_are_the_decisions_one_by_one(K, d):
-    """They are decided in registers: the same arms, to the last one."""
-    rng, policy, R, T = np.random.default_rng(4), LinMED(sigma=0.3), 3, 200
-    arms = rng.standard_normal((K, d)) / np.sqrt(d)
-    rewards = (arms @ rng.standard_normal(d)) + 0.3 * rng.standard_normal((T, R, K))
-    noise, played = rng.random((T, R, policy.noise_size(d))), np.empty((T, R), dtype=np.int64)
-    policy.play(policy.start(R, d), arms[None, None], rewards, noise, played)
-    state, replicas = policy.start(R, d), np.arange(R)
-    for t in range(T):
-        arm = policy.choose(state, arms[None], noise[t])
-        np.testing.assert_array_equal(arm, played[t])
-        policy.learn(state, arms[arm], rewards[t, replicas, arm], replicas)
-    assert len(np.unique(played)) > 1
 
 
 def test_ties_that_are_even_favour_no_arm():
@@ -254,16 +231,6 @@ def test_other_arms_than_before_are_no_trouble():
     flat = np.zeros((40, 4))
     flat[:, :2] = rng.standard_normal((40, 2))
     assert agent.decide(flat).probability > 0
-
-
-def test_a_batch_of_sets_of_different_size_is_decided_in_order():
-    rng = np.random.default_rng(1)
-    sets = [rng.standard_normal((K, 3)) for K in (30, 40, 30, 7, 40)]
-    one, other = (Agent(LinMED(design="warm"), dim=3, seed=2) for _ in range(2))
-    batch = one.decide_batch(sets)
-    single = [other.decide(arms) for arms in sets]
-    for a, b in zip(batch, single, strict=True):
-        np.testing.assert_array_equal(a.log_probabilities, b.log_probabilities)
 
 
 def test_what_cannot_be_warm_says_so():

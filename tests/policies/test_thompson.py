@@ -24,23 +24,6 @@ def test_the_logarithm_of_the_normal_cdf_is_accurate_in_the_tail(x):
             assert abs(core.normal.mills_deficit(-x) / (1 + x * ratio) - 1) < 1e-10
 
 
-def test_arms_in_a_plane_of_a_larger_space_are_integrated_as_a_plane():
-    """A rotation into five dimensions changes nothing: same posterior, same arms."""
-    flat = sphere(8, 2, seed=1)
-    turn = np.linalg.qr(np.random.default_rng(5).standard_normal((5, 5)))[0][:2]
-    policy = LinTS(scale="bayes")
-    small, large = policy.start(1, 2), policy.start(1, 5)
-    rng = np.random.default_rng(2)
-    for _ in range(10):
-        row, reward = flat[0, rng.integers(8)][None], rng.standard_normal(1)
-        policy.learn(small, row, reward, np.zeros(1, dtype=np.int64))
-        policy.learn(large, row @ turn, reward, np.zeros(1, dtype=np.int64))
-    np.testing.assert_allclose(
-        probabilities(policy, flat @ turn, large), probabilities(policy, flat, small), atol=1e-9
-    )
-    np.testing.assert_array_equal(policy.propensity_error(large, flat @ turn), np.full((1, 8), 1e-9))
-
-
 def test_an_affine_plane_off_the_origin_is_integrated_as_a_plane():
     """Under V = λI only the differences and the part of θ̂ along them matter: two dimensions say the same."""
     flat = sphere(30, 2, seed=1)
