@@ -236,6 +236,17 @@ class Question:
             shown=lambda p: f"{p:g}",
         ),
     )
+    outcome: str | None = field(
+        default=None,
+        metadata=option(
+            "The outcome that stands for the reward: the name of a number that came back with it (the log's "
+            "column `outcomes`). A decision without that number is one without a reward.",
+            check=validation.text,
+            metavar="NAME",
+            served=True,
+            label="outcome",
+        ),
+    )
     batch: int = field(
         default=65_536, metadata=option("Decisions that are read at once.", check=validation.whole)
     )
@@ -263,6 +274,7 @@ class Rewards(TypedDict, total=False):
 
     missing: str | float
     mature: float | timedelta | None
+    outcome: str | None
 
 
 class Lessons(Rewards, total=False):

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from linmed.log import SUM_ERROR, DecisionLog, ListLog, ParquetSource, Source, TableSource
+from linmed.log import SUM_ERROR, DecisionLog, ListLog, Malformed, ParquetSource, Source, TableSource
 from linmed.log.source import View
 from linmed.ope.intervals import Weights
 from linmed.question import Question
@@ -46,7 +47,65 @@ def as_log(log: Log, question: Question | None = None) -> DecisionLog:
     if (repeated := log.duplicates()) is not None:
         advice = "log.distinct() keeps the first of each"
         raise BadValue("log", f"every decision must stand in {log.name} once: {repeated}; {advice}")
-    return log
+    return log if question is None or question.outcome is None else with_outcome(log, question.outcome)
+
+
+@dataclass(frozen=True)
+class _Outcome(View):
+    """The same decisions, with one of their outcomes for the reward."""
+
+    name: str
+    made = ("reward",)
+
+    def read(self, columns: Sequence[str], rows: int, malformed: Malformed) -> Iterator[pa.RecordBatch]:
+        """Read the outcomes where rewards are asked for."""
+        wanted = dict.fromkeys("outcomes" if name == "reward" else name for name in columns)
+        for batch in self.source.read(list(wanted), rows, malformed):
+            found = [
+                pc.map_lookup(batch.column("outcomes"), pa.scalar(self.name), "first")
+                if name == "reward"
+                else batch.column(name)
+                for name in columns
+            ]
+            yield pa.RecordBatch.from_arrays(found, list(columns))
+
+    def count(self) -> int | None:
+        """Count the source's."""
+        return self.source.count()
+
+    def slice(self, start: int, stop: int | None) -> "_Outcome":
+        """Take some of the source's."""
+        return replace(self, source=self.source.slice(start, stop))
+
+    def pieces(self) -> list[tuple[str, Source]]:
+        """Give those of the source."""
+        return [(label, replace(self, source=piece)) for label, piece in self.source.pieces()]
+
+    def ended(self) -> int | None:
+        """Tell what the source tells."""
+        return self.source.ended()
+
+
+def with_outcome(log: DecisionLog, name: str) -> DecisionLog:
+    """Give `log` with the outcome of that name for the reward; refused where no decision has it."""
+    require_named(log, "outcomes", name, "outcome")
+    return DecisionLog(_Outcome(log.source, name), f"{log.name} (outcome {name!r})")
+
+
+def require_named(log: DecisionLog, column: str, name: str, field: str) -> None:
+    """Raise unless some row of a column of numbers by name has `name`, which was given as `field`."""
+    require(log, [column], f"{field} {name!r}", field)
+    known: set[str] = set()
+    for batch in log.batches([column]):
+        numbers = batch.column(0)
+        if not pa.types.is_map(numbers.type):
+            text = f"the column {column!r} of {log.name} must hold numbers by name, got {numbers.type}"
+            raise BadValue("log", text)
+        known.update(numbers.keys.unique().to_pylist())
+        if name in known:
+            return
+    names = ", ".join(map(repr, sorted(known))) or "none"
+    raise BadValue(field, f"{field} must name one of those in {log.name}: {names}, got {name!r}")
 
 
 def pairs(batch: pa.RecordBatch, *names: str) -> Iterator[tuple[Any, ...]]:
