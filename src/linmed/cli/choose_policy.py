@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Iterator
+from typing import Any
 
 from linmed.cli.log_options import (
     add_complete,
@@ -10,10 +11,11 @@ from linmed.cli.log_options import (
     add_question,
     answer,
     parse_candidate,
+    parse_target,
     query,
     rows,
 )
-from linmed.ope.choose import TRAIN, Choice, choose, listed
+from linmed.ope.choose import TRAIN, Choice, Guardrail, choose, listed
 from linmed.report.figures import axes, height_of, saved, styled
 from linmed.report.tables import Table
 
@@ -35,8 +37,8 @@ def add_choose(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add(
         "--candidate", action="append", dest="candidates", metavar="CANDIDATE", required=True,
-        help="uniform, logged, arm:NUMBER, item:ID, column:NAME, agent:FILE (a saved agent) or a policy that "
-        "learns, 'policy:LinMED(alpha_emp=0.5)'; NAME=CANDIDATE to call it so; may be repeated",
+        help="uniform, logged, arm:NUMBER, item:ID, shadow:NAME, column:NAME, agent:FILE (a saved agent) or "
+        "a policy that learns, 'policy:LinMED(alpha_emp=0.5)'; NAME=CANDIDATE to call it so; may be repeated",
     )  # fmt: skip
     add(
         "--train", type=amount, default=TRAIN, metavar="SHARE|NUMBER",
@@ -44,6 +46,16 @@ def add_choose(parser: argparse.ArgumentParser) -> None:
         f"rest; default: {TRAIN}",
     )  # fmt: skip
     add("--estimator", choices=("ipw", "dr"), default="ipw", help="default: ipw")
+    add(
+        "--subject-to", nargs=4, action="append", metavar=("OUTCOME", "<=|>=", "BASELINE", "SLACK"),
+        help="a guardrail, as complaint '<=' logged 0.005: complaints may exceed those of the target "
+        "BASELINE (or that number) by SLACK; the best is then sought among those that surely keep it; may be "
+        "repeated",
+    )  # fmt: skip
+    add(
+        "--outcome-range", nargs=3, action="append", metavar=("OUTCOME", "LOW", "HIGH"),
+        help="the lowest and highest that an outcome of a guardrail can be; default: 0 and 1",
+    )  # fmt: skip
     add_question(parser, choose)
     add("--plot", metavar="FILE", help="draw what each candidate earns, with its interval")
     add_output(parser)
@@ -62,11 +74,16 @@ def run(args: argparse.Namespace) -> int:
     if len(candidates) < len(named):
         twice = next(name for i, (name, _) in enumerate(named) if name in dict(named[:i]))
         raise ValueError(f"candidates need distinct names, {twice!r} occurs twice: write NAME=CANDIDATE")
+    rails = [_guardrail(*words) for words in args.subject_to or ()]
+    ranges = {name: (float(low), float(high)) for name, low, high in args.outcome_range or ()}
     with query(args) as asked:
         told = {"estimator": args.estimator, "train": args.train, **asked.options}
+        told |= {"subject_to": rails, "outcome_ranges": ranges} if rails else {}
         choice = choose(asked.log, candidates, **told, **asked.work)
     tables = {"Value per decision": choice.table}
-    if len(candidates) > 1:
+    if choice.guardrails is not None:
+        tables["Guardrails"] = choice.guardrails
+    if choice.leader is not None and len(candidates) > 1:
         gains = Table(choice.gains.to_arrow().drop_columns(["possible"]))
         tables[f"What {choice.leader} earns more than"] = gains
     rewards = args.reward_range or (0.0, 1.0)
@@ -77,6 +94,8 @@ def run(args: argparse.Namespace) -> int:
         "trained_on": choice.trained_on, "confidence": choice.confidence,
         "candidates": rows(choice.table), "gains": rows(choice.gains),
     }  # fmt: skip
+    if choice.guardrails is not None:
+        facts |= {"verdicts": choice.verdicts, "guardrails": rows(choice.guardrails)}
     if args.plot:
         with styled():
             ax = axes(None, height_of(len(candidates)), shown=False)
@@ -90,6 +109,19 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _guardrail(outcome: str, sign: str, baseline: str, slack: str) -> Guardrail:
+    """Read a guardrail from four words; its baseline is a number or a target."""
+    try:
+        against: Any = float(baseline)
+    except ValueError:
+        against = parse_target(baseline)
+    try:
+        return Guardrail(outcome, sign, against, float(slack))
+    except ValueError:
+        text = f"--subject-to {outcome} {sign} {baseline}: SLACK must be a number, got {slack!r}"
+        raise ValueError(text) from None
+
+
 def _dropped(choice: Choice) -> Iterator[str]:
     """Who was dropped by whom, where that is not the leader and all others."""
     for winner in dict.fromkeys(choice.dropped.values()):
@@ -99,9 +131,12 @@ def _dropped(choice: Choice) -> Iterator[str]:
 
 
 def _meaning(args: argparse.Namespace, rewards: tuple[float, float]) -> str:
+    best = "candidate with the highest average value so far"
+    if args.subject_to:
+        best = "one with the highest average value so far of those that are called safe"
     return (
-        f"With probability {100 * args.confidence:.6g} % or more all intervals hold, and the candidate with "
-        "the highest average value so far is not dropped, at every look at once, however often one looked "
+        f"With probability {100 * args.confidence:.6g} % or more all intervals and verdicts hold, and the "
+        f"{best} is not dropped, at every look at once, however often one looked "
         "and however the logging policy learned, if the logged probabilities are exact and every possible "
         "reward lies "
         f"in [{rewards[0]:g}, {rewards[1]:g}]."

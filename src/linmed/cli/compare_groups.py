@@ -25,7 +25,11 @@ def add_compare(parser: argparse.ArgumentParser) -> None:
     )
     add_log(parser)
     add = parser.add_argument
-    add("--groups", metavar="COLUMN", required=True, help="which group a visitor was put into, at random")
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--groups", metavar="COLUMN", help="which group a visitor was put into, at random")
+    which.add_argument(
+        "--by", choices=("control",), help="what an agent's policy decided, with what its control group did"
+    )
     add(
         "--unit", metavar="COLUMN",
         help="whose row it is, where those who were put into groups have several rows: each counts once, "
@@ -60,14 +64,14 @@ def run(args: argparse.Namespace) -> int:
     """Print the answer; the exit status is 0."""
     with query(args, "visitors", args.groups) as asked:
         own = args.groups in asked.log.columns and args.groups != "arm"
-        column = args.groups if own else named_arms(asked.log)
+        column = "arm" if args.by else args.groups if own else named_arms(asked.log)
         told = {"unit": args.unit, "baseline": args.baseline, "shares": args.shares, **asked.options}
-        both = compare(asked.log, column, **told, **asked.work)
+        both = compare(asked.log, column, by=args.by, **told, **asked.work)
     size = (len(both) + 1) // 2
     arrow = both.to_arrow().rename_columns(["group", *both.column_names[1:]])
     groups, gains = Table(arrow.slice(0, size)), Table(arrow.slice(size).drop_columns(["effective_n"]))
     names = groups["group"].to_pylist()
-    base = names[0] if args.baseline is None else str(args.baseline)
+    base = both["target"].to_pylist()[size].rpartition(" − ")[2]
     tables = {"Value per visitor": groups, f"More than {base}": gains}
     facts = facts_of(both)
     waiting = f", {facts['waiting']:,} of them without a reward yet" if facts["waiting"] else ""
@@ -79,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
     answer(
         args, asked, {**facts, "groups": rows(groups), "differences": rows(gains)}, title=TITLE,
         answer=_verdicts(others, base, gains, args.interval),
-        about={"visitors": f"{counted}, grouped by {args.groups}"}, rewards=facts["reward_range"],
+        about={"visitors": f"{counted}, grouped by {args.groups or args.by}"}, rewards=facts["reward_range"],
         interval=args.interval, tables=tables, meaning=_meaning(args, facts["reward_range"], once),
         caution=CAUTION,
     )  # fmt: skip

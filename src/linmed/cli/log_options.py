@@ -22,6 +22,7 @@ from linmed.log.importers import csv_schema, csv_source
 from linmed.log.mapping import parquet_source
 from linmed.ope.catalogue_logs import complete
 from linmed.ope.intervals import OPEWarning
+from linmed.ope.log_facts import has_some
 from linmed.ope.targets import Target, as_target
 from linmed.policies.base import Policy
 from linmed.policies.table import policy_makers
@@ -314,7 +315,7 @@ def answer(
         },
         tables=tables,
         warnings=[*asked.doubts, *unexplained(interval, tables.values(), asked.doubts)],
-        notes=[*notes, *(unread(asked.log) if args.skip_malformed else [])],
+        notes=[*notes, *absent(asked.log), *(unread(asked.log) if args.skip_malformed else [])],
         **words,
     )
     tell(report, args.html, facts if args.json else None)
@@ -376,6 +377,17 @@ def unread(log: DecisionLog) -> list[str]:
         return []
     line, reason = log.malformed.first[0]
     return [f"{log.malformed.count} lines could not be read, the first is line {line}: {reason}"]
+
+
+def absent(log: DecisionLog) -> list[str]:
+    """Note how many rewards of a log were assumed, since none had come by the deadline."""
+    batches = log.batches(["missing"]) if has_some(log, "missing") else ()
+    count = sum(pc.sum(batch.column(0)).as_py() or 0 for batch in batches)
+    return (
+        [f"no reward of {count:,} decisions came by its deadline: the one assumed then counts"]
+        if count
+        else []
+    )
 
 
 def facts_of(table: Table) -> dict[str, Any]:

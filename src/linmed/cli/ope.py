@@ -39,8 +39,8 @@ def add_ope(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add(
         "--target", action="append", dest="targets", metavar="TARGET",
-        help="uniform, logged, arm:NUMBER, item:ID, column:NAME or agent:FILE (a saved agent), NAME=TARGET "
-        "to call it so; may be repeated",
+        help="uniform, logged, arm:NUMBER, item:ID, shadow:NAME, column:NAME or agent:FILE (a saved agent), "
+        "NAME=TARGET to call it so; may be repeated",
     )  # fmt: skip
     add("--diff", metavar="BASELINE", help="also how much more each target earns than this one")
     add(

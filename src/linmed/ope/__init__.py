@@ -6,7 +6,7 @@ require("linmed.ope", "ope")
 
 from linmed.log import DecisionLog
 from linmed.ope.catalogue_logs import complete
-from linmed.ope.choose import Choice, choose
+from linmed.ope.choose import Choice, Guardrail, choose
 from linmed.ope.compare import compare
 from linmed.ope.diagnostics import Diagnosis, diagnose
 from linmed.ope.estimators import (
@@ -48,6 +48,7 @@ __all__ = [
     "Diagnosis",
     "Estimator",
     "Frozen",
+    "Guardrail",
     "LogDrift",
     "LogVerdict",
     "Logistic",

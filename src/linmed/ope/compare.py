@@ -287,6 +287,8 @@ def _plain(column: pa.Array) -> pa.Array:
 
 
 MEAN = "mean"
+SIDES = ("policy", "control")
+"""What the column `control` says, false and true."""
 OTHER = "column "
 """What stands before the name of a table's column that may say whose row it is."""
 LOOKS = ("any time", "asymptotic")
@@ -298,6 +300,7 @@ def compare(
     log: Any,
     groups: str = "arm",
     *,
+    by: str | None = None,
     unit: str | None = None,
     baseline: Any = None,
     shares: Mapping[Any, float] | None = None,
@@ -324,6 +327,9 @@ def compare(
     visitors is named in a warning. Until its last row a visitor's mean may change, so the answer is for one
     look (`valid`).
 
+    `by="control"` compares what a policy drew with what its control group drew (`Agent(control=0.1)`). The
+    log knows both sides and their shares, and each decision is a visitor.
+
     Rows as `evaluate` gives them: every group, then every difference to the `baseline`, the first group by
     name unless given. With probability `confidence` all differences are in their intervals, and with the
     same one all groups, at every n at once with "betting"; "normal" is for one look at a number fixed
@@ -341,6 +347,11 @@ def compare(
     """
     interval = validation.option("interval", interval, COMPARABLE)
     question = ask(compare, interval=interval, confidence=confidence, reward_range=reward_range, **options)
+    if by is not None:
+        validation.option("by", by, ("control",))
+        if groups != "arm" or unit is not None or shares is not None:
+            raise BadValue("by", f"by={by!r} knows the groups: leave out groups, unit and shares")
+        groups = by
     validation.text("groups", groups)
     validation.text("reward", reward)
     if unit is not None and validation.text("unit", unit) in (groups, reward):
@@ -355,9 +366,14 @@ def compare(
         whole, column = units.log(whole.name), "group"
         question = dataclasses.replace(question, missing=MISSING, mature=None)
         found = assignment(whole, column)
-    suspect = repeated_unit(whole, column, found, maybe) if unit is None else None
+    suspect = repeated_unit(whole, column, found, maybe) if unit is None and by is None else None
     if suspect is not None:
         warn(_several_rows(*suspect))
+    values = found.names
+    if by is not None:
+        share = _control_share(whole)
+        found = dataclasses.replace(found, names=tuple(SIDES[bool(side)] for side in values))
+        shares, baseline = dict(zip(SIDES, (1.0 - share, share), strict=True)), baseline or SIDES[True]
     try:
         names, expected = found.names, found.shares(shares)
     except BadValue as wrong:
@@ -365,7 +381,7 @@ def compare(
             raise
         raise BadValue(wrong.field, f"{wrong}. But {_several_rows(*suspect)}") from None
     base = 0 if baseline is None else names.index(found.named("baseline", baseline))
-    judged = DecisionLog(Grouped(whole.source, column, names, expected), whole.name)
+    judged = DecisionLog(Grouped(whole.source, column, values, expected), whole.name)
     error = 1.0 - confidence
     sequenced = interval == "betting"
     targets: Any = [ArmTarget(i, str(name)) for i, name in enumerate(names)]
@@ -400,6 +416,22 @@ def compare(
     about = {b"confidence": repr(confidence), b"rows": str(units.rows if units else reading.rewarded)}
     about |= {b"waiting": str(seen.waiting)} if units else {}
     return Table(arrow.replace_schema_metadata({**arrow.schema.metadata, **about}))
+
+
+def _control_share(log: DecisionLog) -> float:
+    """Read how probable it was that the control group would draw, the same in all decisions."""
+    require(log, ["control_share"], "by='control'", "by")
+    seen: set[float | None] = set()
+    for batch in log.batches(["control_share"]):
+        seen.update(batch.column(0).unique().to_pylist())
+    (share, *others) = sorted(seen, key=str)
+    if others or share is None:
+        text = ", ".join(map(str, (share, *others)))
+        advice = "compare parts of it, as log.where(control_share=0.1)"
+        raise BadValue(
+            "by", f"by='control' needs one share of the control group in {log.name}, got {text}: {advice}"
+        )
+    return share
 
 
 def _by_unit(

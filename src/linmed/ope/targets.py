@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from linmed.log import SUM_ERROR, DecisionLog
-from linmed.ope.log_facts import holds, of_catalogue, pairs, require
+from linmed.ope.log_facts import holds, of_catalogue, pairs, require, require_named
 from linmed.ope.scan import Mask, Problems, Rounds, given
 from linmed.policies.base import Policy, State
 from linmed.validation import BadType, BadValue, Floats, Ints
@@ -315,6 +315,9 @@ class ColumnTarget(Target):
         self._name(f"column:{self.column}")
         object.__setattr__(self, "extra", (self.column,))
 
+    def _given(self, rounds: Rounds) -> pa.Array:
+        return rounds.extra[self.column]
+
     def knows_all_arms(self, log: DecisionLog) -> bool:
         """Whether the column's entries are lists."""
         first = next(log.batches([self.column], 1), None) if super().knows_all_arms(log) else None
@@ -322,7 +325,7 @@ class ColumnTarget(Target):
 
     def probabilities(self, rounds: Rounds, problems: Problems) -> Floats:
         """Read the list column, checked."""
-        column = rounds.extra[self.column]
+        column = self._given(rounds)
         if not is_list(column):
             raise BadValue(
                 "targets",
@@ -343,7 +346,7 @@ class ColumnTarget(Target):
 
     def played(self, rounds: Rounds, problems: Problems) -> Floats:
         """Read the number column, or the entry of the list column."""
-        column = rounds.extra[self.column]
+        column = self._given(rounds)
         if is_list(column):
             return super().played(rounds, problems)
         if rounds.fallback is not None:  # which no probability would give a weight
@@ -362,6 +365,26 @@ class ColumnTarget(Target):
         return numbers
 
 
+@dataclass(frozen=True)
+class ShadowTarget(ColumnTarget):
+    """A policy that learned and decided nothing: the log has how probable the played arm was to it."""
+
+    column: str = "shadow"
+    policy: str = ""
+
+    def __post_init__(self) -> None:
+        self._name(f"shadow:{self.policy}")
+        super().__post_init__()
+
+    def settled(self, log: DecisionLog) -> "ShadowTarget":
+        """Refuse a name that no decision has."""
+        require_named(log, self.column, self.policy, "targets")
+        return self
+
+    def _given(self, rounds: Rounds) -> pa.Array:
+        return pc.map_lookup(rounds.extra[self.column], pa.scalar(self.policy), "first")
+
+
 def is_list(column: pa.Array) -> bool:
     """Whether the entries of a column are lists."""
     kinds = pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list
@@ -372,9 +395,9 @@ def no_target(target: Any) -> BadType:
     """Make the error for something that is no target."""
     return BadType(
         "targets",
-        "a target must be 'uniform', 'logged', 'arm:NUMBER', 'item:ID', 'column:NAME', an arm's index, "
-        "{id: probability} of a few items, (policy, state), an agent or a function of the arms, got "
-        f"{target!r}",
+        "a target must be 'uniform', 'logged', 'arm:NUMBER', 'item:ID', 'shadow:NAME', 'column:NAME', an "
+        "arm's index, {id: probability} of a few items, (policy, state), an agent or a function of the arms, "
+        f"got {target!r}",
     )
 
 
@@ -583,8 +606,8 @@ class RoutedTarget(Target):
 def as_target(target: Any, name: str | None = None) -> Target:
     """Make a target of any way of naming one, a `Target`, called `name` if that is given.
 
-    "uniform", "logged", "arm:3" or 3, "item:ID" or {id: probability} of a few items, "column:NAME", (policy,
-    state), an agent, a function of the arms.
+    "uniform", "logged", "arm:3" or 3, "item:ID" or {id: probability} of a few items, "shadow:NAME" (a policy
+    that learned and decided nothing), "column:NAME", (policy, state), an agent, a function of the arms.
 
     >>> import numpy as np
     >>> [as_target(target).name for target in ("uniform", "arm:3", "column:p_new")]
@@ -664,5 +687,7 @@ def _from_string(text: str) -> Target:
         return ItemsTarget({value: 1.0}, text)
     if kind == "column" and value:
         return ColumnTarget(value)
-    known = "'uniform', 'logged', 'arm:NUMBER', 'item:ID' or 'column:NAME'"
+    if kind == "shadow" and value:
+        return ShadowTarget(policy=value)
+    known = "'uniform', 'logged', 'arm:NUMBER', 'item:ID', 'shadow:NAME' or 'column:NAME'"
     raise BadValue("targets", f"target must be {known}, got {text!r}")
