@@ -85,8 +85,18 @@ def test_a_batch_is_the_decisions_one_by_one_and_a_refused_one_draws_nothing():
     options = {"control": 0.4, "shadow": {"greedy": Greedy()}}
     one, other = agent(**options), agent(**options)
     several = [ARMS, ARMS[:2], ARMS] * 20
-    with pytest.raises(ValueError, match="sets"):
-        other.decide_batch([ARMS, [[np.nan, 0.0]]])
+    for _ in range(2):
+        with pytest.raises(ValueError, match="sets"):
+            other.decide_batch([ARMS, [[np.nan, 0.0]]])
+    for each in (one, other):  # up to the end of the random numbers that were drawn
+        each.decide_batch([ARMS] * 250)
+    refusing = agent(control=0.4, control_policy=2)
+    expected = [refusing.decide(ARMS).arm for _ in range(270)][250:]
+    refusing = agent(control=0.4, control_policy=2)
+    refusing.decide_batch([ARMS] * 250)
+    with pytest.raises(ValueError, match="row 2"):
+        refusing.decide_batch([ARMS] * 15 + [ARMS[:2]])
+    assert [refusing.decide(ARMS).arm for _ in range(20)] == expected
     for a, b in zip(map(one.decide, several), other.decide_batch(several), strict=True):
         assert (a.arm, a.log_probability, a.control, a.shadow) == (
             b.arm,
@@ -150,6 +160,20 @@ def test_the_log_has_the_side_its_share_and_the_shadows(tmp_path):
     assert {row["control_share"] for row in rows} == {0.25}
     assert [dict(row["shadow"]) for row in rows] == [decision.shadow for decision in made]
     assert [row["probability"] for row in rows] == [decision.probability for decision in made]
+
+
+def test_a_probability_that_is_an_estimate_becomes_exact_under_control():
+    """The error is that of the arm that was drawn, whoever drew it."""
+    arms = np.random.default_rng(1).normal(size=(5, 3))
+    exact, one = (Agent(LinTS(propensity=p), dim=3, seed=3, control=0.5) for p in ("exact", 500))
+    errors = 0.5 * one.policy.propensity_error(one.state, arms[None])[0]
+    for _ in range(20):
+        a, b = exact.decide(arms), one.decide(arms)
+        assert (a.arm, a.control) == (b.arm, b.control)
+        np.testing.assert_allclose(b.probabilities, one.probabilities(arms), rtol=1e-12)
+        assert b.probability_error == errors[b.arm]
+        if a.control:
+            assert a.probability_error == pytest.approx(errors[a.arm])
 
 
 def test_an_item_as_control_and_one_that_has_gone():

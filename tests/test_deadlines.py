@@ -66,6 +66,47 @@ def test_deadlines_come_in_their_order_and_ids_break_ties():
     assert [int(row[0]) for row in order] == [1, *range(2, 14), 0]
 
 
+@pytest.mark.parametrize("policy", [LinMED(sigma="unknown"), LogisticMED()], ids=short)
+def test_copies_learn_decisions_of_one_moment_in_one_order(policy, tmp_path):
+    """Their ids begin otherwise in every copy, and are no part of the order."""
+    one = agent(policy)
+    one.decide(ARMS, time=0.0)
+    one.save(tmp_path / "agent.npz")
+    copies = [one, *(Agent.load(tmp_path / "agent.npz") for _ in range(4)), copy.deepcopy(one)]
+    for each in copies:
+        for i, decision in enumerate(each.decide_batch([ARMS] * 12, time=0.0)):
+            each.learn(decision, float(i % 3 == 0), time=1.0)
+        assert each.expire(10.0) == 13
+        assert each.state.theta.tobytes() == one.state.theta.tobytes()
+
+
+@pytest.mark.parametrize("early", ["hold", "learn"])
+def test_late_rewards_leave_what_rewards_in_time_would_have(early):
+    """A thousand decisions, whose rewards come before their deadline, after it, too late, or never."""
+    rng, policy = np.random.default_rng(0), LinMED(sigma="unknown")
+    one, clicks, true = agent(policy, early=early), [], []
+    for t in [*range(1000), np.inf]:
+        while clicks and clicks[0][0] <= t:
+            moment, decision = clicks.pop(0)
+            if moment - float(true[decision][2]) > 20.0:
+                with pytest.raises(UnknownDecision, match="too long ago"):
+                    one.learn(true[decision][3], 1.0, time=moment)
+            else:
+                one.learn(true[decision][3], 1.0, time=moment)
+        if t < np.inf:
+            decision, delay = one.decide(ARMS, time=float(t)), rng.exponential(9.0)
+            clicked = rng.random() < 0.4
+            true.append((decision.features, float(clicked and delay <= 20.0), t, decision))
+            if clicked:
+                clicks = sorted([*clicks, (t + delay, t)])
+    one.expire(1100.0)
+    same = seen(*((row, y) for row, y, *_ in true), policy=policy)
+    assert one.deadlines["corrected"] > 50
+    assert one.count == same.count == 1000
+    for name in ("theta", "moment", "rss"):
+        np.testing.assert_allclose(one.state.arrays()[name], same.state.arrays()[name], rtol=1e-9, atol=1e-9)
+
+
 def test_a_reward_at_the_deadline_is_in_time_and_one_after_it_is_late():
     one = agent()
     first, second = one.decide(ARMS, time=0.0), one.decide(ARMS, time=0.0)

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from linmed import streams, validation
 from linmed.catalogue_sampler import UNIFORMS, CatalogueSampler, Coreset
-from linmed.control_group import Beside, ControlledDecider, control_group, restored, shadows
+from linmed.control_group import ControlledDecider, GroupRecord, control_group, restored, shadows
 from linmed.core import core
 from linmed.deadlines import Deadlines, Early, Late, Waiting
 from linmed.decider import Decider, as_bytes, as_matrix, group_by_size, validate
@@ -168,9 +168,9 @@ class Agent(DecidesLists):
         if waiting is not None:
             policy.check_rewards(waiting.missing)
         self._deadlines = None if waiting is None else Deadlines(waiting)
-        beside = _beside(control, control_policy, shadow, self._dim, encoder)
+        groups = _groups(control, control_policy, shadow, self._dim, encoder)
         self._decider = _decider(
-            policy, self._dim, streams.bits(seed, "agent"), encoder, index, beside=beside
+            policy, self._dim, streams.bits(seed, "agent"), encoder, index, groups=groups
         )
         self._decisions = 0
         self._earlier: list[tuple[str, int]] = []
@@ -211,16 +211,18 @@ class Agent(DecidesLists):
             offer = self._offer(arms, context, items)
             return self._decide(offer.arms, offer, moment)
 
-    def decide_batch(self, sets: Any = None, *, contexts: Any = None) -> list[Decision]:
+    def decide_batch(
+        self, sets: Any = None, *, contexts: Any = None, time: float | None = None
+    ) -> list[Decision]:
         """Decide for each of n sets: an array (n, K, d), or n matrices whose K may differ.
 
-        With a catalogue: one for each of n `contexts`, a table or a list of rows.
+        With a catalogue: one for each of n `contexts`, a table or a list of rows. `time` is that of all.
 
         The decisions are those of n calls of `decide`, made in one call of the core for each K. If the log
         refuses one of them, those before it stand, and wait in `pending`.
         """
         with self._lock:
-            moment = self._moment(None) if self._timed else None
+            moment = self._moment(time) if self._timed or time is not None else None
             if self._deadlines is not None and moment is not None:
                 self._expire(self._deadlines, moment)
             offers: list[Offer] | None = None
@@ -230,13 +232,13 @@ class Agent(DecidesLists):
                 if self._decider.sampler is not None:
                     return self._decide_items(rows, moment)
                 if encoder.waits or self.policy.remembers:  # each may change what comes of the next
-                    return [self.decide(context=row) for row in rows]
+                    return [self.decide(context=row, time=moment) for row in rows]
                 offers = [encoder.offer(row) for row in rows]
                 sets = [offer.arms for offer in offers]
             if self.policy.remembers:
                 alike = group_by_size(sets, self._dim)
                 each = dict(pair for some, stack in alike for pair in zip(some, stack, strict=True))
-                return [self.decide(each[i]) for i in range(len(each))]
+                return [self.decide(each[i], time=moment) for i in range(len(each))]
             return self._settle_each(self._decider.decide_each(sets, offers), offers, moment)
 
     def learn(
@@ -680,8 +682,8 @@ class Agent(DecidesLists):
                 kept = b"".join(row for row, _ in self._deadlines.expired.values())
                 arrays["expired"] = np.frombuffer(kept).reshape(-1, self.dim)
             if isinstance(self._decider, ControlledDecider):
-                meta["beside"], arrays_beside = self._decider.to_dict()
-                arrays.update(arrays_beside)
+                meta["groups"], of_groups = self._decider.to_dict()
+                arrays.update(of_groups)
             offered: dict[str, Any] = {}
             encoder, sampler = self._decider.encoder, self._decider.sampler
             # Before the catalogue, in which others may put items meanwhile: it has all items of the coreset.
@@ -735,9 +737,9 @@ class Agent(DecidesLists):
                 if encoder.dim != agent.dim:
                     raise ValueError(f"a map of {encoder.dim} features for dim={agent.dim}")
             coresets = [Coreset.from_dict(one) for one in meta.get("coresets", ())]
-            beside = restored(meta["beside"], arrays, agent.dim) if "beside" in meta else None
+            groups = restored(meta["groups"], arrays, agent.dim) if "groups" in meta else None
             agent._decider = _decider(
-                policy, agent.dim, streams.bits(seed, "agent"), encoder, index, coresets, beside
+                policy, agent.dim, streams.bits(seed, "agent"), encoder, index, coresets, groups
             )
             pending = validation.for_kernels(arrays.pop("pending"))
             if pending.shape != (len(meta["pending"]), agent.dim) or not core.all_within(
@@ -807,8 +809,8 @@ class Agent(DecidesLists):
         decider = self._decider
         if self._deadlines is not None or self.policy.capabilities.clock:
             return True
-        beside = decider.learners() if isinstance(decider, ControlledDecider) else ()
-        return any(one.policy.capabilities.clock for _, one in beside)
+        groups = decider.learners() if isinstance(decider, ControlledDecider) else ()
+        return any(one.policy.capabilities.clock for _, one in groups)
 
     def _name_run(self) -> None:
         """Draw the first part of ids, in every process and copy another, so that ids never collide."""
@@ -924,9 +926,9 @@ class Agent(DecidesLists):
             "catalogue_version": decision._catalogue_version,
             "context": None if offer is None else offer.context,
         }
-        beside: Beside | None = getattr(decision, "_beside", None)
-        if beside is not None:
-            extra |= {"control": beside.control, "control_share": beside.share, "shadow": beside.shadow}
+        groups: GroupRecord | None = getattr(decision, "_groups", None)
+        if groups is not None:
+            extra |= {"control": groups.control, "control_share": groups.share, "shadow": groups.shadow}
         self.log.record(
             decision._id,
             arm=decision._arm,
@@ -1008,10 +1010,10 @@ def _decider(
     encoder: ItemEncoder | None,
     index: Index | None,
     coresets: Sequence[Coreset] = (),
-    beside: dict[str, Any] | None = None,
+    groups: dict[str, Any] | None = None,
 ) -> Decider:
     """Make the decider, with a sampler if the policy decides by route, and with its control group."""
-    kind: Any = Decider if beside is None else partial(ControlledDecider, **beside)
+    kind: Any = Decider if groups is None else partial(ControlledDecider, **groups)
     if not policy.capabilities.by_route or encoder is None:
         if index is not None:
             text = "index goes with CatalogueMED and a catalogue: else leave it out"
@@ -1025,7 +1027,7 @@ def _decider(
     return made  # type: ignore[no-any-return]
 
 
-def _beside(
+def _groups(
     control: Any, law: Any, shadow: Any, dim: int, encoder: ItemEncoder | None
 ) -> dict[str, Any] | None:
     """Make the control group and the shadow policies; None where there is neither."""

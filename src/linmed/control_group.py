@@ -1,4 +1,4 @@
-"""A control group and shadow policies, beside the policy that decides.
+"""A control group, which draws a share of the decisions, and shadow policies, which draw none.
 
 With probability h a decision is drawn from the control group's law π instead of the policy's p. What is said
 and logged is the marginal probability h π + (1 − h) p, whichever of the two drew. Shadow policies draw
@@ -21,11 +21,11 @@ from linmed.policies import Policy
 from linmed.validation import BadType, BadValue, Floats
 
 UNIFORMS = 2
-"""Random numbers of a decision besides the policy's: which side draws, and the control group's arm."""
+"""Random numbers of a decision in addition to the policy's: who draws, and the control group's arm."""
 
 
-class Beside(NamedTuple):
-    """What a decision says of those beside the policy."""
+class GroupRecord(NamedTuple):
+    """What a decision says of the control group and of shadow policies."""
 
     control: bool | None
     """Whether the control group's law drew the arm; None without a control group."""
@@ -69,13 +69,13 @@ class ControlledDecider(Decider):
 
     def __init__(
         self,
-        *given: Any,
+        *values: Any,
         control: Control | None = None,
         shadows: Mapping[str, Decider] | None = None,
-        **told: Any,
+        **options: Any,
     ) -> None:
         self.control, self.shadows = control, dict(shadows or {})
-        super().__init__(*given, **told)
+        super().__init__(*values, **options)
         self._require_laws()
 
     def draw_from(self, bits: np.random.PCG64) -> None:
@@ -95,14 +95,14 @@ class ControlledDecider(Decider):
             require_law(f"shadow[{name!r}]", one.policy, self.policy)
 
     def learners(self) -> Iterator[tuple[str, Decider]]:
-        """Yield those beside the policy that learn from its rewards, with the argument that named them."""
+        """Yield the deciders that learn from the policy's rewards, with the argument that named each."""
         if self.control is not None and self.control.decider is not None and self.control.learns:
             yield "control_policy", self.control.decider
         for name, one in self.shadows.items():
             yield f"shadow[{name!r}]", one
 
     def decide(self, arms: ArrayLike, offer: Offer | None = None) -> Decision:
-        """Choose one of arms (K,d), made by `offer` or given."""
+        """Choose one of arms (K,d), which `offer` may have made."""
         matrix = validate(arms, self.dim)
         theirs = None if self.control is None else self.control.law(matrix, offer)
         shadows = {name: one.log_probabilities(matrix, offer) for name, one in self.shadows.items()}
@@ -111,7 +111,9 @@ class ControlledDecider(Decider):
         if theirs is not None:
             decision, drew = self._mixed(decision, matrix, offer, theirs)
         seen = {name: probability_of(float(law[decision._arm])) for name, law in shadows.items()}
-        decision._beside = Beside(drew, None if self.control is None else self.control.share, seen or None)
+        decision._groups = GroupRecord(
+            drew, None if self.control is None else self.control.share, seen or None
+        )
         return decision
 
     def _mixed(
@@ -120,24 +122,24 @@ class ControlledDecider(Decider):
         """Decide for either side with the marginal probability; also say whether the control group drew."""
         assert self.control is not None
         side, uniform = self.noise.rows[self.noise.used - 1, 0, -UNIFORMS:]
-        if decision._log_probabilities is None:
-            self.noise.used -= 1
-        law, drew = self._marginal(decision.log_probabilities, theirs), bool(side < self.control.share)
+        own, error = decision.log_probabilities, decision.probability_error
+        if own is None:  # the policy says its own probability alone, as an estimate
+            own = super().log_probabilities(arms, offer)
+        law, drew = self._marginal(own, theirs), bool(side < self.control.share)
         chosen = np.array([decision._arm])
         if drew:
             core.sample(theirs[None], np.array([[uniform]]), chosen)
         arm = int(chosen[0])
-        vector, error = arms[arm].tobytes(), (1.0 - self.control.share) * decision.probability_error
+        if self.policy.integrates and (arm != decision._arm or decision.log_probabilities is None):
+            errors = self.policy.propensity_error(self.state, arms[None])
+            error = 0.0 if errors is None else float(errors[0, arm])
+        vector, error = arms[arm].tobytes(), (1.0 - self.control.share) * error
         item = None if offer is None else offer.ids[arm]
         return Decision(arm, float(law[arm]), as_bytes(law), vector, vector, len(arms), error, item), drew
 
-    def _marginal(self, own: Floats | None, theirs: Floats) -> Floats:
-        """log(h π + (1 − h) p) of every arm (K,)."""
+    def _marginal(self, own: Floats, theirs: Floats) -> Floats:
+        """Compute log(h π + (1 − h) p) of every arm (K,)."""
         assert self.control is not None
-        if own is None:
-            raise BadType(
-                "control", f"control: {self.policy.name} does not tell the probability of every arm"
-            )
         law = np.array(own)
         core.mix(law, validation.for_kernels(theirs), self.control.share)
         return law
@@ -156,7 +158,7 @@ class ControlledDecider(Decider):
         self.check_reward = self._check_reward
 
     def _check_reward(self, reward: float) -> None:
-        """Raise where the policy, or one beside it that learns, cannot learn from a reward."""
+        """Raise where the policy, or another that learns, cannot learn from a reward."""
         self.policy.check_rewards(reward)
         for name, one in self.learners():
             try:
@@ -196,7 +198,7 @@ class ControlledDecider(Decider):
 
         def described(one: Decider) -> dict[str, Any]:
             number = len({name.split("_")[1] for name in arrays})
-            arrays.update({f"beside_{number}_{k}": v.copy() for k, v in one.state.arrays().items()})
+            arrays.update({f"group_{number}_{k}": v.copy() for k, v in one.state.arrays().items()})
             return one.policy.to_dict()
 
         control = self.control
@@ -210,8 +212,8 @@ class ControlledDecider(Decider):
         return meta, arrays
 
 
-def beside(policy: Policy, dim: int) -> Decider:
-    """Make what learns beside a policy, and draws nothing."""
+def onlooker(policy: Policy, dim: int) -> Decider:
+    """Make a decider that learns and draws nothing."""
     return Decider(policy, dim, streams.bits(0, "agent"))
 
 
@@ -223,16 +225,16 @@ def restored(meta: Mapping[str, Any], arrays: dict[str, Any], dim: int) -> dict[
         nonlocal number
         if config is None:
             return None
-        one, start = beside(Policy.from_dict(config), dim), f"beside_{number}_"
+        one, start = onlooker(Policy.from_dict(config), dim), f"group_{number}_"
         number += 1
         one.state.restore(
             {name.removeprefix(start): arrays.pop(name) for name in [*arrays] if name.startswith(start)}
         )
         return one
 
-    control, told = None, meta["control"]
-    if told is not None:
-        control = Control(_share(told["share"]), told["item"], made(told["policy"]), bool(told["learns"]))
+    control, saved = None, meta["control"]
+    if saved is not None:
+        control = Control(_share(saved["share"]), saved["item"], made(saved["policy"]), bool(saved["learns"]))
     return {"control": control, "shadows": {name: made(config) for name, config in meta["shadow"].items()}}
 
 
@@ -247,7 +249,7 @@ def control_group(share: Any, law: Any, dim: int, known: Sequence[Any] | None) -
     if isinstance(law, str) and law == "uniform":
         return Control(share)
     if isinstance(law, Policy):
-        return Control(share, decider=beside(law, dim), learns=True)
+        return Control(share, decider=onlooker(law, dim), learns=True)
     if isinstance(law, Decider):
         if law.dim != dim:
             text = f"control_policy must be an agent with dim={dim}, whose arms it is shown, got {law.dim}"
@@ -267,32 +269,32 @@ def control_group(share: Any, law: Any, dim: int, known: Sequence[Any] | None) -
     return Control(share, item=law)
 
 
-def shadows(given: Any, dim: int) -> dict[str, Decider]:
+def shadows(named: Any, dim: int) -> dict[str, Decider]:
     """Make the shadow policies, by name."""
-    if given is None:
+    if named is None:
         return {}
-    if not isinstance(given, Mapping):
+    if not isinstance(named, Mapping):
         raise BadType(
-            "shadow", f'shadow must be policies by name, as in {{"greedy": Greedy()}}, got {given!r}'
+            "shadow", f'shadow must be policies by name, as in {{"greedy": Greedy()}}, got {named!r}'
         )
     found = {}
-    for name, policy in given.items():
+    for name, policy in named.items():
         if not isinstance(name, str) or not name:
             raise BadType("shadow", f"shadow must have names for its policies, got {name!r}")
         if not isinstance(policy, Policy):
             raise BadType("shadow", f"shadow[{name!r}] must be a Policy such as LinMED(), got {policy!r}")
-        found[name] = beside(policy, dim)
+        found[name] = onlooker(policy, dim)
     return found
 
 
 _WITHOUT_ARMS = (
-    "CatalogueMED finds an item without a pass over the catalogue, and nothing beside it can be asked how "
+    "CatalogueMED finds an item without a pass over the catalogue, and no other policy can be asked how "
     "probable an item was; use LinMED, which sees every arm"
 )
 
 
 def require_law(name: str, policy: Policy, deciding: Policy, by_route: bool = False) -> None:
-    """Refuse a policy that cannot stand beside `deciding`."""
+    """Refuse a policy that cannot share decisions with `deciding`."""
     can, own = policy.capabilities, deciding.capabilities
     if not can.probability:
         raise BadValue(name, f"{name}: decisions of {policy.name} carry no probability")

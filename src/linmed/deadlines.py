@@ -65,17 +65,18 @@ class Deadlines:
     corrected: int = 0
     ignored: int = 0
     """Rewards that came after it, and were learned or not."""
-    _queue: list[tuple[float, int, str]] = field(default_factory=list)
+    _queue: list[tuple[float, int, str, str]] = field(default_factory=list)
 
     def add(self, identifier: str, moment: float) -> None:
         """Wait for the reward of a decision taken at `moment`."""
-        heapq.heappush(self._queue, (moment + self.rule.wait, len(identifier), identifier))
+        number = identifier.rpartition("-")[2]  # of the decision, which copies of an agent go on counting
+        heapq.heappush(self._queue, (moment + self.rule.wait, len(number), number, identifier))
 
     def due(self, now: float, before: bool = False) -> Iterator[tuple[str, float]]:
         """Yield decisions whose deadline has come by `now`, or came `before` it, and take them out."""
         queue = self._queue
         while queue and (queue[0][0] < now or (not before and queue[0][0] == now)):
-            deadline, _, identifier = queue[0]
+            deadline, _, _, identifier = queue[0]
             yield identifier, deadline
             heapq.heappop(queue)
         expired, oldest = self.expired, now - 2.0 * self.rule.wait

@@ -59,11 +59,11 @@ class Decision:
     # Properties over slots: a frozen dataclass takes four times as long to make. Arrays are kept as bytes,
     # which are made faster, and to which nobody writes.
     __slots__ = (
-        "_arm", "_beside", "_best", "_catalogue_version", "_count", "_features", "_id", "_item", "_kept",
+        "_arm", "_best", "_catalogue_version", "_count", "_features", "_groups", "_id", "_item", "_kept",
         "_log_probabilities", "_log_probability", "_probability_error", "_route",
     )  # fmt: skip
 
-    _beside: Any  # what a control group and shadow policies say of it, where there are any
+    _groups: Any  # what it says of a control group and shadow policies, where there are any
 
     def __init__(
         self,
@@ -149,14 +149,14 @@ class Decision:
         >>> decision.control, round(decision.probability, 3), decision.shadow
         (True, 0.725, {'greedy': 1.0})
         """
-        beside = getattr(self, "_beside", None)
-        return None if beside is None else beside.control
+        groups = getattr(self, "_groups", None)
+        return None if groups is None else groups.control
 
     @property
     def shadow(self) -> dict[str, float] | None:
         """How probable the arm was to each shadow policy; None where there is none. See `control`."""
-        beside = getattr(self, "_beside", None)
-        return None if beside is None or beside.shadow is None else dict(beside.shadow)
+        groups = getattr(self, "_groups", None)
+        return None if groups is None or groups.shadow is None else dict(groups.shadow)
 
     @property
     def has_probability(self) -> bool:
