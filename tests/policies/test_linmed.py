@@ -239,3 +239,14 @@ def test_what_cannot_be_warm_says_so():
     with pytest.raises(ValueError, match="design must be 'warm' for this"):
         LinMED().optimality(random_state(LinMED(), sphere(5, 2)))
     assert np.isnan(LinMED(design="warm").optimality(LinMED(design="warm").start(2, 3))).all()
+
+
+@pytest.mark.parametrize(("K", "d"), [(6, 3), (8, 4), (3, 2)])
+def test_few_arms_are_drawn_in_registers_as_the_stated_law_has_them(K, d):
+    """`choose` states no law, and needs no design for so few arms: another route to the same arms."""
+    rng, policy = np.random.default_rng(4), LinMED(sigma=0.3)
+    arms, noise = sphere(K, d), rng.random((2000, 1))
+    state, sets = random_state(policy, arms), np.repeat(arms, 2000, axis=0)
+    played = policy.choose(state, sets, noise)
+    np.testing.assert_array_equal(played, policy.decide(state, sets, noise).arm)
+    assert len(np.unique(played)) > 1
